@@ -1,0 +1,54 @@
+# `make demo` and `make test` need Python 3.11 or newer with its venv module, and nothing else: both set the project up
+# in .venv/ first, which takes a minute once and no time after that.
+
+PYTHON ?= python3
+JOBS ?= 2
+PYTEST_ARGS ?=
+BIN := .venv/bin
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test check bench laws notebooks lock clean
+
+help:           ## list these targets
+	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 20
+
+setup: .venv/.ok  ## make the environment in .venv/
+
+.venv/.ok: requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "harness needs Python 3.11 or newer, and $(PYTHON) is older: make PYTHON=python3.12 ..." >&2; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv \
+	  || { rm -rf .venv; echo "$(PYTHON) cannot make environments: apt-get install python3-venv" >&2; exit 1; }
+	$(BIN)/python -m pip --disable-pip-version-check install -q uv
+	VIRTUAL_ENV=$(CURDIR)/.venv $(BIN)/uv pip install -q -r requirements.lock -e . \
+	  || $(BIN)/python -m pip --disable-pip-version-check install -q -r requirements.lock -e .
+	@touch $@
+
+demo: setup     ## run the quickstart experiment: 58 trials, a table and charts
+	$(BIN)/harness run experiments/quickstart
+
+test: check     ## every check and every test
+	$(BIN)/python -m pytest -q -n $(JOBS) --dist=loadgroup $(PYTEST_ARGS)
+
+check: setup    ## format, lint, types and the order of the rooms
+	$(BIN)/ruff format --check -q .
+	$(BIN)/ruff check -q .
+	$(BIN)/mypy --no-error-summary
+	$(BIN)/lint-imports --no-logo
+
+bench: setup    ## measure speed and size against their bars, into bench.json
+	$(BIN)/python -m tests.bench
+
+laws: setup     ## only the laws of the simulation
+	$(BIN)/python -m pytest -q -n $(JOBS) --dist=loadgroup -m laws $(PYTEST_ARGS)
+
+notebooks: setup  ## run the notebooks again and keep their charts
+	$(BIN)/python -m tests.notebooks
+
+lock: setup     ## choose the versions again, into requirements.lock
+	$(BIN)/uv pip compile -q --universal --python-version 3.11 --upgrade --extra dev --no-header --no-annotate \
+	  pyproject.toml -o requirements.lock
+
+clean:          ## remove environment and caches; results stay
+	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis build dist
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
