@@ -1,0 +1,194 @@
+"""One frozen class for each thing that can happen in a session; the log is a sequence of these and nothing else.
+
+Five kinds are enough, since a tool call's progress and a message's fate are read off them: a message was added, a step
+finished, the view was compacted, and the two ends of a session. What streams by while a step runs (text deltas, a tool
+that starts) is a `Signal`: shown, never logged.
+"""
+
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, TypeAlias
+
+from harness.messages import Message
+from harness.tokens import Estimated, Usage
+
+Moment: TypeAlias = Literal["turn", "step", "overflow"]
+"""When a policy is asked: before a turn, before a step, after the provider refused the prompt."""
+
+StopReason: TypeAlias = Literal[
+    "replied",
+    "declared",
+    "max_steps",
+    "overflow",
+    "model_error",
+    "sandbox_error",
+    "store_error",
+    "cancelled",
+    "crashed",
+]
+"""`replied`: an answer without calls; `declared`: the model said that it is done (both complete a session)."""
+
+
+class ItemId(NamedTuple):
+    """Names one message of a view: the event that brought it, and which of that event's inserts it is (0 for a message event).
+
+    Ids sort in the order in which they came into being and never change or repeat within a session.
+    """
+
+    event: int
+    index: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replace:
+    """Show another message in the place of one (masking, pruning, clearing of arguments)."""
+
+    item: ItemId
+    message: Message
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Insert:
+    """Put a new message (a summary, a marker) into the view."""
+
+    message: Message
+    after: ItemId
+    """The item behind which it goes; it must stay in the view."""
+    stands_for: tuple[ItemId, ...] = ()
+    """The items whose content it carries on."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patch:
+    """The change of a view in three verbs, each by item id."""
+
+    forget: tuple[ItemId, ...] = ()
+    replace: tuple[Replace, ...] = ()
+    insert: tuple[Insert, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionStarted:
+    """The first event of every log."""
+
+    session_id: str
+    task: str
+    """The user's request, verbatim (S0.7)."""
+    model: str
+    policy_json: str
+    """Kind and fields of the policy as canonical JSON."""
+    window_tokens: int
+    threshold_tokens: int | None
+    budget_rule: str
+    sandbox: str
+    """The backend that runs the tools; it never changes within a session."""
+    kind: Literal["session-started"] = "session-started"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessageAdded:
+    """A message of any role joined the conversation."""
+
+    message: Message
+    step: int
+    """0 before the first model call."""
+    kind: Literal["message-added"] = "message-added"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepFinished:
+    """One model call and the results of its tool calls are logged."""
+
+    step: int
+    """Counts from 1."""
+    view_tokens: Estimated
+    """The view that was sent, by the policy's counter."""
+    view_messages: int
+    usage: Usage
+    cost_usd: float | None
+    """None = the price of this model is not known."""
+    request_digest: str
+    """SHA-256 chain over the rendered messages that were sent (hex)."""
+    kept_prefix_messages: int
+    """Leading messages shared with the request before; equals that request's length unless a compaction came between."""
+    kept_prefix_tokens: Estimated
+    calls: int
+    call_errors: int
+    model_seconds: float
+    """Of the scripted model: on its virtual clock."""
+    tool_seconds: float
+    kind: Literal["step-finished"] = "step-finished"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compaction:
+    """The view was changed, or a due change came to nothing; one event for each attempt (S0.7, S2.7)."""
+
+    round: int
+    """Number of the applied compaction in this session, from 1; for a `no-op` or `failed` attempt that of the last applied one."""
+    step: int
+    """The step before which it took place."""
+    moment: Moment
+    status: Literal["applied", "no-op", "failed"]
+    reason: str
+    patch: Patch
+    tokens_before: Estimated
+    tokens_after: Estimated
+    messages_before: int
+    messages_after: int
+    summary: str = ""
+    summarizer: str = ""
+    """Model name; empty when nobody was asked."""
+    summarizer_usage: Usage | None = None
+    summarizer_cost_usd: float | None = None
+    summarizer_seconds: float = 0.0
+    kind: Literal["compaction"] = "compaction"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionEnded:
+    """The last event of a log whose process was not killed."""
+
+    status: Literal["completed", "failed"]
+    reason: StopReason
+    detail: str = ""
+    kind: Literal["session-ended"] = "session-ended"
+
+
+Event: TypeAlias = SessionStarted | MessageAdded | StepFinished | Compaction | SessionEnded
+
+
+class Entry(NamedTuple):
+    """An event in its place in a log."""
+
+    seq: int
+    """From 1, without gaps, in the order of appending."""
+    event: Event
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextDelta:
+    """The model wrote some more of its answer."""
+
+    text: str
+    kind: Literal["text-delta"] = "text-delta"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolStarted:
+    """A tool call went from pending to running (S3.7)."""
+
+    call_id: str
+    name: str
+    kind: Literal["tool-started"] = "tool-started"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waiting:
+    """The next thing takes time: a retry of the provider, a summary being written."""
+
+    what: str
+    seconds: float | None = None
+    kind: Literal["waiting"] = "waiting"
+
+
+Signal: TypeAlias = TextDelta | ToolStarted | Waiting

@@ -1,0 +1,140 @@
+"""A message and its parts: what a model reads and writes, as frozen values without any I/O.
+
+The parts follow S3.6. What S3.6 stores as step-start, step-finish and patch parts are facts about a step, not text that a
+model reads: here they are the event `StepFinished`, and the seeds' `parts` table is a SQL view over both. A tool call and
+its result are two parts in two messages, in the order in which every provider wants them (S1.1); the state machine of
+S3.7 is read off the log by `harness.view.tool_states`.
+"""
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Text:
+    """Plain text of any role."""
+
+    text: str
+    kind: Literal["text"] = "text"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reasoning:
+    """Thinking that a provider returned apart from the answer; sent back only to the model that wrote it."""
+
+    text: str
+    kind: Literal["reasoning"] = "reasoning"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolCall:
+    """The model asks for a tool."""
+
+    call_id: str
+    name: str
+    arguments_json: str
+    """The arguments as the model wrote them: a JSON object, or broken text that the tool will refuse."""
+    kind: Literal["tool-call"] = "tool-call"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolResult:
+    """The answer to one call. `error` and `interrupted` results are text that the model may act on."""
+
+    call_id: str
+    name: str
+    output: str
+    status: Literal["completed", "error", "interrupted"] = "completed"
+    clipped_characters: int = 0
+    """Characters cut from the middle or the end before the output was logged; 0 = whole."""
+    kind: Literal["tool-result"] = "tool-result"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class File:
+    """A file that the user attached; the model reads its path and content."""
+
+    path: str
+    content: str
+    kind: Literal["file"] = "file"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subtask:
+    """A question given to a sub-agent with a context of its own, and its short answer (S3.20)."""
+
+    prompt: str
+    answer: str
+    kind: Literal["subtask"] = "subtask"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionMarker:
+    """Stands where a compaction took place; the parent of a summary in S3.3."""
+
+    text: str
+    round: int
+    kind: Literal["compaction"] = "compaction"
+
+
+Part: TypeAlias = Text | Reasoning | ToolCall | ToolResult | File | Subtask | CompactionMarker
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message:
+    """One message of a conversation: a role and at least one part."""
+
+    role: Role
+    parts: tuple[Part, ...]
+
+    @property
+    def text(self) -> str:
+        """All plain text parts, one after the other on lines of their own."""
+        return "\n".join(part.text for part in self.parts if isinstance(part, Text))
+
+    @property
+    def calls(self) -> tuple[ToolCall, ...]:
+        """The tool calls, in the order in which they were written."""
+        return tuple(part for part in self.parts if isinstance(part, ToolCall))
+
+    @property
+    def results(self) -> tuple[ToolResult, ...]:
+        """The tool results of a tool message."""
+        return tuple(part for part in self.parts if isinstance(part, ToolResult))
+
+
+def system(text: str) -> Message:
+    """A system message of one text."""
+    return Message(role="system", parts=(Text(text=text),))
+
+
+def user(text: str) -> Message:
+    """A user message of one text."""
+    return Message(role="user", parts=(Text(text=text),))
+
+
+def assistant(text: str = "", *calls: ToolCall) -> Message:
+    """An assistant message of a text (left out when empty) and calls."""
+    return Message(role="assistant", parts=((Text(text=text),) if text or not calls else ()) + calls)
+
+
+def tool(result: ToolResult) -> Message:
+    """The tool message that answers one call."""
+    return Message(role="tool", parts=(result,))
+
+
+def part_text(part: Part) -> str:
+    """Everything of a part that a model reads, as one string: what is counted, matched and searched."""
+    match part:
+        case Text() | Reasoning() | CompactionMarker():
+            return part.text
+        case ToolCall():
+            return f"{part.name} {part.arguments_json}"
+        case ToolResult():
+            return part.output
+        case File():
+            return f"{part.path}\n{part.content}"
+        case Subtask():
+            return f"{part.prompt}\n{part.answer}"

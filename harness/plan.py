@@ -1,0 +1,85 @@
+"""A plan: what a policy proposes to do with a view, before anybody has written a summary.
+
+A plan is a patch whose inserts may still be empty *slots*. Making one is pure; filling the slots, checking the result and
+logging it is `harness.compaction.apply`.
+"""
+
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from harness.events import ItemId, Replace
+from harness.messages import Message
+from harness.view import View
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SummaryRequest:
+    """What a summary format needs to know to write its prompt."""
+
+    to_summarize: tuple[Message, ...]
+    """In view order, former summaries left out."""
+    previous_summary: str
+    """Empty in round 1."""
+    task: str
+    """The user's request from the log, verbatim, also when it is no longer in view (S0.6)."""
+    round: int
+    """The number that the new summary will have."""
+
+
+class SummaryFormat(Protocol):
+    """How a summary is asked for and how it is put into the view. Pure."""
+
+    def prompt(self, request: SummaryRequest) -> tuple[Message, ...]:
+        """The messages that a summarizer gets."""
+        ...
+
+    def render(self, text: str, request: SummaryRequest) -> str:
+        """The text that goes into the view."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slot:
+    """A place for a summary that is still to be written."""
+
+    after: ItemId
+    """The item behind which it goes."""
+    role: Literal["system", "user", "assistant"]
+    stands_for: tuple[ItemId, ...]
+    """What it summarizes, in view order; former summaries among them are integrated."""
+    format: SummaryFormat
+    max_tokens: int
+    """Output limit that the summarizer is given."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """A proposed change: which items go, which are replaced, which summaries come. An empty plan was due but found nothing."""
+
+    reason: str
+    """The trigger in words and numbers."""
+    forget: tuple[ItemId, ...] = ()
+    replace: tuple[Replace, ...] = ()
+    slots: tuple[Slot, ...] = ()
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing would change."""
+        return not (self.forget or self.replace or self.slots)
+
+
+def request_for(slot: Slot, view: View) -> SummaryRequest:
+    """What the summarizer of a slot is told, read off the view.
+
+    Raises:
+        KeyError: the slot stands for an item that is not in the view.
+    """
+    by_id = {item.item_id: item.message for item in view.items}
+    former = set(view.summaries)
+    previous = [by_id[item].text for item in slot.stands_for if item in former]
+    return SummaryRequest(
+        to_summarize=tuple(by_id[item] for item in slot.stands_for if item not in former),
+        previous_summary="\n\n".join(previous),
+        task=view.task.text if view.task else "",
+        round=view.rounds + 1,
+    )

@@ -1,0 +1,301 @@
+"""The few shapes at which the rooms meet, with the law of each; read this second, after `agent/loop.py`.
+
+Structural typing: nothing inherits from these. Every protocol has at least two implementations of which one is a fake or a
+scripted one, and a contract suite in `harness.testing`. A summarizer is a `Model` like any other.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, Protocol, TypeAlias
+
+from harness.events import Compaction, Entry, Event, Moment, Signal, TextDelta
+from harness.messages import Message, ToolCall, ToolResult
+from harness.plan import Plan
+from harness.tokens import Budget, Counter, Usage, Window
+from harness.view import View
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolSpec:
+    """What a model is told about a tool."""
+
+    name: str
+    description: str
+    parameters_json: str
+    """JSON schema of the arguments object."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """One call of a model: all that it gets."""
+
+    messages: tuple[Message, ...]
+    tools: tuple[ToolSpec, ...] = ()
+    max_output_tokens: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """A model's whole answer."""
+
+    message: Message
+    usage: Usage
+    seconds: float
+    """Wall time; of a scripted model, time on its virtual clock."""
+    cost_usd: float | None = None
+    """None = the price is not known."""
+    cut_short: bool = False
+    """The output limit ended it."""
+
+
+def unheard(_: TextDelta) -> None:
+    """The listener of those who do not listen."""
+
+
+class Model(Protocol):
+    """Answers requests. Thread-safe; keeps nothing between calls that could change an answer; the owner of a client closes it."""
+
+    @property
+    def name(self) -> str:
+        """As configured, e.g. `scripted/flashcards:attentive`."""
+        ...
+
+    @property
+    def window(self) -> Window:
+        """Its context window; 0 tokens = unknown."""
+        ...
+
+    def reply(self, request: Request, listen: Callable[[TextDelta], None] = unheard) -> Reply:
+        """Answer, telling the listener of text as it comes.
+
+        Raises:
+            ContextOverflow: the prompt is longer than the window.
+            ModelError: anything else on the provider's side, after its retries.
+        """
+        ...
+
+
+class Tool(Protocol):
+    """Something that a model can call. Several calls may run at once."""
+
+    @property
+    def spec(self) -> ToolSpec: ...
+
+    def run(self, call: ToolCall) -> ToolResult:
+        """Do it. What goes wrong inside the workspace is a result with status `error`.
+
+        Raises:
+            SandboxDied: the machinery was lost.
+        """
+        ...
+
+
+class Policy(Protocol):
+    """A compaction policy: given this view and this budget, what does the model see next? Pure; frozen; its own configuration."""
+
+    @property
+    def counter(self) -> Counter:
+        """The estimate that its triggers look at."""
+        ...
+
+    @property
+    def clip_characters(self) -> int:
+        """A longer tool output is cut to this before it is logged (S0.9)."""
+        ...
+
+    def budget(self, window: Window) -> Budget:
+        """Divide a window: computed once in a session."""
+        ...
+
+    def plan(self, view: View, budget: Budget, usage: Usage | None, moment: Moment = "step") -> Plan | None:
+        """Propose a change, or None when nothing is due. No I/O, no clock, no model; the cost when nothing is due is constant.
+
+        Args:
+            view: what would be sent next.
+            budget: what `budget` gave.
+            usage: the last step's report (never a sum, S1.2); None before the first step.
+            moment: when it is asked.
+        """
+        ...
+
+
+class Compactor(Protocol):
+    """A policy at work in one session: what the agent loop sees of the compaction room."""
+
+    @property
+    def policy(self) -> Policy: ...
+
+    @property
+    def budget(self) -> Budget: ...
+
+    def compact(
+        self, view: View, usage: Usage | None, step: int, moment: Moment, signal: Callable[[Signal], None]
+    ) -> Compaction | None:
+        """The event to log before `step`, or None when nothing is due.
+
+        Raises:
+            IllegalPlan: the policy broke a guard.
+        """
+        ...
+
+
+class Log(Protocol):
+    """The append-only record of one session. Not thread-safe; the opener closes it."""
+
+    def append(self, events: Sequence[Event]) -> tuple[Entry, ...]:
+        """Log events together: after a crash either all or none of them are there.
+
+        Raises:
+            StoreError: nothing was written.
+        """
+        ...
+
+    def entries(self) -> Iterable[Entry]:
+        """All events so far, in order."""
+        ...
+
+    def close(self) -> None:
+        """Flush; idempotent."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SandboxLimits:
+    """What a sandbox may use; a backend says in its info which of these it really enforces."""
+
+    memory_bytes: int = 512 * 2**20
+    pids: int = 256
+    disk_bytes: int = 256 * 2**20
+    output_bytes: int = 2**20
+    """Kept of each output stream of a command."""
+    file_bytes: int = 16 * 2**20
+    """Largest file that `read` and `write` move."""
+    network: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SandboxInfo:
+    """Where and under which limits a session's commands run; stands in every trial's record."""
+
+    backend: Literal["docker", "bubblewrap", "local", "memory"]
+    image: str | None
+    isolation: tuple[str, ...]
+    limits: SandboxLimits
+    enforced: tuple[str, ...]
+    """Names of the limits that hold here for the whole process tree."""
+    versions: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExecResult:
+    """A command that ran, however it ended."""
+
+    exit_code: int
+    """128 + signal number when it was killed by a signal."""
+    stdout: bytes
+    """At most `output_bytes`; undecoded."""
+    stderr: bytes
+    stdout_bytes: int
+    """Written in all, kept or not."""
+    stderr_bytes: int
+    timed_out: bool = False
+    oom_killed: bool = False
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileEntry:
+    """One line of a directory listing."""
+
+    name: str
+    kind: Literal["file", "directory", "link", "other"]
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileState:
+    """A file in a snapshot."""
+
+    sha256: str
+    mode: int
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """The state of a workspace; its files' contents are in the sandbox's blob store."""
+
+    tree_id: str
+    """SHA-256 over the manifest (hex): equal exactly when the workspaces are."""
+    files: Mapping[str, FileState] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileChange:
+    """One file that differs between two snapshots."""
+
+    path: str
+    kind: Literal["added", "modified", "deleted"]
+    added_lines: int
+    removed_lines: int
+
+
+class Sandbox(Protocol):
+    """A workspace at `/workspace` in which commands run. One caller at a time; the opener closes it, always."""
+
+    @property
+    def info(self) -> SandboxInfo:
+        """Known after `start`."""
+        ...
+
+    def start(self) -> None:
+        """Bring it up, empty.
+
+        Raises:
+            SandboxUnavailable: not on this machine.
+        """
+        ...
+
+    def run(self, command: str, *, timeout_seconds: float = 60.0) -> ExecResult:
+        """Run a shell command in `/workspace`. At the time-out its whole process tree is killed.
+
+        Raises:
+            SandboxDied: the sandbox was lost.
+        """
+        ...
+
+    def read(self, path: str, *, max_bytes: int | None = None) -> bytes:
+        """The content of a file, its first `max_bytes` only if given.
+
+        Raises:
+            FileMissing, PathRefused: for the model to read.
+        """
+        ...
+
+    def write(self, path: str, content: bytes) -> None:
+        """Create or overwrite a file, making its directories."""
+        ...
+
+    def list(self, path: str) -> tuple[FileEntry, ...]:
+        """The entries of a directory by name."""
+        ...
+
+    def snapshot(self) -> Snapshot:
+        """The state of the workspace now."""
+        ...
+
+    def diff(self, older: Snapshot, newer: Snapshot) -> tuple[FileChange, ...]:
+        """What changed between two snapshots of this sandbox, by path."""
+        ...
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Bring the workspace back to a snapshot."""
+        ...
+
+    def close(self) -> None:
+        """End every process and remove everything; idempotent."""
+        ...
+
+
+Clock: TypeAlias = Callable[[], float]
+"""Seconds since the epoch."""

@@ -1,0 +1,699 @@
+"""The tool server: the first process of every sandbox, and the only one that speaks to the harness.
+
+It stands apart because it runs elsewhere: its source is sent over stdin to whatever `python3` the sandbox has (3.8 or
+later), so it is one file, uses the standard library only, and imports nothing of ours. As PID 1 of its namespace it cannot
+be killed from inside, and one `kill(-1)` ends every process tree; where it is not PID 1 (`local`) it is a subreaper and
+finds its descendants through /proc.
+
+Wire format, both ways: u32 header length, u32 body length (big endian), a JSON header, a raw body. One request, one reply.
+The process is made undumpable, so commands of the same user cannot open its descriptors and forge replies.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import hashlib
+import json
+import os
+import resource
+import select
+import signal
+import stat
+import struct
+import sys
+import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # importing typing for real costs more than all the rest
+    from collections.abc import Iterator
+    from typing import Any
+
+    Header = dict[str, Any]
+    Reply = tuple[Header, bytes]
+
+PIECE_BYTES = 8 << 20
+"""Most file content in one frame of a snapshot."""
+MAX_LISTED = 50_000
+MAX_DEPTH = 200
+MAX_LINKS = 40
+DRAIN_SECONDS = 0.05
+"""How long output is awaited from background children after a command itself has ended."""
+FRESH_NS = 20_000_000
+"""A file changed this shortly before a scan is hashed again by the next one: timestamps are coarse."""
+WORKSPACE = "/workspace"
+HANG_UP = select.POLLHUP | select.POLLERR | getattr(select, "POLLRDHUP", 0x2000)
+OOM_COUNTERS = ("/sys/fs/cgroup/memory.events", "/sys/fs/cgroup/memory/memory.oom_control")
+_PR_SET_DUMPABLE, _PR_SET_CHILD_SUBREAPER, _PR_SET_NO_NEW_PRIVS = 4, 36, 38
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+class Refused(Exception):
+    """A request that is answered with an error of that kind, for the model or the caller."""
+
+    def __init__(self, kind: str, detail: str = "") -> None:
+        self.kind, self.detail = kind, detail
+        super().__init__(detail)
+
+
+class Workspace:
+    """Paths below one directory; links are followed by hand, so that none can lead out."""
+
+    def __init__(self, root: str) -> None:
+        self.root = root
+        self.fd = os.open(root, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+
+    def parts(self, path: str) -> list[str]:
+        """The components of a path given by the model or found in a link."""
+        for prefix in (WORKSPACE, self.root):
+            if path == prefix or path.startswith(prefix + "/"):
+                path = path[len(prefix) :].lstrip("/")
+                break
+        if path.startswith("/"):
+            raise Refused("outside")
+        return [part for part in path.split("/") if part not in ("", ".")]
+
+    def locate(self, path: str, make_parents: bool = False) -> tuple[int, str]:
+        """Open the directory that holds `path`; the caller closes it. Each step is one open without following links."""
+        todo, held, links = self.parts(path)[::-1], [os.dup(self.fd)], 0
+        try:
+            while todo:
+                name = todo.pop()
+                if name == "..":
+                    if len(held) == 1:
+                        raise Refused("outside")
+                    os.close(held.pop())
+                    continue
+                target = _link_target(name, held[-1])
+                if target is not None:
+                    links += 1
+                    if links > MAX_LINKS:
+                        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+                    if target.startswith("/"):
+                        todo.extend(self.parts(target)[::-1])
+                        while len(held) > 1:
+                            os.close(held.pop())
+                    else:
+                        todo.extend([part for part in target.split("/") if part not in ("", ".")][::-1])
+                    continue
+                if not todo:
+                    return held.pop(), name
+                if len(held) > MAX_DEPTH:
+                    raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG))
+                held.append(_open_directory(name, held[-1], make_parents))
+            return held.pop(), "."
+        finally:
+            for fd in held:
+                os.close(fd)
+
+    def read(self, path: str, max_bytes: int) -> bytes:
+        """The first `max_bytes` of a regular file, and one more if there are more."""
+        parent, name = self.locate(path)
+        try:
+            fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=parent)
+        finally:
+            os.close(parent)
+        with open(fd, "rb", buffering=0) as file:
+            _require_regular(fd)
+            return _read_up_to(file.fileno(), max_bytes + 1)
+
+    def write(self, path: str, content: bytes) -> None:
+        """Write a regular file, making its parents; an existing one keeps its mode."""
+        parent, name = self.locate(path, make_parents=True)
+        try:
+            flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+            fd = os.open(name, flags, 0o644, dir_fd=parent)
+        finally:
+            os.close(parent)
+        try:
+            _require_regular(fd)
+            os.ftruncate(fd, 0)
+            _write_all(fd, content)
+        finally:
+            os.close(fd)
+
+    def entries(self, path: str) -> list[list[Any]]:
+        """Name, kind and size of each entry of a directory."""
+        parent, name = self.locate(path)
+        try:
+            fd = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
+        finally:
+            os.close(parent)
+        try:
+            found = []
+            with os.scandir(fd) as entries:
+                for entry in entries:
+                    if len(found) == MAX_LISTED:
+                        raise Refused("failed", "more than %d entries" % MAX_LISTED)
+                    status = entry.stat(follow_symlinks=False)
+                    found.append([entry.name, _kind(status.st_mode), status.st_size])
+            return found
+        finally:
+            os.close(fd)
+
+
+class Tree:
+    """What the workspace holds, by content; unchanged files are known by their stat and not read again."""
+
+    def __init__(self, root: str) -> None:
+        self.root = root
+        self.known: dict[str, tuple[Any, str, int]] = {}
+        self.sent: set[str] = set()
+
+    def changes(self) -> Iterator[tuple[list[Any], bytes]]:
+        """Yield `[path, mode, size, sha256 or None, content bytes]` with content, for all that differs from the last scan.
+
+        A None hash means that more content of the same file follows; mode -1 means gone.
+        """
+        seen: set[str] = set()
+        before_ns = time.time_ns() - FRESH_NS
+        for path, status in self._walk("", 0):
+            seen.add(path)
+            times = (status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino, status.st_mode)
+            old = self.known.get(path)
+            if old is not None and old[0] == times:
+                continue
+            for entry, content in self._read(path, status.st_mode):
+                if entry[3] is not None:
+                    self.known[path] = (times if status.st_ctime_ns < before_ns else None, entry[3], entry[1])
+                    if old is not None and old[1:] == (entry[3], entry[1]):
+                        continue
+                yield entry, content
+        for path in [path for path in self.known if path not in seen]:
+            del self.known[path]
+            yield [path, -1, 0, "", 0], b""
+
+    def _walk(self, directory: str, depth: int) -> Iterator[tuple[str, os.stat_result]]:
+        try:
+            with os.scandir(os.path.join(self.root, directory)) as entries:
+                found = sorted(entries, key=lambda entry: entry.name)
+        except OSError:
+            return
+        for entry in found:
+            path = directory + "/" + entry.name if directory else entry.name
+            try:
+                status = entry.stat(follow_symlinks=False)
+            except OSError:
+                continue
+            if stat.S_IFMT(status.st_mode) in (stat.S_IFREG, stat.S_IFDIR, stat.S_IFLNK):
+                yield path, status
+            if stat.S_ISDIR(status.st_mode) and depth < MAX_DEPTH:
+                yield from self._walk(path, depth + 1)
+
+    def _read(self, path: str, mode: int) -> Iterator[tuple[list[Any], bytes]]:
+        full, digest, size = os.path.join(self.root, path), hashlib.sha256(), 0
+        try:
+            if stat.S_ISDIR(mode):
+                piece, fd = b"", -1
+            elif stat.S_ISLNK(mode):
+                piece, fd = os.fsencode(os.readlink(full)), -1
+            else:
+                fd = os.open(full, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+                piece = _read_up_to(fd, PIECE_BYTES)
+        except OSError:
+            return  # gone or unreadable: it is not part of the snapshot
+        try:
+            while True:
+                digest.update(piece)
+                size += len(piece)
+                following = _read_up_to(fd, PIECE_BYTES) if len(piece) == PIECE_BYTES else b""
+                if not following:
+                    break
+                yield [path, mode, size, None, len(piece)], piece
+                piece = following
+        finally:
+            if fd >= 0:
+                os.close(fd)
+        name = digest.hexdigest()
+        if name in self.sent and size == len(piece):
+            piece = b""
+        self.sent.add(name)
+        yield [path, mode, size, name, len(piece)], piece
+
+    def delete(self, path: str) -> None:
+        """Remove whatever is at `path`, with all below it."""
+        full = os.path.join(self.root, path)
+        try:
+            if stat.S_ISDIR(os.lstat(full).st_mode):
+                _empty_directory(full)
+                os.rmdir(full)
+            else:
+                os.unlink(full)
+        except FileNotFoundError:
+            pass
+
+    def put(self, path: str, mode: int, content: bytes, append: bool) -> None:
+        """Make one entry of a restored tree."""
+        full = os.path.join(self.root, path)
+        if stat.S_ISDIR(mode):
+            try:
+                os.mkdir(full)
+            except FileExistsError:
+                pass
+        elif stat.S_ISLNK(mode):
+            os.symlink(content, os.fsencode(full))
+            return
+        else:
+            flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+            fd = os.open(full, flags | (os.O_APPEND if append else os.O_TRUNC), 0o600)
+            try:
+                _write_all(fd, content)
+            finally:
+                os.close(fd)
+        os.chmod(full, stat.S_IMODE(mode))
+
+
+class Server:
+    """Answers requests until the harness hangs up, then takes every process of the sandbox with it."""
+
+    def __init__(self, read_fd: int, write_fd: int, config: Header) -> None:
+        self.read_fd, self.write_fd, self.config = read_fd, write_fd, config
+        self.workspace = Workspace(config["workspace"])
+        self.tree = Tree(config["workspace"])
+        self.scan: Iterator[tuple[list[Any], bytes]] = iter(())
+        self.held: tuple[list[Any], bytes] | None = None
+        self.left_open: list[int] = []
+        self.wake_fd, wake_write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
+
+    def serve(self) -> None:
+        """Answer one request after the other; between them reap orphans and drain what background children print."""
+        while True:
+            poller = select.poll()
+            for fd in (self.read_fd, self.wake_fd, *self.left_open):
+                poller.register(fd, select.POLLIN)
+            ready = [fd for fd, _ in poller.poll()]
+            self._tidy(ready)
+            if self.read_fd in ready:
+                frame = read_frame(self.read_fd)
+                if frame is None:
+                    self.kill_all()
+                    return
+                send_frame(self.write_fd, *self.answer(*frame))
+
+    def answer(self, header: Header, body: bytes) -> Reply:
+        """The reply to one request; what goes wrong is part of it."""
+        try:
+            operation = getattr(self, "do_" + header["op"])
+            reply: Reply = operation(header, body)
+            return reply
+        except Refused as error:
+            return {"error": error.kind, "detail": error.detail}, b""
+        except FileNotFoundError:
+            return {"error": "missing"}, b""
+        except OSError as error:
+            return {"error": "failed", "detail": os.strerror(error.errno or 0)}, b""
+        except ValueError:
+            return {"error": "outside", "detail": "not a valid path"}, b""
+
+    def do_read(self, header: Header, body: bytes) -> Reply:
+        """A file's content, one byte more than asked for if there is more."""
+        return {}, self.workspace.read(header["path"], header["max_bytes"])
+
+    def do_write(self, header: Header, body: bytes) -> Reply:
+        """Write the body to a file."""
+        self.workspace.write(header["path"], body)
+        return {}, b""
+
+    def do_list(self, header: Header, body: bytes) -> Reply:
+        """A directory's entries, as JSON in the body."""
+        return {}, json.dumps(self.workspace.entries(header["path"])).encode()
+
+    def do_scan(self, header: Header, body: bytes) -> Reply:
+        """The next piece of what changed since the last scan; `first` begins a new one."""
+        if header["first"]:
+            self.scan = self.tree.changes()
+        entries, pieces, size = [], [], 0
+        for entry, piece in self.scan:
+            entries.append(entry)
+            pieces.append(piece)
+            size += len(piece)
+            if size >= PIECE_BYTES or len(entries) >= 5_000:
+                break
+        more = size >= PIECE_BYTES or len(entries) >= 5_000
+        index = json.dumps(entries).encode()
+        return {"more": more, "index_bytes": len(index)}, index + b"".join(pieces)
+
+    def do_reset(self, header: Header, body: bytes) -> Reply:
+        """End every process and empty the scratch directory."""
+        self.kill_all()
+        _empty_directory(self.config["scratch"])
+        return {}, b""
+
+    def do_apply(self, header: Header, body: bytes) -> Reply:
+        """Delete and make entries of the workspace; the index stands at the start of the body."""
+        start = header["index_bytes"]
+        index = json.loads(body[:start])
+        for path in index["delete"]:
+            self.tree.delete(path)
+        for path, mode, size, append in index["entries"]:
+            self.tree.put(path, mode, body[start : start + size], append)
+            start += size
+        return {}, b""
+
+    def do_run(self, header: Header, body: bytes) -> Reply:
+        """Run a shell command; see `Command`."""
+        oom_before = oom_kills()
+        started = time.monotonic()
+        try:
+            command = Command(self, header["command"])
+        except BlockingIOError:  # earlier background processes have used up the pids limit
+            self.kill_all()
+            command = Command(self, header["command"])
+        status = command.wait(started + header["timeout_seconds"])
+        if command.hung_up:
+            self.kill_all()
+            os._exit(0)
+        out, err = command.streams
+        reply = {
+            "exit_code": _exit_code(status),
+            "timed_out": command.timed_out,
+            "oom_killed": oom_kills() > oom_before,
+            "seconds": time.monotonic() - started,
+            "stdout_bytes": out.produced,
+            "stderr_bytes": err.produced,
+            "stdout_kept": len(out.kept),
+        }
+        return reply, bytes(out.kept + err.kept)
+
+    def kill_all(self) -> None:
+        """End every process of the sandbox but this one."""
+        give_up = time.monotonic() + 5.0
+        while time.monotonic() < give_up:
+            if os.getpid() == 1:
+                _kill(-1, signal.SIGKILL)
+            else:
+                _kill_descendants()
+            if not _reap(time.monotonic() + 0.2):
+                return
+
+    def _tidy(self, ready: list[int]) -> None:
+        if self.wake_fd in ready:
+            _read_available(self.wake_fd)
+            _reap()
+        for fd in [fd for fd in self.left_open if fd in ready]:
+            if _read_available(fd) == b"":
+                self.left_open.remove(fd)
+                os.close(fd)
+
+
+class Stream:
+    """One output of a command: the beginning is kept, the rest counted."""
+
+    def __init__(self, fd: int, max_bytes: int) -> None:
+        self.fd, self.max_bytes = fd, max_bytes
+        self.kept, self.produced, self.ended = bytearray(), 0, False
+
+    def drain(self, most_bytes: int = 1 << 22) -> None:
+        """Take what is there now; not for ever, as a command may write faster than one reads."""
+        while most_bytes > 0 and not self.ended:
+            chunk = _read_available(self.fd)
+            if chunk is None:
+                return
+            self.ended = not chunk
+            self.produced += len(chunk)
+            most_bytes -= len(chunk)
+            if len(self.kept) < self.max_bytes:
+                self.kept += chunk[: self.max_bytes - len(self.kept)]
+
+
+class Command:
+    """One `sh -c` in a session of its own, and the wait for it.
+
+    Background children outlive a command that ends by itself, as they do in a shell; a time-out ends everything.
+    """
+
+    def __init__(self, server: Server, command: str) -> None:
+        self.server = server
+        self.timed_out = self.hung_up = False
+        out, err = os.pipe2(os.O_CLOEXEC), os.pipe2(os.O_CLOEXEC)
+        try:
+            self.pid = os.fork()
+            if self.pid == 0:
+                _become(command, server.config, out[1], err[1])
+        except OSError:
+            os.close(out[0])
+            os.close(err[0])
+            raise
+        finally:
+            os.close(out[1])
+            os.close(err[1])
+        os.set_blocking(out[0], False)
+        os.set_blocking(err[0], False)
+        self.streams = tuple(Stream(fd, server.config["output_bytes"]) for fd in (out[0], err[0]))
+
+    def wait(self, deadline: float) -> int:
+        """The wait status of the command, its streams filled."""
+        status = None
+        while status is None:
+            remaining = deadline - time.monotonic()
+            if remaining <= 0 or self.hung_up:
+                self.timed_out = not self.hung_up
+                status = self._end()
+                break
+            self._poll(remaining)
+            status = _wait_for(self.pid)
+        self._finish()
+        return status
+
+    def _poll(self, seconds: float) -> None:
+        poller = select.poll()
+        poller.register(self.server.read_fd, HANG_UP)
+        poller.register(self.server.wake_fd, select.POLLIN)
+        for stream in self.streams:
+            if not stream.ended:
+                poller.register(stream.fd, select.POLLIN)
+        for fd, events in poller.poll(max(1, int(seconds * 1000) + 1)):
+            if fd == self.server.read_fd and events & HANG_UP:
+                self.hung_up = True
+            elif fd == self.server.wake_fd:
+                _read_available(fd)
+            for stream in self.streams:
+                if stream.fd == fd:
+                    stream.drain()
+
+    def _end(self) -> int:
+        _kill(self.pid, signal.SIGKILL)
+        status = None
+        give_up = time.monotonic() + 2.0
+        while status is None and time.monotonic() < give_up:
+            status = _wait_for(self.pid)
+            time.sleep(0.001)
+        self.server.kill_all()
+        return signal.SIGKILL if status is None else status
+
+    def _finish(self) -> None:
+        give_up = time.monotonic() + DRAIN_SECONDS
+        for stream in self.streams:
+            stream.drain()
+        while not all(stream.ended for stream in self.streams) and time.monotonic() < give_up:
+            self._poll(give_up - time.monotonic())
+        for stream in self.streams:
+            if stream.ended:
+                os.close(stream.fd)
+            else:
+                self.server.left_open.append(stream.fd)
+        _reap()
+
+
+def _become(command: str, config: Header, out: int, err: int) -> None:
+    """In the child: give up what belongs to the server, take the limits, become the shell."""
+    try:
+        os.setsid()
+        os.dup2(out, 1)
+        os.dup2(err, 2)
+        os.closerange(3, 256)
+        signal.set_wakeup_fd(-1)
+        for number in (signal.SIGPIPE, signal.SIGCHLD, signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_DFL)
+        _libc.prctl(_PR_SET_DUMPABLE, 1, 0, 0, 0)  # or /proc/self is not ours to write
+        try:
+            with open("/proc/self/oom_score_adj", "w") as file:
+                file.write("1000")
+        except OSError:
+            pass
+        for name, value in config["rlimits"].items():
+            number = getattr(resource, "RLIMIT_" + name)
+            hard = resource.getrlimit(number)[1]
+            value = value if hard == resource.RLIM_INFINITY else min(value, hard)
+            resource.setrlimit(number, (value, value))
+        os.chdir(config["workspace"])
+        os.execve("/bin/sh", ["sh", "-c", command], config["env"])
+    except BaseException as error:
+        os.write(2, ("cannot start the command: %s\n" % error).encode("utf-8", "replace"))
+    finally:
+        os._exit(126)
+
+
+def read_frame(fd: int) -> tuple[Header, bytes] | None:
+    """The next frame, or None when the other side has hung up."""
+    lengths = _read_up_to(fd, 8)
+    if len(lengths) < 8:
+        return None
+    header_bytes, body_bytes = struct.unpack(">II", lengths)
+    header, body = _read_up_to(fd, header_bytes), _read_up_to(fd, body_bytes)
+    if len(header) < header_bytes or len(body) < body_bytes:
+        return None
+    value: Header = json.loads(header)
+    return value, body
+
+
+def send_frame(fd: int, header: Header, body: bytes) -> None:
+    """Send one frame whole."""
+    encoded = json.dumps(header).encode()
+    _write_all(fd, struct.pack(">II", len(encoded), len(body)) + encoded + body)
+
+
+def oom_kills() -> int:
+    """How many processes of this sandbox the kernel has killed for memory so far; 0 where it is not told."""
+    for path in OOM_COUNTERS:
+        try:
+            with open(path) as file:
+                return sum(int(line.split()[1]) for line in file if line.startswith("oom_kill "))
+        except (OSError, ValueError, IndexError):
+            continue
+    return 0
+
+
+def _link_target(name: str, directory: int) -> str | None:
+    try:
+        return os.readlink(name, dir_fd=directory)
+    except OSError:
+        return None
+
+
+def _open_directory(name: str, parent: int, make: bool) -> int:
+    if make:
+        try:
+            os.mkdir(name, 0o755, dir_fd=parent)
+        except FileExistsError:
+            pass
+    return os.open(name, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
+
+
+def _require_regular(fd: int) -> None:
+    mode = os.fstat(fd).st_mode
+    if stat.S_ISDIR(mode):
+        raise Refused("failed", os.strerror(errno.EISDIR))
+    if not stat.S_ISREG(mode):
+        raise Refused("failed", "Not a regular file")
+
+
+def _kind(mode: int) -> str:
+    kinds = {stat.S_IFREG: "file", stat.S_IFDIR: "directory", stat.S_IFLNK: "link"}
+    return kinds.get(stat.S_IFMT(mode), "other")
+
+
+def _empty_directory(path: str) -> None:
+    os.chmod(path, os.lstat(path).st_mode | 0o700) if os.lstat(path).st_uid == os.geteuid() else None
+    with os.scandir(path) as entries:
+        for entry in list(entries):
+            if entry.is_dir(follow_symlinks=False):
+                _empty_directory(entry.path)
+                os.rmdir(entry.path)
+            else:
+                os.unlink(entry.path)
+
+
+def _read_up_to(fd: int, size: int) -> bytes:
+    chunks, got = [], 0
+    while got < size:
+        chunk = os.read(fd, min(size - got, 1 << 20))
+        if not chunk:
+            break
+        chunks.append(chunk)
+        got += len(chunk)
+    return b"".join(chunks)
+
+
+def _read_available(fd: int) -> bytes | None:
+    """What is there; empty at the end; None when nothing is there yet."""
+    try:
+        return os.read(fd, 1 << 16)
+    except BlockingIOError:
+        return None
+
+
+def _write_all(fd: int, content: bytes) -> None:
+    view = memoryview(content)
+    while view:
+        view = view[os.write(fd, view) :]
+
+
+def _kill(pid: int, number: int) -> None:
+    try:
+        os.kill(pid, number)
+    except OSError:
+        pass
+
+
+def _kill_descendants() -> None:
+    parents: dict[int, int] = {}
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            try:
+                with open("/proc/%s/stat" % name) as file:
+                    parents[int(name)] = int(file.read().rpartition(")")[2].split()[1])
+            except (OSError, ValueError, IndexError):
+                continue
+    ours = {os.getpid()}
+    while True:
+        more = {pid for pid, parent in parents.items() if parent in ours and pid not in ours}
+        if not more:
+            break
+        ours |= more
+    for number in (signal.SIGSTOP, signal.SIGKILL):
+        for pid in ours - {os.getpid()}:
+            _kill(pid, number)
+
+
+def _wait_for(pid: int) -> int | None:
+    done, status = os.waitpid(pid, os.WNOHANG)
+    return status if done == pid else None
+
+
+def _reap(until: float = 0.0) -> bool:
+    """Collect ended children, waiting until that time for all to end; True if some still live."""
+    while True:
+        try:
+            pid, _ = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return False
+        if pid == 0:
+            if time.monotonic() >= until:
+                return True
+            time.sleep(0.001)
+
+
+def _exit_code(status: int) -> int:
+    return 128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
+
+
+def main() -> None:
+    """Take over stdin and stdout, harden this process, serve."""
+    read_fd, write_fd = os.dup(0), os.dup(1)  # dup makes them close-on-exec
+    null = os.open(os.devnull, os.O_RDWR)
+    for fd in (0, 1, 2):
+        os.dup2(null, fd)
+    for option, value in ((_PR_SET_NO_NEW_PRIVS, 1), (_PR_SET_CHILD_SUBREAPER, 1), (_PR_SET_DUMPABLE, 0)):
+        if _libc.prctl(option, value, 0, 0, 0) != 0:
+            raise OSError(ctypes.get_errno(), "prctl")
+    os.umask(0o022)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    frame = read_frame(read_fd)
+    if frame is None:
+        return
+    try:
+        server = Server(read_fd, write_fd, frame[0])
+    except (OSError, KeyError) as error:
+        send_frame(write_fd, {"error": "failed", "detail": str(error)}, b"")
+        return
+    hello = {"python": sys.version.split()[0], "uid": os.geteuid(), "pid": os.getpid(), "system": os.uname().release}
+    send_frame(write_fd, hello, b"")
+    server.serve()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,147 @@
+"""A task as values: what is asked, where, how it is judged, and what a scripted model must remember to do it.
+
+A task is made by a template from a seed: `template(task_seed) -> Task` draws the values of the facts into prompt, workspace
+and grader. `script` and `facts` are the same for every seed and hold no value: they are all that a scripted model is built
+from, so it can know a value only by reading it. `values` is the answer key for graders, probes and tests.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+FactKind: TypeAlias = Literal[
+    "constraint", "goal", "decision", "artifact", "value", "error", "progress", "next-step", "preference", "superseded"
+]
+"""RESEARCH 2.6; superseded = a value that a later one replaces."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallTemplate:
+    """A tool call whose string arguments may hold `${fact}` placeholders."""
+
+    tool: str
+    arguments: tuple[tuple[str, str], ...]
+    """Name and template of each argument, in the order in which they are written."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fact:
+    """Something that must be remembered, and how it is read out of visible text."""
+
+    name: str
+    kind: FactKind
+    said_in: Literal["prompt", "file", "output", "own"]
+    patterns: tuple[str, ...]
+    """Regular expressions, matched line by line, each with one group: the value. The newest match in the view counts."""
+    prior: str
+    """What is assumed when the fact is neither visible nor recoverable; differs from the value under every seed."""
+    recover: CallTemplate | None = None
+    """The call that shows it again; None = it cannot be got again."""
+    source: str = ""
+    """Regular expression that must match visible text for the recovering call to be known; empty = always known."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """What shows that a step is done: any of its three signs, wherever it stands in the visible text."""
+
+    receipts: tuple[tuple[str, str], ...] = ()
+    """(tool, regular expression over the key argument) of a receipt that ended well: `ok` or `exit code 0`."""
+    listed: tuple[str, ...] = ()
+    """Paths (relative to the workspace) that must all stand in directory listings."""
+    named: str = ""
+    """Regular expression for a line of a summary that tells of the step as done; also for lines of tool output if `in_output`."""
+    in_output: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Repair:
+    """What to do about a known error: the calls that mend it. Known by its output, mended when their receipts follow it."""
+
+    error: str
+    """Regular expression over the failed result."""
+    says: str
+    calls: tuple[CallTemplate, ...]
+    needs: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One step of a competent agent."""
+
+    name: str
+    says: str
+    """What it writes beside its calls; may hold `${fact}` placeholders."""
+    calls: tuple[CallTemplate, ...]
+    """The calls of one reply; several run as parallel tool calls."""
+    done: Evidence
+    needs: tuple[str, ...] = ()
+    """Names of the facts without which it cannot be done right; every placeholder of `says` and `calls` is among them."""
+    repairs: tuple[Repair, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Script:
+    """The steps in order, and what is said when all are done."""
+
+    steps: tuple[Step, ...]
+    farewell: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """One named thing that must hold at the end."""
+
+    name: str
+    title: str
+    rests_on: tuple[str, ...] = ()
+    """Facts without which it cannot pass (but by luck)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grader:
+    """The program that judges a workspace: run in the sandbox after the end, never shown to the agent.
+
+    It prints `check NAME pass` or `check NAME fail DETAIL` on lines of their own, each prefixed by the nonce that it gets as
+    its only argument, and runs the agent's code in child processes only, so that this code cannot write a verdict.
+    A check without a verdict has failed.
+    """
+
+    files: tuple[tuple[str, str], ...]
+    """Path and content, laid into the workspace right before `command` runs."""
+    command: str
+    """Shell command; the nonce is appended as an argument."""
+    timeout_seconds: float = 120.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaterMessage:
+    """A user message that is queued while the agent works."""
+
+    step: int
+    """Queued before this step."""
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """A problem with a workspace and checks; the same object for a scripted and for a real model."""
+
+    name: str
+    title: str
+    tags: tuple[str, ...]
+    """The memory loads it carries."""
+    prompt: str
+    workspace: tuple[tuple[str, str], ...]
+    """Path and text of the files laid before the start."""
+    runtime: Literal["python", "bun"]
+    checks: tuple[Check, ...]
+    grader: Grader
+    facts: tuple[Fact, ...]
+    script: Script
+    later: tuple[LaterMessage, ...] = ()
+    values: Mapping[str, str] = field(default_factory=dict)
+    """Answer key: the value of each fact under this seed; for graders, probes and tests, never for a model."""
+
+
+TaskTemplate: TypeAlias = Callable[[int], Task]

@@ -1,0 +1,85 @@
+"""Counting tokens: what we estimate and what a provider measured are different types, so they are never mixed unseen.
+
+Also what is derived from counts: the model's window and where its size was found, the reserves and threshold that a policy
+takes from it (the budget), and a provider's usage report.
+"""
+
+from dataclasses import dataclass
+from typing import Literal, NewType, Protocol
+
+from harness.messages import Message, ToolCall, part_text
+
+Estimated = NewType("Estimated", int)
+"""Tokens by a rule of thumb over characters; never what a provider bills."""
+
+Measured = NewType("Measured", int)
+"""Tokens by the provider's (or the scripted model's) own tokenizer."""
+
+
+class Counter(Protocol):
+    """Estimates the tokens of one message; pure, so that counts can be kept beside the message."""
+
+    def count(self, message: Message) -> Estimated: ...
+
+
+def characters(message: Message) -> int:
+    """Characters of everything in a message that a model reads (code points, not bytes)."""
+    return sum(
+        len(part.name) + len(part.arguments_json) if isinstance(part, ToolCall) else len(part_text(part))
+        for part in message.parts
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuarterOfCharacters:
+    """`ceil(characters / 4)` for each message. Source: S0.3."""
+
+    kind: Literal["ceil-characters/4"] = "ceil-characters/4"
+
+    def count(self, message: Message) -> Estimated:
+        """Tokens of one message, rounded up."""
+        return Estimated(-(-characters(message) // 4))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """A provider's report on one call, all in tokens. `input` counts only what was neither read from nor written to a cache."""
+
+    input_tokens: Measured
+    output_tokens: Measured
+    reasoning_tokens: Measured = Measured(0)
+    """Part of `output_tokens`."""
+    cache_read_tokens: Measured = Measured(0)
+    cache_write_tokens: Measured = Measured(0)
+
+    @property
+    def prompt_tokens(self) -> Measured:
+        """The whole prompt: uncached, read and written."""
+        return Measured(self.input_tokens + self.cache_read_tokens + self.cache_write_tokens)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Window:
+    """A model's context window and where its size was found (S0.11, S2.8)."""
+
+    tokens: int
+    """0 = unknown: compaction is off."""
+    source: Literal["policy", "configuration", "registry", "unknown"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """How a window is divided: computed once by the policy and shown everywhere."""
+
+    window_tokens: int
+    reserved_tokens: int
+    """Kept free for system prompt, output and safety together."""
+    threshold_tokens: int | None
+    """The view is compacted at or above this estimate; None = never."""
+    rule: str
+    """The arithmetic that gave the threshold, in words and numbers."""
+
+    @property
+    def available_tokens(self) -> int:
+        """What the reserves leave of the window."""
+        return max(0, self.window_tokens - self.reserved_tokens)

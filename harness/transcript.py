@@ -1,0 +1,77 @@
+"""A conversation as plain text, line by line: what a summarizer is given to read, and what the scripted model matches.
+
+Every answered tool call becomes one *receipt*, a line that says which tool was called on what and how it ended:
+
+    [write_file] src/app.py -> ok
+    [execute_command] python -m unittest -> exit code 1
+
+A receipt is made from visible text alone. It is the smallest thing by which a reader knows later that something was done,
+so a summary that keeps the line keeps the knowledge.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+from harness.messages import Message, ToolCall, ToolResult, part_text
+
+RECEIPT = re.compile(r"^\W*\[(\w+)\] (.+?) -> (ok|error|exit code -?\d+)", re.MULTILINE)
+"""Matches a receipt at the start of a line, list markers before it allowed: tool, key argument, outcome."""
+
+
+def arguments(call: ToolCall) -> dict[str, object]:
+    """The arguments of a call, or an empty dict when the model wrote no JSON object."""
+    try:
+        parsed = json.loads(call.arguments_json)
+    except ValueError:
+        return {}
+    return parsed if isinstance(parsed, dict) else {}
+
+
+def key_argument(call: ToolCall) -> str:
+    """What a call was about in at most 200 characters: the first string among its arguments, on one line."""
+    text = next((value for value in arguments(call).values() if isinstance(value, str)), call.arguments_json)
+    return " ".join(text.split())[:200]
+
+
+def outcome(result: ToolResult) -> str:
+    """`ok`, `error` or `exit code N`, read off the result as the model sees it."""
+    first = result.output.split("\n", 1)[0]
+    if re.fullmatch(r"exit code -?\d+", first):
+        return first
+    return "ok" if result.status == "completed" else "error"
+
+
+def receipt(call: ToolCall, result: ToolResult) -> str:
+    """The line that says what a call was about and how it ended."""
+    return f"[{call.name}] {key_argument(call)} -> {outcome(result)}"
+
+
+def lines(messages: Sequence[Message]) -> Iterator[str]:
+    """The transcript of some messages: role headings, texts, calls with all arguments, receipts and outputs."""
+    calls = {call.call_id: call for message in messages for call in message.calls}
+    for message in messages:
+        if message.role != "tool":
+            yield f"[{message.role}]"
+        for part in message.parts:
+            if isinstance(part, ToolCall):
+                yield from _call_lines(part)
+            elif isinstance(part, ToolResult):
+                call = calls.get(part.call_id)
+                yield receipt(call, part) if call else f"[{part.name}] (call not shown) -> {outcome(part)}"
+                yield from part.output.splitlines()
+            else:
+                yield from part_text(part).splitlines()
+
+
+def _call_lines(call: ToolCall) -> Iterator[str]:
+    yield f"calls {call.name}:"
+    for name, value in arguments(call).items():
+        shown = value.splitlines() if isinstance(value, str) else [json.dumps(value)]
+        yield f"  {name}: {shown[0] if shown else ''}"
+        yield from shown[1:]
+
+
+def text(messages: Iterable[Message]) -> str:
+    """The transcript as one string."""
+    return "\n".join(lines(tuple(messages)))

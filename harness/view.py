@@ -1,0 +1,221 @@
+"""The view: what the model sees next, folded from the log event by event.
+
+`fold` is the only place where an event changes what is seen, so a live session, a replay of its log and a preview agree.
+A view is a value: folding gives a new one and costs a copy of references, whatever the messages hold. Token counts are
+kept per item and summed as items come and go. What a policy must remember (rounds, no-ops, the first request) is part of
+the view, so that planning stays pure.
+
+Provider rules are named classes: each says where a conversation may be cut and what is wrong with one that breaks it.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, NamedTuple, Protocol, TypeAlias, assert_never
+
+from harness.events import Compaction, Entry, ItemId, MessageAdded, Patch, SessionEnded, SessionStarted, StepFinished
+from harness.messages import Message, user
+from harness.tokens import Counter, Estimated, QuarterOfCharacters
+
+
+class Item(NamedTuple):
+    """A message in a view, with its id and its estimated tokens."""
+
+    item_id: ItemId
+    message: Message
+    tokens: Estimated
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class View:
+    """What the model sees next, and what has been done to it so far."""
+
+    items: tuple[Item, ...] = ()
+    tokens: Estimated = Estimated(0)
+    """Sum over `items`, the system message included (S0.4)."""
+    rounds: int = 0
+    """Applied compactions so far."""
+    edits: int = 0
+    """Changes of the view that were not plain appends; the same number means the same prefix."""
+    steps: int = 0
+    steps_since_compaction: int = 0
+    fruitless: int = 0
+    """Attempts in a row that saved nothing or failed, since the last applied one."""
+    fruitless_tokens: int = 0
+    """Size of the view at the last fruitless attempt."""
+    task: Message | None = None
+    """The first user message of the log, in view or not (S0.6)."""
+    summaries: tuple[ItemId, ...] = ()
+    """Items in view that a compaction inserted."""
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """The messages alone, in order."""
+        return tuple([item.message for item in self.items])
+
+
+def fold(view: View, entry: Entry, counter: Counter) -> View:
+    """The view after one more event."""
+    event = entry.event
+    match event:
+        case MessageAdded():
+            item = Item(ItemId(entry.seq), event.message, counter.count(event.message))
+            task = event.message if view.task is None and event.message.role == "user" else view.task
+            return replace(view, items=(*view.items, item), tokens=Estimated(view.tokens + item.tokens), task=task)
+        case StepFinished():
+            return replace(view, steps=event.step, steps_since_compaction=view.steps_since_compaction + 1)
+        case Compaction():
+            return _fold_compaction(view, entry.seq, event, counter)
+        case SessionStarted() | SessionEnded():
+            return view
+    assert_never(event)
+
+
+def fold_all(entries: Iterable[Entry], counter: Counter | None = None) -> View:
+    """The view after a whole log."""
+    view, rule = View(), counter or QuarterOfCharacters()
+    for entry in entries:
+        view = fold(view, entry, rule)
+    return view
+
+
+def _fold_compaction(view: View, seq: int, event: Compaction, counter: Counter) -> View:
+    if event.status != "applied":
+        return replace(view, fruitless=view.fruitless + 1, fruitless_tokens=view.tokens)
+    items = patched(view.items, event.patch, seq, counter)
+    inserted = {ItemId(seq, index) for index in range(len(event.patch.insert))}
+    kept = {item.item_id for item in items}
+    return replace(
+        view,
+        items=items,
+        tokens=Estimated(sum(item.tokens for item in items)),
+        rounds=event.round,
+        edits=view.edits + 1,
+        steps_since_compaction=0,
+        fruitless=0,
+        fruitless_tokens=0,
+        summaries=tuple(sorted(kept & (inserted | set(view.summaries)))),
+    )
+
+
+def patched(items: Sequence[Item], patch: Patch, seq: int, counter: Counter) -> tuple[Item, ...]:
+    """The items after a patch that is (or would be) logged as event `seq`. Inserts behind one item keep their order."""
+    forgotten = set(patch.forget)
+    replaced = {change.item: change.message for change in patch.replace}
+    behind: dict[ItemId, list[Item]] = {}
+    for index, insert in enumerate(patch.insert):
+        item = Item(ItemId(seq, index), insert.message, counter.count(insert.message))
+        behind.setdefault(insert.after, []).append(item)
+    result: list[Item] = []
+    for item in items:
+        if item.item_id not in forgotten:
+            message = replaced.get(item.item_id)
+            result.append(item if message is None else Item(item.item_id, message, counter.count(message)))
+        result.extend(behind.get(item.item_id, ()))
+    return tuple(result)
+
+
+class ProviderRule(Protocol):
+    """What a provider accepts. Pure."""
+
+    def may_cut(self, messages: Sequence[Message], index: int) -> bool:
+        """Whether everything before `messages[index]` may go (the system message aside)."""
+        ...
+
+    def violation(self, messages: Sequence[Message]) -> str | None:
+        """What is wrong with a conversation, or None."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class SystemFirst:
+    """A system message stands first or nowhere else than where a policy puts a summary; the first is never lost."""
+
+    def may_cut(self, messages: Sequence[Message], index: int) -> bool:
+        """Never before the message that follows the system message."""
+        return index >= 1
+
+    def violation(self, messages: Sequence[Message]) -> str | None:
+        """The view must begin with the system message."""
+        if messages and messages[0].role != "system":
+            return f"it begins with a {messages[0].role} message instead of the system message"
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class PairsWhole:
+    """Every tool result follows its call, and every call that is not the newest has its result."""
+
+    def may_cut(self, messages: Sequence[Message], index: int) -> bool:
+        """Not right before a tool result."""
+        return index >= len(messages) or messages[index].role != "tool"
+
+    def violation(self, messages: Sequence[Message]) -> str | None:
+        """A result without its call, a call without its result, or a message between them."""
+        waiting: dict[str, None] = {}
+        for index, message in enumerate(messages):
+            if message.role == "tool":
+                for result in message.results:
+                    if result.call_id not in waiting:
+                        return f"message {index} answers call {result.call_id!r}, which is not right before it"
+                    del waiting[result.call_id]
+                continue
+            if waiting:
+                return f"call {next(iter(waiting))!r} has no result before message {index}"
+            waiting = dict.fromkeys(call.call_id for call in message.calls)
+        return None
+
+
+RULES: tuple[ProviderRule, ...] = (SystemFirst(), PairsWhole())
+"""What every provider demands; legal cuts are the intersection."""
+
+
+def may_cut(messages: Sequence[Message], index: int) -> bool:
+    """Whether all rules allow a cut right before `messages[index]`."""
+    return all(rule.may_cut(messages, index) for rule in RULES)
+
+
+def violation(messages: Sequence[Message]) -> str | None:
+    """The first thing that a provider would refuse, or None."""
+    return next((found for rule in RULES if (found := rule.violation(messages))), None)
+
+
+OPENING = user("(The beginning of this conversation was compacted. Go on from the summary below.)")
+"""The synthetic user turn of `rendered`."""
+
+
+def rendered(messages: tuple[Message, ...]) -> tuple[Message, ...]:
+    """The messages as they are sent: a user turn is added behind the system message where an assistant would come first.
+
+    S0 puts an assistant summary first, which several providers refuse; the log stays as the policy wants it.
+    """
+    first = next((index for index, message in enumerate(messages) if message.role != "system"), None)
+    if first is None or messages[first].role == "user":
+        return messages
+    return (*messages[:first], OPENING, *messages[first:])
+
+
+ToolState: TypeAlias = Literal["pending", "running", "completed", "error", "compacted"]
+
+
+def tool_states(entries: Iterable[Entry], running: Iterable[str] = ()) -> Mapping[str, ToolState]:
+    """The state of every call of a log by call id (S3.7): pending -> running -> completed or error, completed -> compacted.
+
+    Args:
+        entries: the log.
+        running: calls whose `ToolStarted` signal was seen; a signal is not logged.
+    """
+    states: dict[str, ToolState] = {}
+    calls_of: dict[ItemId, list[str]] = {}
+    for seq, event in entries:
+        if isinstance(event, MessageAdded):
+            states.update(dict.fromkeys((call.call_id for call in event.message.calls), "pending"))
+            for result in event.message.results:
+                states[result.call_id] = "completed" if result.status == "completed" else "error"
+                calls_of.setdefault(ItemId(seq), []).append(result.call_id)
+        elif isinstance(event, Compaction) and event.status == "applied":
+            gone = (*event.patch.forget, *(change.item for change in event.patch.replace))
+            for call_id in (call_id for item in gone for call_id in calls_of.get(item, ())):
+                states[call_id] = "compacted" if states[call_id] == "completed" else states[call_id]
+    for call_id in running:
+        states[call_id] = "running" if states.get(call_id) == "pending" else states[call_id]
+    return states
