@@ -7,7 +7,7 @@ configuration. Adapters are built once for each type.
 import hashlib
 import json
 from functools import lru_cache
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -24,12 +24,14 @@ VERSION_TAG = "harness-1"
 @lru_cache(maxsize=256)
 def adapter(of: Any) -> TypeAdapter[Any]:
     """The one adapter of a type (a dataclass or a union of them)."""
-    return TypeAdapter(of)
+    built: TypeAdapter[Any] = TypeAdapter(of)
+    return built
 
 
 def to_plain(value: object, of: Any = None) -> Any:
     """A value as JSON-ready dicts, lists, strings and numbers."""
-    return adapter(of or type(value)).dump_python(value, mode="json")
+    kind: Any = of or type(value)
+    return adapter(kind).dump_python(value, mode="json")
 
 
 def from_plain(of: type[T], plain: object, where: str = "") -> T:
@@ -38,8 +40,9 @@ def from_plain(of: type[T], plain: object, where: str = "") -> T:
     Raises:
         UsageError: names the path inside the data, what stood there and what is allowed.
     """
+    kind: Any = of
     try:
-        return adapter(of).validate_python(plain, strict=False)  # type: ignore[no-any-return]
+        return cast(T, adapter(kind).validate_python(plain))
     except ValidationError as error:
         raise UsageError(_explain(error, where)) from None
 
@@ -58,7 +61,7 @@ MESSAGES: TypeAdapter[Any] = adapter(Message)
 
 def encode_event(event: Event) -> bytes:
     """An event as one line of JSON."""
-    return EVENTS.dump_json(event)  # type: ignore[no-any-return]
+    return EVENTS.dump_json(event)
 
 
 def decode_event(data: bytes | str) -> Event:
@@ -68,7 +71,7 @@ def decode_event(data: bytes | str) -> Event:
         StoreError: the line is not an event.
     """
     try:
-        return EVENTS.validate_json(data)  # type: ignore[no-any-return]
+        return cast(Event, EVENTS.validate_json(data))
     except ValidationError as error:
         raise StoreError(f"not an event: {_explain(error, '')}") from None
 

@@ -61,9 +61,7 @@ class MissingKey(UsageError):
 
     def __init__(self, model: str, variables: Iterable[str]) -> None:
         self.model, self.variables = model, tuple(variables)
-        super().__init__(
-            f"model {model!r} needs {' or '.join(self.variables)} in the environment; set it and try again"
-        )
+        super().__init__(f"model {model!r} needs {' or '.join(self.variables)} in the environment; set it and try again")
 
 
 class WindowTooSmall(UsageError):

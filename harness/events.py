@@ -29,13 +29,13 @@ StopReason: TypeAlias = Literal[
 
 
 class ItemId(NamedTuple):
-    """Names one message of a view: the event that brought it, and which of that event's inserts it is (0 for a message event).
+    """Names one message of a view: the event that brought it, and which of its inserts it is (0 for a message).
 
     Ids sort in the order in which they came into being and never change or repeat within a session.
     """
 
     event: int
-    index: int = 0
+    slot: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,7 +124,7 @@ class Compaction:
     """The view was changed, or a due change came to nothing; one event for each attempt (S0.7, S2.7)."""
 
     round: int
-    """Number of the applied compaction in this session, from 1; for a `no-op` or `failed` attempt that of the last applied one."""
+    """Number of the applied compaction in this session, from 1; of a fruitless attempt: that of the last applied one."""
     step: int
     """The step before which it took place."""
     moment: Moment

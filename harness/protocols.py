@@ -79,7 +79,9 @@ class Tool(Protocol):
     """Something that a model can call. Several calls may run at once."""
 
     @property
-    def spec(self) -> ToolSpec: ...
+    def spec(self) -> ToolSpec:
+        """What the model is told."""
+        ...
 
     def run(self, call: ToolCall) -> ToolResult:
         """Do it. What goes wrong inside the workspace is a result with status `error`.
@@ -123,10 +125,14 @@ class Compactor(Protocol):
     """A policy at work in one session: what the agent loop sees of the compaction room."""
 
     @property
-    def policy(self) -> Policy: ...
+    def policy(self) -> Policy:
+        """The policy at work."""
+        ...
 
     @property
-    def budget(self) -> Budget: ...
+    def budget(self) -> Budget:
+        """The budget of this session."""
+        ...
 
     def compact(
         self, view: View, usage: Usage | None, step: int, moment: Moment, signal: Callable[[Signal], None]

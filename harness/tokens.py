@@ -19,7 +19,9 @@ Measured = NewType("Measured", int)
 class Counter(Protocol):
     """Estimates the tokens of one message; pure, so that counts can be kept beside the message."""
 
-    def count(self, message: Message) -> Estimated: ...
+    def count(self, message: Message) -> Estimated:
+        """Tokens of one message."""
+        ...
 
 
 def characters(message: Message) -> int:
