@@ -1,0 +1,83 @@
+"""Reads the package's own source the way a reviewer counts it: code lines without docstrings, comments and blanks."""
+
+import ast
+import io
+import tokenize
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+CHECKOUT = Path(__file__).parents[2]
+PACKAGE = CHECKOUT / "harness"
+
+_NO_CODE = {
+    tokenize.COMMENT,
+    tokenize.DEDENT,
+    tokenize.ENCODING,
+    tokenize.ENDMARKER,
+    tokenize.INDENT,
+    tokenize.NEWLINE,
+    tokenize.NL,
+}
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Module:
+    """One file of the package: where it is, its tree, and the numbers of its lines that hold code."""
+
+    path: str
+    tree: ast.Module
+    code_lines: frozenset[int]
+
+    @property
+    def functions(self) -> Iterator[Function]:
+        return (node for node in ast.walk(self.tree) if isinstance(node, Function))
+
+
+@cache
+def modules() -> tuple[Module, ...]:
+    """Every Python file of the package, in order of its path."""
+    return tuple(read(path) for path in sorted(PACKAGE.rglob("*.py")))
+
+
+def read(path: Path) -> Module:
+    return parse(path.read_text(encoding="utf-8"), path.relative_to(CHECKOUT).as_posix())
+
+
+def parse(text: str, path: str) -> Module:
+    tree = ast.parse(text)
+    tokens = tokenize.generate_tokens(io.StringIO(text).readline)
+    code = {line for token in tokens if token.type not in _NO_CODE for line in range(token.start[0], token.end[0] + 1)}
+    return Module(path=path, tree=tree, code_lines=frozenset(code - _documentation(tree)))
+
+
+def body_lines(module: Module, function: Function) -> int:
+    """Code lines of a function below its signature, functions inside it included."""
+    first, last = function.body[0].lineno, function.end_lineno or function.lineno
+    return sum(first <= line <= last for line in module.code_lines)
+
+
+def parameters(function: Function) -> list[str]:
+    """Names of the parameters that a caller fills in: all but `self`, `cls`, `mcs`."""
+    arguments = function.args
+    named = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
+    stars = [star for star in (arguments.vararg, arguments.kwarg) if star is not None]
+    return [argument.arg for argument in [*named, *stars] if argument.arg not in ("self", "cls", "mcs")]
+
+
+def is_command(function: Function) -> bool:
+    """True for a command of the command line, whose parameters are its options."""
+    return any(".command" in ast.unparse(decorator) for decorator in function.decorator_list)
+
+
+def _documentation(tree: ast.Module) -> set[int]:
+    """Lines of docstrings, those under fields included."""
+    strings = (
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+    )
+    return {line for node in strings for line in range(node.lineno, (node.end_lineno or node.lineno) + 1)}

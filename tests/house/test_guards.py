@@ -1,0 +1,59 @@
+"""The tests' own ground (tests/conftest.py): the network guard refuses, and a missing need fails where it is required."""
+
+import os
+import socket
+import subprocess
+import sys
+
+import pytest
+
+ELSEWHERE = ("192.0.2.1", 9)  # an address that is set aside for examples
+
+
+def test_a_connection_to_another_machine_is_refused(network_attempts):
+    with socket.socket() as sock, pytest.raises(RuntimeError, match="stay on this machine"):
+        sock.connect(ELSEWHERE)
+    assert len(network_attempts) == 1
+    network_attempts.clear()
+
+
+def test_a_name_is_not_looked_up(network_attempts):
+    with pytest.raises(RuntimeError, match="stay on this machine"):
+        socket.create_connection(("harness.example", 80), timeout=1)
+    network_attempts.clear()
+
+
+def test_loopback_and_unix_sockets_work(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        socket.create_connection(("localhost", server.getsockname()[1]), timeout=5).close()
+    with socket.socket(socket.AF_UNIX) as server, socket.socket(socket.AF_UNIX) as client:
+        server.bind(str(tmp_path / "s"))
+        server.listen()
+        client.connect(str(tmp_path / "s"))
+
+
+def run_marked(checkout, folder, **environment):
+    """A pytest of its own on one test that needs a browser where none can be."""
+    (folder / "test_it.py").write_text("import pytest\n\n@pytest.mark.browser\ndef test_it(): ...\n")
+    (folder / "conftest.py").write_text((checkout / "tests" / "conftest.py").read_text())
+    clean = {name: value for name, value in os.environ.items() if name not in ("CHROMIUM", "REQUIRE_BROWSER")}
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider", "-W", "ignore", str(folder)],
+        env={**clean, "PATH": str(folder), **environment},
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_a_missing_need_is_a_skip_with_its_reason(checkout, tmp_path):
+    run = run_marked(checkout, tmp_path)
+    assert run.returncode == 0
+    assert "no Chromium" in run.stdout
+
+
+def test_a_missing_need_fails_where_it_is_required(checkout, tmp_path):
+    run = run_marked(checkout, tmp_path, REQUIRE_BROWSER="1")
+    assert run.returncode == 1
+    assert "REQUIRE_BROWSER=1, but no Chromium" in run.stdout

@@ -1,0 +1,100 @@
+"""Names: `harness.__all__` is exact, what it names is described, files are called by the one thing in them."""
+
+import ast
+import inspect
+from pathlib import Path, PurePosixPath
+
+import pytest
+
+import harness
+from tests.house.source import PACKAGE, modules, read
+
+VAGUE_FILES = {"base", "common", "core", "helpers", "misc", "types", "util", "utils"}
+NOT_MIRRORED = {"bench", "contracts", "golden", "house", "laws", "notebooks"}
+NAMES_AT_MOST = 45
+
+exported: list[str] = list(getattr(harness, "__all__", ()))
+
+
+def order(name: str) -> tuple[int, str]:
+    """CONSTANTS, then Classes, then functions, as the linter sorts them."""
+    return (0 if name.isupper() else 1 if name[:1].isupper() else 2, name)
+
+
+def bound_names(tree: ast.Module) -> set[str]:
+    """Public names that a module binds at its top or for the type checker."""
+    checked = [node for node in tree.body if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)]
+    names: set[str] = set()
+    for node in [*tree.body, *(inner for block in checked for inner in block.body)]:
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("harness"):
+            names |= {alias.asname or alias.name for alias in node.names}
+        elif isinstance(node, ast.FunctionDef | ast.ClassDef):
+            names.add(node.name)
+    return {name for name in names if not name.startswith("_")}
+
+
+def test_exported_names_are_sorted_and_few():
+    assert exported == sorted(set(exported), key=order)
+    assert len(exported) <= NAMES_AT_MOST
+
+
+def test_exported_names_are_exactly_what_the_root_binds():
+    assert bound_names(read(PACKAGE / "__init__.py").tree) == {name for name in exported if not name.startswith("_")}
+
+
+def test_every_exported_name_is_there_and_described():
+    values = {name: getattr(harness, name) for name in exported}
+    documented = {name: value for name, value in values.items() if inspect.isclass(value) or inspect.isroutine(value)}
+    assert [name for name, value in documented.items() if not inspect.getdoc(value)] == []
+
+
+def test_every_exported_name_is_listed_by_dir():
+    assert set(exported) <= set(dir(harness))
+
+
+def test_an_unknown_name_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="no_such_name"):
+        getattr(harness, "no_such_name")  # noqa: B009, plain access would be refused by the type checker
+
+
+def undescribed(tree: ast.Module, path: str) -> list[str]:
+    """Public modules, classes and functions without a docstring; what overrides or overloads is described elsewhere."""
+    missing = [] if ast.get_docstring(tree) else [path]
+    scopes: list[tuple[str, list[ast.stmt]]] = [(path, tree.body)]
+    while scopes:
+        owner, body = scopes.pop()
+        for node in body:
+            if not isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+                continue
+            told_elsewhere = {"override", "overload"} & {ast.unparse(d).split(".")[-1] for d in node.decorator_list}
+            if node.name.startswith("_") or told_elsewhere:
+                continue
+            name = f"{owner}:{node.name}" if owner == path else f"{owner}.{node.name}"
+            missing += [] if ast.get_docstring(node) else [name]
+            scopes += [(name, node.body)] if isinstance(node, ast.ClassDef) else []
+    return missing
+
+
+def test_every_public_name_has_a_docstring():
+    assert [name for module in modules() for name in undescribed(module.tree, module.path)] == []
+
+
+def test_a_missing_docstring_is_seen():
+    tree = ast.parse('"""M."""\nclass A:\n    """A."""\n    def f(self): ...\n    def _g(self): ...\ndef h(): ...\n')
+    assert undescribed(tree, "x.py") == ["x.py:h", "x.py:A.f"]
+
+
+def test_no_file_has_a_name_that_could_mean_anything():
+    assert [module.path for module in modules() if PurePosixPath(module.path).stem.strip("_") in VAGUE_FILES] == []
+
+
+def mirrored(test: PurePosixPath) -> list[PurePosixPath]:
+    """Where the code may stand that a test file speaks of."""
+    name = test.stem.removeprefix("test_")
+    return [test.parent / f"{name}.py", test.parent / f"_{name}.py", test.parent / name / "__init__.py"]
+
+
+def test_tests_mirror_the_code(checkout: Path):
+    tests = (path.relative_to(checkout / "tests") for path in (checkout / "tests").rglob("test_*.py"))
+    judged = [PurePosixPath(test) for test in tests if test.parts[0] not in NOT_MIRRORED]
+    assert [str(test) for test in judged if not any((PACKAGE / place).exists() for place in mirrored(test))] == []

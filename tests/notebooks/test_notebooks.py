@@ -1,0 +1,62 @@
+"""Every committed notebook runs to its end and shows its charts where it is browsed."""
+
+import re
+
+import nbformat
+import pytest
+from nbclient.exceptions import CellExecutionError
+
+from tests.notebooks.execute import committed, execute
+
+CELLS_AT_MOST = 40
+BYTES_AT_MOST = 500_000
+
+
+def charts(node):
+    outputs = (output for cell in node.cells for output in cell.get("outputs", ()))
+    return [output for output in outputs if "image/png" in output.get("data", {})]
+
+
+def faults(node):
+    """What keeps a notebook from being read where it is browsed, in words."""
+    text = nbformat.writes(node)
+    sources = [cell for cell in node.cells if cell.cell_type == "code" and cell.source.strip()]
+    found = {
+        "stale or never executed": [cell.execution_count for cell in sources] != list(range(1, len(sources) + 1)),
+        "widget state": "widgets" in node.metadata,
+        "an error": any(output.output_type == "error" for cell in sources for output in cell.outputs),
+        "no chart": not charts(node),
+        "a script": re.search(r"<script", text, re.IGNORECASE) is not None,
+        f"over {CELLS_AT_MOST} cells": len(node.cells) > CELLS_AT_MOST,
+        f"over {BYTES_AT_MOST} bytes": len(text) > BYTES_AT_MOST,
+    }
+    return [words for words, there in found.items() if there]
+
+
+@pytest.mark.parametrize("notebook", committed(), ids=lambda path: path.stem)
+def test_committed_notebook_can_be_read_where_it_is_browsed(notebook):
+    assert faults(nbformat.read(notebook, as_version=4)) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("notebook", committed(), ids=lambda path: path.stem)
+def test_notebook_runs_to_its_end(notebook):
+    before = nbformat.read(notebook, as_version=4)
+    assert len(charts(execute(notebook))) == len(charts(before))
+
+
+def made_of(*sources):
+    return nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in sources])
+
+
+def test_a_notebook_that_was_never_executed_is_seen():
+    assert faults(made_of("1 + 1")) == ["stale or never executed", "no chart"]
+
+
+def test_execution_gives_the_same_file_twice_and_stops_at_an_error(tmp_path):
+    good, bad = tmp_path / "good.ipynb", tmp_path / "bad.ipynb"
+    nbformat.write(made_of("x = {'a', 'b', 'c'}", "list(x)"), good)
+    nbformat.write(made_of("1 / 0"), bad)
+    assert nbformat.writes(execute(good)) == nbformat.writes(execute(good))
+    with pytest.raises(CellExecutionError, match="ZeroDivisionError"):
+        execute(bad)
