@@ -1,0 +1,87 @@
+"""A session's log and the view folded from it, moved on together; and the request that the view makes.
+
+`Outgoing` extends the last request instead of making it anew, so a step costs what it adds, not what the session holds.
+Its digests chain over the messages as sent: two requests with equal digests are byte-identical, and how much of the last
+request a new one shares is known without comparing texts.
+"""
+
+from dataclasses import dataclass
+
+from harness.codec import message_digest
+from harness.events import Entry, Event
+from harness.messages import Message
+from harness.protocols import Log
+from harness.tokens import Counter, Estimated
+from harness.view import View, fold, rendered
+
+
+class Conversation:
+    """What was logged and what is seen, always in step. Not thread-safe."""
+
+    def __init__(self, log: Log, counter: Counter) -> None:
+        """Start from the log as it is: empty, or that of a session to go on with."""
+        self._log, self._counter = log, counter
+        self.view = View()
+        for entry in log.entries():
+            self.view = fold(self.view, entry, counter)
+
+    def append(self, *events: Event) -> tuple[Entry, ...]:
+        """Log the events together, then fold them.
+
+        Raises:
+            StoreError: nothing was logged and the view is as before.
+        """
+        entries = self._log.append(events)
+        for entry in entries:
+            self.view = fold(self.view, entry, self._counter)
+        return entries
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """The messages of a request, and what it shares with the one before."""
+
+    messages: tuple[Message, ...]
+    digest: str
+    kept_messages: int
+    kept_tokens: Estimated
+
+
+class Outgoing:
+    """The request of each step, extended from the last one; remade only after the view was edited."""
+
+    def __init__(self, counter: Counter) -> None:
+        """Nothing was sent yet."""
+        self._counter = counter
+        self._messages: tuple[Message, ...] = ()
+        self._chain: list[bytes] = []
+        self._tokens: list[int] = []
+        self._total = 0
+        self._seen = 0
+        self._edits = 0
+
+    def prepare(self, view: View) -> Prepared:
+        """The request for a view."""
+        if self._messages and view.edits == self._edits:
+            kept, kept_tokens = len(self._chain), self._total
+            self._extend(tuple([item.message for item in view.items[self._seen :]]))
+        else:
+            kept, kept_tokens = self._remake(rendered(view.messages))
+        self._seen, self._edits = len(view.items), view.edits
+        digest = self._chain[-1].hex() if self._chain else ""
+        return Prepared(self._messages, digest, kept, Estimated(kept_tokens))
+
+    def _remake(self, messages: tuple[Message, ...]) -> tuple[int, int]:
+        before, tokens = self._chain, self._tokens
+        self._messages, self._chain, self._tokens, self._total = (), [], [], 0
+        self._extend(messages)
+        pairs = zip(before, self._chain, strict=False)
+        kept = next((index for index, (old, new) in enumerate(pairs) if old != new), min(len(before), len(self._chain)))
+        return kept, sum(tokens[:kept])
+
+    def _extend(self, new: tuple[Message, ...]) -> None:
+        for message in new:
+            self._chain.append(message_digest(message, self._chain[-1] if self._chain else b""))
+            self._tokens.append(self._counter.count(message))
+            self._total += self._tokens[-1]
+        self._messages += new

@@ -1,0 +1,44 @@
+"""The presets: every policy that can be named in a plan.
+
+`PRESETS` lists ours. Another package adds a policy class, a frozen dataclass with a `kind` of its own, by the entry point
+group `harness.policies` (S3.21).
+"""
+
+from collections.abc import Mapping
+from importlib.metadata import entry_points
+from typing import Any
+
+from harness.codec import from_plain
+from harness.compaction.presets.keep_last import KeepLast
+from harness.compaction.presets.none import NoCompaction
+from harness.errors import UnknownName, UsageError
+from harness.protocols import Policy
+
+PRESETS: dict[str, type[Any]] = {"keep-last": KeepLast, "none": NoCompaction}
+
+
+def policy_kinds() -> dict[str, type[Any]]:
+    """Every policy by its kind: ours, and those of installed packages (ours win a clash of names)."""
+    plugins = {point.name: point for point in entry_points(group="harness.policies")}
+    return {name: point.load() for name, point in plugins.items() if name not in PRESETS} | PRESETS
+
+
+def policy_from_plain(plain: Mapping[str, object], where: str = "policy") -> Policy:
+    """The policy of a table such as `{"kind": "keep-last", "threshold": 0.8}`.
+
+    Raises:
+        UnknownName: no such kind, or a field that the kind does not have.
+        UsageError: no kind, or a value of the wrong type or out of range; names the path.
+    """
+    kind = plain.get("kind")
+    if not isinstance(kind, str):
+        raise UsageError(f"{where}.kind: a policy needs a kind, one of {', '.join(sorted(PRESETS))}")
+    kinds = PRESETS if kind in PRESETS else policy_kinds()
+    if kind not in kinds:
+        raise UnknownName(f"policy at {where}.kind", kind, kinds)
+    allowed = set(kinds[kind].__dataclass_fields__)
+    for field in plain:
+        if field not in allowed:
+            raise UnknownName(f"field {where}.{field} of policy {kind!r}:", field, allowed)
+    policy: Policy = from_plain(kinds[kind], plain, where)
+    return policy

@@ -1,0 +1,82 @@
+"""The policy of the first design document: summarize everything but the last few messages (S0)."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from harness.compaction.cuts import before_last
+from harness.compaction.formats import SixSections
+from harness.compaction.triggers import Reserves, share_of_available
+from harness.errors import UsageError
+from harness.events import Moment
+from harness.plan import Plan, Slot
+from harness.tokens import Budget, QuarterOfCharacters, Usage, Window
+from harness.view import View
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeepLast:
+    """At a share of the available window, all but the last messages become one summary behind the system message.
+
+    Source: S0.4 to S0.6; every default is the seed's. The former summary is integrated into the new one, and the summarizer
+    is always given the user's request from the log. When nothing lies before the kept messages, or the summary fails, the
+    session goes on as it is (S0.9).
+    """
+
+    threshold: float = 0.8
+    """Share of the window less its reserves at which the view is compacted, above 0 and at most 1."""
+    keep_last: int = 10
+    """Messages at the end that stay verbatim, at least 1; more stay where a call would lose its results."""
+    summarizer: str = "same"
+    """Name of the model that writes summaries; `same` = the agent's own."""
+    summary_max_tokens: int = 800
+    system_reserve_tokens: int = 2_000
+    output_reserve_tokens: int = 4_000
+    safety_reserve_tokens: int = 5_000
+    context_window: int | None = None
+    """Overrides the model's window for this policy (S2.8); None = the window of the model."""
+    clip_characters: int = 10_000
+    """A longer tool output is cut before it is logged (S0.9)."""
+    kind: Literal["keep-last"] = "keep-last"
+
+    def __post_init__(self) -> None:
+        """Refuse values that no session could be run with."""
+        if not 0 < self.threshold <= 1:
+            raise UsageError(f"threshold={self.threshold!r} must be above 0 and at most 1 (a share of the available window)")
+        if self.keep_last < 1:
+            raise UsageError(f"keep_last={self.keep_last!r} must be at least 1")
+        if self.summary_max_tokens < 1:
+            raise UsageError(f"summary_max_tokens={self.summary_max_tokens!r} must be at least 1")
+
+    @property
+    def counter(self) -> QuarterOfCharacters:
+        """S0.3."""
+        return QuarterOfCharacters()
+
+    def budget(self, window: Window) -> Budget:
+        """S0.4, with the window resolved as in S2.8."""
+        if self.context_window is not None:
+            window = Window(tokens=self.context_window, source="policy")
+        reserves = Reserves(
+            system_tokens=self.system_reserve_tokens,
+            output_tokens=self.output_reserve_tokens,
+            safety_tokens=self.safety_reserve_tokens,
+        )
+        return share_of_available(window, reserves, self.threshold)
+
+    def plan(self, view: View, budget: Budget, usage: Usage | None, moment: Moment = "step") -> Plan | None:
+        """Everything between the system message and the last messages becomes one assistant summary."""
+        if moment != "step" or budget.threshold_tokens is None or view.tokens < budget.threshold_tokens:
+            return None
+        reason = f"{view.tokens} tokens ≥ threshold {budget.threshold_tokens}"
+        cut = before_last(view, self.keep_last)
+        if cut <= 1:
+            return Plan(reason=f"{reason}, but nothing lies before the last {self.keep_last} messages")
+        old = tuple(item.item_id for item in view.items[1:cut])
+        slot = Slot(
+            after=view.items[0].item_id,
+            role="assistant",
+            stands_for=old,
+            format=SixSections(max_tokens=self.summary_max_tokens),
+            max_tokens=self.summary_max_tokens,
+        )
+        return Plan(reason=reason, forget=old, slots=(slot,))

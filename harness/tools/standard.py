@@ -1,0 +1,132 @@
+"""The four tools of the first design document (S0.1): run a command, read, write and list, all inside the sandbox.
+
+A tool never raises for what happens in the workspace: a failing command, a missing file or a refused path is a result that
+the model reads. Outputs are cut here, before they are logged (S0.9).
+"""
+
+import json
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from harness.errors import ToolError
+from harness.messages import ToolCall, ToolResult
+from harness.protocols import ExecResult, Sandbox, ToolSpec
+
+
+@dataclass(frozen=True, slots=True)
+class SandboxTool:
+    """One of the four: its description, and the function that does it."""
+
+    spec: ToolSpec
+    act: Callable[[Mapping[str, str]], str]
+    parameters: tuple[str, ...]
+    clip_characters: int
+    lock: threading.Lock
+    """Shared by the tools of one sandbox, which serves one caller at a time."""
+
+    def run(self, call: ToolCall) -> ToolResult:
+        """See `harness.protocols.Tool`."""
+        try:
+            arguments = self._arguments(call)
+            with self.lock:
+                output, status = self.act(arguments), "completed"
+        except ToolError as error:
+            output, status = f"error: {error}", "error"
+        kept, cut = clip(output, self.clip_characters)
+        return ToolResult(call_id=call.call_id, name=call.name, output=kept, status=status, clipped_characters=cut)  # type: ignore[arg-type]
+
+    def _arguments(self, call: ToolCall) -> Mapping[str, str]:
+        try:
+            given: Any = json.loads(call.arguments_json)
+        except ValueError as error:
+            raise ToolError(f"the arguments are not valid JSON: {error}") from None
+        wanted = ", ".join(self.parameters)
+        if not isinstance(given, dict) or not all(isinstance(given.get(name), str) for name in self.parameters):
+            raise ToolError(f"{self.spec.name} takes an object with the string fields: {wanted}")
+        return given
+
+
+def clip(text: str, most_characters: int) -> tuple[str, int]:
+    """The text, cut to at most that many characters with a line that says how many went; and that number."""
+    if len(text) <= most_characters:
+        return text, 0
+    room = max(0, most_characters - 60)
+    cut = len(text) - room
+    return f"{text[:room]}\n[{cut} of {len(text)} characters cut]"[:most_characters], cut
+
+
+def standard_tools(sandbox: Sandbox, *, timeout_seconds: float = 60.0, clip_characters: int = 10_000) -> tuple[SandboxTool, ...]:
+    """The four tools over a started sandbox.
+
+    Args:
+        sandbox: who opened it closes it.
+        timeout_seconds: of one command.
+        clip_characters: longest output that is logged, in characters.
+    """
+    lock = threading.Lock()
+
+    def made(name: str, description: str, act: Callable[[Mapping[str, str]], str], **parameters: str) -> SandboxTool:
+        schema = {
+            "type": "object",
+            "properties": {key: {"type": "string", "description": text} for key, text in parameters.items()},
+            "required": list(parameters),
+        }
+        spec = ToolSpec(name=name, description=description, parameters_json=json.dumps(schema))
+        return SandboxTool(spec, act, tuple(parameters), clip_characters, lock)
+
+    def execute(arguments: Mapping[str, str]) -> str:
+        return _told(sandbox.run(arguments["command"], timeout_seconds=timeout_seconds), timeout_seconds)
+
+    def read(arguments: Mapping[str, str]) -> str:
+        return sandbox.read(arguments["path"]).decode(errors="replace")
+
+    def write(arguments: Mapping[str, str]) -> str:
+        content = arguments["content"].encode(errors="replace")
+        sandbox.write(arguments["path"], content)
+        return f"wrote {len(content)} bytes to {arguments['path']}"
+
+    def list_entries(arguments: Mapping[str, str]) -> str:
+        return _listed(sandbox, arguments["path"])
+
+    command = "Shell command, run by sh in /workspace"
+    path = "Path relative to /workspace"
+    return (
+        made("execute_command", "Execute a shell command in the sandbox", execute, command=command),
+        made("read_file", "Read the contents of a file", read, path=path),
+        made("write_file", "Create or overwrite a file", write, path=path, content="The whole new content"),
+        made("list_directory", "List the contents of a directory", list_entries, path=path),
+    )
+
+
+def _told(result: ExecResult, timeout_seconds: float) -> str:
+    """A command's result as the model reads it: exit code, output, errors, and what the limits did."""
+    parts = [f"exit code {result.exit_code}"]
+    if result.timed_out:
+        parts.append(f"[killed: the command ran longer than {timeout_seconds:g} s]")
+    if result.oom_killed:
+        parts.append("[killed: out of memory]")
+    parts += _stream(result.stdout, result.stdout_bytes, "")
+    parts += _stream(result.stderr, result.stderr_bytes, "[stderr]\n")
+    return "\n".join(parts)
+
+
+def _stream(kept: bytes, total_bytes: int, heading: str) -> list[str]:
+    if not total_bytes:
+        return []
+    if total_bytes > len(kept):
+        heading += f"[first {len(kept)} of {total_bytes} bytes]\n"
+    return [heading + kept.decode(errors="replace").rstrip("\n")]
+
+
+def _listed(sandbox: Sandbox, path: str) -> str:
+    """Name, type and size of each entry, one a line (no times, so that runs repeat)."""
+    short = {"directory": "dir"}
+    entries = sandbox.list(path)
+    if not entries:
+        return "(empty)"
+    return "\n".join(
+        f"{short.get(entry.kind, entry.kind)}  {entry.name}" + (f"  {entry.size_bytes}" if entry.kind == "file" else "")
+        for entry in entries
+    )
