@@ -140,7 +140,7 @@ class Workspace:
         finally:
             os.close(parent)
         try:
-            found = []
+            found: list[list[Any]] = []
             with os.scandir(fd) as entries:
                 for entry in entries:
                     if len(found) == MAX_LISTED:
@@ -168,13 +168,14 @@ class Tree:
         seen: set[str] = set()
         before_ns = time.time_ns() - FRESH_NS
         for path, status in self._walk("", 0):
-            seen.add(path)
             times = (status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino, status.st_mode)
             old = self.known.get(path)
             if old is not None and old[0] == times:
+                seen.add(path)
                 continue
             for entry, content in self._read(path, status.st_mode):
                 if entry[3] is not None:
+                    seen.add(path)
                     self.known[path] = (times if status.st_ctime_ns < before_ns else None, entry[3], entry[1])
                     if old is not None and old[1:] == (entry[3], entry[1]):
                         continue
@@ -271,7 +272,6 @@ class Server:
         self.workspace = Workspace(config["workspace"])
         self.tree = Tree(config["workspace"])
         self.scan: Iterator[tuple[list[Any], bytes]] = iter(())
-        self.held: tuple[list[Any], bytes] | None = None
         self.left_open: list[int] = []
         self.wake_fd, wake_write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         signal.signal(signal.SIGCHLD, lambda *_: None)
@@ -503,7 +503,7 @@ def _become(command: str, config: Header, out: int, err: int) -> None:
         os.setsid()
         os.dup2(out, 1)
         os.dup2(err, 2)
-        os.closerange(3, 256)
+        os.closerange(3, 4096)
         signal.set_wakeup_fd(-1)
         for number in (signal.SIGPIPE, signal.SIGCHLD, signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, signal.SIG_DFL)
@@ -516,11 +516,11 @@ def _become(command: str, config: Header, out: int, err: int) -> None:
         for name, value in config["rlimits"].items():
             number = getattr(resource, "RLIMIT_" + name)
             hard = resource.getrlimit(number)[1]
-            value = value if hard == resource.RLIM_INFINITY else min(value, hard)
-            resource.setrlimit(number, (value, value))
+            limit = value if hard == resource.RLIM_INFINITY else min(value, hard)
+            resource.setrlimit(number, (limit, limit))
         os.chdir(config["workspace"])
         os.execve("/bin/sh", ["sh", "-c", command], config["env"])
-    except BaseException as error:
+    except Exception as error:  # noqa: BLE001  a forked child must not return
         os.write(2, ("cannot start the command: %s\n" % error).encode("utf-8", "replace"))
     finally:
         os._exit(126)
@@ -586,7 +586,9 @@ def _kind(mode: int) -> str:
 
 
 def _empty_directory(path: str) -> None:
-    os.chmod(path, os.lstat(path).st_mode | 0o700) if os.lstat(path).st_uid == os.geteuid() else None
+    status = os.lstat(path)
+    if status.st_uid == os.geteuid() and status.st_mode & 0o700 != 0o700:
+        os.chmod(path, 0o700)
     with os.scandir(path) as entries:
         for entry in list(entries):
             if entry.is_dir(follow_symlinks=False):

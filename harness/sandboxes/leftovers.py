@@ -1,0 +1,61 @@
+"""Who made a sandbox, and whether that process still lives: how leftovers of killed runs are told from those in use.
+
+A process is named by boot, pid namespace, pid and start time, so a reused pid or another machine's engine is never mistaken.
+"""
+
+import functools
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+OWNER_FILE = "owner"
+
+
+def owner_text() -> str:
+    """The name of this process among all processes ever."""
+    return f"{_boot()}:{_namespace()}:{os.getpid()}:{_start_time(os.getpid())}"
+
+
+def owner_is_dead(owner: str) -> bool:
+    """Whether that owner certainly lives no more; of one in another pid namespace nothing is known."""
+    boot, _, rest = owner.partition(":")
+    namespace, _, rest = rest.partition(":")
+    pid, _, start_time = rest.partition(":")
+    if not pid.isdigit() or not start_time.isdigit():
+        return False
+    if boot != _boot():
+        return True
+    return namespace == _namespace() and _start_time(int(pid)) != int(start_time)
+
+
+def reap_directories(prefix: str) -> tuple[str, ...]:
+    """Delete temporary directories whose owners are dead; the names of those deleted."""
+    reaped = []
+    for directory in Path(tempfile.gettempdir()).glob(prefix + "*"):
+        try:
+            owner = (directory / OWNER_FILE).read_text()
+        except OSError:
+            continue
+        if owner_is_dead(owner):
+            shutil.rmtree(directory, ignore_errors=True)
+            reaped.append(directory.name)
+    return tuple(reaped)
+
+
+@functools.cache
+def _boot() -> str:
+    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+
+
+def _namespace() -> str:
+    return str(Path("/proc/self/ns/pid").readlink()).strip("pid:[]")
+
+
+def _start_time(pid: int) -> int:
+    """In clock ticks since boot; -1 of a process that is not there or is a zombie."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return -1
+    return -1 if fields[0] == "Z" else int(fields[19])

@@ -1,0 +1,78 @@
+"""No sandbox at all: a tool server as a plain child process. Only by name, with a flag that says unsafe.
+
+Commands can read and change whatever the user of the harness can. It exists for machines where nothing better runs and
+for debugging. It may be used by any user, root included (continuous integration often is root): the flag says it all.
+"""
+
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+from typing import Final
+
+from harness.errors import SandboxUnavailable, UsageError
+from harness.protocols import SandboxInfo, SandboxLimits
+from harness.sandboxes.bubblewrap import find_python, version
+from harness.sandboxes.client import Launched
+from harness.sandboxes.leftovers import OWNER_FILE, owner_text
+from harness.sandboxes.processes import ServerProcess, python_command, rlimits
+
+BACKEND: Final = "local"
+PREFIX = "harness-local-"
+
+
+class Local:
+    """Launches a tool server without any isolation."""
+
+    def __init__(self, limits: SandboxLimits, *, unsafe: bool = False) -> None:
+        if not unsafe:
+            raise UsageError(
+                "the local backend runs what a model writes with your own rights; say unsafe=True (or pick 'auto', which "
+                "takes docker or bubblewrap)"
+            )
+        self._limits = limits
+        self._directory: Path | None = None
+        self._server: ServerProcess | None = None
+
+    def launch(self) -> Launched:
+        """Start it in a new temporary directory and warn."""
+        sys.stderr.write("warning: sandbox 'local' is NO sandbox; commands run with the rights of this user\n")
+        self._directory = Path(tempfile.mkdtemp(prefix=PREFIX))
+        (self._directory / OWNER_FILE).write_text(owner_text())
+        for name in ("workspace", "tmp"):
+            (self._directory / name).mkdir()
+        python = find_python()
+        try:
+            self._server = ServerProcess(python_command(python))
+        except OSError as error:
+            self.remove()
+            raise SandboxUnavailable(BACKEND, str(error), "a python3 is needed") from error
+        return Launched(
+            stream=self._server.stream,
+            info=SandboxInfo(
+                backend=BACKEND,
+                image=None,
+                isolation=(),
+                limits=self._limits,
+                enforced=("output_bytes", "file_bytes"),
+                versions=(("python", version(python)),),
+            ),
+            workspace=str(self._directory / "workspace"),
+            scratch=str(self._directory / "tmp"),
+            rlimits=self._rlimits(),
+        )
+
+    def remove(self) -> None:
+        """End its processes, delete its directory."""
+        if self._server is not None:
+            self._server.remove()
+        if self._directory is not None:
+            shutil.rmtree(self._directory, ignore_errors=True)
+
+    def last_words(self) -> str:
+        """What the server printed in despair."""
+        return self._server.last_words() if self._server is not None else ""
+
+    def _rlimits(self) -> tuple[tuple[str, int], ...]:
+        """Without a namespace the process limit would count everything else of this user, so it is left out."""
+        return tuple((name, value) for name, value in rlimits(self._limits) if name != "NPROC")

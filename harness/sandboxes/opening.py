@@ -1,0 +1,94 @@
+"""Choosing a backend: docker if it works, else bubblewrap, never none; decided by live probes, once in a process."""
+
+import functools
+import os
+
+from harness.errors import SandboxUnavailable, UnknownName
+from harness.protocols import Sandbox, SandboxLimits
+from harness.sandboxes.bubblewrap import Bubblewrap
+from harness.sandboxes.client import Launcher, ServedSandbox
+from harness.sandboxes.docker import Docker
+from harness.sandboxes.leftovers import reap_directories
+from harness.sandboxes.local import PREFIX, Local
+from harness.sandboxes.probe import Probe, probe
+from harness.sandboxes.snapshots import Blobs
+
+BACKENDS = ("docker", "bubblewrap", "local")
+IMAGES = {"python": "python:3.12-slim", "bun": "oven/bun:latest"}
+"""The docker image for each runtime that a task can ask for."""
+
+
+def open_sandbox(
+    backend: str = "auto",
+    *,
+    session_id: str,
+    image: str | None = None,
+    runtime: str = "python",
+    limits: SandboxLimits | None = None,
+    unsafe_local: bool = False,
+    blobs: Blobs | None = None,
+) -> Sandbox:
+    """A sandbox for one session, not yet started; the caller closes it.
+
+    Args:
+        backend: `docker`, `bubblewrap`, `local`, or `auto`: docker, else bubblewrap, by a live probe. To spare each worker the
+            probe, call `choose_backend` once and hand its answer on.
+        session_id: names the container, `coding-agent-{session_id}`.
+        image: of docker; None = the default of the runtime.
+        runtime: what commands need: `python`, or `bun` (docker only, unless the system has it).
+        limits: None = the defaults.
+        unsafe_local: must be true for `local`, which isolates nothing.
+        blobs: where snapshots keep contents; None = in memory, for this sandbox alone.
+
+    Raises:
+        SandboxUnavailable: nothing works here; says what was tried and what to install.
+        UsageError: an unknown backend or runtime; `local` without the flag.
+    """
+    if runtime not in IMAGES:
+        raise UnknownName("runtime", runtime, IMAGES)
+    limits = SandboxLimits() if limits is None else limits
+    image = image or IMAGES[runtime]
+    if backend == "auto":
+        backend = choose_backend(image)
+    return ServedSandbox(_launcher(backend, session_id, image, limits, unsafe_local), limits, blobs)
+
+
+def choose_backend(image: str) -> str:
+    """The best backend that works here with that docker image.
+
+    Raises:
+        SandboxUnavailable: none does; unsafe `local` is never chosen.
+    """
+    seen = []
+    for backend in ("docker", "bubblewrap"):
+        found = probe_backend(backend, image)
+        if found.ok:
+            return backend
+        seen.append(found)
+    reasons = "; ".join(f"{found.backend}: {found.reason}" for found in seen)
+    raise SandboxUnavailable("auto", reasons, "; or ".join(found.advice for found in seen))
+
+
+@functools.cache
+def probe_backend(backend: str, image: str | None = None) -> Probe:
+    """Try a backend out for real; once in a process for each image."""
+    limits = SandboxLimits()
+
+    def make() -> Sandbox:
+        return ServedSandbox(_launcher(backend, f"probe-{os.getpid()}", image or IMAGES["python"], limits, False), limits)
+
+    return probe(backend, make)
+
+
+def _launcher(backend: str, session_id: str, image: str, limits: SandboxLimits, unsafe_local: bool) -> Launcher:
+    match backend:
+        case "docker":
+            return Docker(session_id, image, limits)
+        case "bubblewrap":
+            return Bubblewrap(limits)
+        case "local":
+            launcher = Local(limits, unsafe=unsafe_local)
+            reap_directories(PREFIX)
+            return launcher
+        case _:
+            raise UnknownName("sandbox backend", backend, (*BACKENDS, "auto"))

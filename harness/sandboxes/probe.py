@@ -1,0 +1,67 @@
+"""Whether a backend works here, found out by using it: a start, and attacks that must fail.
+
+A program that is installed proves nothing (bubblewrap inside of a container, user namespaces switched off), so nothing is
+believed that has not been seen.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from harness.errors import SandboxError, SandboxUnavailable
+from harness.protocols import Sandbox
+
+PROBE_SECONDS = 20.0
+_NETWORK = (
+    "import socket,sys\n"
+    "s=socket.socket();s.settimeout(1)\n"
+    "try:s.connect(('192.0.2.1',9))\n"
+    "except TimeoutError:sys.exit(1)\n"
+    "except OSError:sys.exit(0)\n"
+    "sys.exit(1)"
+)
+"""Succeeds only where there is no route at all: the address is reserved for documentation and would otherwise time out."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Probe:
+    """What a live trial of a backend showed."""
+
+    backend: str
+    ok: bool
+    reason: str
+    """What was seen, good or bad."""
+    advice: str
+    """What a person can do; empty when it works."""
+    seconds: float
+
+
+def probe(backend: str, make: Callable[[], Sandbox]) -> Probe:
+    """Start a sandbox, look at its user, try to write outside and to reach the network, and remove it."""
+    started = time.monotonic()
+    try:
+        reason, advice = _attack(make()), ""
+    except SandboxUnavailable as error:
+        reason, advice = error.reason, error.advice
+    except SandboxError as error:
+        reason, advice = str(error), "see the reason"
+    ok = not advice and reason.startswith("works")
+    if not ok and not advice:
+        advice = "do not use this backend here: its isolation does not hold"
+    return Probe(backend=backend, ok=ok, reason=reason, advice=advice, seconds=time.monotonic() - started)
+
+
+def _attack(sandbox: Sandbox) -> str:
+    try:
+        sandbox.start()
+        user = sandbox.run("id -u", timeout_seconds=PROBE_SECONDS)
+        if user.exit_code != 0 or user.stdout.strip() in (b"", b"0"):
+            return f"commands run as user {user.stdout!r} {user.stderr[:200]!r}"
+        if sandbox.run("echo x > /usr/probe || echo x > /etc/probe", timeout_seconds=PROBE_SECONDS).exit_code == 0:
+            return "a command could write outside of /workspace"
+        if sandbox.run(f'python3 -I -S -c "{_NETWORK}"', timeout_seconds=PROBE_SECONDS).exit_code != 0:
+            return "a command could reach the network"
+        versions = " ".join(" ".join(pair) for pair in sandbox.info.versions)
+        return f"works: {versions}"
+    finally:
+        sandbox.close()

@@ -1,0 +1,138 @@
+"""Snapshots on the harness's side: file contents by address, tree ids, and what lies between two trees.
+
+The server sends what changed; the manifest and the contents live here, outside of the sandbox, so that they outlast it and
+are shared by all sandboxes that are given the same blobs.
+"""
+
+import difflib
+import hashlib
+import os
+import stat
+import tempfile
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Protocol
+
+from harness.errors import SandboxError
+from harness.protocols import FileChange, FileState, Snapshot
+
+MAX_DIFFED_LINES = 4_000
+"""Beyond this the lines of a change are counted as multisets, without regard to order."""
+
+
+class Blobs(Protocol):
+    """File contents by their SHA-256 (hex). Put is idempotent; nothing is ever removed. Shared freely between sandboxes."""
+
+    def put(self, sha256: str, content: bytes) -> None:
+        """Keep a content under its address, which the caller has checked."""
+        ...
+
+    def get(self, sha256: str) -> bytes:
+        """The content at an address. Raises SandboxError when it is not there."""
+        ...
+
+
+class MemoryBlobs:
+    """Contents in a dictionary; the life of one process."""
+
+    def __init__(self) -> None:
+        self._contents: dict[str, bytes] = {}
+
+    def put(self, sha256: str, content: bytes) -> None:
+        """Keep a content."""
+        self._contents.setdefault(sha256, content)
+
+    def get(self, sha256: str) -> bytes:
+        """The content at an address."""
+        try:
+            return self._contents[sha256]
+        except KeyError:
+            raise SandboxError(f"no content {sha256} is known here; the snapshot is of another sandbox") from None
+
+
+class DirectoryBlobs:
+    """Contents as files of a directory that several processes may share."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+
+    def put(self, sha256: str, content: bytes) -> None:
+        """Keep a content: written aside, then moved into place."""
+        path = self._path(sha256)
+        if path.exists():
+            return
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
+            file.write(content)
+        Path(file.name).replace(path)
+
+    def get(self, sha256: str) -> bytes:
+        """The content at an address, checked."""
+        try:
+            content = self._path(sha256).read_bytes()
+        except FileNotFoundError:
+            raise SandboxError(f"no content {sha256} in {str(self.directory)!r}") from None
+        if hashlib.sha256(content).hexdigest() != sha256:
+            raise SandboxError(f"content {sha256} in {str(self.directory)!r} is damaged")
+        return content
+
+    def _path(self, sha256: str) -> Path:
+        return self.directory / sha256[:2] / sha256
+
+
+def tree_id(files: Mapping[str, FileState]) -> str:
+    """The SHA-256 (hex) over a manifest in path order."""
+    digest = hashlib.sha256()
+    for path in sorted(files):
+        state = files[path]
+        digest.update(f"{state.mode:o} {state.sha256} ".encode() + os.fsencode(path) + b"\0")
+    return digest.hexdigest()
+
+
+def changes(blobs: Blobs, older: Snapshot, newer: Snapshot) -> tuple[FileChange, ...]:
+    """What changed between two snapshots, by path; directories are not named, a changed mode alone has no lines."""
+    found = []
+    for path in sorted(older.files.keys() | newer.files.keys()):
+        before, after = _file(older, path), _file(newer, path)
+        if before == after:
+            continue
+        removed, added = _line_changes(_lines(blobs, before), _lines(blobs, after))
+        kind = "added" if before is None else "deleted" if after is None else "modified"
+        found.append(FileChange(path=shown(path), kind=kind, added_lines=added, removed_lines=removed))  # type: ignore[arg-type]
+    return tuple(found)
+
+
+def shown(path: str) -> str:
+    r"""A path as text that can be stored and shown: bytes that are not UTF-8 stand as `\xff`."""
+    return os.fsencode(path).decode("utf-8", "backslashreplace")
+
+
+def _file(snapshot: Snapshot, path: str) -> FileState | None:
+    state = snapshot.files.get(path)
+    return None if state is None or stat.S_ISDIR(state.mode) else state
+
+
+def _lines(blobs: Blobs, state: FileState | None) -> list[bytes]:
+    if state is None:
+        return []
+    content = blobs.get(state.sha256)
+    return [] if b"\0" in content[:8192] else content.splitlines()
+
+
+def _line_changes(old: list[bytes], new: list[bytes]) -> tuple[int, int]:
+    """Lines removed and added."""
+    start = 0
+    while start < min(len(old), len(new)) and old[start] == new[start]:
+        start += 1
+    end = 0
+    while end < min(len(old), len(new)) - start and old[-1 - end] == new[-1 - end]:
+        end += 1
+    old, new = old[start : len(old) - end], new[start : len(new) - end]
+    if not old or not new:
+        return len(old), len(new)
+    if len(old) + len(new) > MAX_DIFFED_LINES:
+        return (Counter(old) - Counter(new)).total(), (Counter(new) - Counter(old)).total()
+    blocks = difflib.SequenceMatcher(None, old, new, autojunk=False).get_matching_blocks()
+    same = sum(block.size for block in blocks)
+    return len(old) - same, len(new) - same
