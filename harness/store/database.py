@@ -1,0 +1,123 @@
+"""One SQLite file, opened the way all of ours are, with errors that say what to do."""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from harness.errors import StoreError
+from harness.store.schema import migrate, views
+from harness.store.texts import Packer
+
+BUSY_TIMEOUT_SECONDS = 60.0
+_ADVICE = (
+    ("full", "free some space on its disk and run again"),
+    ("readonly", "make the file and its folder writable"),
+    ("locked", f"another process kept it busy for {BUSY_TIMEOUT_SECONDS:g} s; try again when it is done"),
+    ("unable to open", "check that its folder exists and can be written"),
+    ("not a database", "it is no journal; name another path"),
+    ("malformed", "restore it from a copy; `sqlite3 FILE .recover` saves what is readable"),
+    ("UNIQUE constraint failed: event", "another process writes the same session; give each its own"),
+)
+
+
+class Database:
+    """A connection to a journal file. May change threads, but only one may use it at a time; the opener closes it."""
+
+    def __init__(self, path: Path, *, read_only: bool = False) -> None:
+        self.path = path
+        self.packer = Packer()
+        self._whole = False
+        with explained(path):
+            self._connection = _opened_to_read(path) if read_only else _opened_to_write(path)
+        self.execute = self._connection.execute
+        self.executemany = self._connection.executemany
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """All that is written inside is there afterwards, or nothing.
+
+        Raises:
+            StoreError: nothing was written.
+        """
+        with explained(self.path):
+            self.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+                self.execute("COMMIT")
+            except BaseException:
+                if self._connection.in_transaction:
+                    self.execute("ROLLBACK")
+                raise
+
+    def rows(self, sql: str, *parameters: object) -> list[sqlite3.Row]:
+        """The rows of a query, over the tables or over the seeds' views with every text whole."""
+        with explained(self.path):
+            if not self._whole:
+                self._show_whole_texts()
+            cursor = self._connection.cursor()
+            cursor.row_factory = sqlite3.Row
+            return list(cursor.execute(sql, parameters))
+
+    def _show_whole_texts(self) -> None:
+        self._connection.create_function("unpacked", 1, self.packer.unpack, deterministic=True)
+        for statement in views("CREATE TEMP VIEW IF NOT EXISTS", whole=True):
+            self.execute(statement)
+        self._whole = True
+
+    def close(self) -> None:
+        """Close the file; idempotent."""
+        with explained(self.path):
+            self._connection.close()
+
+
+def _opened_to_write(path: Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(path, timeout=BUSY_TIMEOUT_SECONDS, isolation_level=None, check_same_thread=False)
+    try:
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = NORMAL")
+        connection.execute("PRAGMA foreign_keys = ON")
+        migrate(connection)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _opened_to_read(path: Path) -> sqlite3.Connection:
+    if not path.is_file():
+        raise StoreError(f"there is no journal at {str(path)!r}; run the experiment or the agent first")
+    name = f"{path.absolute().as_uri()}?mode=ro"
+    for uri in (name, f"{name}&immutable=1"):  # the second: a folder that cannot hold the index of the write-ahead log
+        connection = sqlite3.connect(uri, uri=True, timeout=BUSY_TIMEOUT_SECONDS, isolation_level=None, check_same_thread=False)
+        try:
+            connection.execute("SELECT count(*) FROM sqlite_schema")
+        except sqlite3.OperationalError:
+            connection.close()
+            if uri != name:
+                raise
+        except BaseException:
+            connection.close()
+            raise
+        else:
+            return connection
+    raise AssertionError
+
+
+@contextmanager
+def explained(path: Path) -> Iterator[None]:
+    """Turn SQLite's errors into ours."""
+    try:
+        yield
+    except (sqlite3.Error, OverflowError) as error:
+        told = str(error)
+        advice = next((advice for sign, advice in _ADVICE if sign in told), "see the message of SQLite")
+        raise StoreError(f"journal {str(path)!r}: {told}; {advice}") from error

@@ -1,0 +1,129 @@
+"""The journal: one SQLite file that holds sessions, trials and checks. The door of this room for who writes."""
+
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import fields
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from harness.errors import StoreError
+from harness.events import Entry
+from harness.protocols import Clock
+from harness.store.database import Database, explained
+from harness.store.log import SessionLog, entries
+from harness.store.records import CheckRecord, TrialRecord
+from harness.tokens import Counter, QuarterOfCharacters
+
+_TRIAL = tuple(field.name for field in fields(TrialRecord))
+_CHECK = tuple(field.name for field in fields(CheckRecord))
+
+
+class Journal:
+    """An open journal file: write-ahead log, one transaction for each call, several processes may write at once.
+
+    The object may change threads, but only one thread may use it at a time. Use it in a `with` block, or `close` it.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+
+    @classmethod
+    def open(cls, path: Path, *, read_only: bool = False) -> "Journal":
+        """Open a journal file; a new one is made with its folder.
+
+        Raises:
+            StoreError: it cannot be written, is no journal, or was written by a newer version.
+        """
+        if not read_only:
+            try:
+                path.parent.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise StoreError(f"cannot make the folder of journal {str(path)!r}: {error.strerror}; name another") from error
+        return cls(Database(path, read_only=read_only))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    @property
+    def path(self) -> Path:
+        """The file."""
+        return self.database.path
+
+    def close(self) -> None:
+        """Close the file; idempotent. The last one to close it folds the write-ahead log in."""
+        self.database.close()
+
+    def session(self, session_id: str, *, created_at_ms: int, clock: Clock, counter: Counter | None = None) -> SessionLog:
+        """The log of a session, begun now or carried on where it stopped.
+
+        Args:
+            session_id: any text without `/`, unique in this file.
+            created_at_ms: kept when the session is new.
+            clock: the time of each event.
+            counter: estimates the `token_count` of a message; by default characters / 4.
+        """
+        with self.database.transaction():
+            self.database.execute("INSERT OR IGNORE INTO session (id, created_at_ms) VALUES (?, ?)", (session_id, created_at_ms))
+        return SessionLog(self.database, self._key(session_id), clock=clock, counter=counter or QuarterOfCharacters())
+
+    def session_ids(self) -> tuple[str, ...]:
+        """All sessions, oldest first."""
+        return tuple(row[0] for row in self.rows("SELECT id FROM session ORDER BY created_at_ms, key"))
+
+    def entries(self, session_id: str) -> Iterator[Entry]:
+        """The log of a session, for reading only.
+
+        Raises:
+            StoreError: no such session.
+        """
+        return entries(self.database, self._key(session_id))
+
+    def _key(self, session_id: str) -> int:
+        with explained(self.path):
+            row = self.database.execute("SELECT key FROM session WHERE id = ?", (session_id,)).fetchone()
+        if row is None:
+            raise StoreError(f"journal {str(self.path)!r} has no session {session_id!r}")
+        return int(row[0])
+
+    def rows(self, sql: str, *parameters: object) -> list[sqlite3.Row]:
+        """The rows of a query over the tables and views of `harness.store.schema`; packed texts are shown whole."""
+        return self.database.rows(sql, *parameters)
+
+    def record_trial(self, trial: TrialRecord, checks: Iterable[CheckRecord] = ()) -> None:
+        """Keep a trial and its checks together; takes the place of an earlier record of the same trial."""
+        with self.database.transaction():
+            self.database.execute('DELETE FROM "check" WHERE trial_id = ?', (trial.trial_id,))
+            self.database.execute("DELETE FROM trial WHERE trial_id = ?", (trial.trial_id,))
+            self.database.execute(_insert("trial", _TRIAL), _values(trial, _TRIAL))
+            self.database.executemany(_insert("check", _CHECK), [_values(check, _CHECK) for check in checks])
+
+    def finished_trials(self) -> set[str]:
+        """Ids of the trials that need not run again: completed or failed, not crashed."""
+        return {row[0] for row in self.rows("SELECT trial_id FROM trial WHERE status <> 'crashed'")}
+
+    def trials(self) -> tuple[TrialRecord, ...]:
+        """All recorded trials, in the order of recording."""
+        rows = self.rows("SELECT * FROM trial ORDER BY revision")
+        return tuple(TrialRecord(**{**_named(row, _TRIAL), "success": bool(row["success"])}) for row in rows)
+
+    def checks(self, trial_id: str) -> tuple[CheckRecord, ...]:
+        """The checks of a trial by name."""
+        rows = self.rows('SELECT * FROM "check" WHERE trial_id = ? ORDER BY "check"', trial_id)
+        return tuple(CheckRecord(**{**_named(row, _CHECK), "passed": bool(row["passed"])}) for row in rows)
+
+
+def _insert(table: str, names: Sequence[str]) -> str:
+    columns = ", ".join(f'"{name}"' for name in names)
+    return f'INSERT INTO "{table}" ({columns}) VALUES ({", ".join("?" * len(names))})'  # noqa: S608  (our own names)
+
+
+def _values(record: TrialRecord | CheckRecord, names: Sequence[str]) -> tuple[object, ...]:
+    return tuple(getattr(record, name) for name in names)
+
+
+def _named(row: sqlite3.Row, names: Sequence[str]) -> dict[str, Any]:
+    return {name: row[name] for name in names}

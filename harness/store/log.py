@@ -1,0 +1,252 @@
+"""The log of one session in a journal file: events in, one transaction a call; entries out."""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from harness.codec import adapter
+from harness.errors import StoreError
+from harness.events import (
+    Compaction,
+    Entry,
+    Event,
+    ItemId,
+    MessageAdded,
+    SessionEnded,
+    SessionStarted,
+    StepFinished,
+)
+from harness.messages import Message
+from harness.protocols import Clock
+from harness.store.database import Database, explained
+from harness.store.texts import addresses, attached, detached
+from harness.tokens import Counter, Measured, Usage
+
+_CLASSES: dict[str, Any] = {
+    "session-started": SessionStarted,
+    "message-added": MessageAdded,
+    "step-finished": StepFinished,
+    "compaction": Compaction,
+    "session-ended": SessionEnded,
+}
+_INSERTS = {
+    "text": "INSERT OR IGNORE INTO text (address, characters, head, data) VALUES (?, ?, ?, ?)",
+    "event": "INSERT INTO event (session, seq, kind, step, at_ms, body) VALUES (?, ?, ?, ?, ?, ?)",
+    "item": "INSERT INTO item (session, sequence, seq, item, slot, role, tokens, place, path) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+    "retired": "INSERT INTO retired (session, item, slot, seq, how) VALUES (?, ?, ?, ?, ?)",
+    "answer": "INSERT INTO answer (session, call_id, seq, position, status) VALUES (?, ?, ?, ?, ?)",
+    "step": f"INSERT INTO step VALUES ({', '.join('?' * 18)})",
+    "compaction": f"INSERT INTO compaction VALUES ({', '.join('?' * 22)})",
+    "started": "UPDATE session SET model = ?, window_tokens = ?, threshold_tokens = ?, budget_rule = ?, sandbox = ? WHERE key = ?",
+    "ended": "UPDATE session SET status = ?, reason = ?, detail = ?, ended_at_ms = ? WHERE key = ?",
+}
+
+
+@dataclass(slots=True)
+class _Rows:
+    """What one call writes, by statement."""
+
+    at_ms: int
+    of: dict[str, list[tuple[Any, ...]]] = field(default_factory=lambda: {name: [] for name in _INSERTS})
+    texts: dict[str, tuple[str, bool]] = field(default_factory=dict)
+
+
+class SessionLog:
+    """The append-only record of one session. Not thread-safe; `Journal.session` makes it."""
+
+    def __init__(self, database: Database, key: int, *, clock: Clock, counter: Counter) -> None:
+        self._database, self._key, self._clock, self._counter = database, key, clock, counter
+        self._recall()
+
+    def append(self, events: Sequence[Event]) -> tuple[Entry, ...]:
+        """Log events together: after a crash either all or none of them are there.
+
+        Raises:
+            StoreError: nothing was written.
+        """
+        rows = _Rows(int(self._clock() * 1000))
+        try:
+            entries = tuple([self._add(rows, event) for event in events])
+            self._write(rows)
+        except BaseException:
+            self._recall()
+            raise
+        return entries
+
+    def entries(self) -> Iterator[Entry]:
+        """All events so far, in order."""
+        return entries(self._database, self._key)
+
+    def close(self) -> None:
+        """Every append is already in the file; the journal is closed by its opener."""
+
+    def _recall(self) -> None:
+        """Read the state that appending needs back from the file."""
+        execute = self._database.execute
+        with explained(self._database.path):
+            self._seq: int = execute("SELECT coalesce(max(seq), 0) FROM event WHERE session = ?", (self._key,)).fetchone()[0]
+            self._sequence = 0
+            self._places: dict[ItemId, str | None] = {}
+            for sequence, seq, item, slot, place in execute(
+                "SELECT sequence, seq, item, slot, place FROM item WHERE session = ? ORDER BY sequence", (self._key,)
+            ).fetchall():
+                self._sequence = sequence
+                self._places[ItemId(item, slot)] = place if seq != item or slot else place
+            for item, slot in execute(
+                "SELECT item, slot FROM retired WHERE session = ? AND how = 'forgotten'", (self._key,)
+            ).fetchall():
+                self._places.pop(ItemId(item, slot), None)
+
+    def _write(self, rows: _Rows) -> None:
+        database = self._database
+        pack = database.packer.pack
+        rows.of["text"] = [pack(address, text, packed=packed) for address, (text, packed) in rows.texts.items()]
+        with database.transaction():
+            for name, statement in _INSERTS.items():
+                if values := rows.of[name]:
+                    database.executemany(statement, values)
+
+    def _add(self, rows: _Rows, event: Event) -> Entry:
+        self._seq += 1
+        seq, step, body = self._seq, getattr(event, "step", None), None
+        match event:
+            case MessageAdded():
+                self._add_message(rows, seq, event.message)
+            case StepFinished():
+                rows.of["step"].append(self._step_row(seq, event))
+            case Compaction():
+                self._add_compaction(rows, seq, event)
+            case SessionStarted():
+                ours = (event.model, event.window_tokens, event.threshold_tokens, event.budget_rule, event.sandbox)
+                rows.of["started"].append((*ours, self._key))
+            case SessionEnded():
+                rows.of["ended"].append((event.status, event.reason, event.detail, rows.at_ms, self._key))
+        if not isinstance(event, StepFinished):
+            body = json.dumps(detached(adapter(type(event)).dump_python(event), rows.texts), separators=(",", ":"))
+        rows.of["event"].append((self._key, seq, event.kind, step, rows.at_ms, body))
+        return Entry(seq, event)
+
+    def _add_message(self, rows: _Rows, seq: int, message: Message) -> None:
+        self._add_item(rows, seq, ItemId(seq), message, None, None)
+        for position, result in enumerate(message.results):
+            rows.of["answer"].append((self._key, result.call_id, seq, position, result.status))
+
+    def _add_item(self, rows: _Rows, seq: int, item: ItemId, message: Message, place: str | None, path: str | None) -> None:
+        self._sequence += 1
+        self._places[item] = place
+        tokens = self._counter.count(message)
+        rows.of["item"].append((self._key, self._sequence, seq, *item, message.role, tokens, place, path))
+
+    def _add_compaction(self, rows: _Rows, seq: int, event: Compaction) -> None:
+        rows.of["compaction"].append(self._compaction_row(seq, event))
+        if event.status != "applied":
+            return
+        before = dict.fromkeys(self._places) if event.patch.insert else {}
+        parents = {insert.after: self._place(insert.after) for insert in event.patch.insert if insert.after in before}
+        forgotten = set(event.patch.forget) & self._places.keys()
+        for index, change in enumerate(event.patch.replace):
+            if change.item in self._places and change.item not in forgotten:
+                rows.of["retired"].append((self._key, *change.item, seq, "replaced"))
+                path = f"$.patch.replace[{index}].message"
+                self._add_item(rows, seq, change.item, change.message, self._places[change.item], path)
+        for item in forgotten:
+            rows.of["retired"].append((self._key, *item, seq, "forgotten"))
+            del self._places[item]
+        for slot, insert in enumerate(event.patch.insert):
+            if insert.after in parents:
+                place = f"{parents[insert.after]}~{99_999_999 - seq:08d}.{slot:04d}"
+                self._add_item(rows, seq, ItemId(seq, slot), insert.message, place, f"$.patch.insert[{slot}].message")
+
+    def _place(self, item: ItemId) -> str:
+        """Where an item stands in the view, as a text that sorts: behind its parent, newer inserts first."""
+        return self._places[item] or f"{item.event:08d}"
+
+    def _step_row(self, seq: int, event: StepFinished) -> tuple[Any, ...]:
+        usage = event.usage
+        return (
+            *(self._key, seq, event.step, event.view_tokens, event.view_messages),
+            *(usage.input_tokens, usage.output_tokens, usage.reasoning_tokens, usage.cache_read_tokens),
+            *(usage.cache_write_tokens, event.cost_usd, event.request_digest, event.kept_prefix_messages),
+            *(event.kept_prefix_tokens, event.calls, event.call_errors, event.model_seconds, event.tool_seconds),
+        )
+
+    def _compaction_row(self, seq: int, event: Compaction) -> tuple[Any, ...]:
+        usage, patch = event.summarizer_usage, event.patch
+        tokens = (
+            (usage.input_tokens, usage.output_tokens, usage.cache_read_tokens, usage.cache_write_tokens)
+            if usage
+            else (None, None, None, None)
+        )
+        return (
+            *(self._key, seq, event.round, event.step, event.moment, event.status, event.reason),
+            *(event.tokens_before, event.tokens_after, event.messages_before, event.messages_after),
+            *(len(patch.forget), len(patch.replace), len(patch.insert), len(event.summary), event.summarizer),
+            *(*tokens, event.summarizer_cost_usd, event.summarizer_seconds),
+        )
+
+
+def entries(database: Database, key: int) -> Iterator[Entry]:
+    """The events of a session, read in blocks.
+
+    Raises:
+        StoreError: a row is not an event of this version.
+    """
+    done = 0
+    while rows := _block(database, key, done):
+        texts = texts_of(database, [json.loads(body) for _, _, body in rows if body])
+        for seq, kind, body in rows:
+            yield Entry(seq, _event(database, key, seq, kind, body, texts))
+        done = rows[-1][0]
+
+
+def _block(database: Database, key: int, after: int) -> list[tuple[int, str, str | None]]:
+    with explained(database.path):
+        return database.execute(
+            "SELECT seq, kind, body FROM event WHERE session = ? AND seq > ? ORDER BY seq LIMIT 500", (key, after)
+        ).fetchall()
+
+
+def texts_of(database: Database, stored: Sequence[Any]) -> dict[str, str]:
+    """The texts whose addresses stand in some bodies."""
+    wanted = json.dumps(sorted({address for body in stored for address in addresses(body)}))
+    unpack = database.packer.unpack
+    sql = "SELECT t.address, t.data FROM json_each(?) AS j CROSS JOIN text AS t ON t.address = j.value"
+    with explained(database.path):
+        return {address: unpack(data) for address, data in database.execute(sql, (wanted,))}
+
+
+def _event(database: Database, key: int, seq: int, kind: str, body: str | None, texts: dict[str, str]) -> Event:
+    if kind == "step-finished":
+        return _step(database, key, seq)
+    try:
+        event: Event = adapter(_CLASSES[kind]).validate_python(attached(json.loads(body or "null"), texts))
+    except (ValueError, KeyError) as error:
+        raise StoreError(f"journal {str(database.path)!r}: event {seq} is not one of ours ({error})") from error
+    return event
+
+
+def _step(database: Database, key: int, seq: int) -> StepFinished:
+    row = database.execute("SELECT * FROM step WHERE session = ? AND seq = ?", (key, seq)).fetchone()
+    step, view_tokens, view_messages = row[2:5]
+    usage = Usage(
+        input_tokens=Measured(row[5]),
+        output_tokens=Measured(row[6]),
+        reasoning_tokens=Measured(row[7]),
+        cache_read_tokens=Measured(row[8]),
+        cache_write_tokens=Measured(row[9]),
+    )
+    return StepFinished(
+        step=step,
+        view_tokens=view_tokens,
+        view_messages=view_messages,
+        usage=usage,
+        cost_usd=row[10],
+        request_digest=row[11],
+        kept_prefix_messages=row[12],
+        kept_prefix_tokens=row[13],
+        calls=row[14],
+        call_errors=row[15],
+        model_seconds=row[16],
+        tool_seconds=row[17],
+    )

@@ -1,0 +1,39 @@
+"""A log that is kept in memory: for previews and tests."""
+
+from collections.abc import Sequence
+
+from harness.errors import StoreError
+from harness.events import Entry, Event
+
+
+class MemoryLog:
+    """The record of one session as long as the object lives. Not thread-safe."""
+
+    def __init__(self, refuse_after: int | None = None) -> None:
+        """Start an empty log.
+
+        Args:
+            refuse_after: fail like a full disk once it holds this many events; None = never.
+        """
+        self._entries: tuple[Entry, ...] = ()
+        self._refuse_after = refuse_after
+
+    def append(self, events: Sequence[Event]) -> tuple[Entry, ...]:
+        """Log events together.
+
+        Raises:
+            StoreError: nothing was kept, `refuse_after` is reached.
+        """
+        held = len(self._entries)
+        if self._refuse_after is not None and held + len(events) > self._refuse_after:
+            raise StoreError(f"this log takes {self._refuse_after} events and holds {held}")
+        new = tuple(Entry(held + number, event) for number, event in enumerate(events, 1))
+        self._entries += new
+        return new
+
+    def entries(self) -> tuple[Entry, ...]:
+        """All events so far, in order."""
+        return self._entries
+
+    def close(self) -> None:
+        """Nothing to flush."""

@@ -1,0 +1,299 @@
+"""The tables of a journal file, its views under the seeds' names, and the migrations that lead to them.
+
+`event` is the log and the truth; nothing in it ever changes. `step`, `compaction`, `item`, `retired` and `answer` hold what
+the analysis asks for in typed columns and are written in the same transaction. Long strings of an event stand in `text` once,
+under their address; the event then holds `{"address": ...}` in their place.
+
+The views `sessions`, `messages`, `parts` and `compaction_events` can be queried by any SQLite program. Such a program cannot
+unpack zstd, so of a packed text (a long tool output or argument) it sees the head and a note; `Journal.rows` lays views of the
+same names over them that show every text whole.
+"""
+
+import sqlite3
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+from harness.errors import StoreError
+
+Migration: TypeAlias = Callable[[sqlite3.Connection], None]
+
+_TABLES = (
+    """
+    CREATE TABLE session (
+      key INTEGER PRIMARY KEY,
+      id TEXT NOT NULL UNIQUE,
+      created_at_ms INTEGER NOT NULL,
+      status TEXT NOT NULL DEFAULT 'active' CHECK (status IN ('active', 'completed', 'failed')),
+      reason TEXT,
+      detail TEXT NOT NULL DEFAULT '',
+      ended_at_ms INTEGER,
+      model TEXT,
+      window_tokens INTEGER,
+      threshold_tokens INTEGER,
+      budget_rule TEXT,
+      sandbox TEXT
+    ) STRICT
+    """,
+    """
+    CREATE TABLE event (
+      id INTEGER PRIMARY KEY,
+      session INTEGER NOT NULL REFERENCES session (key) ON DELETE CASCADE,
+      seq INTEGER NOT NULL,
+      kind TEXT NOT NULL,
+      step INTEGER,
+      at_ms INTEGER NOT NULL,
+      body TEXT, -- NULL: the typed table of this kind holds all of it
+      UNIQUE (session, seq)
+    ) STRICT
+    """,
+    """
+    CREATE TABLE text (
+      address TEXT NOT NULL PRIMARY KEY,
+      characters INTEGER NOT NULL,
+      head TEXT, -- the beginning, of packed texts only
+      data ANY NOT NULL -- TEXT: as it is; BLOB: zstd of its UTF-8
+    ) STRICT
+    """,
+    """
+    CREATE TABLE item ( -- one version of a message: as added, as inserted by a compaction, or as replaced by one
+      session INTEGER NOT NULL REFERENCES session (key) ON DELETE CASCADE,
+      sequence INTEGER NOT NULL, -- from 1, in the order of coming into being
+      seq INTEGER NOT NULL, -- the event that brought this version
+      item INTEGER NOT NULL, -- with slot: the id of the message in the view
+      slot INTEGER NOT NULL,
+      role TEXT NOT NULL,
+      tokens INTEGER NOT NULL,
+      place TEXT, -- order in the view; NULL: that of its event
+      path TEXT, -- where in the event's body; NULL: $.message
+      PRIMARY KEY (session, sequence)
+    ) STRICT, WITHOUT ROWID
+    """,
+    """
+    CREATE TABLE retired ( -- a version of a message that left the view
+      session INTEGER NOT NULL REFERENCES session (key) ON DELETE CASCADE,
+      item INTEGER NOT NULL,
+      slot INTEGER NOT NULL,
+      seq INTEGER NOT NULL, -- the compaction that took it
+      how TEXT NOT NULL CHECK (how IN ('forgotten', 'replaced')),
+      PRIMARY KEY (session, item, slot, seq)
+    ) STRICT, WITHOUT ROWID
+    """,
+    """
+    CREATE TABLE answer ( -- a tool result, found by its call
+      session INTEGER NOT NULL REFERENCES session (key) ON DELETE CASCADE,
+      call_id TEXT NOT NULL,
+      seq INTEGER NOT NULL,
+      position INTEGER NOT NULL,
+      status TEXT NOT NULL,
+      PRIMARY KEY (session, call_id, seq, position)
+    ) STRICT, WITHOUT ROWID
+    """,
+    """
+    CREATE TABLE step (
+      session INTEGER NOT NULL REFERENCES session (key) ON DELETE CASCADE,
+      seq INTEGER NOT NULL,
+      step INTEGER NOT NULL,
+      view_tokens INTEGER NOT NULL,
+      view_messages INTEGER NOT NULL,
+      input_tokens INTEGER NOT NULL,
+      output_tokens INTEGER NOT NULL,
+      reasoning_tokens INTEGER NOT NULL,
+      cache_read_tokens INTEGER NOT NULL,
+      cache_write_tokens INTEGER NOT NULL,
+      cost_usd REAL,
+      request_digest TEXT NOT NULL,
+      kept_prefix_messages INTEGER NOT NULL,
+      kept_prefix_tokens INTEGER NOT NULL,
+      calls INTEGER NOT NULL,
+      call_errors INTEGER NOT NULL,
+      model_seconds REAL NOT NULL,
+      tool_seconds REAL NOT NULL,
+      PRIMARY KEY (session, seq)
+    ) STRICT, WITHOUT ROWID
+    """,
+    """
+    CREATE TABLE compaction (
+      session INTEGER NOT NULL REFERENCES session (key) ON DELETE CASCADE,
+      seq INTEGER NOT NULL,
+      round INTEGER NOT NULL,
+      step INTEGER NOT NULL,
+      moment TEXT NOT NULL,
+      status TEXT NOT NULL,
+      reason TEXT NOT NULL,
+      tokens_before INTEGER NOT NULL,
+      tokens_after INTEGER NOT NULL,
+      messages_before INTEGER NOT NULL,
+      messages_after INTEGER NOT NULL,
+      forgotten INTEGER NOT NULL,
+      replaced INTEGER NOT NULL,
+      inserted INTEGER NOT NULL,
+      summary_characters INTEGER NOT NULL,
+      summarizer TEXT NOT NULL,
+      summarizer_input_tokens INTEGER,
+      summarizer_output_tokens INTEGER,
+      summarizer_cache_read_tokens INTEGER,
+      summarizer_cache_write_tokens INTEGER,
+      summarizer_cost_usd REAL,
+      summarizer_seconds REAL NOT NULL,
+      PRIMARY KEY (session, seq)
+    ) STRICT, WITHOUT ROWID
+    """,
+    """
+    CREATE TABLE trial (
+      revision INTEGER PRIMARY KEY AUTOINCREMENT, -- grows with every record, also with one that replaces another
+      trial_id TEXT NOT NULL UNIQUE,
+      session_id TEXT NOT NULL,
+      experiment TEXT NOT NULL,
+      arm TEXT NOT NULL,
+      task TEXT NOT NULL,
+      seed INTEGER NOT NULL,
+      replicate INTEGER NOT NULL,
+      model TEXT NOT NULL,
+      policy TEXT NOT NULL,
+      policy_json TEXT NOT NULL,
+      config_json TEXT NOT NULL,
+      axes_json TEXT NOT NULL,
+      window_tokens INTEGER NOT NULL,
+      threshold_tokens INTEGER,
+      max_steps INTEGER NOT NULL,
+      level TEXT NOT NULL,
+      status TEXT NOT NULL CHECK (status IN ('completed', 'failed', 'crashed')),
+      reason TEXT NOT NULL,
+      success INTEGER NOT NULL CHECK (success IN (0, 1)),
+      score REAL NOT NULL,
+      steps INTEGER NOT NULL,
+      compactions INTEGER NOT NULL,
+      prompt_tokens INTEGER NOT NULL,
+      output_tokens INTEGER NOT NULL,
+      cost_usd REAL,
+      summarizer_prompt_tokens INTEGER NOT NULL,
+      summarizer_output_tokens INTEGER NOT NULL,
+      summarizer_cost_usd REAL,
+      peak_context_tokens INTEGER NOT NULL,
+      treatment TEXT NOT NULL CHECK (treatment IN ('as planned', 'partly', 'not at all')),
+      sandbox TEXT NOT NULL,
+      started_at_ms INTEGER NOT NULL,
+      wall_seconds REAL NOT NULL,
+      error TEXT NOT NULL,
+      traceback TEXT NOT NULL,
+      provenance_json TEXT NOT NULL
+    ) STRICT
+    """,
+    """
+    CREATE TABLE "check" (
+      trial_id TEXT NOT NULL REFERENCES trial (trial_id) ON DELETE CASCADE,
+      "check" TEXT NOT NULL,
+      title TEXT NOT NULL,
+      passed INTEGER NOT NULL CHECK (passed IN (0, 1)),
+      detail TEXT NOT NULL,
+      PRIMARY KEY (trial_id, "check")
+    ) STRICT, WITHOUT ROWID
+    """,
+)
+
+_PLAIN = "iif(typeof(t.data) = 'text', t.data, t.head || '… [' || t.characters || ' characters in all, packed]')"
+_WHOLE = "unpacked(t.data)"
+
+
+def _string(holder: str, path: str, shown: str) -> str:
+    """SQL for the string at `path` of a JSON value, looked up in `text` where an address stands for it."""
+    found = f"(SELECT {shown} FROM text AS t WHERE t.address = json_extract({holder}, '{path}.address'))"  # noqa: S608
+    return f"coalesce({found}, json_extract({holder}, '{path}'))"
+
+
+def _part_text(shown: str) -> str:
+    at = {name: _string("p.value", f"$.{name}", shown) for name in ("text", "output", "path", "content", "prompt", "answer")}
+    call = f"json_extract(p.value, '$.name') || ' ' || {_string('p.value', '$.arguments_json', shown)}"
+    return f"""CASE json_extract(p.value, '$.kind')
+        WHEN 'tool-call' THEN {call}
+        WHEN 'tool-result' THEN {at["output"]}
+        WHEN 'file' THEN {at["path"]} || char(10) || {at["content"]}
+        WHEN 'subtask' THEN {at["prompt"]} || char(10) || {at["answer"]}
+        ELSE {at["text"]} END"""
+
+
+_GONE = """EXISTS (SELECT 1 FROM retired AS r
+        WHERE r.session = i.session AND r.item = i.item AND r.slot = i.slot AND r.seq > i.seq)"""
+
+
+def views(prefix: str, *, whole: bool) -> tuple[str, ...]:
+    """The statements that make the seeds' views.
+
+    Args:
+        prefix: `CREATE VIEW` or `CREATE TEMP VIEW`.
+        whole: show packed texts whole, by the SQL function `unpacked` that `Journal.rows` registers.
+    """
+    shown = _WHOLE if whole else _PLAIN
+    return (
+        f"""{prefix} sessions AS
+    SELECT s.id, s.created_at_ms AS created_at, s.status, {_string("e.body", "$.task", shown)} AS task, s.reason, s.detail,
+      s.ended_at_ms AS ended_at, s.model, {_string("e.body", "$.policy_json", shown)} AS policy, s.window_tokens,
+      s.threshold_tokens, s.budget_rule, s.sandbox
+    FROM session AS s LEFT JOIN event AS e ON e.session = s.key AND e.seq = 1 AND e.kind = 'session-started'""",
+        f"""{prefix} messages AS
+    SELECT s.id || '/' || i.sequence AS id, s.id AS session_id, i.sequence, i.role,
+      coalesce((SELECT group_concat({_part_text(shown)}, char(10))
+        FROM json_each(e.body, coalesce(i.path, '$.message') || '.parts') AS p), '') AS content,
+      i.tokens AS token_count, {_GONE} AS is_compacted, e.at_ms AS created_at, e.step,
+      coalesce(i.place, printf('%08d', i.item)) AS place
+    FROM item AS i JOIN session AS s ON s.key = i.session JOIN event AS e ON e.session = i.session AND e.seq = i.seq""",
+        f"""{prefix} compaction_events AS
+    SELECT s.id || '/round/' || c.round AS id, s.id AS session_id, c.round, e.at_ms AS created_at, c.tokens_before,
+      c.tokens_after, {_string("e.body", "$.summary", shown)} AS summary_content, c.step, c.moment, c.reason
+    FROM compaction AS c JOIN session AS s ON s.key = c.session JOIN event AS e ON e.session = c.session AND e.seq = c.seq
+    WHERE c.status = 'applied'""",
+        f"""{prefix} parts AS
+    SELECT s.id || '/' || i.sequence || '/' || p.key AS id, s.id AS session_id, s.id || '/' || i.sequence AS message_id,
+      p.key AS position, iif(json_extract(p.value, '$.kind') = 'tool-call', 'tool', json_extract(p.value, '$.kind')) AS type,
+      {_part_text(shown)} AS text, json_extract(p.value, '$.call_id') AS call_id, json_extract(p.value, '$.name') AS tool,
+      CASE WHEN json_extract(p.value, '$.kind') <> 'tool-call' THEN NULL ELSE coalesce((
+        SELECT CASE WHEN a.status <> 'completed' THEN 'error'
+          WHEN EXISTS (SELECT 1 FROM retired AS r WHERE r.session = a.session AND r.item = a.seq AND r.slot = 0)
+          THEN 'compacted' ELSE 'completed' END
+        FROM answer AS a WHERE a.session = i.session AND a.call_id = json_extract(p.value, '$.call_id') AND a.seq > i.seq
+        ORDER BY a.seq, a.position LIMIT 1), 'pending') END AS state,
+      {_GONE} AS is_compacted, e.at_ms AS created_at, e.step
+    FROM item AS i JOIN session AS s ON s.key = i.session JOIN event AS e ON e.session = i.session AND e.seq = i.seq
+      JOIN json_each(e.body, coalesce(i.path, '$.message') || '.parts') AS p
+    UNION ALL
+    SELECT s.id || '/step/' || t.step || '/' || k.type, s.id, NULL, k.position, k.type, NULL, NULL, NULL, NULL, 0, e.at_ms, t.step
+    FROM step AS t JOIN session AS s ON s.key = t.session JOIN event AS e ON e.session = t.session AND e.seq = t.seq
+      JOIN (SELECT 'step-start' AS type, 0 AS position UNION ALL SELECT 'step-finish', 1) AS k
+    UNION ALL
+    SELECT c.id, c.session_id, NULL, 0, 'compaction', c.summary_content, NULL, NULL, NULL, 0, c.created_at, c.step
+    FROM compaction_events AS c""",
+    )
+
+
+def _first_tables(connection: sqlite3.Connection) -> None:
+    for statement in (*_TABLES, *views("CREATE VIEW", whole=False)):
+        connection.execute(statement)
+
+
+MIGRATIONS: tuple[Migration, ...] = (_first_tables,)
+"""In order; one that has been released never changes, a new one is added behind it."""
+
+
+def migrate(connection: sqlite3.Connection, steps: Sequence[Migration] = MIGRATIONS) -> None:
+    """Bring a journal file to the newest form; each migration is one transaction with its record.
+
+    Raises:
+        StoreError: the file was written by a newer version of this package.
+    """
+    done = _done(connection)
+    if done > len(steps):
+        raise StoreError(f"the journal has form {done}, this version knows {len(steps)}; update the package")
+    for number in range(done + 1, len(steps) + 1):
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            if _done(connection) < number:
+                steps[number - 1](connection)
+                connection.execute(f"PRAGMA user_version = {number}")
+            connection.execute("COMMIT")
+        except BaseException:
+            connection.execute("ROLLBACK")
+            raise
+
+
+def _done(connection: sqlite3.Connection) -> int:
+    return int(connection.execute("PRAGMA user_version").fetchone()[0])

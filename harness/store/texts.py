@@ -1,0 +1,106 @@
+"""Long strings, kept once under their address and packed.
+
+The address is a 160-bit BLAKE2b over the text, so journals that share texts can be merged without renaming. What people read
+in a SQLite shell (prompts, answers, summaries) stays plain up to 16 KB; tool outputs, arguments and files are packed (zstd).
+"""
+
+import base64
+import hashlib
+from typing import Any, NamedTuple
+
+import zstandard
+
+INLINE_CHARACTERS = 256
+"""Shorter strings stay in their event."""
+PLAIN_CHARACTERS = 16_384
+HEAD_CHARACTERS = 160
+_PACKED_FIELDS = frozenset({"output", "arguments_json", "content", "policy_json"})
+_LEVEL = 3
+
+
+class StoredText(NamedTuple):
+    """A row of the table `text`."""
+
+    address: str
+    characters: int
+    head: str | None
+    data: str | bytes
+
+
+def _to_bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
+
+
+def address_of(text: str) -> str:
+    """The name of a text: 27 letters, digits, `-` and `_`."""
+    return base64.urlsafe_b64encode(hashlib.blake2b(_to_bytes(text), digest_size=20).digest())[:27].decode()
+
+
+def detached(plain: Any, found: dict[str, tuple[str, bool]], name: str = "") -> Any:
+    """A copy of JSON-ready data with addresses in the place of long strings.
+
+    Args:
+        plain: the data.
+        found: gets each long string and whether it is to be packed, by address.
+        name: the field that holds `plain`.
+    """
+    if isinstance(plain, str):
+        if len(plain) <= INLINE_CHARACTERS:
+            return plain
+        address = address_of(plain)
+        found[address] = plain, name in _PACKED_FIELDS or len(plain) > PLAIN_CHARACTERS
+        return {"address": address}
+    if isinstance(plain, dict):
+        return {key: detached(value, found, key) for key, value in plain.items()}
+    if isinstance(plain, (list, tuple)):
+        return [detached(value, found, name) for value in plain]
+    return plain
+
+
+def addresses(stored: Any) -> list[str]:
+    """The addresses that stand in data from `detached`."""
+    if isinstance(stored, dict):
+        if stored.keys() == {"address"}:
+            return [stored["address"]]
+        return [address for value in stored.values() for address in addresses(value)]
+    if isinstance(stored, list):
+        return [address for value in stored for address in addresses(value)]
+    return []
+
+
+def attached(stored: Any, texts: dict[str, str]) -> Any:
+    """The data that was given to `detached`, lists for tuples."""
+    if isinstance(stored, dict):
+        if stored.keys() == {"address"}:
+            return texts[stored["address"]]
+        return {key: attached(value, texts) for key, value in stored.items()}
+    if isinstance(stored, list):
+        return [attached(value, texts) for value in stored]
+    return stored
+
+
+class Packer:
+    """Packs and unpacks texts; keeps its buffers between calls, so one for each thread."""
+
+    def __init__(self) -> None:
+        self._compress = zstandard.ZstdCompressor(level=_LEVEL, write_checksum=False).compress
+        self._decompress = zstandard.ZstdDecompressor().decompress
+
+    def pack(self, address: str, text: str, *, packed: bool) -> StoredText:
+        """The row of a text; also packed where plain would not survive (NUL, lone surrogates)."""
+        if not packed and "\0" not in text and _is_unicode(text):
+            return StoredText(address, len(text), None, text)
+        head = text[:HEAD_CHARACTERS].replace("\0", "\ufffd").encode("utf-8", "replace").decode()
+        return StoredText(address, len(text), head, self._compress(_to_bytes(text)))
+
+    def unpack(self, data: str | bytes) -> str:
+        """The text of a row."""
+        return data if isinstance(data, str) else self._decompress(data).decode("utf-8", "surrogatepass")
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
