@@ -38,7 +38,7 @@ class Fact:
     recover: CallTemplate | None = None
     """The call that shows it again; None = it cannot be got again."""
     source: str = ""
-    """Regular expression that must match visible text for the recovering call to be known; empty = always known."""
+    """Path that must be visible in a directory listing for the recovering call to be known; empty = always known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

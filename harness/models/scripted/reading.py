@@ -1,0 +1,200 @@
+"""What can be read out of visible text: facts, receipts, listings, and which steps they show to be done.
+
+Everything is matched message by message and remembered under the message's content, so a growing conversation is read once;
+and the sum over a conversation is extended when the next one begins with the same messages. Both are caches of pure
+functions: without them every answer is the same. A tool result is read together with the call that it answers, and only if
+that call is visible too. Receipts and tales of steps inside tool output are not believed: a file may hold anything.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import NamedTuple
+
+from harness import transcript
+from harness.messages import Message, ToolCall, ToolResult, part_text
+from harness.task import Fact, Script, Step
+
+LISTED = re.compile(r"^(?:file|dir|link|other)  (\S+)", re.MULTILINE)
+"""A line of `list_directory`."""
+
+
+class Receipt(NamedTuple):
+    """A call that was answered: on what, and whether it ended well."""
+
+    tool: str
+    key: str
+    well: bool
+
+
+ENDED_WELL = frozenset({"ok", "exit code 0"})
+
+
+@dataclass(frozen=True, slots=True)
+class MessageReading:
+    """What one message shows, whatever stands around it."""
+
+    facts: tuple[tuple[str, str], ...] = ()
+    receipts: tuple[Receipt, ...] = ()
+    output: str | None = None
+    """Of an answered call; None where only a summary tells of it, so that a failure is not known by its output."""
+    listed: frozenset[str] = frozenset()
+    named: frozenset[int] = frozenset()
+    """Indexes of the steps that a text or an output tells of as done."""
+
+
+class Failure(NamedTuple):
+    """The newest receipt of a step that ended badly."""
+
+    at: int
+    """Position of the message."""
+    output: str
+    times: int
+    """How many are visible."""
+
+
+Sign = tuple[int, int]
+"""Index of a step, and which of its receipts."""
+
+
+@dataclass(slots=True)
+class Sight:
+    """The sum over all visible messages; what the model decides upon."""
+
+    facts: dict[str, str] = field(default_factory=dict)
+    """The newest visible value of each fact."""
+    well: dict[tuple[str, str], int] = field(default_factory=dict)
+    """Position of the newest receipt that ended well, by (tool, key)."""
+    tried: set[tuple[str, str]] = field(default_factory=set)
+    """(tool, key) of every call whose result is visible itself, however it ended."""
+    signs: set[Sign] = field(default_factory=set)
+    failures: dict[int, Failure] = field(default_factory=dict)
+    """By index of the step."""
+    done: set[int] = field(default_factory=set)
+    listed: set[str] = field(default_factory=set)
+    call_ids: set[str] = field(default_factory=set)
+    first_open: int = 0
+    """Index of the first step that is not done; the number of steps when all are."""
+    position: int = 0
+
+
+class Reader:
+    """Reads conversations with the patterns of one task. Thread-safe."""
+
+    def __init__(self, facts: Sequence[Fact], script: Script) -> None:
+        """Compile the patterns; nothing here holds a value."""
+        self._steps = script.steps
+        self._patterns = [(fact.name, [re.compile(text, re.MULTILINE) for text in fact.patterns]) for fact in facts]
+        self._tales = [_Tale.of(index, step) for index, step in enumerate(script.steps) if step.done.named]
+        self._wanted = [
+            ((index, slot), tool, re.compile(pattern))
+            for index, step in enumerate(script.steps)
+            for slot, (tool, pattern) in enumerate(step.done.receipts)
+        ]
+        self._read = lru_cache(maxsize=50_000)(self._read_message)
+        self._signs = lru_cache(maxsize=50_000)(self._match_signs)
+        self._last: tuple[tuple[Message, ...], Sight] | None = None
+
+    def sight(self, messages: tuple[Message, ...]) -> Sight:
+        """Everything that these messages show."""
+        last, self._last = self._last, None
+        seen, sight = last if last is not None and messages[: len(last[0])] == last[0] else ((), Sight())
+        calls: dict[str, ToolCall] = {}
+        for index in range(_newest_speaker(messages, len(seen)), len(messages)):
+            message = messages[index]
+            calls.update((call.call_id, call) for call in message.calls)
+            if index >= len(seen):
+                answered = calls.get(message.results[0].call_id) if message.role == "tool" else None
+                self._add(sight, self._read(message, answered))
+                sight.call_ids.update(call.call_id for call in message.calls)
+        self._last = (messages, sight)
+        return sight
+
+    def _add(self, sight: Sight, reading: MessageReading) -> None:
+        sight.position += 1
+        sight.facts.update(reading.facts)
+        sight.done |= reading.named
+        if reading.listed:
+            sight.listed |= reading.listed
+            evidence = enumerate(step.done.listed for step in self._steps)
+            sight.done.update(index for index, paths in evidence if paths and sight.listed.issuperset(paths))
+        for receipt in reading.receipts:
+            self._add_receipt(sight, receipt, reading.output)
+            if reading.output is not None:
+                sight.tried.add((receipt.tool, receipt.key))
+        while sight.first_open in sight.done:
+            sight.first_open += 1
+
+    def _add_receipt(self, sight: Sight, receipt: Receipt, output: str | None) -> None:
+        signs = self._signs(receipt.tool, receipt.key)
+        if not receipt.well:
+            for index, _ in signs if output is not None else ():
+                times = sight.failures[index].times + 1 if index in sight.failures else 1
+                sight.failures[index] = Failure(sight.position, output or "", times)
+            return
+        sight.well[receipt.tool, receipt.key] = sight.position
+        sight.signs.update(signs)
+        for index, _ in signs:
+            wanted = range(len(self._steps[index].done.receipts))
+            if all((index, slot) in sight.signs for slot in wanted):
+                sight.done.add(index)
+
+    def _match_signs(self, tool: str, key: str) -> tuple[Sign, ...]:
+        return tuple(sign for sign, name, pattern in self._wanted if name == tool and pattern.search(key))
+
+    def _read_message(self, message: Message, call: ToolCall | None) -> MessageReading:
+        text = "\n".join(_written(part) if isinstance(part, ToolCall) else part_text(part) for part in message.parts)
+        facts = tuple(found for name, patterns in self._patterns if (found := _newest(name, patterns, text)))
+        if message.role == "tool":
+            return self._read_result(facts, call, message.results[0]) if call else MessageReading(facts)
+        if message.calls:
+            return MessageReading(facts)
+        named = frozenset(tale.step for tale in self._tales if tale.pattern.search(text))
+        return MessageReading(facts, tuple(_told_receipts(text)), named=named)
+
+    def _read_result(self, facts: tuple[tuple[str, str], ...], call: ToolCall, result: ToolResult) -> MessageReading:
+        receipt = Receipt(call.name, transcript.key_argument(call), transcript.outcome(result) in ENDED_WELL)
+        listed = _listed(receipt.key, result.output) if call.name == "list_directory" and receipt.well else frozenset()
+        told = (tale for tale in self._tales if tale.in_output)
+        named = frozenset(tale.step for tale in told if tale.pattern.search(result.output))
+        return MessageReading(facts, (receipt,), result.output, listed, named)
+
+
+class _Tale(NamedTuple):
+    """How a text tells that a step is done."""
+
+    step: int
+    pattern: re.Pattern[str]
+    in_output: bool
+
+    @classmethod
+    def of(cls, index: int, step: Step) -> "_Tale":
+        return cls(index, re.compile(step.done.named, re.MULTILINE), step.done.in_output)
+
+
+def _newest_speaker(messages: tuple[Message, ...], index: int) -> int:
+    """Index of the last message before `index` that is no tool message: its calls may still be answered."""
+    index = min(index, len(messages))
+    while index > 0 and messages[index - 1].role == "tool":
+        index -= 1
+    return max(0, index - 1)
+
+
+def _written(call: ToolCall) -> str:
+    """The arguments of a call as the text that they stand for, not as escaped JSON."""
+    return "\n".join(value for value in transcript.arguments(call).values() if isinstance(value, str))
+
+
+def _newest(name: str, patterns: Sequence[re.Pattern[str]], text: str) -> tuple[str, str] | None:
+    found = [match for pattern in patterns for match in pattern.finditer(text)]
+    return (name, max(found, key=re.Match.start)[1]) if found else None
+
+
+def _told_receipts(text: str) -> list[Receipt]:
+    return [Receipt(tool, key, outcome in ENDED_WELL) for tool, key, outcome in transcript.RECEIPT.findall(text)]
+
+
+def _listed(folder: str, text: str) -> frozenset[str]:
+    prefix = "" if folder in {".", "", "/workspace"} else folder.removeprefix("./").rstrip("/") + "/"
+    return frozenset(prefix + name for name in LISTED.findall(text))

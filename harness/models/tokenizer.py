@@ -1,0 +1,47 @@
+"""A real tokenizer for the scripted models' usage reports, without any download.
+
+`cl100k_base` comes as a file with litellm, which is not imported for it. What a scripted model reports therefore differs
+from the characters/4 estimate as it does in the field.
+"""
+
+import os
+from functools import lru_cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from harness.errors import UsageError
+from harness.messages import Message, part_text
+from harness.tokens import Measured
+
+if TYPE_CHECKING:
+    from tiktoken import Encoding
+
+ENCODING = "cl100k_base"
+MESSAGE_OVERHEAD_TOKENS = 4
+"""Role and separators of one message in the chat format of the models that use this encoding."""
+
+
+@lru_cache(maxsize=1)
+def _encoding() -> "Encoding":
+    found = find_spec("litellm")
+    folders = list(found.submodule_search_locations or ()) if found else []
+    bundled = [path for folder in folders if (path := Path(folder) / "litellm_core_utils" / "tokenizers").is_dir()]
+    if not bundled:
+        raise UsageError("the scripted model counts with a tokenizer file that litellm brings; install litellm")
+    os.environ.setdefault("TIKTOKEN_CACHE_DIR", str(bundled[0]))
+    import tiktoken  # noqa: PLC0415  (slow, and it reads the variable above)
+
+    return tiktoken.get_encoding(ENCODING)
+
+
+@lru_cache(maxsize=20_000)
+def text_tokens(text: str) -> Measured:
+    """Tokens of a text; what looks like a control token is counted as text."""
+    return Measured(len(_encoding().encode_ordinary(text)))
+
+
+@lru_cache(maxsize=20_000)
+def message_tokens(message: Message) -> Measured:
+    """Tokens of a message with the overhead of the chat format."""
+    return Measured(MESSAGE_OVERHEAD_TOKENS + sum(text_tokens(part_text(part)) for part in message.parts))
