@@ -26,7 +26,7 @@ import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # importing typing for real costs more than all the rest
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from typing import Any
 
     Header = dict[str, Any]
@@ -37,6 +37,8 @@ PIECE_BYTES = 8 << 20
 MAX_LISTED = 50_000
 MAX_DEPTH = 200
 MAX_LINKS = 40
+MAX_LEFT_OPEN = 64
+"""Outputs of background children that are still drained; older ones are closed."""
 DRAIN_SECONDS = 0.05
 """How long output is awaited from background children after a command itself has ended."""
 FRESH_NS = 20_000_000
@@ -44,6 +46,8 @@ FRESH_NS = 20_000_000
 WORKSPACE = "/workspace"
 HANG_UP = select.POLLHUP | select.POLLERR | getattr(select, "POLLRDHUP", 0x2000)
 OOM_COUNTERS = ("/sys/fs/cgroup/memory.events", "/sys/fs/cgroup/memory/memory.oom_control")
+IGNORED = (signal.SIGPIPE, signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGXFSZ)
+"""What the server ignores and commands do not."""
 _PR_SET_DUMPABLE, _PR_SET_CHILD_SUBREAPER, _PR_SET_NO_NEW_PRIVS = 4, 36, 38
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -273,6 +277,8 @@ class Server:
         self.tree = Tree(config["workspace"])
         self.scan: Iterator[tuple[list[Any], bytes]] = iter(())
         self.left_open: list[int] = []
+        self._take_limits(config["rlimits"])
+        os.chdir(config["workspace"])
         self.wake_fd, wake_write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
@@ -388,6 +394,15 @@ class Server:
             if not _reap(time.monotonic() + 0.2):
                 return
 
+    @staticmethod
+    def _take_limits(limits: dict[str, int]) -> None:
+        """Commands inherit them, and cannot raise them again."""
+        for name, value in limits.items():
+            number = getattr(resource, "RLIMIT_" + name)
+            hard = resource.getrlimit(number)[1]
+            limit = value if hard == resource.RLIM_INFINITY else min(value, hard)
+            resource.setrlimit(number, (limit, limit))
+
     def _tidy(self, ready: list[int]) -> None:
         if self.wake_fd in ready:
             _read_available(self.wake_fd)
@@ -429,9 +444,7 @@ class Command:
         self.timed_out = self.hung_up = False
         out, err = os.pipe2(os.O_CLOEXEC), os.pipe2(os.O_CLOEXEC)
         try:
-            self.pid = os.fork()
-            if self.pid == 0:
-                _become(command, server.config, out[1], err[1])
+            self.pid = _spawn(command, server.config["env"], out[1], err[1])
         except OSError:
             os.close(out[0])
             os.close(err[0])
@@ -439,6 +452,7 @@ class Command:
         finally:
             os.close(out[1])
             os.close(err[1])
+        _offer_to_oom_killer(self.pid)
         os.set_blocking(out[0], False)
         os.set_blocking(err[0], False)
         self.streams = tuple(Stream(fd, server.config["output_bytes"]) for fd in (out[0], err[0]))
@@ -494,36 +508,30 @@ class Command:
                 os.close(stream.fd)
             else:
                 self.server.left_open.append(stream.fd)
+        for fd in self.server.left_open[:-MAX_LEFT_OPEN]:
+            self.server.left_open.remove(fd)
+            os.close(fd)
         _reap()
 
 
-def _become(command: str, config: Header, out: int, err: int) -> None:
-    """In the child: give up what belongs to the server, take the limits, become the shell."""
+def _spawn(command: str, environment: Mapping[str, str], out: int, err: int) -> int:
+    """Start the shell without a fork of this process, which would cost twice as much as the shell itself."""
+    actions = [
+        (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+        (os.POSIX_SPAWN_DUP2, out, 1),
+        (os.POSIX_SPAWN_DUP2, err, 2),
+    ]
+    arguments = ["sh", "-c", command]
+    return os.posix_spawn("/bin/sh", arguments, environment, file_actions=actions, setsid=True, setsigdef=IGNORED)
+
+
+def _offer_to_oom_killer(pid: int) -> None:
+    """If memory runs out a command shall go, not the server."""
     try:
-        os.setsid()
-        os.dup2(out, 1)
-        os.dup2(err, 2)
-        os.closerange(3, 4096)
-        signal.set_wakeup_fd(-1)
-        for number in (signal.SIGPIPE, signal.SIGCHLD, signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, signal.SIG_DFL)
-        _libc.prctl(_PR_SET_DUMPABLE, 1, 0, 0, 0)  # or /proc/self is not ours to write
-        try:
-            with open("/proc/self/oom_score_adj", "w") as file:
-                file.write("1000")
-        except OSError:
-            pass
-        for name, value in config["rlimits"].items():
-            number = getattr(resource, "RLIMIT_" + name)
-            hard = resource.getrlimit(number)[1]
-            limit = value if hard == resource.RLIM_INFINITY else min(value, hard)
-            resource.setrlimit(number, (limit, limit))
-        os.chdir(config["workspace"])
-        os.execve("/bin/sh", ["sh", "-c", command], config["env"])
-    except Exception as error:  # noqa: BLE001  a forked child must not return
-        os.write(2, ("cannot start the command: %s\n" % error).encode("utf-8", "replace"))
-    finally:
-        os._exit(126)
+        with open("/proc/%d/oom_score_adj" % pid, "w") as file:
+            file.write("1000")
+    except OSError:
+        pass  # it has ended already
 
 
 def read_frame(fd: int) -> tuple[Header, bytes] | None:
@@ -682,7 +690,7 @@ def main() -> None:
         if _libc.prctl(option, value, 0, 0, 0) != 0:
             raise OSError(ctypes.get_errno(), "prctl")
     os.umask(0o022)
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    for number in IGNORED:
         signal.signal(number, signal.SIG_IGN)
     frame = read_frame(read_fd)
     if frame is None:
