@@ -1,0 +1,1 @@
+"""Whoever answers requests: real models through litellm, and the scripted ones."""

@@ -1,0 +1,81 @@
+"""What goes wrong at a provider, as errors of our own.
+
+Apart from the calling since it is all about reading hostile text: an error text may hold the key that was sent, so every
+secret of the environment is taken out of it, and it is cut to a readable length.
+"""
+
+import math
+import os
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+
+from harness.errors import ContextOverflow, ModelError, ProviderFailed, RateLimited, RequestRefused
+
+TOO_LONG = re.compile(
+    r"context.?window|context.?length|context.?limit|context size|prompt is too long|maximum context|too many (input )?tokens"
+    r"|input is too long|exceeds? the maximum number of tokens",
+    re.IGNORECASE,
+)
+"""How providers say that a prompt does not fit; read only in refusals (400, 413, 422)."""
+
+NO_CREDIT = re.compile(r"insufficient_quota|exceeded your current quota|billing", re.IGNORECASE)
+"""A 429 that no waiting cures."""
+
+SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL", re.IGNORECASE)
+SECRET_SHAPE = re.compile(r"\b(?:sk|pk|gsk|xai|hf|AIza)[-_A-Za-z0-9*]{12,}|(?<=Bearer )\S+|(?<=://)[^/\s:@]+:[^/\s@]+(?=@)")
+
+
+def without_secrets(text: str, environment: Mapping[str, str] | None = None) -> str:
+    """A text on one line in at most 600 characters, with *** for everything that is or looks like a key.
+
+    Args:
+        text: anything.
+        environment: whose values under names like `…_API_KEY` are secret; None = that of this process.
+    """
+    values = {v for k, v in (os.environ if environment is None else environment).items() if SECRET_NAME.search(k)}
+    for value in sorted(values, key=len, reverse=True):
+        text = text.replace(value, "***") if len(value) >= 8 else text
+    text = " ".join(SECRET_SHAPE.sub("***", text).split())
+    return text if len(text) <= 600 else f"{text[:500]} ... {text[-90:]}"
+
+
+def failure(model: str, window_tokens: int, error: Exception, now: datetime | None = None) -> ModelError:
+    """The error of ours that an error of litellm or of its HTTP client stands for."""
+    status, text = _status(error), without_secrets(str(error))
+    too_long = status in (400, 413, 422) and TOO_LONG.search(text)
+    if type(error).__name__ == "ContextWindowExceededError" or too_long:
+        return ContextOverflow(model, None, window_tokens or None)
+    if status == 429 and not NO_CREDIT.search(text):
+        return RateLimited(model, retry_after_seconds(_headers(error), now or datetime.now(UTC)))
+    if status is None or status in (408, 409) or status >= 500:
+        return ProviderFailed(model, status, text)
+    return RequestRefused(model, status, text)
+
+
+def _status(error: Exception) -> int | None:
+    status = getattr(error, "status_code", None)
+    return status if isinstance(status, int) and status > 0 else None
+
+
+def _headers(error: Exception) -> Mapping[str, str]:
+    for holder in (error, getattr(error, "response", None)):
+        for name in ("litellm_response_headers", "headers"):
+            headers = getattr(holder, name, None)
+            if isinstance(headers, Mapping) and headers:
+                return {str(key).lower(): str(value) for key, value in headers.items()}
+    return {}
+
+
+def retry_after_seconds(headers: Mapping[str, str], now: datetime) -> float | None:
+    """What `Retry-After` asks for: seconds or a date; None = nothing that can be read. Keys are in lower case."""
+    given = headers.get("retry-after", "")
+    try:
+        seconds = float(given)
+    except ValueError:
+        try:
+            seconds = (parsedate_to_datetime(given) - now).total_seconds()
+        except (ValueError, TypeError):
+            return None
+    return max(0.0, seconds) if math.isfinite(seconds) else None

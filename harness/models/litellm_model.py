@@ -1,0 +1,124 @@
+"""Any real model, through litellm: one streamed completion for each request, with retries, usage and cost.
+
+Keys come from the environment, where litellm finds them itself; they pass through no value of ours.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from harness.errors import ModelError, ProviderFailed
+from harness.events import TextDelta
+from harness.models import retry as retries
+from harness.models.failures import failure
+from harness.models.prices import cost_usd
+from harness.models.registry import check_model_name, litellm, provider_errors, window_of
+from harness.models.retry import Retry
+from harness.models.wire import StreamedReply, fresh_ids, messages_to_wire, tools_to_wire, usage_from_wire
+from harness.protocols import Reply, Request, unheard
+from harness.tokens import Window
+
+if TYPE_CHECKING:
+    from harness.events import Waiting
+    from harness.protocols import Model
+
+__all__ = ["LitellmModel", "check_model_name"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LitellmModel:
+    """A model under the name that litellm gives it, e.g. `anthropic/claude-sonnet-4-5` or `hosted_vllm/qwen`.
+
+    `hosted_vllm/` is the name for any endpoint of one's own that speaks OpenAI's format; its address is `api_base` or the
+    variable `HOSTED_VLLM_API_BASE`. Thread-safe; holds no connection.
+    """
+
+    name: str
+    window_tokens: int | None = None
+    """None = as in litellm's registry."""
+    api_base: str | None = None
+    """None = the provider's own, or from the environment."""
+    timeout_seconds: float = 300.0
+    """Silence after which a call has stalled."""
+    retry: Retry = field(default_factory=Retry)
+    waiting: Callable[["Waiting"], None] = retries.unheard
+    """Hears of each wait before a retry."""
+    clock: Callable[[], float] = time.monotonic
+
+    @property
+    def window(self) -> Window:
+        """Its context window; 0 tokens = unknown."""
+        return window_of(self.name, self.window_tokens)
+
+    def reply(self, request: Request, listen: Callable[[TextDelta], None] = unheard) -> Reply:
+        """Answer; after a failure in the middle of an answer the listener hears the new one from its beginning.
+
+        `Reply.seconds` counts retries and waits too. Where an endpoint reports no usage, tokens are those of litellm's
+        own tokenizers.
+
+        Raises:
+            ContextOverflow: the prompt is longer than the window.
+            ModelError: anything else on the provider's side, after the retries.
+        """
+        litellm()  # loading it is no part of the answer's time
+        started = self.clock()
+        arguments = self._arguments(request)
+        answer = self.retry.run(lambda: self._attempt(arguments, listen), self.waiting)
+        usage = answer.usage or usage_from_wire({})
+        return Reply(
+            message=answer.message(fresh_ids(request.messages)),
+            usage=usage,
+            seconds=self.clock() - started,
+            cost_usd=cost_usd(self.name, usage),
+            cut_short=answer.finish_reason == "length",
+        )
+
+    def _arguments(self, request: Request) -> dict[str, Any]:
+        given = {
+            "tools": tools_to_wire(request.tools),
+            "max_tokens": request.max_output_tokens,
+            "api_base": self.api_base,
+        }
+        return {
+            "model": self.name,
+            "messages": messages_to_wire(request.messages),
+            "stream": True,
+            "stream_options": {"include_usage": True},
+            "timeout": self.timeout_seconds,
+            "num_retries": 0,
+            "max_retries": 0,
+            **{key: value for key, value in given.items() if value},
+        }
+
+    def _attempt(self, arguments: dict[str, Any], listen: Callable[[TextDelta], None]) -> StreamedReply:
+        answer = StreamedReply()
+        for chunk in self._chunks(arguments):
+            text = answer.add(chunk)
+            if text:
+                listen(TextDelta(text=text))
+        if answer.empty and answer.finish_reason != "length":
+            raise ProviderFailed(self.name, None, f"an empty answer, finish reason {answer.finish_reason!r}")
+        return answer
+
+    def _chunks(self, arguments: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        """The chunks of one call as plain values. What the caller raises between two of them passes untouched."""
+        stream = self._guarded(lambda: litellm().completion(**arguments))
+        pieces = iter(stream)
+        while (chunk := self._guarded(lambda: next(pieces, None))) is not None:
+            yield chunk.model_dump(exclude_none=True)
+        # litellm itself adds a finish reason where none came, so that a broken answer looks like a whole one
+        if getattr(stream, "received_finish_reason", "") is None:
+            raise ProviderFailed(self.name, None, "the stream ended before the answer did")
+
+    def _guarded(self, call: Callable[[], Any]) -> Any:
+        """Call the provider; its errors are raised as ours, without the original, whose text may hold the key."""
+        try:
+            return call()
+        except provider_errors() as error:
+            mapped: ModelError = failure(self.name, self.window.tokens, error)
+        raise mapped
+
+
+if TYPE_CHECKING:
+    _: Model = LitellmModel(name="")

@@ -1,0 +1,91 @@
+"""What a call costs: prices as values, and where they come from.
+
+Real models have the prices of litellm's registry, which is part of an exact version of that package and thereby dated.
+Scripted models have a nominal price, so that simulated costs can be compared with each other, never with a bill.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import Any
+
+from harness.models.registry import entry
+from harness.tokens import Usage
+
+MILLION = 1_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Price:
+    """USD for a million tokens."""
+
+    input_usd: float
+    output_usd: float
+    cache_read_usd: float | None = None
+    """None = no price of its own: billed as input."""
+    cache_write_usd: float | None = None
+    above_prompt_tokens: int = 0
+    """It holds for calls whose whole prompt is longer than this."""
+
+    def cost_usd(self, usage: Usage) -> float:
+        """What a call of this usage costs."""
+        read = self.input_usd if self.cache_read_usd is None else self.cache_read_usd
+        write = self.input_usd if self.cache_write_usd is None else self.cache_write_usd
+        parts = (
+            usage.input_tokens * self.input_usd,
+            usage.output_tokens * self.output_usd,
+            usage.cache_read_tokens * read,
+            usage.cache_write_tokens * write,
+        )
+        return sum(parts) / MILLION
+
+
+NOMINAL = Price(input_usd=3.0, output_usd=15.0, cache_read_usd=0.3, cache_write_usd=3.75)
+"""Of every scripted model: the list price of a mid-sized model, cache reads at a tenth and writes at 1.25 of the input."""
+
+
+def price_table() -> str:
+    """Names the prices in use; part of a trial's record."""
+    return f"nominal-1, litellm-{version('litellm')}"
+
+
+def prices_of(name: str) -> tuple[Price, ...]:
+    """The prices of a model by rising prompt length; empty = not known.
+
+    The registry writes 0 for prices that it does not know, and for models that run on one's own machine; both are unknown.
+    """
+    if name.partition("/")[0] == "scripted":
+        return (NOMINAL,)
+    known = entry(name)
+    steps = {0: ""} | {1000 * int(found[1]): found[0] for found in map(_step, known) if found}
+    prices = (_price(known, suffix, above) for above, suffix in sorted(steps.items()))
+    return tuple(price for price in prices if price is not None) if _price(known, "", 0) else ()
+
+
+def cost_usd(name: str, usage: Usage) -> float | None:
+    """What a call of this usage costs; None = the price is not known."""
+    prices = [price for price in prices_of(name) if usage.prompt_tokens > price.above_prompt_tokens or price is NOMINAL]
+    return prices[-1].cost_usd(usage) if prices else None
+
+
+def _step(key: str) -> tuple[str, str] | None:
+    found = re.fullmatch(r"input_cost_per_token(_above_(\d+)k_tokens)", key)
+    return (found[1], found[2]) if found else None
+
+
+def _price(known: Mapping[str, Any], suffix: str, above: int) -> Price | None:
+    def rate(key: str) -> float | None:
+        value = known.get(key + suffix, known.get(key))
+        return value * MILLION if isinstance(value, int | float) and value > 0 else None
+
+    paid, output = rate("input_cost_per_token"), rate("output_cost_per_token")
+    if paid is None or output is None:
+        return None
+    return Price(
+        input_usd=paid,
+        output_usd=output,
+        cache_read_usd=rate("cache_read_input_token_cost"),
+        cache_write_usd=rate("cache_creation_input_token_cost"),
+        above_prompt_tokens=above,
+    )

@@ -1,0 +1,77 @@
+"""When a failed call is worth another try, and how long to wait before it (S3.12).
+
+Apart from any provider, so that clock and chance can be passed in and a test of two minutes of waiting takes none.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from random import SystemRandom
+from time import sleep
+from typing import TypeVar
+
+from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_attempt
+
+from harness.errors import ProviderFailed, RateLimited
+from harness.events import Waiting
+
+T = TypeVar("T")
+
+
+def unheard(_: Waiting) -> None:
+    """The listener of those who do not listen."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retry:
+    """Try again after rate limits and faults of the provider; what would only fail again is raised at once.
+
+    Source: S3.12.
+    """
+
+    retries: int = 3
+    """Tries after the first; 0 = none."""
+    first_seconds: float = 2.0
+    """Wait before the first retry; doubles each time."""
+    longest_seconds: float = 60.0
+    jitter_seconds: float = 1.0
+    """At most this much is added to a wait, so that many trials do not come back at once."""
+    patience_seconds: float = 600.0
+    """A provider that asks to wait longer than this is not waited for."""
+    sleep: Callable[[float], None] = sleep
+    draw: Callable[[], float] = SystemRandom().random
+    """Uniform in [0, 1)."""
+
+    def run(self, attempt: Callable[[], T], listen: Callable[[Waiting], None] = unheard) -> T:
+        """The first result of `attempt`, telling the listener before each wait.
+
+        Raises:
+            ModelError: that of the last try.
+        """
+
+        def tell(state: RetryCallState) -> None:
+            listen(Waiting(what=f"retry {state.attempt_number} of {self.retries}: {_error(state)}", seconds=state.upcoming_sleep))
+
+        return Retrying(
+            stop=stop_after_attempt(self.retries + 1),
+            retry=retry_if_exception(self.worth_it),
+            wait=lambda state: self.wait_seconds(state.attempt_number, _error(state)),
+            before_sleep=tell,
+            sleep=self.sleep,
+            reraise=True,
+        )(attempt)
+
+    def worth_it(self, error: BaseException) -> bool:
+        """Whether another try may succeed."""
+        if isinstance(error, RateLimited):
+            return (error.retry_after_seconds or 0.0) <= self.patience_seconds
+        return isinstance(error, ProviderFailed)
+
+    def wait_seconds(self, failed_tries: int, error: BaseException | None) -> float:
+        """How long to wait after so many failed tries: what the provider asked for, else a doubling wait; plus jitter."""
+        asked = error.retry_after_seconds if isinstance(error, RateLimited) else None
+        doubled = min(self.longest_seconds, self.first_seconds * 2.0 ** (failed_tries - 1))
+        return (doubled if asked is None else asked) + self.jitter_seconds * self.draw()
+
+
+def _error(state: RetryCallState) -> BaseException | None:
+    return state.outcome.exception() if state.outcome else None

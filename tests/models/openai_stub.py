@@ -1,0 +1,151 @@
+"""An OpenAI-compatible endpoint on a real socket that answers as it is told: what the tests of real models talk to."""
+
+import json
+import socket
+import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+from typing import Any
+
+
+@dataclass(frozen=True, kw_only=True)
+class Say:
+    """A streamed answer, piece by piece."""
+
+    pieces: tuple[str, ...] = ()
+    calls: tuple[tuple[str, str, str], ...] = ()
+    """Id, name and arguments of each."""
+    reasoning: str = ""
+    finish: str = "stop"
+    usage: dict[str, Any] | None = field(default_factory=lambda: {"prompt_tokens": 11, "completion_tokens": 7})
+    reset_after: int | None = None
+    """Chunks after which the connection is reset."""
+    end_after: int | None = None
+    """Chunks after which the stream ends as if it were whole."""
+    stall_after: int | None = None
+    """Chunks after which nothing more comes."""
+    garbage_after: int | None = None
+    """Chunks after which one comes that is no JSON."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Refuse:
+    """An answer with another status than 200."""
+
+    status: int
+    error: dict[str, Any]
+    headers: tuple[tuple[str, str], ...] = ()
+
+
+class Stub(ThreadingHTTPServer):
+    """Gives its answers in order, and keeps what it was asked."""
+
+    daemon_threads = True
+
+    def __init__(self, *answers: Say | Refuse) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.answers = list(answers)
+        self.asked: list[dict[str, Any]] = []
+        self.headers_seen: list[dict[str, str]] = []
+
+    @property
+    def base(self) -> str:
+        return f"http://127.0.0.1:{self.server_address[1]}/v1"
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that hangs up is none of the stub's business."""
+
+
+class Handler(BaseHTTPRequestHandler):
+    server: Stub
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base class names it so
+        pass
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.server.asked.append(body)
+        self.server.headers_seen.append(dict(self.headers))
+        answer = self.server.answers.pop(0)
+        self.close_connection = True
+        if isinstance(answer, Refuse):
+            self.refuse(answer)
+        else:
+            self.stream(answer)
+
+    def refuse(self, answer: Refuse) -> None:
+        data = json.dumps({"error": answer.error}).encode()
+        self.send_response(answer.status)
+        for key, value in (*answer.headers, ("Content-Type", "application/json"), ("Content-Length", str(len(data)))):
+            self.send_header(key, value)
+        self.end_headers()
+        self.wfile.write(data)
+
+    def stream(self, answer: Say) -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        self.send_header("Connection", "close")
+        self.end_headers()
+        for number, chunk in enumerate(chunks(answer)):
+            if number == answer.reset_after:
+                return self.reset()
+            if number == answer.end_after:
+                return None
+            if number == answer.stall_after:
+                self.connection.settimeout(5)
+                self.rfile.read(1)
+                return None
+            data = "{no json" if number == answer.garbage_after else json.dumps(chunk)
+            self.wfile.write(f"data: {data}\n\n".encode())
+            self.wfile.flush()
+        self.wfile.write(b"data: [DONE]\n\n")
+        return None
+
+    def reset(self) -> None:
+        self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.connection.close()
+
+
+def chunks(answer: Say) -> Iterator[dict[str, Any]]:
+    def chunk(delta: dict[str, Any], finish: str | None = None) -> dict[str, Any]:
+        choice = {"index": 0, "delta": delta, "finish_reason": finish}
+        return {"id": "stub", "object": "chat.completion.chunk", "created": 1, "model": "stub", "choices": [choice]}
+
+    yield chunk({"role": "assistant", "content": ""})
+    if answer.reasoning:
+        yield chunk({"reasoning_content": answer.reasoning})
+    for piece in answer.pieces:
+        yield chunk({"content": piece})
+    for index, (call_id, name, arguments) in enumerate(answer.calls):
+        half = len(arguments) // 2
+        first = {"index": index, "id": call_id, "type": "function", "function": {"name": name, "arguments": arguments[:half]}}
+        yield chunk({"tool_calls": [first]})
+        yield chunk({"tool_calls": [{"index": index, "function": {"arguments": arguments[half:]}}]})
+    yield chunk({}, answer.finish)
+    if answer.usage is not None:
+        yield {
+            "id": "stub",
+            "object": "chat.completion.chunk",
+            "created": 1,
+            "model": "stub",
+            "choices": [],
+            "usage": answer.usage,
+        }
+
+
+@contextmanager
+def serving(*answers: Say | Refuse) -> Iterator[Stub]:
+    """A stub that is up; its port is free again afterwards."""
+    stub = Stub(*answers)
+    thread = Thread(target=stub.serve_forever, kwargs={"poll_interval": 0.02})
+    thread.start()
+    try:
+        yield stub
+    finally:
+        stub.shutdown()
+        thread.join()
+        stub.server_close()

@@ -1,0 +1,95 @@
+from datetime import UTC, datetime
+
+import pytest
+
+from harness.errors import ContextOverflow, ProviderFailed, RateLimited, RequestRefused
+from harness.models.failures import failure, retry_after_seconds, without_secrets
+
+NOW = datetime(2026, 1, 2, 3, 4, 0, tzinfo=UTC)
+
+
+class Raised(Exception):
+    """What a provider's adapter raises: a text, perhaps a status, perhaps headers."""
+
+    def __init__(self, text, status_code=None, headers=None):
+        super().__init__(text)
+        self.status_code = status_code
+        self.headers = headers
+
+
+@pytest.mark.parametrize(
+    ("status", "text", "kind"),
+    [
+        (400, "This model's maximum context length is 8192 tokens", ContextOverflow),
+        (413, "prompt is too long: 210000 tokens > 200000 maximum", ContextOverflow),
+        (400, "temperature must be below 2", RequestRefused),
+        (401, "bad key", RequestRefused),
+        (404, "no such model", RequestRefused),
+        (429, "slow down", RateLimited),
+        (429, "maximum context tokens per minute", RateLimited),
+        (429, "You exceeded your current quota", RequestRefused),
+        (408, "time-out", ProviderFailed),
+        (500, "the context window crashed", ProviderFailed),
+        (529, "overloaded", ProviderFailed),
+        (None, "connection reset", ProviderFailed),
+    ],
+)
+def test_each_fault_becomes_the_error_that_says_what_to_do(status, text, kind):
+    assert type(failure("m", 8192, Raised(text, status))) is kind
+
+
+def test_an_overflow_carries_the_window():
+    error = failure("m", 8192, Raised("prompt is too long", 400))
+    assert isinstance(error, ContextOverflow)
+    assert error.window_tokens == 8192
+
+
+def test_retry_after_is_read_from_the_headers_whatever_their_case():
+    error = failure("m", 0, Raised("slow down", 429, {"Retry-After": "2.5"}), NOW)
+    assert isinstance(error, RateLimited)
+    assert error.retry_after_seconds == 2.5
+
+
+@pytest.mark.parametrize(
+    ("given", "seconds"),
+    [
+        ("7", 7.0),
+        ("Fri, 02 Jan 2026 03:04:30 GMT", 30.0),
+        ("Fri, 02 Jan 2026 03:03:00 GMT", 0.0),
+        ("-5", 0.0),
+        ("inf", None),
+        ("nan", None),
+        ("soon", None),
+        ("", None),
+    ],
+)
+def test_retry_after_may_be_seconds_or_a_date_and_never_nonsense(given, seconds):
+    assert retry_after_seconds({"retry-after": given}, NOW) == seconds
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "bad key planted-0123456789",
+        "Incorrect API key provided: sk-ant-abcDEF0123456789abcdef",
+        "header Authorization: Bearer abc.def.ghi was refused",
+        "cannot reach http://me:open-sesame@host/v1",
+        "key AIzaSyA0123456789abcdefgh is not valid",
+    ],
+)
+def test_no_secret_survives_in_a_text(text):
+    clean = without_secrets(text, {"SOME_API_KEY": "planted-0123456789", "HOME": "/root"})
+    assert "***" in clean
+    for secret in ("planted-0123456789", "abcDEF0123456789", "abc.def.ghi", "open-sesame", "AIzaSyA"):
+        assert secret not in clean
+
+
+def test_a_text_is_cut_to_one_readable_line_and_keeps_its_end():
+    clean = without_secrets("first\n" + "x" * 5000 + "\nlast", {})
+    assert len(clean) <= 600
+    assert clean.startswith("first x")
+    assert clean.endswith("x last")
+
+
+def test_short_values_of_the_environment_are_no_secrets():
+    assert without_secrets("step 1 failed", {"TOKEN_LIMIT": "1"}) == "step 1 failed"

@@ -1,0 +1,220 @@
+import logging
+import traceback
+
+import pytest
+
+from harness.errors import ContextOverflow, ModelError, ProviderFailed, RateLimited, RequestRefused
+from harness.events import Waiting
+from harness.messages import Reasoning, assistant, system, tool, user
+from harness.messages import ToolCall as Call
+from harness.messages import ToolResult as Result
+from harness.models.litellm_model import LitellmModel
+from harness.models.retry import Retry
+from harness.protocols import Request, ToolSpec
+from tests.models.openai_stub import Refuse, Say, serving
+
+KEY = "sk-planted-0123456789abcdef"
+HELLO = Request(messages=(system("be brief"), user("hello")))
+OK = Say(pieces=("o", "k"))
+SLOW_DOWN = Refuse(status=429, error={"message": "slow down"}, headers=(("Retry-After", "7"),))
+BROKEN = Refuse(status=500, error={"message": "oops"})
+LIST = ToolSpec(name="list_directory", description="List.", parameters_json='{"type": "object", "properties": {}}')
+
+
+@pytest.fixture(autouse=True)
+def planted_key(monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    monkeypatch.setenv("HOSTED_VLLM_API_KEY", KEY)
+
+
+@pytest.fixture(params=["hosted_vllm/stub", "openai/stub"])
+def route(request):
+    return request.param
+
+
+def model_at(stub, route="hosted_vllm/stub", **fields):
+    waits: list[float] = []
+    retry = Retry(sleep=waits.append, draw=lambda: 0.0)
+    return LitellmModel(name=route, api_base=stub.base, retry=retry, timeout_seconds=1.0, **fields), waits
+
+
+def error_of(route, *answers, **fields):
+    with serving(*answers) as stub:
+        model, waits = model_at(stub, route, **fields)
+        with pytest.raises(ModelError) as caught:
+            model.reply(HELLO)
+    return caught.value, waits
+
+
+def test_an_answer_streams_to_the_listener_and_comes_back_whole(route):
+    details = {"prompt_tokens_details": {"cached_tokens": 4}, "completion_tokens_details": {"reasoning_tokens": 3}}
+    said = Say(pieces=("Hel", "lo"), reasoning="hm", usage={"prompt_tokens": 11, "completion_tokens": 7, **details})
+    heard = []
+    with serving(said) as stub:
+        reply = model_at(stub, route)[0].reply(HELLO, lambda delta: heard.append(delta.text))
+    assert heard == ["Hel", "lo"]
+    assert reply.message.text == "Hello"
+    assert reply.message.parts[0] == Reasoning(text="hm")
+    usage = reply.usage
+    assert (usage.input_tokens, usage.cache_read_tokens, usage.output_tokens, usage.reasoning_tokens) == (7, 4, 7, 3)
+    assert reply.cost_usd is None
+    assert not reply.cut_short
+
+
+def test_the_request_carries_conversation_tools_and_limits(route):
+    call, result = (
+        Call(call_id="c1", name="list_directory", arguments_json="{}"),
+        Result(call_id="c1", name="list_directory", output="a.py"),
+    )
+    talk = (system("s"), user("u"), assistant("looking", call), tool(result))
+    with serving(OK) as stub:
+        model_at(stub, route)[0].reply(Request(messages=talk, tools=(LIST,), max_output_tokens=50))
+    [asked], [headers] = stub.asked, stub.headers_seen
+    assert [message["role"] for message in asked["messages"]] == ["system", "user", "assistant", "tool"]
+    assert asked["messages"][2]["tool_calls"][0]["function"]["name"] == "list_directory"
+    assert asked["messages"][3]["tool_call_id"] == "c1"
+    assert asked["tools"][0]["function"]["name"] == "list_directory"
+    assert 50 in (asked.get("max_tokens"), asked.get("max_completion_tokens"))
+    assert asked["stream_options"] == {"include_usage": True}
+    assert headers["Authorization"] == f"Bearer {KEY}"
+
+
+def test_parallel_tool_calls_come_back_in_order_with_ids_of_their_own(route):
+    calls = (("same", "list_directory", '{"path": "a"}'), ("same", "list_directory", '{"path": "b"}'))
+    with serving(Say(pieces=("look",), calls=calls, finish="tool_calls")) as stub:
+        message = model_at(stub, route)[0].reply(Request(messages=HELLO.messages, tools=(LIST,))).message
+    assert [call.arguments_json for call in message.calls] == ['{"path": "a"}', '{"path": "b"}']
+    assert len({call.call_id for call in message.calls}) == 2
+    assert message.text == "look"
+
+
+def test_an_endpoint_that_reports_no_usage_is_counted(route):
+    with serving(Say(pieces=("Hello there",), usage=None)) as stub:
+        usage = model_at(stub, route)[0].reply(HELLO).usage
+    assert usage.input_tokens > 3
+    assert usage.output_tokens >= 2
+
+
+def test_a_rate_limit_is_waited_out_for_as_long_as_it_asks(route):
+    heard: list[Waiting] = []
+    with serving(SLOW_DOWN, OK) as stub:
+        model, waits = model_at(stub, route, waiting=heard.append)
+        assert model.reply(HELLO).message.text == "ok"
+    assert waits == [7.0]
+    assert "rate limited" in heard[0].what
+    assert heard[0].seconds == 7.0
+
+
+def test_a_rate_limit_that_stays_comes_out_with_its_seconds(route):
+    error, waits = error_of(route, *[SLOW_DOWN] * 4)
+    assert isinstance(error, RateLimited)
+    assert error.retry_after_seconds == 7.0
+    assert waits == [7.0] * 3
+
+
+def test_faults_of_the_provider_are_tried_again_three_times(route):
+    overloaded = Refuse(status=529, error={"message": "overloaded"})
+    with serving(BROKEN, overloaded, BROKEN, OK) as stub:
+        model, waits = model_at(stub, route)
+        assert model.reply(HELLO).message.text == "ok"
+    assert waits == [2, 4, 8]
+    error, _ = error_of(route, *[BROKEN] * 4)
+    assert isinstance(error, ProviderFailed)
+    assert error.status == 500
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        Say(pieces=("never", "mind"), reset_after=0),
+        Say(pieces=("never", "mind"), reset_after=2),
+        Say(pieces=("never", "mind"), end_after=2),
+        Say(pieces=("never", "mind"), stall_after=2),
+        Say(finish="stop"),
+    ],
+    ids=["reset before", "reset within", "ended within", "stalled", "empty"],
+)
+def test_an_answer_that_breaks_off_is_asked_for_again_and_never_taken_for_whole(route, fault):
+    with serving(fault, OK) as stub:
+        model, waits = model_at(stub, route)
+        assert model.reply(HELLO).message.text == "ok"
+    assert waits == [2]
+
+
+def test_an_unreachable_endpoint_is_a_failure_of_the_provider(route):
+    with serving() as stub:
+        model, waits = model_at(stub, route)
+    with pytest.raises(ProviderFailed):
+        model.reply(HELLO)
+    assert waits == [2, 4, 8]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "the request exceeds the available context size, try increasing it",
+        "This model's maximum context length is 8192 tokens. However, you requested 9000 tokens",
+        "prompt is too long: 9000 tokens > 8192 maximum",
+    ],
+)
+def test_an_overflow_is_an_overflow_at_once(route, text):
+    error, waits = error_of(route, Refuse(status=400, error={"message": text}), window_tokens=8192)
+    assert isinstance(error, ContextOverflow)
+    assert error.window_tokens == 8192
+    assert waits == []
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 422])
+def test_a_refusal_is_not_tried_again_and_shows_the_providers_words(route, status):
+    error, waits = error_of(route, Refuse(status=status, error={"message": "because of the moon"}))
+    assert isinstance(error, RequestRefused)
+    assert "because of the moon" in str(error)
+    assert waits == []
+
+
+def test_the_output_limit_is_reported(route):
+    with serving(Say(pieces=("a",), finish="length")) as stub:
+        assert model_at(stub, route)[0].reply(HELLO).cut_short
+
+
+def test_no_key_ever_shows_in_an_error_its_trace_or_the_log(route, caplog, capfd):
+    caplog.set_level(logging.DEBUG)
+    echo = Refuse(status=401, error={"message": f"Incorrect API key provided: {KEY}"})
+    error, _ = error_of(route, echo)
+    trace = "".join(traceback.format_exception(error))
+    shown = capfd.readouterr()
+    for text in (str(error), repr(error.__dict__), trace, caplog.text, shown.out, shown.err):
+        assert KEY not in text
+    assert error.__context__ is None
+
+
+def test_what_the_listener_raises_passes_untouched_and_is_not_tried_again(route):
+    class Cancelled(Exception):
+        pass
+
+    def listen(_):
+        raise Cancelled
+
+    with serving(OK, OK) as stub:
+        model, waits = model_at(stub, route)
+        with pytest.raises(Cancelled):
+            model.reply(HELLO, listen)
+    assert waits == []
+    assert len(stub.asked) == 1
+
+
+def test_the_seconds_of_a_reply_are_those_of_the_clock_that_it_was_given():
+    ticks = iter([100.0, 103.5])
+    with serving(OK) as stub:
+        assert model_at(stub, clock=lambda: next(ticks))[0].reply(HELLO).seconds == 3.5
+
+
+def test_a_model_of_the_registry_has_a_cost(monkeypatch):
+    with serving(OK) as stub:
+        reply = model_at(stub, "openai/gpt-4o")[0].reply(HELLO)
+    assert reply.cost_usd == pytest.approx((11 * 2.5 + 7 * 10) / 1e6)
+
+
+def test_the_window_may_be_overridden():
+    assert LitellmModel(name="gpt-4o").window.tokens == 128_000
+    assert LitellmModel(name="gpt-4o", window_tokens=5000).window.tokens == 5000
