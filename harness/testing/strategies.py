@@ -1,0 +1,70 @@
+"""Hypothesis strategies for conversations and logs, for property tests of policies (ours and anyone's)."""
+
+from hypothesis import strategies as st
+
+from harness.events import Entry, MessageAdded, StepFinished
+from harness.messages import Message, ToolCall, ToolResult, assistant, system, tool, user
+from harness.tokens import Estimated, Measured, Usage
+
+TEXTS = st.text(st.characters(codec="utf-8", exclude_categories=["Cs"]), max_size=400)
+
+
+@st.composite
+def turns(draw: st.DrawFn, number: int) -> list[Message]:
+    """One step of an agent: an answer with up to three calls and their results, or a user message."""
+    if draw(st.integers(0, 9)) == 0:
+        return [user(draw(TEXTS) or "go on")]
+    names = draw(st.lists(st.sampled_from(["execute_command", "read_file", "write_file"]), max_size=3))
+    calls = [
+        ToolCall(call_id=f"c{number}-{index}", name=name, arguments_json=f'{{"path": "f{index}.py"}}')
+        for index, name in enumerate(names)
+    ]
+    results = [
+        ToolResult(
+            call_id=call.call_id,
+            name=call.name,
+            output=draw(TEXTS) * draw(st.integers(1, 12)),
+            status=draw(st.sampled_from(["completed", "error"])),
+        )
+        for call in calls
+    ]
+    return [assistant(draw(TEXTS), *calls), *map(tool, results)]
+
+
+@st.composite
+def conversations(draw: st.DrawFn, max_steps: int = 30) -> tuple[Message, ...]:
+    """A legal conversation: system, user, then steps whose calls all have their results."""
+    steps = [draw(turns(number)) for number in range(draw(st.integers(0, max_steps)))]
+    opening = [system(draw(TEXTS) or "be good"), user(draw(TEXTS) or "build it")]
+    return tuple(opening + [message for step in steps for message in step])
+
+
+@st.composite
+def logs(draw: st.DrawFn, max_steps: int = 30) -> tuple[Entry, ...]:
+    """The log of a session without compactions."""
+    events: list[MessageAdded | StepFinished] = []
+    step = 0
+    for message in draw(conversations(max_steps)):
+        if message.role == "assistant":
+            step += 1
+            events.append(finished(step))
+        events.append(MessageAdded(message=message, step=step))
+    return tuple(Entry(seq, event) for seq, event in enumerate(events, start=1))
+
+
+def finished(step: int) -> StepFinished:
+    """The end of a step about which nothing is remarkable."""
+    return StepFinished(
+        step=step,
+        view_tokens=Estimated(0),
+        view_messages=0,
+        usage=Usage(input_tokens=Measured(0), output_tokens=Measured(0)),
+        cost_usd=0.0,
+        request_digest="",
+        kept_prefix_messages=0,
+        kept_prefix_tokens=Estimated(0),
+        calls=0,
+        call_errors=0,
+        model_seconds=0.0,
+        tool_seconds=0.0,
+    )

@@ -1,0 +1,248 @@
+"""The loop: order of events, limits, stops, and what it does when something fails."""
+
+import itertools
+import threading
+import time
+from collections.abc import Callable
+
+import pytest
+
+from harness.agent.cancellation import Cancellation
+from harness.agent.inbox import Inbox
+from harness.agent.loop import Agent, Limits, Outcome
+from harness.compaction.compactor import SessionCompactor
+from harness.compaction.presets.keep_last import KeepLast
+from harness.compaction.presets.none import NoCompaction
+from harness.errors import ContextOverflow, ModelError, ProviderFailed, SandboxDied
+from harness.events import Compaction, Entry, MessageAdded, SessionEnded, SessionStarted, StepFinished, TextDelta
+from harness.messages import Message, ToolCall, ToolResult, assistant
+from harness.protocols import ExecResult, Model, Policy, Reply, Request, unheard
+from harness.store.memory import MemoryLog
+from harness.task import LaterMessage
+from harness.testing.memory_sandbox import MemorySandbox
+from harness.testing.puppet import PuppetModel
+from harness.tokens import Measured, Usage, Window
+from harness.tools import standard_tools
+from harness.view import fold_all, tool_states
+
+STARTED = SessionStarted(
+    session_id="s1", task="Build it", model="puppet", policy_json="{}", window_tokens=128_000, threshold_tokens=None,
+    budget_rule="", sandbox="memory",
+)  # fmt: skip
+
+
+def call(number: int, command: str = "true") -> ToolCall:
+    return ToolCall(call_id=f"c{number}", name="execute_command", arguments_json=f'{{"command": "{command}"}}')
+
+
+def make(model: Model, log: MemoryLog, policy: Policy | None = None, summarizer: Model | None = None, **rest: object) -> Agent:
+    answer = rest.pop("answer", None)
+    sandbox = MemorySandbox(answer) if answer else MemorySandbox()  # type: ignore[arg-type]
+    room = SessionCompactor(policy=policy or NoCompaction(), window=model.window, summarizer=summarizer)
+    return Agent(
+        model=model, tools=standard_tools(sandbox), log=log, compactor=room, clock=time.monotonic, **rest  # type: ignore[arg-type]
+    )  # fmt: skip
+
+
+def run(replies: list[Message | ModelError], **rest: object) -> tuple[Outcome, list[object]]:
+    log = MemoryLog()
+    outcome = make(PuppetModel(replies), log, **rest).run(STARTED, "Be a coding agent.")  # type: ignore[arg-type]
+    return outcome, [entry.event for entry in log.entries()]
+
+
+def test_a_text_only_reply_completes_the_session() -> None:
+    outcome, events = run([assistant("", call(1)), assistant("all done")])
+    assert (outcome.status, outcome.reason, outcome.steps) == ("completed", "replied", 2)
+    assert isinstance(events[-1], SessionEnded)
+
+
+def test_declaring_completion_ends_it_after_the_calls_of_that_reply_ran() -> None:
+    outcome, events = run([assistant("the last one\nTASK COMPLETE", call(1))])
+    assert outcome.reason == "declared"
+    assert sum(isinstance(event, MessageAdded) and event.message.role == "tool" for event in events) == 1
+
+
+def test_system_and_user_message_are_logged_before_the_first_call() -> None:
+    log = MemoryLog()
+
+    class Watching(PuppetModel):
+        def reply(self, request: Request, listen: Callable[[TextDelta], None] = unheard) -> Reply:
+            self.logged = [entry.event.kind for entry in log.entries()]
+            return super().reply(request, listen)
+
+    model = Watching([assistant("done")])
+    make(model, log).run(STARTED, "Be a coding agent.")
+    assert model.logged == ["session-started", "message-added", "message-added"]
+
+
+@pytest.mark.parametrize("parallel", [False, True])
+def test_results_follow_their_message_in_call_order(parallel: bool) -> None:
+    def slow_first(command: str) -> ExecResult:
+        time.sleep(0.05 if command == "first" else 0.0)
+        return ExecResult(exit_code=0, stdout=command.encode(), stderr=b"", stdout_bytes=len(command), stderr_bytes=0)
+
+    calls = [call(1, "first"), call(2, "second"), call(3, "third")]
+    _, events = run([assistant("", *calls), assistant("ok")], answer=slow_first, limits=Limits(parallel_tools=parallel))
+    step = [event.message for event in events if isinstance(event, MessageAdded) and event.step == 1]
+    assert [message.role for message in step] == ["assistant", "tool", "tool", "tool"]
+    assert [message.results[0].output for message in step[1:]] == [
+        f"exit code 0\n{name}" for name in ("first", "second", "third")
+    ]
+
+
+def test_parallel_tools_that_share_no_sandbox_overlap() -> None:
+    barrier = threading.Barrier(2, timeout=5)
+
+    class Meeting:
+        spec = standard_tools(MemorySandbox())[0].spec
+
+        def run(self, call: ToolCall) -> ToolResult:
+            barrier.wait()
+            return ToolResult(call_id=call.call_id, name=call.name, output="met")
+
+    log = MemoryLog()
+    agent = make(PuppetModel([assistant("", call(1), call(2)), assistant("ok")]), log, limits=Limits(parallel_tools=True))
+    agent.tools = [Meeting()]
+    assert agent.run(STARTED, "s").status == "completed"
+
+
+def test_the_step_limit_is_fifty_by_default() -> None:
+    outcome, events = run([assistant("", call(number)) for number in range(99)])
+    assert (outcome.status, outcome.reason, outcome.steps) == ("failed", "max_steps", 50)
+    assert sum(isinstance(event, StepFinished) for event in events) == 50
+
+
+@pytest.mark.parametrize(
+    ("bad", "said"),
+    [
+        (ToolCall(call_id="x", name="execute_command", arguments_json="{broken"), "not valid JSON"),
+        (ToolCall(call_id="x", name="execute_command", arguments_json='{"cmd": "ls"}'), "command"),
+        (ToolCall(call_id="x", name="execute_command", arguments_json='["ls"]'), "command"),
+        (ToolCall(call_id="x", name="fly", arguments_json="{}"), "no tool 'fly'"),
+        (ToolCall(call_id="x", name="read_file", arguments_json='{"path": "/etc/passwd"}'), "outside"),
+        (ToolCall(call_id="x", name="read_file", arguments_json='{"path": "none.py"}'), "no such file"),
+    ],
+)
+def test_what_a_model_does_wrong_comes_back_to_it_as_a_result(bad: ToolCall, said: str) -> None:
+    outcome, events = run([assistant("", bad), assistant("sorry")])
+    assert outcome.status == "completed"
+    result = next(event.message.results[0] for event in events if isinstance(event, MessageAdded) and event.message.results)
+    assert result.status == "error"
+    assert said in result.output
+
+
+def test_a_provider_error_fails_the_session_with_its_words() -> None:
+    outcome, events = run([ProviderFailed("puppet", 500, "down")])
+    assert (outcome.status, outcome.reason) == ("failed", "model_error")
+    assert "down" in outcome.detail
+    assert isinstance(events[-1], SessionEnded)
+
+
+def test_without_compaction_an_overflow_ends_the_session() -> None:
+    outcome, _ = run([ContextOverflow("puppet", 9, 8)])
+    assert (outcome.status, outcome.reason) == ("failed", "overflow")
+
+
+def test_a_lost_sandbox_fails_the_session_and_leaves_a_legal_log() -> None:
+    def die(_: str) -> ExecResult:
+        raise SandboxDied("gone")
+
+    outcome, events = run([assistant("", call(1), call(2))], answer=die)
+    assert (outcome.status, outcome.reason) == ("failed", "sandbox_error")
+    results = [event.message.results[0] for event in events if isinstance(event, MessageAdded) and event.message.results]
+    assert [result.status for result in results] == ["interrupted", "interrupted"]
+
+
+def test_later_user_messages_come_before_the_step_at_which_they_are_due() -> None:
+    inbox = Inbox([LaterMessage(step=2, text="make it blue")])
+    log = MemoryLog()
+    model = PuppetModel([assistant("", call(1)), assistant("", call(2)), assistant("blue")])
+    make(model, log, inbox=inbox).run(STARTED, "s")
+    assert [request.messages[-1].text for request in model.requests][1] == "make it blue"
+
+
+def test_without_a_compaction_each_request_extends_the_one_before() -> None:
+    model = PuppetModel([*(assistant("", call(number)) for number in range(9)), assistant("ok")])
+    log = MemoryLog()
+    make(model, log).run(STARTED, "s")
+    for before, after in itertools.pairwise(model.requests):
+        assert after.messages[: len(before.messages)] == before.messages
+    steps = [entry.event for entry in log.entries() if isinstance(entry.event, StepFinished)]
+    lengths = [len(request.messages) for request in model.requests]
+    assert [step.kept_prefix_messages for step in steps] == [0, *lengths[:-1]]
+    assert len({step.request_digest for step in steps}) == len(steps)
+
+
+def test_a_compaction_is_logged_before_its_step_and_breaks_the_prefix_at_the_summary() -> None:
+    replies = [*(assistant("x" * 4_000, call(number)) for number in range(40)), assistant("ok")]
+    model, log = PuppetModel(replies, window_tokens=32_768), MemoryLog()
+    agent = make(model, log, KeepLast(), PuppetModel([assistant("sum")] * 9))
+    assert agent.run(STARTED, "s").status == "completed"
+    events = [entry.event for entry in log.entries()]
+    rounds = [event for event in events if isinstance(event, Compaction)]
+    assert [event.round for event in rounds] == list(range(1, len(rounds) + 1))
+    assert len(rounds) >= 2
+    for event in rounds:
+        step = next(e for e in events if isinstance(e, StepFinished) and e.step == event.step)
+        assert step.kept_prefix_messages == (1 if event.round == 1 else 2), "system, and from round 2 the synthetic turn"
+        assert step.view_tokens == event.tokens_after
+    summary = model.requests[rounds[0].step - 1].messages
+    assert [message.role for message in summary[:3]] == ["system", "user", "assistant"]
+    assert fold_all(log.entries()).rounds == len(rounds)
+
+
+def test_the_states_of_a_call_are_pending_running_completed_and_compacted() -> None:
+    replies = [*(assistant("x" * 4_000, call(number)) for number in range(40)), assistant("ok")]
+    log = MemoryLog()
+    make(PuppetModel(replies, window_tokens=32_768), log, KeepLast(), PuppetModel([assistant("s")] * 9)).run(STARTED, "s")
+    entries = list(log.entries())
+    asked = next(at for at, entry in enumerate(entries) if isinstance(entry.event, MessageAdded) and entry.event.message.calls)
+    assert tool_states(entries[: asked + 1]) == {"c0": "pending"}
+    assert tool_states(entries[: asked + 1], running=["c0"]) == {"c0": "running"}
+    assert tool_states(entries[: asked + 2]) == {"c0": "completed"}
+    final = tool_states(entries)
+    assert (final["c0"], final["c39"]) == ("compacted", "completed")
+
+
+class Stalling:
+    """A model that answers only when it is let go."""
+
+    name, window = "stalling", Window(tokens=32_768, source="configuration")
+
+    def __init__(self) -> None:
+        self.asked, self.let_go = threading.Event(), threading.Event()
+
+    def reply(self, request: Request, listen: Callable[[TextDelta], None] = unheard) -> Reply:
+        listen(TextDelta(text="I was about to"))
+        self.asked.set()
+        self.let_go.wait(30)
+        usage = Usage(input_tokens=Measured(1), output_tokens=Measured(1))
+        return Reply(message=assistant("too late"), usage=usage, seconds=0.0)
+
+
+@pytest.mark.parametrize("where", ["model", "summarizer"])
+def test_cancelling_while_a_model_stalls_comes_back_within_a_second_and_keeps_the_partial_text(where: str) -> None:
+    stalling, cancellation, log = Stalling(), Cancellation(), MemoryLog()
+    replies = [assistant("x" * 80_000, call(number)) for number in range(9)]
+    model: Model = stalling if where == "model" else PuppetModel(replies, window_tokens=32_768)
+    agent = make(model, log, KeepLast(keep_last=1), stalling, cancellation=cancellation)
+    done: list[Outcome] = []
+    thread = threading.Thread(target=lambda: done.append(agent.run(STARTED, "s")))
+    thread.start()
+    assert stalling.asked.wait(5)
+    began = time.monotonic()
+    cancellation.request()
+    thread.join(5)
+    assert time.monotonic() - began < 1.0
+    stalling.let_go.set()
+    assert done[0].reason == "cancelled"
+    texts = [entry.event.message.text for entry in log.entries() if isinstance(entry.event, MessageAdded)]
+    assert ("I was about to" in texts) == (where == "model")
+    assert isinstance(list(log.entries())[-1].event, SessionEnded)
+
+
+def test_every_logged_entry_is_heard_in_order() -> None:
+    heard: list[object] = []
+    log = MemoryLog()
+    make(PuppetModel([assistant("", call(1)), assistant("ok")]), log, listen=heard.append).run(STARTED, "s")
+    assert [entry for entry in heard if isinstance(entry, Entry)] == list(log.entries())

@@ -1,0 +1,172 @@
+"""The first design document's own numbers, pictures and edge cases (S0.3 to S0.9)."""
+
+from dataclasses import replace
+
+import pytest
+
+from harness.compaction.compactor import SessionCompactor
+from harness.compaction.cuts import before_last
+from harness.compaction.presets.keep_last import KeepLast
+from harness.errors import ModelError, ProviderFailed, UsageError
+from harness.events import Compaction, Entry, MessageAdded
+from harness.messages import Message, ToolCall, ToolResult, assistant, system, tool, user
+from harness.protocols import Model
+from harness.testing.puppet import PuppetModel
+from harness.tokens import QuarterOfCharacters, Window
+from harness.view import View, fold, fold_all
+
+WINDOW = Window(tokens=128_000, source="configuration")
+
+
+def step(number: int, output: str = "done") -> list[Message]:
+    call = ToolCall(call_id=f"c{number}", name="write_file", arguments_json='{"path": "a.py"}')
+    return [assistant(f"step {number}", call), tool(ToolResult(call_id=f"c{number}", name="write_file", output=output))]
+
+
+def view_of(*messages: Message) -> View:
+    return fold_all(Entry(seq, MessageAdded(message=message, step=0)) for seq, message in enumerate(messages, 1))
+
+
+def opening() -> list[Message]:
+    return [system("You are a coding agent."), user("Build a flashcard app")]
+
+
+def compactor(policy: KeepLast, summarizer: Model | None) -> SessionCompactor:
+    return SessionCompactor(policy=policy, window=WINDOW, summarizer=summarizer)
+
+
+def crowded(steps: int = 24, output: str = "x" * 20_000) -> View:
+    return view_of(*opening(), *(message for number in range(steps) for message in step(number, output)))
+
+
+def ask(compactor: SessionCompactor, view: View) -> Compaction | None:
+    return compactor.compact(view, None, 9, "step", lambda _: None)
+
+
+def test_the_budget_of_a_128k_window_is_117000_and_its_threshold_93600() -> None:
+    budget = KeepLast().budget(WINDOW)
+    assert (budget.available_tokens, budget.threshold_tokens) == (117_000, 93_600)
+
+
+@pytest.mark.parametrize(("text", "tokens"), [("", 0), ("a", 1), ("abcd", 1), ("abcde", 2)])
+def test_the_estimate_is_a_quarter_of_the_characters_rounded_up(text: str, tokens: int) -> None:
+    assert QuarterOfCharacters().count(user(text)) == tokens
+
+
+def test_of_fifty_messages_the_last_ten_stay() -> None:
+    messages = [*opening(), *(message for number in range(24) for message in step(number))]
+    assert len(messages) == 50
+    view = view_of(*messages)
+    assert before_last(view, 10) == 40
+    event = ask(compactor(KeepLast(threshold=0.0001), PuppetModel([assistant("s")])), crowded())
+    assert event is not None
+    after = fold(crowded(), Entry(99, event), QuarterOfCharacters())
+    assert [item.item_id.event for item in after.items] == [1, 99, *range(41, 51)]
+
+
+def test_the_boundary_moves_back_over_tool_results_to_their_call() -> None:
+    calls = [ToolCall(call_id=f"p{n}", name="read_file", arguments_json="{}") for n in range(3)]
+    results = [tool(ToolResult(call_id=call.call_id, name="read_file", output="text")) for call in calls]
+    view = view_of(*opening(), *step(1), assistant("three at once", *calls), *results)
+    assert [before_last(view, keep) for keep in (1, 2, 3, 4)] == [4, 4, 4, 4]
+
+
+def test_below_the_threshold_nothing_is_due_and_at_it_compaction_is() -> None:
+    view, policy = view_of(*opening(), *step(1, "x" * 200), user("y" * 20_000)), KeepLast(keep_last=1)
+    budget = policy.budget(WINDOW)
+    assert policy.plan(view, replace(budget, threshold_tokens=view.tokens + 1), None) is None
+    assert policy.plan(view, replace(budget, threshold_tokens=view.tokens), None) is not None
+
+
+def test_an_unknown_window_turns_compaction_off() -> None:
+    policy = KeepLast()
+    budget = policy.budget(Window(tokens=0, source="unknown"))
+    assert budget.threshold_tokens is None
+    assert policy.plan(crowded(), budget, None) is None
+
+
+def test_a_window_in_the_policy_wins_over_that_of_the_model() -> None:
+    assert KeepLast(context_window=32_768).budget(WINDOW).window_tokens == 32_768
+
+
+def test_a_summary_stands_as_an_assistant_message_behind_the_system_message_under_its_round() -> None:
+    event = ask(compactor(KeepLast(), PuppetModel([assistant("- did a lot")])), crowded())
+    assert event is not None
+    assert (event.status, event.round, event.messages_after) == ("applied", 1, 12)
+    inserted = event.patch.insert[0].message
+    assert inserted.role == "assistant"
+    assert inserted.text == "## Session Summary (Compaction Round 1)\n\n- did a lot"
+
+
+def test_the_second_round_integrates_the_first_and_still_gets_the_task_from_the_log() -> None:
+    summarizer = PuppetModel([assistant("first facts"), assistant("second facts")])
+    room = compactor(KeepLast(), summarizer)
+    view = crowded()
+    first = ask(room, view)
+    assert first is not None
+    view = fold(view, Entry(1000, first), QuarterOfCharacters())
+    for number in range(30):
+        for offset, message in enumerate(step(number, "y" * 20_000)):
+            view = fold(view, Entry(2000 + 2 * number + offset, MessageAdded(message=message, step=1)), QuarterOfCharacters())
+    second = ask(room, view)
+    assert second is not None
+    prompt = summarizer.requests[1].messages[0].text
+    former, rest = prompt.split("MESSAGES TO SUMMARIZE:")
+    assert "first facts" in former
+    assert "first facts" not in rest
+    assert "ORIGINAL USER TASK:\nBuild a flashcard app" in rest
+    assert second.summary.endswith("This summary incorporates context from 1 previous rounds.")
+    assert summarizer.requests[1].max_output_tokens == 800
+
+
+def test_a_round_heading_that_the_summarizer_wrote_itself_is_not_doubled() -> None:
+    wrote = assistant("## Session Summary (Compaction Round 7)\n\nfacts")
+    event = ask(compactor(KeepLast(), PuppetModel([wrote])), crowded())
+    assert event is not None
+    assert event.summary == "## Session Summary (Compaction Round 1)\n\nfacts"
+
+
+@pytest.mark.parametrize("trouble", [ProviderFailed("s", 500, "down"), assistant("  \n")])
+def test_a_failed_summary_is_recorded_and_the_view_stays(trouble: Message | ModelError) -> None:
+    view = crowded()
+    event = ask(compactor(KeepLast(), PuppetModel([trouble])), view)
+    assert event is not None
+    assert (event.status, event.round, event.tokens_after) == ("failed", 0, view.tokens)
+    assert fold(view, Entry(99, event), QuarterOfCharacters()).items == view.items
+
+
+def test_when_all_messages_are_recent_it_is_a_recorded_no_op() -> None:
+    event = ask(compactor(KeepLast(keep_last=60), PuppetModel([])), crowded())
+    assert event is not None
+    assert (event.status, event.patch.forget) == ("no-op", ())
+
+
+def test_a_summary_longer_than_what_it_replaces_is_a_no_op_that_counts_its_cost() -> None:
+    event = ask(compactor(KeepLast(keep_last=48), PuppetModel([assistant("z" * 90_000)])), crowded())
+    assert event is not None
+    assert event.status == "no-op"
+    assert event.summarizer_usage is not None
+
+
+def test_after_two_fruitless_attempts_nobody_is_asked_until_the_view_has_grown_by_a_tenth() -> None:
+    room = compactor(KeepLast(), PuppetModel([ProviderFailed("s", 500, "down")] * 3))
+    view = crowded()
+    for seq in (101, 102):
+        event = ask(room, view)
+        assert event is not None
+        view = fold(view, Entry(seq, event), QuarterOfCharacters())
+    assert ask(room, view) is None
+    grown = fold(view, Entry(103, MessageAdded(message=user("x" * view.tokens), step=1)), QuarterOfCharacters())
+    assert grown.tokens >= 1.1 * view.tokens
+    assert ask(room, grown) is not None
+
+
+@pytest.mark.parametrize("wrong", [{"threshold": 0.0}, {"threshold": 1.5}, {"keep_last": 0}, {"summary_max_tokens": 0}])
+def test_values_that_no_session_can_run_with_are_refused(wrong: dict[str, float]) -> None:
+    with pytest.raises(UsageError, match=next(iter(wrong))):
+        KeepLast(**wrong)  # type: ignore[arg-type]
+
+
+def test_reserves_over_the_window_are_refused_with_the_numbers() -> None:
+    with pytest.raises(UsageError, match=r"11000.*8192"):
+        KeepLast().budget(Window(tokens=8_192, source="configuration"))

@@ -1,0 +1,83 @@
+"""What holds for every preset on every conversation."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.compaction.compactor import SessionCompactor
+from harness.compaction.presets import PRESETS
+from harness.compaction.presets.keep_last import KeepLast
+from harness.compaction.presets.none import NoCompaction
+from harness.events import Compaction, Entry
+from harness.messages import assistant
+from harness.plan import request_for
+from harness.protocols import Policy
+from harness.testing.puppet import PuppetModel
+from harness.testing.strategies import logs
+from harness.tokens import QuarterOfCharacters, Window
+from harness.view import View, fold, fold_all, patched, rendered, violation
+
+COUNTER = QuarterOfCharacters()
+POLICIES: list[Policy] = [
+    NoCompaction(),
+    KeepLast(threshold=0.05, keep_last=1),
+    KeepLast(threshold=0.05, keep_last=4),
+    KeepLast(threshold=0.2, keep_last=10),
+]
+
+
+def test_every_preset_is_among_the_policies_under_test() -> None:
+    assert {policy.kind for policy in POLICIES} == set(PRESETS)  # type: ignore[attr-defined]
+
+
+def compacted(policy: Policy, view: View, summary: str) -> Compaction | None:
+    window = Window(tokens=16_000, source="configuration")
+    room = SessionCompactor(policy=policy, window=window, summarizer=PuppetModel([assistant(summary)] * 9))
+    return room.compact(view, None, 1, "step", lambda _: None)
+
+
+@pytest.mark.parametrize("policy", POLICIES, ids=repr)
+@given(log=logs(), summary=st.text(min_size=1, max_size=900).filter(str.strip))
+def test_a_compaction_is_legal_saves_tokens_and_leaves_the_task_to_the_summarizer(
+    policy: Policy, log: tuple[Entry, ...], summary: str
+) -> None:
+    view = fold_all(log)
+    event = compacted(policy, view, summary)
+    assert event == compacted(policy, view, summary), "the same view gives the same event"
+    if event is None:
+        return
+    after = fold(view, Entry(len(log) + 1, event), COUNTER)
+    assert violation(rendered(after.messages)) is None
+    assert after.items[0] == view.items[0], "the system message stays"
+    assert after.tokens == sum(item.tokens for item in after.items) == event.tokens_after
+    if event.status == "applied":
+        assert after.tokens < view.tokens
+        assert after.items == patched(view.items, event.patch, len(log) + 1, COUNTER)
+        plan = policy.plan(view, policy.budget(Window(tokens=16_000, source="configuration")), None)
+        assert plan is not None
+        assert view.task is not None
+        assert all(request_for(slot, view).task == view.task.text for slot in plan.slots)
+    else:
+        assert after.items == view.items
+
+
+@pytest.mark.parametrize("policy", POLICIES, ids=repr)
+@given(log=logs(), summary=st.text(min_size=1, max_size=900).filter(str.strip))
+def test_compaction_comes_to_rest(policy: Policy, log: tuple[Entry, ...], summary: str) -> None:
+    view = fold_all(log)
+    for attempt in range(6):
+        event = compacted(policy, view, summary)
+        if event is None:
+            return
+        view = fold(view, Entry(len(log) + 1 + attempt, event), COUNTER)
+    raise AssertionError("it goes on compacting a view that does not grow")
+
+
+@given(log=logs())
+def test_folding_step_by_step_equals_folding_at_once(log: tuple[Entry, ...]) -> None:
+    view = View()
+    for entry in log:
+        before = view
+        view = fold(view, entry, COUNTER)
+        assert view.items[: len(before.items)] == before.items, "without a compaction a view only grows"
+    assert view == fold_all(log)
