@@ -1,11 +1,11 @@
 """The log of one session in a journal file: events in, one transaction a call; entries out."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
-from harness.codec import adapter
+from harness.codec import MESSAGES, adapter
 from harness.errors import StoreError
 from harness.events import (
     Compaction,
@@ -25,22 +25,25 @@ from harness.tokens import Counter, Measured, Usage
 
 _CLASSES: dict[str, Any] = {
     "session-started": SessionStarted,
-    "message-added": MessageAdded,
-    "step-finished": StepFinished,
     "compaction": Compaction,
     "session-ended": SessionEnded,
 }
+_WHOLE_TOKENS = 128
+"""A message of at most this many estimated tokens stays whole in its event, so nothing need be looked for in it."""
+
 _INSERTS = {
     "text": "INSERT OR IGNORE INTO text (address, characters, head, data) VALUES (?, ?, ?, ?)",
-    "event": "INSERT INTO event (session, seq, kind, step, at_ms, body) VALUES (?, ?, ?, ?, ?, ?)",
-    "item": "INSERT INTO item (session, sequence, seq, item, slot, role, tokens, place, path) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-    "retired": "INSERT INTO retired (session, item, slot, seq, how) VALUES (?, ?, ?, ?, ?)",
-    "answer": "INSERT INTO answer (session, call_id, seq, position, status) VALUES (?, ?, ?, ?, ?)",
-    "step": f"INSERT INTO step VALUES ({', '.join('?' * 18)})",
-    "compaction": f"INSERT INTO compaction VALUES ({', '.join('?' * 22)})",
-    "started": "UPDATE session SET model = ?, window_tokens = ?, threshold_tokens = ?, budget_rule = ?, sandbox = ? WHERE key = ?",
+    "event": "INSERT INTO event VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+    "version": "INSERT INTO version VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+    "retired": "INSERT INTO retired VALUES (?, ?, ?, ?, ?)",
+    "step": "INSERT INTO step VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+    "compaction": "INSERT INTO compaction VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+    "started": (
+        "UPDATE session SET model = ?, window_tokens = ?, threshold_tokens = ?, budget_rule = ?, sandbox = ? WHERE key = ?"
+    ),
     "ended": "UPDATE session SET status = ?, reason = ?, detail = ?, ended_at_ms = ? WHERE key = ?",
 }
+"""In the order of writing."""
 
 
 @dataclass(slots=True)
@@ -83,20 +86,15 @@ class SessionLog:
 
     def _recall(self) -> None:
         """Read the state that appending needs back from the file."""
-        execute = self._database.execute
+        execute, key = self._database.execute, (self._key,)
         with explained(self._database.path):
-            self._seq: int = execute("SELECT coalesce(max(seq), 0) FROM event WHERE session = ?", (self._key,)).fetchone()[0]
-            self._sequence = 0
-            self._places: dict[ItemId, str | None] = {}
-            for sequence, seq, item, slot, place in execute(
-                "SELECT sequence, seq, item, slot, place FROM item WHERE session = ? ORDER BY sequence", (self._key,)
-            ).fetchall():
-                self._sequence = sequence
-                self._places[ItemId(item, slot)] = place if seq != item or slot else place
-            for item, slot in execute(
-                "SELECT item, slot FROM retired WHERE session = ? AND how = 'forgotten'", (self._key,)
-            ).fetchall():
-                self._places.pop(ItemId(item, slot), None)
+            self._seq: int = execute("SELECT coalesce(max(seq), 0) FROM event WHERE session = ?", key).fetchone()[0]
+            items = execute("SELECT sequence, item, slot, place FROM item WHERE session = ? ORDER BY sequence", key).fetchall()
+            gone = execute("SELECT item, slot FROM retired WHERE session = ? AND how = 'forgotten'", key).fetchall()
+        self._sequence: int = max((row[0] for row in items), default=0)
+        self._places: dict[ItemId, str | None] = {ItemId(item, slot): place for _, item, slot, place in items}
+        for item, slot in gone:
+            self._places.pop(ItemId(item, slot), None)
 
     def _write(self, rows: _Rows) -> None:
         database = self._database
@@ -109,54 +107,61 @@ class SessionLog:
 
     def _add(self, rows: _Rows, event: Event) -> Entry:
         self._seq += 1
-        seq, step, body = self._seq, getattr(event, "step", None), None
+        seq = self._seq
         match event:
             case MessageAdded():
-                self._add_message(rows, seq, event.message)
+                self._add_message(rows, seq, event)
             case StepFinished():
                 rows.of["step"].append(self._step_row(seq, event))
+                self._add_event(rows, seq, event, None, step=event.step)
             case Compaction():
                 self._add_compaction(rows, seq, event)
+                self._add_event(rows, seq, event, _body(event, rows.texts), step=event.step)
             case SessionStarted():
                 ours = (event.model, event.window_tokens, event.threshold_tokens, event.budget_rule, event.sandbox)
                 rows.of["started"].append((*ours, self._key))
+                self._add_event(rows, seq, event, _body(event, rows.texts))
             case SessionEnded():
                 rows.of["ended"].append((event.status, event.reason, event.detail, rows.at_ms, self._key))
-        if not isinstance(event, StepFinished):
-            body = json.dumps(detached(adapter(type(event)).dump_python(event), rows.texts), separators=(",", ":"))
-        rows.of["event"].append((self._key, seq, event.kind, step, rows.at_ms, body))
+                self._add_event(rows, seq, event, _body(event, rows.texts))
         return Entry(seq, event)
 
-    def _add_message(self, rows: _Rows, seq: int, message: Message) -> None:
-        self._add_item(rows, seq, ItemId(seq), message, None, None)
-        for position, result in enumerate(message.results):
-            rows.of["answer"].append((self._key, result.call_id, seq, position, result.status))
+    def _add_event(self, rows: _Rows, seq: int, event: Event, body: str | None, *, step: int | None = None) -> None:
+        rows.of["event"].append((self._key, seq, event.kind, step, rows.at_ms, None, None, None, body))
 
-    def _add_item(self, rows: _Rows, seq: int, item: ItemId, message: Message, place: str | None, path: str | None) -> None:
+    def _add_message(self, rows: _Rows, seq: int, event: MessageAdded) -> None:
         self._sequence += 1
-        self._places[item] = place
-        tokens = self._counter.count(message)
-        rows.of["item"].append((self._key, self._sequence, seq, *item, message.role, tokens, place, path))
+        self._places[ItemId(seq)] = None
+        tokens = self._counter.count(event.message)
+        body = _whole(event.message) if tokens <= _WHOLE_TOKENS else None
+        rows.of["event"].append(
+            (self._key, seq, event.kind, event.step, rows.at_ms)
+            + (self._sequence, event.message.role, tokens, body or _body(event.message, rows.texts))
+        )
+
+    def _add_version(self, rows: _Rows, seq: int, item: ItemId, message: Message, path: str) -> None:
+        self._sequence += 1
+        tokens, place = self._counter.count(message), self._places[item]
+        rows.of["version"].append((self._key, self._sequence, seq, *item, message.role, tokens, place, path))
 
     def _add_compaction(self, rows: _Rows, seq: int, event: Compaction) -> None:
         rows.of["compaction"].append(self._compaction_row(seq, event))
         if event.status != "applied":
             return
-        before = dict.fromkeys(self._places) if event.patch.insert else {}
-        parents = {insert.after: self._place(insert.after) for insert in event.patch.insert if insert.after in before}
+        parents = {insert.after: self._place(insert.after) for insert in event.patch.insert if insert.after in self._places}
         forgotten = set(event.patch.forget) & self._places.keys()
         for index, change in enumerate(event.patch.replace):
             if change.item in self._places and change.item not in forgotten:
                 rows.of["retired"].append((self._key, *change.item, seq, "replaced"))
-                path = f"$.patch.replace[{index}].message"
-                self._add_item(rows, seq, change.item, change.message, self._places[change.item], path)
+                self._add_version(rows, seq, change.item, change.message, f"$.patch.replace[{index}].message")
         for item in forgotten:
             rows.of["retired"].append((self._key, *item, seq, "forgotten"))
             del self._places[item]
         for slot, insert in enumerate(event.patch.insert):
             if insert.after in parents:
-                place = f"{parents[insert.after]}~{99_999_999 - seq:08d}.{slot:04d}"
-                self._add_item(rows, seq, ItemId(seq, slot), insert.message, place, f"$.patch.insert[{slot}].message")
+                item = ItemId(seq, slot)
+                self._places[item] = f"{parents[insert.after]}~{99_999_999 - seq:08d}.{slot:04d}"
+                self._add_version(rows, seq, item, insert.message, f"$.patch.insert[{slot}].message")
 
     def _place(self, item: ItemId) -> str:
         """Where an item stands in the view, as a text that sorts: behind its parent, newer inserts first."""
@@ -186,6 +191,22 @@ class SessionLog:
         )
 
 
+_to_json = json.JSONEncoder(separators=(",", ":")).encode
+
+
+def _whole(message: Message) -> str | None:
+    """The message as it is, or None when it holds what cannot be written as UTF-8."""
+    try:
+        return MESSAGES.dump_json(message).decode()
+    except ValueError:
+        return None
+
+
+def _body(value: Event | Message, texts: dict[str, tuple[str, bool]]) -> str:
+    """The value as JSON with its long strings taken out into `texts`."""
+    return _to_json(detached(adapter(cast("Hashable", type(value))).dump_python(value), texts))
+
+
 def entries(database: Database, key: int) -> Iterator[Entry]:
     """The events of a session, read in blocks.
 
@@ -194,16 +215,17 @@ def entries(database: Database, key: int) -> Iterator[Entry]:
     """
     done = 0
     while rows := _block(database, key, done):
-        texts = texts_of(database, [json.loads(body) for _, _, body in rows if body])
-        for seq, kind, body in rows:
-            yield Entry(seq, _event(database, key, seq, kind, body, texts))
+        texts = texts_of(database, [json.loads(body) for *_, body in rows if body and '"address"' in body])
+        steps = _steps(database, key, rows[0][0], rows[-1][0])
+        for seq, kind, step, body in rows:
+            yield Entry(seq, steps[seq] if body is None else _event(database, (seq, kind, step or 0, body), texts))
         done = rows[-1][0]
 
 
-def _block(database: Database, key: int, after: int) -> list[tuple[int, str, str | None]]:
+def _block(database: Database, key: int, after: int) -> list[tuple[int, str, int | None, str | None]]:
     with explained(database.path):
         return database.execute(
-            "SELECT seq, kind, body FROM event WHERE session = ? AND seq > ? ORDER BY seq LIMIT 500", (key, after)
+            "SELECT seq, kind, step, body FROM event WHERE session = ? AND seq > ? ORDER BY seq LIMIT 500", (key, after)
         ).fetchall()
 
 
@@ -216,18 +238,25 @@ def texts_of(database: Database, stored: Sequence[Any]) -> dict[str, str]:
         return {address: unpack(data) for address, data in database.execute(sql, (wanted,))}
 
 
-def _event(database: Database, key: int, seq: int, kind: str, body: str | None, texts: dict[str, str]) -> Event:
-    if kind == "step-finished":
-        return _step(database, key, seq)
+def _event(database: Database, row: tuple[int, str, int, str], texts: dict[str, str]) -> Event:
+    seq, kind, step, body = row
     try:
-        event: Event = adapter(_CLASSES[kind]).validate_python(attached(json.loads(body or "null"), texts))
+        plain = attached(json.loads(body), texts)
+        if kind == "message-added":
+            return MessageAdded(message=MESSAGES.validate_python(plain, strict=False), step=step)
+        event: Event = adapter(_CLASSES[kind]).validate_python(plain, strict=False)
     except (ValueError, KeyError) as error:
         raise StoreError(f"journal {str(database.path)!r}: event {seq} is not one of ours ({error})") from error
     return event
 
 
-def _step(database: Database, key: int, seq: int) -> StepFinished:
-    row = database.execute("SELECT * FROM step WHERE session = ? AND seq = ?", (key, seq)).fetchone()
+def _steps(database: Database, key: int, first: int, last: int) -> dict[int, StepFinished]:
+    sql = "SELECT * FROM step WHERE session = ? AND seq BETWEEN ? AND ?"
+    with explained(database.path):
+        return {row[1]: _step(row) for row in database.execute(sql, (key, first, last))}
+
+
+def _step(row: tuple[Any, ...]) -> StepFinished:
     step, view_tokens, view_messages = row[2:5]
     usage = Usage(
         input_tokens=Measured(row[5]),

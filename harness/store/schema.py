@@ -1,7 +1,7 @@
 """The tables of a journal file, its views under the seeds' names, and the migrations that lead to them.
 
-`event` is the log and the truth; nothing in it ever changes. `step`, `compaction`, `item`, `retired` and `answer` hold what
-the analysis asks for in typed columns and are written in the same transaction. Long strings of an event stand in `text` once,
+`event` is the log and the truth; nothing in it ever changes. `step`, `compaction`, `version` and `retired` hold what the
+analysis asks for in typed columns and are written in the same transaction. Long strings of an event stand in `text` once,
 under their address; the event then holds `{"address": ...}` in their place.
 
 The views `sessions`, `messages`, `parts` and `compaction_events` can be queried by any SQLite program. Such a program cannot
@@ -36,15 +36,17 @@ _TABLES = (
     """,
     """
     CREATE TABLE event (
-      id INTEGER PRIMARY KEY,
       session INTEGER NOT NULL REFERENCES session (key) ON DELETE CASCADE,
       seq INTEGER NOT NULL,
       kind TEXT NOT NULL,
       step INTEGER,
       at_ms INTEGER NOT NULL,
-      body TEXT, -- NULL: the typed table of this kind holds all of it
-      UNIQUE (session, seq)
-    ) STRICT
+      sequence INTEGER, -- of a message: its number among the messages of the session
+      role TEXT, -- of a message
+      tokens INTEGER, -- of a message, estimated
+      body TEXT, -- NULL: the table `step` holds all of it
+      PRIMARY KEY (session, seq)
+    ) STRICT, WITHOUT ROWID
     """,
     """
     CREATE TABLE text (
@@ -55,16 +57,16 @@ _TABLES = (
     ) STRICT
     """,
     """
-    CREATE TABLE item ( -- one version of a message: as added, as inserted by a compaction, or as replaced by one
+    CREATE TABLE version ( -- a message that a compaction inserted, or put in the place of another
       session INTEGER NOT NULL REFERENCES session (key) ON DELETE CASCADE,
-      sequence INTEGER NOT NULL, -- from 1, in the order of coming into being
-      seq INTEGER NOT NULL, -- the event that brought this version
+      sequence INTEGER NOT NULL,
+      seq INTEGER NOT NULL, -- the compaction
       item INTEGER NOT NULL, -- with slot: the id of the message in the view
       slot INTEGER NOT NULL,
       role TEXT NOT NULL,
       tokens INTEGER NOT NULL,
       place TEXT, -- order in the view; NULL: that of its event
-      path TEXT, -- where in the event's body; NULL: $.message
+      path TEXT NOT NULL, -- where it stands in the event's body
       PRIMARY KEY (session, sequence)
     ) STRICT, WITHOUT ROWID
     """,
@@ -76,16 +78,6 @@ _TABLES = (
       seq INTEGER NOT NULL, -- the compaction that took it
       how TEXT NOT NULL CHECK (how IN ('forgotten', 'replaced')),
       PRIMARY KEY (session, item, slot, seq)
-    ) STRICT, WITHOUT ROWID
-    """,
-    """
-    CREATE TABLE answer ( -- a tool result, found by its call
-      session INTEGER NOT NULL REFERENCES session (key) ON DELETE CASCADE,
-      call_id TEXT NOT NULL,
-      seq INTEGER NOT NULL,
-      position INTEGER NOT NULL,
-      status TEXT NOT NULL,
-      PRIMARY KEY (session, call_id, seq, position)
     ) STRICT, WITHOUT ROWID
     """,
     """
@@ -189,6 +181,13 @@ _TABLES = (
       PRIMARY KEY (trial_id, "check")
     ) STRICT, WITHOUT ROWID
     """,
+    """
+    CREATE VIEW item AS -- every version of every message
+      SELECT session, sequence, seq, seq AS item, 0 AS slot, role, tokens, printf('%08d', seq) AS place, '$' AS path
+      FROM event WHERE role IS NOT NULL
+      UNION ALL
+      SELECT session, sequence, seq, item, slot, role, tokens, coalesce(place, printf('%08d', item)), path FROM version
+    """,
 )
 
 _PLAIN = "iif(typeof(t.data) = 'text', t.data, t.head || '… [' || t.characters || ' characters in all, packed]')"
@@ -216,6 +215,18 @@ _GONE = """EXISTS (SELECT 1 FROM retired AS r
         WHERE r.session = i.session AND r.item = i.item AND r.slot = i.slot AND r.seq > i.seq)"""
 
 
+_STATE = """CASE WHEN json_extract(p.value, '$.kind') <> 'tool-call' THEN NULL ELSE coalesce((
+        SELECT CASE WHEN json_extract(a.value, '$.status') <> 'completed' THEN 'error'
+          WHEN EXISTS (SELECT 1 FROM retired AS r WHERE r.session = i.session AND r.item = o.seq AND r.slot = 0)
+          THEN 'compacted' ELSE 'completed' END
+        FROM event AS o JOIN json_each(o.body, '$.parts') AS a
+        WHERE o.session = i.session AND o.seq > i.seq AND o.role = 'tool' AND o.seq < coalesce((
+            SELECT n.seq FROM event AS n WHERE n.session = i.session AND n.seq > i.seq AND n.role = 'assistant' LIMIT 1), 1e9)
+          AND json_extract(a.value, '$.call_id') = json_extract(p.value, '$.call_id')
+        LIMIT 1), 'pending') END"""
+"""Of a tool call: its result stands before the next answer of the model (S1.1)."""
+
+
 def views(prefix: str, *, whole: bool) -> tuple[str, ...]:
     """The statements that make the seeds' views.
 
@@ -233,9 +244,9 @@ def views(prefix: str, *, whole: bool) -> tuple[str, ...]:
         f"""{prefix} messages AS
     SELECT s.id || '/' || i.sequence AS id, s.id AS session_id, i.sequence, i.role,
       coalesce((SELECT group_concat({_part_text(shown)}, char(10))
-        FROM json_each(e.body, coalesce(i.path, '$.message') || '.parts') AS p), '') AS content,
+        FROM json_each(e.body, i.path || '.parts') AS p), '') AS content,
       i.tokens AS token_count, {_GONE} AS is_compacted, e.at_ms AS created_at, e.step,
-      coalesce(i.place, printf('%08d', i.item)) AS place
+      i.place
     FROM item AS i JOIN session AS s ON s.key = i.session JOIN event AS e ON e.session = i.session AND e.seq = i.seq""",
         f"""{prefix} compaction_events AS
     SELECT s.id || '/round/' || c.round AS id, s.id AS session_id, c.round, e.at_ms AS created_at, c.tokens_before,
@@ -246,15 +257,10 @@ def views(prefix: str, *, whole: bool) -> tuple[str, ...]:
     SELECT s.id || '/' || i.sequence || '/' || p.key AS id, s.id AS session_id, s.id || '/' || i.sequence AS message_id,
       p.key AS position, iif(json_extract(p.value, '$.kind') = 'tool-call', 'tool', json_extract(p.value, '$.kind')) AS type,
       {_part_text(shown)} AS text, json_extract(p.value, '$.call_id') AS call_id, json_extract(p.value, '$.name') AS tool,
-      CASE WHEN json_extract(p.value, '$.kind') <> 'tool-call' THEN NULL ELSE coalesce((
-        SELECT CASE WHEN a.status <> 'completed' THEN 'error'
-          WHEN EXISTS (SELECT 1 FROM retired AS r WHERE r.session = a.session AND r.item = a.seq AND r.slot = 0)
-          THEN 'compacted' ELSE 'completed' END
-        FROM answer AS a WHERE a.session = i.session AND a.call_id = json_extract(p.value, '$.call_id') AND a.seq > i.seq
-        ORDER BY a.seq, a.position LIMIT 1), 'pending') END AS state,
+      {_STATE} AS state,
       {_GONE} AS is_compacted, e.at_ms AS created_at, e.step
     FROM item AS i JOIN session AS s ON s.key = i.session JOIN event AS e ON e.session = i.session AND e.seq = i.seq
-      JOIN json_each(e.body, coalesce(i.path, '$.message') || '.parts') AS p
+      JOIN json_each(e.body, i.path || '.parts') AS p
     UNION ALL
     SELECT s.id || '/step/' || t.step || '/' || k.type, s.id, NULL, k.position, k.type, NULL, NULL, NULL, NULL, 0, e.at_ms, t.step
     FROM step AS t JOIN session AS s ON s.key = t.session JOIN event AS e ON e.session = t.session AND e.seq = t.seq

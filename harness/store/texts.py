@@ -1,10 +1,10 @@
 """Long strings, kept once under their address and packed.
 
-The address is a 160-bit BLAKE2b over the text, so journals that share texts can be merged without renaming. What people read
+The address is a SHA-256 over the text, cut to 168 bits, so journals that share texts can be merged without renaming. What people read
 in a SQLite shell (prompts, answers, summaries) stays plain up to 16 KB; tool outputs, arguments and files are packed (zstd).
 """
 
-import base64
+import binascii
 import hashlib
 from typing import Any, NamedTuple
 
@@ -13,7 +13,7 @@ import zstandard
 INLINE_CHARACTERS = 256
 """Shorter strings stay in their event."""
 PLAIN_CHARACTERS = 16_384
-HEAD_CHARACTERS = 160
+HEAD_CHARACTERS = 80
 _PACKED_FIELDS = frozenset({"output", "arguments_json", "content", "policy_json"})
 _LEVEL = 3
 
@@ -32,12 +32,12 @@ def _to_bytes(text: str) -> bytes:
 
 
 def address_of(text: str) -> str:
-    """The name of a text: 27 letters, digits, `-` and `_`."""
-    return base64.urlsafe_b64encode(hashlib.blake2b(_to_bytes(text), digest_size=20).digest())[:27].decode()
+    """The name of a text: 28 characters of base64."""
+    return binascii.b2a_base64(hashlib.sha256(_to_bytes(text)).digest()[:21], newline=False).decode()
 
 
 def detached(plain: Any, found: dict[str, tuple[str, bool]], name: str = "") -> Any:
-    """A copy of JSON-ready data with addresses in the place of long strings.
+    """JSON-ready data with addresses in the place of long strings; dicts are changed in place.
 
     Args:
         plain: the data.
@@ -51,7 +51,10 @@ def detached(plain: Any, found: dict[str, tuple[str, bool]], name: str = "") -> 
         found[address] = plain, name in _PACKED_FIELDS or len(plain) > PLAIN_CHARACTERS
         return {"address": address}
     if isinstance(plain, dict):
-        return {key: detached(value, found, key) for key, value in plain.items()}
+        for key, value in plain.items():
+            if isinstance(value, (str, dict, tuple, list)):
+                plain[key] = detached(value, found, key)
+        return plain
     if isinstance(plain, (list, tuple)):
         return [detached(value, found, name) for value in plain]
     return plain
