@@ -1,0 +1,34 @@
+"""What goes to a worker and what comes back: the only two values that cross between the runner and a trial."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from harness.experiment.attempt.provenance import Provenance
+from harness.experiment.trial import Trial
+from harness.store.records import CheckRecord, TrialRecord
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """A trial, and all that a worker must know to run and record it."""
+
+    trial: Trial
+    trial_id: str
+    experiment: str
+    arm: str
+    axes: Mapping[str, object]
+    backend: str
+    """The sandbox backend that a live probe in the parent chose; never `auto`."""
+    provenance: Provenance
+    journal: Path
+    """The trial's own journal file, made by the worker."""
+    unsafe_local: bool = False
+
+
+class Finished(NamedTuple):
+    """What is recorded of a trial."""
+
+    trial: TrialRecord
+    checks: tuple[CheckRecord, ...]

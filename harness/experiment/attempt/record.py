@@ -1,0 +1,112 @@
+"""What is known of an attempt at a trial, put into the rows that are stored of it."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from harness import codec
+from harness.events import SessionStarted
+from harness.experiment.attempt.grading import Judged
+from harness.experiment.attempt.job import Finished, Job
+from harness.experiment.attempt.provenance import level_of
+from harness.experiment.attempt.tally import Tally
+from harness.experiment.trial import to_plain
+from harness.protocols import SandboxInfo
+from harness.store.records import CheckRecord, TrialRecord
+
+MOST_ERROR_CHARACTERS = 2_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ending:
+    """How an attempt ended."""
+
+    status: Literal["completed", "failed", "crashed"]
+    reason: str
+    error: str = ""
+    traceback: str = ""
+
+
+@dataclass(slots=True, kw_only=True)
+class Attempt:
+    """All that is known of a trial at work; whatever stands here when something breaks is what is recorded."""
+
+    started_at: float
+    """Seconds since the epoch."""
+    session_id: str = ""
+    tally: Tally = field(default_factory=Tally)
+    session: SessionStarted | None = None
+    sandbox: SandboxInfo | None = None
+    judged: tuple[Judged, ...] = ()
+    ending: Ending = field(default_factory=lambda: Ending(status="crashed", reason="crashed", error="it never began"))
+
+    def finished(self, job: Job, ended_at: float) -> Finished:
+        """The rows of the trial as it stands."""
+        record = _trial_record(job, self, ended_at - self.started_at)
+        return Finished(record, tuple(_check_record(job.trial_id, judged) for judged in self.judged))
+
+
+def axes_json(axes: Mapping[str, object]) -> str:
+    """A trial's value on each axis, as it is stored."""
+    return json.dumps(dict(axes), ensure_ascii=False, sort_keys=True)
+
+
+def _trial_record(job: Job, attempt: Attempt, wall_seconds: float) -> TrialRecord:
+    trial, tally, session, ending = job.trial, attempt.tally, attempt.session, attempt.ending
+    passed = sum(judged.passed for judged in attempt.judged)
+    return TrialRecord(
+        trial_id=job.trial_id,
+        session_id=attempt.session_id,
+        experiment=job.experiment,
+        arm=job.arm,
+        task=trial.task,
+        seed=trial.seed,
+        replicate=trial.replicate,
+        model=session.model if session else trial.model,
+        policy=trial.policy_kind,
+        policy_json=codec.canonical_json(trial.policy),
+        config_json=codec.canonical_json(to_plain(trial), dict),
+        axes_json=axes_json(job.axes),
+        window_tokens=session.window_tokens if session else trial.window_tokens or 0,
+        threshold_tokens=session.threshold_tokens if session else None,
+        max_steps=trial.max_steps,
+        level=level_of(trial),
+        status=ending.status,
+        reason=ending.reason,
+        success=bool(attempt.judged) and passed == len(attempt.judged),
+        score=passed / len(attempt.judged) if attempt.judged else 0.0,
+        steps=tally.steps,
+        compactions=tally.compactions,
+        prompt_tokens=tally.prompt_tokens,
+        output_tokens=tally.output_tokens,
+        cost_usd=tally.cost_usd,
+        summarizer_prompt_tokens=tally.summarizer_prompt_tokens,
+        summarizer_output_tokens=tally.summarizer_output_tokens,
+        summarizer_cost_usd=tally.summarizer_cost_usd,
+        peak_context_tokens=tally.peak_context_tokens,
+        treatment=tally.treatment,
+        sandbox=attempt.sandbox.backend if attempt.sandbox else job.backend,
+        started_at_ms=int(attempt.started_at * 1000),
+        wall_seconds=wall_seconds,
+        error=ending.error[:MOST_ERROR_CHARACTERS],
+        traceback=ending.traceback,
+        provenance_json=_provenance_json(job, attempt),
+    )
+
+
+def _check_record(trial_id: str, judged: Judged) -> CheckRecord:
+    check = judged.check
+    return CheckRecord(trial_id=trial_id, check=check.name, title=check.title, passed=judged.passed, detail=judged.detail)
+
+
+def _provenance_json(job: Job, attempt: Attempt) -> str:
+    trial = job.trial
+    own = {
+        "model": trial.model,
+        "summarizer": trial.summarizer,
+        "task_seed": trial.seed,
+        "model_seed": trial.model_seed,
+        "sandbox": codec.to_plain(attempt.sandbox) if attempt.sandbox else None,
+    }
+    return codec.canonical_json({**codec.to_plain(job.provenance), **own}, dict)

@@ -1,0 +1,147 @@
+"""One trial from end to end, in whatever process it is run: sandbox, workspace, agent, hidden checks, records.
+
+Here is the trial's edge: whatever goes wrong inside costs this trial and no other, and stands in its record with a traceback.
+What is foreseen (a window that overflows, a sandbox that dies) is a reason of failure, not a crash.
+"""
+
+import secrets
+import time
+import traceback
+from contextlib import closing
+from dataclasses import dataclass
+
+from harness import codec
+from harness.agent.cancellation import Cancellation
+from harness.agent.inbox import Inbox
+from harness.agent.loop import Agent, Limits
+from harness.agent.prompts import system_prompt
+from harness.compaction.compactor import SessionCompactor
+from harness.errors import SandboxError, StoreError
+from harness.events import SessionEnded, SessionStarted
+from harness.experiment.attempt.grading import grade, ungraded
+from harness.experiment.attempt.job import Finished, Job
+from harness.experiment.attempt.record import Attempt, Ending
+from harness.models.names import open_model, open_summarizer
+from harness.protocols import Clock, Log, Model, Sandbox
+from harness.sandboxes import open_sandbox
+from harness.store.journal import Journal
+from harness.store.log import SessionLog
+from harness.task import Task
+from harness.tasks import load_task
+from harness.tools import standard_tools
+
+
+def run_trial(job: Job, cancellation: Cancellation | None = None, clock: Clock = time.time) -> Finished:
+    """Run a trial into a journal file of its own and record it there.
+
+    Args:
+        job: what to run.
+        cancellation: ends the session early; None = nobody can.
+        clock: tells the time of the records.
+
+    Raises:
+        StoreError: the journal file cannot be written.
+    """
+    attempt = Attempt(started_at=clock(), session_id=f"{job.trial_id}-{secrets.token_hex(4)}")
+    with Journal.open(job.journal) as journal:
+        _Session(job=job, attempt=attempt, cancellation=cancellation, clock=clock).run(journal)
+        finished = attempt.finished(job, clock())
+        journal.record_trial(finished.trial, finished.checks)
+    return finished
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Session:
+    """A trial at work."""
+
+    job: Job
+    attempt: Attempt
+    cancellation: Cancellation | None
+    clock: Clock
+
+    def run(self, journal: Journal) -> None:
+        """Do the trial; whatever is raised becomes its ending."""
+        try:
+            task = load_task(self.job.trial.task)(self.job.trial.seed)
+            self.attempt.judged = ungraded(task, "not run: the session broke off")
+            with closing(self._log(journal)) as log:
+                self._work(task, log)
+        except SandboxError as error:
+            self.attempt.ending = Ending(status="failed", reason="sandbox_error", error=str(error))
+        except StoreError as error:
+            self.attempt.ending = Ending(status="failed", reason="store_error", error=str(error))
+        except Exception as error:  # noqa: BLE001  (the one place: a trial that breaks costs that trial, never the grid)
+            said = f"{type(error).__name__}: {error}"
+            self.attempt.ending = Ending(status="crashed", reason="crashed", error=said, traceback=traceback.format_exc())
+
+    def _log(self, journal: Journal) -> SessionLog:
+        attempt, counter = self.attempt, self.job.trial.policy.counter
+        began_ms = int(attempt.started_at * 1000)
+        return journal.session(attempt.session_id, created_at_ms=began_ms, clock=self.clock, counter=counter)
+
+    def _work(self, task: Task, log: Log) -> None:
+        """Lay the workspace, let the agent work, judge what it left."""
+        attempt = self.attempt
+        with closing(self._sandbox(task)) as sandbox:
+            sandbox.start()
+            attempt.sandbox = sandbox.info
+            for path, text in task.workspace:
+                sandbox.write(path, text.encode())
+            try:
+                attempt.ending = self._converse(task, sandbox, log)
+            finally:
+                self._end(log)
+            if attempt.ending.reason not in {"sandbox_error", "cancelled"}:
+                attempt.judged = grade(task, sandbox)
+
+    def _sandbox(self, task: Task) -> Sandbox:
+        choice = self.job.trial.sandbox
+        return open_sandbox(
+            self.job.backend,
+            session_id=self.attempt.session_id,
+            image=choice.image,
+            runtime=task.runtime,
+            limits=choice.limits,
+            unsafe_local=self.job.unsafe_local,
+        )
+
+    def _converse(self, task: Task, sandbox: Sandbox, log: Log) -> Ending:
+        """Run the session to its end."""
+        trial, policy = self.job.trial, self.job.trial.policy
+        model = open_model(trial.model, task=task, seed=trial.model_seed, window_tokens=trial.window_tokens)
+        compactor = SessionCompactor(policy=policy, window=model.window, summarizer=self._summarizer(model, task))
+        started = self.attempt.session = SessionStarted(
+            session_id=self.attempt.session_id,
+            task=task.prompt,
+            model=model.name,
+            policy_json=codec.canonical_json(policy),
+            window_tokens=model.window.tokens,
+            threshold_tokens=compactor.budget.threshold_tokens,
+            budget_rule=compactor.budget.rule,
+            sandbox=sandbox.info.backend,
+        )
+        timeout_seconds = trial.command_timeout_seconds
+        agent = Agent(
+            model=model,
+            tools=standard_tools(sandbox, timeout_seconds=timeout_seconds, clip_characters=policy.clip_characters),
+            log=log,
+            compactor=compactor,
+            clock=self.clock,
+            limits=Limits(max_steps=trial.max_steps, parallel_tools=trial.parallel_tools),
+            inbox=Inbox(task.later),
+            cancellation=self.cancellation,
+            listen=self.attempt.tally,
+        )
+        outcome = agent.run(started, system_prompt(task.runtime))
+        error = outcome.detail if outcome.status == "failed" else ""
+        return Ending(status=outcome.status, reason=outcome.reason, error=error)
+
+    def _summarizer(self, model: Model, task: Task) -> Model | None:
+        """The model that the policy names; None when it never asks for a summary."""
+        named = getattr(self.job.trial.policy, "summarizer", None)
+        return None if named is None else open_summarizer(named, agent=model, task=task, window_tokens=None)
+
+    def _end(self, log: Log) -> None:
+        """End the log of a session that broke off, so that it does not look as if it still ran."""
+        if self.attempt.tally.heard and self.attempt.tally.ended is None:
+            log.append((SessionEnded(status="failed", reason="crashed", detail="the session broke off"),))

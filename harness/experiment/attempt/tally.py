@@ -1,0 +1,72 @@
+"""The sums of one session, taken while it runs: steps, tokens, cost, compactions, and whether the treatment was given."""
+
+from dataclasses import dataclass
+
+from harness.events import Compaction, Entry, SessionEnded, Signal, StepFinished
+from harness.store.records import Treatment
+from harness.tokens import Usage
+
+
+@dataclass(slots=True)
+class Tally:
+    """Listens to a session and adds up. Costs are None once one call's price was not known."""
+
+    heard: int = 0
+    """Events so far."""
+    steps: int = 0
+    prompt_tokens: int = 0
+    output_tokens: int = 0
+    cost_usd: float | None = 0.0
+    peak_context_tokens: int = 0
+    """Longest prompt by the model's own count."""
+    compactions: int = 0
+    """Applied ones."""
+    no_ops: int = 0
+    failed_compactions: int = 0
+    summarizer_prompt_tokens: int = 0
+    summarizer_output_tokens: int = 0
+    summarizer_cost_usd: float | None = 0.0
+    ended: SessionEnded | None = None
+
+    def __call__(self, heard: Entry | Signal) -> None:
+        """Take in what the session tells."""
+        if not isinstance(heard, Entry):
+            return
+        self.heard += 1
+        match heard.event:
+            case StepFinished() as step:
+                self._add_step(step)
+            case Compaction() as compaction:
+                self._add_compaction(compaction)
+            case SessionEnded() as ended:
+                self.ended = ended
+            case _:
+                pass
+
+    @property
+    def treatment(self) -> Treatment:
+        """Whether the policy got what it asked for: nothing was due, or all of it, some, or none was done."""
+        if self.no_ops + self.failed_compactions and not self.compactions:
+            return "not at all"
+        return "partly" if self.failed_compactions else "as planned"
+
+    def _add_step(self, step: StepFinished) -> None:
+        self.steps += 1
+        self.prompt_tokens += step.usage.prompt_tokens
+        self.output_tokens += step.usage.output_tokens
+        self.peak_context_tokens = max(self.peak_context_tokens, step.usage.prompt_tokens)
+        self.cost_usd = _sum(self.cost_usd, step.cost_usd)
+
+    def _add_compaction(self, compaction: Compaction) -> None:
+        self.compactions += compaction.status == "applied"
+        self.no_ops += compaction.status == "no-op"
+        self.failed_compactions += compaction.status == "failed"
+        usage: Usage | None = compaction.summarizer_usage
+        if usage is not None:
+            self.summarizer_prompt_tokens += usage.prompt_tokens
+            self.summarizer_output_tokens += usage.output_tokens
+            self.summarizer_cost_usd = _sum(self.summarizer_cost_usd, compaction.summarizer_cost_usd)
+
+
+def _sum(total: float | None, more: float | None) -> float | None:
+    return None if total is None or more is None else total + more

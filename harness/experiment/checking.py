@@ -1,0 +1,102 @@
+"""Everything that can be known to be wrong is found before anything starts: names, keys, windows, engines.
+
+Nothing is written and no model is called. What was found out on the way (the sandbox backend of each trial) is handed on.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from harness.agent.prompts import system_prompt
+from harness.errors import SandboxUnavailable, UsageError, WindowTooSmall
+from harness.experiment.trial import Trial
+from harness.messages import system, user
+from harness.models.names import open_model, open_summarizer
+from harness.models.tokenizer import message_tokens
+from harness.sandboxes import choose_backend, probe_backend
+from harness.sandboxes.opening import IMAGES
+from harness.task import Task, TaskTemplate
+from harness.tasks import load_task
+
+
+@dataclass(slots=True)
+class _Seen:
+    """What was looked at already, so that a large grid is checked as fast as a small one."""
+
+    templates: dict[str, TaskTemplate] = field(default_factory=dict)
+    tasks: dict[tuple[str, int], Task] = field(default_factory=dict)
+    first_tokens: dict[tuple[str, int], int] = field(default_factory=dict)
+    arms: set[object] = field(default_factory=set)
+
+
+def check_trials(trials: Iterable[Trial]) -> None:
+    """Refuse trials that could not run.
+
+    Raises:
+        UnknownName: a task, model, profile or summarizer that there is not.
+        MissingKey: a real model's key is not in the environment.
+        WindowTooSmall: the first request of a task cannot fit a model's window.
+        UsageError: the reserves of a policy leave nothing of a window.
+    """
+    seen = _Seen()
+    for trial in trials:
+        key = (trial.task, trial.seed)
+        if key not in seen.tasks:
+            if trial.task not in seen.templates:
+                seen.templates[trial.task] = load_task(trial.task)
+            task = seen.templates[trial.task](trial.seed)
+            seen.tasks[key], seen.first_tokens[key] = task, _first_request_tokens(task)
+        arm = (*key, trial.model, trial.window_tokens, trial.policy)
+        if arm not in seen.arms:
+            seen.arms.add(arm)
+            _check_models(trial, seen.tasks[key], seen.first_tokens[key])
+
+
+def choose_backends(trials: Iterable[Trial], *, unsafe_local: bool = False) -> Mapping[str, str]:
+    """The backend of each trial by its id, found by live probes, one for each backend and image.
+
+    Raises:
+        SandboxUnavailable: a backend that a trial asks for does not work here, or none at all does.
+        UsageError: `local` without leave to run unsandboxed.
+    """
+    runtimes: dict[str, str] = {}
+    chosen: dict[tuple[str, str], str] = {}
+    backends = {}
+    for trial in trials:
+        if trial.task not in runtimes:
+            runtimes[trial.task] = load_task(trial.task)(trial.seed).runtime
+        wanted = (trial.sandbox.backend, trial.sandbox.image or IMAGES[runtimes[trial.task]])
+        if wanted not in chosen:
+            chosen[wanted] = _usable(*wanted, unsafe_local=unsafe_local)
+        backends[trial.trial_id] = chosen[wanted]
+    return backends
+
+
+def _usable(backend: str, image: str, *, unsafe_local: bool) -> str:
+    if backend == "auto":
+        return choose_backend(image)
+    if backend == "local":
+        if not unsafe_local:
+            raise UsageError(
+                "sandbox backend 'local' isolates nothing; run with --unsafe-local (unsafe_local=True) if you mean it"
+            )
+        return backend
+    found = probe_backend(backend, image)
+    if not found.ok:
+        raise SandboxUnavailable(backend, found.reason, found.advice)
+    return backend
+
+
+def _first_request_tokens(task: Task) -> int:
+    """By a real tokenizer; a real model's own may differ by some percent."""
+    return sum(message_tokens(message) for message in (system(system_prompt(task.runtime)), user(task.prompt)))
+
+
+def _check_models(trial: Trial, task: Task, first_request_tokens: int) -> None:
+    model = open_model(trial.model, task=task, seed=trial.model_seed, window_tokens=trial.window_tokens)
+    window = model.window
+    if window.tokens and first_request_tokens > window.tokens:
+        raise WindowTooSmall(trial.task, first_request_tokens, window.tokens)
+    named = getattr(trial.policy, "summarizer", None)
+    if named is not None:
+        open_summarizer(named, agent=model, task=task, window_tokens=None)
+    trial.policy.budget(window)

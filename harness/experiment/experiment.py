@@ -1,0 +1,162 @@
+"""An experiment: a grid and how to run it. The same object whether it was read from `plan.toml` or made in a notebook."""
+
+import os
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Literal, Self
+
+from harness.experiment.attempt.job import Job
+from harness.experiment.attempt.provenance import Provenance, collect
+from harness.experiment.attempt.record import axes_json
+from harness.experiment.attempt.session import run_trial
+from harness.experiment.checking import check_trials, choose_backends
+from harness.experiment.grid import Arm, Cell, Grid
+from harness.experiment.output import Label, Output, opened
+from harness.experiment.plan import Settings, read_plan
+from harness.experiment.progress import Display, Standing, choose
+from harness.experiment.runner import Runner, interrupts
+from harness.experiment.trial import Trial
+from harness.experiment.workers import ProcessWorkers, ThreadWorkers, Work, Workers
+from harness.models.prices import price_table
+from harness.store.results import Results, export, load
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Experiment:
+    """A grid of trials with a name."""
+
+    name: str
+    base: Trial
+    """What every trial has unless an axis or an arm says otherwise."""
+    axes: Mapping[str, Sequence[object]] = field(default_factory=dict)
+    """Values by dotted path into a trial, e.g. `policy.threshold`; the grid is their product."""
+    arms: Sequence[Arm] = ()
+    """Arms beside the grid: controls, and the A/A arm."""
+    folder: Path | None = None
+    """Its `output/` holds the results; None = `experiments/<name>`."""
+    settings: Settings = field(default_factory=Settings)
+    grid: Grid = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Expand the grid, which refuses unknown paths and wrong types."""
+        object.__setattr__(self, "grid", Grid(self.base, self.axes, self.arms))
+
+    @classmethod
+    def from_toml(cls, path: str | Path) -> Self:
+        """The experiment of a folder with a `plan.toml`, or of such a file.
+
+        Raises:
+            UsageError: the plan cannot be read, or asks for what cannot be; names the place.
+        """
+        plan = read_plan(Path(path))
+        name = plan.folder.resolve().name
+        return cls(name=name, base=plan.base, axes=plan.axes, arms=plan.arms, folder=plan.folder, settings=plan.settings)
+
+    @property
+    def output(self) -> Path:
+        """Where results go unless `run` is told otherwise."""
+        return (self.folder or Path("experiments") / self.name) / "output"
+
+    def with_sandbox(self, backend: Literal["auto", "docker", "bubblewrap", "local"]) -> "Experiment":
+        """The same experiment with another sandbox backend in all trials; they are other trials then."""
+        sandbox = replace(self.base.sandbox, backend=backend)
+        return replace(self, base=replace(self.base, sandbox=sandbox))
+
+    def check(self) -> None:
+        """Find everything that can be known to be wrong; nothing is written, no model is called.
+
+        Raises:
+            UsageError: an unknown name, a missing key, a window that is too small.
+        """
+        check_trials(cell.trial for cell in self.grid)
+
+    def run(
+        self,
+        output: str | Path | None = None,
+        *,
+        workers: int | None = None,
+        progress: str | Display = "auto",
+        stop: threading.Event | None = None,
+        retry_failed: bool = False,
+        unsafe_local: bool = False,
+    ) -> Results:
+        """Run what is not there yet and return the tables of everything; blocks, and can be interrupted.
+
+        Args:
+            output: folder for journal and tables; None = `self.output`.
+            workers: trials at a time; None = one for each processor.
+            progress: `auto`, `rich`, `plain`, `notebook`, `off`, or a display of your own.
+            stop: set it from another thread to end the run after what is finished; the rest runs next time.
+            retry_failed: also run trials again that failed by outer causes (provider, sandbox, disk).
+            unsafe_local: allow trials that ask for the sandbox `local`, which isolates nothing.
+
+        Raises:
+            UsageError, SandboxUnavailable: something cannot be; nothing was started or written.
+            StoreError: the output folder cannot be written.
+            KeyboardInterrupt: after Ctrl-C; what was finished is kept.
+        """
+        display = choose(progress) if isinstance(progress, str) else progress
+        folder = self.output if output is None else Path(output)
+        run = _Run(self, workers or os.cpu_count() or 1, display, stop or threading.Event(), unsafe_local, run_trial)
+        self.check()
+        run.run(folder, retry_failed=retry_failed)
+        return load(folder)
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """One call of `Experiment.run`."""
+
+    experiment: Experiment
+    workers: int
+    display: Display
+    stop: threading.Event
+    unsafe_local: bool
+    work: Work
+
+    def run(self, folder: Path, *, retry_failed: bool) -> None:
+        cells = self.experiment.grid
+        backends = choose_backends((cell.trial for cell in cells), unsafe_local=self.unsafe_local)
+        with opened(folder) as output, interrupts(self.stop) as came:
+            kept = output.finished(retry_failed=retry_failed)
+            name = self.experiment.name
+            output.relabel({cell.trial.trial_id: Label(name, cell.arm, axes_json(cell.axes)) for cell in cells})
+            provenance = collect(price_table())
+            jobs = [
+                self._job(cell, trial_id, backends[trial_id], provenance, output)
+                for cell in cells
+                if (trial_id := cell.trial.trial_id) not in kept
+            ]
+            standing = Standing(experiment=name, total=len(cells), kept=len(cells) - len(jobs))
+            runner = Runner(
+                output=output, open_workers=self._open_workers, display=self.display, standing=standing, stop=self.stop
+            )
+            try:
+                runner.run(jobs)
+            finally:
+                self.display.close()
+                output.sweep()
+                export(folder / "journal.sqlite", folder / "results")
+            if came.is_set():
+                raise KeyboardInterrupt
+
+    def _job(self, cell: Cell, trial_id: str, backend: str, provenance: Provenance, output: Output) -> Job:
+        return Job(
+            trial=cell.trial,
+            trial_id=trial_id,
+            experiment=self.experiment.name,
+            arm=cell.arm,
+            axes=cell.axes,
+            backend=backend,
+            provenance=provenance,
+            journal=output.trial_journal(trial_id),
+            unsafe_local=self.unsafe_local,
+        )
+
+    def _open_workers(self) -> Workers:
+        settings = self.experiment.settings
+        kinds: Mapping[str, type[ProcessWorkers | ThreadWorkers]]
+        kinds = {"processes": ProcessWorkers, "threads": ThreadWorkers}
+        return kinds[settings.executor](self.workers, self.work, settings.trial_timeout_seconds)

@@ -1,0 +1,115 @@
+"""The output folder of an experiment: one journal that the parent alone writes, and the small journals that trials bring in.
+
+    output/journal.sqlite       all finished trials
+    output/journals/ID.sqlite   one for each trial at work; brought in and deleted when it ends
+    output/results/*.parquet    the tables, made anew at the end of a run
+
+A run locks the folder, so two runs never write to one journal. Whatever a dead run left is either complete and brought in,
+or deleted; its trial then runs again.
+"""
+
+import fcntl
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+from harness.errors import StoreError, UsageError
+from harness.experiment.attempt.job import Finished
+from harness.store.journal import Journal
+from harness.store.merge import merge
+from harness.store.records import TrialRecord
+
+RETRIABLE = frozenset({"model_error", "sandbox_error", "store_error"})
+"""Reasons of failure that say nothing about the arm: another run may well end otherwise."""
+
+
+class Label(NamedTuple):
+    """What a trial is called in a plan; no part of its identity."""
+
+    experiment: str
+    arm: str
+    axes_json: str
+
+
+class Output:
+    """The output folder of a run at work; made by `opened`."""
+
+    def __init__(self, folder: Path, journal: Journal) -> None:
+        self.folder, self.journal = folder, journal
+
+    def trial_journal(self, trial_id: str) -> Path:
+        """Where a trial writes while it runs."""
+        return self.folder / "journals" / f"{trial_id}.sqlite"
+
+    def finished(self, *, retry_failed: bool) -> set[str]:
+        """Ids of the trials that need not run: all that did not crash; with `retry_failed` also not by outer causes."""
+        records = self.journal.trials()
+        return {record.trial_id for record in records if not _again(record, retry_failed)}
+
+    def relabel(self, labels: Mapping[str, Label]) -> None:
+        """Give kept trials the names that they have in the plan of today, which may have other axes."""
+        for record in self.journal.trials():
+            label = labels.get(record.trial_id)
+            if label is not None and label != (record.experiment, record.arm, record.axes_json):
+                experiment, arm, axes_json = label
+                named = replace(record, experiment=experiment, arm=arm, axes_json=axes_json)
+                self.journal.record_trial(named, self.journal.checks(record.trial_id))
+
+    def bring_in(self, finished: Finished) -> None:
+        """Take a trial over from its own journal, which is deleted, and make sure that its record is there."""
+        source = self.trial_journal(finished.trial.trial_id)
+        if source.exists():
+            merge(source, self.journal)
+        self.journal.record_trial(finished.trial, finished.checks)
+        remove_journal(source)
+
+    def sweep(self) -> None:
+        """Bring in what an earlier run finished but could not take over; delete what it left half done."""
+        for source in sorted((self.folder / "journals").glob("*.sqlite")):
+            if _is_finished(source):
+                merge(source, self.journal)
+            remove_journal(source)
+
+
+@contextmanager
+def opened(folder: Path) -> Iterator[Output]:
+    """Lock the folder, open its journal and take over what a dead run left.
+
+    Raises:
+        StoreError: the folder cannot be written.
+        UsageError: another run is at work in it.
+    """
+    try:
+        (folder / "journals").mkdir(parents=True, exist_ok=True)
+        lock = (folder / "run.lock").open("w")
+    except OSError as error:
+        raise StoreError(f"cannot write to {str(folder)!r}: {error.strerror}; name another output folder") from None
+    with lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UsageError(f"another run is at work in {str(folder)!r}; wait for it or name another output folder") from None
+        with Journal.open(folder / "journal.sqlite") as journal:
+            output = Output(folder, journal)
+            output.sweep()
+            yield output
+
+
+def remove_journal(path: Path) -> None:
+    """Delete a journal file with its companions."""
+    for name in (path.name, f"{path.name}-wal", f"{path.name}-shm"):
+        path.with_name(name).unlink(missing_ok=True)
+
+
+def _is_finished(source: Path) -> bool:
+    try:
+        with Journal.open(source) as journal:
+            return any(record.reason != "cancelled" for record in journal.trials())
+    except StoreError:
+        return False
+
+
+def _again(record: TrialRecord, retry_failed: bool) -> bool:
+    return record.status == "crashed" or (retry_failed and record.reason in RETRIABLE)

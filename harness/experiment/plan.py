@@ -1,0 +1,115 @@
+"""`plan.toml` read into plain tables: the file's shape is checked here, its meaning by the grid.
+
+[experiment]   title, description, trial_timeout_seconds, executor
+[trial]        the base trial: task, policy, model, window_tokens, …
+[axes]         dotted path = list of values
+[[arms]]       name, and under `trial` what differs from the base
+"""
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, Literal
+
+from harness import codec
+from harness.errors import UnknownName, UsageError
+from harness.experiment.grid import Arm
+from harness.experiment.paths import flatten, refuse_coerced
+from harness.experiment.trial import Trial, from_plain
+
+PLAN = "plan.toml"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What a plan says about an experiment as a whole."""
+
+    title: str = ""
+    description: str = ""
+    trial_timeout_seconds: float = 3600.0
+    """A trial that takes longer is killed and recorded as crashed."""
+    executor: Literal["processes", "threads"] = "processes"
+    """`threads` suits slow real models: many trials wait at once, but one that overruns cannot be killed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanFile:
+    """A plan as it was read."""
+
+    folder: Path
+    settings: Settings
+    base: Trial
+    axes: Mapping[str, list[object]]
+    arms: tuple[Arm, ...]
+
+
+def read_plan(path: Path) -> PlanFile:
+    """Read the plan at a path: the file itself, or the folder that holds a `plan.toml`.
+
+    Raises:
+        UsageError: no such file, no TOML (with line and column), or a table of the wrong shape.
+    """
+    file = path / PLAN if path.is_dir() else path
+    tables = _load(file)
+    for name in tables:
+        if name not in {"experiment", "trial", "axes", "arms"}:
+            raise UnknownName(f"table in {file.name}:", name, ("experiment", "trial", "axes", "arms"))
+    return PlanFile(
+        folder=file.parent,
+        settings=_settings(_table(tables, "experiment")),
+        base=from_plain(_table(tables, "trial")),
+        axes=_axes(_table(tables, "axes")),
+        arms=_arms(tables.get("arms", [])),
+    )
+
+
+def _load(file: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(file.read_text("utf-8"))
+    except FileNotFoundError:
+        raise UsageError(f"no plan at {str(file)!r}; name a folder that holds a {PLAN}") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"cannot read {str(file)!r}: {error}") from None
+    except tomllib.TOMLDecodeError as error:
+        raise UsageError(f"{str(file)!r} is no TOML: {error}") from None
+
+
+def _table(tables: Mapping[str, Any], name: str) -> dict[str, Any]:
+    table = tables.get(name, {})
+    if not isinstance(table, dict):
+        raise UsageError(f"{name}: a table is needed (got {table!r:.80})")
+    return table
+
+
+def _settings(table: Mapping[str, Any]) -> Settings:
+    allowed = [field.name for field in fields(Settings)]
+    for name in table:
+        if name not in allowed:
+            raise UnknownName("path in experiment:", name, allowed)
+    settings = codec.from_plain(Settings, table, "experiment")
+    refuse_coerced(table, codec.to_plain(settings), "experiment")
+    if not settings.trial_timeout_seconds > 0:
+        raise UsageError(f"experiment.trial_timeout_seconds: must be above 0 (got {settings.trial_timeout_seconds!r})")
+    return settings
+
+
+def _axes(table: Mapping[str, Any]) -> dict[str, list[object]]:
+    axes = flatten(table)
+    for path, values in axes.items():
+        if not isinstance(values, list):
+            raise UsageError(f"axes.{path}: a list of values is needed (got {values!r:.80})")
+    return axes  # type: ignore[return-value]
+
+
+def _arms(tables: object) -> tuple[Arm, ...]:
+    if not isinstance(tables, list):
+        raise UsageError("arms: write each arm under its own [[arms]]")
+    arms = []
+    for place, table in enumerate(tables):
+        for name in table:
+            if name not in {"name", "trial"}:
+                raise UnknownName(f"path in arms[{place}]:", name, ("name", "trial"))
+        arm = codec.from_plain(Arm, table, f"arms[{place}]")
+        arms.append(arm)
+    return tuple(arms)

@@ -1,0 +1,172 @@
+"""Runs jobs to their end: feeds the workers, takes results over one by one, and survives whatever a trial does.
+
+A trial that crashes, is killed or overruns costs that trial. Ctrl-C, SIGTERM or the stop event end the run between two
+results: workers are stopped, what is finished is kept, what was running leaves nothing behind and runs again next time.
+"""
+
+import signal
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, wait
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+
+from pebble import ProcessExpired
+
+from harness.errors import HarnessError, StoreError
+from harness.experiment.attempt.grading import ungraded
+from harness.experiment.attempt.job import Finished, Job
+from harness.experiment.attempt.record import Attempt, Ending
+from harness.experiment.output import Output, remove_journal
+from harness.experiment.progress import Display, Standing
+from harness.experiment.workers import Workers
+from harness.store.journal import Journal
+from harness.tasks import load_task
+
+POLL_SECONDS = 0.2
+IDLE_POOLS = 3
+"""After so many pools in a row in which not one trial began, the run gives up."""
+BROKEN_POOLS = 2
+CANNOT_START = (
+    "worker processes cannot start here or die at once; a script must call run() under `if __name__ == '__main__':`, "
+    "and memory may be short: try fewer workers"
+)
+
+
+@dataclass(slots=True, kw_only=True)
+class Runner:
+    """One run of some jobs into an output folder."""
+
+    output: Output
+    open_workers: Callable[[], Workers]
+    display: Display
+    standing: Standing
+    stop: threading.Event = field(default_factory=threading.Event)
+    clock: Callable[[], float] = time.time
+    _began: "dict[Future[Finished], float]" = field(default_factory=dict)
+    _deaths: dict[str, int] = field(default_factory=dict)
+
+    def run(self, jobs: Sequence[Job]) -> Standing:
+        """Run every job or, once `stop` is set, as many as were finished by then.
+
+        Raises:
+            HarnessError: worker processes cannot start here.
+        """
+        waiting, idle_pools = deque(jobs), 0
+        self.display.show(self.standing)
+        while waiting and not self.stop.is_set():
+            began = len(self._began)
+            self._run_pool(waiting)
+            idle_pools = idle_pools + 1 if len(self._began) == began else 0
+            if waiting and idle_pools == IDLE_POOLS and not self.stop.is_set():
+                raise HarnessError(CANNOT_START)
+        return self.standing
+
+    def _run_pool(self, waiting: deque[Job]) -> None:
+        """Work with one pool until everything is done, the run is stopped or the pool breaks; what is left waits again."""
+        workers, running = self.open_workers(), dict[Future[Finished], Job]()
+        try:
+            while (waiting or running) and not self.stop.is_set():
+                while waiting and len(running) <= workers.count:
+                    running[workers.submit(waiting[0])] = waiting.popleft()
+                self._watch(running)
+        except BrokenProcessPool:
+            workers.stop()
+            self._blame(running)
+        except BaseException:
+            workers.stop()
+            raise
+        else:
+            (workers.stop if running else workers.close)()
+        for job in running.values():
+            remove_journal(job.journal)
+        waiting.extendleft(reversed(running.values()))
+
+    def _blame(self, running: "dict[Future[Finished], Job]") -> None:
+        """A trial at whose side two pools broke is recorded as crashed; it would break the next one, too."""
+        for future in [future for future in running if future in self._began]:
+            job = running[future]
+            self._deaths[job.trial_id] = self._deaths.get(job.trial_id, 0) + 1
+            if self._deaths[job.trial_id] == BROKEN_POOLS:
+                ending = Ending(status="crashed", reason="crashed", error="the worker processes died each time it was run")
+                self._take(self._remains(job, self._began[future], ending))
+                del running[future]
+
+    def _watch(self, running: "dict[Future[Finished], Job]") -> None:
+        """Wait a moment and take over what is finished."""
+        done, _ = wait(running, timeout=POLL_SECONDS, return_when="FIRST_COMPLETED")
+        for future in running:
+            if future.running() or future in done:
+                self._began.setdefault(future, self.clock())
+        for future in [future for future in running if future in done]:
+            self._take(self._result(future, running[future]))
+            del running[future]
+        names = tuple(f"{job.arm} seed={job.trial.seed}" for future, job in running.items() if future.running())
+        self.standing = replace(self.standing, running=names)
+        self.display.show(self.standing)
+
+    def _take(self, finished: Finished) -> None:
+        self.output.bring_in(finished)
+        self.standing = self.standing.after(finished.trial)
+
+    def _result(self, future: "Future[Finished]", job: Job) -> Finished:
+        """What the worker brought back, or the record of a trial that did not come back."""
+        error = future.exception()
+        if error is None:
+            return future.result()
+        if isinstance(error, BrokenProcessPool):
+            raise error
+        ending = Ending(status="crashed", reason="crashed", error=_told(error), traceback=str(getattr(error, "traceback", "")))
+        return self._remains(job, self._began.get(future, self.clock()), ending)
+
+    def _remains(self, job: Job, began: float, ending: Ending) -> Finished:
+        """The record of a killed trial, as far as its journal tells."""
+        attempt = Attempt(started_at=began, ending=ending)
+        if job.journal.exists():
+            try:
+                with Journal.open(job.journal) as journal:
+                    for attempt.session_id in journal.session_ids():
+                        for entry in journal.entries(attempt.session_id):
+                            attempt.tally(entry)
+            except StoreError:
+                job.journal.unlink()
+        attempt.judged = ungraded(load_task(job.trial.task)(job.trial.seed), "not run: the trial did not end")
+        return attempt.finished(job, self.clock())
+
+
+def _told(error: BaseException) -> str:
+    match error:
+        case TimeoutError():
+            return "killed: it ran longer than trial_timeout_seconds"
+        case ProcessExpired():
+            return f"the worker process died (exit code {error.exitcode}); out of memory, or killed by someone"
+        case _:
+            return f"{type(error).__name__}: {error}"
+
+
+@contextmanager
+def interrupts(stop: threading.Event) -> Iterator[threading.Event]:
+    """While open, the first SIGINT or SIGTERM sets `stop` in place of breaking in anywhere, a second one breaks in.
+
+    Yields an event that says whether a signal came; it comes only to the main thread, so elsewhere nothing changes.
+    """
+    came = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield came
+        return
+
+    def ask(*_: object) -> None:
+        if came.is_set():
+            raise KeyboardInterrupt
+        came.set()
+        stop.set()
+
+    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield came
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,137 @@
+"""One trial as a frozen value: everything that decides how a session goes, and the id that follows from it.
+
+Two trials with equal configurations have equal ids wherever they were planned, so experiments share them and an
+interrupted run knows what is missing. How a trial is *run* (workers, time limits, output folder) is no part of it.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, Literal, get_type_hints
+
+from harness import codec
+from harness.compaction.presets import policy_from_plain
+from harness.errors import UnknownName, UsageError
+from harness.experiment.paths import known_paths, refuse_coerced
+from harness.protocols import Policy, SandboxLimits
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SandboxChoice:
+    """Where the commands of a trial run."""
+
+    backend: Literal["auto", "docker", "bubblewrap", "local"] = "auto"
+    """`auto` = docker, else bubblewrap; `local` has no walls and needs the runner's leave."""
+    image: str | None = None
+    """Docker image; None = the default of the task's runtime."""
+    limits: SandboxLimits = field(default_factory=SandboxLimits)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """One arm on one task with one seed."""
+
+    task: str
+    """Name of the task template."""
+    policy: Policy
+    """The treatment; names its summarizer itself."""
+    seed: int = 0
+    """Draws the values of the task's facts; with `replicate` it also gives the model's seed."""
+    replicate: int = 0
+    """Runs the same configuration again with another model seed: the A/A arm."""
+    model: str = "scripted"
+    """`scripted` = the attentive scripted model of the trial's task; `scripted/…`, or any litellm name."""
+    window_tokens: int | None = None
+    """Overrides the model's context window (S0.11); None = what is known of the model."""
+    max_steps: int = 50
+    """The session ends after so many model calls (S0.8)."""
+    parallel_tools: bool = False
+    """Whether the calls of one reply run at once (S1.3)."""
+    command_timeout_seconds: float = 60.0
+    """A command of the agent is killed after this time."""
+    sandbox: SandboxChoice = field(default_factory=SandboxChoice)
+
+    def __post_init__(self) -> None:
+        """Refuse values that no session could be run with."""
+        for name, least in {"seed": 0, "replicate": 0, "max_steps": 1, "window_tokens": 1}.items():
+            value = getattr(self, name)
+            if value is not None and value < least:
+                raise UsageError(f"{name}: must be at least {least} (got {value!r})")
+        if not self.command_timeout_seconds > 0:
+            raise UsageError(f"command_timeout_seconds: must be above 0 (got {self.command_timeout_seconds!r})")
+
+    @property
+    def trial_id(self) -> str:
+        """Twenty hex digits that name the configuration."""
+        return codec.configuration_hash(to_plain(self), dict)
+
+    @property
+    def policy_kind(self) -> str:
+        """Name of the policy's family."""
+        return str(getattr(self.policy, "kind", type(self.policy).__name__))
+
+    @property
+    def summarizer(self) -> str | None:
+        """Name of the model that writes the summaries, with `same` resolved; None = the policy asks nobody."""
+        named = getattr(self.policy, "summarizer", None)
+        return self.model if named == "same" else named
+
+    @property
+    def model_seed(self) -> int:
+        """Seed of the model's own randomness, another one than the task's."""
+        return int.from_bytes(hashlib.sha256(f"model/{self.seed}/{self.replicate}".encode()).digest()[:4], "big")
+
+
+_TYPES: dict[str, Any] = get_type_hints(Trial)
+_FIELDS = tuple(one.name for one in fields(Trial))
+
+
+def to_plain(trial: Trial) -> dict[str, object]:
+    """A trial as nested tables, every default written out."""
+    return {name: codec.to_plain(getattr(trial, name), _type(trial, name)) for name in _FIELDS}
+
+
+def _type(trial: Trial, name: str) -> Any:
+    return type(trial.policy) if name == "policy" else _TYPES[name]
+
+
+def from_plain(plain: Mapping[str, object], where: str = "trial") -> Trial:
+    """The trial of nested tables as they stand in a plan; what is left out has its default.
+
+    Raises:
+        UnknownName: a field, policy or limit that there is not; the nearest ones are offered.
+        UsageError: a value of the wrong type or out of range; names the path, what stood there and what is allowed.
+    """
+    for name in plain:
+        if name not in _FIELDS:
+            raise UnknownName(f"path in {where}:", name, _FIELDS)
+    for name in ("task", "policy"):
+        if name not in plain:
+            raise UsageError(f"{where}.{name}: every trial needs one")
+    values = {name: _read(name, value, f"{where}.{name}") for name, value in plain.items()}
+    try:
+        return Trial(**values)
+    except UsageError as error:
+        raise UsageError(f"{where}.{error}") from None
+
+
+def _read(name: str, value: object, where: str) -> Any:
+    if name == "policy":
+        if not isinstance(value, Mapping):
+            raise UsageError(f"{where}: a table with a kind is needed (got {value!r:.80})")
+        policy = policy_from_plain(value, where)
+        refuse_coerced(value, codec.to_plain(policy), where)
+        return policy
+    if name == "sandbox":
+        _refuse_unknown(value, where)
+    read = codec.from_plain(_TYPES[name], value, where)
+    refuse_coerced(value, codec.to_plain(read, _TYPES[name]), where)
+    return read
+
+
+def _refuse_unknown(value: object, where: str) -> None:
+    allowed = set(known_paths(codec.to_plain(SandboxChoice())))
+    if isinstance(value, Mapping):
+        for path in known_paths(value):
+            if path not in allowed:
+                raise UnknownName(f"path in {where}:", path, allowed)

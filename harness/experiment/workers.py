@@ -1,0 +1,162 @@
+"""Who runs the jobs: worker processes that may die or overrun, or threads for models that mostly wait.
+
+Both hand out `Future`s and have the same four methods. Processes are spawned rather than forked from a server: a spawned
+worker sees the environment and the code as they are now (a notebook may have set a key since), and its start costs little
+beside the trials that it runs.
+"""
+
+import multiprocessing
+import os
+import pickle
+import signal
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from typing import Any, Protocol, TypeAlias
+
+import pebble
+
+from harness.agent.cancellation import Cancellation
+from harness.experiment.attempt.job import Finished, Job
+
+Work: TypeAlias = Callable[[Job, Cancellation | None], Finished]
+"""Runs one job; a function of a module, so that a process can find it."""
+
+JOBS_PER_WORKER = 50
+"""A worker process is replaced after so many jobs, which bounds what it can gather in memory."""
+
+
+class Workers(Protocol):
+    """A pool at work. One thread owns it; every pool is stopped or closed by its opener."""
+
+    @property
+    def count(self) -> int:
+        """Jobs that run at once."""
+        ...
+
+    def submit(self, job: Job) -> "Future[Finished]":
+        """Queue a job.
+
+        Raises:
+            BrokenProcessPool: open another.
+        """
+        ...
+
+    def close(self) -> None:
+        """Let everything that was submitted finish."""
+        ...
+
+    def stop(self) -> None:
+        """End everything now; what was running is lost."""
+        ...
+
+
+class ProcessWorkers:
+    """Processes: a killed one costs its job and is replaced, one that overruns is killed."""
+
+    def __init__(self, count: int, work: Work, timeout_seconds: float) -> None:
+        """Open a pool; it starts with the first job."""
+        self.count, self._work, self._timeout_seconds = count, work, timeout_seconds
+        self._pool: Any = pebble.ProcessPool(
+            max_workers=count,
+            max_tasks=JOBS_PER_WORKER,
+            initializer=_begin,
+            initargs=(os.getpid(),),
+            context=multiprocessing.get_context("spawn"),
+        )
+
+    def submit(self, job: Job) -> "Future[Finished]":
+        """See `Workers`."""
+        packed = pickle.dumps((self._work, job))
+        try:
+            future: Future[Finished] = self._pool.schedule(_guarded, args=(packed,), timeout=self._timeout_seconds)
+        except RuntimeError as error:
+            raise BrokenProcessPool(str(error)) from error
+        return future
+
+    def close(self) -> None:
+        """See `Workers`."""
+        self._pool.close()
+        self._pool.join()
+
+    def stop(self) -> None:
+        """See `Workers`. A worker has three seconds to close its sandbox."""
+        self._pool.stop()
+        self._pool.join()
+
+
+class ThreadWorkers:
+    """Threads of this process: cheap and many. One that overruns is asked to stop between steps, but cannot be killed."""
+
+    def __init__(self, count: int, work: Work, timeout_seconds: float) -> None:
+        """Open a pool."""
+        self.count, self._work, self._timeout_seconds = count, work, timeout_seconds
+        self._pool = ThreadPoolExecutor(max_workers=count, thread_name_prefix="harness-trial")
+        self._running: set[Cancellation] = set()
+
+    def submit(self, job: Job) -> "Future[Finished]":
+        """See `Workers`."""
+        return self._pool.submit(self._run, job)
+
+    def close(self) -> None:
+        """See `Workers`."""
+        self._pool.shutdown()
+
+    def stop(self) -> None:
+        """See `Workers`. Returns when every running session has noticed."""
+        for cancellation in tuple(self._running):
+            cancellation.request()
+        self._pool.shutdown(cancel_futures=True)
+
+    def _run(self, job: Job) -> Finished:
+        cancellation = Cancellation()
+        timer = threading.Timer(self._timeout_seconds, cancellation.request)
+        timer.daemon = True
+        self._running.add(cancellation)
+        timer.start()
+        began = time.monotonic()
+        try:
+            finished = self._work(job, cancellation)
+        finally:
+            timer.cancel()
+            self._running.discard(cancellation)
+        if time.monotonic() - began >= self._timeout_seconds and cancellation.requested:
+            raise TimeoutError
+        return finished
+
+
+class _Terminated(BaseException):
+    """The parent asked this worker to end."""
+
+
+def _guarded(packed: bytes) -> Finished:
+    """Run a job in a worker: told to end, it unwinds, which closes its sandbox, and takes no other job.
+
+    It comes packed, so that a job that cannot be read here is an error of its own and not the end of the worker.
+    """
+    idle = signal.signal(signal.SIGTERM, _unwind)
+    try:
+        work, job = pickle.loads(packed)  # noqa: S301  (written by our own parent)
+        finished: Finished = work(job, None)
+        signal.signal(signal.SIGTERM, idle)
+    except _Terminated:
+        os._exit(143)
+    return finished
+
+
+def _unwind(*_: object) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    raise _Terminated
+
+
+def _begin(parent: int) -> None:
+    """Set a new worker up: it does not outlive its parent."""
+    threading.Thread(target=_follow, args=(parent,), name="harness-follows", daemon=True).start()
+
+
+def _follow(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(1.0)
+    os.kill(os.getpid(), signal.SIGTERM)
