@@ -1,0 +1,1 @@
+"""What the software costs: each figure measured here, printed beside its bar, written to bench.json."""

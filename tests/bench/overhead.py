@@ -1,0 +1,218 @@
+"""CPU of a step through the runner's own parts (policy, digests, journal), only the results of the actions being instant.
+
+A trivial model shows what the machinery costs. For the scripted model a real session is recorded in a sandbox once, and its
+tool results are then given back at once. Growth compares CPU around step 800 with CPU around step 50 of the same sessions;
+of several sessions the least is taken, since a busy machine only ever adds.
+"""
+
+import itertools
+import json
+import random
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from harness.agent.loop import Agent, Limits
+from harness.agent.prompts import system_prompt
+from harness.compaction.compactor import SessionCompactor
+from harness.compaction.presets.keep_last import KeepLast
+from harness.events import Entry, SessionStarted, Signal, StepFinished, TextDelta
+from harness.messages import ToolCall, ToolResult, assistant
+from harness.models.names import open_model, open_summarizer
+from harness.protocols import Model, Reply, Request, Tool, ToolSpec, unheard
+from harness.sandboxes import open_sandbox
+from harness.store.journal import Journal
+from harness.task import CallTemplate, Evidence, Fact, Script, Step, Task
+from harness.tasks import load_task
+from harness.tokens import Measured, Usage, Window
+from harness.tools import standard_tools
+from tests.bench.figure import Figure
+
+HUGE = 8_000_000
+STEPS = 820
+SESSIONS = 5
+
+
+class TrivialModel:
+    """One call a step: about 100 characters of thought and 90 of arguments."""
+
+    name, window = "trivial", Window(tokens=HUGE, source="configuration")
+
+    def __init__(self, steps: int) -> None:
+        self._numbers = iter(range(steps))
+
+    def reply(self, request: Request, listen: Callable[[TextDelta], None] = unheard) -> Reply:
+        number = next(self._numbers, None)
+        usage = Usage(input_tokens=Measured(1), output_tokens=Measured(1))
+        if number is None:
+            return Reply(message=assistant("done"), usage=usage, seconds=0.0)
+        arguments = json.dumps({"command": f"grep -rn 'pattern number {number}' src/package_{number}/module_{number}.py | sort"})
+        call = ToolCall(call_id=f"call_{number}", name="execute_command", arguments_json=arguments)
+        return Reply(
+            message=assistant(f"Step {number}. " + "I look at the next part of it. " * 3, call), usage=usage, seconds=0.0
+        )
+
+
+class InstantTool:
+    """Gives back prepared outputs, for any call of its name."""
+
+    def __init__(self, name: str, outputs: Iterator[str]) -> None:
+        self.spec = ToolSpec(name=name, description=name, parameters_json="{}")
+        self._outputs = outputs
+
+    def run(self, call: ToolCall) -> ToolResult:
+        return ToolResult(call_id=call.call_id, name=call.name, output=next(self._outputs))
+
+
+def words(number: int, characters: int = 2_000) -> str:
+    """Unique text with the entropy of program output, not of noise."""
+    draw = random.Random(number)
+    text = "exit code 0\n"
+    while len(text) < characters:
+        text += f"{draw.choice(('src', 'tests', 'docs'))}/module_{draw.randrange(500)}.py:{draw.randrange(900)}: "
+        text += f"{draw.choice(('def', 'return', 'assert', 'import'))} value_{draw.randrange(10_000)}\n"
+    return text[:characters]
+
+
+def run_session(
+    model: Model,
+    tools: Sequence[Tool],
+    path: Path,
+    policy: KeepLast,
+    summarizer: Model | None,
+    steps: int,
+    session_id: str = "bench",
+) -> list[float]:
+    """CPU seconds of the process at the end of each step."""
+    marks: list[float] = []
+
+    def listen(heard: Entry | Signal) -> None:
+        if isinstance(heard, Entry) and isinstance(heard.event, StepFinished):
+            marks.append(time.process_time())
+
+    with Journal.open(path) as journal:
+        log = journal.session(session_id, created_at_ms=0, clock=time.time)
+        room = SessionCompactor(policy=policy, window=model.window, summarizer=summarizer)
+        started = SessionStarted(
+            session_id=session_id, task="Measure", model=model.name, policy_json="{}", window_tokens=model.window.tokens,
+            threshold_tokens=room.budget.threshold_tokens, budget_rule=room.budget.rule, sandbox="memory",
+        )  # fmt: skip
+        limits = Limits(max_steps=steps)
+        Agent(model=model, tools=tools, log=log, compactor=room, clock=time.time, limits=limits, listen=listen).run(
+            started, "Go."
+        )
+        log.close()
+    return marks
+
+
+def per_step_ms(marks: list[float], first: int, last: int) -> float:
+    return 1_000 * (marks[last] - marks[first]) / (last - first)
+
+
+def least(sessions: list[list[float]], first: int, last: int) -> float:
+    return min(per_step_ms(marks, first, last) for marks in sessions)
+
+
+def trivial() -> Iterator[Figure]:
+    sessions, sizes = [], []
+    for number in range(SESSIONS):
+        outputs = (words(number * STEPS + step) for step in itertools.count())
+        prepared = iter([next(outputs) for _ in range(STEPS)])
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "journal.sqlite"
+            model = TrivialModel(STEPS - 1)
+            sessions.append(run_session(model, [InstantTool("execute_command", prepared)], path, KeepLast(), None, STEPS))
+            sizes.append(path.stat().st_size / 1024 / STEPS)
+    yield Figure(name="CPU of a step, trivial model", value=least(sessions, 10, 200), unit="ms", bar=0.5)
+    ratio = least(sessions, 770, 815) / least(sessions, 28, 73)
+    yield Figure(name="CPU of a step, trivial model: step 800 ÷ step 50", value=ratio, unit="×", bar=1.3)
+    yield Figure(name="disk for a step with 2 KB of output", value=max(sizes), unit="KiB", bar=2.0)
+
+
+def scripted() -> Iterator[Figure]:
+    task = load_task("flashcards")(1)
+    outputs = recorded(task)
+    sessions = []
+    for _ in range(SESSIONS):
+        with tempfile.TemporaryDirectory() as folder:
+            model = open_model("scripted", task=task, seed=1, window_tokens=32_768)
+            summarizer = open_summarizer("scripted/extractive", agent=model, task=task, window_tokens=None)
+            given = iter(outputs)
+            tools: list[Tool] = [ReplayTool(name, given) for name in TOOL_NAMES]
+            sessions.append(run_session(model, tools, Path(folder) / "j.sqlite", KeepLast(), summarizer, 300))
+    value = min(per_step_ms(marks, 1, len(marks) - 1) for marks in sessions)
+    yield Figure(name="CPU of a step, scripted model, 32K window, compactions included", value=value, unit="ms", bar=1.5)
+    yield from scripted_growth()
+
+
+TOOL_NAMES = ("execute_command", "read_file", "write_file", "list_directory")
+
+
+class ReplayTool:
+    """Gives back the recorded results in the order of all calls of a session."""
+
+    def __init__(self, name: str, results: Iterator[ToolResult]) -> None:
+        self.spec = ToolSpec(name=name, description=name, parameters_json="{}")
+        self._results = results
+
+    def run(self, call: ToolCall) -> ToolResult:
+        found = next(self._results)
+        return ToolResult(call_id=call.call_id, name=call.name, output=found.output, status=found.status)
+
+
+def recorded(task: Task) -> list[ToolResult]:
+    """The tool results of a real session under the default policy."""
+    results: list[ToolResult] = []
+    sandbox = open_sandbox("bubblewrap", session_id="bench")
+    sandbox.start()
+    try:
+        for path, text in task.workspace:
+            sandbox.write(path, text.encode())
+        model = open_model("scripted", task=task, seed=1, window_tokens=32_768)
+        summarizer = open_summarizer("scripted/extractive", agent=model, task=task, window_tokens=None)
+
+        def keep(heard: Entry | Signal) -> None:
+            if isinstance(heard, Entry) and heard.event.kind == "message-added":
+                results.extend(heard.event.message.results)
+
+        with tempfile.TemporaryDirectory() as folder, Journal.open(Path(folder) / "j.sqlite") as journal:
+            log = journal.session("bench", created_at_ms=0, clock=time.time)
+            room = SessionCompactor(policy=KeepLast(), window=model.window, summarizer=summarizer)
+            agent = Agent(model=model, tools=standard_tools(sandbox), log=log, compactor=room, clock=time.time,
+                          limits=Limits(max_steps=300), listen=keep)  # fmt: skip
+            started = SessionStarted(session_id="bench", task=task.prompt, model=model.name, policy_json="{}",
+                                     window_tokens=32_768, threshold_tokens=None, budget_rule="", sandbox="b")  # fmt: skip
+            agent.run(started, system_prompt(task.runtime))
+            log.close()
+    finally:
+        sandbox.close()
+    return results
+
+
+def scripted_growth() -> Iterator[Figure]:
+    """A long script in a huge window: nothing is ever compacted, so every step sees all that came before."""
+    steps = tuple(
+        Step(
+            name=f"look-{number}",
+            says=f"Looking at part {number} with limit ${{limit}}.",
+            calls=(CallTemplate(tool="execute_command", arguments=(("command", f"grep -n part_{number} src/a.py"),)),),
+            needs=("limit",),
+            done=Evidence(receipts=(("execute_command", rf"part_{number} "),)),
+        )
+        for number in range(STEPS)
+    )
+    facts = (Fact(name="limit", kind="constraint", said_in="prompt", patterns=(r"limit is (\d+)",), prior="3"),)
+    task = load_task("flashcards")(1)
+    task = replace(task, name="bench", prompt="The limit is 12.", facts=facts, script=Script(steps=steps, farewell="Done."))
+    sessions = []
+    for number in range(SESSIONS):
+        prepared = iter([words(number * STEPS + step) for step in range(STEPS)])
+        with tempfile.TemporaryDirectory() as folder:
+            model = open_model("scripted", task=task, seed=number, window_tokens=HUGE)
+            tools: list[Tool] = [InstantTool("execute_command", prepared)]
+            sessions.append(run_session(model, tools, Path(folder) / "j.sqlite", KeepLast(), None, STEPS))
+    yield Figure(name="CPU of a step, scripted model, 820 steps uncompacted", value=least(sessions, 10, 815), unit="ms", bar=1.5)
+    ratio = least(sessions, 770, 815) / least(sessions, 28, 73)
+    yield Figure(name="CPU of a step, scripted model: step 800 ÷ step 50", value=ratio, unit="×", bar=1.3)

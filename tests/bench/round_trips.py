@@ -1,0 +1,30 @@
+"""A command's way to the tool server and back, in each backend that works here."""
+
+import statistics
+import time
+from collections.abc import Iterator
+
+from harness.sandboxes import open_sandbox, probe_backend
+from tests.bench.figure import Figure
+
+
+def round_trips(image: str, commands: int = 200) -> Iterator[Figure]:
+    for backend in ("bubblewrap", "docker"):
+        found = probe_backend(backend, image)
+        if not found.ok:
+            print(f"      {backend}: not measured, {found.reason}")
+            continue
+        began = time.perf_counter()
+        sandbox = open_sandbox(backend, session_id="bench", image=image)
+        try:
+            sandbox.start()
+            ready = time.perf_counter() - began
+            times = []
+            for _ in range(commands):
+                began = time.perf_counter()
+                sandbox.run("true")
+                times.append(time.perf_counter() - began)
+        finally:
+            sandbox.close()
+        yield Figure(name=f"{backend}: start until ready", value=1_000 * ready, unit="ms", bar=None)
+        yield Figure(name=f"{backend}: command round trip, median", value=1_000 * statistics.median(times), unit="ms", bar=5.0)
