@@ -118,7 +118,7 @@ class Journal:
 
 def _insert(table: str, names: Sequence[str]) -> str:
     columns = ", ".join(f'"{name}"' for name in names)
-    return f'INSERT INTO "{table}" ({columns}) VALUES ({", ".join("?" * len(names))})'  # noqa: S608  (our own names)
+    return f'INSERT INTO "{table}" ({columns}) VALUES ({", ".join("?" * len(names))})'
 
 
 def _values(record: TrialRecord | CheckRecord, names: Sequence[str]) -> tuple[object, ...]:

@@ -134,10 +134,9 @@ class SessionLog:
         self._places[ItemId(seq)] = None
         tokens = self._counter.count(event.message)
         body = _whole(event.message) if tokens <= _WHOLE_TOKENS else None
-        rows.of["event"].append(
-            (self._key, seq, event.kind, event.step, rows.at_ms)
-            + (self._sequence, event.message.role, tokens, body or _body(event.message, rows.texts))
-        )
+        body = body or _body(event.message, rows.texts)
+        place = (self._key, seq, event.kind, event.step, rows.at_ms)
+        rows.of["event"].append((*place, self._sequence, event.message.role, tokens, body))
 
     def _add_version(self, rows: _Rows, seq: int, item: ItemId, message: Message, path: str) -> None:
         self._sequence += 1
@@ -150,10 +149,11 @@ class SessionLog:
             return
         parents = {insert.after: self._place(insert.after) for insert in event.patch.insert if insert.after in self._places}
         forgotten = set(event.patch.forget) & self._places.keys()
-        for index, change in enumerate(event.patch.replace):
-            if change.item in self._places and change.item not in forgotten:
-                rows.of["retired"].append((self._key, *change.item, seq, "replaced"))
-                self._add_version(rows, seq, change.item, change.message, f"$.patch.replace[{index}].message")
+        newest = {change.item: index for index, change in enumerate(event.patch.replace)}
+        for item, index in newest.items():
+            if item in self._places and item not in forgotten:
+                rows.of["retired"].append((self._key, *item, seq, "replaced"))
+                self._add_version(rows, seq, item, event.patch.replace[index].message, f"$.patch.replace[{index}].message")
         for item in forgotten:
             rows.of["retired"].append((self._key, *item, seq, "forgotten"))
             del self._places[item]
@@ -197,14 +197,14 @@ _to_json = json.JSONEncoder(separators=(",", ":")).encode
 def _whole(message: Message) -> str | None:
     """The message as it is, or None when it holds what cannot be written as UTF-8."""
     try:
-        return MESSAGES.dump_json(message).decode()
+        return MESSAGES.serializer.to_json(message).decode()
     except ValueError:
         return None
 
 
 def _body(value: Event | Message, texts: dict[str, tuple[str, bool]]) -> str:
     """The value as JSON with its long strings taken out into `texts`."""
-    return _to_json(detached(adapter(cast("Hashable", type(value))).dump_python(value), texts))
+    return _to_json(detached(adapter(cast("Hashable", type(value))).serializer.to_python(value), texts))
 
 
 def entries(database: Database, key: int) -> Iterator[Entry]:

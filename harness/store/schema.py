@@ -196,7 +196,7 @@ _WHOLE = "unpacked(t.data)"
 
 def _string(holder: str, path: str, shown: str) -> str:
     """SQL for the string at `path` of a JSON value, looked up in `text` where an address stands for it."""
-    found = f"(SELECT {shown} FROM text AS t WHERE t.address = json_extract({holder}, '{path}.address'))"  # noqa: S608
+    found = f"(SELECT {shown} FROM text AS t WHERE t.address = json_extract({holder}, '{path}.address'))"
     return f"coalesce({found}, json_extract({holder}, '{path}'))"
 
 

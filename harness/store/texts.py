@@ -1,7 +1,8 @@
 """Long strings, kept once under their address and packed.
 
-The address is a SHA-256 over the text, cut to 168 bits, so journals that share texts can be merged without renaming. What people read
-in a SQLite shell (prompts, answers, summaries) stays plain up to 16 KB; tool outputs, arguments and files are packed (zstd).
+The address is a SHA-256 over the text, cut to 168 bits, so journals that share texts can be merged without renaming. What
+people read in a SQLite shell (prompts, answers, summaries) stays plain up to 16,384 characters; tool outputs, arguments and
+files are packed (zstd).
 """
 
 import binascii

@@ -1,0 +1,63 @@
+"""Parquet files of the five tables, written beside a journal so that reading takes no time."""
+
+import os
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from harness.errors import StoreError
+from harness.store.columns import TABLES
+from harness.store.journal import Journal
+from harness.store.tables import batches, schema_of
+
+_STATE = b"journal"
+
+
+def export(journal_path: Path, results_dir: Path) -> tuple[Path, ...]:
+    """Write the tables of a journal as Parquet; each file is replaced in one go.
+
+    Returns:
+        The files, in the order of `TABLES`.
+
+    Raises:
+        StoreError: the journal cannot be read or the folder cannot be written.
+    """
+    with Journal.open(journal_path, read_only=True) as journal:
+        try:
+            results_dir.mkdir(parents=True, exist_ok=True)
+            return tuple([_write(journal, name, results_dir / f"{name}.parquet") for name in TABLES])
+        except OSError as error:
+            raise StoreError(f"cannot write results in {str(results_dir)!r}: {error}; free space or name another") from error
+
+
+def _write(journal: Journal, name: str, path: Path) -> Path:
+    schema = schema_of(TABLES[name]).with_metadata({_STATE: state_of(journal)})
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with pq.ParquetWriter(unfinished, schema, compression="zstd") as writer:
+            for table in batches(journal, name):
+                writer.write_table(table.cast(schema))
+        unfinished.replace(path)
+    finally:
+        unfinished.unlink(missing_ok=True)
+    return path
+
+
+def state_of(journal: Journal) -> bytes:
+    """What a journal holds in a few bytes: equal as long as nothing was added."""
+    rows = journal.rows(
+        """SELECT count(*), coalesce(max(key), 0), coalesce(sum((SELECT max(seq) FROM event WHERE session = key)), 0),
+        (SELECT coalesce(max(revision), 0) FROM trial) FROM session"""
+    )
+    return ".".join(map(str, rows[0])).encode()
+
+
+def exported_state(path: Path) -> bytes | None:
+    """The state of the journal that a Parquet file was written from; None when there is no such file or it is broken."""
+    try:
+        metadata = pq.read_schema(path).metadata or {}
+    except (OSError, pa.ArrowInvalid):
+        return None
+    state: bytes | None = metadata.get(_STATE)
+    return state

@@ -1,0 +1,80 @@
+"""Bring the sessions, texts and trials of one journal file into another."""
+
+from pathlib import Path
+
+from harness.errors import StoreError
+from harness.store.database import explained
+from harness.store.journal import Journal
+
+_OF_SESSIONS = ("event", "version", "retired", "step", "compaction")
+
+
+def merge(source: Path, target: Journal) -> None:
+    """Copy what a journal file holds into an open one, in one transaction; doing it again changes nothing.
+
+    Texts are the same when their address is. A session that both hold is taken from the source if it began later there
+    (a trial that was run again) or is longer there; else the target's stays. Trials of the source replace those of the target.
+
+    Raises:
+        StoreError: the source is no journal, or nothing could be written; the target is as it was.
+    """
+    if not source.is_file():
+        raise StoreError(f"there is no journal at {str(source)!r} to merge")
+    with Journal.open(source):
+        pass  # brings an older file to the newest form
+    database = target.database
+    with explained(target.path):
+        database.execute("ATTACH ? AS source", (str(source),))
+    try:
+        with database.transaction():
+            _merge_sessions(target)
+            _merge_trials(target)
+    finally:
+        with explained(target.path):
+            database.execute("DETACH source")
+
+
+def _merge_sessions(target: Journal) -> None:
+    execute = target.database.execute
+    execute("INSERT OR IGNORE INTO main.text SELECT * FROM source.text")
+    last = "coalesce((SELECT max(seq) FROM {0}.event AS e WHERE e.session = {1}.key), 0)"
+    newer = f"(theirs.created_at_ms, {last.format('source', 'theirs')}) > (ours.created_at_ms, {last.format('main', 'ours')})"
+    execute(
+        f"""DELETE FROM main.session WHERE key IN (SELECT ours.key FROM main.session AS ours
+        JOIN source.session AS theirs ON theirs.id = ours.id WHERE {newer})"""
+    )
+    columns = _columns(target, "session", without={"key"})
+    known = {row[0] for row in execute("SELECT id FROM main.session")}
+    for key, session_id in execute("SELECT key, id FROM source.session").fetchall():
+        if session_id in known:
+            continue
+        copied = execute(
+            f"INSERT INTO main.session ({columns}) SELECT {columns} FROM source.session WHERE key = ?",
+            (key,),
+        )
+        for table in _OF_SESSIONS:
+            rest = _columns(target, table, without={"session"})
+            execute(
+                f"INSERT INTO main.{table} (session, {rest}) SELECT ?, {rest} FROM source.{table} WHERE session = ?",
+                (copied.lastrowid, key),
+            )
+
+
+def _merge_trials(target: Journal) -> None:
+    execute = target.database.execute
+    columns = _columns(target, "trial", without={"revision"})
+    fresh = f"SELECT trial_id FROM (SELECT {columns} FROM source.trial EXCEPT SELECT {columns} FROM main.trial)"
+    trials = [row[0] for row in execute(fresh).fetchall()]
+    for trial_id in trials:
+        execute('DELETE FROM main."check" WHERE trial_id = ?', (trial_id,))
+        execute("DELETE FROM main.trial WHERE trial_id = ?", (trial_id,))
+        execute(
+            f"INSERT INTO main.trial ({columns}) SELECT {columns} FROM source.trial WHERE trial_id = ?",
+            (trial_id,),
+        )
+        execute('INSERT INTO main."check" SELECT * FROM source."check" WHERE trial_id = ?', (trial_id,))
+
+
+def _columns(target: Journal, table: str, *, without: set[str]) -> str:
+    rows = target.database.execute(f"PRAGMA main.table_info({table})").fetchall()
+    return ", ".join(f'"{row[1]}"' for row in rows if row[1] not in without)

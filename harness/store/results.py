@@ -1,0 +1,155 @@
+"""What came out of an experiment, as pandas tables and SQL. Reading never writes.
+
+An experiment's folder holds `output/`: `journal.sqlite` (the truth), `journals/` (of trials that are running or not merged
+yet) and `results/*.parquet` (the tables, written when the experiment ended). Where the Parquet is missing or older than the
+journal the tables are read from the journals, so a running or interrupted experiment loads too.
+"""
+
+import json
+import os
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from harness.errors import StoreError
+from harness.store.columns import TABLES
+from harness.store.export import exported_state, state_of
+from harness.store.journal import Journal
+from harness.store.tables import batches
+
+if TYPE_CHECKING:
+    import duckdb
+
+JOURNAL_FILE = "journal.sqlite"
+JOURNALS_FOLDER = "journals"
+RESULTS_FOLDER = "results"
+
+
+class Results:
+    """The tables of one experiment. Each is read when first asked for and then kept; load again to see newer rows."""
+
+    def __init__(self, output: Path) -> None:
+        self.output = output
+        self._tables: dict[str, pa.Table] = {}
+
+    @cached_property
+    def trials(self) -> pd.DataFrame:
+        """One row per recorded trial; columns: `harness.store.columns.TRIALS`."""
+        return self._frame("trials")
+
+    @cached_property
+    def steps(self) -> pd.DataFrame:
+        """One row per model call of the agent; columns: `harness.store.columns.STEPS`."""
+        return self._frame("steps")
+
+    @cached_property
+    def compactions(self) -> pd.DataFrame:
+        """One row per attempt at a compaction; columns: `harness.store.columns.COMPACTIONS`."""
+        return self._frame("compactions")
+
+    @cached_property
+    def checks(self) -> pd.DataFrame:
+        """One row per check of a trial; columns: `harness.store.columns.CHECKS`."""
+        return self._frame("checks")
+
+    @cached_property
+    def messages(self) -> pd.DataFrame:
+        """One row per version of a message; columns: `harness.store.columns.MESSAGES`."""
+        return self._frame("messages")
+
+    @cached_property
+    def axes(self) -> pd.DataFrame:
+        """One row per trial, in the order of `trials`: `trial_id` and one column per axis, by dotted path."""
+        values = [json.loads(text) for text in self.trials["axes_json"]]
+        names = sorted({name for row in values for name in row})
+        columns: dict[str, Any] = {name: [row.get(name) for row in values] for name in names}
+        return pd.DataFrame({"trial_id": self.trials["trial_id"], **columns})
+
+    def sql(self, query: str) -> pd.DataFrame:
+        """The answer of DuckDB to a query over `trials`, `steps`, `compactions`, `checks` and `messages`."""
+        return cast("pd.DataFrame", self._connection.sql(query).df())
+
+    @cached_property
+    def _connection(self) -> "duckdb.DuckDBPyConnection":
+        import duckdb
+
+        connection = duckdb.connect(":memory:")
+        for name in TABLES:
+            if self._is_exported(name):
+                quoted = str(self._parquet(name)).replace("'", "''")
+                connection.execute(f"CREATE VIEW {name} AS SELECT * FROM read_parquet('{quoted}')")
+            else:
+                connection.register(name, self._table(name))
+        return connection
+
+    def _frame(self, name: str) -> pd.DataFrame:
+        table = self._table(name)
+        frame = table.to_pandas()
+        for column in TABLES[name]:
+            if column.dtype == "Int64":
+                frame[column.name] = pd.array(table[column.name].to_pylist(), dtype="Int64")
+        return cast("pd.DataFrame", frame)
+
+    def _table(self, name: str) -> pa.Table:
+        if name not in self._tables:
+            read = self._from_parquet if self._is_exported(name) else self._from_journals
+            self._tables[name] = read(name)
+        return self._tables[name]
+
+    def _parquet(self, name: str) -> Path:
+        return self.output / RESULTS_FOLDER / f"{name}.parquet"
+
+    def _is_exported(self, name: str) -> bool:
+        state = exported_state(self._parquet(name))
+        return state is not None and self._state in {None, state}
+
+    @cached_property
+    def _journals(self) -> tuple[Path, ...]:
+        whole = self.output / JOURNAL_FILE
+        return (*([whole] if whole.is_file() else []), *sorted((self.output / JOURNALS_FOLDER).glob("*.sqlite")))
+
+    @cached_property
+    def _state(self) -> bytes | None:
+        """Of the journal; empty when there are others beside it, None when only Parquet is left."""
+        if not self._journals:
+            return None
+        if len(self._journals) > 1:
+            return b""
+        with Journal.open(self._journals[0], read_only=True) as journal:
+            return state_of(journal)
+
+    def _from_parquet(self, name: str) -> pa.Table:
+        return pq.read_table(self._parquet(name), memory_map=True).replace_schema_metadata()
+
+    def _from_journals(self, name: str) -> pa.Table:
+        read: list[pa.Table] = []
+        seen: set[str] = set()
+        by = "trial_id" if name in {"trials", "checks"} else "session_id"
+        for path in self._journals:
+            with Journal.open(path, read_only=True) as journal:
+                new = list(batches(journal, name, frozenset(seen)))
+            seen.update(value for table in new for value in table[by].unique().to_pylist())
+            read += new
+        return pa.concat_tables(read)
+
+
+def load(folder: str | os.PathLike[str]) -> Results:
+    """The results of an experiment, finished, running or interrupted.
+
+    Args:
+        folder: of the experiment (`experiments/<name>`) or its output folder.
+
+    Raises:
+        StoreError: nothing has been run there.
+    """
+    given = Path(folder)
+    output = given / "output" if (given / "output").is_dir() else given
+    results = Results(output)
+    if not results._journals and not all(results._parquet(name).is_file() for name in TABLES):
+        what = "nothing was run there yet" if given.is_dir() else "there is no such folder"
+        raise StoreError(f"no results in {str(given)!r}: {what}; run it with `harness run {given}`")
+    return results
