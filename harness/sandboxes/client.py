@@ -78,9 +78,9 @@ class Launcher(Protocol):
 class ServedSandbox:
     """A sandbox behind a tool server. Calls from several threads wait for each other; `close` from another thread ends a run."""
 
-    def __init__(self, launcher: Launcher, limits: SandboxLimits, blobs: Blobs | None = None) -> None:
+    def __init__(self, launcher: Launcher, limits: SandboxLimits) -> None:
         self._launcher, self._limits = launcher, limits
-        self._blobs = MemoryBlobs() if blobs is None else blobs
+        self._blobs: Blobs = MemoryBlobs()
         self._files: dict[str, FileState] = {}
         self._wire: Wire | None = None
         self._info: SandboxInfo | None = None
@@ -93,6 +93,13 @@ class ServedSandbox:
         if self._info is None:
             raise SandboxError("the sandbox has not been started; call start() first")
         return self._info
+
+    def keep_in(self, blobs: Blobs) -> Self:
+        """Let snapshots keep contents there; shared by several sandboxes, one can restore what another one took."""
+        if self._info is not None:
+            raise SandboxError("a sandbox's blobs are named before it starts")
+        self._blobs = blobs
+        return self
 
     def start(self) -> None:
         """Bring it up, empty."""

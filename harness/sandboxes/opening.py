@@ -11,7 +11,6 @@ from harness.sandboxes.docker import Docker
 from harness.sandboxes.leftovers import reap_directories
 from harness.sandboxes.local import PREFIX, Local
 from harness.sandboxes.probe import Probe, probe
-from harness.sandboxes.snapshots import Blobs
 
 BACKENDS = ("docker", "bubblewrap", "local")
 IMAGES = {"python": "python:3.12-slim", "bun": "oven/bun:latest"}
@@ -26,9 +25,10 @@ def open_sandbox(
     runtime: str = "python",
     limits: SandboxLimits | None = None,
     unsafe_local: bool = False,
-    blobs: Blobs | None = None,
-) -> Sandbox:
+) -> ServedSandbox:
     """A sandbox for one session, not yet started; the caller closes it.
+
+    Its snapshots keep contents in memory; `keep_in` before the start names another place.
 
     Args:
         backend: `docker`, `bubblewrap`, `local`, or `auto`: docker, else bubblewrap, by a live probe. To spare each worker the
@@ -38,7 +38,6 @@ def open_sandbox(
         runtime: what commands need: `python`, or `bun` (docker only, unless the system has it).
         limits: None = the defaults.
         unsafe_local: must be true for `local`, which isolates nothing.
-        blobs: where snapshots keep contents; None = in memory, for this sandbox alone.
 
     Raises:
         SandboxUnavailable: nothing works here; says what was tried and what to install.
@@ -50,7 +49,7 @@ def open_sandbox(
     image = image or IMAGES[runtime]
     if backend == "auto":
         backend = choose_backend(image)
-    return ServedSandbox(_launcher(backend, session_id, image, limits, unsafe_local), limits, blobs)
+    return ServedSandbox(_launcher(backend, session_id, image, limits, unsafe_local), limits)
 
 
 def choose_backend(image: str) -> str:

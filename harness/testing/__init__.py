@@ -1,1 +1,1 @@
-"""Contract suites, strategies and honest fakes: for our tests, and for those who bring their own policies or sandboxes."""
+"""Contract suites for the protocols of this package; an implementation of your own inherits the suite and runs it."""

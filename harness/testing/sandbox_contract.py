@@ -1,0 +1,336 @@
+"""What every sandbox must do: commands, files, snapshots, life and death. Inherit `SandboxContract` and set `recipe`.
+
+What a backend cannot do stands in its `cannot`: the name of an ability and the reason. The law is then skipped with that
+reason, and never run: some would harm the machine where nothing holds them.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+import uuid
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+
+from harness.errors import FileMissing, SandboxDied, SandboxError, ToolError
+from harness.protocols import FileChange, Sandbox, SandboxLimits
+from harness.sandboxes.opening import open_sandbox
+
+SMALL = SandboxLimits(memory_bytes=192 * 2**20, pids=48, disk_bytes=16 * 2**20, output_bytes=64 * 2**10, file_bytes=2 * 2**20)
+"""The limits of the suite: small, so that reaching them is quick."""
+_VICTIM = """
+import json, sys
+from harness.sandboxes.opening import open_sandbox
+sandbox = open_sandbox(session_id=sys.argv[2], **json.loads(sys.argv[1]))
+sandbox.start()
+sandbox.run("setsid sleep " + sys.argv[3] + " >/dev/null 2>&1 & echo started")
+print("ready", flush=True)
+sandbox.run("sleep " + sys.argv[3] + "; true")
+"""
+
+
+class SandboxLaws:
+    """What the suites stand on: how a sandbox is made, and what it cannot do."""
+
+    recipe: ClassVar[Mapping[str, Any]]
+    """What `open_sandbox` is given besides the session id and the limits."""
+    cannot: ClassVar[Mapping[str, str]] = {}
+    """Ability -> why this backend lacks it."""
+
+    def make(self, limits: SandboxLimits = SMALL) -> Sandbox:
+        """A new sandbox, not started."""
+        return open_sandbox(session_id=f"contract-{uuid.uuid4().hex[:12]}", limits=limits, **self.recipe)
+
+    def need(self, ability: str) -> None:
+        """Skip this law with the reason where the backend lacks the ability."""
+        if ability in self.cannot:
+            pytest.skip(f"cannot {ability}: {self.cannot[ability]}")
+
+    @pytest.fixture
+    def sandbox(self) -> Iterator[Sandbox]:
+        """One that runs."""
+        sandbox = self.make()
+        sandbox.start()
+        yield sandbox
+        sandbox.close()
+
+
+class CommandLaws(SandboxLaws):
+    """Commands and what comes back."""
+
+    def test_a_command_runs_in_the_workspace_and_its_streams_are_apart(self, sandbox: Sandbox) -> None:
+        """Working directory, streams, exit code."""
+        result = sandbox.run("basename $(pwd); echo oops >&2; exit 3")
+        assert (result.exit_code, result.stdout, result.stderr) == (3, b"workspace\n", b"oops\n")
+        assert not result.timed_out
+        assert not result.oom_killed
+
+    def test_a_command_killed_by_a_signal_reports_128_plus_its_number(self, sandbox: Sandbox) -> None:
+        """As shells do."""
+        assert sandbox.run("kill -SEGV $$").exit_code == 128 + signal.SIGSEGV
+
+    def test_a_syntax_error_is_a_value(self, sandbox: Sandbox) -> None:
+        """Not an exception."""
+        result = sandbox.run("if (")
+        assert result.exit_code == 2
+        assert result.stderr
+
+    def test_output_that_is_not_utf8_comes_back_byte_by_byte(self, sandbox: Sandbox) -> None:
+        """Decoding is for the edge."""
+        assert sandbox.run(r"printf '\377\376\000abc\r\n'").stdout == b"\xff\xfe\x00abc\r\n"
+
+    def test_the_environment_is_fixed_and_nothing_of_the_harness_leaks(self, sandbox: Sandbox) -> None:
+        """The same in every backend, so that commands repeat."""
+        names = {line.split("=")[0] for line in sandbox.run("env").stdout.decode().splitlines()}
+        fixed = {"HOME", "LANG", "LC_ALL", "PATH", "PYTHONDONTWRITEBYTECODE", "PYTHONHASHSEED", "SOURCE_DATE_EPOCH"}
+        assert names - {"PWD", "OLDPWD", "SHLVL", "_"} == fixed | {"TERM", "TMPDIR", "TZ"}
+        assert sandbox.run("date +%Z").stdout == b"UTC\n"
+        assert sandbox.run("umask").stdout.strip() in (b"0022", b"022")
+
+    def test_stdin_of_a_command_is_empty(self, sandbox: Sandbox) -> None:
+        """A command that asks a person gets no answer at once."""
+        result = sandbox.run("cat; echo over", timeout_seconds=5)
+        assert result.stdout == b"over\n"
+
+    def test_long_output_is_kept_to_the_limit_and_counted_in_full(self, sandbox: Sandbox) -> None:
+        """The beginning is kept, of each stream."""
+        result = sandbox.run("head -c 300000 /dev/zero; head -c 200000 /dev/zero >&2")
+        assert (len(result.stdout), result.stdout_bytes) == (SMALL.output_bytes, 300_000)
+        assert (len(result.stderr), result.stderr_bytes) == (SMALL.output_bytes, 200_000)
+
+    def test_a_background_child_holds_nothing_up_and_lives_on(self, sandbox: Sandbox) -> None:
+        """Servers can be started in one command and used in the next."""
+        result = sandbox.run("(sleep 1; echo late; echo x > done) & echo now")
+        assert result.stdout == b"now\n"
+        assert result.seconds < 0.9
+        assert sandbox.run("sleep 1.3; cat done").stdout == b"x\n"
+
+    def test_commands_and_file_tools_share_their_files(self, sandbox: Sandbox) -> None:
+        """Whoever makes a file, the other can change it."""
+        sandbox.write("bin/go.sh", b"#!/bin/sh\necho old\n")
+        assert sandbox.run("chmod +x bin/go.sh && ./bin/go.sh && umask 077 && echo c > made").stdout == b"old\n"
+        sandbox.write("bin/go.sh", b"#!/bin/sh\necho new\n")
+        assert sandbox.run("./bin/go.sh && rm bin/go.sh").stdout == b"new\n"
+        assert sandbox.read("made") == b"c\n"
+
+
+class FileLaws(SandboxLaws):
+    """Reading, writing, listing."""
+
+    def test_a_file_comes_back_as_written(self, sandbox: Sandbox) -> None:
+        """Any bytes, up to the limit, relative or absolute path, parents made."""
+        content = bytes(range(256)) * (SMALL.file_bytes // 256)
+        sandbox.write("a/b/ü \n.bin", content)
+        assert sandbox.read("/workspace/a/b/ü \n.bin") == content
+        assert sandbox.read("a/./b/../b/ü \n.bin", max_bytes=3) == b"\x00\x01\x02"
+
+    def test_too_large_a_file_is_an_error_for_the_model(self, sandbox: Sandbox) -> None:
+        """In both directions; a part of it can be read."""
+        sandbox.run(f"head -c {SMALL.file_bytes + 1} /dev/zero > large")
+        with pytest.raises(ToolError, match="larger than"):
+            sandbox.read("large")
+        assert sandbox.read("large", max_bytes=10) == bytes(10)
+        with pytest.raises(ToolError):
+            sandbox.write("large", bytes(SMALL.file_bytes + 1))
+
+    def test_what_is_no_file_is_not_read(self, sandbox: Sandbox) -> None:
+        """Missing, a directory, a pipe that would block."""
+        sandbox.run("mkfifo pipe; mkdir d")
+        with pytest.raises(FileMissing):
+            sandbox.read("nowhere")
+        with pytest.raises(FileMissing):
+            sandbox.list("nowhere")
+        for path in ("pipe", "d", ".", "d/x/y\0z"):
+            with pytest.raises(ToolError):
+                sandbox.read(path)
+        with pytest.raises(ToolError):
+            sandbox.write("d", b"x")
+
+    def test_a_directory_lists_by_name_with_kind_and_size(self, sandbox: Sandbox) -> None:
+        """Names that are not UTF-8 are shown escaped."""
+        sandbox.run(r"mkdir b; printf 12345 > c; ln -s c a; mkfifo d; touch $(printf 'e\377')")
+        entries = {entry.name: (entry.kind, entry.size_bytes) for entry in sandbox.list("/workspace")}
+        assert list(entries) == ["a", "b", "c", "d", "e\\xff"]
+        assert [kind for kind, _ in entries.values()] == ["link", "directory", "file", "other", "file"]
+        assert entries["c"][1] == 5
+
+    def test_links_that_stay_inside_are_followed(self, sandbox: Sandbox) -> None:
+        """Relative ones and absolute ones, of files and of directories."""
+        sandbox.run("mkdir -p d/e; echo 1 > d/f; ln -s ../f d/e/up; ln -s $(pwd)/d abs; ln -s d/e dir")
+        assert sandbox.read("abs/e/up") == sandbox.read("dir/up") == b"1\n"
+        sandbox.write("dir/new", b"2")
+        assert sandbox.read("d/e/new") == b"2"
+
+
+class SnapshotLaws(SandboxLaws):
+    """Snapshots, differences, going back."""
+
+    _MAKE = "mkdir -p a/empty; seq 3 > a/x; seq 9 > y; chmod 755 y; ln -s a/x link; head -c 9000000 /dev/zero > big; : > nil"
+
+    def test_equal_workspaces_have_equal_tree_ids(self, sandbox: Sandbox) -> None:
+        """However they came about."""
+        sandbox.run(self._MAKE)
+        first = sandbox.snapshot()
+        sandbox.run("cp -a y z; rm y; mv z y; rm a/x; seq 3 > a/x; touch -d 2001-01-01 y")
+        assert sandbox.snapshot() == first
+        sandbox.run("chmod 700 y")
+        assert sandbox.snapshot().tree_id != first.tree_id
+
+    def test_restore_brings_back_contents_modes_links_and_directories(self, sandbox: Sandbox) -> None:
+        """And removes what was not there."""
+        empty = sandbox.snapshot()
+        sandbox.run(self._MAKE)
+        full = sandbox.snapshot()
+        sandbox.run("rm -r a link; mkdir link y2; echo more >> y; chmod 000 y2; echo a > a; ln -s /etc nil2; rm big")
+        changed = sandbox.snapshot()
+        for snapshot in (full, changed, empty, full):
+            sandbox.restore(snapshot)
+            assert sandbox.snapshot() == snapshot
+        found = sandbox.run("cat a/x link; ls -d a/empty; wc -c < big; stat -c %a y").stdout.split()
+        assert found == [b"1", b"2", b"3", b"1", b"2", b"3", b"a/empty", b"9000000", b"755"]
+
+    def test_restore_ends_processes_and_empties_the_scratch_directory(self, sandbox: Sandbox) -> None:
+        """What is not in the snapshot must not tell of the past."""
+        snapshot = sandbox.snapshot()
+        sandbox.run('echo x > "$TMPDIR/kept"; (while :; do date > tick; sleep 0.05; done) >/dev/null 2>&1 &')
+        sandbox.restore(snapshot)
+        assert sandbox.run('ls -A "$TMPDIR"; sleep 0.2; ls -A').stdout == b""
+
+    def test_a_change_is_never_missed_however_quick(self, sandbox: Sandbox) -> None:
+        """Same size, same file, within one tick of the clock."""
+        seen = set()
+        for number in range(30):
+            sandbox.write("x", b"%04d" % number)
+            seen.add(sandbox.snapshot().tree_id)
+        assert len(seen) == 30
+
+    def test_diff_names_files_and_counts_lines(self, sandbox: Sandbox) -> None:
+        """Directories are not named; binary files have no lines."""
+        sandbox.run(r"mkdir d; seq 5 > d/changed; seq 4 > gone; printf 'a\000b\n' > binary")
+        older = sandbox.snapshot()
+        sandbox.run(r"sed -i 's/3/three/; 5d' d/changed; rm gone; printf 'a\000c\n' > binary; seq 2 > new; mkdir e")
+        changes = sandbox.diff(older, sandbox.snapshot())
+        assert changes == (
+            FileChange(path="binary", kind="modified", added_lines=0, removed_lines=0),
+            FileChange(path="d/changed", kind="modified", added_lines=1, removed_lines=2),
+            FileChange(path="gone", kind="deleted", added_lines=0, removed_lines=4),
+            FileChange(path="new", kind="added", added_lines=2, removed_lines=0),
+        )
+
+    def test_names_that_are_not_utf8_survive_a_snapshot(self, sandbox: Sandbox) -> None:
+        """They are restored as they were and shown escaped."""
+        empty = sandbox.snapshot()
+        sandbox.run(r"echo 1 > $(printf 'f\377')")
+        odd = sandbox.snapshot()
+        assert [change.path for change in sandbox.diff(empty, odd)] == ["f\\xff"]
+        sandbox.restore(empty)
+        sandbox.restore(odd)
+        assert sandbox.run(r"cat $(printf 'f\377')").stdout == b"1\n"
+
+
+class LifeLaws(SandboxLaws):
+    """Starting, closing, dying."""
+
+    def test_the_record_names_backend_and_limits(self, sandbox: Sandbox) -> None:
+        """And claims no limit that is not one."""
+        info = sandbox.info
+        assert info.backend == self.recipe["backend"]
+        assert info.limits == SMALL
+        assert set(info.enforced) <= set(SandboxLimits.__dataclass_fields__)
+        lacking = {"pids", "disk_bytes", "network"} & set(self.cannot)
+        assert not lacking & set(info.enforced)
+
+    def test_nothing_works_before_the_start_or_after_the_end(self) -> None:
+        """Closing twice is fine; a sandbox is started once."""
+        sandbox = self.make()
+        with pytest.raises(SandboxError):
+            sandbox.run("true")
+        sandbox.start()
+        with pytest.raises(SandboxError):
+            sandbox.start()
+        sandbox.close()
+        sandbox.close()
+        for call in (sandbox.snapshot, sandbox.start, lambda: sandbox.run("true")):
+            with pytest.raises(SandboxError):
+                call()
+
+    def test_closing_ends_a_command_that_runs_in_another_thread(self, sandbox: Sandbox) -> None:
+        """How a person's interrupt gets through."""
+        ended: list[Exception] = []
+
+        def work() -> None:
+            try:
+                sandbox.run("sleep 30")
+            except SandboxDied as error:
+                ended.append(error)
+
+        thread = threading.Thread(target=work)
+        thread.start()
+        time.sleep(0.3)
+        sandbox.close()
+        thread.join(10)
+        assert len(ended) == 1
+
+    def test_two_sandboxes_are_apart_and_run_at_once(self, sandbox: Sandbox) -> None:
+        """Neither sees the other's files, nor waits for it."""
+        other = self.make()
+        other.start()
+        try:
+            sandbox.write("mine", b"1")
+            thread = threading.Thread(target=lambda: sandbox.run("sleep 1.5"))
+            started = time.monotonic()
+            thread.start()
+            assert other.run("ls -A; sleep 1").stdout == b""
+            thread.join()
+            assert time.monotonic() - started < 2.4
+        finally:
+            other.close()
+        assert sandbox.read("mine") == b"1"
+
+    def test_nothing_is_left_of_a_harness_that_was_killed(self) -> None:
+        """In the middle of a command, with a background child: all processes go."""
+        mark = f"{600 + uuid.uuid4().int % 10**6}.{uuid.uuid4().int % 10**6:06}"
+        arguments = [json.dumps(dict(self.recipe)), f"victim-{uuid.uuid4().hex[:12]}", mark]
+        with subprocess.Popen(
+            [sys.executable, "-c", _VICTIM, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=dict(os.environ)
+        ) as victim:
+            try:
+                assert victim.stdout is not None
+                assert victim.stdout.readline() == b"ready\n"
+                _wait_until(lambda: _running("sleep", mark) >= 2, 5)
+            finally:
+                victim.kill()
+        _wait_until(lambda: _running("sleep", mark) == 0 and self.nothing_left(arguments[1]), 10)
+
+    def nothing_left(self, session_id: str) -> bool:
+        """Whether a dead session has left nothing besides processes; to be overridden."""
+        return True
+
+
+class SandboxContract(CommandLaws, FileLaws, SnapshotLaws, LifeLaws):
+    """All laws of a sandbox that behaves; those under attack are `harness.testing.sandbox_attacks`."""
+
+
+def _running(program: str, argument: str) -> int:
+    """How many processes of this machine, in whatever namespace, were started so."""
+    wanted = f"{program}\0{argument}\0".encode()
+    count = 0
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            count += path.read_bytes() == wanted
+        except OSError:
+            continue
+    return count
+
+
+def _wait_until(condition: Any, seconds: float) -> None:
+    give_up = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < give_up, f"not so within {seconds} s"
+        time.sleep(0.02)

@@ -1,0 +1,61 @@
+"""The suites of `harness.testing` over every backend; what one cannot do stands here with its reason."""
+
+import os
+import tempfile
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+
+from harness.sandboxes import leftovers, local
+from harness.testing.sandbox_attacks import SandboxAttacks
+from harness.testing.sandbox_contract import SandboxContract
+
+IMAGE = os.environ.get("HARNESS_TEST_IMAGE", "harness-test:py")
+NO_ISOLATION = "it is no sandbox"
+
+
+@pytest.mark.bubblewrap
+class TestBubblewrap(SandboxContract, SandboxAttacks):
+    recipe: ClassVar = {"backend": "bubblewrap"}
+    cannot: ClassVar = {
+        "memory_bytes": "without cgroups the kernel limits memory for each process, not for the tree",
+    }
+
+
+@pytest.mark.docker
+class TestDocker(SandboxContract, SandboxAttacks):
+    recipe: ClassVar = {"backend": "docker", "image": IMAGE}
+
+    def nothing_left(self, session_id):
+        import docker
+
+        client = docker.from_env()
+        try:
+            names = [container.name for container in client.containers.list(all=True)]
+        finally:
+            client.close()
+        return f"coding-agent-{session_id}" not in names
+
+
+class TestLocal(SandboxContract, SandboxAttacks):
+    recipe: ClassVar = {"backend": "local", "unsafe_local": True}
+    cannot: ClassVar = dict.fromkeys(
+        (
+            "memory_bytes",
+            "pids",
+            "disk_bytes",
+            "network",
+            "read_only_root",
+            "drop_rights",
+            "namespaces",
+            "kill_all",
+            "hide_descriptors",
+        ),
+        NO_ISOLATION,
+    )
+
+    def nothing_left(self, session_id):
+        leftovers.reap_directories(local.PREFIX)
+        owners = [path.read_text() for path in Path(tempfile.gettempdir()).glob(f"{local.PREFIX}*/{leftovers.OWNER_FILE}")]
+        return not any(leftovers.owner_is_dead(owner) for owner in owners)

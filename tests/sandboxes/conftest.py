@@ -1,0 +1,76 @@
+"""Sandboxes behind servers that lie: the client speaks over a real socket to a thread that answers what it is told to."""
+
+import json
+import socket
+import struct
+import threading
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from harness.protocols import SandboxInfo, SandboxLimits
+from harness.sandboxes.client import Launched, ServedSandbox
+from harness.sandboxes.wire import SocketStream
+
+LIMITS = SandboxLimits(output_bytes=1000, file_bytes=1000, disk_bytes=10_000)
+
+
+def frame(header: object, body: bytes = b"") -> bytes:
+    """One frame as a server would send it."""
+    raw = header if isinstance(header, bytes) else json.dumps(header).encode()
+    return struct.pack(">II", len(raw), len(body)) + raw + body
+
+
+class Liar:
+    """A launcher of a server that says hello and then answers each request with the bytes it was given; None = hang up."""
+
+    def __init__(self, answers: list[bytes | None], hello: bytes) -> None:
+        self.answers, self.hello = answers, hello
+        self.removed = 0
+
+    def launch(self) -> Launched:
+        ours, self.theirs = socket.socketpair()
+        self.thread = threading.Thread(target=self._serve, daemon=True)
+        self.thread.start()
+        return Launched(
+            stream=SocketStream(ours),
+            info=SandboxInfo(backend="memory", image=None, isolation=(), limits=LIMITS, enforced=()),
+            workspace="/workspace",
+            scratch="/tmp",
+            rlimits=(),
+        )
+
+    def remove(self) -> None:
+        self.removed += 1
+
+    def last_words(self) -> str:
+        return "words"
+
+    def _serve(self) -> None:
+        with self.theirs, self.theirs.makefile("rb") as incoming:
+            incoming.read(struct.unpack(">I", incoming.read(4))[0])
+            for answer in [self.hello, *self.answers]:
+                lengths = incoming.read(8)
+                if len(lengths) < 8:
+                    return
+                incoming.read(sum(struct.unpack(">II", lengths)))
+                if answer is None:
+                    return
+                self.theirs.sendall(answer)
+            incoming.read(1)
+
+
+@pytest.fixture
+def lying() -> Iterator[Callable[..., ServedSandbox]]:
+    """Makes started sandboxes whose server gives the named answers."""
+    made: list[ServedSandbox] = []
+
+    def make(*answers: bytes | None) -> ServedSandbox:
+        sandbox = ServedSandbox(Liar(list(answers), frame({"pid": 1})), LIMITS)
+        made.append(sandbox)
+        sandbox.start()
+        return sandbox
+
+    yield make
+    for sandbox in made:
+        sandbox.close()

@@ -1,0 +1,135 @@
+"""What is docker's own: names, images, leftovers, its frames."""
+
+import contextlib
+import io
+import os
+import subprocess
+import sys
+import tarfile
+import uuid
+
+import pytest
+
+from harness.errors import SandboxUnavailable, UsageError
+from harness.sandboxes.docker import AttachStream, Docker, reap_leftovers
+from harness.sandboxes.opening import open_sandbox
+from tests.sandboxes.conftest import LIMITS
+
+IMAGE = os.environ.get("HARNESS_TEST_IMAGE", "harness-test:py")
+_OWN_AND_DIE = """
+import os, sys
+from harness.sandboxes.leftovers import owner_text
+import docker
+client = docker.from_env()
+client.containers.create(sys.argv[1], ["sleep", "99"], name=sys.argv[2], labels={"harness.owner": owner_text(), "harness.expires": "99999999999"})
+"""
+
+
+def leave_behind(session_id: str) -> None:
+    subprocess.run([sys.executable, "-c", _OWN_AND_DIE, IMAGE, f"coding-agent-{session_id}"], check=True)
+
+
+@pytest.fixture
+def client():
+    import docker
+
+    with contextlib.closing(docker.from_env()) as client:
+        yield client
+
+
+@pytest.fixture
+def session_id():
+    return f"test-{uuid.uuid4().hex[:12]}"
+
+
+@pytest.mark.docker
+def test_the_container_carries_its_sessions_name_and_is_hardened(client, session_id):
+    with contextlib.closing(open_sandbox("docker", session_id=session_id, image=IMAGE)) as sandbox:
+        sandbox.start()
+        seen = client.api.inspect_container(f"coding-agent-{session_id}")
+        host = seen["HostConfig"]
+        assert host["NetworkMode"] == "none"
+        assert host["CapDrop"] == ["ALL"]
+        assert host["ReadonlyRootfs"]
+        assert host["AutoRemove"]
+        assert host["Binds"] in (None, [])
+        assert seen["Config"]["User"] == "1000:1000"
+        assert sandbox.info.image.startswith(f"{IMAGE}@sha256:")
+    assert not client.containers.list(all=True, filters={"name": session_id})
+
+
+@pytest.mark.docker
+def test_a_name_in_use_is_refused_and_one_of_a_dead_owner_taken_over(client, session_id):
+    leave_behind(session_id)
+    with contextlib.closing(open_sandbox("docker", session_id=session_id, image=IMAGE)) as first:
+        first.start()
+        second = open_sandbox("docker", session_id=session_id, image=IMAGE)
+        with pytest.raises(SandboxUnavailable, match="its owner lives"):
+            second.start()
+        second.close()
+        assert first.run("echo unharmed").stdout == b"unharmed\n"
+
+
+@pytest.mark.docker
+def test_leftovers_of_dead_owners_are_reaped_and_others_left_alone(session_id):
+    leave_behind(session_id)
+    with contextlib.closing(open_sandbox("docker", session_id=f"{session_id}-alive", image=IMAGE)) as sandbox:
+        sandbox.start()
+        leave_behind(f"{session_id}-more")
+        reaped = reap_leftovers()
+        assert f"coding-agent-{session_id}-more" in reaped
+        assert f"coding-agent-{session_id}-alive" not in reaped
+        assert sandbox.run("true").exit_code == 0
+
+
+@pytest.mark.docker
+def test_an_image_that_cannot_be_had_is_named(session_id):
+    sandbox = open_sandbox("docker", session_id=session_id, image="no-such-image-here:1")
+    with pytest.raises(SandboxUnavailable, match="no-such-image-here:1"):
+        sandbox.start()
+
+
+@pytest.mark.docker
+def test_an_image_without_python_says_that_python_is_needed(client, session_id):
+    tar = io.BytesIO()
+    with tarfile.open(fileobj=tar, mode="w") as archive:
+        archive.addfile(tarfile.TarInfo("file"))
+    client.api.import_image_from_data(tar.getvalue(), repository=session_id, tag="1")
+    try:
+        with pytest.raises(SandboxUnavailable, match="python3"):
+            open_sandbox("docker", session_id=session_id, image=f"{session_id}:1").start()
+        assert not client.containers.list(all=True, filters={"name": session_id})
+    finally:
+        client.images.remove(f"{session_id}:1")
+
+
+def test_a_session_id_that_cannot_name_a_container_is_refused():
+    for wrong in ("", "-x", "a b", "a/b", "x" * 200):
+        with pytest.raises(UsageError, match="container"):
+            Docker(wrong, IMAGE, LIMITS)
+
+
+class Said(io.RawIOBase):
+    """A connection that has said what it has to say."""
+
+    def __init__(self, chunks):
+        self.chunks = list(chunks)
+
+    def settimeout(self, seconds):
+        assert seconds > 0
+
+    def recv(self, size):
+        return self.chunks.pop(0) if self.chunks else b""
+
+    def shutdown(self, how):
+        pass
+
+
+@pytest.mark.parametrize("size", [1, 3, 1000])
+def test_the_engines_frames_are_taken_apart_wherever_they_are_cut(size):
+    raw = b"\x01\0\0\0\0\0\0\x03abc\x02\0\0\0\0\0\0\x02er\x01\0\0\0\0\0\0\0\x01\0\0\0\0\0\0\x02de"
+    stream = AttachStream(Said(raw[start : start + size] for start in range(0, len(raw), size)))
+    output = b""
+    while chunk := stream.receive(5):
+        output += chunk
+    assert (output, bytes(stream.errors)) == (b"abcde", b"er")

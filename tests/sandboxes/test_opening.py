@@ -1,0 +1,62 @@
+"""Choosing a backend by trying it."""
+
+import contextlib
+import os
+
+import pytest
+
+from harness.errors import SandboxUnavailable, UnknownName
+from harness.sandboxes import bubblewrap
+from harness.sandboxes.opening import choose_backend, open_sandbox, probe_backend
+
+NO_ENGINE = "unix:///nowhere/docker.sock"
+
+
+@pytest.fixture
+def fresh(monkeypatch):
+    """Probes are forgotten before and after; there is no engine."""
+    probe_backend.cache_clear()
+    monkeypatch.setenv("DOCKER_HOST", NO_ENGINE)
+    yield
+    probe_backend.cache_clear()
+
+
+@pytest.mark.bubblewrap
+def test_auto_takes_bubblewrap_where_there_is_no_engine(fresh):
+    assert choose_backend("some-image") == "bubblewrap"
+    with contextlib.closing(open_sandbox(session_id="x")) as sandbox:
+        sandbox.start()
+        assert sandbox.info.backend == "bubblewrap"
+
+
+@pytest.mark.docker
+def test_auto_takes_docker_where_the_image_is_there():
+    probe_backend.cache_clear()
+    assert choose_backend(os.environ.get("HARNESS_TEST_IMAGE", "harness-test:py")) == "docker"
+
+
+def test_auto_never_falls_to_no_sandbox(fresh, monkeypatch, tmp_path):
+    (tmp_path / "bwrap").write_text("#!/bin/sh\nexit 1\n")
+    (tmp_path / "bwrap").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    bubblewrap.find_program.cache_clear()
+    try:
+        with pytest.raises(SandboxUnavailable, match=r"docker: .*nowhere.*bubblewrap: |docker: .*; bubblewrap: "):
+            choose_backend("some-image")
+    finally:
+        bubblewrap.find_program.cache_clear()
+
+
+def test_a_probe_is_made_once_and_says_what_to_do(fresh):
+    probe = probe_backend("docker", "some-image")
+    assert not probe.ok
+    assert probe.reason
+    assert "Docker Engine" in probe.advice
+    assert probe_backend("docker", "some-image") is probe
+
+
+def test_unknown_names_are_refused_with_the_known_ones():
+    with pytest.raises(UnknownName, match="bubblewrap"):
+        open_sandbox("bubblewarp", session_id="x")
+    with pytest.raises(UnknownName, match="python"):
+        open_sandbox("bubblewrap", session_id="x", runtime="pyhton")

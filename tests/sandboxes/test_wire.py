@@ -1,0 +1,51 @@
+"""Frames over a real socket."""
+
+import socket
+import threading
+import time
+
+import pytest
+
+from harness.errors import SandboxDied
+from harness.sandboxes.wire import Frame, SocketStream, Wire
+from tests.sandboxes.conftest import frame
+
+
+def test_a_reply_that_comes_in_drops_is_put_together():
+    ours, theirs = socket.socketpair()
+    wire = Wire(SocketStream(ours))
+
+    def drip():
+        for byte in frame({"a": 1}, b"body"):
+            theirs.sendall(bytes([byte]))
+            time.sleep(0.001)
+
+    thread = threading.Thread(target=drip)
+    thread.start()
+    assert wire.ask(Frame(header={"op": "x"}, body=b"123"), 5) == Frame(header={"a": 1}, body=b"body")
+    thread.join()
+    assert theirs.recv(100) == frame({"op": "x"}, b"123")
+    wire.close()
+    wire.close()
+    theirs.close()
+
+
+def test_a_reply_that_drips_too_slowly_misses_the_deadline():
+    ours, theirs = socket.socketpair()
+    wire = Wire(SocketStream(ours))
+    theirs.sendall(b"\x00")
+    started = time.monotonic()
+    with pytest.raises(SandboxDied):
+        wire.ask(Frame(header={}), 0.2)
+    assert time.monotonic() - started < 2
+    wire.close()
+    theirs.close()
+
+
+def test_a_server_that_does_not_read_misses_the_deadline():
+    ours, theirs = socket.socketpair()
+    wire = Wire(SocketStream(ours))
+    with pytest.raises(SandboxDied, match="does not take"):
+        wire.ask(Frame(header={}, body=bytes(10_000_000)), 0.2)
+    wire.close()
+    theirs.close()
