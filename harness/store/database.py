@@ -63,9 +63,21 @@ class Database:
         with explained(self.path):
             if not self._whole:
                 self._show_whole_texts()
-            cursor = self._connection.cursor()
-            cursor.row_factory = sqlite3.Row
-            return list(cursor.execute(sql, parameters))
+            try:
+                return self._rows(sql, parameters)
+            except sqlite3.OperationalError as error:
+                if "decode to UTF-8" not in str(error):
+                    raise
+            self._connection.text_factory = lambda data: data.decode("utf-8", "replace")
+            try:
+                return self._rows(sql, parameters)
+            finally:
+                self._connection.text_factory = str
+
+    def _rows(self, sql: str, parameters: tuple[object, ...]) -> list[sqlite3.Row]:
+        cursor = self._connection.cursor()
+        cursor.row_factory = sqlite3.Row
+        return list(cursor.execute(sql, parameters))
 
     def _show_whole_texts(self) -> None:
         self._connection.create_function("unpacked", 1, self.packer.unpack, deterministic=True)
@@ -119,7 +131,7 @@ def explained(path: Path) -> Iterator[None]:
     """Turn SQLite's errors into ours."""
     try:
         yield
-    except (sqlite3.Error, OverflowError) as error:
+    except (sqlite3.Error, OverflowError, UnicodeEncodeError) as error:
         told = str(error)
         advice = next((advice for sign, advice in _ADVICE if sign in told), "see the message of SQLite")
         raise StoreError(f"journal {str(path)!r}: {told}; {advice}") from error

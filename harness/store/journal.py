@@ -13,6 +13,7 @@ from harness.protocols import Clock
 from harness.store.database import Database, explained
 from harness.store.log import SessionLog, entries
 from harness.store.records import CheckRecord, TrialRecord
+from harness.store.texts import shown
 from harness.tokens import Counter, QuarterOfCharacters
 
 _TRIAL = tuple(field.name for field in fields(TrialRecord))
@@ -122,7 +123,8 @@ def _insert(table: str, names: Sequence[str]) -> str:
 
 
 def _values(record: TrialRecord | CheckRecord, names: Sequence[str]) -> tuple[object, ...]:
-    return tuple(getattr(record, name) for name in names)
+    values = (getattr(record, name) for name in names)
+    return tuple(shown(value) if isinstance(value, str) else value for value in values)
 
 
 def _named(row: sqlite3.Row, names: Sequence[str]) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from harness.events import (
 from harness.messages import Message
 from harness.protocols import Clock
 from harness.store.database import Database, explained
-from harness.store.texts import addresses, attached, detached
+from harness.store.texts import addresses, attached, detached, shown
 from harness.tokens import Counter, Measured, Usage
 
 _CLASSES: dict[str, Any] = {
@@ -118,11 +118,11 @@ class SessionLog:
                 self._add_compaction(rows, seq, event)
                 self._add_event(rows, seq, event, _body(event, rows.texts), step=event.step)
             case SessionStarted():
-                ours = (event.model, event.window_tokens, event.threshold_tokens, event.budget_rule, event.sandbox)
+                ours = (shown(event.model), event.window_tokens, event.threshold_tokens, shown(event.budget_rule), event.sandbox)
                 rows.of["started"].append((*ours, self._key))
                 self._add_event(rows, seq, event, _body(event, rows.texts))
             case SessionEnded():
-                rows.of["ended"].append((event.status, event.reason, event.detail, rows.at_ms, self._key))
+                rows.of["ended"].append((event.status, event.reason, shown(event.detail), rows.at_ms, self._key))
                 self._add_event(rows, seq, event, _body(event, rows.texts))
         return Entry(seq, event)
 
@@ -184,9 +184,9 @@ class SessionLog:
             else (None, None, None, None)
         )
         return (
-            *(self._key, seq, event.round, event.step, event.moment, event.status, event.reason),
+            *(self._key, seq, event.round, event.step, event.moment, event.status, shown(event.reason)),
             *(event.tokens_before, event.tokens_after, event.messages_before, event.messages_after),
-            *(len(patch.forget), len(patch.replace), len(patch.insert), len(event.summary), event.summarizer),
+            *(len(patch.forget), len(patch.replace), len(patch.insert), len(event.summary), shown(event.summarizer)),
             *(*tokens, event.summarizer_cost_usd, event.summarizer_seconds),
         )
 

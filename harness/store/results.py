@@ -17,12 +17,14 @@ import pyarrow.parquet as pq
 
 from harness.errors import StoreError
 from harness.store.columns import TABLES
-from harness.store.export import exported_state, state_of
+from harness.store.export import export, exported_state, state_of
 from harness.store.journal import Journal
 from harness.store.tables import batches
 
 if TYPE_CHECKING:
     import duckdb
+
+__all__ = ["Results", "export", "load"]
 
 JOURNAL_FILE = "journal.sqlite"
 JOURNALS_FOLDER = "journals"
@@ -109,8 +111,9 @@ class Results:
 
     @cached_property
     def _journals(self) -> tuple[Path, ...]:
+        """The trials' own ones first: one that is brought in meanwhile is then read twice and counted once, never missed."""
         whole = self.output / JOURNAL_FILE
-        return (*([whole] if whole.is_file() else []), *sorted((self.output / JOURNALS_FOLDER).glob("*.sqlite")))
+        return (*sorted((self.output / JOURNALS_FOLDER).glob("*.sqlite")), *([whole] if whole.is_file() else []))
 
     @cached_property
     def _state(self) -> bytes | None:
@@ -130,6 +133,8 @@ class Results:
         seen: set[str] = set()
         by = "trial_id" if name in {"trials", "checks"} else "session_id"
         for path in self._journals:
+            if path.parent.name == JOURNALS_FOLDER and not path.is_file():
+                continue  # brought in since
             with Journal.open(path, read_only=True) as journal:
                 new = list(batches(journal, name, frozenset(seen)))
             seen.update(value for table in new for value in table[by].unique().to_pylist())

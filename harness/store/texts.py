@@ -94,7 +94,7 @@ class Packer:
         """The row of a text; also packed where plain would not survive (NUL, lone surrogates)."""
         if not packed and "\0" not in text and _is_unicode(text):
             return StoredText(address, len(text), None, text)
-        head = text[:HEAD_CHARACTERS].replace("\0", "\ufffd").encode("utf-8", "replace").decode()
+        head = shown(text[:HEAD_CHARACTERS].replace("\0", "\ufffd"))
         return StoredText(address, len(text), head, self._compress(_to_bytes(text)))
 
     def unpack(self, data: str | bytes) -> str:
@@ -108,3 +108,8 @@ def _is_unicode(text: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+def shown(text: str) -> str:
+    """The text with `?` for lone surrogates, which no column can hold."""
+    return text.encode("utf-8", "replace").decode()
