@@ -1,0 +1,46 @@
+"""The suite: tasks that a scripted model and a real one can be given alike. Each module says which memory it loads and why."""
+
+import importlib.util
+import sys
+from pathlib import Path
+
+from harness.errors import UnknownName, UsageError
+from harness.task import TaskTemplate
+from harness.tasks.flashcards import flashcards
+
+SUITE: dict[str, TaskTemplate] = {"flashcards": flashcards}
+"""Every task of this package by its name."""
+
+
+def load_task(name: str) -> TaskTemplate:
+    """The task template of that name, or the function that `path/to/file.py:function` names.
+
+    Raises:
+        UnknownName: no such task, or the file has no such function.
+        UsageError: the file cannot be read as a module.
+    """
+    path, colon, function = name.rpartition(":")
+    if not colon or not path.endswith(".py"):
+        if name not in SUITE:
+            raise UnknownName("task", name, SUITE)
+        return SUITE[name]
+    return _from_file(Path(path), function)
+
+
+def _from_file(path: Path, function: str) -> TaskTemplate:
+    if not path.is_file():
+        raise UsageError(f"no task file {str(path)!r}; name a task as path/to/file.py:function or by one of {sorted(SUITE)}")
+    module_name = f"harness_task_{path.stem}"
+    spec = importlib.util.spec_from_file_location(module_name, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[module_name] = module
+    try:
+        spec.loader.exec_module(module)
+    except (ImportError, SyntaxError, NameError) as error:
+        raise UsageError(f"the task file {str(path)!r} cannot be loaded: {error}") from error
+    found = getattr(module, function, None)
+    if not callable(found):
+        raise UnknownName(f"function of {path}", function, [key for key in vars(module) if not key.startswith("_")])
+    template: TaskTemplate = found
+    return template

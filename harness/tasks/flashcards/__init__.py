@@ -1,0 +1,57 @@
+"""The task `flashcards`: build an Anki-like program from a specification, bottom up, in about ninety steps.
+
+Which memory it loads, and why:
+
+| part of the work | steps | what must be remembered |
+| --- | --- | --- |
+| foundations | orient, overview, reserve a release, errors, clock, card, scheduler | page values; a first cut that fails |
+| storage | page, version, storage, check of the journal, tests | a value of the registry; an error that teaches a value |
+| files | page, deck, checksum, ids, importer, samples, exporter | first constraints of the prompt; a resume token |
+| generation | page, passage, generator | a tag from the prompt, a marker from a page |
+| a day | decisions, limits, leeches, review, second portion | four constraints of the prompt; the token of long ago |
+| numbers | archive, statistics, forecast, backup | table name, floor and journal mode again, far from their pages |
+| command line | about, cli, tries by hand | name and status from the prompt; the release id of the beginning |
+| papers | README, manual, settings, change log, hand-over | nearly all constraints once more |
+
+Constraints are said once, in the prompt, and used late and often twice: what keeps the prompt keeps them. Some stand in
+long, telling lines and some in short, dry ones, so that a summarizer that ranks lines keeps some and loses others. Values of
+pages cost a read when they are forgotten. The release id and the resume token cannot be got again without harm, and neither
+can the knowledge that a release was reserved, a portion fed, or the change log written: who forgets does it twice. Other
+work leaves files, by which it is recognised after a look around (the step `orient`).
+
+The program is a real one: its modules and tests are written from `files/`, filled with what the agent has read.
+"""
+
+from harness.task import Task
+from harness.tasks.flashcards.checks import CHECKS, grader
+from harness.tasks.flashcards.facts import FACTS, draw, fill
+from harness.tasks.flashcards.steps import script
+
+WORKSPACE = (
+    *("README.md", "CHANGELOG.md"),
+    *(f"docs/{name}.md" for name in ("command-line", "decisions", "generation", "import-export", "overview", "scheduling")),
+    *("docs/statistics.md", "docs/storage.md"),
+    *(f"tools/{name}.py" for name in ("changelog", "check_storage", "check_style", "checksum", "ingest", "inspect_db")),
+    *("tools/registry.json", "tools/reserve.py", "tools/run_tests.py", "tools/schema_version.py"),
+    *("decks/biology.csv", "decks/passage.txt", "flashcards/__init__.py", "tests/__init__.py"),
+)
+"""The files that the agent finds."""
+
+
+def flashcards(task_seed: int) -> Task:
+    """The task under a seed, which gives every fact its value."""
+    values = draw(task_seed)
+    filled = fill(values)
+    return Task(
+        name="flashcards",
+        title="Build a flashcard program with spaced repetition",
+        tags=("constraints", "decisions", "artifacts", "errors", "bookkeeping"),
+        prompt=filled("prompt.md"),
+        workspace=tuple((path, filled(f"workspace/{path}")) for path in WORKSPACE),
+        runtime="python",
+        checks=CHECKS,
+        grader=grader(values),
+        facts=FACTS,
+        script=script(),
+        values={fact.name: values[fact.name] for fact in FACTS},
+    )

@@ -1,0 +1,112 @@
+"""What must be remembered: the facts, how each is read out of visible text, and the values that a seed gives them.
+
+Ten constraints stand in the prompt alone and are needed late. Eight values stand on pages that can be read again. Five are
+printed by commands: two of these can be run again freely, one again only through the check that complained, and two cannot
+be run again without harm.
+"""
+
+import hashlib
+import random
+import zlib
+from collections.abc import Callable, Mapping
+from string import Template
+
+from harness.task import CallTemplate, Fact, FactKind
+from harness.tasks.flashcards.files import template
+
+
+def _stated(name: str, kind: FactKind, prior: str, *patterns: str) -> Fact:
+    """A fact of the prompt, which nobody says again."""
+    return Fact(name=name, kind=kind, said_in="prompt", patterns=patterns, prior=prior)
+
+
+def _written(name: str, kind: FactKind, page: str, prior: str, *patterns: str) -> Fact:
+    """A fact on a page of docs/."""
+    path = f"docs/{page}.md"
+    again = CallTemplate(tool="read_file", arguments=(("path", path),))
+    return Fact(name=name, kind=kind, said_in="file", patterns=patterns, prior=prior, recover=again, source=path)
+
+
+def _printed(name: str, kind: FactKind, command: str, prior: str, *patterns: str) -> Fact:
+    """A fact that a command prints; `command` is empty if it cannot be run again without harm."""
+    again = CallTemplate(tool="execute_command", arguments=(("command", f"python3 {command}"),)) if command else None
+    source = command.split()[0] if command else ""
+    return Fact(name=name, kind=kind, said_in="output", patterns=patterns, prior=prior, recover=again, source=source)
+
+
+FACTS: tuple[Fact, ...] = (
+    _stated("program_name", "constraint", "flashcards", r"calls itself `([a-z]+)`"),
+    _stated("max_interval_days", "constraint", "365", r"[Ii]nterval may exceed (\d+) days"),
+    _stated("card_id_prefix", "constraint", "card-", r"card id starts with `([a-z]+-)`"),
+    _stated("new_per_day", "constraint", "20", r"[Aa]t most (\d+) new cards on one day"),
+    _stated("ticket", "value", "FC-1", r"ticket is ([A-Z]{2}-\d{4})\b"),
+    _stated("idle_exit_code", "constraint", "1", r"exit status (\d+) when no card is due"),
+    _stated("leech_lapses", "decision", "8", r"card with (\d+) lapses counts as a leech"),
+    _stated("removed_column", "constraint", "deleted_at", r"date of removal goes into the column `(\w+)`"),
+    _stated("export_delimiter", "constraint", ",", r"separate their fields with the character `([^\w\s])`"),
+    _stated("draft_tag", "constraint", "draft", r"card of a generator carries the tag `([\w-]+)`"),
+    _written("initial_ease", "value", "scheduling", "2.50", r"initial ease of a card\W{1,5}(\d\.\d\d)\b"),
+    _written("ease_floor", "value", "scheduling", "1.30", r"ease never falls below (\d\.\d\d)\b"),
+    _written("second_interval_days", "value", "scheduling", "6", r"second success in a row brings the card back after (\d+)"),
+    _written("cards_table", "artifact", "storage", "cards", r"[Cc]ards live in the table `(\w+)`"),
+    _written("hint_column", "value", "import-export", "hint", r"its header is `(\w+)`"),
+    _written("cloze_marker", "preference", "generation", "[...]", r"gap is written `([^`\n]+)`"),
+    _written("tie_break", "decision", "decisions", "card_id", r"due on the same day are ordered by `(\w+)`"),
+    _written("mature_days", "value", "statistics", "21", r"mature once its interval has reached (\d+) days"),
+    _printed("schema_version", "value", "tools/schema_version.py", "1", r"^\W*schema version: (\d+)$"),
+    _printed(
+        "deck_checksum", "value", "tools/checksum.py decks/biology.csv", "00000000", r"crc32 of decks/biology\.csv: ([0-9a-f]{8})"
+    ),
+    _printed("journal_mode", "error", "tools/check_storage.py", "wal", r"journal mode must be `(\w+)`"),
+    _printed("release_id", "artifact", "", "R-0000", r"reserved release (R-\d{4})"),
+    _printed("ingest_token", "progress", "", "start", r"go on with --resume ([0-9a-f]{6})"),
+)
+
+_CHOICES: dict[str, tuple[str, ...]] = {
+    "program_name": ("mnemo", "recollect", "engram", "cardamom", "retain", "memoria", "anamnesis", "keepsake"),
+    "max_interval_days": tuple(str(days) for days in range(120, 340, 7)),
+    "card_id_prefix": ("kb-", "mx-", "qz-", "fk-", "rc-", "lrn-", "stk-", "note-"),
+    "new_per_day": tuple(str(count) for count in range(7, 19)),
+    "idle_exit_code": tuple(str(status) for status in range(3, 60)),
+    "leech_lapses": ("4", "5", "6", "7", "9", "10", "11"),
+    "removed_column": ("retired_on", "withdrawn_on", "archived_on", "shelved_on", "laid_aside_on", "revoked_on"),
+    "export_delimiter": ("|", "~", "^", ";", "#", "!"),
+    "draft_tag": ("unread", "machine-made", "to-approve", "raw-ai", "unchecked", "proposal"),
+    "initial_ease": tuple(f"{hundredths / 100:.2f}" for hundredths in range(205, 246, 3)),
+    "ease_floor": tuple(f"{hundredths / 100:.2f}" for hundredths in range(135, 166, 3)),
+    "second_interval_days": ("3", "4", "5", "7", "8", "9"),
+    "cards_table": ("study_cards", "memory_items", "recall_items", "learning_units", "flash_notes", "prompts_known"),
+    "hint_column": ("clue", "nudge", "pointer", "cue", "help_text", "reminder"),
+    "cloze_marker": ("<blank>", "(blank)", "_blank_", "{blank}", "=blank=", "#blank#"),
+    "tie_break": ("front", "back", "ease", "added_on", "hint"),
+    "mature_days": tuple(str(days) for days in (*range(14, 20), *range(23, 35))),
+    "schema_version": tuple(str(version) for version in range(11, 90)),
+    "journal_mode": ("truncate", "persist", "memory"),
+}
+
+
+def draw(task_seed: int) -> dict[str, str]:
+    """The value of every fact under a seed; `salt` and `last_row` are the workspace's own."""
+
+    def source(name: str) -> random.Random:
+        return random.Random(hashlib.sha256(f"flashcards/{task_seed}/{name}".encode()).digest())
+
+    values = {name: source(name).choice(choices) for name, choices in _CHOICES.items()}
+    values["ticket"] = f"{source('team').choice(('LE', 'KB', 'SR', 'ED'))}-{source('ticket').randrange(1000, 10_000)}"
+    values["salt"] = f"{source('salt').getrandbits(48):012x}"
+    values["last_row"] = f"taxon,named group of related organisms,shelf {source('row').randrange(100, 1000)} of a library,system"
+    deck = Template(template("workspace/decks/biology.csv")).substitute(values)
+    values["deck_checksum"] = f"{zlib.crc32(deck.encode()):08x}"
+    values["release_id"] = f"R-{_digest(values, 'release:0', 8) % 9000 + 1000}"
+    values["ingest_token"] = f"{_digest(values, 'ingest:20', 6):06x}"
+    return values
+
+
+def _digest(values: Mapping[str, str], what: str, digits: int) -> int:
+    """As tools/reserve.py and tools/ingest.py compute it."""
+    return int(hashlib.sha256(f"{values['salt']}:{what}".encode()).hexdigest()[:digits], 16)
+
+
+def fill(values: Mapping[str, str]) -> Callable[[str], str]:
+    """A function that fills the template of a name with values."""
+    return lambda name: Template(template(name)).substitute(values)

@@ -1,0 +1,13 @@
+"""The texts of the task as `string.Template`s: what the agent finds, what it writes, and what judges it.
+
+They end in `.tmpl`, so that no checker takes an unfilled template for Python.
+"""
+
+from functools import cache
+from importlib.resources import files
+
+
+@cache
+def template(name: str) -> str:
+    """The text of `name` (a path below this folder without `.tmpl`), placeholders unfilled."""
+    return files(__name__).joinpath(f"{name}.tmpl").read_text(encoding="utf-8")

@@ -1,0 +1,164 @@
+"""The script carried out with known values, without a model: what an agent that forgets nothing sees and leaves behind."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from string import Template
+
+from harness.messages import Message, ToolCall, ToolResult, assistant, system, user
+from harness.task import CallTemplate, Step, Task
+from harness.transcript import outcome
+
+ENVIRONMENT = {
+    "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin",
+    "PYTHONDONTWRITEBYTECODE": "1",
+    "PYTHONHASHSEED": "0",
+    "LC_ALL": "C.UTF-8",
+}
+STATEFUL = ("tools/reserve.py", "tools/ingest.py", "tools/changelog.py")
+"""Commands that leave something behind that the grader looks at."""
+
+
+@dataclass
+class Result:
+    """A tool result as the model sees it."""
+
+    output: str
+    well: bool
+
+
+@dataclass
+class Build:
+    """A workspace and everything that was said and seen while it was built."""
+
+    root: Path
+    messages: list[Message] = field(default_factory=list)
+    failures: list[str] = field(default_factory=list)
+    """Steps that failed and had no repair for it."""
+    repaired: list[str] = field(default_factory=list)
+    ends: dict[str, int] = field(default_factory=dict)
+    """By step: how many messages there were when it ended well."""
+
+
+def lay(task: Task, root: Path) -> Path:
+    """The workspace as the agent finds it."""
+    for path, text in task.workspace:
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_text(text, encoding="utf-8")
+    return root
+
+
+def run(root: Path, command: str) -> Result:
+    done = subprocess.run(
+        ["/bin/sh", "-c", command],
+        cwd=root,
+        env=ENVIRONMENT,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    output = f"exit code {done.returncode}\n{done.stdout}" + (f"\n[stderr]\n{done.stderr}" if done.stderr else "")
+    return Result(output, done.returncode == 0)
+
+
+def act(root: Path, tool: str, arguments: Mapping[str, str]) -> Result:
+    """The four tools, as far as the script uses them."""
+    if tool == "execute_command":
+        return run(root, arguments["command"])
+    path = root / arguments["path"]
+    if tool == "read_file":
+        return Result(path.read_text(encoding="utf-8"), True)
+    if tool == "write_file":
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(arguments["content"], encoding="utf-8")
+        return Result(f"wrote {len(arguments['content'].encode())} bytes to {arguments['path']}", True)
+    assert tool == "list_directory"
+    entries = sorted(path.iterdir())
+    shown = [f"dir  {e.name}" if e.is_dir() else f"file  {e.name}  {e.stat().st_size}" for e in entries]
+    return Result("\n".join(shown), True)
+
+
+class Agent:
+    """Carries a script out; `only_effects` leaves out whatever does not change the final workspace."""
+
+    def __init__(self, task: Task, root: Path, values: Mapping[str, str], *, only_effects: bool = False) -> None:
+        self.task, self.values, self.only_effects = task, values, only_effects
+        self.build = Build(lay(task, root), [system("You build software."), user(task.prompt)])
+        self.overrides: dict[str, Mapping[str, str]] = {}
+        """Other values, by step."""
+
+    def finish(self) -> Build:
+        for step in self.task.script.steps:
+            self.take(step)
+        return self.build
+
+    def take(self, step: Step) -> None:
+        values = {**self.values, **self.overrides.get(step.name, {})}
+        if self.only_effects:
+            final = step.repairs[0].calls if step.repairs else step.calls
+            self.calls("", [call for call in final if _has_effect(call)], values)
+            return
+        results = self.calls(step.says, step.calls, values)
+        if not all(result.well for result in results):
+            results = self.repair(step, results, values)
+        self.build.ends[step.name] = len(self.build.messages)
+
+    def repair(self, step: Step, results: list[Result], values: Mapping[str, str]) -> list[Result]:
+        for repair in step.repairs:
+            self.calls(repair.says, repair.calls, values)
+            self.build.repaired.append(step.name)
+        results = self.calls(step.says, step.calls, values)
+        if not all(result.well for result in results):
+            self.build.failures.append(f"{step.name}: {results[-1].output}")
+        return results
+
+    def calls(
+        self, says: str, templates: "list[CallTemplate] | tuple[CallTemplate, ...]", values: Mapping[str, str]
+    ) -> list[Result]:
+        filled = [(one.tool, {name: Template(text).substitute(values) for name, text in one.arguments}) for one in templates]
+        made = [_call(len(self.build.messages) + index, tool, arguments) for index, (tool, arguments) in enumerate(filled)]
+        self.build.messages.append(assistant(Template(says).substitute(values), *made))
+        results = [act(self.build.root, tool, arguments) for tool, arguments in filled]
+        self.build.messages.extend(_answer(call, result) for call, result in zip(made, results, strict=True))
+        return results
+
+
+def _has_effect(call: CallTemplate) -> bool:
+    key = call.arguments[0][1]
+    return call.tool == "write_file" or (call.tool == "execute_command" and any(name in key for name in STATEFUL))
+
+
+def _call(number: int, tool: str, arguments: Mapping[str, str]) -> ToolCall:
+    import json
+
+    return ToolCall(call_id=f"call_{number}", name=tool, arguments_json=json.dumps(arguments))
+
+
+def _answer(call: ToolCall, result: Result) -> Message:
+    part = ToolResult(call_id=call.call_id, name=call.name, output=result.output)
+    assert outcome(part) in {"ok", "exit code 0"} or not result.well
+    return Message(role="tool", parts=(part,))
+
+
+def grade(task: Task, root: Path, nonce: str = "n0nce") -> dict[str, str]:
+    """The verdict of each check: `pass` or `fail ...`; the grader's files are taken away again."""
+    for path, text in task.grader.files:
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_text(text, encoding="utf-8")
+    done = subprocess.run(
+        ["/bin/sh", "-c", f"{task.grader.command} {nonce}"],
+        cwd=root,
+        env=ENVIRONMENT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    for path, _ in task.grader.files:
+        os.remove(root / path)
+    lines = [line.split(" ", 4) for line in done.stdout.splitlines() if line.startswith(f"{nonce} check ")]
+    assert not done.stderr, done.stderr
+    return {parts[2]: " ".join(parts[3:]) for parts in lines}
