@@ -6,7 +6,8 @@ the view has grown by a tenth. A failed summary is recorded and skipped (S0.9).
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 from harness.errors import IllegalPlan, ModelError, SummaryFailed, UsageError
 from harness.events import Compaction, Insert, Moment, Patch, Signal, Waiting
@@ -58,13 +59,14 @@ class SessionCompactor:
         plan = self.policy.plan(view, self.budget, usage, moment)
         if plan is None:
             return None
+        attempt = _fruitless(view, plan, step, moment)
         if plan.empty:
-            return _event(view, step, moment, "no-op", plan.reason)
+            return attempt
         try:
             filled = self._fill(plan, view, signal)
         except (ModelError, SummaryFailed) as error:
-            return _event(view, step, moment, "failed", f"{plan.reason}; {type(error).__name__}: {error}")
-        return self._checked(view, plan, filled, step, moment)
+            return replace(attempt, status="failed", reason=f"{plan.reason}; {type(error).__name__}: {error}")
+        return self._checked(replace(attempt, **self._bill(filled)), view, filled)
 
     def _fill(self, plan: Plan, view: View, signal: Callable[[Signal], None]) -> _Filled:
         inserts, replies, texts = [], [], []
@@ -88,7 +90,21 @@ class SessionCompactor:
             raise SummaryFailed(f"{self._summarizer.name!r} returned no text")
         return reply
 
-    def _checked(self, view: View, plan: Plan, filled: _Filled, step: int, moment: Moment) -> Compaction:
+    def _bill(self, filled: _Filled) -> dict[str, Any]:
+        """The fields of an event that tell what its summaries cost."""
+        if not filled.replies or self._summarizer is None:
+            return {}
+        costs = [reply.cost_usd for reply in filled.replies]
+        return {
+            "summary": filled.summary,
+            "summarizer": self._summarizer.name,
+            "summarizer_usage": _total([reply.usage for reply in filled.replies]),
+            "summarizer_cost_usd": None if None in costs else sum(cost for cost in costs if cost is not None),
+            "summarizer_seconds": sum(reply.seconds for reply in filled.replies),
+        }
+
+    def _checked(self, attempt: Compaction, view: View, filled: _Filled) -> Compaction:
+        """The event of a filled plan: applied if it is legal and saves something."""
         items = patched(view.items, filled.patch, 0, self.policy.counter)
         if found := violation([item.message for item in items]):
             raise IllegalPlan(self._name, found)
@@ -96,45 +112,30 @@ class SessionCompactor:
             raise IllegalPlan(self._name, "the system message is gone")
         after = Estimated(sum(item.tokens for item in items))
         if after >= view.tokens:
-            reason = f"{plan.reason}, but {after} tokens would be no fewer than {view.tokens}"
-            return _event(view, step, moment, "no-op", reason, filled=filled, summarizer=self._summarizer)
-        return _event(
-            view, step, moment, "applied", plan.reason, filled=filled, summarizer=self._summarizer,
-            after=after, messages_after=len(items),
-        )  # fmt: skip
+            return replace(attempt, reason=f"{attempt.reason}, but {after} tokens would be no fewer than {view.tokens}")
+        return replace(
+            attempt,
+            status="applied",
+            round=view.rounds + 1,
+            patch=filled.patch,
+            tokens_after=after,
+            messages_after=len(items),
+        )
 
 
-def _event(
-    view: View,
-    step: int,
-    moment: Moment,
-    status: str,
-    reason: str,
-    *,
-    filled: _Filled | None = None,
-    summarizer: Model | None = None,
-    after: Estimated | None = None,
-    messages_after: int | None = None,
-) -> Compaction:
-    applied = status == "applied"
-    replies = filled.replies if filled else ()
-    costs = [reply.cost_usd for reply in replies]
+def _fruitless(view: View, plan: Plan, step: int, moment: Moment) -> Compaction:
+    """The event of an attempt that comes to nothing: what stands if nothing better is found."""
     return Compaction(
-        round=view.rounds + applied,
+        round=view.rounds,
         step=step,
         moment=moment,
-        status=status,  # type: ignore[arg-type]
-        reason=reason,
-        patch=filled.patch if filled and applied else Patch(),
+        status="no-op",
+        reason=plan.reason,
+        patch=Patch(),
         tokens_before=view.tokens,
-        tokens_after=view.tokens if after is None else after,
+        tokens_after=view.tokens,
         messages_before=len(view.items),
-        messages_after=len(view.items) if messages_after is None else messages_after,
-        summary=filled.summary if filled else "",
-        summarizer=summarizer.name if summarizer and replies else "",
-        summarizer_usage=_total([reply.usage for reply in replies]) if replies else None,
-        summarizer_cost_usd=None if None in costs else sum(cost for cost in costs if cost is not None),
-        summarizer_seconds=sum(reply.seconds for reply in replies),
+        messages_after=len(view.items),
     )
 
 
