@@ -20,7 +20,8 @@ from harness.experiment.runner import Runner, interrupts
 from harness.experiment.trial import Trial
 from harness.experiment.workers import ProcessWorkers, ThreadWorkers, Work, Workers
 from harness.models.prices import price_table
-from harness.store.results import Results, export, load
+from harness.store.export import export
+from harness.store.results import Results, load
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

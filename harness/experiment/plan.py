@@ -103,7 +103,7 @@ def _axes(table: Mapping[str, Any]) -> dict[str, list[object]]:
 
 
 def _arms(tables: object) -> tuple[Arm, ...]:
-    if not isinstance(tables, list):
+    if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
         raise UsageError("arms: write each arm under its own [[arms]]")
     arms = []
     for place, table in enumerate(tables):

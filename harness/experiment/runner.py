@@ -132,7 +132,7 @@ class Runner:
                         for entry in journal.entries(attempt.session_id):
                             attempt.tally(entry)
             except StoreError:
-                job.journal.unlink()
+                remove_journal(job.journal)
         attempt.judged = ungraded(load_task(job.trial.task)(job.trial.seed), "not run: the trial did not end")
         return attempt.finished(job, self.clock())
 

@@ -42,7 +42,7 @@ def run_trial(job: Job, cancellation: Cancellation | None = None, clock: Clock =
     Raises:
         StoreError: the journal file cannot be written.
     """
-    attempt = Attempt(started_at=clock(), session_id=f"{job.trial_id}-{secrets.token_hex(4)}")
+    attempt = Attempt(started_at=clock(), session_id=job.trial_id)
     with Journal.open(job.journal) as journal:
         _Session(job=job, attempt=attempt, cancellation=cancellation, clock=clock).run(journal)
         finished = attempt.finished(job, clock())
@@ -98,7 +98,7 @@ class _Session:
         choice = self.job.trial.sandbox
         return open_sandbox(
             self.job.backend,
-            session_id=self.attempt.session_id,
+            session_id=f"{self.attempt.session_id}-{secrets.token_hex(3)}",  # two experiments may run one trial at once
             image=choice.image,
             runtime=task.runtime,
             limits=choice.limits,

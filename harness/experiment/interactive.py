@@ -1,0 +1,192 @@
+"""One session outside of a grid: a person's request, or that of a task, with any model and policy.
+
+It is wired like a trial, but somebody watches: what happens is told as it happens, the session can be stopped, its files
+can be kept, and errors are raised instead of recorded.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path, PurePosixPath
+from typing import NamedTuple
+
+from harness import codec
+from harness.agent.cancellation import Cancellation
+from harness.agent.inbox import Inbox
+from harness.agent.loop import Agent, Limits, Outcome, ignore
+from harness.agent.prompts import system_prompt
+from harness.compaction.compactor import SessionCompactor
+from harness.errors import StoreError, UsageError
+from harness.events import Entry, SessionStarted, Signal
+from harness.experiment.attempt.grading import Judged, grade
+from harness.experiment.trial import SandboxChoice
+from harness.models.litellm_model import LitellmModel
+from harness.models.names import open_model, open_summarizer
+from harness.protocols import Clock, Log, Model, Policy, Sandbox
+from harness.sandboxes import open_sandbox
+from harness.store.journal import Journal
+from harness.store.memory import MemoryLog
+from harness.task import Task
+from harness.tools import standard_tools
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Interactive:
+    """Everything that decides how such a session goes."""
+
+    request: str
+    """What the agent is asked to do."""
+    policy: Policy
+    model: str = "scripted"
+    task: Task | None = None
+    """Its workspace is laid before the start and its checks are run after the end; a scripted model needs one."""
+    seed: int = 0
+    """Of a scripted model's own draws."""
+    window_tokens: int | None = None
+    """None = the model's own."""
+    limits: Limits = field(default_factory=Limits)
+    runtime: str = "python"
+    """What the sandbox must have: `python` or `bun`; a task brings its own."""
+    sandbox: SandboxChoice = field(default_factory=SandboxChoice)
+    unsafe_local: bool = False
+
+
+class Ended(NamedTuple):
+    """What is known when the session is over."""
+
+    outcome: Outcome
+    checks: tuple[Judged, ...]
+    """Of the task; empty without one."""
+    files: int
+    """Files that were kept."""
+
+
+def converse(
+    session: Interactive,
+    session_id: str,
+    *,
+    journal: Path | None = None,
+    keep: Path | None = None,
+    listen: Callable[[Entry | Signal], None] = ignore,
+    cancellation: Cancellation | None = None,
+    clock: Clock = time.time,
+) -> Ended:
+    """Run the session to its end.
+
+    Args:
+        session: what to run.
+        session_id: names it in the journal, and the container.
+        journal: the file in which it is logged; None = it is not kept.
+        keep: a folder, new or empty, into which the workspace is copied at the end; None = it goes with the sandbox.
+        listen: hears every logged entry and every signal, in the thread where it happens.
+        cancellation: ends the session early.
+        clock: the time of each event.
+
+    Raises:
+        UsageError: an unknown name, a missing key, a folder that is not empty; nothing was started.
+        SandboxError, StoreError: the sandbox did not start, or the journal or the files cannot be written.
+    """
+    model = _listening(
+        open_model(session.model, task=session.task, seed=session.seed, window_tokens=session.window_tokens), listen
+    )
+    compactor = SessionCompactor(policy=session.policy, window=model.window, summarizer=_summarizer(session, model))
+    _refuse_full(keep)
+    with _log(journal, session_id, clock) as log, closing(_sandbox(session, session_id)) as sandbox:
+        sandbox.start()
+        for path, text in session.task.workspace if session.task else ():
+            sandbox.write(path, text.encode())
+        agent = Agent(
+            model=model,
+            tools=standard_tools(sandbox, clip_characters=session.policy.clip_characters),
+            log=log,
+            compactor=compactor,
+            clock=clock,
+            limits=session.limits,
+            inbox=Inbox(session.task.later if session.task else ()),
+            cancellation=cancellation,
+            listen=listen,
+        )
+        started = _started(session, session_id, model, compactor, sandbox)
+        outcome = agent.run(started, system_prompt("bun" if started_with_bun(session) else "python"))
+        lost = outcome.reason == "sandbox_error"
+        files = 0 if lost or keep is None else keep_files(sandbox, keep)
+        checks = grade(session.task, sandbox) if session.task and not lost and outcome.reason != "cancelled" else ()
+    return Ended(outcome, checks, files)
+
+
+def started_with_bun(session: Interactive) -> bool:
+    """Whether the sandbox of a session must have Bun."""
+    return (session.task.runtime if session.task else session.runtime) == "bun"
+
+
+def keep_files(sandbox: Sandbox, folder: Path) -> int:
+    """Copy a workspace's files (links and modes left behind) into a folder; how many. Names are hostile: none leads out.
+
+    Raises:
+        StoreError: the folder cannot be written.
+    """
+    count = 0
+    for name in sandbox.snapshot().files:
+        path = PurePosixPath(name)
+        if path.is_absolute() or ".." in path.parts:
+            continue
+        target = folder.joinpath(*path.parts)
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(sandbox.read(name))
+        except OSError as error:
+            raise StoreError(f"cannot write to {str(folder)!r}: {error.strerror}; name another folder") from None
+        count += 1
+    return count
+
+
+def _listening(model: Model, listen: Callable[[Entry | Signal], None]) -> Model:
+    """The same model; a real one tells of its retries too."""
+    return replace(model, waiting=listen) if isinstance(model, LitellmModel) else model
+
+
+def _summarizer(session: Interactive, model: Model) -> Model | None:
+    named = getattr(session.policy, "summarizer", None)
+    return None if named is None else open_summarizer(named, agent=model, task=session.task, window_tokens=None)
+
+
+def _refuse_full(folder: Path | None) -> None:
+    if folder is not None and folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise UsageError(f"{str(folder)!r} is there and not empty; name a new folder to keep the files in")
+
+
+@contextmanager
+def _log(journal: Path | None, session_id: str, clock: Clock) -> Iterator[Log]:
+    if journal is None:
+        yield MemoryLog()
+        return
+    with Journal.open(journal) as opened:
+        yield opened.session(session_id, created_at_ms=int(clock() * 1000), clock=clock)
+
+
+def _sandbox(session: Interactive, session_id: str) -> Sandbox:
+    choice = session.sandbox
+    return open_sandbox(
+        choice.backend,
+        session_id=session_id,
+        image=choice.image,
+        runtime="bun" if started_with_bun(session) else "python",
+        limits=choice.limits,
+        unsafe_local=session.unsafe_local,
+    )
+
+
+def _started(
+    session: Interactive, session_id: str, model: Model, compactor: SessionCompactor, sandbox: Sandbox
+) -> SessionStarted:
+    return SessionStarted(
+        session_id=session_id,
+        task=session.request,
+        model=model.name,
+        policy_json=codec.canonical_json(session.policy),
+        window_tokens=model.window.tokens,
+        threshold_tokens=compactor.budget.threshold_tokens,
+        budget_rule=compactor.budget.rule,
+        sandbox=sandbox.info.backend,
+    )

@@ -1,0 +1,157 @@
+"""A trial from end to end in a real sandbox, and the edge at which everything that breaks becomes a record."""
+
+import gc
+import json
+import warnings
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from harness.compaction.presets import KeepLast, NoCompaction
+from harness.events import SessionEnded, SessionStarted
+from harness.experiment.attempt.job import Job
+from harness.experiment.attempt.provenance import collect
+from harness.experiment.attempt.session import run_trial
+from harness.experiment.trial import SandboxChoice, Trial
+from harness.store.journal import Journal
+
+pytestmark = pytest.mark.bubblewrap
+
+TINY = f"{Path(__file__).parents[1] / 'tiny_task.py'}:tiny"
+BASE = Trial(task=TINY, policy=NoCompaction(), window_tokens=32_768, seed=5)
+TIGHT = KeepLast(
+    threshold=0.3,
+    keep_last=2,
+    summarizer="scripted/oracle",
+    system_reserve_tokens=100,
+    output_reserve_tokens=100,
+    safety_reserve_tokens=100,
+)
+
+
+@pytest.fixture
+def job(tmp_path):
+    def made(trial=BASE, **changes):
+        job = Job(
+            trial=trial,
+            trial_id=trial.trial_id,
+            experiment="e",
+            arm="an arm",
+            axes={"seed": trial.seed},
+            backend="bubblewrap",
+            provenance=collect("prices-1"),
+            journal=tmp_path / f"{trial.trial_id}.sqlite",
+        )
+        return replace(job, **changes)
+
+    return made
+
+
+def test_a_trial_ends_in_a_record_its_checks_and_a_whole_log(job):
+    one = job()
+    trial, checks = run_trial(one)
+    assert (trial.status, trial.reason, trial.success, trial.score) == ("completed", "replied", True, 1.0)
+    assert (trial.error, trial.traceback) == ("", "")
+    assert [(check.check, check.passed) for check in checks] == [("port", True), ("note", True)]
+    assert (trial.level, trial.treatment, trial.sandbox, trial.policy) == ("L0", "as planned", "bubblewrap", "none")
+    assert trial.cost_usd > 0
+    with Journal.open(one.journal) as journal:
+        events = [entry.event for entry in journal.entries(trial.session_id)]
+        assert journal.trials() == (trial,)
+        assert set(journal.checks(trial.trial_id)) == set(checks)
+    assert isinstance(events[0], SessionStarted)
+    assert isinstance(events[-1], SessionEnded)
+    assert trial.steps == sum(event.kind == "step-finished" for event in events)
+
+
+def test_configuration_and_provenance_stand_in_the_record(job):
+    one = job()
+    trial, _ = run_trial(one)
+    provenance = json.loads(trial.provenance_json)
+    assert provenance["price_table"] == "prices-1"
+    assert provenance["sandbox"]["backend"] == "bubblewrap"
+    assert {"model_seed": BASE.model_seed, "task_seed": 5, "model": "scripted"}.items() <= provenance.items()
+    assert {"harness", "pydantic"} <= dict(provenance["packages"]).keys()
+    assert json.loads(trial.config_json)["window_tokens"] == 32_768
+    assert json.loads(trial.axes_json) == {"seed": 5}
+
+
+def test_a_policy_that_compacts_is_counted_and_the_oracle_keeps_what_is_needed(job):
+    trial, _ = run_trial(job(replace(BASE, policy=TIGHT, window_tokens=8_000)))
+    assert trial.compactions > 0
+    assert trial.summarizer_prompt_tokens > 0
+    assert trial.treatment == "as planned"
+    assert trial.threshold_tokens == 2_310
+    assert trial.success
+
+
+def test_an_empty_summary_costs_what_only_the_prompt_said(job):
+    policy = replace(TIGHT, summarizer="scripted/empty")
+    trial, checks = run_trial(job(replace(BASE, policy=policy, window_tokens=8_000)))
+    assert trial.compactions > 0
+    assert dict((check.check, check.passed) for check in checks) == {"port": False, "note": True}
+    assert trial.score == 0.5
+
+
+def test_a_window_that_overflows_is_a_failure_with_its_reason_and_is_graded(job):
+    trial, checks = run_trial(job(replace(BASE, window_tokens=6_000)))
+    assert (trial.status, trial.reason, trial.success) == ("failed", "overflow", False)
+    assert trial.error
+    assert not trial.traceback
+    assert dict((check.check, check.passed) for check in checks) == {"port": False, "note": True}
+
+
+def test_the_step_limit_is_a_failure_with_its_reason(job):
+    trial, _ = run_trial(job(replace(BASE, max_steps=2)))
+    assert (trial.status, trial.reason, trial.steps) == ("failed", "max_steps", 2)
+
+
+def test_a_sandbox_that_cannot_start_is_a_failure_with_its_reason(job):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)  # where no engine answers, the SDK leaves its socket open
+        trial, checks = run_trial(job(replace(BASE, sandbox=SandboxChoice(image="no/such-image:0")), backend="docker"))
+        gc.collect()
+    assert (trial.status, trial.reason, trial.steps) == ("failed", "sandbox_error", 0)
+    assert "docker" in trial.error
+    assert [check.passed for check in checks] == [False, False]
+
+
+def test_a_bug_in_a_task_is_a_crash_of_this_trial_with_its_traceback(job):
+    trial, checks = run_trial(job(replace(BASE, task=TINY.replace(":tiny", ":broken"))))
+    assert (trial.status, trial.reason, trial.success, trial.score) == ("crashed", "crashed", False, 0.0)
+    assert trial.error == "ZeroDivisionError: division by zero"
+    assert "in broken" in trial.traceback
+    assert checks == ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Broken(NoCompaction):
+    """A policy with a bug that shows at its first step."""
+
+    def plan(self, view, budget, usage, moment="step"):
+        raise ValueError("a bug")
+
+
+def test_a_bug_in_a_policy_is_a_crash_and_ends_the_log_as_well(job):
+    one = job(replace(BASE, policy=Broken()))
+    trial, checks = run_trial(one)
+    assert (trial.status, trial.error) == ("crashed", "ValueError: a bug")
+    with Journal.open(one.journal) as journal:
+        *_, last = journal.entries(trial.session_id)
+    assert (last.event.status, last.event.reason) == ("failed", "crashed")
+    assert [check.passed for check in checks] == [False, False]
+
+
+def test_the_same_trial_run_twice_is_the_same_to_the_last_digest(job, tmp_path):
+    first, again = run_trial(job()), run_trial(job(journal=tmp_path / "again.sqlite"))
+    own = {"started_at_ms": 0, "wall_seconds": 0.0}
+    assert replace(first.trial, **own) == replace(again.trial, **own)
+    assert first.checks == again.checks
+    digests = []
+    for name in (f"{BASE.trial_id}.sqlite", "again.sqlite"):
+        with Journal.open(tmp_path / name) as journal:
+            entries = journal.entries(BASE.trial_id)
+            digests.append([entry.event.request_digest for entry in entries if entry.event.kind == "step-finished"])
+    assert digests[0] == digests[1]
+    assert len(digests[0]) == first.trial.steps

@@ -1,0 +1,105 @@
+"""The sums of a session, and whether the treatment was given."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.events import Compaction, Entry, Patch, SessionEnded, StepFinished, TextDelta
+from harness.experiment.attempt.tally import Tally
+from harness.tokens import Estimated, Measured, Usage
+
+USAGES = st.builds(
+    Usage,
+    input_tokens=st.integers(0, 10**6).map(Measured),
+    output_tokens=st.integers(0, 10**4).map(Measured),
+    cache_read_tokens=st.integers(0, 10**6).map(Measured),
+)
+
+
+def step(usage, cost_usd=0.5):
+    return StepFinished(
+        step=1,
+        view_tokens=Estimated(1),
+        view_messages=1,
+        usage=usage,
+        cost_usd=cost_usd,
+        request_digest="",
+        kept_prefix_messages=0,
+        kept_prefix_tokens=Estimated(0),
+        calls=0,
+        call_errors=0,
+        model_seconds=0.0,
+        tool_seconds=0.0,
+    )
+
+
+def compaction(status, usage=None, cost_usd=0.25):
+    return Compaction(
+        round=1,
+        step=1,
+        moment="step",
+        status=status,
+        reason="",
+        patch=Patch(),
+        tokens_before=Estimated(2),
+        tokens_after=Estimated(1),
+        messages_before=2,
+        messages_after=1,
+        summarizer_usage=usage,
+        summarizer_cost_usd=cost_usd,
+    )
+
+
+def tallied(*events):
+    tally = Tally()
+    for seq, event in enumerate(events, 1):
+        tally(Entry(seq, event))
+    return tally
+
+
+@given(st.lists(USAGES))
+def test_steps_add_up(usages):
+    tally = tallied(*map(step, usages))
+    assert tally.steps == len(usages)
+    assert tally.prompt_tokens == sum(usage.prompt_tokens for usage in usages)
+    assert tally.output_tokens == sum(usage.output_tokens for usage in usages)
+    assert tally.peak_context_tokens == max((usage.prompt_tokens for usage in usages), default=0)
+    assert tally.cost_usd == pytest.approx(0.5 * len(usages))
+
+
+@given(USAGES, st.permutations([0.5, None, 0.25]))
+def test_one_unknown_price_makes_the_sum_unknown(usage, costs):
+    assert tallied(*(step(usage, cost) for cost in costs)).cost_usd is None
+
+
+@given(USAGES)
+def test_a_summarizers_tokens_are_counted_apart_also_when_nothing_came_of_it(usage):
+    tally = tallied(compaction("applied", usage), compaction("no-op", usage), compaction("failed"))
+    assert tally.summarizer_prompt_tokens == 2 * usage.prompt_tokens
+    assert tally.summarizer_cost_usd == 0.5
+    assert (tally.prompt_tokens, tally.cost_usd) == (0, 0.0)
+
+
+@pytest.mark.parametrize(
+    "statuses, treatment",
+    [
+        ([], "as planned"),
+        (["applied", "applied"], "as planned"),
+        (["applied", "no-op"], "as planned"),
+        (["applied", "failed"], "partly"),
+        (["failed", "failed"], "not at all"),
+        (["no-op"], "not at all"),
+    ],
+)
+def test_the_treatment_is_what_was_done_of_what_was_due(statuses, treatment):
+    tally = tallied(*map(compaction, statuses))
+    assert tally.treatment == treatment
+    assert tally.compactions == statuses.count("applied")
+
+
+def test_signals_are_not_events_and_the_end_is_kept():
+    tally = Tally()
+    tally(TextDelta(text="x"))
+    assert tally.heard == 0
+    end = SessionEnded(status="failed", reason="overflow")
+    assert tallied(end).ended == end

@@ -1,0 +1,120 @@
+"""The grid: its size, order, sharing and names."""
+
+import math
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.compaction.presets import KeepLast, NoCompaction
+from harness.errors import UnknownName, UsageError
+from harness.experiment.grid import Arm, Grid
+from harness.experiment.trial import Trial
+
+BASE = Trial(task="flashcards", policy=KeepLast(summarizer="scripted/oracle"), window_tokens=32_768)
+VALUES = {
+    "seed": st.integers(0, 9),
+    "max_steps": st.integers(1, 99),
+    "policy.keep_last": st.integers(1, 40),
+    "policy.threshold": st.floats(0.01, 1),
+    "sandbox.limits.pids": st.integers(1, 999),
+}
+AXES = st.sets(st.sampled_from(sorted(VALUES))).flatmap(
+    lambda paths: st.fixed_dictionaries({path: st.lists(VALUES[path], min_size=1, max_size=3, unique=True) for path in paths})
+)
+
+
+@given(AXES)
+def test_a_grid_is_the_product_of_its_axes(axes):
+    grid = Grid(BASE, axes)
+    assert len(grid) == math.prod(len(values) for values in axes.values())
+    points = {tuple(cell.axes[path] for path in sorted(axes)) for cell in grid}
+    assert len(points) == len(grid)
+    assert all(cell.axes[path] in axes[path] for cell in grid for path in axes)
+
+
+@given(AXES)
+def test_the_order_of_the_axes_does_not_matter(axes):
+    backwards = dict(reversed(axes.items()))
+    assert [cell.trial for cell in Grid(BASE, axes)] == [cell.trial for cell in Grid(BASE, backwards)]
+
+
+@given(AXES)
+def test_index_iteration_and_length_agree_and_ids_are_unique(axes):
+    grid = Grid(BASE, axes)
+    assert [grid[place] for place in range(len(grid))] == list(grid)
+    assert len({cell.trial.trial_id for cell in grid}) == len(grid)
+    assert grid[-1] == list(grid)[-1]
+
+
+def test_equal_configurations_are_one_cell():
+    assert len(Grid(BASE, {"seed": [1, 1, 2]})) == 2
+    assert len(Grid(BASE, {"seed": [0, 1]}, [Arm(name="base again", trial={"policy": {"keep_last": 10}})])) == 2
+
+
+def test_overlapping_grids_share_the_ids_of_what_they_have_in_common():
+    one = {cell.trial.trial_id for cell in Grid(BASE, {"seed": [0, 1], "policy.keep_last": [4, 10]})}
+    other = {cell.trial.trial_id for cell in Grid(BASE, {"seed": [1, 2], "policy.keep_last": [10, 20]})}
+    assert len(one & other) == 1
+
+
+def test_every_block_of_a_seed_has_every_arm_and_blocks_stay_together():
+    arms = [Arm(name="control", trial={"policy": {"kind": "none"}}), Arm(name="A/A", trial={"replicate": 1})]
+    grid = Grid(BASE, {"policy.threshold": [0.5, 0.9], "seed": [3, 4]}, arms)
+    assert [cell.trial.seed for cell in grid] == [3] * 4 + [4] * 4
+    assert Counter(cell.arm for cell in grid) == {"threshold=0.5": 2, "threshold=0.9": 2, "control": 2, "A/A": 2}
+    control = next(cell for cell in grid if cell.arm == "control")
+    assert control.trial.policy == NoCompaction()
+    assert control.axes == {"policy.threshold": None, "seed": 3}
+
+
+def test_the_name_of_an_arm_is_the_same_for_all_seeds_and_tells_the_arms_apart():
+    grid = Grid(BASE, {"policy.threshold": [0.5, 0.9], "policy.keep_last": [4, 9], "seed": [0, 1, 2]})
+    assert set(Counter(cell.arm for cell in grid).values()) == {3}
+    assert len({cell.arm for cell in grid}) == 4
+
+
+def test_a_whole_policy_can_be_an_axis():
+    grid = Grid(BASE, {"policy": [{"kind": "none"}, {"kind": "keep-last", "keep_last": 3}]})
+    assert [cell.trial.policy for cell in grid] == [NoCompaction(), KeepLast(keep_last=3)]
+    assert [cell.arm for cell in grid] == ["policy=none", "policy=keep-last"]
+
+
+def test_without_axes_there_is_the_base_alone():
+    (cell,) = Grid(BASE, {})
+    assert cell.trial == BASE
+    assert cell.arm == "keep-last"
+
+
+@pytest.mark.parametrize(
+    "axes, kind, words",
+    [
+        ({"policy.treshold": [0.5]}, UnknownName, r"path in axes: 'policy\.treshold'; did you mean 'policy\.threshold'"),
+        ({"polcy.threshold": [0.5]}, UnknownName, "polcy"),
+        ({"policy.threshold": ["high"]}, UsageError, r"axes\.policy\.threshold: .*'high'"),
+        ({"policy.threshold": [0.5, 2]}, UsageError, "threshold=2.* at most 1"),
+        ({"seed": []}, UsageError, "axes.seed: at least one value"),
+        ({"seed": ["0"]}, UsageError, "axes.seed: a number is needed"),
+    ],
+)
+def test_axes_that_cannot_be_are_refused(axes, kind, words):
+    with pytest.raises(kind, match=words):
+        Grid(BASE, axes)
+
+
+@pytest.mark.parametrize(
+    "arms, words",
+    [
+        ([Arm(name="a", trial={"polcy": {"kind": "none"}})], "path in arms.a: 'polcy'; did you mean 'policy'"),
+        ([Arm(name="a"), Arm(name="a")], "name of its own"),
+        ([Arm(name=" ")], "name of its own"),
+    ],
+)
+def test_arms_that_cannot_be_are_refused(arms, words):
+    with pytest.raises(UsageError, match=words):
+        Grid(BASE, {}, arms)
+
+
+def test_ten_thousand_trials_are_expanded_lazily_enough_to_wait_for():
+    assert len(Grid(BASE, {"seed": list(range(1000)), "policy.keep_last": list(range(1, 11))})) == 10_000

@@ -1,0 +1,70 @@
+"""Dotted paths: setting, finding, and refusing what would be bent into shape."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.errors import UnknownName, UsageError
+from harness.experiment.paths import changes_of, flatten, known_paths, refuse_coerced, value_at, with_values
+
+KEYS = st.text("abcde", min_size=1, max_size=3)
+LEAVES = st.integers() | st.text() | st.booleans() | st.none() | st.lists(st.integers(), max_size=3)
+TABLES = st.dictionaries(KEYS, st.recursive(LEAVES, lambda inner: st.dictionaries(KEYS, inner, max_size=3), max_leaves=12))
+
+
+@given(TABLES)
+def test_setting_every_leaf_to_what_it_is_changes_nothing(table):
+    assert with_values(table, flatten(table), "axes") == table
+
+
+@given(TABLES, st.data())
+def test_a_value_that_was_set_is_found_at_its_path_and_nothing_else_moves(table, data):
+    flat = flatten(table)
+    if not flat:
+        return
+    path = data.draw(st.sampled_from(sorted(flat)))
+    changed = with_values(table, {path: 12345}, "axes")
+    assert value_at(changed, path) == 12345
+    assert {**flatten(changed), path: None} == {**flat, path: None}
+    assert flatten(table) == flat
+
+
+@given(TABLES)
+def test_every_leaf_is_a_known_path(table):
+    assert set(flatten(table)) <= set(known_paths(table))
+
+
+def test_an_unknown_path_is_refused_with_the_nearest_ones():
+    with pytest.raises(UnknownName, match=r"unknown path in axes: 'policy\.treshold'; did you mean 'policy\.threshold'"):
+        with_values({"policy": {"threshold": 0.8}}, {"policy.treshold": 0.5}, "axes")
+
+
+def test_a_path_through_a_leaf_is_refused():
+    with pytest.raises(UnknownName):
+        with_values({"seed": 1}, {"seed.deeper": 2}, "axes")
+
+
+def test_a_table_with_a_kind_is_one_change_and_other_tables_are_many():
+    changes = changes_of({"policy": {"kind": "none"}, "sandbox": {"limits": {"pids": 9}}, "replicate": 1})
+    assert changes == {"policy": {"kind": "none"}, "sandbox.limits.pids": 9, "replicate": 1}
+
+
+@pytest.mark.parametrize(
+    "given_value, got, words",
+    [
+        ("0.5", 0.5, "p: a number is needed .got '0.5', which is a text"),
+        (True, 1, "p: a number is needed"),
+        (1, True, "p: true or false is needed"),
+        ({"a": "3"}, {"a": 3}, r"p\.a: a number"),
+        ([1, "2"], [1, 2], r"p\[1\]: a number"),
+        (float("nan"), float("nan"), "p: a finite number"),
+        (float("inf"), float("inf"), "p: a finite number"),
+    ],
+)
+def test_a_value_that_was_bent_into_shape_is_refused(given_value, got, words):
+    with pytest.raises(UsageError, match=words):
+        refuse_coerced(given_value, got, "p")
+
+
+def test_a_whole_number_is_a_number_too():
+    refuse_coerced({"threshold": 1}, {"threshold": 1.0, "other": "x"}, "p")

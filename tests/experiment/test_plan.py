@@ -1,0 +1,80 @@
+"""Plans: reading TOML, and what a person is told when it is wrong."""
+
+from pathlib import Path
+
+import pytest
+
+from harness.compaction.presets import KeepLast
+from harness.errors import UsageError
+from harness.experiment.grid import Grid
+from harness.experiment.plan import read_plan
+
+QUICKSTART = Path(__file__).parents[2] / "experiments" / "quickstart"
+TRIAL = '[trial]\ntask = "flashcards"\npolicy = { kind = "none" }\n'
+
+
+def written(folder: Path, text: str) -> Path:
+    (folder / "plan.toml").write_text(text)
+    return folder
+
+
+def test_the_quickstart_is_54_trials_a_control_and_an_a_a_arm_over_two_seeds():
+    plan = read_plan(QUICKSTART)
+    grid = Grid(plan.base, plan.axes, plan.arms)
+    assert len(grid) == 58
+    policies = [cell.trial.policy for cell in grid]
+    assert sum(isinstance(policy, KeepLast) for policy in policies) == 56
+    assert {cell.trial.replicate for cell in grid} == {0, 1}
+    assert {(cell.trial.task, cell.trial.window_tokens, cell.trial.max_steps) for cell in grid} == {("flashcards", 32_768, 300)}
+    again = [cell for cell in grid if cell.trial.replicate == 1]
+    assert all(any(cell.trial.policy == other.trial.policy for other in grid if other is not cell) for cell in again)
+
+
+def test_a_plan_is_read_by_its_folder_or_its_file(tmp_path):
+    folder = written(tmp_path, TRIAL)
+    assert read_plan(folder) == read_plan(folder / "plan.toml")
+
+
+def test_axes_may_be_nested_tables_or_quoted_paths(tmp_path):
+    base = '[trial]\ntask = "t"\npolicy = { kind = "keep-last" }\n[axes]\n'
+    nested = read_plan(written(tmp_path, base + "policy.threshold = [0.5, 0.6]")).axes
+    assert nested == read_plan(written(tmp_path, base + '"policy.threshold" = [0.5, 0.6]')).axes
+    assert nested == {"policy.threshold": [0.5, 0.6]}
+
+
+@pytest.mark.parametrize(
+    "text, words",
+    [
+        ("[trial\n", r"plan\.toml' is no TOML: .*line 1"),
+        (TRIAL + "[trail]\n", r"unknown table in plan\.toml: 'trail'; did you mean 'trial'"),
+        ("", r"trial\.task: every trial needs one"),
+        ("trial = 3", r"trial: a table is needed \(got 3"),
+        (TRIAL + "[axes]\nseed = 3", r"axes\.seed: a list of values is needed \(got 3"),
+        (TRIAL + "[experiment]\ntitel = 'x'", r"path in experiment: 'titel'; did you mean 'title'"),
+        (TRIAL + "[experiment]\ntitle = 3", r"experiment\.title"),
+        (TRIAL + "[experiment]\ntrial_timeout_seconds = 0", "must be above 0"),
+        (TRIAL + "[experiment]\nexecutor = 'cluster'", r"experiment\.executor: .*'processes' or 'threads'"),
+        (TRIAL + "[arms]\nname = 'x'", r"arms: write each arm under its own \[\[arms\]\]"),
+        (TRIAL + "[[arms]]\nnam = 'x'", r"path in arms\[0\]: 'nam'; did you mean 'name'"),
+        (TRIAL + "[[arms]]\ntrial = { seed = 1 }", r"arms\[0\]\.name"),
+        ("arms = [3]\n" + TRIAL, r"arms: write each arm under its own \[\[arms\]\]"),
+        ("seed = 2026-01-01\n" + TRIAL, "table"),
+        ("[trial]\ntask = 2026-01-01\npolicy = { kind = 'none' }", r"trial\.task"),
+    ],
+)
+def test_a_plan_that_cannot_be_is_refused_with_the_place(tmp_path, text, words):
+    with pytest.raises(UsageError, match=words):
+        read_plan(written(tmp_path, text))
+
+
+def test_a_folder_without_a_plan_says_what_is_missing(tmp_path):
+    with pytest.raises(UsageError, match=r"no plan at .*plan\.toml"):
+        read_plan(tmp_path)
+    with pytest.raises(UsageError, match="no plan at"):
+        read_plan(tmp_path / "nothing" / "there")
+
+
+def test_a_plan_that_is_no_text_is_refused(tmp_path):
+    (tmp_path / "plan.toml").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(UsageError, match="cannot read"):
+        read_plan(tmp_path)

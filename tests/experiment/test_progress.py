@@ -1,0 +1,103 @@
+"""Progress displays: what they show, how often, and that hostile names stay text."""
+
+import io
+
+import pytest
+from rich.console import Console
+
+from harness.errors import UnknownName
+from harness.experiment.progress import NotebookOutput, PlainLines, RichBar, Silence, Standing, as_html, choose
+from tests.experiment.made import record
+
+HOSTILE = "<img src=x onerror=alert(1)>[red]\x1b[2J\nnext"
+
+
+def standing(**changes):
+    return Standing(**{"experiment": "quickstart", "total": 10, **changes})
+
+
+def test_a_finished_trial_is_counted_by_what_it_came_to():
+    start = standing(kept=3)
+    after = start.after(record(success=True)).after(record(status="crashed", reason="crashed", score=0.0))
+    assert (after.done, after.succeeded, after.crashed) == (2, 1, 1)
+    assert after.summary == "5/10 trials, 1/2 succeeded, 3 kept from before, 1 crashed"
+    assert "crashed: crashed" in after.last
+
+
+def test_plain_lines_are_one_for_each_finished_trial():
+    stream = io.StringIO()
+    display, state = PlainLines(stream), standing()
+    for _ in range(3):
+        display.show(state)
+        display.show(state)
+        state = state.after(record(arm="threshold=0.5"))
+    display.show(state)
+    display.close()
+    lines = stream.getvalue().splitlines()
+    assert len(lines) == 4
+    assert lines[-1].startswith("[3/10] threshold=0.5 seed=0: score 0.50")
+
+
+def test_hostile_names_stay_on_one_line_without_control_characters():
+    stream = io.StringIO()
+    display = PlainLines(stream)
+    display.show(standing().after(record(arm=HOSTILE)))
+    assert "\x1b" not in stream.getvalue()
+    assert stream.getvalue().count("\n") == 1
+
+
+def test_a_terminal_bar_shows_names_as_text_not_as_markup():
+    console = Console(file=io.StringIO(), force_terminal=True, width=200, color_system=None)
+    display = RichBar(console)
+    display.show(standing(experiment="[bold]x[/bold] [/]"))
+    display.show(standing(experiment="[bold]x[/bold] [/]", done=10, last=HOSTILE))
+    display.close()
+    drawn = console.file.getvalue()  # type: ignore[attr-defined]
+    assert "[bold]x[/bold]" in drawn
+    assert "10/10" in drawn
+    assert "\x1b[2J" not in drawn
+
+
+def test_a_notebook_shows_escaped_html_and_a_text_for_other_readers():
+    text = as_html(standing(experiment=HOSTILE, last=HOSTILE, running=(HOSTILE,)))
+    assert "<img" not in text
+    assert text.count("&lt;img") == 3
+
+
+class Cell:
+    """A cell that keeps what is displayed in it, like IPython's display and its handle."""
+
+    def __init__(self):
+        self.shown = []
+
+    def __call__(self, bundle, *, raw, display_id):
+        assert raw
+        assert display_id
+        self.shown.append(bundle)
+        return self
+
+    def update(self, bundle, *, raw):
+        self.shown.append(bundle)
+
+
+def test_a_notebook_output_is_updated_at_most_four_times_a_second_and_ends_on_the_last_state():
+    cell, now = Cell(), [100.0]
+    display, state = NotebookOutput(cell, clock=lambda: now[0]), standing()
+    for _ in range(10):
+        display.show(state)
+        now[0] += 0.1
+        state = state.after(record())
+    display.show(state)
+    display.close()
+    display.close()
+    assert len(cell.shown) <= 6
+    assert cell.shown[-1]["text/plain"].startswith("10/10 trials")
+
+
+def test_without_a_terminal_or_notebook_lines_are_chosen_and_names_choose_the_rest():
+    assert isinstance(choose("auto"), PlainLines)
+    assert isinstance(choose("notebook"), PlainLines)
+    assert isinstance(choose("rich"), RichBar)
+    assert isinstance(choose("off"), Silence)
+    with pytest.raises(UnknownName, match="unknown progress display 'plane'; did you mean 'plain'"):
+        choose("plane")

@@ -1,0 +1,131 @@
+"""Trials: identity, reading back, and what is refused."""
+
+import pickle
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.compaction.presets import KeepLast, NoCompaction
+from harness.errors import UnknownName, UsageError
+from harness.experiment.trial import SandboxChoice, Trial, from_plain, to_plain
+from harness.protocols import SandboxLimits
+
+POLICIES = st.builds(NoCompaction) | st.builds(
+    KeepLast,
+    threshold=st.floats(0.01, 1),
+    keep_last=st.integers(1, 50),
+    summarizer=st.sampled_from(["same", "scripted/oracle", "gpt-4.1-mini"]),
+)
+TRIALS = st.builds(
+    Trial,
+    task=st.sampled_from(["flashcards", "bug-hunt"]),
+    policy=POLICIES,
+    seed=st.integers(0, 99),
+    replicate=st.integers(0, 3),
+    model=st.sampled_from(["scripted", "scripted/flashcards:typical"]),
+    window_tokens=st.none() | st.integers(1, 200_000),
+    max_steps=st.integers(1, 500),
+    parallel_tools=st.booleans(),
+    command_timeout_seconds=st.floats(0.1, 1000),
+    sandbox=st.builds(
+        SandboxChoice,
+        backend=st.sampled_from(["auto", "docker"]),
+        image=st.none() | st.text(max_size=5),
+        limits=st.builds(SandboxLimits, pids=st.integers(1, 500), network=st.booleans()),
+    ),
+)
+
+
+@given(TRIALS)
+def test_a_trial_written_and_read_back_is_the_same_trial(trial):
+    again = from_plain(to_plain(trial))
+    assert again == trial
+    assert again.trial_id == trial.trial_id
+
+
+@given(TRIALS, TRIALS)
+def test_ids_are_equal_exactly_when_trials_are(one, other):
+    assert (one.trial_id == other.trial_id) == (to_plain(one) == to_plain(other))
+
+
+@given(TRIALS)
+def test_a_trial_crosses_process_borders(trial):
+    assert pickle.loads(pickle.dumps(trial)) == trial
+
+
+def test_an_id_is_the_same_in_another_process():
+    code = (
+        "from harness.experiment.trial import Trial; from harness.compaction.presets import KeepLast; "
+        "print(Trial(task='flashcards', policy=KeepLast(), seed=3).trial_id)"
+    )
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
+    assert said == Trial(task="flashcards", policy=KeepLast(), seed=3).trial_id
+
+
+def test_a_default_written_out_makes_no_other_trial():
+    plain = {"task": "flashcards", "policy": {"kind": "keep-last"}}
+    spelled = {**plain, "seed": 0, "policy": {"kind": "keep-last", "threshold": 0.8}, "sandbox": {"backend": "auto"}}
+    assert from_plain(plain).trial_id == from_plain(spelled).trial_id
+
+
+def test_the_models_seed_follows_from_seed_and_replicate_and_is_neither():
+    base = Trial(task="flashcards", policy=NoCompaction(), seed=1)
+    seeds = {base.model_seed, replace(base, seed=2).model_seed, replace(base, replicate=1).model_seed}
+    assert len(seeds) == 3
+    assert base.seed not in seeds
+    assert replace(base, max_steps=7).model_seed == base.model_seed
+
+
+def test_same_as_a_summarizer_is_the_trials_model_and_none_asks_nobody():
+    assert Trial(task="t", policy=KeepLast(), model="m").summarizer == "m"
+    assert Trial(task="t", policy=KeepLast(summarizer="s"), model="m").summarizer == "s"
+    assert Trial(task="t", policy=NoCompaction(), model="m").summarizer is None
+
+
+GOOD = {"task": "flashcards", "policy": {"kind": "keep-last"}}
+
+
+@pytest.mark.parametrize(
+    "change, words",
+    [
+        ({"sed": 1}, "unknown path in trial: 'sed'; did you mean 'seed'"),
+        ({"seed": "1"}, r"trial\.seed: a number is needed"),
+        ({"seed": 1.5}, r"trial\.seed: .*integer.*1\.5"),
+        ({"seed": -1}, r"trial\.seed: must be at least 0"),
+        ({"seed": True}, r"trial\.seed: a number is needed"),
+        ({"max_steps": 0}, r"trial\.max_steps: must be at least 1"),
+        ({"window_tokens": 0}, r"trial\.window_tokens: must be at least 1"),
+        ({"parallel_tools": "yes"}, r"trial\.parallel_tools: "),
+        ({"command_timeout_seconds": 0}, r"trial\.command_timeout_seconds: must be above 0"),
+        ({"policy": "none"}, r"trial\.policy: a table with a kind"),
+        ({"policy": {"threshold": 0.5}}, r"trial\.policy\.kind"),
+        ({"policy": {"kind": "keep-lats"}}, r"trial\.policy\.kind 'keep-lats'; did you mean 'keep-last'"),
+        ({"policy": {"kind": "keep-last", "treshold": 1}}, r"trial\.policy\.treshold.*did you mean 'threshold'"),
+        ({"policy": {"kind": "keep-last", "threshold": "0.5"}}, r"trial\.policy\.threshold: a number is needed"),
+        ({"policy": {"kind": "keep-last", "threshold": 1.5}}, r"threshold=1\.5 must be above 0"),
+        ({"policy": {"kind": "keep-last", "keep_last": 2.5}}, r"trial\.policy\.keep_last: "),
+        ({"sandbox": {"backend": "dokcer"}}, r"trial\.sandbox\.backend: .*'docker'.*got 'dokcer'"),
+        ({"sandbox": {"limits": {"pid": 3}}}, r"unknown path in trial\.sandbox: 'limits\.pid'; did you mean 'limits\.pids'"),
+        ({"sandbox": 3}, r"trial\.sandbox"),
+    ],
+)
+def test_what_cannot_be_is_refused_with_its_path(change, words):
+    with pytest.raises(UsageError, match=words):
+        from_plain({**GOOD, **change})
+
+
+@pytest.mark.parametrize("missing", ["task", "policy"])
+def test_task_and_policy_must_be_named(missing):
+    with pytest.raises(UsageError, match=rf"trial\.{missing}: every trial needs one"):
+        from_plain({name: value for name, value in GOOD.items() if name != missing})
+
+
+def test_an_unknown_name_keeps_its_facts():
+    with pytest.raises(UnknownName) as caught:
+        from_plain({**GOOD, "sed": 1})
+    assert caught.value.name == "sed"
+    assert "seed" in caught.value.known

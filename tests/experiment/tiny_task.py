@@ -1,0 +1,57 @@
+"""A task of a few seconds: write a port from the prompt into a file, then make some output."""
+
+from harness.task import CallTemplate, Check, Evidence, Fact, Grader, LaterMessage, Script, Step, Task
+
+ROUNDS = 8
+
+CHECKS = '''
+import pathlib, sys
+nonce = sys.argv[1]
+conf = pathlib.Path("conf.txt")
+text = conf.read_text() if conf.exists() else ""
+print(nonce, "check port", "pass" if text == "port={port}\\n" else "fail got " + repr(text))
+print(nonce, "check note", "pass" if pathlib.Path("note.txt").exists() else "fail it is gone")
+'''
+
+
+def step(name, tool, **arguments):
+    key = next(iter(arguments.values()))
+    return Step(
+        name=name,
+        says=f"Now {name}.",
+        calls=(CallTemplate(tool=tool, arguments=tuple(arguments.items())),),
+        done=Evidence(receipts=((tool, key.replace(".", r"\.")),)),
+        needs=("port",) if "${port}" in str(arguments) else (),
+    )
+
+
+def tiny(seed):
+    port = str(4000 + seed)
+    rounds = [step(f"round {n}", "execute_command", command=f"seq 1 400 && echo round-{n}-") for n in range(ROUNDS)]
+    for number, one in enumerate(rounds):
+        done = Evidence(receipts=(("execute_command", f"round-{number}-"),))
+        rounds[number] = Step(name=one.name, says=one.says, calls=one.calls, done=done)
+    return Task(
+        name="tiny",
+        title="Write a port down",
+        tags=("constraints",),
+        prompt=f"Write `port=N` into conf.txt, where N is the port. The port is {port}.\nThen count to 400 a few times.",
+        workspace=(("note.txt", "a note\n"),),
+        runtime="python",
+        checks=(Check(name="port", title="The port is written down", rests_on=("port",)), Check(name="note", title="A note")),
+        grader=Grader(files=((".checks.py", CHECKS.replace("{port}", port)),), command="python3 .checks.py"),
+        facts=(
+            Fact(name="port", kind="constraint", said_in="prompt", patterns=(r"The port is (\d+)",), prior="8080"),
+        ),
+        script=Script(
+            steps=(*rounds, step("write", "write_file", path="conf.txt", content="port=${port}\n")),
+            farewell="All done.",
+        ),
+        later=(LaterMessage(step=3, text="Take your time."),),
+        values={"port": port},
+    )
+
+
+def broken(seed):
+    """A template that cannot make a task of any seed but 0."""
+    return tiny(seed) if seed == 0 else 1 / 0
