@@ -1,0 +1,197 @@
+"""Trials gathered by arm: which of them count, in which order arms are shown, and one row of numbers for each arm.
+
+A trial that the machinery lost says nothing about its arm. Such trials are set aside before anything is compared, by the
+reason alone, and are counted where everyone sees them.
+"""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from harness.analysis.statistics import Rate, wilson
+from harness.analysis.tables import Tables, one_level
+from harness.errors import UnknownName
+
+NO_FAULT_OF_THE_ARM = ("sandbox_error", "store_error", "model_error", "cancelled", "crashed")
+"""Reasons for which a trial is set aside. `overflow` and `max_steps` are none of them: they are what an arm led to."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spread:
+    """Where the values of one arm lie, without pretending that they are normal."""
+
+    mean: float
+    median: float
+    low: float
+    """The least value."""
+    high: float
+    """The greatest value."""
+    total: float
+
+    @classmethod
+    def of(cls, values: pd.Series) -> "Spread":
+        """The spread of a column; unknown values are left out, and all are NaN when none is known."""
+        known = pd.to_numeric(values).astype(float).dropna()
+        return cls(
+            mean=float(known.mean()),
+            median=float(known.median()),
+            low=float(known.min()),
+            high=float(known.max()),
+            total=float(known.sum(min_count=1)),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArmSummary:
+    """What one arm came to."""
+
+    arm: str
+    level: str
+    success: Rate
+    score: Spread
+    """Share of checks passed, 0–1."""
+    exposure: Rate
+    """Trials with at least one applied compaction: the share that had anything done to it."""
+    rounds: Spread
+    """Applied compactions per trial."""
+    steps: Spread
+    prompt_tokens: Spread
+    """Tokens of all prompts of the agent, per trial, by the provider's count."""
+    cost_usd: Spread
+    """Of the agent, per trial."""
+    summarizer_cost_usd: Spread
+    untreated: int
+    """Trials that were due a compaction and did not get all of them."""
+    at_step_limit: int
+    overflowed: int
+    set_aside: int
+    """Trials that do not count; in none of the numbers above."""
+
+
+def counting(trials: pd.DataFrame) -> pd.DataFrame:
+    """The trials that count, in the order given."""
+    return trials[~_lost(trials)]
+
+
+def set_aside(trials: pd.DataFrame) -> pd.DataFrame:
+    """The trials that do not count, in the order given."""
+    return trials[_lost(trials)]
+
+
+def _lost(trials: pd.DataFrame) -> pd.Series:
+    return (trials["status"] == "crashed") | trials["reason"].isin(NO_FAULT_OF_THE_ARM)
+
+
+def axes_of(trials: pd.DataFrame) -> pd.DataFrame:
+    """One row per trial and axis: trial_id, axis (dotted path), value; task and seed, which pair trials, are left out."""
+    rows = [
+        {"trial_id": trial_id, "axis": axis, "value": value}
+        for trial_id, text in zip(trials["trial_id"], trials["axes_json"], strict=True)
+        for axis, value in json.loads(text or "{}").items()
+        if axis not in {"task", "seed", "replicate"} and value is not None
+    ]
+    return pd.DataFrame(rows, columns=["trial_id", "axis", "value"])
+
+
+def policy_field(trials: pd.DataFrame, field: str) -> pd.Series:
+    """A field of each trial's policy; None where the policy has no such field."""
+    read = {text: json.loads(text or "{}") for text in trials["policy_json"].unique()}
+    values: list[Any] = [read[text].get(field) for text in trials["policy_json"]]
+    return pd.Series(values, index=trials.index, dtype=object)
+
+
+def in_order(trials: pd.DataFrame) -> list[str]:
+    """Names of the arms: controls without compaction first, then grid arms by their axes, then arms beside the grid."""
+    first = trials.drop_duplicates("arm")
+    keys = {
+        arm: (policy != "none", replicate > 0, [_sortable(v) for v in json.loads(axes or "{}").values()], arm)
+        for arm, policy, replicate, axes in zip(
+            first["arm"], first["policy"], first["replicate"], first["axes_json"], strict=True
+        )
+    }
+    return sorted(keys, key=lambda arm: keys[arm])
+
+
+def _sortable(value: object) -> tuple[int, float, str]:
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return (0, float(value), "")
+    return (1, 0.0, str(value))
+
+
+def summarize(results: Tables) -> list[ArmSummary]:
+    """One summary per arm, in the order in which arms are shown.
+
+    Raises:
+        UsageError: no trials, or trials of several levels.
+    """
+    level = one_level(results.trials)
+    return [_summary(arm, level, results.trials[results.trials["arm"] == arm]) for arm in in_order(results.trials)]
+
+
+def _summary(arm: str, level: str, trials: pd.DataFrame) -> ArmSummary:
+    valid = counting(trials)
+    return ArmSummary(
+        arm=arm,
+        level=level,
+        success=success(valid),
+        score=Spread.of(valid["score"]),
+        exposure=exposure(valid),
+        rounds=Spread.of(valid["compactions"]),
+        steps=Spread.of(valid["steps"]),
+        prompt_tokens=Spread.of(valid["prompt_tokens"]),
+        cost_usd=Spread.of(valid["cost_usd"]),
+        summarizer_cost_usd=Spread.of(valid["summarizer_cost_usd"]),
+        untreated=int((valid["treatment"] != "as planned").sum()),
+        at_step_limit=int((valid["reason"] == "max_steps").sum()),
+        overflowed=int((valid["reason"] == "overflow").sum()),
+        set_aside=len(trials) - len(valid),
+    )
+
+
+def success(trials: pd.DataFrame) -> Rate:
+    """Trials whose every check passed."""
+    return wilson(int(trials["success"].astype(bool).sum()), len(trials))
+
+
+def exposure(trials: pd.DataFrame) -> Rate:
+    """Trials with at least one applied compaction."""
+    return wilson(int((trials["compactions"] > 0).sum()), len(trials))
+
+
+def by_axis(trials: pd.DataFrame) -> pd.DataFrame:
+    """One row per axis and value, over everything else and without repeats.
+
+    Columns: axis, value, trials, success (Rate), rounds and prompt_tokens (Spread).
+
+    Trials of one task and seed stand in many rows of a grid and resemble each other, so these intervals are too narrow.
+    """
+    valid = counting(trials).query("replicate == 0")
+    long = axes_of(valid).merge(valid, on="trial_id")
+    rows = [
+        {
+            "axis": axis,
+            "value": value,
+            "trials": len(group),
+            "success": success(group),
+            "rounds": Spread.of(group["compactions"]),
+            "prompt_tokens": Spread.of(group["prompt_tokens"]),
+        }
+        for axis, values in long.groupby("axis", sort=True)
+        if values["value"].map(str).nunique() > 1
+        for value, group in sorted(values.groupby(values["value"].map(str)), key=lambda one: _sortable(one[1]["value"].iloc[0]))
+    ]
+    return pd.DataFrame(rows, columns=["axis", "value", "trials", "success", "rounds", "prompt_tokens"])
+
+
+def of_arm(trials: pd.DataFrame, arm: str) -> pd.DataFrame:
+    """The trials of one arm.
+
+    Raises:
+        UnknownName: no trial of that arm; the nearest names are offered.
+    """
+    chosen = trials[trials["arm"] == arm]
+    if chosen.empty:
+        raise UnknownName("arm", arm, [str(name) for name in trials["arm"].unique()])
+    return chosen

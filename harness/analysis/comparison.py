@@ -1,0 +1,130 @@
+"""Two arms on the same tasks and seeds: the comparison that everything else of the analysis leads to."""
+
+from dataclasses import dataclass
+
+import pandas as pd
+
+from harness.analysis.arms import counting, of_arm
+from harness.analysis.arms import success as success_of
+from harness.analysis.ratios import PairedRatio, paired_ratio
+from harness.analysis.statistics import (
+    Interval,
+    PairedCounts,
+    Rate,
+    mcnemar_p,
+    newcombe,
+    what_pairs_can_show,
+    what_was_shown,
+)
+from harness.analysis.tables import Tables, one_level
+from harness.analysis.validity import Placebo, pair, placebo
+from harness.analysis.wording import bounds, level_in_words, points, short_number
+
+METRICS = ("prompt_tokens", "steps", "total_cost_usd")
+"""What is compared beside success; `total_cost_usd` is the agent's cost and the summarizer's."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """Arm a against arm b on the tasks and seeds that both ran; print it for the whole story in words."""
+
+    a: str
+    b: str
+    level: str
+    counts: PairedCounts
+    success_a: Rate
+    """Over the pairs, as is `success_b`."""
+    success_b: Rate
+    interval: Interval
+    """95 % interval of the difference of the success rates, a less b (Newcombe, method 10)."""
+    p_value: float
+    """Exact McNemar test, two-sided; not adjusted for other comparisons."""
+    ratios: tuple[PairedRatio, ...]
+    """Tokens, steps and money of a for each one of b."""
+    placebo: Placebo
+    unpaired: int
+    """Trials of either arm that have no partner."""
+    set_aside: int
+    """Trials of either arm that the machinery lost; in nothing above."""
+
+    @property
+    def difference(self) -> float:
+        """Success rate of a less that of b, −1 to 1."""
+        return self.counts.difference
+
+    def table(self) -> pd.DataFrame:
+        """The four counts of the pairs, as a table of a's outcome by b's."""
+        counts = self.counts
+        return pd.DataFrame(
+            [[counts.both, counts.only_a], [counts.only_b, counts.neither]],
+            index=pd.Index(["success", "failure"], name=self.a),
+            columns=pd.Index(["success", "failure"], name=self.b),
+        )
+
+    def __str__(self) -> str:
+        return "\n".join([*self._rates(), *map(in_words, self.ratios), *self._doubts()])
+
+    def _rates(self) -> list[str]:
+        counts = self.counts
+        return [
+            f"a = {self.a}",
+            f"b = {self.b}",
+            f"{counts.pairs} pairs of the same task and seed, {level_in_words(self.level)}",
+            f"success: a {self.success_a}, b {self.success_b} (95 % Wilson)",
+            f"pairs: both {counts.both}, only a {counts.only_a}, only b {counts.only_b}, neither {counts.neither}",
+            f"difference a − b: {100 * self.difference:+.0f} points {points(self.interval)} (95 % Newcombe, paired)",
+            f"exact McNemar p = {self.p_value:.3g}, for this one comparison",
+        ]
+
+    def _doubts(self) -> list[str]:
+        lost = [f"{self.set_aside} trials were lost by the machinery and are in no number"] if self.set_aside else []
+        alone = [f"{self.unpaired} trials have no partner and are in no number"] if self.unpaired else []
+        return [str(self.placebo), *lost, *alone, f"{what_pairs_can_show(self.counts.pairs)} {what_was_shown(self.counts)}"]
+
+
+def in_words(ratio: PairedRatio) -> str:
+    """A ratio of two arms in one line."""
+    name = {"prompt_tokens": "prompt tokens", "total_cost_usd": "cost"}.get(ratio.metric, ratio.metric)
+    if not ratio.pairs:
+        return f"{name}: {ratio.warning}"
+    totals, typical = bounds(ratio.of_totals_interval), bounds(ratio.geometric_interval)
+    medians = f"medians {short_number(ratio.median_a)} and {short_number(ratio.median_b)}"
+    line = (
+        f"{name} a ÷ b: totals {ratio.of_totals:.2f}{totals}, typical pair {ratio.geometric:.2f}{typical}, "
+        f"less in {100 * ratio.share_lower:.0f} % of {ratio.pairs} pairs; {medians}"
+    )
+    return f"{line} ({ratio.warning})" if ratio.warning else line
+
+
+def compare(results: Tables, a: str, b: str) -> Comparison:
+    """Compare two arms, named as in the column `arm` of the trials.
+
+    Raises:
+        UnknownName: no trial of that arm; the nearest names are offered.
+        UsageError: the arms are of different fidelity levels.
+    """
+    both = pd.concat([of_arm(results.trials, a), of_arm(results.trials, b)])
+    level = one_level(both)
+    valid = counting(both)
+    pairs = _pairs(valid, a, b)
+    counts = PairedCounts.of(list(pairs["success_a"]), list(pairs["success_b"]))
+    return Comparison(
+        a=a,
+        b=b,
+        level=level,
+        counts=counts,
+        success_a=success_of(pairs.rename(columns={"success_a": "success"})),
+        success_b=success_of(pairs.rename(columns={"success_b": "success"})),
+        interval=newcombe(counts),
+        p_value=mcnemar_p(counts),
+        ratios=tuple(paired_ratio(pairs, metric) for metric in METRICS),
+        placebo=placebo(results, pairs),
+        unpaired=len(valid) - 2 * len(pairs),
+        set_aside=len(both) - len(valid),
+    )
+
+
+def _pairs(trials: pd.DataFrame, a: str, b: str) -> pd.DataFrame:
+    costs = trials[["cost_usd", "summarizer_cost_usd"]].astype(float)
+    priced = trials.assign(total_cost_usd=costs["cost_usd"] + costs["summarizer_cost_usd"])
+    return pair(priced[priced["arm"] == a], priced[priced["arm"] == b])

@@ -1,0 +1,116 @@
+"""Does an early threshold or a short memory cost success? Success over threshold × kept messages, a panel per summarizer.
+
+A cell shows what it rests on: successes and trials, their share, and Wilson's interval, so that a colour made of two trials
+cannot pass for a result.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from harness.analysis.arms import counting, policy_field, success
+from harness.analysis.figures.style import INK, foot, head, new_figure, styled
+from harness.analysis.tables import Tables, one_level
+from harness.analysis.wording import level_in_words, shown
+from harness.errors import UsageError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+COLUMNS = ("summarizer", "threshold", "keep_last", "successes", "trials", "share", "low", "high", "level")
+CELL_WIDTH_INCHES, CELL_HEIGHT_INCHES = 0.92, 0.74
+
+
+def table(results: Tables) -> pd.DataFrame:
+    """One row per cell of the grid.
+
+    | column | dtype | unit |
+    | --- | --- | --- |
+    | summarizer | str | model that writes the summaries |
+    | threshold | float | share of the available window, 0–1 |
+    | keep_last | int | messages left whole |
+    | successes, trials | int | trials; repeats (A/A) are left out |
+    | share, low, high | float | rate of success and its 95 % Wilson interval, 0–1 |
+    | level | str | fidelity |
+    """
+    trials = counting(results.trials)
+    fields = {name: policy_field(trials, name) for name in ("summarizer", "threshold", "keep_last")}
+    cells = trials.assign(**fields).query("replicate == 0").dropna(subset=list(fields))
+    rows = [
+        (*key, (rate := success(group)).successes, rate.trials, rate.share, rate.low, rate.high, one_level(group))
+        for key, group in cells.groupby(list(fields))
+    ]
+    return pd.DataFrame(rows, columns=list(COLUMNS))
+
+
+def draw(table: pd.DataFrame, ax: "Axes | None" = None) -> "Figure":
+    """Draw the table of this figure; with `ax` its single panel is drawn there.
+
+    Raises:
+        UsageError: an empty table, several levels, or several summarizers for one `ax`.
+    """
+    if table.empty:
+        raise UsageError("no trial has a policy with threshold, keep_last and summarizer, so there is no such grid to draw")
+    level = level_in_words(one_level(table))
+    panels = sorted(table["summarizer"].unique())
+    if ax is not None and len(panels) > 1:
+        raise UsageError(f"one ax holds one panel and there are {len(panels)} summarizers; select one or leave ax out")
+    with styled():
+        return _panel_in(ax, table) if ax is not None else _figure(table, panels, level)
+
+
+def _panel_in(ax: "Axes", table: pd.DataFrame) -> "Figure":
+    _panel(ax, table, _scale(table))
+    figure: Figure = ax.figure  # type: ignore[assignment]
+    return figure
+
+
+def _figure(table: pd.DataFrame, panels: list[str], level: str) -> "Figure":
+    scale = _scale(table)
+    width = len(panels) * (len(scale["keep_last"]) * CELL_WIDTH_INCHES + 0.35) + 1.5
+    figure = new_figure(max(width, 5.6), len(scale["threshold"]) * CELL_HEIGHT_INCHES + 1.75)
+    axes = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
+    images = [_panel(ax, table[table["summarizer"] == summarizer], scale) for ax, summarizer in zip(axes, panels, strict=True)]
+    for ax, summarizer in zip(axes, panels, strict=True):
+        ax.set_title(f"summarizer {shown(summarizer, 40)}")
+    for ax in axes[1:]:
+        ax.set_ylabel("")
+    bar = figure.colorbar(images[0], ax=list(axes), shrink=0.95, aspect=18, pad=0.015, ticks=[0, 0.25, 0.5, 0.75, 1])
+    bar.ax.set_yticklabels(["0", "25", "50", "75", "100"])
+    bar.set_label("successful trials (%)")
+    bar.outline.set_visible(False)
+    head(figure, "Success by threshold and kept messages", f"{int(table['trials'].sum())} trials", level)
+    foot(figure, "Each cell: successful / all trials, share, 95 % Wilson interval. Success = every check passed.")
+    return figure
+
+
+def _scale(table: pd.DataFrame) -> dict[str, list[Any]]:
+    return {name: sorted(table[name].unique()) for name in ("threshold", "keep_last")}
+
+
+def _panel(ax: "Axes", cells: pd.DataFrame, scale: dict[str, list[Any]]) -> Any:
+    rows, columns = scale["threshold"], scale["keep_last"]
+    shares = cells.pivot_table(index="threshold", columns="keep_last", values="share").reindex(index=rows, columns=columns)
+    ax.set_facecolor("#f2f3f5")
+    image = ax.imshow(shares.to_numpy(dtype=float), cmap="cividis", vmin=0, vmax=1, aspect="auto", origin="lower")
+    for cell in cells.itertuples():
+        _write(ax, columns.index(cell.keep_last), rows.index(cell.threshold), cell)
+    ax.set_xticks(range(len(columns)), [f"{value:g}" for value in columns])
+    ax.set_yticks(range(len(rows)), [f"{value:g}" for value in rows])
+    ax.set_xticks([place - 0.5 for place in range(1, len(columns))], minor=True)
+    ax.set_yticks([place - 0.5 for place in range(1, len(rows))], minor=True)
+    ax.grid(which="minor", color="white", linewidth=2.0)
+    ax.tick_params(which="both", length=0)
+    ax.spines[:].set_visible(False)
+    ax.set_xlabel("keep-last (messages)")
+    ax.set_ylabel("threshold (share of available window)")
+    return image
+
+
+def _write(ax: "Axes", x: int, y: int, cell: Any) -> None:
+    ink = "white" if cell.share < 0.55 else INK
+    ax.text(x, y + 0.2, f"{cell.successes}/{cell.trials}", ha="center", va="center", color=ink, fontsize=9.5, fontweight="bold")
+    ax.text(x, y - 0.06, f"{100 * cell.share:.0f} %", ha="center", va="center", color=ink, fontsize=8)
+    bounds = f"[{100 * cell.low:.0f}, {100 * cell.high:.0f}]"
+    ax.text(x, y - 0.29, bounds, ha="center", va="center", color=ink, fontsize=7.5)

@@ -1,0 +1,275 @@
+"""How full was the context at each step? Saw-teeth of every session, with threshold, window and compaction marks.
+
+A grid becomes small multiples: one axis down, one across, a third as colour; each line is one session. A session grows from
+step to step, falls where it is compacted (triangle), and ends in a dot (success) or a cross (failure).
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from harness.analysis.arms import axes_of, counting
+from harness.analysis.figures.style import (
+    FAINT,
+    INK,
+    PALETTE,
+    QUIET,
+    head,
+    new_figure,
+    styled,
+)
+from harness.analysis.tables import Tables, one_level
+from harness.analysis.wording import level_in_words, short_number, shown
+from harness.errors import UsageError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+COLUMNS = (
+    "trial_id",
+    "row",
+    "column",
+    "line",
+    "reference",
+    "seed",
+    "step",
+    "view_tokens",
+    "tokens_before",
+    "threshold_tokens",
+    "window_tokens",
+    "success",
+    "level",
+)
+PANELS_AT_MOST = 24
+COLUMNS_AT_MOST = 4
+CROWD = 6
+"""More sessions in a panel than this are drawn lighter."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Place:
+    """Where a session is drawn."""
+
+    row: str = ""
+    column: str = ""
+    line: str = ""
+    reference: bool = False
+
+
+def table(results: Tables) -> pd.DataFrame:
+    """One row per step of every trial that counts; repeats (A/A) are left out.
+
+    | column | dtype | unit |
+    | --- | --- | --- |
+    | trial_id | str | |
+    | row, column, line | str | panel and colour: values of the grid's axes, or the arm |
+    | reference | bool | an arm beside the grid, drawn faintly in every panel |
+    | seed, step | int | steps count from 1 |
+    | view_tokens | float | tokens sent at this step, estimated |
+    | tokens_before | float | tokens just before the compaction that this step began with, estimated; NaN = none |
+    | threshold_tokens, window_tokens | float | tokens; NaN = none, unknown |
+    | success | bool | of the trial |
+    | level | str | fidelity |
+    """
+    trials = counting(results.trials).query("replicate == 0")
+    places = _places(trials)
+    applied = results.compactions[results.compactions["status"] == "applied"]
+    drops = applied.groupby(["trial_id", "step"], as_index=False)["tokens_before"].max()
+    kept = trials[["trial_id", "seed", "threshold_tokens", "window_tokens", "success", "level"]]
+    steps = results.steps[["trial_id", "step", "view_tokens"]].merge(kept, on="trial_id").merge(drops, how="left")
+    for name in ("row", "column", "line", "reference"):
+        steps[name] = [getattr(places[trial_id], name) for trial_id in steps["trial_id"]]
+    numbers = ["view_tokens", "tokens_before", "threshold_tokens", "window_tokens"]
+    steps[numbers] = steps[numbers].astype(float)
+    steps["window_tokens"] = steps["window_tokens"].where(steps["window_tokens"] > 0)
+    steps["success"] = steps["success"].astype(bool)
+    return steps[list(COLUMNS)].sort_values(["trial_id", "step"], ignore_index=True)
+
+
+def _places(trials: pd.DataFrame) -> dict[str, _Place]:
+    """Threshold down, a named choice across, the rest into the colour; without a grid every arm has a panel of its own."""
+    long = axes_of(trials)
+    varied = [axis for axis, rows in long.groupby("axis") if rows["value"].map(json.dumps).nunique() > 1]
+    if not varied:
+        return {one.trial_id: _Place(column=str(one.arm)) for one in trials.itertuples()}
+    order = sorted(varied, key=lambda axis: (axis != _THRESHOLD, _numeric(long[long["axis"] == axis]["value"]), axis))
+    values = {trial_id: dict(zip(rows["axis"], rows["value"], strict=True)) for trial_id, rows in long.groupby("trial_id")}
+    return {one.trial_id: _place(values.get(one.trial_id, {}), order, str(one.arm)) for one in trials.itertuples()}
+
+
+_THRESHOLD = "policy.threshold"
+
+
+def _numeric(values: Sequence[Any]) -> bool:
+    return all(isinstance(value, int | float) for value in values)
+
+
+def _place(values: dict[str, Any], order: list[str], arm: str) -> _Place:
+    if any(axis not in values for axis in order):
+        return _Place(line=arm, reference=True)
+    said = [_said(axis.rsplit(".", 1)[-1], values[axis]) for axis in order]
+    if len(said) == 1:
+        return _Place(column=said[0])
+    return _Place(row=said[0], column=said[1], line=", ".join(said[2:]))
+
+
+def _said(name: str, value: Any) -> str:
+    return f"{name} {value:g}" if isinstance(value, int | float) else str(value)
+
+
+def draw(table: pd.DataFrame, ax: "Axes | None" = None) -> "Figure":
+    """Draw the table of this figure; with `ax` all of its sessions are drawn there, whatever panel they belong to.
+
+    Raises:
+        UsageError: an empty table, or several levels.
+    """
+    if table.empty:
+        raise UsageError("no step of a trial that counts was stored, so there is no token curve to draw")
+    level = level_in_words(one_level(table))
+    with styled():
+        if ax is None:
+            return _figure(table, level)
+        _panel(ax, table, _colours(table))
+        _finish(ax, table)
+        figure: Figure = ax.figure  # type: ignore[assignment]
+        return figure
+
+
+def _figure(table: pd.DataFrame, level: str) -> "Figure":
+    grid = table[~table["reference"]] if not table["reference"].all() else table.assign(reference=False)
+    panels = _panels(grid)
+    rows, columns = max(place[0] for place in panels.values()) + 1, max(place[1] for place in panels.values()) + 1
+    figure = new_figure(max(5.6, 2.55 * columns + 0.9), 1.62 * rows + 1.55)
+    axes = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
+    colours, beside = _colours(grid), table[table["reference"]]
+    for (row, column), (y, x) in panels.items():
+        inside = grid[(grid["row"] == row) & (grid["column"] == column)]
+        _panel(axes[y][x], pd.concat([beside, inside]), colours)
+        axes[y][x].set_title(", ".join(shown(one, 44) for one in (row, column) if one), fontsize=8)
+    for ax in [ax for y, line in enumerate(axes) for x, ax in enumerate(line) if (y, x) not in set(panels.values())]:
+        ax.set_visible(False)
+    _finish(axes[rows - 1][0], table)
+    _legend(figure, table, colours)
+    trials = table["trial_id"].nunique()
+    about = f"{trials} sessions, one line each{_left_out(grid, panels)}; tokens by the policy's estimate"
+    head(figure, "Context at each step", about, level)
+    return figure
+
+
+def _panels(grid: pd.DataFrame) -> dict[tuple[str, str], tuple[int, int]]:
+    """(row, column) of the table -> (row, column) of the figure."""
+    keys = grid[["row", "column"]].drop_duplicates()
+    rows, columns = sorted(keys["row"].unique(), key=_by_number), sorted(keys["column"].unique(), key=_by_number)
+    pairs = [(row, column) for row in rows for column in columns if ((keys["row"] == row) & (keys["column"] == column)).any()]
+    if len(rows) > 1 and len(columns) <= COLUMNS_AT_MOST + 2:
+        kept = pairs[:PANELS_AT_MOST]
+        return {(row, column): (rows.index(row), columns.index(column)) for row, column in kept}
+    across = min(COLUMNS_AT_MOST, len(pairs))
+    return {one: divmod(place, across) for place, one in enumerate(pairs[:PANELS_AT_MOST])}
+
+
+def _by_number(said: str) -> tuple[float, str]:
+    try:
+        return (float(said.rsplit(" ", 1)[-1]), said)
+    except ValueError:
+        return (float("inf"), said)
+
+
+def _left_out(grid: pd.DataFrame, panels: dict[tuple[str, str], tuple[int, int]]) -> str:
+    there = len(grid[["row", "column"]].drop_duplicates())
+    return f"; {len(panels)} of {there} panels" if there > len(panels) else ""
+
+
+def _colours(grid: pd.DataFrame) -> dict[Any, str]:
+    """A colour for each value of the third axis; without one for each seed, while there are colours enough."""
+    lines, seeds = sorted(grid["line"].unique(), key=_by_number), sorted(int(seed) for seed in grid["seed"].unique())
+    if len(lines) > 1:
+        return {name: PALETTE[place % len(PALETTE)] for place, name in enumerate(lines)}
+    return {seed: PALETTE[place] if len(seeds) <= len(PALETTE) else PALETTE[0] for place, seed in enumerate(seeds)}
+
+
+def _panel(ax: "Axes", rows: pd.DataFrame, colours: dict[Any, str]) -> None:
+    crowded = rows[~rows["reference"]]["trial_id"].nunique() > CROWD
+    for _, session in rows.groupby("trial_id", sort=False):
+        first = session.iloc[0]
+        colour = QUIET if first["reference"] else colours.get(first["line"], colours.get(first["seed"], PALETTE[0]))
+        _session(ax, session, colour, 0.55 if first["reference"] or crowded else 0.9)
+    _limits(ax, rows)
+    ax.yaxis.set_major_formatter(lambda value, _: short_number(value))
+    ax.grid(axis="y")
+
+
+def _session(ax: "Axes", session: pd.DataFrame, colour: str, strength: float) -> None:
+    points: list[tuple[float, float]] = []
+    for row in session.itertuples():
+        if row.tokens_before == row.tokens_before:
+            points.append((row.step, row.tokens_before))
+        points.append((row.step, row.view_tokens))
+    x, y = zip(*points, strict=True)
+    ax.plot(x, y, color=colour, linewidth=1.1 * strength**0.5, alpha=strength, zorder=1.5 + strength / 2)
+    drops = session.dropna(subset=["tokens_before"])
+    ax.scatter(drops["step"], drops["tokens_before"], marker="v", s=14 * strength, color=colour, linewidth=0, zorder=3)
+    mark = "o" if session["success"].iloc[-1] else "X"
+    ax.scatter(x[-1], y[-1], marker=mark, s=22, color=colour, edgecolor="white", linewidth=0.5, zorder=4)
+
+
+def _limits(ax: "Axes", rows: pd.DataFrame) -> None:
+    for tokens in sorted(rows[~rows["reference"]]["threshold_tokens"].dropna().unique()):
+        ax.axhline(tokens, color=INK, linewidth=0.9, linestyle=(0, (4, 2)), zorder=1)
+        _limit(ax, f"threshold {short_number(tokens)}", tokens, INK)
+    for tokens in rows["window_tokens"].dropna().unique():
+        ax.axhline(tokens, color=QUIET, linewidth=1.3, zorder=1)
+        ax.axhspan(tokens, tokens * 1.12, color=FAINT, alpha=0.6, linewidth=0, zorder=0.5)
+        _limit(ax, f"window {short_number(tokens)}", tokens, QUIET)
+
+
+def _limit(ax: "Axes", text: str, tokens: float, colour: str) -> None:
+    """Name a line at its left end, where sessions are still short."""
+    ax.annotate(
+        text,
+        (0, tokens),
+        xycoords=("axes fraction", "data"),
+        xytext=(3, 2),
+        textcoords="offset points",
+        va="bottom",
+        fontsize=6.8,
+        color=colour,
+        bbox={"boxstyle": "square,pad=0.1", "facecolor": "white", "alpha": 0.75, "linewidth": 0},
+        zorder=5,
+    )
+
+
+def _finish(ax: "Axes", table: pd.DataFrame) -> None:
+    tops = [table["view_tokens"].max(), table["tokens_before"].max(), 1.12 * table["window_tokens"].max()]
+    ax.set_ylim(0, 1.02 * float(pd.Series(tops).max()))
+    ax.set_xlim(0, 1.03 * table["step"].max())
+    ax.set_xlabel("step (count)")
+    ax.set_ylabel("view (tokens)")
+
+
+def _legend(figure: "Figure", table: pd.DataFrame, colours: dict[Any, str]) -> None:
+    from matplotlib.lines import Line2D
+
+    by_seed = not set(colours) & set(table["line"])
+    many = by_seed and len(colours) > len(PALETTE)
+    named = {f"seeds {min(colours)} to {max(colours)}": PALETTE[0]} if many else colours
+    lines = [
+        Line2D([], [], color=colour, linewidth=1.6, label=f"seed {name}" if by_seed and not many else shown(name, 40))
+        for name, colour in named.items()
+    ]
+    beside = [
+        Line2D([], [], color=QUIET, linewidth=1.2, alpha=0.6, label=shown(name, 40))
+        for name in sorted(table[table["reference"]]["line"].unique())[:4]
+    ]
+    marks = [
+        Line2D([], [], color=QUIET, linewidth=0, marker=mark, markersize=5, label=label)
+        for mark, label in (("v", "compaction"), ("o", "success"), ("X", "failure"))
+    ]
+    handles = [*lines[:8], *beside, *marks]
+    widest = max(len(str(handle.get_label())) for handle in handles)
+    columns = min(len(handles), int(figure.get_figwidth() / (0.055 * widest + 0.42)))
+    figure.legend(handles=handles, loc="outside lower left", fontsize=7.5, handlelength=1.3, ncols=columns, columnspacing=1.4)

@@ -1,0 +1,245 @@
+"""What is said of an experiment: its tables and sentences as sections of plain strings, before anything is laid out.
+
+No estimate stands here without its interval or range and its n. What must be known to believe a number (exposure, repeats, the
+placebo check, what so many pairs can show) is part of every report and cannot be left out.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import isnan
+
+import pandas as pd
+
+from harness.analysis.arms import ArmSummary, Spread, by_axis, counting, set_aside, summarize
+from harness.analysis.comparison import Comparison, compare
+from harness.analysis.ratios import PairedRatio
+from harness.analysis.statistics import holm, minimum_detectable_effect, smallest_p, what_pairs_can_show
+from harness.analysis.tables import Tables
+from harness.analysis.validity import CONFIGURED_BY, pair, placebo, repeats
+from harness.analysis.wording import bounds, counted, level_in_words, points, short_names, short_number, usd
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Section:
+    """A heading, a table (no columns = none) and sentences below it."""
+
+    heading: str
+    columns: tuple[str, ...] = ()
+    rows: tuple[tuple[str, ...], ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def sections(results: Tables, against: str | None = None) -> Iterator[Section]:
+    """The sections of a report on results of one fidelity level.
+
+    Args:
+        results: of one level.
+        against: the arm that the others are compared with; None = each arm without compaction and each arm that was repeated.
+
+    Raises:
+        UnknownName: no such arm.
+    """
+    arms = summarize(results)
+    yield _outcomes(arms)
+    yield _efforts(arms)
+    yield from _axes(results)
+    baselines = [against] if against is not None else _baselines(results)
+    contrasts = {name: _contrasts(results, arms, name) for name in baselines}
+    for name, comparisons in contrasts.items():
+        if comparisons:
+            yield _against(name, arms, comparisons)
+    yield _trust(results, [one for comparisons in contrasts.values() for one in comparisons])
+
+
+def _outcomes(arms: Sequence[ArmSummary]) -> Section:
+    heading, names = short_names([one.arm for one in arms])
+    counts = {
+        "treatment missed": [one.untreated for one in arms],
+        "step limit": [one.at_step_limit for one in arms],
+        "overflow": [one.overflowed for one in arms],
+        "set aside": [one.set_aside for one in arms],
+    }
+    there = {name: column for name, column in counts.items() if any(column)}
+    return Section(
+        heading=f"How the trials ended ({level_in_words(arms[0].level)})",
+        columns=(heading, "n", "success, 95 % Wilson", "score, mean and range", "exposed", *there),
+        rows=tuple(
+            (
+                names[one.arm],
+                str(one.success.trials),
+                str(one.success),
+                _mean(one.score),
+                f"{one.exposure.successes}/{one.exposure.trials}",
+                *(str(column[place]) for column in there.values()),
+            )
+            for place, one in enumerate(arms)
+        ),
+        notes=(
+            "Success = every check passed; score = share of checks passed; exposed = at least one compaction was applied.",
+            *([f"In no arm: {', '.join(name for name in counts if name not in there)}."] if len(there) < len(counts) else []),
+        ),
+    )
+
+
+def _efforts(arms: Sequence[ArmSummary]) -> Section:
+    heading, names = short_names([one.arm for one in arms])
+    return Section(
+        heading="What the trials took: median [least–most] per trial, and total cost",
+        columns=(heading, "n", "rounds", "steps", "prompt tokens", "agent USD", "summarizer USD", "total USD"),
+        rows=tuple(
+            (
+                names[one.arm],
+                str(one.success.trials),
+                _range(one.rounds),
+                _range(one.steps),
+                _range(one.prompt_tokens),
+                usd(one.cost_usd.total),
+                usd(one.summarizer_cost_usd.total),
+                usd(one.cost_usd.total + one.summarizer_cost_usd.total),
+            )
+            for one in arms
+        ),
+        notes=(
+            "Rounds = applied compactions; tokens by the provider's (or the scripted model's) tokenizer; ? = price not known.",
+        ),
+    )
+
+
+def _axes(results: Tables) -> Iterator[Section]:
+    rows = by_axis(results.trials)
+    if rows.empty:
+        return
+    yield Section(
+        heading="By axis, over everything else",
+        columns=("axis", "value", "success, 95 % Wilson", "rounds", "prompt tokens"),
+        rows=tuple(
+            (str(one.axis), str(one.value), str(one.success), _range(one.rounds), _range(one.prompt_tokens))
+            for one in rows.itertuples()
+        ),
+        notes=_shared_blocks(results, most=int(rows["trials"].max())),
+    )
+
+
+def _shared_blocks(results: Tables, most: int) -> tuple[str, ...]:
+    if most <= len(results.trials[["task", "seed"]].drop_duplicates()):
+        return ()
+    return ("One task and seed stands in many of these trials, which resemble each other: the intervals are too narrow.",)
+
+
+def _baselines(results: Tables) -> list[str]:
+    """Arms without compaction, and arms that were run again."""
+    trials = results.trials
+    first, again = trials[trials["replicate"] == 0], trials[trials["replicate"] > 0]
+    repeated = first.merge(again[list(CONFIGURED_BY)], on=list(CONFIGURED_BY))["arm"]
+    controls = trials[trials["policy"] == "none"]["arm"]
+    return list(dict.fromkeys([*controls, *repeated]))
+
+
+def _contrasts(results: Tables, arms: Sequence[ArmSummary], against: str) -> list[Comparison]:
+    others = [one.arm for one in arms if one.arm != against]
+    return [found for arm in others if (found := compare(results, arm, against)).counts.pairs]
+
+
+def _against(name: str, arms: Sequence[ArmSummary], comparisons: Sequence[Comparison]) -> Section:
+    adjusted = holm([one.p_value for one in comparisons])
+    overflowed = sum(one.overflowed for one in arms if one.arm == name)
+    of_control = (
+        f"{overflowed} trials of {name!r} ended because the window was full: differences to it say what any compaction is worth "
+        "at this window, not which one."
+    )
+    heading, names = short_names([one.arm for one in arms])
+    return Section(
+        heading=f"On the same task and seed, against: {name}",
+        columns=(heading, "pairs", "split", "points, 95 % Newcombe", "p", "Holm", "tokens", "cost"),
+        rows=tuple((names[one.a], *_contrast(one, p)) for one, p in zip(comparisons, adjusted, strict=True)),
+        notes=(
+            "Split: pairs in which both succeeded · only this arm · only that one · neither. Points: difference of rates.",
+            f"p: exact McNemar. Holm: p adjusted for the {len(comparisons)} comparisons of this table.",
+            "Tokens, cost: ratio of totals, interval from resampled tasks; * = too few tasks for it to be trusted.",
+            *([of_control] if overflowed else []),
+        ),
+    )
+
+
+def _contrast(one: Comparison, adjusted: float) -> tuple[str, ...]:
+    counts, ratios = one.counts, {ratio.metric: ratio for ratio in one.ratios}
+    return (
+        str(counts.pairs),
+        f"{counts.both}·{counts.only_a}·{counts.only_b}·{counts.neither}",
+        f"{100 * one.difference:+.0f} {points(one.interval)}",
+        f"{one.p_value:.3g}",
+        f"{adjusted:.3g}",
+        _ratio(ratios["prompt_tokens"]),
+        _ratio(ratios["total_cost_usd"]),
+    )
+
+
+def _trust(results: Tables, comparisons: Sequence[Comparison]) -> Section:
+    return Section(
+        heading="What may be believed",
+        notes=(
+            str(repeats(results)),
+            _pooled_placebo(results, comparisons),
+            *_power(comparisons),
+            *_lost(results.trials),
+            *_meaning(str(results.trials["level"].iloc[0])),
+        ),
+    )
+
+
+def _pooled_placebo(results: Tables, comparisons: Sequence[Comparison]) -> str:
+    if not comparisons:
+        return "placebo check: no two arms ran the same task and seed"
+    trials = counting(results.trials)
+    frames = [pair(trials[trials["arm"] == one.a], trials[trials["arm"] == one.b]) for one in comparisons]
+    return str(placebo(results, pd.concat(frames, ignore_index=True)))
+
+
+def _power(comparisons: Sequence[Comparison]) -> Iterator[str]:
+    if not comparisons:
+        return
+    pairs = max(one.counts.pairs for one in comparisons)
+    yield f"With {counted(pairs, 'pair')} the least p that is possible is {smallest_p(pairs):.2g}. {what_pairs_can_show(pairs)}"
+    found = {share: minimum_detectable_effect(pairs, share) for share in (0.16, 0.26, 0.5)}
+    said = [f"{100 * effect:.0f} points if {100 * share:.0f} % of pairs differ" for share, effect in found.items() if effect]
+    if said:
+        yield f"Smallest true difference found in 4 of 5 studies of this size (5 % level): {'; '.join(said)}."
+    yield "An interval that contains 0 is not evidence of equality."
+
+
+def _lost(trials: pd.DataFrame) -> Iterator[str]:
+    lost = set_aside(trials)
+    if len(lost):
+        reasons = ", ".join(f"{count} × {reason}" for reason, count in lost["reason"].value_counts().items())
+        yield f"{len(lost)} of {len(trials)} trials were lost by the machinery and are in no number above: {reasons}."
+
+
+def _meaning(level: str) -> Iterator[str]:
+    if level == "L0":
+        yield (
+            "Simulated: model and summarizer are scripted. These numbers say what a policy does to a session that depends on "
+            "what it can see; they are no success rates of a real agent."
+        )
+    elif level == "L1":
+        yield "The agent is scripted, only the summarizer is real: read what summaries keep, not how often a real agent succeeds."
+    elif level == "L2-open":
+        yield "Open-loop replay: the recorded actions assume the whole history. Read sizes and costs only, never success."
+
+
+def _mean(spread: Spread) -> str:
+    if isnan(spread.mean):
+        return "–"
+    return f"{spread.mean:.2f} [{spread.low:.2f}–{spread.high:.2f}]"
+
+
+def _range(spread: Spread) -> str:
+    if isnan(spread.median):
+        return "–"
+    number = short_number if spread.high >= 1000 else "{:g}".format
+    return f"{number(spread.median)} [{number(spread.low)}–{number(spread.high)}]"
+
+
+def _ratio(ratio: PairedRatio) -> str:
+    if not ratio.pairs:
+        return "–"
+    return f"{ratio.of_totals:.2f}{bounds(ratio.of_totals_interval)}{'*' if ratio.warning else ''}"

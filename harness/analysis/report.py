@@ -1,0 +1,134 @@
+"""What an experiment came to, as a text: tables by arm, comparisons on the same seeds, and what may be believed of them.
+
+A report is a value made of sections; it prints on a terminal, and `write` lays it down as text, Markdown and charts. No
+estimate stands in it without its interval or range and its n. Names and errors come from models and plans, so they are never
+read as markup.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from rich.console import Console, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from harness.analysis.figures import compaction_rounds, style, success_heatmap, token_curves
+from harness.analysis.findings import Section, sections
+from harness.analysis.tables import Tables, by_level, one_level
+from harness.analysis.wording import plain, shown
+from harness.errors import UsageError
+
+FIGURES: dict[str, tuple[Callable[[Tables], pd.DataFrame], Callable[[pd.DataFrame], Any]]] = {
+    "token_curves": (token_curves.table, token_curves.draw),
+    "compaction_rounds": (compaction_rounds.table, compaction_rounds.draw),
+    "success_heatmap": (success_heatmap.table, success_heatmap.draw),
+}
+
+TEXT_WIDTH = 132
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """Everything that is said about an experiment, ready to print with rich."""
+
+    title: str
+    sections: tuple[Section, ...]
+    results: Tables
+    """What the charts are drawn from."""
+
+    def text(self, width: int = TEXT_WIDTH) -> str:
+        """As plain text, so many characters wide."""
+        file = StringIO()
+        Console(file=file, width=width, color_system=None, force_terminal=False, legacy_windows=False).print(self)
+        return "\n".join(line.rstrip() for line in file.getvalue().splitlines()) + "\n"
+
+    def markdown(self) -> str:
+        """As Markdown."""
+        blocks = [f"# {_escaped(self.title)}", *(_section_in_markdown(section) for section in self.sections)]
+        return "\n\n".join(blocks) + "\n"
+
+    def write(self, directory: Path) -> list[Path]:
+        """Write `charts/*.png`, `report.txt` and `report.md`, each whole or not at all; gives their paths.
+
+        A chart for which there is nothing to draw is left out.
+        """
+        charts = directory / "charts"
+        charts.mkdir(parents=True, exist_ok=True)
+        texts = {"report.txt": self.text(), "report.md": self.markdown()}
+        return [*_draw(self.results, charts), *(_write(directory / name, text) for name, text in texts.items())]
+
+    def __rich_console__(self, console: Console, options: object) -> Iterator[RenderableType]:
+        yield Text(plain(self.title), style="bold")
+        for section in self.sections:
+            yield Text(f"\n{plain(section.heading)}", style="bold cyan")
+            if section.columns:
+                yield _table(section)
+            for note in section.notes:
+                yield Text(plain(note))
+
+
+def report(results: Tables, against: str | None = None) -> Report:
+    """Say what came out.
+
+    Args:
+        results: of one experiment; different fidelity levels are reported one after the other, never pooled.
+        against: the arm that the others are compared with; None = each arm without compaction and each arm that was repeated.
+
+    Raises:
+        UsageError: there is no trial yet.
+        UnknownName: no such arm.
+    """
+    trials = results.trials
+    if trials.empty:
+        raise UsageError("no trial has finished yet, so there is nothing to report; run the experiment first")
+    names = ", ".join(sorted(trials["experiment"].unique()))
+    found = tuple(section for part in by_level(results) for section in sections(part, against))
+    return Report(title=f"Report on {names}: {len(trials)} trials", sections=found, results=results)
+
+
+def _table(section: Section) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
+    for place, column in enumerate(section.columns):
+        table.add_column(Text(plain(column)), justify="left" if place == 0 else "right", overflow="fold")
+    for row in section.rows:
+        table.add_row(*(Text(plain(cell)) for cell in row))
+    return table
+
+
+def _escaped(text: str) -> str:
+    return "".join(f"\\{sign}" if sign in "\\`*_[]<>|#&" else sign for sign in plain(text))
+
+
+def _section_in_markdown(section: Section) -> str:
+    lines = [f"## {_escaped(section.heading)}", ""]
+    if section.columns:
+        rule = ["---", *("---:" for _ in section.columns[1:])]
+        lines += [_row(map(_escaped, section.columns)), _row(rule), *(_row(map(_escaped, row)) for row in section.rows), ""]
+    return "\n".join([*lines, *(f"{_escaped(note)}\n" for note in section.notes)]).rstrip()
+
+
+def _row(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _draw(results: Tables, charts: Path) -> list[Path]:
+    parts = by_level(results)
+    written = []
+    for part in parts:
+        beside = f"_{shown(one_level(part.trials))}" if len(parts) > 1 else ""
+        for name, (compute, draw) in FIGURES.items():
+            table = compute(part)
+            if not table.empty:
+                written.append(style.save(draw(table), charts / f"{name}{beside}.png"))
+    return written
+
+
+def _write(path: Path, text: str) -> Path:
+    part = path.with_name(f"{path.name}.part")
+    part.write_text(text, encoding="utf-8")
+    part.replace(path)
+    return path

@@ -1,0 +1,131 @@
+"""Is the instrument sane? Two checks that stand beside every result.
+
+*Placebo*: until one of two paired arms compacts, nothing tells them apart, so their requests must be the same to the byte;
+whatever differs earlier is no effect of the policy. *A/A*: one configuration run twice gives the differences that chance
+alone makes, below which no difference between arms means anything.
+"""
+
+from dataclasses import dataclass
+from math import inf
+from typing import TypeAlias
+
+import pandas as pd
+
+from harness.analysis.arms import counting
+from harness.analysis.statistics import PairedCounts
+from harness.analysis.tables import Tables
+
+PAIRED_BY = ("task", "seed", "replicate")
+"""What two trials must share to be a pair."""
+
+CONFIGURED_BY = ("level", "task", "seed", "model", "policy_json", "window_tokens", "max_steps")
+"""What two trials share that are one configuration run twice."""
+
+Digests: TypeAlias = dict[str, list[str]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placebo:
+    """Whether paired requests were equal until the first compaction of either trial."""
+
+    pairs: int
+    equal: int
+    """Pairs with equal requests at every step that was compared."""
+    steps: int
+    """Steps compared, over all pairs."""
+    first_requests_differ: int
+    """Pairs whose very first requests differ: these were not the same task."""
+    earliest_difference: int | None
+    """The least step at which a pair differs, from 1; None when all are equal."""
+
+    @property
+    def passed(self) -> bool:
+        """Every pair was equal, and there was something to compare."""
+        return self.steps > 0 and self.equal == self.pairs
+
+    def __str__(self) -> str:
+        if self.steps == 0:
+            return "placebo check: nothing to compare"
+        head = f"placebo check: {self.equal} of {self.pairs} pairs sent equal requests until the first compaction"
+        if self.passed:
+            return f"{head} ({self.steps} steps compared)"
+        if self.first_requests_differ:
+            return f"{head}; {self.first_requests_differ} differ from the first request on, so they were not the same task"
+        return (
+            f"{head}; the earliest difference is at step {self.earliest_difference}: something other than the policy "
+            "told these arms apart (a model that does not repeat itself does this)"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Repeats:
+    """One configuration run again with another seed of the model: the A/A comparison."""
+
+    counts: PairedCounts
+    same_calls: int
+    """Pairs whose requests are equal from beginning to end."""
+
+    def __str__(self) -> str:
+        n = self.counts.pairs
+        if n == 0:
+            return "A/A: no configuration ran twice, so the differences that chance makes are not known"
+        return (
+            f"A/A: the same configuration run again came out differently in {self.counts.discordant} of {n} "
+            f"pairs; {self.same_calls} of {n} repeated every request"
+        )
+
+
+def pair(a: pd.DataFrame, b: pd.DataFrame) -> pd.DataFrame:
+    """Trials of two arms side by side: one row per task, seed and replicate that both have, columns with `_a` and `_b`."""
+    return a.merge(b, on=list(PAIRED_BY), suffixes=("_a", "_b")).sort_values(list(PAIRED_BY), ignore_index=True)
+
+
+def repeats(results: Tables) -> Repeats:
+    """Compare every trial that is a repeat with the first run of its configuration."""
+    trials = counting(results.trials)
+    first, again = trials[trials["replicate"] == 0], trials[trials["replicate"] > 0]
+    pairs = first.merge(again, on=list(CONFIGURED_BY), suffixes=("_a", "_b"))
+    digests = _digests(results, pairs)
+    same = sum(digests[a] == digests[b] for a, b in _ids(pairs))
+    return Repeats(counts=PairedCounts.of(list(pairs["success_a"]), list(pairs["success_b"])), same_calls=same)
+
+
+def placebo(results: Tables, pairs: pd.DataFrame) -> Placebo:
+    """Compare the requests of paired trials up to the first compaction of either.
+
+    Args:
+        results: where steps and compactions stand.
+        pairs: as `pair` gives them.
+    """
+    digests = _digests(results, pairs)
+    applied = results.compactions[results.compactions["status"] == "applied"]
+    acts = applied.groupby("trial_id")["step"].min().to_dict()
+    found = [_first_difference(digests[a], digests[b], min(acts.get(a, inf), acts.get(b, inf))) for a, b in _ids(pairs)]
+    differ = [step for step, _ in found if step is not None]
+    return Placebo(
+        pairs=len(pairs),
+        equal=len(pairs) - len(differ),
+        steps=sum(compared for _, compared in found),
+        first_requests_differ=differ.count(1),
+        earliest_difference=min(differ, default=None),
+    )
+
+
+def _first_difference(a: list[str], b: list[str], until: float) -> tuple[int | None, int]:
+    """The first step that differs (None = none does) and how many steps were compared."""
+    length = int(min(len(a), len(b), until - 1))
+    for place in range(length):
+        if a[place] != b[place]:
+            return place + 1, place + 1
+    return None, length
+
+
+def _digests(results: Tables, pairs: pd.DataFrame) -> Digests:
+    wanted = {*pairs["trial_id_a"], *pairs["trial_id_b"]}
+    steps = results.steps[results.steps["trial_id"].isin(wanted)].sort_values(["trial_id", "step"])
+    found: Digests = {trial_id: list(group) for trial_id, group in steps.groupby("trial_id")["request_digest"]}
+    return {trial_id: found.get(trial_id, []) for trial_id in wanted}
+
+
+def _ids(pairs: pd.DataFrame) -> list[tuple[str, str]]:
+    return list(zip(pairs["trial_id_a"], pairs["trial_id_b"], strict=True))
