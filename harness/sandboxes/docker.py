@@ -7,6 +7,7 @@ the container. A second net are labels that name the owner, by which leftovers a
 import functools
 import os
 import re
+import socket
 import struct
 import time
 from typing import Any, Final
@@ -227,8 +228,10 @@ def connect() -> Any:
     """
     import docker
 
+    settings = docker.utils.kwargs_from_env()
     try:
-        api = docker.APIClient(**docker.utils.kwargs_from_env(), timeout=CALL_SECONDS)
+        _knock(settings.get("base_url", docker.constants.DEFAULT_UNIX_SOCKET))
+        api = docker.APIClient(**settings, timeout=CALL_SECONDS)
         api.ping()
         return api
     except (docker.errors.DockerException, OSError) as error:
@@ -237,6 +240,20 @@ def connect() -> Any:
         if "Permission denied" in reason:
             advice = "add this user to the group docker and log in again"
         raise SandboxUnavailable(BACKEND, reason, advice) from error
+
+
+def _knock(address: str) -> None:
+    """Try a unix socket first: the library's words for one that is not there are of no help."""
+    scheme, _, path = address.partition("://")
+    if "unix" not in scheme:
+        return
+    path = "/" + path.lstrip("/")
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(CALL_SECONDS)
+        try:
+            connection.connect(path)
+        except OSError as error:
+            raise OSError(f"cannot connect to {path}: {error.strerror or error}") from error
 
 
 def reap_leftovers() -> tuple[str, ...]:

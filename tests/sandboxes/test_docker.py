@@ -21,7 +21,8 @@ import os, sys
 from harness.sandboxes.leftovers import owner_text
 import docker
 client = docker.from_env()
-client.containers.create(sys.argv[1], ["sleep", "99"], name=sys.argv[2], labels={"harness.owner": owner_text(), "harness.expires": "99999999999"})
+labels = {"harness.owner": owner_text(), "harness.expires": "99999999999"}
+client.containers.create(sys.argv[1], ["sleep", "99"], name=sys.argv[2], labels=labels)
 """
 
 
