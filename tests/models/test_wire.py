@@ -55,7 +55,7 @@ def test_messages_survive_the_way_to_the_wire_and_back(conversation):
 
 @given(st.lists(st.one_of(anything, st.builds(lambda rest, role: {**rest, "role": role}, wires, roles)), max_size=3))
 def test_hostile_requests_are_read_or_refused_with_the_place(plain):
-    known = {"system", "developer", "user", "assistant", "tool"}
+    known = ("system", "developer", "user", "assistant", "tool")
     if all(isinstance(one, dict) and one.get("role") in known for one in plain):
         assert len(messages_from_wire(plain)) == len(plain)
     else:

@@ -1,0 +1,176 @@
+"""`harness agent`: one session in front of a person (S0.10)."""
+
+import secrets
+import signal
+import sys
+import tomllib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Literal, TextIO
+
+import click
+
+from harness.agent.cancellation import Cancellation
+from harness.agent.loop import Limits
+from harness.cli.narrator import Narrator
+from harness.cli.printable import one_line
+from harness.compaction.presets import policy_from_plain
+from harness.errors import UsageError
+from harness.experiment.interactive import Ended, Interactive, converse
+from harness.experiment.trial import SandboxChoice
+from harness.protocols import SandboxLimits
+from harness.task import Task
+from harness.tasks import load_task
+
+
+@click.command("agent")
+@click.option("--model", default="scripted", show_default=True, help="`scripted` (needs --task) or any name that litellm knows.")
+@click.option("--task", "task_name", help="Lay this task's workspace, and run its checks at the end.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Draws the values of the task.")
+@click.option("--policy", default="keep-last", show_default=True, help="Compaction policy.")
+@click.option("--threshold", type=float, help="Field of the policy: share of the available window.")
+@click.option("--keep-last", type=int, help="Field of the policy: messages that stay verbatim.")
+@click.option("--summarizer", help="Field of the policy: who writes the summaries.")
+@click.option("--set", "fields", multiple=True, metavar="FIELD=VALUE", help="Any field of the policy, the value as in TOML.")
+@click.option("--window", type=click.IntRange(min=1), help="Context window in tokens.  [default: the model's]")
+@click.option("--max-steps", type=click.IntRange(min=1), default=50, show_default=True)
+@click.option("--parallel-tools", is_flag=True, help="Run the calls of one reply at the same time.")
+@click.option(
+    "--backend", type=click.Choice(["auto", "docker", "bubblewrap", "local"]), default="auto", show_default=True, help="Sandbox."
+)
+@click.option("--unsafe-local", is_flag=True, help="Allow the sandbox `local`, which isolates nothing.")
+@click.option("--image", help="Docker image.  [default: that of the runtime]")
+@click.option("--runtime", type=click.Choice(["python", "bun"]), default="python", show_default=True)
+@click.option("--network", is_flag=True, help="Let commands reach the network.")
+@click.option("--journal", type=click.Path(path_type=Path, dir_okay=False), help="Log the session into this SQLite file.")
+@click.option(
+    "--keep", type=click.Path(path_type=Path, file_okay=False), help="Copy the workspace into this new folder at the end."
+)
+def command(
+    model: str,
+    task_name: str | None,
+    seed: int,
+    policy: str,
+    threshold: float | None,
+    keep_last: int | None,
+    summarizer: str | None,
+    fields: tuple[str, ...],
+    window: int | None,
+    max_steps: int,
+    parallel_tools: bool,
+    backend: Literal["auto", "docker", "bubblewrap", "local"],
+    unsafe_local: bool,
+    image: str | None,
+    runtime: str,
+    network: bool,
+    journal: Path | None,
+    keep: Path | None,
+) -> None:
+    """Read a task from standard input, work on it in a sandbox, and tell what happens.
+
+    The task may have several lines; it ends with the input or, at a terminal, with two empty lines. With --task an empty
+    input means the task's own request. The model's words go to standard output, the log of the session to standard error.
+    Ctrl-C stops the session when the running tool has finished; a second one stops it at once.
+
+    The exit code is 0 when the session was completed, 1 when it failed and 130 when it was stopped.
+    """
+    task = load_task(task_name)(seed) if task_name else None
+    given = {"threshold": threshold, "keep_last": keep_last, "summarizer": summarizer}
+    table = {name: value for name, value in given.items() if value is not None}
+    session = Interactive(
+        request=request(sys.stdin, task),
+        policy=policy_from_plain({"kind": policy, **table, **parsed(fields)}),
+        model=model,
+        task=task,
+        seed=seed,
+        window_tokens=window,
+        limits=Limits(max_steps=max_steps, parallel_tools=parallel_tools),
+        runtime=runtime,
+        sandbox=SandboxChoice(backend=backend, image=image, limits=SandboxLimits(network=network)),
+        unsafe_local=unsafe_local,
+    )
+    narrator = Narrator(words=sys.stdout, log=sys.stderr)
+    with stopping() as cancellation:
+        ended = converse(session, secrets.token_hex(6), journal=journal, keep=keep, listen=narrator, cancellation=cancellation)
+    close(ended, narrator, session, keep)
+
+
+def request(source: TextIO, task: Task | None) -> str:
+    """What a person asks for; with a task and an empty input what the task asks for.
+
+    Raises:
+        UsageError: nothing was asked.
+    """
+    if source.isatty():
+        hint = f" (empty: that of {task.name})" if task else ""
+        click.echo(f"Task{hint}, end with two empty lines:\n> ", err=True, nl=False)
+        text = "".join(typed(source))
+    else:
+        text = source.read()
+    if text.strip():
+        return text.strip()
+    if task is None:
+        raise UsageError("no task on standard input; type one, pipe one in, or name one of ours with --task")
+    return task.prompt
+
+
+def typed(source: TextIO) -> Iterator[str]:
+    """The lines of a terminal up to two empty ones; an empty first line is enough to say nothing."""
+    empty = 0
+    for number, line in enumerate(source):
+        empty = 0 if line.strip() else empty + 1
+        if empty == 2 or (number == 0 and empty):
+            return
+        yield line
+
+
+def parsed(fields: tuple[str, ...]) -> Mapping[str, object]:
+    """Fields of a policy as TOML reads them; a bare word counts as text.
+
+    Raises:
+        UsageError: no `=`.
+    """
+    table: dict[str, object] = {}
+    for one in fields:
+        name, equals, value = one.partition("=")
+        if not equals or not name.strip():
+            raise UsageError(f"--set {one!r}: write FIELD=VALUE")
+        try:
+            table[name.strip()] = tomllib.loads(f"value = {value}")["value"]
+        except tomllib.TOMLDecodeError:
+            table[name.strip()] = value.strip()
+    return table
+
+
+@contextmanager
+def stopping() -> Iterator[Cancellation]:
+    """The first Ctrl-C asks the session to stop, the second breaks it off; SIGTERM asks too."""
+    cancellation = Cancellation()
+
+    def asked(_number: int, _frame: FrameType | None) -> None:
+        if cancellation.requested:
+            raise KeyboardInterrupt
+        cancellation.request()
+
+    before = {number: signal.signal(number, asked) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield cancellation
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def close(ended: Ended, narrator: Narrator, session: Interactive, keep: Path | None) -> None:
+    """The last lines, and the exit code."""
+    narrator.say(narrator.total(simulated=session.model.partition("/")[0] == "scripted"))
+    if keep is not None:
+        narrator.say(f"{ended.files} files kept in {keep}")
+    for check in ended.checks:
+        if not check.passed:
+            narrator.say(f"check {check.check.name} failed: {one_line(check.detail, 120)}", indent="  ")
+    if ended.checks:
+        narrator.say(f"checks: {sum(check.passed for check in ended.checks)} of {len(ended.checks)} passed")
+    if ended.outcome.status == "failed":
+        raise click.exceptions.Exit(130 if ended.outcome.reason == "cancelled" else 1)

@@ -1,0 +1,74 @@
+"""The list of commands, and the one place where an error becomes a line and an exit code."""
+
+import importlib
+import sys
+from typing import IO, Any
+
+import click
+
+from harness.cli.printable import printable
+from harness.errors import HarnessError, UsageError
+
+COMMANDS = {
+    "run": "Run an experiment: what is there already is not run again.",
+    "report": "Show the table and draw the charts of an experiment.",
+    "agent": "Give the agent a task on standard input and watch it work.",
+    "doctor": "Find out what works on this machine and what to install.",
+}
+"""Name and short help; the command itself is in the module of its name and loads only when it is used."""
+
+
+class Failed(click.ClickException):
+    """An error of ours on its way to the terminal."""
+
+    exit_code = 1
+
+    def show(self, file: IO[Any] | None = None) -> None:
+        """Print it as one line."""
+        click.echo(f"error: {self.message}", file=file or sys.stderr)
+
+
+class Refused(Failed):
+    """The caller asked for something that cannot be."""
+
+    exit_code = 2
+
+
+class Commands(click.Group):
+    """A group that loads a command when it is asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The names, in the order in which they are used."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command of a name, from its module."""
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = importlib.import_module(f"harness.cli.{cmd_name}").command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The list for the help page, without loading any of them."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run a command; an error of ours becomes one line, with --debug a traceback."""
+        try:
+            return super().invoke(ctx)
+        except HarnessError as error:
+            if ctx.params["debug"]:
+                raise
+            raise (Refused if isinstance(error, UsageError) else Failed)(printable(str(error))) from None
+        except KeyboardInterrupt:
+            click.echo("stopped", err=True)
+            ctx.exit(130)
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="harness", message="%(prog)s %(version)s")
+@click.option("--debug", is_flag=True, help="Show the traceback of an error.")
+def main(debug: bool) -> None:
+    """Run grids of coding-agent sessions and measure what context compaction does to them."""
+    # `debug` is read where errors are caught, in `Commands.invoke`

@@ -1,0 +1,122 @@
+"""Tells what happens in a session as it happens: the model's words on one stream, the log of the session on another."""
+
+import threading
+from dataclasses import dataclass, field
+from typing import TextIO
+
+from harness.cli.printable import one_line, printable
+from harness.events import (
+    Compaction,
+    Entry,
+    MessageAdded,
+    SessionEnded,
+    SessionStarted,
+    Signal,
+    StepFinished,
+    TextDelta,
+    ToolStarted,
+    Waiting,
+)
+from harness.messages import ToolCall
+from harness.transcript import receipt
+
+
+@dataclass(slots=True, kw_only=True)
+class Narrator:
+    """Listens to one session. Thread-safe; sums up what it has heard."""
+
+    words: TextIO
+    """Where the model's text goes."""
+    log: TextIO
+    """Where start, steps, compactions, errors and end go (S0.10)."""
+    steps: int = 0
+    compactions: int = 0
+    prompt_tokens: int = 0
+    output_tokens: int = 0
+    cost_usd: float | None = 0.0
+    _calls: dict[str, ToolCall] = field(default_factory=dict)
+    _streaming: bool = False
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def __call__(self, heard: Entry | Signal) -> None:
+        """Tell of one entry or signal."""
+        with self._lock:
+            self._hear(heard.event if isinstance(heard, Entry) else heard)
+
+    def _hear(self, event: object) -> None:
+        match event:
+            case TextDelta():
+                self._streaming = True
+                print(printable(event.text), end="", file=self.words, flush=True)
+            case MessageAdded():
+                self._message(event)
+            case StepFinished():
+                self._step(event)
+            case Compaction():
+                self._compaction(event)
+            case SessionStarted():
+                self._started(event)
+            case SessionEnded():
+                detail = f": {event.detail}" if event.detail else ""
+                self.say(f"session ended: {event.status} ({event.reason}){detail}")
+            case Waiting():
+                self.say(f"waiting{'' if event.seconds is None else f' {event.seconds:.1f} s'}: {event.what}")
+            case ToolStarted():
+                pass
+
+    def say(self, line: str, indent: str = "") -> None:
+        """Write one line of the log, on a line of its own."""
+        self._end_words()
+        print(f"{indent}{one_line(line, 400)}", file=self.log, flush=True)
+
+    def _end_words(self) -> None:
+        if self._streaming:
+            print(file=self.words, flush=True)
+            self._streaming = False
+
+    def _message(self, event: MessageAdded) -> None:
+        message = event.message
+        if message.role == "assistant" and message.text and not self._streaming:
+            print(printable(message.text), file=self.words, flush=True)
+        self._end_words()
+        self._calls.update((call.call_id, call) for call in message.calls)
+        for result in message.results:
+            call = self._calls.pop(result.call_id, None)
+            if call is not None:
+                self.say(receipt(call, result), indent="  ")
+
+    def _step(self, event: StepFinished) -> None:
+        self.steps = event.step
+        self.prompt_tokens += event.usage.prompt_tokens
+        self.output_tokens += event.usage.output_tokens
+        self._pay(event.cost_usd)
+        self.say(f"step {event.step}: {event.view_messages} messages, about {event.view_tokens:,} tokens in view")
+
+    def _compaction(self, event: Compaction) -> None:
+        self._pay(event.summarizer_cost_usd if event.summarizer else 0.0)
+        if event.status != "applied":
+            self.say(f"compaction {event.status} before step {event.step}: {event.reason}")
+            return
+        self.compactions = event.round
+        self.say(
+            f"compaction {event.round} before step {event.step}: {event.tokens_before:,} -> {event.tokens_after:,} tokens, "
+            f"{event.messages_before} -> {event.messages_after} messages ({event.reason})"
+        )
+
+    def _started(self, event: SessionStarted) -> None:
+        due = "never compacted" if event.threshold_tokens is None else f"compacted at {event.threshold_tokens:,} tokens"
+        self.say(
+            f"session {event.session_id} started: model {event.model}, window {event.window_tokens:,} tokens, {due} "
+            f"({event.budget_rule}), sandbox {event.sandbox}"
+        )
+
+    def _pay(self, cost_usd: float | None) -> None:
+        self.cost_usd = None if cost_usd is None or self.cost_usd is None else self.cost_usd + cost_usd
+
+    def total(self, simulated: bool) -> str:
+        """What the session came to, in one line."""
+        cost = "at an unknown price" if self.cost_usd is None else f"${self.cost_usd:.4f}"
+        return (
+            f"{self.steps} steps, {self.compactions} compactions, {self.prompt_tokens:,} tokens in, "
+            f"{self.output_tokens:,} out, {cost}{' (simulated)' if simulated and self.cost_usd is not None else ''}"
+        )

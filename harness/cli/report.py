@@ -1,0 +1,38 @@
+"""`harness report`: the tables and charts of an experiment, drawn from its results alone."""
+
+from pathlib import Path
+
+import click
+from rich.console import Console
+
+from harness.analysis.report import TEXT_WIDTH, report
+from harness.store.results import Results, load
+
+
+@click.command("report")
+@click.argument("experiment", type=click.Path(path_type=Path))
+@click.option("--against", metavar="ARM", help="Compare all arms with this one.  [default: controls and repeated arms]")
+@click.option(
+    "--output", type=click.Path(path_type=Path, file_okay=False), help="Folder to write to.  [default: where the results are]"
+)
+def command(experiment: Path, against: str | None, output: Path | None) -> None:
+    """Show what came out of EXPERIMENT, and write report.txt, report.md and the charts.
+
+    EXPERIMENT is its folder or an output folder. An experiment that still runs, or was stopped, shows what it has.
+    """
+    results = load(experiment)
+    inside = experiment / "output"
+    show(results, output or (inside if inside.is_dir() else experiment), against)
+
+
+def show(results: Results, folder: Path, against: str | None = None) -> None:
+    """Print the report and write it into a folder."""
+    said = report(results, against)
+    console = Console(highlight=False)
+    if console.is_terminal:
+        console.print(said)
+    else:
+        click.echo(said.text(TEXT_WIDTH), nl=False)
+    click.echo()
+    for path in said.write(folder):
+        click.echo(f"wrote {path}")

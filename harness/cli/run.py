@@ -1,0 +1,111 @@
+"""`harness run`: says what a run is going to be, runs it, shows what came out."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Literal
+
+import click
+
+from harness.experiment.experiment import Experiment
+from harness.experiment.trial import Trial
+from harness.models.prices import prices_of
+from harness.models.registry import window_of
+
+REPLY_TOKENS = 4_000
+"""Assumed for the longest reply of a real model; the first design document reserves as much."""
+
+
+@click.command("run")
+@click.argument("experiment", type=click.Path(path_type=Path))
+@click.option("--workers", type=click.IntRange(min=1), help="Trials at a time.  [default: one a processor]")
+@click.option(
+    "--backend",
+    type=click.Choice(["auto", "docker", "bubblewrap", "local"]),
+    help="Sandbox of all trials in place of the plan's; the trials are others then.",
+)
+@click.option("--unsafe-local", is_flag=True, help="Allow the sandbox `local`, which isolates nothing.")
+@click.option(
+    "--output", type=click.Path(path_type=Path, file_okay=False), help="Folder of the results.  [default: EXPERIMENT/output]"
+)
+@click.option("--retry-failed", is_flag=True, help="Run trials again that failed by provider, sandbox or disk.")
+@click.option("--progress", type=click.Choice(["auto", "rich", "plain", "off"]), default="auto", envvar="HARNESS_PROGRESS")
+@click.option("--dry-run", is_flag=True, help="Check the plan and say what it comes to; start nothing.")
+def command(
+    experiment: Path,
+    workers: int | None,
+    backend: Literal["auto", "docker", "bubblewrap", "local"] | None,
+    unsafe_local: bool,
+    output: Path | None,
+    retry_failed: bool,
+    progress: str,
+    dry_run: bool,
+) -> None:
+    """Run the experiment in the folder EXPERIMENT (with a plan.toml).
+
+    Trials that are finished already are not run again, so an interrupted run goes on where it stopped. Ctrl-C ends it after
+    what is finished.
+    """
+    planned = Experiment.from_toml(experiment)
+    if backend is not None:
+        planned = planned.with_sandbox(backend)
+    planned.check()
+    click.echo(outlook(planned))
+    from harness.cli.report import show  # noqa: PLC0415  (pandas and scipy take seconds, and a mistake should show at once)
+
+    click.echo(comparability(planned))
+    if dry_run:
+        return
+    folder = output or planned.output
+    results = planned.run(folder, workers=workers, progress=progress, retry_failed=retry_failed, unsafe_local=unsafe_local)
+    show(results, folder)
+
+
+def outlook(planned: Experiment) -> str:
+    """What a run comes to: trials, and money at most."""
+    cells = planned.grid
+    arms = len({cell.arm for cell in cells})
+    return f"{planned.name}: {len(cells)} trials, {arms} arms\ncost: {money([cell.trial for cell in cells])}"
+
+
+def comparability(planned: Experiment) -> str:
+    """The smallest difference between two arms that so many pairs can show."""
+    from harness.analysis.statistics import best_case_detectable_effect  # noqa: PLC0415  (loads scipy)
+
+    pairs = len({(cell.trial.task, cell.trial.seed) for cell in planned.grid})
+    best = best_case_detectable_effect(pairs)
+    shows = (
+        "too few for any difference in success to reach the 5 % level"
+        if best is None
+        else f"a difference in success below {100 * best:.0f} points will hardly show"
+    )
+    return f"pairs for a comparison of two arms: {pairs}, {shows}"
+
+
+def money(trials: list[Trial]) -> str:
+    """What real models can cost at most."""
+    bounds = [cost_bound_usd(trial) for trial in trials if real_models(trial)]
+    if not bounds:
+        return "none, all models are scripted (costs in the tables are simulated)"
+    known = [bound for bound in bounds if bound is not None]
+    unknown = len(bounds) - len(known)
+    return f"at most ${sum(known):,.2f}" + (f", and {unknown} trials with models of unknown price" if unknown else "")
+
+
+def real_models(trial: Trial) -> list[str]:
+    """The models of a trial that are paid for: the agent's, and the summarizer's if it is another."""
+    named = {trial.model, trial.summarizer or trial.model}
+    return sorted(name for name in named if name.partition("/")[0] != "scripted")
+
+
+def cost_bound_usd(trial: Trial) -> float | None:
+    """Every step sends a full window to each real model, nothing cached; None = a price or window is not known."""
+    total = 0.0
+    for name in real_models(trial):
+        window = window_of(name, trial.window_tokens if name == trial.model else None).tokens
+        prices = [price for price in prices_of(name) if price.above_prompt_tokens < window]
+        if not prices or not window:
+            return None
+        dearest = max(prices, key=lambda price: price.input_usd)
+        full = replace(dearest, cache_read_usd=None, cache_write_usd=None)
+        total += trial.max_steps * (window * full.input_usd + REPLY_TOKENS * full.output_usd) / 1e6
+    return total

@@ -1,0 +1,168 @@
+import io
+import os
+import pty
+import signal
+import sqlite3
+import subprocess
+import sys
+
+import pytest
+
+from harness.cli.agent import parsed, typed
+from harness.errors import UsageError
+from tests.cli.command import LOCAL, START, TINY, environment, harness, started
+from tests.models.openai_stub import Refuse, Say, serving
+
+COMPACTING = ("--task", TINY, "--window", "16000", "--threshold", "0.5", *LOCAL)
+
+
+def test_a_scripted_session_is_told_from_start_to_end(tmp_path):
+    done = harness("agent", *COMPACTING, "--journal", tmp_path / "j.sqlite", "--keep", tmp_path / "files")
+    assert done.returncode == 0, done.stderr
+    assert "All done." in done.stdout
+    for expected in (
+        "started: model scripted/tiny:attentive, window 16,000 tokens",
+        "compaction 1 before step",
+        "[write_file] conf.txt -> ok",
+        "session ended: completed (replied)",
+        "checks: 2 of 2 passed",
+    ):
+        assert expected in done.stderr
+    assert (tmp_path / "files" / "conf.txt").read_text() == "port=4000\n"
+    assert not list((tmp_path / "files").glob(".checks*"))
+    journal = sqlite3.connect(tmp_path / "j.sqlite")
+    try:
+        [(status, reason)] = journal.execute("SELECT status, reason FROM sessions").fetchall()
+        [(rounds,)] = journal.execute("SELECT count(*) FROM compaction_events").fetchall()
+    finally:
+        journal.close()
+    assert (status, reason) == ("completed", "replied")
+    assert rounds == done.stderr.count("compaction ")
+
+
+@pytest.mark.bubblewrap
+def test_by_default_it_works_in_a_sandbox():
+    done = harness("agent", "--task", TINY, "--backend", "bubblewrap")
+    assert done.returncode == 0, done.stderr
+    assert "sandbox bubblewrap" in done.stderr
+
+
+def test_a_task_of_several_lines_is_read_from_standard_input():
+    done = harness("agent", "--task", TINY, *LOCAL, given="Write port=N into conf.txt.\n\nThe port is 4711.\n")
+    assert "checks: 1 of 2 passed" in done.stderr  # the grader wants 4000
+    assert "check port failed: got 'port=4711\\n'" in done.stderr
+
+
+def test_a_session_that_runs_out_of_steps_fails():
+    done = harness("agent", "--task", TINY, "--max-steps", "2", *LOCAL)
+    assert done.returncode == 1
+    assert "session ended: failed (max_steps): stopped after 2 steps" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), "no task on standard input"),
+        (("--task", "flashcard"), "unknown task 'flashcard'; did you mean 'flashcards'?"),
+        (("--task", TINY, "--policy", "keeplast"), "did you mean 'keep-last'?"),
+        (("--task", TINY, "--threshold", "7"), "threshold=7.0 must be above 0 and at most 1"),
+        (("--task", TINY, "--policy", "none", "--threshold", "0.5"), "threshold"),
+        (("--task", TINY, "--set", "keep_last"), "write FIELD=VALUE"),
+        (("--task", TINY, "--set", "keep_lasst=3"), "did you mean 'keep_last'?"),
+        (("--task", TINY, "--model", "scripted/oracle"), "writes summaries"),
+        (("--task", TINY, "--backend", "local"), "unsafe"),
+    ],
+)
+def test_what_cannot_be_is_refused_before_anything_starts(arguments, message, tmp_path):
+    refused = harness("agent", *arguments, "--journal", tmp_path / "j.sqlite")
+    assert refused.returncode == 2, refused.stderr
+    assert refused.stderr.startswith("error: ")
+    assert message in refused.stderr
+    assert "started" not in refused.stderr
+
+
+def test_files_are_not_laid_over_others(tmp_path):
+    (tmp_path / "mine.txt").write_text("precious")
+    refused = harness("agent", "--task", TINY, *LOCAL, "--keep", tmp_path)
+    assert refused.returncode == 2
+    assert "not empty" in refused.stderr
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["mine.txt"]
+
+
+@pytest.mark.slow
+def test_a_real_model_works_over_a_socket():
+    answers = (
+        Refuse(status=429, error={"message": "slow down"}, headers=(("Retry-After", "0"),)),
+        Say(pieces=("I ", "write."), calls=(("c1", "write_file", '{"path": "a.txt", "content": "hi"}'),), finish="tool_calls"),
+        Say(pieces=("It is ", "written.")),
+    )
+    with serving(*answers) as stub:
+        done = harness(
+            *("agent", "--model", "hosted_vllm/stub", "--window", "50000", *LOCAL),
+            given="write hi into a.txt",
+            HOSTED_VLLM_API_BASE=stub.base,
+            HOSTED_VLLM_API_KEY="planted-0123456789",
+        )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "I write.\nIt is written.\n"
+    assert "waiting" in done.stderr
+    assert "retry 1 of 3: rate limited" in done.stderr
+    assert "[write_file] a.txt -> ok" in done.stderr
+    assert "at an unknown price" in done.stderr
+    assert "planted" not in done.stdout + done.stderr
+    assert stub.asked[0]["messages"][1] == {"role": "user", "content": "write hi into a.txt"}
+    assert len(stub.asked[0]["tools"]) == 4
+
+
+@pytest.mark.slow
+def test_a_key_that_is_missing_is_named():
+    refused = harness("agent", "--model", "anthropic/claude-sonnet-4-5", *LOCAL, given="hello")
+    assert refused.returncode == 2
+    assert "ANTHROPIC_API_KEY" in refused.stderr
+    assert refused.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_stops_the_session_in_order(number, tmp_path):
+    process = started("agent", "--task", TINY, *LOCAL, "--journal", tmp_path / "j.sqlite", "--max-steps", "400")
+    assert process.stderr is not None
+    for line in process.stderr:
+        if line.startswith("step 1"):
+            break
+    process.send_signal(number)
+    _, rest = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "session ended: failed (cancelled)" in rest
+
+
+def test_a_person_at_a_terminal_is_asked_and_ends_with_two_empty_lines():
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-c", START, "agent", "--task", TINY, *LOCAL],
+        stdin=theirs,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment(),
+    )
+    os.close(theirs)
+    try:
+        os.write(ours, b"Write the port down.\nThe port is 4000.\n\n\n")
+        _, told = process.communicate(timeout=120)
+    finally:
+        os.close(ours)
+    assert "end with two empty lines:\n> " in told
+    assert "checks: 2 of 2 passed" in told
+
+
+def test_lines_end_at_two_empty_ones_and_single_empty_lines_belong_to_the_task():
+    assert list(typed(io.StringIO("a\n\nb\n\n\nnot read\n"))) == ["a\n", "\n", "b\n", "\n"]
+    assert list(typed(io.StringIO("\na\n"))) == []
+    assert list(typed(io.StringIO("a"))) == ["a"]
+
+
+def test_fields_are_read_as_toml_and_bare_words_as_text():
+    given = ("keep_last=4", "threshold = 0.5", 'summarizer="same"', "kind=none", "a.b=x y")
+    assert parsed(given) == {"keep_last": 4, "threshold": 0.5, "summarizer": "same", "kind": "none", "a.b": "x y"}
+    with pytest.raises(UsageError, match="FIELD=VALUE"):
+        parsed(("=3",))

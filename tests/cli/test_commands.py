@@ -1,0 +1,62 @@
+import importlib
+import time
+
+import pytest
+
+from harness.cli.commands import COMMANDS
+from tests.cli.command import harness
+
+
+def test_help_lists_every_command_without_loading_any():
+    shown = harness("--help")
+    assert shown.returncode == 0
+    for name, text in COMMANDS.items():
+        assert name in shown.stdout
+        assert text in shown.stdout
+
+
+def test_help_is_there_at_once():
+    took = []
+    for _ in range(3):
+        began = time.perf_counter()
+        harness("--help")
+        took.append(time.perf_counter() - began)
+    assert min(took) < 3  # the bar of half a second is measured by the benchmark, on a quiet machine
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_describes_itself(name):
+    command = importlib.import_module(f"harness.cli.{name}").command
+    assert command.name == name
+    assert command.help
+
+
+def test_the_version_is_that_of_the_package():
+    assert harness("--version").stdout.startswith("harness 0.")
+
+
+def test_a_mistyped_command_is_refused():
+    refused = harness("runn")
+    assert refused.returncode == 2
+    assert "runn" in refused.stderr
+
+
+def test_what_cannot_be_is_one_line_and_exit_code_two(tmp_path):
+    refused = harness("run", tmp_path / "nothing")
+    assert refused.returncode == 2
+    assert refused.stderr.startswith("error: no plan at")
+    assert refused.stderr.count("\n") == 1
+    assert refused.stdout == ""
+
+
+def test_debug_shows_where_an_error_comes_from(tmp_path):
+    shown = harness("--debug", "run", tmp_path / "nothing")
+    assert shown.returncode == 1
+    assert "Traceback" in shown.stderr
+
+
+def test_a_hostile_name_cannot_drive_the_terminal():
+    refused = harness("run", "\x1b[2J[bold]x[/bold]")
+    assert refused.returncode == 2
+    assert "\x1b" not in refused.stderr
+    assert "[bold]x[/bold]" in refused.stderr
