@@ -32,7 +32,8 @@ def _from_file(path: Path, function: str) -> TaskTemplate:
         raise UsageError(f"no task file {str(path)!r}; name a task as path/to/file.py:function or by one of {sorted(SUITE)}")
     module_name = f"harness_task_{path.stem}"
     spec = importlib.util.spec_from_file_location(module_name, path)
-    assert spec is not None and spec.loader is not None
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[module_name] = module
     try:

@@ -1,6 +1,6 @@
 """The script carried out with known values, without a model: what an agent that forgets nothing sees and leaves behind."""
 
-import os
+import json
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -54,6 +54,7 @@ def lay(task: Task, root: Path) -> Path:
 def run(root: Path, command: str) -> Result:
     done = subprocess.run(
         ["/bin/sh", "-c", command],
+        check=False,
         cwd=root,
         env=ENVIRONMENT,
         stdin=subprocess.DEVNULL,
@@ -133,8 +134,6 @@ def _has_effect(call: CallTemplate) -> bool:
 
 
 def _call(number: int, tool: str, arguments: Mapping[str, str]) -> ToolCall:
-    import json
-
     return ToolCall(call_id=f"call_{number}", name=tool, arguments_json=json.dumps(arguments))
 
 
@@ -151,6 +150,7 @@ def grade(task: Task, root: Path, nonce: str = "n0nce") -> dict[str, str]:
         (root / path).write_text(text, encoding="utf-8")
     done = subprocess.run(
         ["/bin/sh", "-c", f"{task.grader.command} {nonce}"],
+        check=False,
         cwd=root,
         env=ENVIRONMENT,
         capture_output=True,
@@ -158,7 +158,7 @@ def grade(task: Task, root: Path, nonce: str = "n0nce") -> dict[str, str]:
         timeout=60,
     )
     for path, _ in task.grader.files:
-        os.remove(root / path)
+        (root / path).unlink()
     lines = [line.split(" ", 4) for line in done.stdout.splitlines() if line.startswith(f"{nonce} check ")]
     assert not done.stderr, done.stderr
     return {parts[2]: " ".join(parts[3:]) for parts in lines}

@@ -30,7 +30,7 @@ def _written(name: str, kind: FactKind, page: str, prior: str, *patterns: str) -
 def _printed(name: str, kind: FactKind, command: str, prior: str, *patterns: str) -> Fact:
     """A fact that a command prints; `command` is empty if it cannot be run again without harm."""
     again = CallTemplate(tool="execute_command", arguments=(("command", f"python3 {command}"),)) if command else None
-    source = command.split()[0] if command else ""
+    source = command.split(maxsplit=1)[0] if command else ""
     return Fact(name=name, kind=kind, said_in="output", patterns=patterns, prior=prior, recover=again, source=source)
 
 

@@ -96,7 +96,7 @@ def _rows() -> Iterable[_Row]:
 def _foundations() -> Iterable[_Row]:
     yield _Row(
         name="orient",
-        says="Let me see what is here: the folder itself, the specification, the tools, the decks, and what exists of the program.",
+        says="Let me see what is here: the folder, the specification, the tools, the decks, and what there is of the program.",
         calls=tuple(map(_list, FOLDERS)),
         once=True,
     )
@@ -117,6 +117,16 @@ def _foundations() -> Iterable[_Row]:
         "The runner for the tests is used all the time, so I look at how it reports and which exit status it has.",
         _read("tools/run_tests.py"),
     )
+    yield _look(
+        "look_at_tools",
+        "The other helpers change things that cannot be changed back, so I read what they do before I run any of them.",
+        *(_read(f"tools/{name}.py") for name in ("ingest", "changelog", "check_storage", "inspect_db", "check_style")),
+    )
+    yield _look(
+        "left_to_the_order",
+        "Some things are said to be part of the order and not of the pages; a search shows which, so that I keep them in mind.",
+        _run("grep -n 'of the order' docs/*.md"),
+    )
     yield _Row(
         name="write_basics",
         says="Errors in one tree and the only module that asks for the day come first; both follow the overview's rules.",
@@ -135,7 +145,15 @@ def _foundations() -> Iterable[_Row]:
         "scheduler",
         "Run them.",
         error=r"FAIL\s+test_scheduler\.\S*test_the_ease_has_a_floor",
-        mend="The floor of ${ease_floor} is defined, but `eased` does not use it. I write the module again with the maximum of both.",
+        mend="The floor of ${ease_floor} is defined, but `eased` does not use it. I write the module again with the larger one.",
+    )
+    yield _look(
+        "tabulate_intervals",
+        "A table of intervals for all short rows of good answers, to see that nothing jumps or shrinks.",
+        _run(
+            'python3 -c "from itertools import product; from flashcards.scheduler import trail; '
+            "[print(*grades, '->', *trail(grades)) for grades in product((3, 4, 5), repeat=4)]\""
+        ),
     )
 
 
@@ -161,6 +179,11 @@ def _storage() -> Iterable[_Row]:
         named=r"^\W*storage is fit\b",
         repairs=(Repair(error=r"storage is NOT fit", says=says, calls=calls, needs=_placeholders(says, calls)),),
     )
+    yield _look(
+        "look_at_test_scheduler_again",
+        "Before the next tests I look at the first ones, to keep one style.",
+        _read("tests/test_scheduler.py"),
+    )
     yield _test("storage", "Tests for the storage over a real file, including a file of another version.")
     yield _check("storage", "Run the storage's tests.")
     yield _look(
@@ -182,6 +205,11 @@ def _files() -> Iterable[_Row]:
         "Its checksum, which the samples module has to carry.",
         _run("python3 tools/checksum.py decks/biology.csv"),
     )
+    yield _look(
+        "look_at_card_again",
+        "Importing makes cards with a fresh memory; I read card and scheduler again as they are now.",
+        *(_read("flashcards/card.py"), _read("flashcards/scheduler.py")),
+    )
     yield _module("ids", "Ids follow from deck and front, behind the prefix that was settled with the schools.")
     yield _module("importer", "The importer: CSV and JSON, every row checked before the first card is made.")
     yield _module("samples", "The sample deck with its checksum ${deck_checksum}; a damaged copy is refused.")
@@ -195,9 +223,9 @@ def _files() -> Iterable[_Row]:
         once=True,
     )
     yield _look(
-        "look_at_card_again",
-        "Before the exporter I read the card and the importer again as they are now, so that both sides use the same names.",
-        *(_read("flashcards/card.py"), _read("flashcards/importer.py")),
+        "look_at_importer_again",
+        "Before the exporter I read the importer again, so that both sides use the same names.",
+        _read("flashcards/importer.py"),
     )
     yield _module(
         "exporter", "The exporter: the fields in the order of the page, with the character that was settled between them."
@@ -218,7 +246,7 @@ def _generation() -> Iterable[_Row]:
     yield _check("generator", "Run the generator's tests.")
     yield _look(
         "try_offline_generator",
-        "A look at what the offline rule makes of the whole passage, since numbers in tests do not show whether cards are any good.",
+        "A look at what the offline rule makes of the whole passage, since tests do not show whether cards are any good.",
         _run(
             'python3 -c "from flashcards.generator import OfflineGenerator; '
             "print(*OfflineGenerator().sketches(open('decks/passage.txt').read(), 40), sep='\\n')\""
@@ -254,8 +282,8 @@ def _a_day() -> Iterable[_Row]:
         "review",
         "Run the review's tests.",
         error=r"FAIL\s+test_review\.\S*test_new_cards_answered_today_count",
-        mend="The allowance must be counted over the whole day: `queue` passes 0 instead of the new cards answered today. I write "
-        "the module again with the number from the storage.",
+        mend="The allowance must be counted over the whole day: `queue` passes 0 instead of the new cards answered today. I "
+        "write the module again with the number from the storage.",
     )
     yield _Row(
         name="feed_other_rows",
@@ -314,8 +342,8 @@ def _command_line() -> Iterable[_Row]:
         "cli",
         "Run the command line's tests.",
         error=r"(?:ERROR|FAIL)\s+test_cli\.\S*test_a_missing_file_is_a_message",
-        mend="A missing file comes through as a traceback. Errors of the operating system are a person's to mend as well, so `main` "
-        "catches them too.",
+        mend="A missing file comes through as a traceback. Errors of the operating system are a person's to mend as well, so "
+        "`main` catches them too.",
     )
     yield from _tries()
 
