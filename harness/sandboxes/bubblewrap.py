@@ -59,6 +59,7 @@ class Bubblewrap:
             info=self._info(program, python, identity),
             workspace=WORKSPACE,
             scratch=SCRATCH,
+            program_directory=None if python.startswith("/usr/") else str(Path(python).parent),
             rlimits=rlimits(self._limits),
         )
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Literal, NoReturn, Protocol, Self, TypeAlias, get_args
 
-from harness.errors import FileMissing, PathRefused, SandboxDied, SandboxError, SandboxUnavailable, ToolError
+from harness.errors import FileMissing, PathRefused, SandboxDied, SandboxError, SandboxUnavailable, ToolError, UsageError
 from harness.protocols import ExecResult, FileChange, FileEntry, FileState, SandboxInfo, SandboxLimits, Snapshot
 from harness.sandboxes.snapshots import Blobs, MemoryBlobs, changes, shown, tree_id
 from harness.sandboxes.wire import ByteStream, Frame, Wire
@@ -21,6 +21,7 @@ from harness.sandboxes.wire import ByteStream, Frame, Wire
 START_SECONDS = 30.0
 GRACE_SECONDS = 20.0
 """How much longer than its own time-out an answer may take before the sandbox counts as dead."""
+MAX_TIMEOUT_SECONDS = 86_400
 PIECE_BYTES = 8 * 2**20
 """Most file content in one request of a restore."""
 MAX_FILES = 200_000
@@ -55,6 +56,8 @@ class Launched:
     """Where the workspace lies, as the server sees it."""
     scratch: str
     """Where temporary files go, as the server sees it."""
+    program_directory: str | None = None
+    """A directory that commands search for programs first."""
     rlimits: tuple[tuple[str, int], ...]
     """What commands are limited to by the kernel, by the names of `resource`, without `RLIMIT_`."""
 
@@ -78,8 +81,8 @@ class Launcher(Protocol):
 class ServedSandbox:
     """A sandbox behind a tool server. Calls from several threads wait for each other; `close` from another thread ends a run."""
 
-    def __init__(self, launcher: Launcher, limits: SandboxLimits) -> None:
-        self._launcher, self._limits = launcher, limits
+    def __init__(self, launcher: Launcher, limits: SandboxLimits, *, grace_seconds: float = GRACE_SECONDS) -> None:
+        self._launcher, self._limits, self._grace_seconds = launcher, limits, grace_seconds
         self._blobs: Blobs = MemoryBlobs()
         self._files: dict[str, FileState] = {}
         self._wire: Wire | None = None
@@ -125,8 +128,10 @@ class ServedSandbox:
 
     def run(self, command: str, *, timeout_seconds: float = 60.0) -> ExecResult:
         """Run a shell command in the workspace."""
+        if not 0 < timeout_seconds < MAX_TIMEOUT_SECONDS:
+            raise UsageError(f"timeout_seconds is {timeout_seconds!r}; it must be above 0 and below {MAX_TIMEOUT_SECONDS}")
         header = {"op": "run", "command": command, "timeout_seconds": timeout_seconds}
-        reply = self._ask(Frame(header=header), timeout_seconds + GRACE_SECONDS)
+        reply = self._ask(Frame(header=header), timeout_seconds + self._grace_seconds)
         with self._hostile():
             kept = int(reply.header["stdout_kept"])
             result = ExecResult(
@@ -218,11 +223,14 @@ class ServedSandbox:
 
     def _config(self, launched: Launched) -> dict[str, Any]:
         scratch = launched.scratch
+        search = ENVIRONMENT["PATH"]
+        if launched.program_directory is not None:
+            search = f"{launched.program_directory}:{search}"
         return {
             "workspace": launched.workspace,
             "scratch": scratch,
             "rlimits": dict(launched.rlimits),
-            "env": ENVIRONMENT | {"HOME": scratch, "TMPDIR": scratch},
+            "env": ENVIRONMENT | {"HOME": scratch, "PATH": search, "TMPDIR": scratch},
             "output_bytes": self._limits.output_bytes,
         }
 

@@ -363,10 +363,9 @@ class Server:
         oom_before = oom_kills()
         started = time.monotonic()
         try:
-            command = Command(self, header["command"])
-        except BlockingIOError:  # earlier background processes have used up the pids limit
-            self.kill_all()
-            command = Command(self, header["command"])
+            command = self._start(header["command"])
+        except (OSError, ValueError) as error:  # too long for an argument, a NUL in it, no /bin/sh
+            return _not_started(error)
         status = command.wait(started + header["timeout_seconds"])
         if command.hung_up:
             self.kill_all()
@@ -382,6 +381,13 @@ class Server:
             "stdout_kept": len(out.kept),
         }
         return reply, bytes(out.kept + err.kept)
+
+    def _start(self, text: str) -> Command:
+        try:
+            return Command(self, text)
+        except BlockingIOError:  # earlier background processes have used up the pids limit
+            self.kill_all()
+            return Command(self, text)
 
     def kill_all(self) -> None:
         """End every process of the sandbox but this one."""
@@ -532,6 +538,12 @@ def _offer_to_oom_killer(pid: int) -> None:
             file.write("1000")
     except OSError:
         pass  # it has ended already
+
+
+def _not_started(error: Exception) -> Reply:
+    message = ("sh: cannot start the command: %s\n" % (getattr(error, "strerror", None) or error)).encode("utf-8", "replace")
+    sizes = {"stdout_bytes": 0, "stderr_bytes": len(message), "stdout_kept": 0}
+    return {"exit_code": 126, "timed_out": False, "oom_killed": False, "seconds": 0.0, **sizes}, message
 
 
 def read_frame(fd: int) -> tuple[Header, bytes] | None:

@@ -81,6 +81,13 @@ class CommandLaws(SandboxLaws):
         assert result.exit_code == 2
         assert result.stderr
 
+    @pytest.mark.parametrize("command", ["x" * 200_000, "echo a\0b", "echo \udcff"], ids=["long", "nul", "surrogate"])
+    def test_a_command_that_cannot_be_started_is_a_value(self, sandbox: Sandbox, command: str) -> None:
+        """Models write strange things."""
+        result = sandbox.run(command)
+        assert result.exit_code in (0, 126, 127)
+        assert sandbox.run("echo fine").stdout == b"fine\n"
+
     def test_output_that_is_not_utf8_comes_back_byte_by_byte(self, sandbox: Sandbox) -> None:
         """Decoding is for the edge."""
         assert sandbox.run(r"printf '\377\376\000abc\r\n'").stdout == b"\xff\xfe\x00abc\r\n"

@@ -66,7 +66,7 @@ def lying() -> Iterator[Callable[..., ServedSandbox]]:
     made: list[ServedSandbox] = []
 
     def make(*answers: bytes | None) -> ServedSandbox:
-        sandbox = ServedSandbox(Liar(list(answers), frame({"pid": 1})), LIMITS)
+        sandbox = ServedSandbox(Liar(list(answers), frame({"pid": 1})), LIMITS, grace_seconds=0.2)
         made.append(sandbox)
         sandbox.start()
         return sandbox
