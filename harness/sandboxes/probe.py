@@ -12,15 +12,8 @@ from harness.errors import SandboxError, SandboxUnavailable
 from harness.protocols import Sandbox
 
 PROBE_SECONDS = 20.0
-_NETWORK = (
-    "import socket,sys\n"
-    "s=socket.socket();s.settimeout(1)\n"
-    "try:s.connect(('192.0.2.1',9))\n"
-    "except TimeoutError:sys.exit(1)\n"
-    "except OSError:sys.exit(0)\n"
-    "sys.exit(1)"
-)
-"""Succeeds only where there is no route at all: the address is reserved for documentation and would otherwise time out."""
+_UNROUTED = "test $(wc -l < /proc/net/route) -le 1"
+"""Succeeds only where the table of routes holds nothing but its heading: sending something would depend on firewalls."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +52,7 @@ def _attack(sandbox: Sandbox) -> str:
             return f"commands run as user {user.stdout!r} {user.stderr[:200]!r}"
         if sandbox.run("echo x > /usr/probe || echo x > /etc/probe", timeout_seconds=PROBE_SECONDS).exit_code == 0:
             return "a command could write outside of /workspace"
-        if sandbox.run(f'python3 -I -S -c "{_NETWORK}"', timeout_seconds=PROBE_SECONDS).exit_code != 0:
+        if sandbox.run(_UNROUTED, timeout_seconds=PROBE_SECONDS).exit_code != 0:
             return "a command could reach the network"
         versions = " ".join(" ".join(pair) for pair in sandbox.info.versions)
         return f"works: {versions}"
