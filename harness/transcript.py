@@ -11,7 +11,9 @@ so a summary that keeps the line keeps the knowledge.
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from types import MappingProxyType
 
 from harness.messages import Message, ToolCall, ToolResult, part_text
 
@@ -19,13 +21,18 @@ RECEIPT = re.compile(r"^\W*\[(\w+)\] (.+?) -> (ok|error|exit code -?\d+)", re.MU
 """Matches a receipt at the start of a line, list markers before it allowed: tool, key argument, outcome."""
 
 
-def arguments(call: ToolCall) -> dict[str, object]:
-    """The arguments of a call, or an empty dict when the model wrote no JSON object."""
+def arguments(call: ToolCall) -> Mapping[str, object]:
+    """The arguments of a call, or nothing when the model wrote no JSON object."""
+    return _parsed(call.arguments_json)
+
+
+@lru_cache(maxsize=1_000)
+def _parsed(arguments_json: str) -> Mapping[str, object]:
     try:
-        parsed = json.loads(call.arguments_json)
+        parsed = json.loads(arguments_json)
     except ValueError:
-        return {}
-    return parsed if isinstance(parsed, dict) else {}
+        parsed = {}
+    return MappingProxyType(parsed if isinstance(parsed, dict) else {})
 
 
 def key_argument(call: ToolCall) -> str:

@@ -45,3 +45,20 @@ def text_tokens(text: str) -> Measured:
 def message_tokens(message: Message) -> Measured:
     """Tokens of a message with the overhead of the chat format."""
     return Measured(MESSAGE_OVERHEAD_TOKENS + sum(text_tokens(part_text(part)) for part in message.parts))
+
+
+class PromptTokens:
+    """Tokens of whole prompts; a prompt that begins with the last one costs only what it adds. Thread-safe, and a function."""
+
+    def __init__(self) -> None:
+        """Nothing counted yet."""
+        self._last: tuple[tuple[Message, ...], int] = ((), 0)
+
+    def count(self, messages: tuple[Message, ...]) -> Measured:
+        """Sum over the messages."""
+        seen, total = self._last
+        if messages[: len(seen)] != seen:
+            seen, total = (), 0
+        total += sum(map(message_tokens, messages[len(seen) :]))
+        self._last = (messages, total)
+        return Measured(total)

@@ -7,9 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pandas as pd
-from harness.store.results import export, load
 
-from harness.compaction.presets.keep_last import KeepLast
+from harness.store.results import export, load
 from tests.bench.figure import Figure
 from tests.bench.overhead import InstantTool, TrivialModel, run_session, words
 
@@ -21,7 +20,7 @@ def reading(sessions: int = 20, steps: int = 200) -> Iterator[Figure]:
         for number in range(sessions):
             prepared = iter([next(outputs) for _ in range(steps)])
             tools = [InstantTool("execute_command", prepared)]
-            run_session(TrivialModel(steps - 1), tools, journal, KeepLast(), None, steps, session_id=f"s{number}")
+            run_session(TrivialModel(steps - 1), tools, journal, steps, session_id=f"s{number}")
         export(journal, Path(folder) / "results")
         load(folder).steps  # noqa: B018  (loads duckdb and pandas)
         began = time.perf_counter()

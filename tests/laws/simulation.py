@@ -1,6 +1,7 @@
 """One scripted session of any task under any policy, with everything that a law may want to look at."""
 
 import re
+import stat
 import time
 from collections.abc import Callable
 from contextlib import closing
@@ -107,7 +108,7 @@ def simulate(task: Task, policy: Policy, *, window_tokens: int = WINDOW, seed: i
             limits=Limits(max_steps=max_steps), inbox=Inbox(task.later),
         )  # fmt: skip
         outcome = agent.run(started, system_prompt(task.runtime))
-        paths = sandbox.snapshot().files
+        paths = [path for path, state in sandbox.snapshot().files.items() if stat.S_ISREG(state.mode)]
         files = {path: sandbox.read(path).decode(errors="replace") for path in paths}
         judged = grade(task, sandbox)
     return Run(outcome, tuple(log.entries()), tuple(kept.kept), judged, files)

@@ -25,7 +25,7 @@ from harness.messages import Message, ToolCall, assistant
 from harness.models.prices import NOMINAL
 from harness.models.scripted.profiles import Profile
 from harness.models.scripted.reading import Reader, Sight
-from harness.models.tokenizer import message_tokens, text_tokens
+from harness.models.tokenizer import PromptTokens, message_tokens, text_tokens
 from harness.protocols import Reply, Request, ToolSpec, unheard
 from harness.task import CallTemplate, Fact, Repair, Script
 from harness.tokens import Measured, Usage, Window
@@ -55,11 +55,11 @@ class ScriptedModel:
         self._facts = {fact.name: fact for fact in facts}
         self._steps, self._farewell = script.steps, script.farewell
         self._profile, self._seed = profile, seed
-        self._reader = Reader(facts, script)
+        self._reader, self._prompt = Reader(facts, script), PromptTokens()
 
     def reply(self, request: Request, listen: Callable[[TextDelta], None] = unheard) -> Reply:
         """See `harness.protocols.Model`."""
-        prompt_tokens = sum(map(message_tokens, request.messages)) + tool_tokens(request.tools)
+        prompt_tokens = self._prompt.count(request.messages) + tool_tokens(request.tools)
         if prompt_tokens > self.window.tokens:
             raise ContextOverflow(self.name, prompt_tokens, self.window.tokens)
         message = self._decide(self._reader.sight(request.messages), request.messages)
