@@ -5,27 +5,24 @@ the container. A second net are labels that name the owner, by which leftovers a
 """
 
 import contextlib
-import functools
 import os
 import re
-import socket
 import struct
 import time
-from typing import Any, Final
+from typing import Any
 
 from harness.errors import SandboxUnavailable, UsageError
 from harness.protocols import SandboxInfo, SandboxLimits
 from harness.sandboxes.client import SCRATCH, WORKSPACE, Launched
-from harness.sandboxes.leftovers import owner_is_dead, owner_text
+from harness.sandboxes.engine import BACKEND, EXPIRES_LABEL, OWNER_LABEL, connect, is_leftover, reap_once, reason_of, remove
+from harness.sandboxes.images import add_python, find_image, lacks_python, served_image
+from harness.sandboxes.leftovers import owner_text
 from harness.sandboxes.processes import python_command
 from harness.sandboxes.wire import SocketStream
 
-BACKEND: Final = "docker"
-OWNER_LABEL, EXPIRES_LABEL = "harness.owner", "harness.expires"
 LIFE_SECONDS = 24 * 3600
 """After this a container may be reaped even when nothing is known of its owner."""
 SCRATCH_BYTES = 64 * 2**20
-CALL_SECONDS = 120
 USER = "1000:1000"
 _SESSION_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 
@@ -49,22 +46,18 @@ class Docker:
         self._api = connect()
         reap_once(os.environ.get("DOCKER_HOST", ""))
         try:
-            digest = self._find_image()
-            created = self._create()
-            self._container = created["Id"]
-            raw = self._api.attach_socket(self._container, params={"stdin": 1, "stdout": 1, "stderr": 1, "stream": 1})
-            self._stream = AttachStream(raw)
-            self._api.start(self._container)
+            digest = find_image(self._api, self._image)
+            stream = self._bring_up(digest)
             info = self._info(digest)
         except (DockerException, OSError) as error:
             self.remove()
             advice = "the image needs python3 (3.8 or later) and /bin/sh, the engine must be reachable by a socket"
-            raise SandboxUnavailable(BACKEND, _reason(error), advice) from error
+            raise SandboxUnavailable(BACKEND, reason_of(error), advice) from error
         except BaseException:
             self.remove()
             raise
         return Launched(
-            stream=self._stream,
+            stream=stream,
             info=info,
             workspace=WORKSPACE,
             scratch=SCRATCH,
@@ -73,42 +66,50 @@ class Docker:
 
     def remove(self) -> None:
         """Remove the container, running or not, and wait until it is gone."""
+        self._forget()
+        if self._api is not None:
+            self._api.close()
+
+    def _forget(self) -> None:
         from docker.errors import DockerException
 
         if self._stream is not None:
             self._stream.close()
         if self._container is not None:
             with contextlib.suppress(OSError, DockerException):  # an engine that is gone: the label names the owner
-                _remove(self._api, self._container)
+                remove(self._api, self._container)
             self._container = None
-        if self._api is not None:
-            self._api.close()
 
     def last_words(self) -> str:
         """What the server printed in despair."""
         return self._stream.errors.decode("utf-8", "replace") if self._stream is not None else ""
 
-    def _find_image(self) -> str:
-        from docker.errors import APIError, ImageNotFound
+    def _bring_up(self, digest: str) -> "AttachStream":
+        """Start a container of the image, or, if that lacks python3, of one made from it that has it."""
+        from docker.errors import APIError
 
+        image = served_image(self._api, digest) or self._image
         try:
-            return str(self._api.inspect_image(self._image)["Id"])
-        except ImageNotFound:
-            pass
-        repository, tag = _split_image(self._image)
-        try:
-            self._api.pull(repository, tag=tag)
-            return str(self._api.inspect_image(self._image)["Id"])
+            return self._start(image)
         except APIError as error:
-            reason = f"image {self._image!r} is not here and cannot be pulled ({_reason(error)})"
-            raise SandboxUnavailable(BACKEND, reason, "name an image that is here or can be pulled") from error
+            if image != self._image or not lacks_python(error):
+                raise
+        self._forget()
+        return self._start(add_python(self._api, self._image, digest))
 
-    def _create(self) -> Any:
+    def _start(self, image: str) -> "AttachStream":
+        self._container = self._create(image)["Id"]
+        raw = self._api.attach_socket(self._container, params={"stdin": 1, "stdout": 1, "stderr": 1, "stream": 1})
+        self._stream = AttachStream(raw)
+        self._api.start(self._container)
+        return self._stream
+
+    def _create(self, image: str) -> Any:
         from docker.errors import APIError
 
         for attempt in (1, 2):
             try:
-                return self._create_once()
+                return self._create_once(image)
             except APIError as error:
                 if error.status_code != 409:
                     raise
@@ -117,10 +118,10 @@ class Docker:
                     raise SandboxUnavailable(BACKEND, reason, f"end that run or `docker rm -f {self.name}`") from error
         raise AssertionError
 
-    def _create_once(self) -> Any:
+    def _create_once(self, image: str) -> Any:
         program, *arguments = python_command("python3")
         return self._api.create_container(
-            self._image,
+            image,
             name=self.name,
             entrypoint=[program],
             command=arguments,
@@ -157,9 +158,9 @@ class Docker:
             labels = self._api.inspect_container(self.name)["Config"]["Labels"] or {}
         except NotFound:
             return True
-        if not _is_leftover(labels):
+        if not is_leftover(labels):
             return False
-        _remove(self._api, self.name)
+        remove(self._api, self.name)
         return True
 
     def _info(self, digest: str) -> SandboxInfo:
@@ -222,96 +223,3 @@ class AttachStream:
             elif len(self.errors) < 4096:
                 self.errors += piece
         return b"".join(output)
-
-
-def connect() -> Any:
-    """A client of the engine that the environment names.
-
-    Raises:
-        SandboxUnavailable: it does not answer; says why and what to do.
-    """
-    import docker
-
-    settings = docker.utils.kwargs_from_env()
-    try:
-        _knock(settings.get("base_url", docker.constants.DEFAULT_UNIX_SOCKET))
-        api = docker.APIClient(**settings, timeout=CALL_SECONDS)
-        api.ping()
-        return api
-    except (docker.errors.DockerException, OSError) as error:
-        reason = _reason(error)
-        advice = "install Docker Engine and start it"
-        if "Permission denied" in reason:
-            advice = "add this user to the group docker and log in again"
-        raise SandboxUnavailable(BACKEND, reason, advice) from error
-
-
-def _knock(address: str) -> None:
-    """Try a unix socket first: the library's words for one that is not there are of no help."""
-    scheme, _, path = address.partition("://")
-    if "unix" not in scheme:
-        return
-    path = "/" + path.lstrip("/")
-    with socket.socket(socket.AF_UNIX) as connection:
-        connection.settimeout(CALL_SECONDS)
-        try:
-            connection.connect(path)
-        except OSError as error:
-            raise OSError(f"cannot connect to {path}: {error.strerror or error}") from error
-
-
-def reap_leftovers() -> tuple[str, ...]:
-    """Remove containers of ours whose owners are dead or whose time has passed; the names of those removed."""
-    api = connect()
-    try:
-        reaped = []
-        for container in api.containers(all=True, filters={"label": OWNER_LABEL}):
-            if _is_leftover(container["Labels"]):
-                _remove(api, container["Id"])
-                reaped.append(str(container["Names"][0]).lstrip("/"))
-        return tuple(reaped)
-    finally:
-        api.close()
-
-
-@functools.cache
-def reap_once(engine: str) -> tuple[str, ...]:
-    """As `reap_leftovers`, once in a process for each engine (its address, empty = the default)."""
-    del engine
-    return reap_leftovers()
-
-
-def _is_leftover(labels: Any) -> bool:
-    expires = str(labels.get(EXPIRES_LABEL, ""))
-    return owner_is_dead(str(labels.get(OWNER_LABEL, ""))) or (expires.isdigit() and int(expires) < time.time())
-
-
-def _remove(api: Any, container: str) -> None:
-    """Remove a container; one that is being removed already is waited for."""
-    from docker.errors import APIError, NotFound
-
-    give_up = time.monotonic() + 15
-    while time.monotonic() < give_up:
-        try:
-            api.remove_container(container, force=True, v=True)
-            return
-        except NotFound:
-            return
-        except APIError as error:
-            if error.status_code != 409:
-                raise
-            time.sleep(0.02)
-
-
-def _split_image(image: str) -> tuple[str, str | None]:
-    """Repository and tag, as pull wants them; the default tag is `latest`, never all tags."""
-    if "@" in image:
-        return image, None
-    repository, colon, tag = image.rpartition(":")
-    return (repository, tag) if colon and "/" not in tag else (image, "latest")
-
-
-def _reason(error: Exception) -> str:
-    explanation = getattr(error, "explanation", None)
-    text = str(explanation or error).strip()
-    return " ".join(text.split())[:400] or type(error).__name__
