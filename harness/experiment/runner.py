@@ -71,7 +71,8 @@ class Runner:
         try:
             while (waiting or running) and not self.stop.is_set():
                 while waiting and len(running) <= workers.count:
-                    running[workers.submit(waiting[0])] = waiting.popleft()
+                    future = workers.submit(waiting[0])
+                    running[future] = waiting.popleft()
                 self._watch(running)
         except BrokenProcessPool:
             workers.stop()
@@ -111,6 +112,7 @@ class Runner:
     def _take(self, finished: Finished) -> None:
         self.output.bring_in(finished)
         self.standing = self.standing.after(finished.trial)
+        self.display.show(self.standing)
 
     def _result(self, future: "Future[Finished]", job: Job) -> Finished:
         """What the worker brought back, or the record of a trial that did not come back."""

@@ -88,7 +88,7 @@ def test_without_axes_there_is_the_base_alone():
 
 
 @pytest.mark.parametrize(
-    "axes, kind, words",
+    ("axes", "kind", "words"),
     [
         ({"policy.treshold": [0.5]}, UnknownName, r"path in axes: 'policy\.treshold'; did you mean 'policy\.threshold'"),
         ({"polcy.threshold": [0.5]}, UnknownName, "polcy"),
@@ -104,7 +104,7 @@ def test_axes_that_cannot_be_are_refused(axes, kind, words):
 
 
 @pytest.mark.parametrize(
-    "arms, words",
+    ("arms", "words"),
     [
         ([Arm(name="a", trial={"polcy": {"kind": "none"}})], "path in arms.a: 'polcy'; did you mean 'policy'"),
         ([Arm(name="a"), Arm(name="a")], "name of its own"),

@@ -50,7 +50,7 @@ def test_a_table_with_a_kind_is_one_change_and_other_tables_are_many():
 
 
 @pytest.mark.parametrize(
-    "given_value, got, words",
+    ("given_value", "got", "words"),
     [
         ("0.5", 0.5, "p: a number is needed .got '0.5', which is a text"),
         (True, 1, "p: a number is needed"),

@@ -43,7 +43,7 @@ def test_axes_may_be_nested_tables_or_quoted_paths(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "text, words",
+    ("text", "words"),
     [
         ("[trial\n", r"plan\.toml' is no TOML: .*line 1"),
         (TRIAL + "[trail]\n", r"unknown table in plan\.toml: 'trail'; did you mean 'trial'"),

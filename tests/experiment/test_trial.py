@@ -90,7 +90,7 @@ GOOD = {"task": "flashcards", "policy": {"kind": "keep-last"}}
 
 
 @pytest.mark.parametrize(
-    "change, words",
+    ("change", "words"),
     [
         ({"sed": 1}, "unknown path in trial: 'sed'; did you mean 'seed'"),
         ({"seed": "1"}, r"trial\.seed: a number is needed"),

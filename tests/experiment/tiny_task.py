@@ -4,14 +4,14 @@ from harness.task import CallTemplate, Check, Evidence, Fact, Grader, LaterMessa
 
 ROUNDS = 8
 
-CHECKS = '''
+CHECKS = """
 import pathlib, sys
 nonce = sys.argv[1]
 conf = pathlib.Path("conf.txt")
 text = conf.read_text() if conf.exists() else ""
 print(nonce, "check port", "pass" if text == "port={port}\\n" else "fail got " + repr(text))
 print(nonce, "check note", "pass" if pathlib.Path("note.txt").exists() else "fail it is gone")
-'''
+"""
 
 
 def step(name, tool, **arguments):
@@ -40,9 +40,7 @@ def tiny(seed):
         runtime="python",
         checks=(Check(name="port", title="The port is written down", rests_on=("port",)), Check(name="note", title="A note")),
         grader=Grader(files=((".checks.py", CHECKS.replace("{port}", port)),), command="python3 .checks.py"),
-        facts=(
-            Fact(name="port", kind="constraint", said_in="prompt", patterns=(r"The port is (\d+)",), prior="8080"),
-        ),
+        facts=(Fact(name="port", kind="constraint", said_in="prompt", patterns=(r"The port is (\d+)",), prior="8080"),),
         script=Script(
             steps=(*rounds, step("write", "write_file", path="conf.txt", content="port=${port}\n")),
             farewell="All done.",

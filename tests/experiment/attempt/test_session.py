@@ -90,7 +90,7 @@ def test_an_empty_summary_costs_what_only_the_prompt_said(job):
     policy = replace(TIGHT, summarizer="scripted/empty")
     trial, checks = run_trial(job(replace(BASE, policy=policy, window_tokens=8_000)))
     assert trial.compactions > 0
-    assert dict((check.check, check.passed) for check in checks) == {"port": False, "note": True}
+    assert {check.check: check.passed for check in checks} == {"port": False, "note": True}
     assert trial.score == 0.5
 
 
@@ -99,7 +99,7 @@ def test_a_window_that_overflows_is_a_failure_with_its_reason_and_is_graded(job)
     assert (trial.status, trial.reason, trial.success) == ("failed", "overflow", False)
     assert trial.error
     assert not trial.traceback
-    assert dict((check.check, check.passed) for check in checks) == {"port": False, "note": True}
+    assert {check.check: check.passed for check in checks} == {"port": False, "note": True}
 
 
 def test_the_step_limit_is_a_failure_with_its_reason(job):

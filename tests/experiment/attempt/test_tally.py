@@ -81,7 +81,7 @@ def test_a_summarizers_tokens_are_counted_apart_also_when_nothing_came_of_it(usa
 
 
 @pytest.mark.parametrize(
-    "statuses, treatment",
+    ("statuses", "treatment"),
     [
         ([], "as planned"),
         (["applied", "applied"], "as planned"),

@@ -1,0 +1,106 @@
+"""Work functions for tests of the runner: real sessions in real journals, without sandbox or model.
+
+What a job does follows from its seed, so a grid over seeds has one trial for each kind of trouble.
+"""
+
+import os
+import signal
+import time
+from pathlib import Path
+
+from harness.compaction.presets import NoCompaction
+from harness.events import SessionEnded, SessionStarted
+from harness.experiment.attempt.grading import judged
+from harness.experiment.attempt.job import Job
+from harness.experiment.attempt.provenance import Provenance
+from harness.experiment.attempt.record import Attempt, Ending
+from harness.experiment.trial import Trial
+from harness.store.journal import Journal
+from harness.task import Check
+from harness.tokens import Usage
+from tests.experiment.attempt.test_tally import step
+from tests.experiment.tiny_task import tiny
+
+KILLS_ITSELF, OVERRUNS, RAISES, WAITS, RAISES_ODDLY, DIES_AT_ONCE = 1001, 1002, 1003, 1004, 1005, 1006
+TINY = f"{Path(__file__).with_name('tiny_task.py')}:tiny"
+PROVENANCE = Provenance(git_commit=None, python="3", platform="x", packages=(), price_table="p")
+
+
+class Odd(Exception):
+    """An error that cannot be sent to another process."""
+
+    def __init__(self, one, two):
+        super().__init__(one)
+        self.unsendable = lambda: two
+
+
+def jobs_of(seeds, output):
+    """One job for each seed."""
+    made = []
+    for seed in seeds:
+        trial = Trial(task=TINY, policy=NoCompaction(), seed=seed)
+        made.append(
+            Job(
+                trial=trial,
+                trial_id=trial.trial_id,
+                experiment="e",
+                arm="none",
+                axes={"seed": seed},
+                backend="bubblewrap",
+                provenance=PROVENANCE,
+                journal=output.trial_journal(trial.trial_id),
+            )
+        )
+    return made
+
+
+def work(job, cancellation):
+    """Three steps, then what the seed says; else a good end."""
+    if job.trial.seed == DIES_AT_ONCE:
+        os.kill(os.getpid(), signal.SIGKILL)
+    attempt = Attempt(started_at=1.0, session_id=job.trial_id)
+    with Journal.open(job.journal) as journal:
+        log = journal.session(job.trial_id, created_at_ms=1000, clock=lambda: 1.0)
+        for event in (started(job), *[step(Usage(input_tokens=10, output_tokens=1))] * 3):
+            for entry in log.append((event,)):
+                attempt.tally(entry)
+        trouble(job.trial.seed, cancellation)
+        log.append((SessionEnded(status="completed", reason="replied"),))
+        attempt.ending = Ending(status="completed", reason="replied")
+        if cancellation is not None and cancellation.requested:
+            attempt.ending = Ending(status="failed", reason="cancelled")
+        attempt.judged = judged((Check(name="c", title="C"),), {}, "no verdict")
+        finished = attempt.finished(job, 2.0)
+        journal.record_trial(finished.trial, finished.checks)
+    return finished
+
+
+def trouble(seed, cancellation):
+    match seed:
+        case 1001:
+            os.kill(os.getpid(), signal.SIGKILL)
+        case 1002:
+            deadline = time.monotonic() + 60
+            while time.monotonic() < deadline and not (cancellation and cancellation.requested):
+                time.sleep(0.02)
+        case 1003:
+            raise RuntimeError("poison")
+        case 1004:
+            time.sleep(1.0)
+        case 1005:
+            raise Odd("odd", 2)
+        case _:
+            time.sleep(0.01)
+
+
+def started(job):
+    return SessionStarted(
+        session_id=job.trial_id,
+        task=tiny(job.trial.seed).prompt,
+        model="m",
+        policy_json="{}",
+        window_tokens=0,
+        threshold_tokens=None,
+        budget_rule="",
+        sandbox="bubblewrap",
+    )

@@ -1,0 +1,224 @@
+"""Whole experiments: real grids in real sandboxes, interrupted, killed and gone on with; and what is refused before a start."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from harness.compaction.presets import KeepLast, NoCompaction
+from harness.errors import MissingKey, SandboxUnavailable, StoreError, UnknownName, UsageError, WindowTooSmall
+from harness.experiment.experiment import Experiment
+from harness.experiment.grid import Arm
+from harness.experiment.output import opened
+from harness.experiment.trial import SandboxChoice, Trial
+from tests.experiment.run_grid import SMALL
+
+CHECKOUT = Path(__file__).parents[2]
+REAL = pytest.mark.bubblewrap
+
+
+def table(results):
+    """The trials without what no two runs share."""
+    own = ["started_at", "wall_seconds", "provenance_json"]
+    return results.trials.drop(columns=own).sort_values("trial_id", ignore_index=True)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """The small grid, run without trouble."""
+    return SMALL.run(tmp_path_factory.mktemp("whole"), workers=2, progress="off")
+
+
+def begun(folder):
+    """The small grid in a process of its own, once it has finished a trial."""
+    run = subprocess.Popen(
+        [sys.executable, "-m", "tests.experiment.run_grid", str(folder)],
+        cwd=CHECKOUT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    for line in run.stderr:
+        if line.startswith("[1/"):
+            return run
+    raise AssertionError("the grid finished nothing")
+
+
+def processes_of(group):
+    """Pids of a session's processes that still live."""
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = stat.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if int(fields[3]) == group and fields[0] != "Z":
+            found.append(int(stat.parent.name))
+    return found
+
+
+def gone(group, seconds):
+    deadline = time.monotonic() + seconds
+    while processes_of(group) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    return not processes_of(group)
+
+
+@REAL
+@pytest.mark.slow
+class TestRuns:
+    def test_a_grid_gives_a_row_for_each_trial_and_tables_beside_it(self, whole):
+        trials = whole.trials
+        assert len(trials) == len(SMALL.grid) == 9
+        assert set(trials["trial_id"]) == {cell.trial.trial_id for cell in SMALL.grid}
+        assert set(trials["status"]) == {"completed", "failed"}
+        assert trials.set_index("arm").loc["control", "reason"].unique().tolist() == ["overflow"]
+        oracle = trials[trials["arm"] == "summarizer=scripted/oracle"]
+        assert oracle["success"].all()
+        assert (oracle["compactions"] > 0).all()
+        assert whole.steps.groupby("trial_id").size().to_dict() == dict(zip(trials["trial_id"], trials["steps"], strict=True))
+        assert len(whole.checks) == 2 * len(trials)
+        assert sorted(path.name for path in (whole.output / "results").iterdir()) == [
+            f"{name}.parquet" for name in ("checks", "compactions", "messages", "steps", "trials")
+        ]
+
+    def test_running_again_runs_nothing(self, whole):
+        before = whole.trials
+        again = SMALL.run(whole.output, workers=2, progress="off")
+        pd.testing.assert_frame_equal(before, again.trials)
+
+    def test_ctrl_c_keeps_what_is_finished_and_going_on_gives_the_table_of_an_uninterrupted_run(self, whole, tmp_path):
+        run = begun(tmp_path)
+        os.killpg(run.pid, signal.SIGINT)
+        _, said = run.communicate(timeout=60)
+        assert run.returncode not in {0, None}
+        assert "KeyboardInterrupt" in said
+        assert gone(run.pid, 5)
+        with opened(tmp_path) as output:
+            finished = len(output.journal.trials())
+        assert 1 <= finished < 9
+        assert list((tmp_path / "journals").iterdir()) == []
+        assert (tmp_path / "results" / "trials.parquet").exists()
+        pd.testing.assert_frame_equal(table(SMALL.run(tmp_path, workers=2, progress="off")), table(whole))
+
+    def test_a_killed_run_leaves_no_processes_and_is_gone_on_with(self, whole, tmp_path):
+        run = begun(tmp_path)
+        os.kill(run.pid, signal.SIGKILL)
+        run.wait()
+        assert gone(run.pid, 15)
+        run.stdout.close()
+        run.stderr.close()
+        pd.testing.assert_frame_equal(table(SMALL.run(tmp_path, workers=2, progress="off")), table(whole))
+
+    def test_a_killed_worker_costs_one_trial_that_the_next_run_does(self, whole, tmp_path):
+        run = begun(tmp_path)
+        for pid in processes_of(run.pid):
+            if pid != run.pid and b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes():
+                os.kill(pid, signal.SIGKILL)
+                break
+        out, _ = run.communicate(timeout=120)
+        assert out == "whole\n"
+        with opened(tmp_path) as output:
+            records = output.journal.trials()
+        assert len(records) == 9
+        crashed = [record for record in records if record.status == "crashed"]
+        assert all("the worker process died" in record.error for record in crashed)
+        assert len(crashed) <= 1
+        pd.testing.assert_frame_equal(table(SMALL.run(tmp_path, workers=2, progress="off")), table(whole))
+
+    def test_threads_give_the_same_table_as_processes(self, whole, tmp_path):
+        threads = replace(SMALL, settings=replace(SMALL.settings, executor="threads"))
+        pd.testing.assert_frame_equal(table(threads.run(tmp_path, workers=3, progress="off")), table(whole))
+
+    def test_a_stop_from_another_thread_returns_what_is_there(self, tmp_path):
+        stop = threading.Event()
+        stop.set()
+        with opened(tmp_path):
+            pass
+        assert len(SMALL.run(tmp_path, workers=1, progress="off", stop=stop).trials) == 0
+
+    def test_trials_of_another_plan_in_the_same_folder_are_shared_and_take_its_names(self, whole, tmp_path):
+        one = replace(SMALL, axes={"seed": [0]}, arms=())
+        one.run(tmp_path, workers=1, progress="off")
+        other = replace(SMALL, axes={"seed": [0], "policy.keep_last": [2]}, arms=())
+        trials = other.run(tmp_path, workers=1, progress="off").trials
+        assert trials["arm"].tolist() == ["keep_last=2"]
+
+    def test_a_worker_stays_under_300_megabytes(self, tmp_path):
+        run = begun(tmp_path)
+        peaks = []
+        while run.poll() is None:
+            for pid in processes_of(run.pid):
+                try:
+                    command = Path(f"/proc/{pid}/cmdline").read_bytes()
+                    status = Path(f"/proc/{pid}/status").read_text()
+                except OSError:
+                    continue
+                if b"spawn_main" in command:
+                    peaks += [int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM")]
+            time.sleep(0.1)
+        run.communicate()
+        assert peaks
+        assert max(peaks) < 300_000
+
+
+BASE = Trial(task="flashcards", policy=KeepLast(summarizer="scripted/oracle"), window_tokens=32_768)
+
+
+@pytest.mark.parametrize(
+    ("trial", "kind", "words"),
+    [
+        (replace(BASE, task="flashcard"), UnknownName, "unknown task 'flashcard'; did you mean 'flashcards'"),
+        (replace(BASE, model="scripted/flashcards:atentive"), UnknownName, "did you mean 'attentive'"),
+        (replace(BASE, model="gpt-4.1-mni"), UsageError, "gpt-4.1-mni"),
+        (replace(BASE, model="gpt-4.1-mini"), MissingKey, "OPENAI_API_KEY"),
+        (replace(BASE, policy=KeepLast(summarizer="scripted/orakel")), UnknownName, "did you mean 'scripted/oracle'"),
+        (replace(BASE, policy=NoCompaction(), window_tokens=300), WindowTooSmall, "first request .* 300; raise window_tokens"),
+        (replace(BASE, sandbox=SandboxChoice(backend="local")), UsageError, "isolates nothing; run with --unsafe-local"),
+        (replace(BASE, sandbox=SandboxChoice(backend="docker", image="no/such:0")), SandboxUnavailable, "docker"),
+    ],
+)
+def test_what_cannot_run_is_refused_before_anything_is_written(tmp_path, monkeypatch, trial, kind, words):
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    with pytest.raises(kind, match=words):
+        Experiment(name="x", base=trial).run(tmp_path / "output", progress="off")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_output_folder_that_cannot_be_is_a_store_error(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StoreError, match=r"cannot write to .*name another output folder"), opened(tmp_path / "file" / "output"):
+        pass
+
+
+def test_two_runs_never_write_to_one_folder(tmp_path):
+    with opened(tmp_path), pytest.raises(UsageError, match="another run is at work"), opened(tmp_path):
+        pass
+
+
+def test_the_same_experiment_can_be_made_in_python_or_read_from_a_plan(tmp_path):
+    (tmp_path / "plan.toml").write_text(
+        '[trial]\ntask = "flashcards"\nwindow_tokens = 32_768\npolicy = { kind = "keep-last", summarizer = "scripted/oracle" }\n'
+        '[axes]\nseed = [0, 1]\npolicy.threshold = [0.5]\n[[arms]]\nname = "control"\ntrial = { policy = { kind = "none" } }\n'
+    )
+    made = Experiment(
+        name=tmp_path.name,
+        base=BASE,
+        axes={"seed": [0, 1], "policy.threshold": [0.5]},
+        arms=[Arm(name="control", trial={"policy": {"kind": "none"}})],
+    )
+    read = Experiment.from_toml(tmp_path)
+    assert [cell.trial.trial_id for cell in read.grid] == [cell.trial.trial_id for cell in made.grid]
+    assert [cell.arm for cell in read.grid] == [cell.arm for cell in made.grid]
+    assert read.name == made.name
+    assert read.output == tmp_path / "output"
+    assert made.output == Path("experiments") / tmp_path.name / "output"
+    assert {cell.trial.sandbox.backend for cell in read.with_sandbox("docker").grid} == {"docker"}

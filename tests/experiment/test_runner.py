@@ -1,0 +1,157 @@
+"""The runner: whatever one trial does, the others are run, and the output folder is whole."""
+
+import sys
+import threading
+import time
+import types
+
+import pytest
+
+from harness.errors import HarnessError
+from harness.experiment.output import opened
+from harness.experiment.progress import Silence, Standing
+from harness.experiment.runner import Runner
+from harness.experiment.workers import ProcessWorkers, ThreadWorkers
+from tests.experiment.stand_ins import DIES_AT_ONCE, KILLS_ITSELF, OVERRUNS, RAISES, RAISES_ODDLY, WAITS, jobs_of, work
+
+pytestmark = pytest.mark.slow
+
+
+class Watch(Silence):
+    """A display that calls a function at every standing."""
+
+    def __init__(self, act=lambda standing: None):
+        self.standings, self.act = [], act
+
+    def show(self, standing):
+        self.standings.append(standing)
+        self.act(standing)
+
+
+def run(folder, seeds, *, pool=ProcessWorkers, timeout_seconds=30.0, count=2, stop=None, display=None, doing=work):
+    """Run stand-in trials with these seeds; the records by seed, as they stand in the journal."""
+    with opened(folder) as output:
+        kept = output.finished(retry_failed=False)
+        jobs = [job for job in jobs_of(seeds, output) if job.trial_id not in kept]
+        runner = Runner(
+            output=output,
+            open_workers=lambda: pool(count, doing, timeout_seconds),
+            display=display or Silence(),
+            standing=Standing(experiment="e", total=len(seeds), kept=len(seeds) - len(jobs)),
+            stop=stop or threading.Event(),
+        )
+        runner.run(jobs)
+        output.sweep()
+        assert list((folder / "journals").iterdir()) == []
+        return {record.seed: record for record in output.journal.trials()}
+
+
+def test_every_trial_comes_back_once_under_its_own_name(tmp_path):
+    display = Watch()
+    records = run(tmp_path, range(12), display=display)
+    assert {seed: (record.status, record.steps) for seed, record in records.items()} == dict.fromkeys(range(12), ("completed", 3))
+    assert (display.standings[-1].done, display.standings[-1].running) == (12, ())
+    assert display.standings[0].done == 0
+
+
+def test_trouble_costs_the_trial_that_makes_it_and_no_other(tmp_path):
+    trouble = {
+        KILLS_ITSELF: r"the worker process died (exit code -9)",
+        OVERRUNS: "ran longer than trial_timeout_seconds",
+        RAISES: "RuntimeError: poison",
+        RAISES_ODDLY: "Error",
+    }
+    records = run(tmp_path, [0, *trouble, 1, 2, 3], timeout_seconds=3.0)
+    assert {seed: record.status for seed, record in records.items()} == {
+        **dict.fromkeys(trouble, "crashed"),
+        **dict.fromkeys(range(4), "completed"),
+    }
+    for seed, words in trouble.items():
+        assert words in records[seed].error
+    assert "poison" in records[RAISES].traceback
+
+
+def test_what_a_killed_trial_had_logged_is_kept_and_counted(tmp_path):
+    records = run(tmp_path, [KILLS_ITSELF, 0])
+    killed = records[KILLS_ITSELF]
+    assert (killed.steps, killed.prompt_tokens, killed.success) == (3, 30, False)
+    with opened(tmp_path) as output:
+        assert len(list(output.journal.entries(killed.session_id))) == 4
+        assert [check.passed for check in output.journal.checks(killed.trial_id)] == [False, False]
+
+
+def test_a_crashed_trial_is_run_again_by_the_next_run_and_a_finished_one_is_not(tmp_path):
+    run(tmp_path, [0, KILLS_ITSELF])
+    display = Watch()
+    run(tmp_path, [0, KILLS_ITSELF], display=display)
+    assert (display.standings[0].kept, display.standings[-1].done) == (1, 1)
+
+
+def test_a_trial_that_kills_its_worker_before_it_is_known_to_run_costs_only_itself(tmp_path):
+    records = run(tmp_path, [DIES_AT_ONCE, 0, 1, 2], count=1, timeout_seconds=5.0)
+    assert {seed: record.status for seed, record in records.items()} == {
+        DIES_AT_ONCE: "crashed",
+        **dict.fromkeys(range(3), "completed"),
+    }
+
+
+@pytest.mark.parametrize("pool", [ProcessWorkers, ThreadWorkers])
+def test_stopping_keeps_what_is_finished_and_the_next_run_does_the_rest(tmp_path, pool):
+    stop = threading.Event()
+    display = Watch(lambda standing: stop.set() if standing.done >= 2 else None)
+    began = time.monotonic()
+    first = run(tmp_path / "a", [0, 1, OVERRUNS, 2, 3, 4, 5], pool=pool, stop=stop, display=display)
+    assert time.monotonic() - began < 20
+    assert 2 <= len(first) < 7
+    assert OVERRUNS not in first
+    again = run(tmp_path / "a", [0, 1, 2, 3, 4, 5], pool=pool)
+    assert again == run(tmp_path / "b", [0, 1, 2, 3, 4, 5], pool=pool)
+
+
+def test_a_thread_that_overruns_is_asked_to_stop_and_recorded_as_crashed(tmp_path):
+    records = run(tmp_path, [OVERRUNS, 0], pool=ThreadWorkers, timeout_seconds=0.5)
+    assert records[OVERRUNS].status == "crashed"
+    assert "trial_timeout_seconds" in records[OVERRUNS].error
+    assert records[0].status == "completed"
+
+
+def test_threads_run_as_many_trials_at_once_as_they_are_told(tmp_path):
+    began = time.monotonic()
+    run(tmp_path, [WAITS], pool=ThreadWorkers)
+    alone = time.monotonic() - began
+    began = time.monotonic()
+    many = [WAITS + 1000 * number for number in range(1, 9)]
+    run(tmp_path / "many", many, pool=ThreadWorkers, count=8, doing=waiting)
+    assert time.monotonic() - began < 4 * alone
+
+
+def waiting(job, cancellation):
+    """A trial that mostly waits."""
+    time.sleep(1.0)
+    return work(job, cancellation)
+
+
+def test_workers_that_cannot_start_end_the_run_with_advice(tmp_path):
+    class Hopeless(ProcessWorkers):
+        def submit(self, job):
+            from concurrent.futures.process import BrokenProcessPool
+
+            raise BrokenProcessPool("no")
+
+    with pytest.raises(HarnessError, match=r"__main__.*fewer workers"):
+        run(tmp_path, [0], pool=Hopeless)
+
+
+@pytest.fixture
+def ghost():
+    """A module that only this process has."""
+    module = types.ModuleType("ghost_of_a_plugin")
+    exec("def work(job, cancellation): pass", module.__dict__)
+    sys.modules[module.__name__] = module
+    yield module
+    del sys.modules[module.__name__]
+
+
+def test_a_job_that_a_worker_cannot_read_is_an_error_of_that_trial(tmp_path, ghost):
+    records = run(tmp_path, [0, 1], doing=ghost.work)
+    assert {record.error for record in records.values()} == {"ModuleNotFoundError: No module named 'ghost_of_a_plugin'"}
