@@ -1,1 +1,104 @@
-"""harness: run coding agents under grids of context-compaction policies, and compare them."""
+"""harness: run coding agents under grids of context-compaction policies, and compare them.
+
+The names below are loaded when they are first used, so that importing the package costs nothing.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from harness.agent.loop import Agent, Limits, Outcome
+    from harness.analysis.comparison import Comparison, compare
+    from harness.analysis.figures import compaction_rounds, success_heatmap, token_curves
+    from harness.analysis.report import Report, report
+    from harness.compaction.compactor import SessionCompactor
+    from harness.compaction.presets.keep_last import KeepLast
+    from harness.compaction.presets.none import NoCompaction
+    from harness.errors import HarnessError, UsageError
+    from harness.experiment.experiment import Experiment
+    from harness.experiment.grid import Arm
+    from harness.experiment.trial import SandboxChoice, Trial
+    from harness.models.names import open_model, open_summarizer
+    from harness.sandboxes import open_sandbox
+    from harness.store.journal import Journal
+    from harness.store.results import Results, load
+    from harness.task import Task
+    from harness.tasks import load_task
+    from harness.tools import standard_tools
+
+_HOME = {
+    "Agent": "harness.agent.loop",
+    "Arm": "harness.experiment.grid",
+    "Comparison": "harness.analysis.comparison",
+    "Experiment": "harness.experiment.experiment",
+    "HarnessError": "harness.errors",
+    "Journal": "harness.store.journal",
+    "KeepLast": "harness.compaction.presets.keep_last",
+    "Limits": "harness.agent.loop",
+    "NoCompaction": "harness.compaction.presets.none",
+    "Outcome": "harness.agent.loop",
+    "Report": "harness.analysis.report",
+    "Results": "harness.store.results",
+    "SandboxChoice": "harness.experiment.trial",
+    "SessionCompactor": "harness.compaction.compactor",
+    "Task": "harness.task",
+    "Trial": "harness.experiment.trial",
+    "UsageError": "harness.errors",
+    "compaction_rounds": "harness.analysis.figures.compaction_rounds",
+    "compare": "harness.analysis.comparison",
+    "load": "harness.store.results",
+    "load_task": "harness.tasks",
+    "open_model": "harness.models.names",
+    "open_sandbox": "harness.sandboxes",
+    "open_summarizer": "harness.models.names",
+    "report": "harness.analysis.report",
+    "standard_tools": "harness.tools",
+    "success_heatmap": "harness.analysis.figures.success_heatmap",
+    "token_curves": "harness.analysis.figures.token_curves",
+}
+"""Where each public name is defined; a figure is a module with `table` and `draw`."""
+
+__all__ = [
+    "Agent",
+    "Arm",
+    "Comparison",
+    "Experiment",
+    "HarnessError",
+    "Journal",
+    "KeepLast",
+    "Limits",
+    "NoCompaction",
+    "Outcome",
+    "Report",
+    "Results",
+    "SandboxChoice",
+    "SessionCompactor",
+    "Task",
+    "Trial",
+    "UsageError",
+    "compaction_rounds",
+    "compare",
+    "load",
+    "load_task",
+    "open_model",
+    "open_sandbox",
+    "open_summarizer",
+    "report",
+    "standard_tools",
+    "success_heatmap",
+    "token_curves",
+]
+
+
+def __getattr__(name: str) -> object:
+    """Load a public name from its home."""
+    if name not in _HOME:
+        raise AttributeError(f"module 'harness' has no attribute {name!r}")
+    home = import_module(_HOME[name])
+    found: object = home if _HOME[name].endswith(f".{name}") else getattr(home, name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
