@@ -119,8 +119,8 @@ def _foundations() -> Iterable[_Row]:
     )
     yield _look(
         "look_at_tools",
-        "The other helpers change things that cannot be changed back, so I read what they do before I run any of them.",
-        *(_read(f"tools/{name}.py") for name in ("ingest", "changelog", "check_storage", "inspect_db", "check_style")),
+        "The other helpers change things that cannot be changed back, so I read what they do before I run another one.",
+        *(_read(f"tools/{name}.py") for name in ("reserve", "ingest", "changelog", "check_storage", "inspect_db", "check_style")),
     )
     yield _look(
         "left_to_the_order",
@@ -210,9 +210,9 @@ def _files() -> Iterable[_Row]:
         "Importing makes cards with a fresh memory; I read card and scheduler again as they are now.",
         *(_read("flashcards/card.py"), _read("flashcards/scheduler.py")),
     )
-    yield _module("ids", "Ids follow from deck and front, behind the prefix that was settled with the schools.")
     yield _module("importer", "The importer: CSV and JSON, every row checked before the first card is made.")
     yield _module("samples", "The sample deck with its checksum ${deck_checksum}; a damaged copy is refused.")
+    yield _module("ids", "Ids follow from deck and front, behind the prefix that was settled with the schools.")
     yield _test("importer", "Tests for ids, importer and samples in one module, since they belong together.")
     yield _check("importer", "Run them.")
     yield _Row(
