@@ -71,7 +71,7 @@ STEPS: tuple[Column, ...] = (
     Column("view_messages", "int64", "messages", "in the view that was sent"),
     Column("prompt_tokens", "int64", "tokens", "measured: input + cache_read + cache_write"),
     Column("input_tokens", "int64", "tokens", "measured: neither read from nor written to a cache"),
-    Column("output_tokens", "int64", "tokens", "measured"),
+    Column("output_tokens", "int64", "tokens", "measured, reasoning included"),
     Column("reasoning_tokens", "int64", "tokens", "measured, part of output_tokens"),
     Column("cache_read_tokens", "int64", "tokens", "measured or simulated by the model"),
     Column("cache_write_tokens", "int64", "tokens", "measured or simulated by the model"),
@@ -113,10 +113,10 @@ COMPACTIONS: tuple[Column, ...] = (
 )
 
 CHECKS: tuple[Column, ...] = (
-    Column("trial_id", "str", "", "the trial"),
+    Column("trial_id", "str", "", "hash of the trial's configuration"),
     Column("check", "str", "", "name of the check"),
     Column("title", "str", "", "what must hold, in words"),
-    Column("passed", "bool", "", "it held"),
+    Column("passed", "bool", "", "whether it held"),
     Column("detail", "str", "", "what the grader found"),
 )
 
@@ -129,7 +129,7 @@ MESSAGES: tuple[Column, ...] = (
     Column("role", "str", "", "system, user, assistant or tool"),
     Column("origin", "str", "", "added to the conversation, inserted by a compaction, or replacement for another"),
     Column("tool", "str", "", "name of the first tool that it calls or answers for; empty: none"),
-    Column("tokens", "int64", "tokens", "estimated"),
+    Column("tokens", "int64", "tokens", "estimated by the journal's counter"),
     Column("characters", "int64", "characters", "length of content"),
     Column("is_compacted", "bool", "", "no longer in the view at the end of the log"),
     Column("compacted_before_step", "Int64", "", "the step before which it left the view; missing: still in it"),

@@ -9,7 +9,7 @@ from typing import Self
 
 from harness.errors import StoreError
 from harness.store.schema import migrate, views
-from harness.store.texts import Packer
+from harness.store.texts import Packer, shown
 
 BUSY_TIMEOUT_SECONDS = 60.0
 _ADVICE = (
@@ -80,10 +80,13 @@ class Database:
         return list(cursor.execute(sql, parameters))
 
     def _show_whole_texts(self) -> None:
-        self._connection.create_function("unpacked", 1, self.packer.unpack, deterministic=True)
+        self._connection.create_function("unpacked", 1, self._shown, deterministic=True)
         for statement in views("CREATE TEMP VIEW IF NOT EXISTS", whole=True):
             self.execute(statement)
         self._whole = True
+
+    def _shown(self, data: str | bytes) -> str:
+        return shown(self.packer.unpack(data))
 
     def close(self) -> None:
         """Close the file; idempotent."""
@@ -107,23 +110,18 @@ def _opened_to_write(path: Path) -> sqlite3.Connection:
 
 
 def _opened_to_read(path: Path) -> sqlite3.Connection:
+    """Read beside a writer through the write-ahead log; where there is none, read the file without leaving a trace."""
     if not path.is_file():
         raise StoreError(f"there is no journal at {str(path)!r}; run the experiment or the agent first")
-    name = f"{path.absolute().as_uri()}?mode=ro"
-    for uri in (name, f"{name}&immutable=1"):  # the second: a folder that cannot hold the index of the write-ahead log
-        connection = sqlite3.connect(uri, uri=True, timeout=BUSY_TIMEOUT_SECONDS, isolation_level=None, check_same_thread=False)
-        try:
-            connection.execute("SELECT count(*) FROM sqlite_schema")
-        except sqlite3.OperationalError:
-            connection.close()
-            if uri != name:
-                raise
-        except BaseException:
-            connection.close()
-            raise
-        else:
-            return connection
-    raise AssertionError
+    written = path.with_name(f"{path.name}-wal").exists()
+    uri = f"{path.absolute().as_uri()}?mode=ro{'' if written else '&immutable=1'}"
+    connection = sqlite3.connect(uri, uri=True, timeout=BUSY_TIMEOUT_SECONDS, isolation_level=None, check_same_thread=False)
+    try:
+        connection.execute("SELECT count(*) FROM sqlite_schema")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
 
 
 @contextmanager

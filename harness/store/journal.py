@@ -33,6 +33,10 @@ class Journal:
     def open(cls, path: Path, *, read_only: bool = False) -> "Journal":
         """Open a journal file; a new one is made with its folder.
 
+        Args:
+            path: of the file.
+            read_only: read what is there; nothing is made or changed. A file that nobody is writing is read as it stands.
+
         Raises:
             StoreError: it cannot be written, is no journal, or was written by a newer version.
         """

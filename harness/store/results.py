@@ -19,7 +19,7 @@ from harness.errors import StoreError
 from harness.store.columns import TABLES
 from harness.store.export import export, exported_state, state_of
 from harness.store.journal import Journal
-from harness.store.tables import batches
+from harness.store.tables import batches, schema_of
 
 if TYPE_CHECKING:
     import duckdb
@@ -133,13 +133,16 @@ class Results:
         seen: set[str] = set()
         by = "trial_id" if name in {"trials", "checks"} else "session_id"
         for path in self._journals:
-            if path.parent.name == JOURNALS_FOLDER and not path.is_file():
-                continue  # brought in since
-            with Journal.open(path, read_only=True) as journal:
-                new = list(batches(journal, name, frozenset(seen)))
+            try:
+                with Journal.open(path, read_only=True) as journal:
+                    new = list(batches(journal, name, frozenset(seen)))
+            except StoreError:
+                if path.parent.name != JOURNALS_FOLDER:
+                    raise
+                continue  # a trial's own journal is just being made, or was brought in since
             seen.update(value for table in new for value in table[by].unique().to_pylist())
             read += new
-        return pa.concat_tables(read)
+        return pa.concat_tables(read) if read else schema_of(TABLES[name]).empty_table()
 
 
 def load(folder: str | os.PathLike[str]) -> Results:

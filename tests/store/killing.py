@@ -1,0 +1,128 @@
+"""Kill writers of a journal with SIGKILL at random times and look at what they left; run as a program by `test_kills`.
+
+It prints one line of JSON: what was found over all kills. Writers are forked from this small single-threaded process, so that
+hundreds of them take seconds.
+"""
+
+import json
+import os
+import random
+import signal
+import sqlite3
+import struct
+import sys
+import time
+from pathlib import Path
+
+from harness.store.journal import Journal
+from harness.view import fold_all
+from tests.store.samples import begun, compaction, opening, step
+
+KILLS_A_FILE = 20
+EVENTS_A_STEP = 3
+
+
+def write_until_killed(path: Path, told: int) -> None:
+    """Append steps (every seventh with a compaction) and tell the length of the log after each."""
+    with Journal.open(path) as journal:
+        log = begun(journal)
+        entries = list(log.entries())
+        number = len(entries)
+        if not entries:
+            log.append(opening())
+        while True:
+            number += 1
+            appended = log.append(step(number, f"output of step {number}\n" * random.randint(1, 200)))
+            os.write(told, struct.pack("q", appended[-1].seq))
+            if number % 7 == 0:
+                last = appended[-1].seq
+                appended = log.append([compaction(forget=range(3, last), number=number)])
+                os.write(told, struct.pack("q", appended[-1].seq))
+
+
+def last_told(reading: int, data: bytes) -> int:
+    """The newest length that the dead writer told; -1: none."""
+    while block := os.read(reading, 65536):
+        data += block
+    whole = len(data) // 8 * 8
+    return int(struct.unpack("q", data[whole - 8 : whole])[0]) if whole else -1
+
+
+def kill_one(path: Path, after_seconds: float, *, wait: bool) -> int:
+    """Start a writer and kill it, counting from its start or from its first step."""
+    reading, told = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(reading)
+        write_until_killed(path, told)
+    os.close(told)
+    first = os.read(reading, 8) if wait else b""
+    time.sleep(after_seconds)
+    os.kill(child, signal.SIGKILL)
+    _, status = os.waitpid(child, 0)
+    assert os.WTERMSIG(status) == signal.SIGKILL, f"a writer ended by itself: {status}"
+    length = last_told(reading, first)
+    os.close(reading)
+    return length
+
+
+def found(path: Path, told: int, before: int) -> str:
+    """What is wrong with the file after a kill; empty: nothing."""
+    if not path.exists():
+        return ""
+    connection = sqlite3.connect(path)
+    whole = connection.execute("PRAGMA integrity_check").fetchone()[0]
+    strays = connection.execute("PRAGMA foreign_key_check").fetchall()
+    connection.close()
+    if whole != "ok" or strays:
+        return f"integrity: {whole}, {strays}"
+    with Journal.open(path) as journal:
+        entries = list(begun(journal).entries())
+        (messages,) = journal.rows("SELECT count(*) FROM messages WHERE NOT is_compacted")[0]
+        steps = sum(entry.event.kind == "step-finished" for entry in entries)
+        (typed,) = journal.rows("SELECT count(*) FROM step")[0]
+    length = len(entries)
+    if [entry.seq for entry in entries] != list(range(1, length + 1)):
+        return "events are missing"
+    if length < max(told, before):
+        return f"lost: {length} events of {max(told, before)} that were told"
+    if told > 0 and length > told + EVENTS_A_STEP:
+        return f"more than one step beyond what was told: {length}, {told}"
+    compactions = sum(entry.event.kind == "compaction" for entry in entries)
+    if length and (length != 3 + EVENTS_A_STEP * steps + compactions or typed != steps):
+        return f"half a step: {length} events, {steps} steps ({typed} typed), {compactions} compactions"
+    if len(fold_all(entries).items) != messages:
+        return "the messages are not those of the view"
+    return ""
+
+
+def main(folder: Path, kills: int) -> None:
+    """Kill and look."""
+    random.seed(1)
+    wrong: list[str] = []
+    in_flight = beyond = longest = 0
+    for number in range(kills):
+        path = folder / f"{number // KILLS_A_FILE}.sqlite"
+        before = length_of(path)
+        told = kill_one(path, random.uniform(0.0, 0.02), wait=number % 12 > 0)
+        if problem := found(path, told, before):
+            wrong.append(f"kill {number}: {problem}")
+        after = length_of(path)
+        in_flight += told > 0
+        beyond += after > max(told, before)
+        longest = max(longest, after)
+    print(
+        json.dumps({"kills": kills, "while writing": in_flight, "committed untold": beyond, "longest": longest, "wrong": wrong})
+    )
+
+
+def length_of(path: Path) -> int:
+    """Events in a file."""
+    if not path.exists():
+        return 0
+    with Journal.open(path) as journal:
+        return len(list(begun(journal).entries()))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), int(sys.argv[2]))

@@ -1,0 +1,126 @@
+import sqlite3
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from harness.errors import StoreError
+from harness.store.journal import Journal
+from harness.store.records import TrialRecord
+from tests.store.samples import begun, checks, opening, plain, step, trial
+
+
+@pytest.fixture
+def journal(tmp_path: Path):
+    with Journal.open(tmp_path / "journal.sqlite") as journal:
+        yield journal
+
+
+def test_a_trial_and_its_checks_come_back(journal: Journal) -> None:
+    journal.record_trial(trial(), checks())
+    assert journal.trials() == (trial(),)
+    assert journal.checks("t") == checks()
+
+
+def test_a_newer_record_of_a_trial_takes_the_place_of_the_older(journal: Journal) -> None:
+    journal.record_trial(trial(status="crashed", traceback="boom"), checks())
+    journal.record_trial(trial("u"))
+    journal.record_trial(trial(cost_usd=0.5), checks()[:1])
+    assert journal.trials() == (trial("u"), trial(cost_usd=0.5))
+    assert journal.checks("t") == checks()[:1]
+
+
+def test_a_trial_whose_checks_cannot_be_kept_is_not_recorded(journal: Journal) -> None:
+    with pytest.raises(StoreError):
+        journal.record_trial(trial(), checks() * 2)
+    assert journal.trials() == ()
+
+
+def test_a_crashed_trial_is_not_finished_and_a_failed_one_is(journal: Journal) -> None:
+    journal.record_trial(trial("a", status="completed"))
+    journal.record_trial(trial("b", status="failed"))
+    journal.record_trial(trial("c", status="crashed"))
+    assert journal.finished_trials() == {"a", "b"}
+
+
+def test_every_field_of_a_trial_has_a_column_of_its_own(journal: Journal) -> None:
+    columns = [row["name"] for row in journal.rows("PRAGMA table_info(trial)")]
+    assert columns == ["revision", *(field.name for field in fields(TrialRecord))]
+
+
+def test_text_that_is_no_unicode_does_not_cost_a_trial(journal: Journal) -> None:
+    journal.record_trial(trial(error="caf\udce9"))
+    assert journal.trials()[0].error == "caf?"
+
+
+def test_sessions_are_listed_oldest_first_and_read_by_name(journal: Journal) -> None:
+    begun(journal, "late", created_at_ms=9).append(opening("late"))
+    begun(journal, "early", created_at_ms=5)
+    assert journal.session_ids() == ("early", "late")
+    assert [entry.event for entry in journal.entries("late")] == opening("late")
+    with pytest.raises(StoreError, match="no session 'none'"):
+        journal.entries("none")
+
+
+def test_a_journal_makes_its_folder_and_survives_being_closed_twice(tmp_path: Path) -> None:
+    journal = Journal.open(tmp_path / "deep" / "down" / "j.sqlite")
+    journal.close()
+    journal.close()
+    assert journal.path.is_file()
+
+
+def test_a_closed_journal_is_one_file(tmp_path: Path) -> None:
+    with Journal.open(tmp_path / "j.sqlite") as journal:
+        begun(journal).append(opening())
+    assert [path.name for path in tmp_path.iterdir()] == ["j.sqlite"]
+
+
+def test_the_file_is_safe_and_strict(journal: Journal) -> None:
+    assert plain(journal.path, "PRAGMA journal_mode") == [("wal",)]
+    assert journal.database.execute("PRAGMA foreign_keys").fetchone() == (1,)
+    assert journal.database.execute("PRAGMA synchronous").fetchone() == (1,)
+    with pytest.raises(sqlite3.IntegrityError):
+        journal.database.execute("INSERT INTO event (session, seq, kind, at_ms) VALUES (99, 1, 'x', 0)")
+    loose = (
+        "SELECT name FROM pragma_table_list WHERE schema = 'main' AND type = 'table' AND name NOT LIKE 'sqlite_%' AND NOT strict"
+    )
+    assert plain(journal.path, loose) == []
+
+
+def test_a_journal_that_is_not_there_cannot_be_read(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match=r"no journal at .*run the experiment"):
+        Journal.open(tmp_path / "j.sqlite", read_only=True)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_of_another_kind_is_refused_and_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "notes.txt"
+    path.write_text("my notes\n" * 100)
+    for read_only in (False, True):
+        with pytest.raises(StoreError, match="it is no journal; name another path"):
+            Journal.open(path, read_only=read_only)
+    assert path.read_text() == "my notes\n" * 100
+
+
+def test_a_path_that_cannot_be_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StoreError, match="cannot make the folder"):
+        Journal.open(tmp_path / "file" / "j.sqlite")
+    with pytest.raises(StoreError, match="unable to open"):
+        Journal.open(tmp_path)
+
+
+def test_a_reader_sees_what_is_committed_while_a_writer_works(journal: Journal) -> None:
+    log = begun(journal)
+    log.append(opening())
+    with Journal.open(journal.path, read_only=True) as reader:
+        assert len(list(reader.entries("s"))) == 3
+        log.append(step(1))
+        assert len(list(reader.entries("s"))) == 6
+        with pytest.raises(StoreError, match="readonly"):
+            reader.record_trial(trial())
+
+
+def test_a_query_that_is_wrong_is_an_error_of_ours(journal: Journal) -> None:
+    with pytest.raises(StoreError, match="no such column"):
+        journal.rows("SELECT colour FROM messages")

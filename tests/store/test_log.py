@@ -1,0 +1,164 @@
+import dataclasses
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from harness.errors import StoreError
+from harness.events import Event, MessageAdded, StepFinished
+from harness.messages import ToolResult, assistant, tool
+from harness.protocols import Log
+from harness.store.journal import Journal
+from harness.store.log import SessionLog
+from harness.store.memory import MemoryLog
+from harness.tokens import Usage
+from harness.view import fold_all
+from tests.store.samples import ENDED, begun, compaction, content, events, finished, flat, opening, plain, step
+
+
+@pytest.fixture
+def journal(tmp_path: Path):
+    with Journal.open(tmp_path / "journal.sqlite") as journal:
+        yield journal
+
+
+@pytest.fixture(params=["journal", "memory"])
+def log(request: pytest.FixtureRequest, journal: Journal) -> Log:
+    return begun(journal) if request.param == "journal" else MemoryLog()
+
+
+def test_a_log_numbers_its_events_from_one_without_gaps(log: Log) -> None:
+    first = log.append(opening())
+    second = log.append(step(1))
+    assert [entry.seq for entry in (*first, *second)] == [1, 2, 3, 4, 5, 6]
+
+
+def test_a_log_gives_back_what_was_appended(log: Log) -> None:
+    appended = [*opening(), *step(1, "x" * 5_000), compaction(forget=[4, 5]), *step(2), ENDED]
+    given_back = log.append(appended)
+    assert tuple(log.entries()) == given_back
+    assert [entry.event for entry in given_back] == appended
+
+
+def test_a_log_without_events_has_no_entries(log: Log) -> None:
+    log.append([])
+    assert list(log.entries()) == []
+
+
+def test_a_log_may_be_closed_twice(log: Log) -> None:
+    log.close()
+    log.close()
+
+
+@settings(suppress_health_check=[HealthCheck.too_slow], max_examples=60)
+@given(events())
+def test_any_events_come_back_and_fold_to_the_same_view(batches: list[list[Event]]) -> None:
+    memory = MemoryLog()
+    with TemporaryDirectory() as folder, Journal.open(Path(folder) / "j.sqlite") as journal:
+        log = begun(journal)
+        for batch in batches:
+            assert log.append(batch) == memory.append(batch)
+        assert tuple(log.entries()) == memory.entries()
+        assert [entry.event for entry in log.entries()] == list(flat(batches))
+        view = fold_all(memory.entries())
+        rows = journal.rows("SELECT role, content, token_count FROM messages WHERE NOT is_compacted ORDER BY place, sequence")
+        assert [tuple(row) for row in rows] == [(item.message.role, content(item.message), item.tokens) for item in view.items]
+
+
+@settings(suppress_health_check=[HealthCheck.too_slow], max_examples=25)
+@given(events())
+def test_a_log_that_is_opened_again_goes_on_as_if_it_had_stayed_open(batches: list[list[Event]]) -> None:
+    with TemporaryDirectory() as folder, Journal.open(Path(folder) / "j.sqlite") as journal:
+        stayed = begun(journal, "stayed")
+        for batch in batches:
+            assert begun(journal, "again").append(batch) == stayed.append(batch)
+        columns = "sequence, role, content, token_count, is_compacted, place, step"
+        both = [
+            [tuple(row) for row in journal.rows(f"SELECT {columns} FROM messages WHERE session_id = ? ORDER BY sequence", name)]
+            for name in ("stayed", "again")
+        ]
+        assert both[0] == both[1]
+
+
+def test_what_cannot_be_written_leaves_nothing_behind_and_the_log_goes_on(journal: Journal) -> None:
+    log = begun(journal)
+    log.append(opening())
+    unwritable = finished(1, cost_usd=0.5)
+    object.__setattr__(unwritable, "view_messages", 2**70)
+    with pytest.raises(StoreError, match="too large"):
+        log.append([*step(1)[:2], unwritable])
+    assert len(list(log.entries())) == 3
+    assert plain(journal.path, "SELECT count(*) FROM messages") == [(2,)]
+    assert [entry.seq for entry in log.append(step(1))] == [4, 5, 6]
+
+
+def test_a_full_disk_is_told_with_advice_and_costs_only_that_append(journal: Journal) -> None:
+    log = begun(journal)
+    log.append(opening())
+    (pages,) = journal.database.execute("PRAGMA page_count").fetchone()
+    journal.database.execute(f"PRAGMA max_page_count = {pages}")
+    with pytest.raises(StoreError, match="full; free some space"):
+        fill(log)
+    kept = list(log.entries())
+    assert len(kept) % 3 == 0
+    journal.database.execute("PRAGMA max_page_count = 100000")
+    assert log.append(step(900))[0].seq == kept[-1].seq + 1
+
+
+def fill(log: SessionLog) -> None:
+    for number in range(1, 200):
+        log.append(step(number, f"{number}" * 3_000))
+
+
+def test_two_writers_of_one_session_are_told_apart(journal: Journal) -> None:
+    first, second = begun(journal), begun(journal)
+    first.append(opening())
+    with pytest.raises(StoreError, match="another process writes the same session"):
+        second.append(opening())
+    assert len(list(first.entries())) == 3
+
+
+def test_text_that_is_no_unicode_and_zero_bytes_come_back(journal: Journal) -> None:
+    odd = "caf\udce9 \0 " * 200
+    log = begun(journal)
+    log.append(
+        [
+            MessageAdded(step=1, message=assistant("\udc80 short")),
+            MessageAdded(step=1, message=assistant(odd)),
+            MessageAdded(step=1, message=tool(ToolResult(call_id="c", name="n", output=odd))),
+            compaction(summary=odd),
+            dataclasses.replace(ENDED, detail="\udcff"),
+        ]
+    )
+    messages = [entry.event.message for entry in log.entries() if isinstance(entry.event, MessageAdded)]
+    assert [content(message) for message in messages] == ["\udc80 short", odd, odd]
+    assert len(journal.rows("SELECT content FROM messages")) == 4
+
+
+def test_a_step_is_held_whole_by_its_typed_table() -> None:
+    ours = {field.name for field in dataclasses.fields(StepFinished)} - {"kind", "usage"}
+    ours |= {field.name for field in dataclasses.fields(Usage)}
+    with TemporaryDirectory() as folder, Journal.open(Path(folder) / "j.sqlite") as journal:
+        columns = {row["name"] for row in journal.rows("PRAGMA table_info(step)")}
+    assert columns == ours | {"session", "seq"}
+
+
+def test_a_message_event_holds_nothing_but_message_and_step() -> None:
+    assert {field.name for field in dataclasses.fields(MessageAdded)} == {"message", "step", "kind"}
+
+
+def test_an_unreadable_event_is_an_error_of_ours(journal: Journal) -> None:
+    log = begun(journal)
+    log.append(opening())
+    journal.database.execute('UPDATE event SET body = \'{"role": "king"}\' WHERE seq = 2')
+    with pytest.raises(StoreError, match="event 2 is not one of ours"):
+        list(log.entries())
+
+
+def test_a_memory_log_can_be_full() -> None:
+    log = MemoryLog(refuse_after=4)
+    log.append(opening())
+    with pytest.raises(StoreError):
+        log.append(step(1))
+    assert len(log.entries()) == 3

@@ -1,0 +1,102 @@
+from pathlib import Path
+
+import pytest
+
+from harness.errors import StoreError
+from harness.events import Event
+from harness.store.journal import Journal
+from harness.store.merge import merge
+from tests.store.samples import ENDED, begun, checks, compaction, opening, plain, step, trial
+
+LONG = "the same long output\n" * 100
+
+
+@pytest.fixture
+def target(tmp_path: Path):
+    with Journal.open(tmp_path / "journal.sqlite") as journal:
+        yield journal
+
+
+def small(path: Path, session_id: str, events: list[Event], created_at_ms: int = 7) -> Path:
+    with Journal.open(path) as journal:
+        begun(journal, session_id, created_at_ms).append(events)
+    return path
+
+
+def content_of(path: Path) -> list[list[tuple[object, ...]]]:
+    """Everything but the keys, which depend on the order of coming in."""
+    tables = ("event", "version", "retired", "step", "compaction")
+    return [
+        plain(path, "SELECT * FROM sessions ORDER BY id"),
+        plain(path, "SELECT * FROM text ORDER BY address"),
+        plain(path, 'SELECT * FROM "check" ORDER BY trial_id, "check"'),
+        plain(path, "SELECT trial_id, session_id FROM trial ORDER BY trial_id"),
+        *(
+            plain(path, f"SELECT s.id, t.* FROM {name} AS t JOIN session AS s ON s.key = t.session ORDER BY 1, 3, 4")
+            for name in tables
+        ),
+    ]
+
+
+def test_a_merged_session_is_the_same_in_every_table(tmp_path: Path, target: Journal) -> None:
+    events = [*opening(), *step(1, LONG), *step(2), compaction(forget=[4, 5]), ENDED]
+    source = small(tmp_path / "a.sqlite", "s", events)
+    with Journal.open(source) as journal:
+        journal.record_trial(trial(), checks())
+    merge(source, target)
+    assert content_of(target.path) == content_of(source)
+    assert [entry.event for entry in target.entries("s")] == events
+    assert target.trials() == (trial(),)
+    assert target.checks("t") == checks()
+
+
+def test_texts_that_journals_share_are_kept_once(tmp_path: Path, target: Journal) -> None:
+    for name in ("a", "b", "c"):
+        merge(small(tmp_path / f"{name}.sqlite", name, [*opening(name), *step(1, LONG)]), target)
+    assert plain(target.path, "SELECT count(*) FROM text") == [(1,)]
+    assert set(target.session_ids()) == {"a", "b", "c"}
+    assert [entry.event for entry in target.entries("c")] == [*opening("c"), *step(1, LONG)]
+
+
+def test_merging_again_changes_nothing(tmp_path: Path, target: Journal) -> None:
+    source = small(tmp_path / "a.sqlite", "s", [*opening(), *step(1, LONG)])
+    with Journal.open(source) as journal:
+        journal.record_trial(trial(), checks())
+    merge(source, target)
+    before = content_of(target.path), plain(target.path, "SELECT * FROM trial")
+    merge(source, target)
+    assert (content_of(target.path), plain(target.path, "SELECT * FROM trial")) == before
+
+
+def test_a_session_that_was_run_again_replaces_the_older_one(tmp_path: Path, target: Journal) -> None:
+    merge(small(tmp_path / "old.sqlite", "s", [*opening(), *step(1), *step(2)], created_at_ms=5), target)
+    merge(small(tmp_path / "new.sqlite", "s", [*opening(), *step(9)], created_at_ms=6), target)
+    assert [entry.event for entry in target.entries("s")] == [*opening(), *step(9)]
+    merge(tmp_path / "old.sqlite", target)
+    assert [entry.event for entry in target.entries("s")] == [*opening(), *step(9)]
+
+
+def test_a_session_that_went_on_is_brought_up_to_date(tmp_path: Path, target: Journal) -> None:
+    source = small(tmp_path / "a.sqlite", "s", opening())
+    merge(source, target)
+    with Journal.open(source) as journal:
+        begun(journal).append(step(1))
+    merge(source, target)
+    assert len(list(target.entries("s"))) == 6
+
+
+def test_what_is_not_there_cannot_be_merged(tmp_path: Path, target: Journal) -> None:
+    with pytest.raises(StoreError, match="no journal at"):
+        merge(tmp_path / "none.sqlite", target)
+
+
+def test_a_merge_that_fails_changes_nothing_and_another_may_follow(tmp_path: Path, target: Journal) -> None:
+    source = small(tmp_path / "a.sqlite", "s", [*opening(), *step(1, LONG)])
+    target.database.execute("CREATE TRIGGER full BEFORE INSERT ON step BEGIN SELECT RAISE(ABORT, 'disk is full'); END")
+    with pytest.raises(StoreError, match="disk is full"):
+        merge(source, target)
+    assert target.session_ids() == ()
+    assert plain(target.path, "SELECT count(*) FROM text") == [(0,)]
+    target.database.execute("DROP TRIGGER full")
+    merge(source, target)
+    assert target.session_ids() == ("s",)

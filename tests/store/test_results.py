@@ -1,0 +1,202 @@
+import shutil
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from harness.errors import StoreError
+from harness.events import MessageAdded
+from harness.messages import ToolCall, assistant
+from harness.store.columns import TABLES
+from harness.store.journal import Journal
+from harness.store.results import export, load
+from tests.store.samples import ENDED, begun, checks, compaction, opening, step, trial
+
+LONG = "a long line of output\n" * 100
+
+
+def experiment(folder: Path, trials: int = 2) -> Path:
+    with Journal.open(folder / "output" / "journal.sqlite") as journal:
+        for number in range(trials):
+            run(journal, f"t{number}", f"s{number}")
+    return folder
+
+
+def run(journal: Journal, trial_id: str, session_id: str) -> None:
+    events = [*opening(session_id), *step(1, LONG), *step(2), compaction(forget=[4, 5], before_step=3, summary=LONG), *step(3)]
+    begun(journal, session_id).append([*events, ENDED])
+    journal.record_trial(trial(trial_id, session_id), checks(trial_id))
+
+
+def exported(folder: Path) -> Path:
+    export(folder / "output" / "journal.sqlite", folder / "output" / "results")
+    return folder
+
+
+@pytest.fixture(params=["journal", "parquet", "parquet alone"])
+def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    folder = experiment(tmp_path / "quickstart")
+    if request.param != "journal":
+        exported(folder)
+    if request.param == "parquet alone":
+        (folder / "output" / "journal.sqlite").unlink()
+    return folder
+
+
+def test_the_frames_have_exactly_the_documented_columns(folder: Path) -> None:
+    results = load(folder)
+    for name, columns in TABLES.items():
+        frame = getattr(results, name)
+        assert [(column, str(dtype)) for column, dtype in frame.dtypes.items()] == [
+            (column.name, column.dtype) for column in columns
+        ]
+        assert len(frame) > 0
+
+
+def test_a_trial_has_a_row_with_its_axes(folder: Path) -> None:
+    results = load(folder)
+    row = results.trials.iloc[1]
+    assert (row.trial_id, row.session_id, row.arm, row.success, row.score) == ("t1", "s1", "keep-last 0.8", True, 1.0)
+    assert row.started_at == pd.Timestamp(1_700_000_000_123, unit="ms", tz="UTC")
+    assert pd.isna(row.cost_usd)
+    assert pd.isna(row.threshold_tokens)
+    assert results.axes.to_dict("list") == {"trial_id": ["t0", "t1"], "policy.threshold": [0.8, 0.8]}
+
+
+def test_a_step_has_a_row_with_its_tokens_and_the_rounds_before_it(folder: Path) -> None:
+    steps = load(folder).steps
+    assert steps[["trial_id", "step", "rounds", "prompt_tokens"]].head(3).to_numpy().tolist() == [
+        ["t0", 1, 0, 103],
+        ["t0", 2, 0, 193],
+        ["t0", 3, 1, 283],
+    ]
+    assert steps.iloc[2].finished_at == pd.Timestamp(1_000_000, unit="ms", tz="UTC")
+
+
+def test_a_compaction_has_a_row_with_its_summary(folder: Path) -> None:
+    row = load(folder).compactions.iloc[0]
+    assert (row.trial_id, row["round"], row.step, row.status, row.forgotten, row.inserted) == ("t0", 1, 3, "applied", 2, 1)
+    assert row.summary == LONG
+    assert row.summarizer_prompt_tokens == 700
+
+
+def test_a_message_has_its_whole_content_and_the_step_that_took_it_out(folder: Path) -> None:
+    messages = load(folder).messages.query("session_id == 's0'")
+    assert messages["origin"].tolist() == ["added"] * 6 + ["inserted"] + ["added"] * 2
+    first = messages.iloc[3]
+    assert (first.content, first.tool, first.is_compacted, first.compacted_before_step) == (LONG, "execute_command", True, 3)
+    assert messages["is_compacted"].sum() == 2
+    assert messages["compacted_before_step"].isna().sum() == 7
+    assert messages.sort_values("place").query("not is_compacted")["sequence"].tolist() == [1, 7, 2, 5, 6, 8, 9]
+
+
+def test_a_check_has_a_row(folder: Path) -> None:
+    assert load(folder).checks[["trial_id", "check", "passed"]].head(2).to_numpy().tolist() == [
+        ["t0", "app-runs", True],
+        ["t0", "port", False],
+    ]
+
+
+def test_sql_joins_the_tables(folder: Path) -> None:
+    frame = load(folder).sql("SELECT t.arm, count(*) AS n FROM trials t JOIN steps s USING (trial_id) GROUP BY ALL")
+    assert frame.to_numpy().tolist() == [["keep-last 0.8", 6]]
+
+
+def test_the_output_folder_itself_loads_too(folder: Path) -> None:
+    assert len(load(str(folder / "output")).trials) == 2
+
+
+def test_rows_that_are_newer_than_the_parquet_are_read_from_the_journal(tmp_path: Path) -> None:
+    folder = exported(experiment(tmp_path))
+    with Journal.open(folder / "output" / "journal.sqlite") as journal:
+        run(journal, "t2", "s2")
+        results = load(folder)
+        assert results.trials["trial_id"].tolist() == ["t0", "t1", "t2"]
+        assert results.sql("SELECT count(*) AS n FROM steps")["n"].tolist() == [9]
+    exported(folder)
+    assert len(load(folder).messages) == 27
+
+
+def test_a_trial_that_ran_again_is_noticed(tmp_path: Path) -> None:
+    folder = exported(experiment(tmp_path))
+    with Journal.open(folder / "output" / "journal.sqlite") as journal:
+        journal.record_trial(trial("t1", "s1", success=False, score=0.5), checks("t1"))
+    assert sorted(load(folder).trials["score"]) == [0.5, 1.0]
+
+
+def test_trials_that_are_still_running_are_seen_once(tmp_path: Path) -> None:
+    folder = exported(experiment(tmp_path))
+    with Journal.open(folder / "output" / "journals" / "t9.sqlite") as journal:
+        begun(journal, "s9").append([*opening("s9"), *step(1)])
+        results = load(folder)
+        assert len(results.trials) == 2
+        assert results.steps.query("session_id == 's9'")["trial_id"].isna().tolist() == [True]
+    shutil.copy(folder / "output" / "journal.sqlite", folder / "output" / "journals" / "t0.sqlite")
+    again = load(folder)
+    assert len(again.steps) == 7
+    assert len(again.trials) == 2
+    assert len(again.checks) == 4
+
+
+def test_loading_writes_nothing(tmp_path: Path) -> None:
+    folder = experiment(tmp_path)
+    before = sorted(path.name for path in folder.rglob("*"))
+    results = load(folder)
+    for name in TABLES:
+        getattr(results, name)
+    results.sql("SELECT 1")
+    assert sorted(path.name for path in folder.rglob("*")) == before
+
+
+def test_an_experiment_in_which_nothing_has_happened_has_empty_frames(tmp_path: Path) -> None:
+    experiment(tmp_path, trials=0)
+    results = load(tmp_path)
+    for name, columns in TABLES.items():
+        frame = getattr(results, name)
+        assert (list(frame.columns), len(frame)) == ([column.name for column in columns], 0)
+    exported(tmp_path)
+    assert load(tmp_path).trials.empty
+
+
+@pytest.mark.parametrize(("name", "told"), [("there", "nothing was run there yet"), ("missing", "no such folder")])
+def test_where_nothing_is_one_is_told_what_to_run(tmp_path: Path, name: str, told: str) -> None:
+    (tmp_path / "there").mkdir()
+    with pytest.raises(StoreError, match=f"{told}; run it with `harness run"):
+        load(tmp_path / name)
+
+
+def test_a_broken_parquet_file_is_not_believed(tmp_path: Path) -> None:
+    folder = exported(experiment(tmp_path))
+    (folder / "output" / "results" / "steps.parquet").write_bytes(b"PAR1 not really")
+    assert len(load(folder).steps) == 6
+
+
+def test_an_export_leaves_only_its_five_files(tmp_path: Path) -> None:
+    folder = exported(exported(experiment(tmp_path)))
+    assert sorted(path.name for path in (folder / "output" / "results").iterdir()) == sorted(f"{name}.parquet" for name in TABLES)
+
+
+def test_results_that_cannot_be_written_are_told(tmp_path: Path) -> None:
+    folder = experiment(tmp_path)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StoreError, match="cannot write results"):
+        export(folder / "output" / "journal.sqlite", tmp_path / "file" / "results")
+
+
+def test_hostile_text_reaches_the_tables(tmp_path: Path) -> None:
+    odd = "caf\udce9 \0 '; DROP TABLE trial; -- [red] <script>" * 20
+    with Journal.open(tmp_path / "journal.sqlite") as journal:
+        call = ToolCall(call_id="c", name="n", arguments_json=odd)
+        begun(journal).append([MessageAdded(step=1, message=assistant(odd, call)), compaction(summary=odd, after=1)])
+        journal.record_trial(trial(error=odd))
+    results = load(tmp_path)
+    assert results.messages["content"].tolist() == [f"{odd}\nn {odd}".replace("\udce9", "?"), odd.replace("\udce9", "?")]
+    assert results.trials["error"].tolist() == results.compactions["summary"].tolist() == [odd.replace("\udce9", "?")]
+
+
+def test_many_sessions_are_read_in_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("harness.store.tables.SESSIONS_A_BATCH", 2)
+    folder = experiment(tmp_path, trials=5)
+    fresh = load(folder).messages
+    assert fresh["session_id"].nunique() == 5
+    pd.testing.assert_frame_equal(load(exported(folder)).messages, fresh)

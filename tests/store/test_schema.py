@@ -1,0 +1,229 @@
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from harness.errors import StoreError
+from harness.events import Compaction, ItemId, MessageAdded, Patch, Replace, SessionEnded
+from harness.messages import (
+    CompactionMarker,
+    File,
+    Message,
+    Reasoning,
+    Subtask,
+    ToolResult,
+    assistant,
+    tool,
+)
+from harness.store.journal import Journal
+from harness.store.schema import MIGRATIONS, migrate
+from harness.view import fold_all, tool_states
+from tests.store.samples import ENDED, begun, compaction, content, opening, plain, started, step
+
+LONG = "line of output\n" * 200
+
+
+@pytest.fixture
+def journal(tmp_path: Path):
+    with Journal.open(tmp_path / "journal.sqlite") as journal:
+        yield journal
+
+
+# --- the eight key operations of the first seed, seen by any SQLite program ------------------------------------------
+
+
+def test_a_new_session_is_active_with_its_time(journal: Journal) -> None:
+    begun(journal, "one", created_at_ms=1_234)
+    assert plain(journal.path, "SELECT id, created_at, status, reason FROM sessions") == [("one", 1_234, "active", None)]
+
+
+def test_a_session_shows_the_task_verbatim(journal: Journal) -> None:
+    task = "Build 'it'\n" * 100
+    begun(journal).append([started(task=task)])
+    assert plain(journal.path, "SELECT task, model, window_tokens FROM sessions") == [(task, "scripted", 32_768)]
+
+
+def test_saved_messages_get_the_next_sequence_and_an_estimate(journal: Journal) -> None:
+    begun(journal).append([*opening(), *step(1)])
+    rows = plain(journal.path, "SELECT id, sequence, role, content, token_count, created_at, step FROM messages")
+    assert rows == [
+        ("s/1", 1, "system", "be good", 2, 1_000_000, 0),
+        ("s/2", 2, "user", "build it", 2, 1_000_000, 0),
+        ("s/3", 3, "assistant", 'step 1\nexecute_command {"command": "ls"}', 10, 1_000_000, 1),
+        ("s/4", 4, "tool", "done", 1, 1_000_000, 1),
+    ]
+
+
+def test_the_active_messages_are_the_view(journal: Journal) -> None:
+    log = begun(journal)
+    log.append([*opening(), *step(1), *step(2), compaction(forget=[3, 4, 5]), *step(3)])
+    log.append([compaction(forget=[7, 8], number=2), *step(4)])
+    rows = plain(journal.path, "SELECT role, content FROM messages WHERE is_compacted = 0 ORDER BY place")
+    assert rows == [(message.role, content(message)) for message in fold_all(log.entries()).messages]
+    assert len(rows) == 7
+
+
+def test_a_compaction_marks_exactly_what_it_forgot_and_never_the_system_message(journal: Journal) -> None:
+    begun(journal).append([*opening(), *step(1), *step(2), compaction(forget=[3, 4, 5])])
+    assert plain(journal.path, "SELECT sequence, role FROM messages WHERE is_compacted") == [
+        (2, "user"),
+        (3, "assistant"),
+        (4, "tool"),
+    ]
+
+
+def test_a_summary_is_an_assistant_message_whose_place_is_apart_from_its_sequence(journal: Journal) -> None:
+    begun(journal).append([*opening(), *step(1), compaction(forget=[3, 4, 5], summary="so far")])
+    assert plain(journal.path, "SELECT sequence, role, content FROM messages ORDER BY sequence DESC LIMIT 1") == [
+        (5, "assistant", "so far")
+    ]
+    assert plain(journal.path, "SELECT sequence FROM messages WHERE NOT is_compacted ORDER BY place") == [(1,), (5,)]
+
+
+def test_a_compaction_is_recorded_with_its_tokens_and_the_latest_is_found(journal: Journal) -> None:
+    log = begun(journal)
+    log.append([*opening(), *step(1), compaction(forget=[3, 4, 5], summary="first " * 200)])
+    log.append([*step(2), compaction(forget=[8, 9], number=2, summary="second " * 200)])
+    row = plain(
+        journal.path,
+        "SELECT id, session_id, round, created_at, tokens_before, tokens_after, summary_content"
+        " FROM compaction_events WHERE session_id = 's' ORDER BY round DESC LIMIT 1",
+    )
+    assert row == [("s/round/2", "s", 2, 1_000_500, 20_001, 900, "second " * 200)]
+
+
+def test_an_ended_session_has_its_status_and_its_reason_apart(journal: Journal) -> None:
+    begun(journal, "good").append([*opening("good"), ENDED])
+    begun(journal, "bad").append([*opening("bad"), SessionEnded(status="failed", reason="max_steps", detail="300 steps")])
+    assert plain(journal.path, "SELECT id, status, reason, detail FROM sessions ORDER BY id") == [
+        ("bad", "failed", "max_steps", "300 steps"),
+        ("good", "completed", "replied", ""),
+    ]
+
+
+# --- what goes beyond -------------------------------------------------------------------------------------------------
+
+
+def test_an_attempt_that_came_to_nothing_is_no_compaction_event(journal: Journal) -> None:
+    failed = Compaction(
+        round=0,
+        step=1,
+        moment="step",
+        status="failed",
+        reason="no summary",
+        patch=Patch(forget=(ItemId(3),)),
+        tokens_before=10,  # type: ignore[arg-type]
+        tokens_after=10,  # type: ignore[arg-type]
+        messages_before=2,
+        messages_after=2,
+    )
+    begun(journal).append([*opening(), failed])
+    assert plain(journal.path, "SELECT count(*) FROM compaction_events") == [(0,)]
+    assert plain(journal.path, "SELECT count(*) FROM messages WHERE is_compacted") == [(0,)]
+    assert plain(journal.path, "SELECT status, reason FROM compaction") == [("failed", "no summary")]
+
+
+def test_a_replaced_message_is_compacted_and_its_replacement_stands_in_its_place(journal: Journal) -> None:
+    stub = tool(ToolResult(call_id="call-1", name="execute_command", output="[old output]"))
+    masking = Compaction(
+        round=1,
+        step=2,
+        moment="turn",
+        status="applied",
+        reason="masking",
+        patch=Patch(replace=(Replace(item=ItemId(5), message=stub),)),
+        tokens_before=10,  # type: ignore[arg-type]
+        tokens_after=5,  # type: ignore[arg-type]
+        messages_before=4,
+        messages_after=4,
+    )
+    begun(journal).append([*opening(), *step(1, LONG), masking])
+    rows = plain(journal.path, "SELECT content, is_compacted FROM messages WHERE role = 'tool' ORDER BY sequence")
+    assert [compacted for _, compacted in rows] == [1, 0]
+    assert rows[1][0] == "[old output]"
+    assert plain(journal.path, "SELECT count(*) FROM messages WHERE NOT is_compacted") == [(4,)]
+
+
+def test_any_program_sees_the_head_of_a_packed_text_and_the_journal_shows_it_whole(journal: Journal) -> None:
+    begun(journal).append([*opening(), *step(1, LONG)])
+    sql = "SELECT content FROM messages WHERE role = 'tool'"
+    ((shown,),) = plain(journal.path, sql)
+    assert str(shown).startswith(LONG[:80])
+    assert str(shown).endswith("[3000 characters in all, packed]")
+    assert [row["content"] for row in journal.rows(sql)] == [LONG]
+
+
+def test_equal_texts_are_kept_once(journal: Journal) -> None:
+    for name in ("one", "two"):
+        begun(journal, name).append([*opening(name), *step(1, LONG), *step(2, LONG)])
+    assert plain(journal.path, "SELECT count(*) FROM text") == [(1,)]
+
+
+def test_every_part_of_the_seed_that_a_log_holds_is_shown(journal: Journal) -> None:
+    parts = (
+        Reasoning(text="hm"),
+        File(path="a.py", content="x = 1"),
+        Subtask(prompt="why?", answer="so"),
+        CompactionMarker(text="compacted here", round=1),
+    )
+    log = begun(journal)
+    log.append([*opening(), MessageAdded(step=1, message=Message(role="user", parts=parts)), *step(1), compaction()])
+    rows = plain(journal.path, "SELECT DISTINCT type FROM parts ORDER BY type")
+    assert [kind for (kind,) in rows] == [
+        *("compaction", "file", "reasoning", "step-finish", "step-start", "subtask", "text", "tool", "tool-result")
+    ]
+    assert plain(journal.path, "SELECT text FROM parts WHERE type = 'file'") == [("a.py\nx = 1",)]
+
+
+def test_the_state_of_a_tool_part_is_that_of_the_log(journal: Journal) -> None:
+    log = begun(journal)
+    log.append([*opening(), *step(1), *step(2, status="error"), *step(3), *step(4, status="interrupted"), step(5)[0]])
+    log.append([compaction(forget=[4, 5])])
+    rows = {call: state for call, state in plain(journal.path, "SELECT call_id, state FROM parts WHERE type = 'tool'")}  # noqa: C416
+    assert rows == dict(tool_states(log.entries()))
+    assert list(rows.values()) == ["compacted", "error", "completed", "error", "pending"]
+
+
+def test_parallel_calls_have_states_of_their_own(journal: Journal) -> None:
+    calls = step(1)[0], step(2)[0]
+    both = assistant("", *(call for event in calls for call in event.message.calls))  # type: ignore[union-attr]
+    begun(journal).append([*opening(), MessageAdded(step=1, message=both), step(1, status="error")[1], step(2)[1]])
+    assert plain(journal.path, "SELECT call_id, state FROM parts WHERE type = 'tool'") == [
+        ("call-1", "error"),
+        ("call-2", "completed"),
+    ]
+
+
+# --- migrations -------------------------------------------------------------------------------------------------------
+
+
+def test_a_migration_that_fails_leaves_the_file_as_it_was(tmp_path: Path) -> None:
+    def broken(connection: sqlite3.Connection) -> None:
+        connection.execute("CREATE TABLE half (done INTEGER)")
+        connection.execute("not SQL")
+
+    connection = sqlite3.connect(tmp_path / "j.sqlite", isolation_level=None)
+    with pytest.raises(sqlite3.OperationalError):
+        migrate(connection, (*MIGRATIONS, broken))
+    assert connection.execute("PRAGMA user_version").fetchone() == (len(MIGRATIONS),)
+    assert connection.execute("SELECT count(*) FROM sqlite_schema WHERE name = 'half'").fetchone() == (0,)
+    connection.close()
+
+
+def test_only_missing_migrations_run(tmp_path: Path) -> None:
+    ran: list[int] = []
+    connection = sqlite3.connect(tmp_path / "j.sqlite", isolation_level=None)
+    migrate(connection, (lambda _: ran.append(1),))
+    migrate(connection, (lambda _: ran.append(1), lambda _: ran.append(2)))
+    assert ran == [1, 2]
+    connection.close()
+
+
+def test_a_file_of_a_newer_version_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "j.sqlite"
+    Journal.open(path).close()
+    connection = sqlite3.connect(path)
+    connection.execute("PRAGMA user_version = 99")
+    connection.close()
+    with pytest.raises(StoreError, match="form 99, this version knows"):
+        Journal.open(path)

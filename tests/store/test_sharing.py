@@ -1,0 +1,48 @@
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from harness.errors import StoreError
+from harness.store.journal import Journal
+from tests.store.samples import ENDED, opening, plain, step
+
+STEPS = 150
+
+
+def test_four_processes_write_one_journal_while_others_read(tmp_path: Path, checkout: Path) -> None:
+    path = tmp_path / "journal.sqlite"
+    names = ["a", "b", "c", "d"]
+    writers = [
+        subprocess.Popen(
+            [sys.executable, "-m", "tests.store.writing", str(path), name, str(STEPS)],
+            cwd=checkout,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for name in names
+    ]
+    seen = [0]
+    while any(writer.poll() is None for writer in writers):
+        seen.append(read(path))
+        time.sleep(0.02)
+    assert [(writer.communicate()[1], writer.returncode) for writer in writers] == [("", 0)] * 4
+    assert seen == sorted(seen)
+    assert any(0 < number < 4 * (3 * STEPS + 4) for number in seen), "nobody read while they wrote"
+    with Journal.open(path) as journal:
+        for name in names:
+            events = [entry.event for entry in journal.entries(name)]
+            assert events[:3] == opening(name)
+            assert events[3:6] == step(1, f"{name} 1\n" * 200)
+            assert (len(events), events[-1]) == (3 * STEPS + 4, ENDED)
+    assert plain(path, "PRAGMA integrity_check") == [("ok",)]
+    assert plain(path, "SELECT count(*) FROM text") == [(40,)]
+
+
+def read(path: Path) -> int:
+    """Events that a reader sees now; 0 while the file is being made."""
+    try:
+        with Journal.open(path, read_only=True) as journal:
+            return int(journal.rows("SELECT count(*) FROM event")[0][0])
+    except StoreError:
+        return 0

@@ -1,0 +1,43 @@
+import json
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.store.texts import INLINE_CHARACTERS, Packer, address_of, addresses, attached, detached
+
+PLAIN = st.recursive(
+    st.none() | st.integers() | st.text(max_size=20) | st.builds(lambda t: t * 60, st.text(max_size=20)),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["text", "output", "parts"]), inner),
+)
+
+
+@given(PLAIN)
+def test_what_is_taken_out_comes_back(value: object) -> None:
+    before = json.dumps(value)
+    found: dict[str, tuple[str, bool]] = {}
+    stored = json.loads(json.dumps(detached(json.loads(before), found)))
+    assert attached(stored, {address: text for address, (text, _) in found.items()}) == json.loads(before)
+    assert set(addresses(stored)) == set(found)
+
+
+@given(st.text(st.characters()), st.booleans())
+def test_every_text_survives_packing(text: str, packed: bool) -> None:
+    packer = Packer()
+    row = packer.pack("a", text, packed=packed)
+    assert packer.unpack(row.data) == text
+    assert row.characters == len(text)
+
+
+def test_a_long_output_is_packed_and_a_long_answer_stays_readable() -> None:
+    text = "word " * INLINE_CHARACTERS
+    assert isinstance(Packer().pack("a", text, packed=True).data, bytes)
+    found: dict[str, tuple[str, bool]] = {}
+    detached({"text": text}, found)
+    assert found == {address_of(text): (text, False)}
+    found.clear()
+    detached({"output": text}, found)
+    assert found == {address_of(text): (text, True)}
+
+
+def test_addresses_differ_with_their_texts() -> None:
+    assert len({address_of(f"{number}" * 300) for number in range(1_000)}) == 1_000
