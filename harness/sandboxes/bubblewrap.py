@@ -1,8 +1,8 @@
 """The embedded sandbox: a tool server in namespaces of its own, made by bubblewrap, without a daemon or an image.
 
 The system's /usr is the read-only image; /workspace and /tmp are size-limited memory file systems. As root the harness
-first becomes nobody: the kernel exempts root from process limits, whatever the user is called inside. Without cgroups memory
-is limited for each process, not for the tree.
+first becomes nobody: the kernel exempts root from process limits, whatever the user is called inside. As root, too, a
+control group limits the memory of the tree; otherwise it is limited for each process.
 """
 
 import functools
@@ -17,6 +17,7 @@ from typing import Final
 
 from harness.errors import SandboxUnavailable
 from harness.protocols import SandboxInfo, SandboxLimits
+from harness.sandboxes.cgroups import JOIN, Group, reap_groups
 from harness.sandboxes.client import SCRATCH, WORKSPACE, Launched
 from harness.sandboxes.processes import Identity, ServerProcess, python_command, rlimits
 
@@ -39,20 +40,27 @@ class Bubblewrap:
     def __init__(self, limits: SandboxLimits) -> None:
         self._limits = limits
         self._server: ServerProcess | None = None
+        self._group: Group | None = None
 
     def launch(self) -> Launched:
         """Start it as PID 1 of its namespace."""
         program, python = find_program(), find_python()
         identity = NOBODY if os.geteuid() == 0 and _reachable_for_all(program) and _reachable_for_all(python) else None
+        reap_groups()
+        self._group = Group.make(self._limits)
         contents = [(path, _memory_file(text)) for path, text in _FILES.items()]
+        fds, door = [fd for _, fd in contents], None
         try:
             command = [program, *self._arguments(python, contents), "--", *python_command(python)]
-            fds = [fd for _, fd in contents]
-            self._server = ServerProcess(command, pass_fds=fds, identity=identity)
+            if self._group is not None:
+                door = self._group.open_door()
+                command = [*JOIN, *command]
+            self._server = ServerProcess(command, pass_fds=fds, identity=identity, stdout=door)
         except OSError as error:
+            self.remove()
             raise SandboxUnavailable(BACKEND, str(error), ADVICE) from error
         finally:
-            for _, fd in contents:
+            for fd in fds if door is None else (*fds, door):
                 os.close(fd)
         return Launched(
             stream=self._server.stream,
@@ -67,6 +75,8 @@ class Bubblewrap:
         """Hang up and wait: the namespace and its file systems go with their first process."""
         if self._server is not None:
             self._server.remove()
+        if self._group is not None:
+            self._group.remove()
 
     def last_words(self) -> str:
         """What bubblewrap or the server printed in despair."""
@@ -74,12 +84,13 @@ class Bubblewrap:
 
     def _info(self, program: str, python: str, identity: Identity | None) -> SandboxInfo:
         root = os.geteuid() == 0 and identity is None
+        memory = ("memory_bytes",) if self._group is not None else ()
         return SandboxInfo(
             backend=BACKEND,
             image=None,
             isolation=("namespaces", "no-new-privileges", "no-capabilities", "read-only-root", "private-tmpfs"),
             limits=self._limits,
-            enforced=("disk_bytes", "output_bytes", "file_bytes", "network", *(() if root else ("pids",))),
+            enforced=(*memory, "disk_bytes", "output_bytes", "file_bytes", "network", *(() if root else ("pids",))),
             versions=(("bubblewrap", version(program)), ("python", version(python))),
         )
 
@@ -93,6 +104,8 @@ class Bubblewrap:
         yield from ("--perms", "0755", "--dir", "/etc")
         for path in _SYSTEM_FILES:
             yield from ("--ro-bind-try", path, path)
+        if self._group is not None:
+            yield from ("--ro-bind", str(self._group.path), self._group.seen_at)
         if self._limits.network:
             yield "--share-net"
             for path in _NETWORK_FILES:

@@ -5,7 +5,7 @@ import os
 import signal
 import socket
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,20 +33,20 @@ class ServerProcess:
         *,
         pass_fds: Sequence[int] = (),
         identity: Identity | None = None,
-        environment: Mapping[str, str] | None = None,
-        cwd: str = "/",
+        stdout: int | None = None,
     ) -> None:
+        """Start it; with a `stdout` given it is for the command to move stdin, which is duplex, to its place."""
         ours, theirs = socket.socketpair()
         self._stderr = os.memfd_create("stderr")
         try:
             self._process = subprocess.Popen(
                 list(command),
                 stdin=theirs.fileno(),
-                stdout=theirs.fileno(),
+                stdout=theirs.fileno() if stdout is None else stdout,
                 stderr=self._stderr,
                 pass_fds=tuple(pass_fds),
-                env=dict(environment or {}),
-                cwd=cwd,
+                env={},
+                cwd="/",
                 start_new_session=True,  # a Ctrl-C in the terminal is for the harness
                 user=identity.uid if identity else None,
                 group=identity.gid if identity else None,

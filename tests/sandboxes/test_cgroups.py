@@ -1,0 +1,54 @@
+"""Control groups: made where the kernel lets us, never left behind."""
+
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from harness.protocols import SandboxLimits
+from harness.sandboxes.cgroups import JOIN, Group, reap_groups
+
+_MAKE_AND_DIE = """
+from harness.protocols import SandboxLimits
+from harness.sandboxes.cgroups import Group
+print(Group.make(SandboxLimits()).path)
+"""
+
+
+@pytest.fixture
+def group():
+    group = Group.make(SandboxLimits(memory_bytes=64 * 2**20))
+    if group is None:
+        pytest.skip("control groups cannot be made here")
+    yield group
+    group.remove()
+    assert not group.path.exists()
+
+
+def test_a_tree_that_takes_more_than_its_group_has_is_killed(group):
+    code = "x = bytearray(200 << 20)"
+    door = group.open_door()
+    with Path(os.devnull).open("r+b", buffering=0) as null:
+        result = subprocess.run([*JOIN, sys.executable, "-c", code], stdin=null, stdout=door, check=False)
+    os.close(door)
+    assert result.returncode == -9
+
+
+def test_a_group_is_joined_by_who_has_become_another_user(group):
+    door = group.open_door()
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        command = [*JOIN, "/bin/cat", "/proc/self/cgroup"]
+        subprocess.run(command, stdin=theirs, stdout=door, check=True, user=65534, group=65534)
+        assert group.path.name.encode() in ours.recv(100_000)
+    os.close(door)
+
+
+def test_groups_of_dead_owners_are_reaped_and_others_left_alone(group):
+    path = subprocess.run([sys.executable, "-c", _MAKE_AND_DIE], capture_output=True, text=True, check=True).stdout.strip()
+    reaped = reap_groups()
+    assert path.rpartition("/")[2] in reaped
+    assert group.path.exists()
