@@ -66,62 +66,56 @@ def kill_one(path: Path, after_seconds: float, *, wait: bool) -> int:
     return length
 
 
-def found(path: Path, told: int, before: int) -> str:
-    """What is wrong with the file after a kill; empty: nothing."""
+def found(path: Path, told: int, before: int) -> tuple[str, int]:
+    """What is wrong with the file after a kill (empty: nothing), and the length of the log."""
     if not path.exists():
-        return ""
+        return "", 0
     connection = sqlite3.connect(path)
     whole = connection.execute("PRAGMA integrity_check").fetchone()[0]
     strays = connection.execute("PRAGMA foreign_key_check").fetchall()
     connection.close()
     if whole != "ok" or strays:
-        return f"integrity: {whole}, {strays}"
+        return f"integrity: {whole}, {strays}", 0
     with Journal.open(path) as journal:
-        entries = list(begun(journal).entries())
-        (messages,) = journal.rows("SELECT count(*) FROM messages WHERE NOT is_compacted")[0]
-        steps = sum(entry.event.kind == "step-finished" for entry in entries)
-        (typed,) = journal.rows("SELECT count(*) FROM step")[0]
-    length = len(entries)
-    if [entry.seq for entry in entries] != list(range(1, length + 1)):
-        return "events are missing"
-    if length < max(told, before):
-        return f"lost: {length} events of {max(told, before)} that were told"
-    if told > 0 and length > told + EVENTS_A_STEP:
-        return f"more than one step beyond what was told: {length}, {told}"
+        return wrong_with(journal, told, before)
+
+
+def wrong_with(journal: Journal, told: int, before: int) -> tuple[str, int]:
+    """As `found`, of what the tables hold."""
+    entries = list(begun(journal).entries())
+    (messages,) = journal.rows("SELECT count(*) FROM messages WHERE NOT is_compacted")[0]
+    (typed,) = journal.rows("SELECT count(*) FROM step")[0]
+    steps = sum(entry.event.kind == "step-finished" for entry in entries)
     compactions = sum(entry.event.kind == "compaction" for entry in entries)
-    if length and (length != 3 + EVENTS_A_STEP * steps + compactions or typed != steps):
-        return f"half a step: {length} events, {steps} steps ({typed} typed), {compactions} compactions"
-    if len(fold_all(entries).items) != messages:
-        return "the messages are not those of the view"
-    return ""
+    length = len(entries)
+    problems = {
+        "events are missing": [entry.seq for entry in entries] != list(range(1, length + 1)),
+        f"lost: {length} events of {max(told, before)} that were told": length < max(told, before),
+        f"more than one step beyond what was told: {length}, {told}": told > 0 and length > told + EVENTS_A_STEP,
+        f"half a step: {length} events, {steps} steps ({typed} typed), {compactions} compactions": length > 0
+        and (length != 3 + EVENTS_A_STEP * steps + compactions or typed != steps),
+        "the messages are not those of the view": len(fold_all(entries).items) != messages,
+    }
+    return "; ".join(problem for problem, holds in problems.items() if holds), length
 
 
 def main(folder: Path, kills: int) -> None:
     """Kill and look."""
     random.seed(1)
     wrong: list[str] = []
-    in_flight = beyond = longest = 0
+    lengths: dict[Path, int] = {}
+    in_flight = beyond = 0
     for number in range(kills):
         path = folder / f"{number // KILLS_A_FILE}.sqlite"
-        before = length_of(path)
+        before = lengths.get(path, 0)
         told = kill_one(path, random.uniform(0.0, 0.02), wait=number % 12 > 0)
-        if problem := found(path, told, before):
+        problem, lengths[path] = found(path, told, before)
+        if problem:
             wrong.append(f"kill {number}: {problem}")
-        after = length_of(path)
         in_flight += told > 0
-        beyond += after > max(told, before)
-        longest = max(longest, after)
-    print(
-        json.dumps({"kills": kills, "while writing": in_flight, "committed untold": beyond, "longest": longest, "wrong": wrong})
-    )
-
-
-def length_of(path: Path) -> int:
-    """Events in a file."""
-    if not path.exists():
-        return 0
-    with Journal.open(path) as journal:
-        return len(list(begun(journal).entries()))
+        beyond += lengths[path] > max(told, before)
+    outcome = {"kills": kills, "while writing": in_flight, "committed untold": beyond, "longest": max(lengths.values())}
+    print(json.dumps({**outcome, "wrong": wrong}))
 
 
 if __name__ == "__main__":
