@@ -51,6 +51,8 @@ class Evidence:
     """Paths (relative to the workspace) that must all stand in directory listings."""
     named: str = ""
     """Regular expression for a line of a summary that tells of the step as done; also for lines of tool output if `in_output`."""
+    about: str = ""
+    """What such a line holds to the letter, e.g. a path: other lines are not looked at. Empty = every line is."""
     in_output: bool = False
 
 

@@ -150,14 +150,14 @@ class Reader:
             return self._read_result(facts, call, message.results[0]) if call else MessageReading(facts)
         if message.calls:
             return MessageReading(facts)
-        named = frozenset(tale.step for tale in self._tales if tale.pattern.search(text))
+        named = frozenset(tale.step for tale in self._tales if tale.told_in(text))
         return MessageReading(facts, tuple(_told_receipts(text)), named=named)
 
     def _read_result(self, facts: tuple[tuple[str, str], ...], call: ToolCall, result: ToolResult) -> MessageReading:
         receipt = Receipt(call.name, transcript.key_argument(call), transcript.outcome(result) in ENDED_WELL)
         listed = _listed(receipt.key, result.output) if call.name == "list_directory" and receipt.well else frozenset()
         told = (tale for tale in self._tales if tale.in_output)
-        named = frozenset(tale.step for tale in told if tale.pattern.search(result.output))
+        named = frozenset(tale.step for tale in told if tale.told_in(result.output))
         return MessageReading(facts, (receipt,), result.output, listed, named)
 
 
@@ -166,11 +166,18 @@ class _Tale(NamedTuple):
 
     step: int
     pattern: re.Pattern[str]
+    about: str
     in_output: bool
 
     @classmethod
     def of(cls, index: int, step: Step) -> "_Tale":
-        return cls(index, re.compile(step.done.named, re.MULTILINE), step.done.in_output)
+        return cls(index, re.compile(step.done.named), step.done.about, step.done.in_output)
+
+    def told_in(self, text: str) -> bool:
+        """Whether a line of the text tells of the step as done."""
+        if self.about not in text:
+            return False
+        return any(self.pattern.search(line) for line in text.splitlines() if self.about in line)
 
 
 def _newest_speaker(messages: tuple[Message, ...], index: int) -> int:

@@ -66,14 +66,14 @@ def material(prompt: str) -> list[str]:
 def oracle(facts: Sequence[Fact], script: Script) -> Summarize:
     """Keeps every line that carries a fact or is evidence of a step; may exceed the limit, being a bound."""
     patterns = [re.compile(text) for fact in facts for text in fact.patterns]
-    tales = [re.compile(step.done.named) for step in script.steps if step.done.named]
+    tales = [(step.done.about, re.compile(step.done.named)) for step in script.steps if step.done.named]
     wanted = [(tool, re.compile(key)) for step in script.steps for tool, key in step.done.receipts]
     mending = {(call.tool, call.arguments[0][1]) for step in script.steps for fix in step.repairs for call in fix.calls}
 
     def is_evidence(line: str) -> bool:
         match = RECEIPT.match(line)
         if match is None:
-            return any(pattern.search(line) for pattern in tales)
+            return any(about in line and pattern.search(line) for about, pattern in tales)
         tool, key, outcome = match.groups()
         return outcome in ENDED_WELL and (
             (tool, key) in mending or any(tool == name and pattern.search(key) for name, pattern in wanted)

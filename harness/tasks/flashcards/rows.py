@@ -26,6 +26,8 @@ class Row:
     says: str
     calls: tuple[CallTemplate, ...]
     named: str = ""
+    about: str = ""
+    """As in `Evidence`; empty = the first file that it writes."""
     once: bool = False
     """Doing it twice does harm, or its output is needed: files written later do not count as evidence."""
     repairs: tuple[Repair, ...] = ()
@@ -71,6 +73,7 @@ def check_of(name: str, says: str, *, error: str = "", mend: str = "") -> Row:
         says=says,
         calls=(run(f"python3 tools/run_tests.py tests.test_{name}"),),
         named=rf"(?i)\btests?[./_]test_{name}\b.{{0,40}}(?:, 0 failed|\b(?:pass|passes|passed|green)\b)",
+        about=f"test_{name}",
         repairs=repairs,
     )
 
@@ -91,8 +94,9 @@ def completed(row: Row, later: Iterable[Row]) -> Step:
     own = tuple(path for call in row.calls if (path := _listable(call)))
     following = next((path for other in later for call in other.calls if (path := _listable(call))), "")
     listed = () if row.once else own or ((following,) if following else ())
-    named = row.named or "|".join(_tale(re.escape(path)) for path in own)
-    done = Evidence(receipts=receipts, listed=listed, named=named, in_output=bool(row.named))
+    named = row.named or (_tale(re.escape(own[0])) if own else "")
+    about = row.about or (own[0] if own else "")
+    done = Evidence(receipts=receipts, listed=listed, named=named, about=about, in_output=bool(row.named))
     return Step(
         name=row.name,
         says=row.says,

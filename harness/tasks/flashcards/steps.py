@@ -64,6 +64,7 @@ def _first_look() -> Iterable[Row]:
         says="A release has to be reserved once, before anything else. I note the id, since it is not shown again.",
         calls=(run("python3 tools/reserve.py"),),
         named=r"(?i)reserved release R-\d{4}",
+        about="release R-",
         once=True,
     )
     yield look(
@@ -134,6 +135,7 @@ def _storage() -> Iterable[Row]:
         says="The page asks for a check of the journal mode on the shared volume.",
         calls=(run("python3 tools/check_storage.py"),),
         named=r"^\W*storage is fit\b",
+        about="storage is fit",
         repairs=(Repair(error=r"storage is NOT fit", says=says, calls=calls, needs=placeholders(says, calls)),),
     )
     yield look(
@@ -177,6 +179,7 @@ def _files() -> Iterable[Row]:
         says="The importer works, so the first 20 rows go to the schools' catalogue. I note the token for the rest.",
         calls=(run("python3 tools/ingest.py decks/biology.csv --count 20"),),
         named=r"(?i)go on with --resume [0-9a-f]{6}",
+        about=" --resume ",
         once=True,
     )
     yield look(
@@ -247,6 +250,7 @@ def _a_day() -> Iterable[Row]:
         says="A day's review works, so the rest of the sample deck goes to the catalogue, from where the first portion ended.",
         calls=(run("python3 tools/ingest.py decks/biology.csv --resume ${ingest_token}"),),
         named=r"(?i)\b(\d+) of \1 rows are in the catalogue",
+        about="rows are in the catalogue",
         once=True,
     )
 
