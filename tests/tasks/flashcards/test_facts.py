@@ -1,0 +1,101 @@
+"""Facts: read out of visible text alone, and never equal to what would be assumed."""
+
+import re
+from collections import Counter
+
+import pytest
+
+from harness.messages import Message, ToolCall, part_text
+from harness.tasks.flashcards import WORKSPACE, flashcards
+from harness.tasks.flashcards.facts import FACTS, draw
+from harness.transcript import arguments
+
+SEEDS = range(200)
+BY_NAME = {fact.name: fact for fact in FACTS}
+
+
+def visible(message: Message) -> str:
+    """A message as a reader of facts sees it."""
+    return "\n".join(
+        "\n".join(map(str, arguments(part).values())) if isinstance(part, ToolCall) else part_text(part) for part in message.parts
+    )
+
+
+def found(name: str, text: str) -> list[str]:
+    return [match[1] for pattern in BY_NAME[name].patterns for match in re.finditer(pattern, text, re.MULTILINE)]
+
+
+def test_no_prior_is_right_under_any_seed():
+    assert [(seed, fact.name) for seed in SEEDS for fact in FACTS if draw(seed)[fact.name] == fact.prior] == []
+
+
+def test_every_fact_has_several_values():
+    seen = {fact.name: {draw(seed)[fact.name] for seed in SEEDS} for fact in FACTS}
+    assert [name for name, values in seen.items() if len(values) < 3] == []
+
+
+def test_the_same_seed_gives_the_same_task():
+    assert flashcards(5) == flashcards(5)
+    assert flashcards(5).prompt != flashcards(6).prompt
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_fact_of_the_prompt_is_said_once_there_and_nowhere_else(seed):
+    task = flashcards(seed)
+    papers = "\n".join(text for _, text in task.workspace)
+    for fact in FACTS:
+        if fact.said_in == "prompt":
+            assert found(fact.name, task.prompt) == [task.values[fact.name]]
+            assert found(fact.name, papers) == []
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_fact_of_a_page_is_said_once_there_and_nowhere_else(seed):
+    task = flashcards(seed)
+    for fact in FACTS:
+        said = {path: found(fact.name, text) for path, text in task.workspace if found(fact.name, text)}
+        if fact.said_in == "file":
+            assert said == {fact.source: [task.values[fact.name]]}
+        elif fact.said_in == "output":
+            assert said == {}, "only the command may say it"
+        assert fact.said_in == "prompt" or found(fact.name, task.prompt) == []
+
+
+def test_whatever_a_reader_finds_in_a_whole_session_is_the_value(reference):
+    values = flashcards(1).values
+    seen: Counter[str] = Counter()
+    for message in reference.messages:
+        for fact in FACTS:
+            for value in found(fact.name, visible(message)):
+                assert value == values[fact.name], f"{fact.name} is misread in {visible(message)[:300]}"
+                seen[fact.name] += 1
+    assert set(seen) == set(BY_NAME)
+
+
+def test_a_bullet_or_a_quotation_of_a_saying_is_read_as_well():
+    task = flashcards(3)
+    for fact in FACTS:
+        if fact.said_in == "prompt":
+            (line,) = [line for line in task.prompt.splitlines() if found(fact.name, line)]
+            for retold in (f"* {line}", f"> {line}", f"3. {line.strip('- ')}", f"Constraints: {line}"):
+                assert found(fact.name, retold) == [task.values[fact.name]]
+
+
+def test_recovering_calls_show_their_facts(reference):
+    """They are calls of the script, and their results carry the value."""
+    outputs: dict[tuple[str, str], str] = {}
+    calls = {call.call_id: call for message in reference.messages for call in message.calls}
+    for message in reference.messages:
+        for result in message.results:
+            call = calls[result.call_id]
+            outputs[call.name, next(iter(map(str, arguments(call).values())))] = result.output
+    for fact in FACTS:
+        if fact.recover:
+            assert found(fact.name, outputs[fact.recover.tool, fact.recover.arguments[0][1]]) == [flashcards(1).values[fact.name]]
+            assert fact.source in WORKSPACE
+
+
+def test_the_prompt_alone_knows_most_constraints_and_some_outputs_cannot_be_had_again():
+    lost = {fact.name for fact in FACTS if fact.recover is None}
+    assert {fact.name for fact in FACTS if fact.said_in == "prompt"} < lost
+    assert lost & {"release_id", "ingest_token"} == {"release_id", "ingest_token"}

@@ -1,0 +1,158 @@
+"""The script: it holds no value, needs what it fills in, and its evidence shows what was done and nothing else."""
+
+import re
+from string import Template
+
+import pytest
+
+from harness import transcript
+from harness.task import CallTemplate
+from harness.tasks.flashcards import WORKSPACE, flashcards
+from harness.tasks.flashcards.facts import FACTS
+from harness.tasks.flashcards.steps import script
+from harness.tokens import QuarterOfCharacters
+from harness.transcript import RECEIPT
+
+STEPS = script().steps
+NON_IDEMPOTENT = {"orient", "reserve_release", "feed_first_rows", "feed_other_rows", "changelog"}
+
+
+def placeholders(says: str, calls: tuple[CallTemplate, ...]) -> set[str]:
+    texts = [says, *(text for call in calls for _, text in call.arguments)]
+    return {name for text in texts for name in Template(text).get_identifiers()}
+
+
+def receipts(lines: list[str]) -> list[tuple[str, str]]:
+    found = (RECEIPT.match(line) for line in lines)
+    return [(match[1], match[2]) for match in found if match and match[3] in {"ok", "exit code 0"}]
+
+
+def test_script_and_facts_are_the_same_for_every_seed():
+    assert flashcards(1).script == flashcards(2).script
+    assert flashcards(1).facts == flashcards(2).facts
+
+
+def test_all_placeholders_are_needed_and_all_needs_are_facts():
+    names = {fact.name for fact in FACTS}
+    for step in STEPS:
+        assert placeholders(step.says, step.calls) == set(step.needs) <= names, step.name
+        for repair in step.repairs:
+            assert placeholders(repair.says, repair.calls) <= set(repair.needs) <= names
+
+
+def test_the_templates_are_whole():
+    """A stray dollar sign would fail only when a step is filled in."""
+    for step in STEPS:
+        for text in (step.says, *(text for call in step.calls for _, text in call.arguments)):
+            assert Template(text).is_valid()
+
+
+def test_every_fact_is_needed_by_a_call_and_those_of_the_prompt_only_late():
+    wanted = {fact.name: [index for index, step in enumerate(STEPS) if fact.name in step.needs] for fact in FACTS}
+    assert [name for name, steps in wanted.items() if not steps] == []
+    assert min(index for fact in FACTS if fact.said_in == "prompt" for index in wanted[fact.name]) >= 25
+    far = [name for name, steps in wanted.items() if steps[-1] - steps[0] >= 20]
+    assert len(far) >= 10, "many facts are needed again long after their first use"
+
+
+def test_a_session_has_the_size_that_makes_a_default_policy_compact(reference):
+    assert 75 <= len(STEPS) <= 100
+    counter = QuarterOfCharacters()
+    assert 55_000 <= sum(counter.count(message) for message in reference.messages) <= 75_000
+    assert max(counter.count(message) for message in reference.messages) <= 2_700, "no output fills a window by itself"
+
+
+def test_only_planted_mistakes_fail_and_each_is_mended(reference):
+    assert reference.failures == []
+    assert reference.repaired == ["test_scheduler", "check_storage", "test_review", "test_cli"]
+
+
+def test_planted_failures_match_their_repairs(reference):
+    outputs = [result.output for message in reference.messages for result in message.results]
+    for step in STEPS:
+        for repair in step.repairs:
+            (output,) = [output for output in outputs if re.search(repair.error, output, re.MULTILINE)]
+            assert not output.startswith("exit code 0")
+
+
+@pytest.fixture(scope="module")
+def told(reference):
+    """By step: the lines of the transcript from before it, and those up to its end."""
+    ends = [reference.ends[step.name] for step in STEPS]
+    starts = [2, *ends[:-1]]
+    messages = reference.messages
+    return {
+        step.name: (list(transcript.lines(messages[:start])), list(transcript.lines(messages[:end])))
+        for step, start, end in zip(STEPS, starts, ends, strict=True)
+    }
+
+
+def test_receipts_show_a_step_after_it_and_never_before(told):
+    for step in STEPS:
+        before, after = map(receipts, told[step.name])
+        shown = [
+            [any(tool == name and re.search(key, found) for name, found in seen) for tool, key in step.done.receipts]
+            for seen in (before, after)
+        ]
+        assert all(shown[1]), f"{step.name} is not shown by {step.done.receipts}"
+        assert not all(shown[0]), f"{step.name} seems done before it was"
+
+
+def test_no_line_tells_of_a_step_as_done_before_it_was(told):
+    for step in STEPS:
+        if step.done.named:
+            early = [line for line in told[step.name][0] if re.search(step.done.named, line)]
+            assert early == [], step.name
+
+
+@pytest.mark.parametrize(
+    ("step", "line"),
+    [
+        ("write_scheduler", "- Created `flashcards/scheduler.py` with SM-2"),
+        ("write_scheduler", "flashcards/scheduler.py: written, tests pass"),
+        ("test_scheduler", "* tests.test_scheduler: 9 run, all pass"),
+        ("test_scheduler", "result: tests.test_scheduler 9 run, 0 failed"),
+        ("check_storage", "storage is fit"),
+        ("reserve_release", "Reserved release R-1234."),
+        ("feed_first_rows", "20 of 45 rows fed; go on with --resume 0a1b2c"),
+        ("feed_other_rows", "45 of 45 rows are in the catalogue"),
+        ("changelog", "- Changelog entry added for the release"),
+    ],
+)
+def test_a_summary_may_tell_of_a_step_in_its_own_words(step, line):
+    (done,) = [one.done for one in STEPS if one.name == step]
+    assert re.search(done.named, line, re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    ("step", "line"),
+    [
+        ("write_scheduler", "Next: flashcards/scheduler.py"),
+        ("test_scheduler", "result: tests.test_scheduler 9 run, 1 failed"),
+        ("check_storage", "storage is NOT fit: mend the journal mode"),
+        ("feed_other_rows", "20 of 45 rows are in the catalogue"),
+        ("changelog", "make one entry in the change log"),
+    ],
+)
+def test_plans_and_failures_are_no_evidence(step, line):
+    (done,) = [one.done for one in STEPS if one.name == step]
+    assert not re.search(done.named, line, re.MULTILINE)
+
+
+def test_files_that_stand_for_a_step_exist_only_after_it(reference):
+    for step in STEPS:
+        for path in step.done.listed:
+            assert path not in WORKSPACE
+            assert (reference.root / path).is_file()
+
+
+def test_only_what_must_not_be_repeated_has_no_files_for_evidence():
+    assert {step.name for step in STEPS if not step.done.listed} == NON_IDEMPOTENT
+
+
+def test_a_session_shows_the_same_in_another_folder(reference, tmp_path):
+    """No time, no path and no order of a hash table in any output."""
+    from tests.tasks.flashcards.reference import Agent
+
+    task = flashcards(1)
+    assert Agent(task, tmp_path, task.values).finish().messages == reference.messages
