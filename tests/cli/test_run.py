@@ -1,0 +1,131 @@
+import signal
+
+import pytest
+
+from harness.cli.run import comparability, cost_bound_usd, money, outlook
+from harness.compaction.presets import policy_from_plain
+from harness.experiment.experiment import Experiment
+from harness.experiment.trial import Trial
+from tests.cli.command import TINY, harness, started
+
+PLAN = f"""
+[trial]
+task = "{TINY}"
+window_tokens = 16000
+sandbox = {{ backend = "local" }}
+
+[trial.policy]
+kind = "keep-last"
+
+[axes]
+seed = [0, 1]
+policy.threshold = [0.5, 0.8]
+"""
+RUN = ("--unsafe-local", "--workers", "2", "--progress", "plain")
+KEEP = policy_from_plain({"kind": "keep-last"})
+
+
+@pytest.fixture
+def experiment(tmp_path):
+    folder = tmp_path / "small"
+    folder.mkdir()
+    (folder / "plan.toml").write_text(PLAN)
+    return folder
+
+
+def test_a_run_says_what_is_coming_runs_it_and_draws_what_came(experiment):
+    done = harness("run", experiment, *RUN)
+    assert done.returncode == 0, done.stderr
+    assert "small: 4 trials, 2 arms" in done.stdout
+    assert "cost: none, all models are scripted" in done.stdout
+    assert "pairs for a comparison of two arms: 2, too few" in done.stdout
+    assert "Report on small: 4 trials" in done.stdout
+    charts = {path.name for path in (experiment / "output" / "charts").iterdir()}
+    assert {"token_curves.png", "compaction_rounds.png", "success_heatmap.png"} <= charts
+
+    again = harness("run", experiment, *RUN)
+    assert again.returncode == 0, again.stderr
+    assert "success (" not in again.stderr  # nothing ran
+    shown = harness("report", experiment)
+    assert shown.returncode == 0
+    assert "Report on small: 4 trials" in shown.stdout
+
+
+def test_a_dry_run_checks_and_writes_nothing(experiment):
+    done = harness("run", experiment, "--dry-run")
+    assert done.returncode == 0, done.stderr
+    assert "4 trials" in done.stdout
+    assert not (experiment / "output").exists()
+
+
+def test_ctrl_c_keeps_what_is_finished_and_the_same_command_goes_on(experiment):
+    process = started("run", experiment, *RUN)
+    assert process.stderr is not None
+    for line in process.stderr:
+        if line.startswith("[1/4]"):
+            break
+    process.send_signal(signal.SIGINT)
+    _, rest = process.communicate(timeout=120)
+    assert process.returncode == 130
+    assert "the same command goes on" in rest
+    done = harness("run", experiment, *RUN)
+    assert done.returncode == 0, done.stderr
+    assert "Report on small: 4 trials" in done.stdout
+    assert done.stderr.count("success (") < 4
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (("policy.threshold", "policy.treshold"), "did you mean 'policy.threshold'"),
+        (("[0.5, 0.8]", '["high"]'), "policy.threshold"),
+        (("window_tokens = 16000", "window_tokens = 20"), "more than the window"),
+        ((":tiny", ":tinny"), "did you mean 'tiny'"),
+        (("[axes]", "[axes"), "TOML"),
+        (("[trial.policy]", 'model = "scripted/other"\n[trial.policy]'), "scripted/tiny:attentive"),
+    ],
+)
+def test_a_bad_plan_is_one_line_and_nothing_is_written(experiment, change, message):
+    plan = experiment / "plan.toml"
+    plan.write_text(PLAN.replace(*change))
+    refused = harness("run", experiment, *RUN)
+    assert refused.returncode == 2, refused.stderr
+    assert refused.stderr.startswith("error: ")
+    assert refused.stderr.count("\n") == 1
+    assert message in refused.stderr
+    assert not (experiment / "output").exists()
+
+
+def test_without_leave_nothing_runs_unsandboxed(experiment):
+    refused = harness("run", experiment)
+    assert refused.returncode == 2
+    assert "--unsafe-local" in refused.stderr
+    assert not (experiment / "output").exists()
+
+
+def test_the_cost_of_a_real_model_is_bounded_before_it_is_spent():
+    trial = Trial(task=TINY, policy=KEEP, model="gpt-4o", max_steps=10, window_tokens=100_000)
+    # ten steps of a full window at $2.5 a million, and ten replies of 4,000 tokens at $10
+    assert cost_bound_usd(trial) == pytest.approx(10 * (100_000 * 2.5 + 4_000 * 10) / 1e6)
+    assert money([trial, trial]) == "at most $5.80"
+
+
+def test_an_unknown_price_is_said_and_not_taken_for_nothing():
+    trial = Trial(task=TINY, policy=KEEP, model="hosted_vllm/mine", window_tokens=100_000)
+    assert cost_bound_usd(trial) is None
+    assert money([trial]) == "at most $0.00, and 1 trials with models of unknown price"
+
+
+def test_a_paid_summarizer_under_a_scripted_agent_costs_too():
+    policy = policy_from_plain({"kind": "keep-last", "summarizer": "gpt-4o"})
+    trial = Trial(task=TINY, policy=policy, window_tokens=16_000, max_steps=1)
+    assert cost_bound_usd(trial) == pytest.approx((128_000 * 2.5 + 4_000 * 10) / 1e6)
+
+
+def test_more_pairs_show_smaller_differences():
+    def many(count):
+        return Experiment(name="e", base=Trial(task=TINY, policy=KEEP), axes={"seed": list(range(count))})
+
+    assert outlook(many(3)).startswith("e: 3 trials, 1 arms")
+    assert "too few" in comparability(many(3))
+    assert "points will hardly show" in comparability(many(15))
