@@ -5,7 +5,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal, Self
+from typing import TYPE_CHECKING, Literal, Self
 
 from harness.experiment.attempt.job import Job
 from harness.experiment.attempt.provenance import Provenance, collect
@@ -20,8 +20,9 @@ from harness.experiment.runner import Runner, interrupts
 from harness.experiment.trial import Trial
 from harness.experiment.workers import ProcessWorkers, ThreadWorkers, Work, Workers
 from harness.models.prices import price_table
-from harness.store.export import export
-from harness.store.results import Results, load
+
+if TYPE_CHECKING:
+    from harness.store.results import Results
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +83,7 @@ class Experiment:
         stop: threading.Event | None = None,
         retry_failed: bool = False,
         unsafe_local: bool = False,
-    ) -> Results:
+    ) -> "Results":
         """Run what is not there yet and return the tables of everything; blocks, and can be interrupted.
 
         Args:
@@ -103,6 +104,8 @@ class Experiment:
         run = _Run(self, workers or os.cpu_count() or 1, display, stop or threading.Event(), unsafe_local, run_trial)
         self.check()
         run.run(folder, retry_failed=retry_failed)
+        from harness.store.results import load  # noqa: PLC0415  (pandas; see _Run.run)
+
         return load(folder)
 
 
@@ -118,6 +121,8 @@ class _Run:
     work: Work
 
     def run(self, folder: Path, *, retry_failed: bool) -> None:
+        from harness.store.export import export  # noqa: PLC0415  (pyarrow: slow, and of no use to workers that load a script)
+
         cells = self.experiment.grid
         backends = choose_backends((cell.trial for cell in cells), unsafe_local=self.unsafe_local)
         with opened(folder) as output, interrupts(self.stop) as came:
