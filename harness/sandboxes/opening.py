@@ -7,7 +7,7 @@ from harness.errors import SandboxUnavailable, UnknownName
 from harness.protocols import Sandbox, SandboxLimits
 from harness.sandboxes.bubblewrap import Bubblewrap
 from harness.sandboxes.client import Launcher, ServedSandbox
-from harness.sandboxes.docker import Docker
+from harness.sandboxes.docker.launcher import Docker
 from harness.sandboxes.leftovers import reap_directories
 from harness.sandboxes.local import PREFIX, Local
 from harness.sandboxes.probe import Probe, probe

@@ -11,8 +11,8 @@ import uuid
 import pytest
 
 from harness.errors import SandboxUnavailable, UsageError
-from harness.sandboxes.docker import AttachStream, Docker
-from harness.sandboxes.engine import reap_leftovers
+from harness.sandboxes.docker.engine import reap_leftovers
+from harness.sandboxes.docker.launcher import AttachStream, Docker
 from harness.sandboxes.opening import open_sandbox
 from tests.sandboxes.conftest import LIMITS
 

@@ -14,8 +14,17 @@ from typing import Any
 from harness.errors import SandboxUnavailable, UsageError
 from harness.protocols import SandboxInfo, SandboxLimits
 from harness.sandboxes.client import SCRATCH, WORKSPACE, Launched
-from harness.sandboxes.engine import BACKEND, EXPIRES_LABEL, OWNER_LABEL, connect, is_leftover, reap_once, reason_of, remove
-from harness.sandboxes.images import add_python, find_image, lacks_python, served_image
+from harness.sandboxes.docker.engine import (
+    BACKEND,
+    EXPIRES_LABEL,
+    OWNER_LABEL,
+    connect,
+    is_leftover,
+    reap_once,
+    reason_of,
+    remove,
+)
+from harness.sandboxes.docker.images import add_python, find_image, lacks_python, served_image
 from harness.sandboxes.leftovers import owner_text
 from harness.sandboxes.processes import python_command
 from harness.sandboxes.wire import SocketStream

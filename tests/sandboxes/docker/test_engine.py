@@ -5,7 +5,7 @@ import socket
 import pytest
 
 from harness.errors import SandboxUnavailable
-from harness.sandboxes.engine import connect
+from harness.sandboxes.docker.engine import connect
 
 
 def test_an_engine_that_is_not_there_is_named_by_its_address(monkeypatch, tmp_path):

@@ -7,7 +7,7 @@ import uuid
 import pytest
 
 from harness.errors import SandboxUnavailable
-from harness.sandboxes.images import find_image, served_image, split_image
+from harness.sandboxes.docker.images import find_image, served_image, split_image
 from harness.sandboxes.opening import open_sandbox
 
 IMAGE = os.environ.get("HARNESS_TEST_IMAGE", "harness-test:py")

@@ -8,7 +8,7 @@ import io
 from typing import Any
 
 from harness.errors import SandboxUnavailable
-from harness.sandboxes.engine import BACKEND, reason_of
+from harness.sandboxes.docker.engine import BACKEND, reason_of
 
 SERVED = "harness-served"
 BUILD_SECONDS = 600

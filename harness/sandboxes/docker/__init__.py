@@ -1,0 +1,1 @@
+"""Docker: the launcher, the engine it talks to, the images it needs. The library loads when it is used, being slow."""
