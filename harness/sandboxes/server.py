@@ -694,6 +694,8 @@ def _exit_code(status: int) -> int:
 
 def main() -> None:
     """Take over stdin and stdout, harden this process, serve."""
+    if not hasattr(os, "posix_spawn"):
+        sys.exit("python3 is %s; 3.8 or later is needed" % sys.version.split()[0])
     read_fd, write_fd = os.dup(0), os.dup(1)  # dup makes them close-on-exec
     null = os.open(os.devnull, os.O_RDWR)
     for fd in (0, 1, 2):
