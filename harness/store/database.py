@@ -97,9 +97,9 @@ class Database:
 def _opened_to_write(path: Path) -> sqlite3.Connection:
     connection = sqlite3.connect(path, timeout=BUSY_TIMEOUT_SECONDS, isolation_level=None, check_same_thread=False)
     try:
-        connection.execute("PRAGMA page_size = 8192")
+        connection.execute("PRAGMA page_size = 4096")
         connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("PRAGMA wal_autocheckpoint = 2000")
+        connection.execute("PRAGMA wal_autocheckpoint = 8000")
         connection.execute("PRAGMA synchronous = NORMAL")
         connection.execute("PRAGMA foreign_keys = ON")
         migrate(connection)

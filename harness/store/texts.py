@@ -14,7 +14,7 @@ import zstandard
 INLINE_CHARACTERS = 256
 """Shorter strings stay in their event."""
 PLAIN_CHARACTERS = 16_384
-HEAD_CHARACTERS = 80
+HEAD_CHARACTERS = 60
 _PACKED_FIELDS = frozenset({"output", "arguments_json", "content", "policy_json"})
 _LEVEL = 3
 
