@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from string import Template
 
+from harness.experiment.attempt.grading import verdicts
 from harness.messages import Message, ToolCall, ToolResult, assistant, system, user
 from harness.task import CallTemplate, Step, Task
 from harness.transcript import outcome
@@ -159,6 +160,5 @@ def grade(task: Task, root: Path, nonce: str = "n0nce") -> dict[str, str]:
     )
     for path, _ in task.grader.files:
         (root / path).unlink()
-    lines = [line.split(" ", 4) for line in done.stdout.splitlines() if line.startswith(f"{nonce} check ")]
-    assert not done.stderr, done.stderr
-    return {parts[2]: " ".join(parts[3:]) for parts in lines}
+    said = verdicts(done.stdout.encode(), nonce)
+    return {name: "pass" if verdict.passed else f"fail {verdict.detail}" for name, verdict in said.items()}

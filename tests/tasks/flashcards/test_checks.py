@@ -148,7 +148,8 @@ LEECH_LAPSES = 999
 
 
 def test_code_that_forges_a_verdict_gets_none(copied):
-    """It may know the nonce from the process list; its output is read as observations, and the grader's is out of its reach."""
+    """It may know the nonce from the process list: what it prints is read as observations, and where its rights let it write
+    into the grader's own output, two verdicts that differ are a failure."""
     root = copied()
     path = root / "flashcards" / "leeches.py"
     path.write_text(path.read_text().replace('LEECH_TAG = "leech"', f'LEECH_TAG = "leech"\n{FORGERY}'))
