@@ -51,7 +51,7 @@ _HOME = {
     "open_model": "harness.models.names",
     "open_sandbox": "harness.sandboxes",
     "open_summarizer": "harness.models.names",
-    "report": "harness.analysis.report",
+    "report": "harness.analysis",
     "standard_tools": "harness.tools",
     "success_heatmap": "harness.analysis.figures.success_heatmap",
     "token_curves": "harness.analysis.figures.token_curves",

@@ -92,7 +92,7 @@ def axes_of(trials: pd.DataFrame) -> pd.DataFrame:
         for axis, value in json.loads(text or "{}").items()
         if axis not in {"task", "seed", "replicate"} and value is not None
     ]
-    return pd.DataFrame(rows, columns=["trial_id", "axis", "value"])
+    return pd.DataFrame(rows, columns=["trial_id", "axis", "value"]).astype({"value": object})
 
 
 def policy_field(trials: pd.DataFrame, field: str) -> pd.Series:
@@ -172,7 +172,7 @@ def by_axis(trials: pd.DataFrame) -> pd.DataFrame:
     rows = [
         {
             "axis": axis,
-            "value": value,
+            "value": group["value"].iloc[0],
             "trials": len(group),
             "success": success(group),
             "rounds": Spread.of(group["compactions"]),
@@ -180,9 +180,13 @@ def by_axis(trials: pd.DataFrame) -> pd.DataFrame:
         }
         for axis, values in long.groupby("axis", sort=True)
         if values["value"].map(str).nunique() > 1
-        for value, group in sorted(values.groupby(values["value"].map(str)), key=lambda one: _sortable(one[1]["value"].iloc[0]))
+        for group in sorted((group for _, group in values.groupby(values["value"].map(str))), key=_first_value)
     ]
     return pd.DataFrame(rows, columns=["axis", "value", "trials", "success", "rounds", "prompt_tokens"])
+
+
+def _first_value(group: pd.DataFrame) -> tuple[int, float, str]:
+    return _sortable(group["value"].iloc[0])
 
 
 def of_arm(trials: pd.DataFrame, arm: str) -> pd.DataFrame:

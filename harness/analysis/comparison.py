@@ -17,11 +17,15 @@ from harness.analysis.statistics import (
     what_was_shown,
 )
 from harness.analysis.tables import Tables, one_level
-from harness.analysis.validity import Placebo, pair, placebo
+from harness.analysis.validity import PAIRED_BY, Placebo, pair, placebo
 from harness.analysis.wording import bounds, level_in_words, points, short_number
 
 METRICS = ("prompt_tokens", "steps", "total_cost_usd")
 """What is compared beside success; `total_cost_usd` is the agent's cost and the summarizer's."""
+
+_OUTCOME = ("trial_id", "arm", "level", "status", "reason", "success")
+_EFFORT = ("prompt_tokens", "steps", "cost_usd", "summarizer_cost_usd")
+_NEEDED = (*PAIRED_BY, *_OUTCOME, *_EFFORT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,7 +107,8 @@ def compare(results: Tables, a: str, b: str) -> Comparison:
         UnknownName: no trial of that arm; the nearest names are offered.
         UsageError: the arms are of different fidelity levels.
     """
-    both = pd.concat([of_arm(results.trials, a), of_arm(results.trials, b)])
+    trials = results.trials[list(_NEEDED)]
+    both = pd.concat([of_arm(trials, a), of_arm(trials, b)])
     level = one_level(both)
     valid = counting(both)
     pairs = _pairs(valid, a, b)
@@ -127,4 +132,4 @@ def compare(results: Tables, a: str, b: str) -> Comparison:
 def _pairs(trials: pd.DataFrame, a: str, b: str) -> pd.DataFrame:
     costs = trials[["cost_usd", "summarizer_cost_usd"]].astype(float)
     priced = trials.assign(total_cost_usd=costs["cost_usd"] + costs["summarizer_cost_usd"])
-    return pair(priced[priced["arm"] == a], priced[priced["arm"] == b])
+    return pair(priced[priced["arm"] == a], priced[priced["arm"] == b], METRICS)

@@ -10,12 +10,12 @@ from math import isnan
 
 import pandas as pd
 
-from harness.analysis.arms import ArmSummary, Spread, by_axis, counting, set_aside, summarize
+from harness.analysis.arms import ArmSummary, Spread, by_axis, in_order, set_aside, summarize
 from harness.analysis.comparison import Comparison, compare
 from harness.analysis.ratios import PairedRatio
 from harness.analysis.statistics import holm, minimum_detectable_effect, smallest_p, what_pairs_can_show
 from harness.analysis.tables import Tables
-from harness.analysis.validity import CONFIGURED_BY, pair, placebo, repeats
+from harness.analysis.validity import CONFIGURED_BY, pooled, repeats
 from harness.analysis.wording import bounds, counted, level_in_words, points, short_names, short_number, usd
 
 
@@ -34,7 +34,8 @@ def sections(results: Tables, against: str | None = None) -> Iterator[Section]:
 
     Args:
         results: of one level.
-        against: the arm that the others are compared with; None = each arm without compaction and each arm that was repeated.
+        against: the arm that the others are compared with; None = each arm without compaction and each arm that was
+            repeated, or else the first arm.
 
     Raises:
         UnknownName: no such arm.
@@ -127,12 +128,12 @@ def _shared_blocks(results: Tables, most: int) -> tuple[str, ...]:
 
 
 def _baselines(results: Tables) -> list[str]:
-    """Arms without compaction, and arms that were run again."""
+    """Arms without compaction, and arms that were run again; without any the first arm."""
     trials = results.trials
     first, again = trials[trials["replicate"] == 0], trials[trials["replicate"] > 0]
     repeated = first.merge(again[list(CONFIGURED_BY)], on=list(CONFIGURED_BY))["arm"]
     controls = trials[trials["policy"] == "none"]["arm"]
-    return list(dict.fromkeys([*controls, *repeated]))
+    return list(dict.fromkeys([*controls, *repeated])) or in_order(trials)[:1]
 
 
 def _contrasts(results: Tables, arms: Sequence[ArmSummary], against: str) -> list[Comparison]:
@@ -179,7 +180,7 @@ def _trust(results: Tables, comparisons: Sequence[Comparison]) -> Section:
         heading="What may be believed",
         notes=(
             str(repeats(results)),
-            _pooled_placebo(results, comparisons),
+            _placebo(comparisons),
             *_power(comparisons),
             *_lost(results.trials),
             *_meaning(str(results.trials["level"].iloc[0])),
@@ -187,12 +188,10 @@ def _trust(results: Tables, comparisons: Sequence[Comparison]) -> Section:
     )
 
 
-def _pooled_placebo(results: Tables, comparisons: Sequence[Comparison]) -> str:
+def _placebo(comparisons: Sequence[Comparison]) -> str:
     if not comparisons:
         return "placebo check: no two arms ran the same task and seed"
-    trials = counting(results.trials)
-    frames = [pair(trials[trials["arm"] == one.a], trials[trials["arm"] == one.b]) for one in comparisons]
-    return str(placebo(results, pd.concat(frames, ignore_index=True)))
+    return str(pooled([one.placebo for one in comparisons]))
 
 
 def _power(comparisons: Sequence[Comparison]) -> Iterator[str]:

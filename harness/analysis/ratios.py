@@ -6,15 +6,18 @@ are always given, with the medians. The unit that is resampled is the task, beca
 
 from dataclasses import dataclass
 from math import nan
+from typing import Self, TypeAlias
 
 import numpy as np
 import pandas as pd
 from scipy.stats import bootstrap
 
-from harness.analysis.statistics import Interval, ratio_or_nan
+from harness.analysis.statistics import Interval
 
 ENOUGH_CLUSTERS = 60
 """Below this many resampled units a bootstrap interval is too narrow, and the text says so."""
+
+Sums: TypeAlias = np.ndarray[tuple[int], np.dtype[np.float64]]
 
 _NOTHING = Interval(nan, nan)
 
@@ -42,6 +45,24 @@ class PairedRatio:
     share_lower: float
     """Share of pairs in which a takes less than b, 0–1."""
 
+    @classmethod
+    def unknown(cls, metric: str, *, unit: str, left_out: int) -> Self:
+        """What can be said when no pair has both values."""
+        return cls(
+            metric=metric,
+            pairs=0,
+            left_out=left_out,
+            clusters=0,
+            unit=unit,
+            of_totals=nan,
+            of_totals_interval=_NOTHING,
+            geometric=nan,
+            geometric_interval=_NOTHING,
+            median_a=nan,
+            median_b=nan,
+            share_lower=nan,
+        )
+
     @property
     def warning(self) -> str:
         """Why the interval must not be trusted; empty when it may."""
@@ -55,7 +76,7 @@ class PairedRatio:
         return ""
 
 
-def paired_ratio(pairs: pd.DataFrame, metric: str, *, resamples: int = 4000, seed: int = 0) -> PairedRatio:
+def paired_ratio(pairs: pd.DataFrame, metric: str, *, resamples: int = 2000, seed: int = 0) -> PairedRatio:
     """Compare one column between the two sides of paired trials.
 
     Args:
@@ -64,40 +85,40 @@ def paired_ratio(pairs: pd.DataFrame, metric: str, *, resamples: int = 4000, see
         resamples: draws of the bootstrap.
         seed: of those draws, so that the same table gives the same interval.
     """
-    a = pd.to_numeric(pairs[f"{metric}_a"]).astype(float)
-    b = pd.to_numeric(pairs[f"{metric}_b"]).astype(float)
-    known = (a > 0) & (b > 0)
-    a, b, kept = a[known], b[known], pairs[known]
     unit = "seed" if pairs["task"].nunique() == 1 else "task"
-    logs = np.log(a / b)
-    sums = pd.DataFrame({"a": a, "b": b, "log": logs, "one": 1.0}).groupby(kept[unit]).sum()
+    a, b = (pairs[f"{metric}_{side}"].to_numpy(dtype=float, na_value=nan) for side in "ab")
+    known = (a > 0) & (b > 0)
+    a, b, units = a[known], b[known], pairs[unit].to_numpy()[known]
+    if not len(a):
+        return PairedRatio.unknown(metric, unit=unit, left_out=len(pairs))
+    logs, (names, places) = np.log(a / b), np.unique(units, return_inverse=True)
+    sums = [np.bincount(places, weights=values).astype(np.float64) for values in (a, b, logs, np.ones(len(a)))]
     return PairedRatio(
         metric=metric,
-        pairs=len(kept),
-        left_out=len(pairs) - len(kept),
-        clusters=len(sums),
+        pairs=len(a),
+        left_out=len(pairs) - len(a),
+        clusters=len(names),
         unit=unit,
-        of_totals=ratio_or_nan(float(a.sum()), float(b.sum())),
-        of_totals_interval=_resampled(sums["a"], sums["b"], resamples=resamples, seed=seed),
-        geometric=float(np.exp(logs.mean())) if len(kept) else nan,
-        geometric_interval=_exp(_resampled(sums["log"], sums["one"], resamples=resamples, seed=seed)),
-        median_a=float(a.median()),
-        median_b=float(b.median()),
-        share_lower=float((a < b).mean()) if len(kept) else nan,
+        of_totals=float(a.sum() / b.sum()),
+        of_totals_interval=_resampled(sums[0], sums[1], resamples=resamples, seed=seed),
+        geometric=float(np.exp(logs.mean())),
+        geometric_interval=_exp(_resampled(sums[2], sums[3], resamples=resamples, seed=seed)),
+        median_a=float(np.median(a)),
+        median_b=float(np.median(b)),
+        share_lower=float((a < b).mean()),
     )
 
 
-def _resampled(numerators: pd.Series, denominators: pd.Series, *, resamples: int, seed: int) -> Interval:
+def _resampled(numerators: Sums, denominators: Sums, *, resamples: int, seed: int) -> Interval:
     """Percentile interval of the ratio of two sums over resampled units."""
     if len(numerators) < 2:
         return _NOTHING
     drawn = bootstrap(
-        (numerators.to_numpy(), denominators.to_numpy()),
+        (numerators, denominators),
         lambda top, bottom, axis: top.sum(axis=axis) / bottom.sum(axis=axis),
         paired=True,
         vectorized=True,
         n_resamples=resamples,
-        batch=1000,
         method="percentile",
         rng=np.random.default_rng(seed),
     )

@@ -76,7 +76,8 @@ def report(results: Tables, against: str | None = None) -> Report:
 
     Args:
         results: of one experiment; different fidelity levels are reported one after the other, never pooled.
-        against: the arm that the others are compared with; None = each arm without compaction and each arm that was repeated.
+        against: the arm that the others are compared with; None = each arm without compaction and each arm that was
+            repeated, or else the first arm.
 
     Raises:
         UsageError: there is no trial yet.

@@ -235,8 +235,3 @@ def what_was_shown(counts: PairedCounts) -> str:
     if mcnemar_p(counts) > 0.05:
         return "Here the interval leaves out 0, but the exact test does not reach 5 %: a hint to be tried on new seeds."
     return "Here both the interval and the exact test leave out 0."
-
-
-def ratio_or_nan(numerator: float, denominator: float) -> float:
-    """A quotient that is NaN where there is nothing to divide by."""
-    return numerator / denominator if denominator else nan

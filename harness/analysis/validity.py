@@ -5,6 +5,7 @@ whatever differs earlier is no effect of the policy. *A/A*: one configuration ru
 alone makes, below which no difference between arms means anything.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf
 from typing import TypeAlias
@@ -75,15 +76,20 @@ class Repeats:
         )
 
 
-def pair(a: pd.DataFrame, b: pd.DataFrame) -> pd.DataFrame:
-    """Trials of two arms side by side: one row per task, seed and replicate that both have, columns with `_a` and `_b`."""
-    return a.merge(b, on=list(PAIRED_BY), suffixes=("_a", "_b")).sort_values(list(PAIRED_BY), ignore_index=True)
+def pair(a: pd.DataFrame, b: pd.DataFrame, columns: Sequence[str] = ()) -> pd.DataFrame:
+    """Trials of two arms side by side: one row per task, seed and replicate that both have.
+
+    Its columns are those three, and `trial_id`, `success` and what else is asked for with `_a` and `_b`.
+    """
+    kept = [*PAIRED_BY, "trial_id", "success", *columns]
+    return a[kept].merge(b[kept], on=list(PAIRED_BY), suffixes=("_a", "_b")).sort_values(list(PAIRED_BY), ignore_index=True)
 
 
 def repeats(results: Tables) -> Repeats:
     """Compare every trial that is a repeat with the first run of its configuration."""
     trials = counting(results.trials)
-    first, again = trials[trials["replicate"] == 0], trials[trials["replicate"] > 0]
+    kept = [*CONFIGURED_BY, "trial_id", "success"]
+    first, again = trials.loc[trials["replicate"] == 0, kept], trials.loc[trials["replicate"] > 0, kept]
     pairs = first.merge(again, on=list(CONFIGURED_BY), suffixes=("_a", "_b"))
     digests = _digests(results, pairs)
     same = sum(digests[a] == digests[b] for a, b in _ids(pairs))
@@ -111,6 +117,17 @@ def placebo(results: Tables, pairs: pd.DataFrame) -> Placebo:
     )
 
 
+def pooled(checks: Sequence[Placebo]) -> Placebo:
+    """Several checks as one."""
+    return Placebo(
+        pairs=sum(one.pairs for one in checks),
+        equal=sum(one.equal for one in checks),
+        steps=sum(one.steps for one in checks),
+        first_requests_differ=sum(one.first_requests_differ for one in checks),
+        earliest_difference=min((one.earliest_difference for one in checks if one.earliest_difference), default=None),
+    )
+
+
 def _first_difference(a: list[str], b: list[str], until: float) -> tuple[int | None, int]:
     """The first step that differs (None = none does) and how many steps were compared."""
     length = int(min(len(a), len(b), until - 1))
@@ -122,7 +139,8 @@ def _first_difference(a: list[str], b: list[str], until: float) -> tuple[int | N
 
 def _digests(results: Tables, pairs: pd.DataFrame) -> Digests:
     wanted = {*pairs["trial_id_a"], *pairs["trial_id_b"]}
-    steps = results.steps[results.steps["trial_id"].isin(wanted)].sort_values(["trial_id", "step"])
+    steps = results.steps[["trial_id", "step", "request_digest"]]
+    steps = steps[steps["trial_id"].isin(wanted)].sort_values(["trial_id", "step"])
     found: Digests = {trial_id: list(group) for trial_id, group in steps.groupby("trial_id")["request_digest"]}
     return {trial_id: found.get(trial_id, []) for trial_id in wanted}
 

@@ -3,7 +3,9 @@
 import hashlib
 import json
 from dataclasses import asdict
+from functools import cache
 from itertools import product
+from typing import Any, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -11,6 +13,8 @@ import pandas as pd
 from harness.analysis.tables import Selection
 from harness.store.columns import TABLES
 from harness.store.records import TrialRecord
+
+Row: TypeAlias = dict[str, Any]
 
 WINDOW_TOKENS, RESERVED_TOKENS = 32768, 11000
 HELPFUL = {"scripted/oracle": 0.97, "scripted/extractive": 0.6, "scripted/empty": 0.12}
@@ -80,6 +84,7 @@ def arms(a, b, **changes):
     return results(rows)
 
 
+@cache
 def grid(thresholds=(0.5, 0.8, 0.95), keeps=(4, 10, 20), summarizers=tuple(HELPFUL), seeds=(0, 1)):
     """A grid like the quickstart's, with a control and an A/A arm."""
     cells = [
@@ -104,14 +109,16 @@ def grid(thresholds=(0.5, 0.8, 0.95), keeps=(4, 10, 20), summarizers=tuple(HELPF
     return results(trials, steps, compactions)
 
 
-def session(arm, seed, axes, replicate):
+def session(arm: str, seed: int, axes: dict[str, Any] | None, replicate: int) -> tuple[Row, list[Row], list[Row]]:
     """A session that grows by what its seed draws until it is compacted, done, or too long for the window."""
-    policy = {"kind": "none"} if axes is None else {"kind": "keep-last"} | {k.split(".")[1]: v for k, v in axes.items()}
+    policy: Row = {"kind": "none"} if axes is None else {"kind": "keep-last"} | {k.split(".")[1]: v for k, v in axes.items()}
     threshold = None if axes is None else int((WINDOW_TOKENS - RESERVED_TOKENS) * policy["threshold"])
     grow = np.random.default_rng(seed)
     luck = np.random.default_rng([seed, *hashlib.sha256(json.dumps(policy).encode()).digest()[:4]])
     trial_id = f"{arm}/{seed}"
-    lengths, steps, drops, tokens = [2600], [], [], 2600
+    lengths, tokens = [2600], 2600
+    steps: list[Row] = []
+    drops: list[Row] = []
     needed, compacted, reason = 95 + seed * 7, False, "declared"
     digest = hashlib.sha256(f"task {seed}".encode())
     for step in range(1, 200):

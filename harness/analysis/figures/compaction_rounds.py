@@ -98,8 +98,8 @@ def _distribution(ax: "Axes", table: pd.DataFrame) -> None:
     ax.set_ylabel("trials (count)")
     _count_whole(ax.xaxis, ax.yaxis)
     ax.set_title(f"all trials (n = {len(table)})")
-    ax.set_ylim(0, 1.15 * float((won + lost).max()))
-    ax.legend(loc="upper right", handlelength=1.2)
+    ax.set_ylim(0, 1.3 * float((won + lost).max()))
+    ax.legend(loc="upper right", ncols=2, handlelength=1.2)
 
 
 def _by_arm(ax: "Axes", table: pd.DataFrame) -> None:

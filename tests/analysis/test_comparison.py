@@ -1,0 +1,80 @@
+"""Two arms on the same seeds."""
+
+import pytest
+
+from harness.analysis.comparison import compare
+from harness.errors import UnknownName, UsageError
+from tests.analysis.made import arms, results
+
+
+def test_pairs_are_matched_by_seed_and_not_by_row():
+    found = compare(
+        results(
+            [
+                {"arm": "a", "seed": 0, "success": True},
+                {"arm": "a", "seed": 1, "success": False},
+                {"arm": "b", "seed": 1, "success": False},
+                {"arm": "b", "seed": 0, "success": False},
+            ]
+        ),
+        "a",
+        "b",
+    )
+    assert (found.counts.only_a, found.counts.neither, found.counts.pairs) == (1, 1, 2)
+
+
+def test_a_comparison_says_everything_that_it_takes_to_believe_it():
+    text = str(compare(arms([True] * 8, [True] * 5 + [False] * 3), "a", "b"))
+    for said in (
+        "8 pairs of the same task and seed, L0 simulated",
+        "a 8/8, 100 % [68, 100], b 5/8, 62 % [31, 86]",
+        "both 5, only a 3, only b 0, neither 0",
+        "+38 points [-3, +69]",
+        "p = 0.25",
+        "placebo check",
+        "not evidence of equality",
+    ):
+        assert said in text
+
+
+def test_swapping_the_arms_turns_the_difference_around():
+    found = arms([True, True, False, True], [False, True, False, False])
+    assert compare(found, "a", "b").difference == -compare(found, "b", "a").difference
+
+
+def test_an_arm_against_itself_shows_nothing():
+    found = compare(arms([True, False, True], []), "a", "a")
+    assert (found.difference, found.counts.discordant, found.p_value) == (0, 0, 1)
+    assert [ratio.of_totals for ratio in found.ratios] == [1, 1, 1]
+
+
+def test_lost_and_lonely_trials_are_counted_and_in_no_number():
+    rows = [{"arm": "a", "seed": s} for s in range(4)] + [{"arm": "b", "seed": s} for s in range(2)]
+    rows += [{"arm": "b", "seed": 2, "status": "crashed", "reason": "crashed"}]
+    found = compare(results(rows), "a", "b")
+    assert (found.counts.pairs, found.unpaired, found.set_aside) == (2, 2, 1)
+    assert "1 trials were lost by the machinery" in str(found)
+
+
+def test_the_cost_of_the_summarizer_is_a_cost():
+    found = results([{"arm": "a", "cost_usd": 1.0, "summarizer_cost_usd": 1.0}, {"arm": "b", "cost_usd": 1.0}])
+    (cost,) = [ratio for ratio in compare(found, "a", "b").ratios if ratio.metric == "total_cost_usd"]
+    assert cost.of_totals == 2
+
+
+def test_a_price_that_is_not_known_makes_no_ratio():
+    found = results([{"arm": "a", "summarizer_cost_usd": None}, {"arm": "b"}])
+    assert "cost: no pair has both values" in str(compare(found, "a", "b"))
+
+
+def test_the_table_shows_the_four_counts():
+    table = compare(arms([True, True, False], [True, False, False]), "a", "b").table()
+    assert table.loc["success", "failure"] == 1
+    assert table.to_numpy().sum() == 3
+
+
+def test_unknown_arms_and_mixed_levels_are_refused():
+    with pytest.raises(UnknownName, match="unknown arm 'c'"):
+        compare(arms([True], [True]), "a", "c")
+    with pytest.raises(UsageError, match="never pooled"):
+        compare(results([{"arm": "a"}, {"arm": "b", "level": "L3"}]), "a", "b")

@@ -1,0 +1,85 @@
+"""The report as text, Markdown and files; names in it are hostile."""
+
+from io import StringIO
+
+import pytest
+from rich.console import Console
+
+from harness.analysis.report import report
+from harness.errors import UsageError
+from harness.store.journal import Journal
+from harness.store.records import TrialRecord
+from harness.store.results import load
+from tests.analysis.made import grid, results, trial
+
+
+def small():
+    return grid(keeps=(4, 10), summarizers=("scripted/empty", "scripted/oracle"))
+
+
+HOSTILE = "[red]x[/red] \x1b[2J | `a` <script>alert(1)</script> $\\frac{1}{0$ *b* \u202e"
+
+
+def test_nothing_run_is_nothing_to_report():
+    with pytest.raises(UsageError, match="run the experiment first"):
+        report(results([]))
+
+
+def test_the_text_fits_its_width():
+    assert max(map(len, report(small()).text(100).splitlines())) <= 100
+
+
+def test_a_hostile_name_steers_neither_terminal_nor_markup(tmp_path):
+    found = report(results([{"arm": HOSTILE, "seed": s, "experiment": HOSTILE, "reason": HOSTILE} for s in (0, 1)]))
+    for text in (found.text(), found.markdown()):
+        assert "\x1b" not in text
+        assert "\u202e" not in text
+    assert "[red]x[/red]" in found.text()
+    assert "<script>" not in found.markdown()
+    rows = [line.replace("\\|", "") for line in found.markdown().splitlines() if line.startswith("|")]
+    widths = [len(section.columns) + 1 for section in found.sections for _ in range(len(section.rows) + 2) if section.columns]
+    assert [row.count("|") for row in rows] == widths
+    found.write(tmp_path)
+
+
+def test_colours_of_a_terminal_come_from_us_alone():
+    file = StringIO()
+    Console(file=file, force_terminal=True, width=120, color_system="standard").print(
+        report(results([{"arm": "[bold]a[/bold]"}]))
+    )
+    assert "[bold]a[/bold]" in file.getvalue()
+
+
+def test_writing_lays_down_texts_and_charts_and_nothing_half(tmp_path):
+    written = report(small()).write(tmp_path)
+    names = sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file())
+    assert names == [
+        "charts/compaction_rounds.png",
+        "charts/success_heatmap.png",
+        "charts/token_curves.png",
+        "report.md",
+        "report.txt",
+    ]
+    assert sorted(written) == sorted(tmp_path / name for name in names)
+
+
+def test_levels_get_sections_and_charts_of_their_own(tmp_path):
+    mixed = [{"seed": s, "level": level, "trial_id": f"{level}{s}"} for s in (0, 1) for level in ("L0", "L3")]
+    found = report(results(mixed))
+    assert [one.heading for one in found.sections if "ended" in one.heading] == [
+        "How the trials ended (L0 simulated)",
+        "How the trials ended (L3 real model)",
+    ]
+    assert "compaction_rounds_L3.png" in {path.name for path in found.write(tmp_path)}
+
+
+def test_the_same_results_give_the_same_files(tmp_path):
+    first, second = (report(small()).write(tmp_path / name) for name in ("one", "two"))
+    assert [path.read_bytes() for path in first] == [path.read_bytes() for path in second]
+
+
+def test_results_of_the_store_can_be_reported(tmp_path):
+    with Journal.open(tmp_path / "journal.sqlite") as journal:
+        for seed in (0, 1):
+            journal.record_trial(TrialRecord(**trial(seed=seed, arm="a")), ())
+    assert "2/2, 100 %" in report(load(tmp_path)).text()

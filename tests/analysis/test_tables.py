@@ -1,0 +1,16 @@
+"""Selections of results, and that the store's results are what the analysis reads."""
+
+from harness.analysis.tables import by_level, one_level, select
+from tests.analysis.made import grid, results
+
+
+def test_a_selection_keeps_only_what_belongs_to_its_trials():
+    whole = grid(seeds=(0,))
+    part = select(whole, whole.trials.query("policy == 'none'"))
+    assert set(part.steps["trial_id"]) == set(part.trials["trial_id"]) == {"no compaction/0"}
+    assert part.compactions.empty
+
+
+def test_levels_come_apart():
+    parts = by_level(results([{"level": "L3"}, {"seed": 1}]))
+    assert [one_level(part.trials) for part in parts] == ["L0", "L3"]

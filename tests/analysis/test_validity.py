@@ -1,0 +1,83 @@
+"""Placebo and A/A: what they must see, and what they must not accuse."""
+
+import pytest
+
+from harness.analysis.validity import pair, placebo, repeats
+from tests.analysis.made import results
+
+
+def steps(trial_id, digests):
+    return [{"trial_id": trial_id, "step": i, "request_digest": d} for i, d in enumerate(digests, 1)]
+
+
+def applied(trial_id, step, status="applied"):
+    return {"trial_id": trial_id, "round": 1, "step": step, "status": status}
+
+
+def checked(a, b, compactions=()):
+    found = results([{"arm": "a", "trial_id": "A"}, {"arm": "b", "trial_id": "B"}], [*steps("A", a), *steps("B", b)], compactions)
+    return placebo(found, pair(found.trials.query("arm == 'a'"), found.trials.query("arm == 'b'")))
+
+
+def test_equal_requests_until_the_first_compaction_pass():
+    found = checked("abcXY", "abcPQ", [applied("A", 4)])
+    assert found.passed
+    assert (found.pairs, found.equal, found.steps) == (1, 1, 3)
+    assert "1 of 1 pairs" in str(found)
+
+
+def test_a_difference_just_before_the_first_compaction_is_seen():
+    found = checked("abXYZ", "abPQR", [applied("A", 4), applied("B", 5)])
+    assert not found.passed
+    assert found.earliest_difference == 3
+    assert "step 3" in str(found)
+
+
+def test_an_attempt_that_changed_nothing_does_not_excuse_a_difference():
+    assert not checked("abX", "abP", [applied("A", 3, "failed"), applied("A", 3, "no-op")]).passed
+    assert checked("abX", "abP", [applied("A", 3)]).passed
+
+
+def test_different_tasks_are_told_from_a_difference_on_the_way():
+    assert "not the same task" in str(checked("xbc", "abc"))
+
+
+def test_nothing_to_compare_is_no_pass():
+    found = checked("a", "a", [applied("A", 1)])
+    assert not found.passed
+    assert "nothing to compare" in str(found)
+
+
+def test_a_session_that_ends_earlier_is_compared_as_far_as_it_goes():
+    assert checked("abc", "abcde").steps == 3
+
+
+def test_pairs_share_task_seed_and_replicate():
+    found = results(
+        [{"arm": "a", "seed": 0}, {"arm": "a", "seed": 1}, {"arm": "b", "seed": 1}, {"arm": "b", "seed": 1, "replicate": 1}]
+    )
+    pairs = pair(found.trials.query("arm == 'a'"), found.trials.query("arm == 'b'"))
+    assert list(pairs["seed"]) == [1]
+
+
+def test_repeats_are_found_by_their_configuration_whatever_they_are_called():
+    found = results(
+        [
+            {"arm": "x", "trial_id": "1", "success": True},
+            {"arm": "A/A", "trial_id": "2", "replicate": 1, "success": False},
+            {"arm": "other", "trial_id": "3", "policy_json": '{"kind":"none"}'},
+        ],
+        [*steps("1", "ab"), *steps("2", "ab"), *steps("3", "ab")],
+    )
+    aa = repeats(found)
+    assert (aa.counts.pairs, aa.counts.only_a, aa.same_calls) == (1, 1, 1)
+    assert "1 of 1" in str(aa)
+
+
+def test_without_repeats_the_noise_is_called_unknown():
+    assert "not known" in str(repeats(results([{}])))
+
+
+@pytest.mark.parametrize("reason", ["sandbox_error", "cancelled"])
+def test_a_lost_repeat_is_no_repeat(reason):
+    assert repeats(results([{}, {"replicate": 1, "status": "failed", "reason": reason}])).counts.pairs == 0
