@@ -41,7 +41,7 @@ class TestDocker(SandboxContract, SandboxAttacks):
 
         client = docker.from_env()
         try:
-            names = [container.name for container in client.containers.list(all=True)]
+            names = [container.name for container in client.containers.list(all=True, ignore_removed=True)]
         finally:
             client.close()
         return f"coding-agent-{session_id}" not in names

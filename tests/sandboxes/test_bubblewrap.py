@@ -12,6 +12,7 @@ import pytest
 from harness.errors import SandboxUnavailable
 from harness.protocols import SandboxLimits
 from harness.sandboxes import bubblewrap
+from harness.sandboxes.client import ServedSandbox
 from harness.sandboxes.opening import open_sandbox
 
 pytestmark = pytest.mark.bubblewrap
@@ -66,7 +67,7 @@ def test_without_the_systems_program_the_wheels_is_taken(monkeypatch):
 
 
 def test_the_sandboxs_own_python_runs_from_wherever_it_is(monkeypatch):
-    monkeypatch.setattr(bubblewrap.os, "access", lambda *_: False)
+    monkeypatch.setattr(os, "access", lambda *_: False)
     bubblewrap.find_python.cache_clear()
     try:
         with contextlib.closing(open_sandbox("bubblewrap", session_id="x")) as sandbox:
@@ -78,9 +79,10 @@ def test_the_sandboxs_own_python_runs_from_wherever_it_is(monkeypatch):
 
 
 def test_closing_leaves_no_process():
-    sandbox = open_sandbox("bubblewrap", session_id="x")
-    sandbox.start()
-    pid = sandbox._launcher._server.pid
-    sandbox.close()
+    launcher = bubblewrap.Bubblewrap(SandboxLimits())
+    with ServedSandbox(launcher, SandboxLimits()):
+        server = launcher._server
+        assert server is not None
+        os.kill(server.pid, 0)
     with pytest.raises(ProcessLookupError):
-        os.kill(pid, 0)
+        os.kill(server.pid, 0)

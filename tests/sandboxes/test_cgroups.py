@@ -41,8 +41,8 @@ def test_a_group_is_joined_by_who_has_become_another_user(group):
     door = group.open_door()
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        command = [*JOIN, "/bin/cat", "/proc/self/cgroup"]
-        subprocess.run(command, stdin=theirs, stdout=door, check=True, user=65534, group=65534)
+        command: list[str] = [*JOIN, "/bin/cat", "/proc/self/cgroup"]
+        subprocess.run(command, stdin=theirs.fileno(), stdout=door, check=True, user=65534, group=65534)
         assert group.path.name.encode() in ours.recv(100_000)
     os.close(door)
 

@@ -47,7 +47,7 @@ def test_an_image_without_python_is_given_one_once(client, bare):
         with contextlib.closing(open_sandbox("docker", session_id=f"{bare[:-2]}-{attempt}", image=bare)) as sandbox:
             sandbox.start()
             assert sandbox.run("echo served").stdout == b"served\n"
-            assert sandbox.info.image.startswith(bare)
+            assert str(sandbox.info.image).startswith(bare)
     assert served_image(client.api, find_image(client.api, bare)) is not None
 
 

@@ -56,8 +56,8 @@ def test_the_container_carries_its_sessions_name_and_is_hardened(client, session
         assert host["AutoRemove"]
         assert host["Binds"] in (None, [])
         assert seen["Config"]["User"] == "1000:1000"
-        assert sandbox.info.image.startswith(f"{IMAGE}@sha256:")
-    assert not client.containers.list(all=True, filters={"name": session_id})
+        assert str(sandbox.info.image).startswith(f"{IMAGE}@sha256:")
+    assert not client.containers.list(all=True, ignore_removed=True, filters={"name": session_id})
 
 
 @pytest.mark.docker
@@ -100,7 +100,7 @@ def test_an_image_without_python_says_that_python_is_needed(client, session_id):
     try:
         with pytest.raises(SandboxUnavailable, match="python3"):
             open_sandbox("docker", session_id=session_id, image=f"{session_id}:1").start()
-        assert not client.containers.list(all=True, filters={"name": session_id})
+        assert not client.containers.list(all=True, ignore_removed=True, filters={"name": session_id})
     finally:
         client.images.remove(f"{session_id}:1")
 
