@@ -1,10 +1,14 @@
-"""The command line as a user starts it: a process of its own."""
+"""The command line as a user starts it: a process of its own, or, where nothing but words comes out, within this one."""
 
 import os
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+
+from click.testing import CliRunner, Result
+
+from harness.cli import main
 
 TINY = f"{Path(__file__).parents[1] / 'experiment' / 'tiny_task.py'}:tiny"
 """A task of ten steps."""
@@ -29,6 +33,11 @@ def harness(*arguments: str | Path, given: str = "", **variables: str) -> "subpr
         env=environment(**variables),
         check=False,
     )
+
+
+def within(*arguments: str | Path, given: str = "") -> Result:
+    """Run `harness` in this process, which has loaded everything already."""
+    return CliRunner(env={name: None for name in os.environ if "API_" in name}).invoke(main, [*map(str, arguments)], given)
 
 
 def started(*arguments: str | Path, **options: Any) -> "subprocess.Popen[str]":

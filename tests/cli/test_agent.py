@@ -10,7 +10,7 @@ import pytest
 
 from harness.cli.agent import parsed, typed
 from harness.errors import UsageError
-from tests.cli.command import LOCAL, START, TINY, environment, harness, started
+from tests.cli.command import LOCAL, START, TINY, environment, harness, started, within
 from tests.models.openai_stub import Refuse, Say, serving
 
 COMPACTING = ("--task", TINY, "--window", "16000", "--threshold", "0.5", *LOCAL)
@@ -42,20 +42,20 @@ def test_a_scripted_session_is_told_from_start_to_end(tmp_path):
 
 @pytest.mark.bubblewrap
 def test_by_default_it_works_in_a_sandbox():
-    done = harness("agent", "--task", TINY, "--backend", "bubblewrap")
-    assert done.returncode == 0, done.stderr
+    done = within("agent", "--task", TINY, "--backend", "bubblewrap")
+    assert done.exit_code == 0, done.stderr
     assert "sandbox bubblewrap" in done.stderr
 
 
 def test_a_task_of_several_lines_is_read_from_standard_input():
-    done = harness("agent", "--task", TINY, *LOCAL, given="Write port=N into conf.txt.\n\nThe port is 4711.\n")
+    done = within("agent", "--task", TINY, *LOCAL, given="Write port=N into conf.txt.\n\nThe port is 4711.\n")
     assert "checks: 1 of 2 passed" in done.stderr  # the grader wants 4000
     assert "check port failed: got 'port=4711\\n'" in done.stderr
 
 
 def test_a_session_that_runs_out_of_steps_fails():
-    done = harness("agent", "--task", TINY, "--max-steps", "2", *LOCAL)
-    assert done.returncode == 1
+    done = within("agent", "--task", TINY, "--max-steps", "2", *LOCAL)
+    assert done.exit_code == 1
     assert "session ended: failed (max_steps): stopped after 2 steps" in done.stderr
 
 
@@ -74,8 +74,8 @@ def test_a_session_that_runs_out_of_steps_fails():
     ],
 )
 def test_what_cannot_be_is_refused_before_anything_starts(arguments, message, tmp_path):
-    refused = harness("agent", *arguments, "--journal", tmp_path / "j.sqlite")
-    assert refused.returncode == 2, refused.stderr
+    refused = within("agent", *arguments, "--journal", tmp_path / "j.sqlite")
+    assert refused.exit_code == 2, refused.stderr
     assert refused.stderr.startswith("error: ")
     assert message in refused.stderr
     assert "started" not in refused.stderr
@@ -83,8 +83,8 @@ def test_what_cannot_be_is_refused_before_anything_starts(arguments, message, tm
 
 def test_files_are_not_laid_over_others(tmp_path):
     (tmp_path / "mine.txt").write_text("precious")
-    refused = harness("agent", "--task", TINY, *LOCAL, "--keep", tmp_path)
-    assert refused.returncode == 2
+    refused = within("agent", "--task", TINY, *LOCAL, "--keep", tmp_path)
+    assert refused.exit_code == 2
     assert "not empty" in refused.stderr
     assert sorted(path.name for path in tmp_path.iterdir()) == ["mine.txt"]
 
@@ -114,10 +114,9 @@ def test_a_real_model_works_over_a_socket():
     assert len(stub.asked[0]["tools"]) == 4
 
 
-@pytest.mark.slow
 def test_a_key_that_is_missing_is_named():
-    refused = harness("agent", "--model", "anthropic/claude-sonnet-4-5", *LOCAL, given="hello")
-    assert refused.returncode == 2
+    refused = within("agent", "--model", "anthropic/claude-sonnet-4-5", *LOCAL, given="hello")
+    assert refused.exit_code == 2
     assert "ANTHROPIC_API_KEY" in refused.stderr
     assert refused.stderr.count("\n") == 1
 

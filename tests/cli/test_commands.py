@@ -4,7 +4,7 @@ import time
 import pytest
 
 from harness.cli.commands import COMMANDS
-from tests.cli.command import harness
+from tests.cli.command import harness, within
 
 
 def test_help_lists_every_command_without_loading_any():
@@ -36,8 +36,8 @@ def test_the_version_is_that_of_the_package():
 
 
 def test_a_mistyped_command_is_refused():
-    refused = harness("runn")
-    assert refused.returncode == 2
+    refused = within("runn")
+    assert refused.exit_code == 2
     assert "runn" in refused.stderr
 
 
@@ -56,7 +56,7 @@ def test_debug_shows_where_an_error_comes_from(tmp_path):
 
 
 def test_a_hostile_name_cannot_drive_the_terminal():
-    refused = harness("run", "\x1b[2J[bold]x[/bold]")
-    assert refused.returncode == 2
+    refused = within("run", "\x1b[2J[bold]x[/bold]")
+    assert refused.exit_code == 2
     assert "\x1b" not in refused.stderr
     assert "[bold]x[/bold]" in refused.stderr

@@ -1,9 +1,9 @@
-from tests.cli.command import harness
+from tests.cli.command import within
 
 
 def test_an_experiment_that_never_ran_is_told_how_to_run(tmp_path):
-    refused = harness("report", tmp_path)
-    assert refused.returncode != 0
+    refused = within("report", tmp_path)
+    assert refused.exit_code != 0
     assert refused.stderr.startswith("error: ")
     assert refused.stderr.count("\n") == 1
     assert "harness run" in refused.stderr

@@ -6,7 +6,7 @@ from harness.cli.run import comparability, cost_bound_usd, money, outlook
 from harness.compaction.presets import policy_from_plain
 from harness.experiment.experiment import Experiment
 from harness.experiment.trial import Trial
-from tests.cli.command import TINY, harness, started
+from tests.cli.command import TINY, harness, started, within
 
 PLAN = f"""
 [trial]
@@ -52,8 +52,8 @@ def test_a_run_says_what_is_coming_runs_it_and_draws_what_came(experiment):
 
 
 def test_a_dry_run_checks_and_writes_nothing(experiment):
-    done = harness("run", experiment, "--dry-run")
-    assert done.returncode == 0, done.stderr
+    done = within("run", experiment, "--dry-run")
+    assert done.exit_code == 0, done.stderr
     assert "4 trials" in done.stdout
     assert not (experiment / "output").exists()
 
@@ -88,8 +88,8 @@ def test_ctrl_c_keeps_what_is_finished_and_the_same_command_goes_on(experiment):
 def test_a_bad_plan_is_one_line_and_nothing_is_written(experiment, change, message):
     plan = experiment / "plan.toml"
     plan.write_text(PLAN.replace(*change))
-    refused = harness("run", experiment, *RUN)
-    assert refused.returncode == 2, refused.stderr
+    refused = within("run", experiment, *RUN)
+    assert refused.exit_code == 2, refused.stderr
     assert refused.stderr.startswith("error: ")
     assert refused.stderr.count("\n") == 1
     assert message in refused.stderr
@@ -97,8 +97,8 @@ def test_a_bad_plan_is_one_line_and_nothing_is_written(experiment, change, messa
 
 
 def test_without_leave_nothing_runs_unsandboxed(experiment):
-    refused = harness("run", experiment)
-    assert refused.returncode == 2
+    refused = within("run", experiment)
+    assert refused.exit_code == 2
     assert "--unsafe-local" in refused.stderr
     assert not (experiment / "output").exists()
 
