@@ -55,14 +55,15 @@ def receipt(call: ToolCall, result: ToolResult) -> str:
 
 
 def lines(messages: Sequence[Message]) -> Iterator[str]:
-    """The transcript of some messages: role headings, texts, calls with all arguments, receipts and outputs."""
+    """The transcript of some messages: role headings, texts, calls with what their receipts leave out, receipts and outputs."""
     calls = {call.call_id: call for message in messages for call in message.calls}
+    answered = {result.call_id for message in messages for result in message.results}
     for message in messages:
         if message.role != "tool":
             yield f"[{message.role}]"
         for part in message.parts:
             if isinstance(part, ToolCall):
-                yield from _call_lines(part)
+                yield from _call_lines(part, receipt_follows=part.call_id in answered)
             elif isinstance(part, ToolResult):
                 call = calls.get(part.call_id)
                 yield receipt(call, part) if call else f"[{part.name}] (call not shown) -> {outcome(part)}"
@@ -71,9 +72,13 @@ def lines(messages: Sequence[Message]) -> Iterator[str]:
                 yield from part_text(part).splitlines()
 
 
-def _call_lines(call: ToolCall) -> Iterator[str]:
-    yield f"calls {call.name}:"
-    for name, value in arguments(call).items():
+def _call_lines(call: ToolCall, *, receipt_follows: bool) -> Iterator[str]:
+    given = dict(arguments(call))
+    if receipt_follows and given and next(iter(given.values())) == key_argument(call):
+        del given[next(iter(given))]
+    if given or not receipt_follows:
+        yield f"calls {call.name}:"
+    for name, value in given.items():
         shown = value.splitlines() if isinstance(value, str) else [json.dumps(value)]
         yield f"  {name}: {shown[0] if shown else ''}"
         yield from shown[1:]

@@ -3,6 +3,8 @@
 Only the oracle knows the patterns of a task; none knows a value.
 """
 
+import itertools
+import math
 import re
 from collections.abc import Callable, Sequence
 
@@ -18,8 +20,8 @@ from harness.task import Fact, Script
 from harness.tokens import Measured, Usage, Window
 from harness.transcript import RECEIPT
 
-Summarize = Callable[[list[str], int], str]
-"""From the lines of the material and the output limit in tokens to the summary."""
+Summarize = Callable[[str, int], str]
+"""From the text of the prompt and the output limit in tokens to the summary."""
 
 NOTHING = "(no details were kept)"
 """What the empty summarizer writes: not an empty text, which would be a failed summary."""
@@ -28,6 +30,7 @@ HEADING = re.compile(r"^[A-Z][A-Z ]+[A-Z](?: \(if any\))?:$")
 """A line of a summary prompt behind which material stands, e.g. `MESSAGES TO SUMMARIZE:`."""
 
 DEFAULT_SUMMARY_TOKENS = 800
+SHORTEST_LINE_WORDS = 3
 
 
 class ScriptedSummarizer:
@@ -42,7 +45,7 @@ class ScriptedSummarizer:
     def reply(self, request: Request, listen: Callable[[TextDelta], None] = unheard) -> Reply:
         """See `harness.protocols.Model`."""
         prompt = "\n".join(message.text for message in request.messages)
-        text = self._summarize(material(prompt), request.max_output_tokens or DEFAULT_SUMMARY_TOKENS) or NOTHING
+        text = self._summarize(prompt, request.max_output_tokens or DEFAULT_SUMMARY_TOKENS) or NOTHING
         message = assistant(text)
         listen(TextDelta(text=text))
         input_tokens = Measured(sum(map(message_tokens, request.messages)) + tool_tokens(request.tools))
@@ -51,16 +54,24 @@ class ScriptedSummarizer:
         return Reply(message=message, usage=usage, seconds=seconds, cost_usd=NOMINAL.cost_usd(usage))
 
 
-def material(prompt: str) -> list[str]:
-    """The lines of a summary prompt that are to be summarized, instructions left out.
+def material(prompt: str) -> dict[str, list[str]]:
+    """The lines that are to be summarized under the heading before them, instructions left out.
 
-    Material stands behind headings in capitals up to the last of them that has a `CONSTRAINTS` heading or an instruction
-    behind it; a prompt without headings is material as a whole.
+    Material stands behind headings in capitals, up to the instruction that begins with `Create a summary`; a prompt without
+    headings is material as a whole.
     """
-    lines = prompt.splitlines()
-    first = next((index for index, line in enumerate(lines) if HEADING.match(line)), 0)
-    last = next((index for index in range(len(lines) - 1, first, -1) if lines[index].startswith("Create a summary")), len(lines))
-    return [line for line in lines[first:last] if not HEADING.match(line)]
+    sections: dict[str, list[str]] = {}
+    heading = ""
+    for line in prompt.splitlines():
+        if HEADING.match(line):
+            heading = line
+        elif line.startswith("Create a summary") and sections:
+            break
+        else:
+            sections.setdefault(heading, []).append(line)
+    if len(sections) > 1:
+        sections.pop("", None)
+    return sections
 
 
 def oracle(facts: Sequence[Fact], script: Script) -> Summarize:
@@ -79,7 +90,8 @@ def oracle(facts: Sequence[Fact], script: Script) -> Summarize:
             (tool, key) in mending or any(tool == name and pattern.search(key) for name, pattern in wanted)
         )
 
-    def summarize(lines: list[str], _: int) -> str:
+    def summarize(prompt: str, _: int) -> str:
+        lines = itertools.chain.from_iterable(material(prompt).values())
         kept = [line for line in lines if is_evidence(line) or any(pattern.search(line) for pattern in patterns)]
         newest = {line: index for index, line in enumerate(kept)}
         return "\n".join(line for index, line in enumerate(kept) if newest[line] == index)
@@ -87,32 +99,38 @@ def oracle(facts: Sequence[Fact], script: Script) -> Summarize:
     return summarize
 
 
-def extractive(lines: list[str], limit_tokens: int) -> str:
-    """The most salient lines that fit, in their order: ranked by BM25 against all the material's words together.
+def extractive(prompt: str, limit_tokens: int) -> str:
+    """The lines most relevant to the user's request that fit, in their order.
 
-    Ranking: Robertson and Zaragoza, The Probabilistic Relevance Framework (2009), by the library bm25s.
+    Ranked by BM25 with the request as the query (Robertson and Zaragoza, The Probabilistic Relevance Framework, 2009; library
+    bm25s), divided by the square root of a line's tokens, so that neither the longest nor the shortest lines win by length.
+    Without a request in the prompt the query is all of the material.
     """
     import bm25s  # noqa: PLC0415  (loads numpy, which only this summarizer needs)
 
-    newest = {line.strip(): index for index, line in enumerate(lines) if len(line.split()) >= 3}
+    sections = material(prompt)
+    lines = list(itertools.chain.from_iterable(sections.values()))
+    newest = {line.strip(): index for index, line in enumerate(lines) if len(line.split()) >= SHORTEST_LINE_WORDS}
     candidates = sorted(newest, key=newest.__getitem__)
-    if not candidates:
+    request = [line for heading, found in sections.items() if "TASK" in heading for line in found] or candidates
+    words = bm25s.tokenize(candidates, stopwords="en", return_ids=False, show_progress=False)
+    known = {word for line in words for word in line}
+    if not known:
         return ""
-    tokens = bm25s.tokenize(candidates, stopwords="en", return_ids=False, show_progress=False)
+    asked = bm25s.tokenize(["\n".join(request)], stopwords="en", return_ids=False, show_progress=False)[0]
     index = bm25s.BM25()
-    index.index(tokens, show_progress=False)
-    query = sorted({word for line in tokens for word in line})
-    scores = index.get_scores(query)
-    order = sorted(range(len(candidates)), key=lambda at: (-float(scores[at]), at))
+    index.index(words, show_progress=False)
+    scores = index.get_scores(sorted(known.intersection(asked)))
+    costs = [text_tokens(line) + 1 for line in candidates]
+    salience = [float(score) / math.sqrt(cost) for score, cost in zip(scores, costs, strict=True)]
     chosen, used = set(), 0
-    for at in order:
-        cost = text_tokens(candidates[at]) + 1
-        if used + cost <= limit_tokens:
+    for at in sorted(range(len(candidates)), key=lambda at: (-salience[at], at)):
+        if used + costs[at] <= limit_tokens:
             chosen.add(at)
-            used += cost
+            used += costs[at]
     return "\n".join(candidates[at] for at in sorted(chosen))
 
 
-def empty(_: list[str], __: int) -> str:
+def empty(_: str, __: int) -> str:
     """Nothing: the lower bound."""
     return NOTHING

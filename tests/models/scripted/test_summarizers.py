@@ -67,7 +67,9 @@ def test_the_extractive_summarizer_keeps_whole_lines_within_its_limit() -> None:
 
 
 def test_instructions_are_not_material() -> None:
-    lines = material(SixSections().prompt(REQUEST)[0].text)
+    sections = material(SixSections().prompt(REQUEST)[0].text)
+    lines = [line for found in sections.values() for line in found]
+    assert sections["ORIGINAL USER TASK:"][0] == REQUEST.task
     assert "Build it. The port must be 4711." in lines
     assert not [line for line in lines if "You are summarizing" in line or "Original Task - preserve" in line]
 
@@ -78,4 +80,4 @@ def test_the_empty_summarizer_says_nothing_but_is_no_failure() -> None:
 
 
 def test_material_without_headings_is_summarized_as_a_whole() -> None:
-    assert material("one line\nanother line") == ["one line", "another line"]
+    assert material("one line\nanother line") == {"": ["one line", "another line"]}
