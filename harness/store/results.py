@@ -15,7 +15,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from harness.errors import StoreError
+from harness.errors import StoreError, UsageError
 from harness.store.columns import TABLES
 from harness.store.export import export, exported_state, state_of
 from harness.store.journal import Journal
@@ -72,8 +72,17 @@ class Results:
         return pd.DataFrame({"trial_id": self.trials["trial_id"], **columns})
 
     def sql(self, query: str) -> pd.DataFrame:
-        """The answer of DuckDB to a query over `trials`, `steps`, `compactions`, `checks` and `messages`."""
-        return cast("pd.DataFrame", self._connection.sql(query).df())
+        """The answer of DuckDB to a query over `trials`, `steps`, `compactions`, `checks` and `messages`.
+
+        Raises:
+            UsageError: the query is wrong.
+        """
+        import duckdb
+
+        try:
+            return cast("pd.DataFrame", self._connection.sql(query).df())
+        except duckdb.Error as error:
+            raise UsageError(f"this query cannot be answered: {error}") from error
 
     @cached_property
     def _connection(self) -> "duckdb.DuckDBPyConnection":

@@ -1,4 +1,4 @@
-"""Kill writers of a journal with SIGKILL at random times and look at what they left; run as a program by `test_kills`.
+"""Kill writers of a journal with SIGKILL at random times and look at what they left; run as a program by `test_database`.
 
 It prints one line of JSON: what was found over all kills. Writers are forked from this small single-threaded process, so that
 hundreds of them take seconds.

@@ -4,7 +4,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from harness.errors import StoreError
+from harness.errors import StoreError, UsageError
 from harness.events import MessageAdded
 from harness.messages import ToolCall, assistant
 from harness.store.columns import TABLES
@@ -100,6 +100,11 @@ def test_a_check_has_a_row(folder: Path) -> None:
 def test_sql_joins_the_tables(folder: Path) -> None:
     frame = load(folder).sql("SELECT t.arm, count(*) AS n FROM trials t JOIN steps s USING (trial_id) GROUP BY ALL")
     assert frame.to_numpy().tolist() == [["keep-last 0.8", 6]]
+
+
+def test_a_wrong_query_is_told_with_what_it_could_have_been(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="trials"):
+        load(experiment(tmp_path)).sql("SELECT * FROM trial")
 
 
 def test_the_output_folder_itself_loads_too(folder: Path) -> None:

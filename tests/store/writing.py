@@ -1,4 +1,4 @@
-"""Write one session into a journal that others write too; run as a program by `test_sharing`."""
+"""Write one session into a journal that others write too; run as a program by `test_database`."""
 
 import sys
 from pathlib import Path

@@ -1,7 +1,10 @@
+import json
 import subprocess
 import sys
 import time
 from pathlib import Path
+
+import pytest
 
 from harness.errors import StoreError
 from harness.store.journal import Journal
@@ -46,3 +49,15 @@ def read(path: Path) -> int:
             return int(journal.rows("SELECT count(*) FROM event")[0][0])
     except StoreError:
         return 0
+
+
+@pytest.mark.slow
+def test_a_killed_writer_loses_at_most_the_step_in_flight(tmp_path: Path, checkout: Path) -> None:
+    command = [sys.executable, "-m", "tests.store.killing", str(tmp_path), "240"]
+    done = subprocess.run(command, cwd=checkout, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["wrong"] == []
+    assert found["kills"] == 240
+    assert found["while writing"] >= 200, "too many writers died before they had begun"
+    assert found["longest"] > 100
