@@ -63,7 +63,7 @@ def command(
     backend: Literal["auto", "docker", "bubblewrap", "local"],
     unsafe_local: bool,
     image: str | None,
-    runtime: str,
+    runtime: Literal["python", "bun"],
     network: bool,
     journal: Path | None,
     keep: Path | None,
@@ -90,11 +90,13 @@ def command(
         runtime=runtime,
         sandbox=SandboxChoice(backend=backend, image=image, limits=SandboxLimits(network=network)),
         unsafe_local=unsafe_local,
+        journal=journal,
+        keep=keep,
     )
     narrator = Narrator(words=sys.stdout, log=sys.stderr)
     with stopping() as cancellation:
-        ended = converse(session, secrets.token_hex(6), journal=journal, keep=keep, listen=narrator, cancellation=cancellation)
-    close(ended, narrator, session, keep)
+        ended = converse(session, secrets.token_hex(6), listen=narrator, cancellation=cancellation)
+    close(ended, narrator, session)
 
 
 def request(source: TextIO, task: Task | None) -> str:
@@ -162,11 +164,11 @@ def stopping() -> Iterator[Cancellation]:
             signal.signal(number, handler)
 
 
-def close(ended: Ended, narrator: Narrator, session: Interactive, keep: Path | None) -> None:
+def close(ended: Ended, narrator: Narrator, session: Interactive) -> None:
     """The last lines, and the exit code."""
     narrator.say(narrator.total(simulated=session.model.partition("/")[0] == "scripted"))
-    if keep is not None:
-        narrator.say(f"{ended.files} files kept in {keep}")
+    if session.keep is not None:
+        narrator.say(f"{ended.files} files kept in {session.keep}")
     for check in ended.checks:
         if not check.passed:
             narrator.say(f"check {check.check.name} failed: {one_line(check.detail, 120)}", indent="  ")

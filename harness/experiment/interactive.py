@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from harness import codec
 from harness.agent.cancellation import Cancellation
@@ -46,10 +46,19 @@ class Interactive:
     window_tokens: int | None = None
     """None = the model's own."""
     limits: Limits = field(default_factory=Limits)
-    runtime: str = "python"
-    """What the sandbox must have: `python` or `bun`; a task brings its own."""
+    runtime: Literal["python", "bun"] = "python"
+    """Of the sandbox where there is no task, which brings its own."""
     sandbox: SandboxChoice = field(default_factory=SandboxChoice)
     unsafe_local: bool = False
+    journal: Path | None = None
+    """The file in which it is logged; None = it is not kept."""
+    keep: Path | None = None
+    """A folder, new or empty, into which the workspace is copied at the end; None = it goes with the sandbox."""
+
+    @property
+    def needed_runtime(self) -> Literal["python", "bun"]:
+        """What its sandbox must have."""
+        return self.task.runtime if self.task else self.runtime
 
 
 class Ended(NamedTuple):
@@ -66,8 +75,6 @@ def converse(
     session: Interactive,
     session_id: str,
     *,
-    journal: Path | None = None,
-    keep: Path | None = None,
     listen: Callable[[Entry | Signal], None] = ignore,
     cancellation: Cancellation | None = None,
     clock: Clock = time.time,
@@ -77,8 +84,6 @@ def converse(
     Args:
         session: what to run.
         session_id: names it in the journal, and the container.
-        journal: the file in which it is logged; None = it is not kept.
-        keep: a folder, new or empty, into which the workspace is copied at the end; None = it goes with the sandbox.
         listen: hears every logged entry and every signal, in the thread where it happens.
         cancellation: ends the session early.
         clock: the time of each event.
@@ -91,8 +96,8 @@ def converse(
         open_model(session.model, task=session.task, seed=session.seed, window_tokens=session.window_tokens), listen
     )
     compactor = SessionCompactor(policy=session.policy, window=model.window, summarizer=_summarizer(session, model))
-    _refuse_full(keep)
-    with _log(journal, session_id, clock) as log, closing(_sandbox(session, session_id)) as sandbox:
+    _refuse_full(session.keep)
+    with _log(session.journal, session_id, clock) as log, closing(_sandbox(session, session_id)) as sandbox:
         sandbox.start()
         for path, text in session.task.workspace if session.task else ():
             sandbox.write(path, text.encode())
@@ -108,16 +113,11 @@ def converse(
             listen=listen,
         )
         started = _started(session, session_id, model, compactor, sandbox)
-        outcome = agent.run(started, system_prompt("bun" if started_with_bun(session) else "python"))
+        outcome = agent.run(started, system_prompt(session.needed_runtime))
         lost = outcome.reason == "sandbox_error"
-        files = 0 if lost or keep is None else keep_files(sandbox, keep)
+        files = 0 if lost or session.keep is None else keep_files(sandbox, session.keep)
         checks = grade(session.task, sandbox) if session.task and not lost and outcome.reason != "cancelled" else ()
     return Ended(outcome, checks, files)
-
-
-def started_with_bun(session: Interactive) -> bool:
-    """Whether the sandbox of a session must have Bun."""
-    return (session.task.runtime if session.task else session.runtime) == "bun"
 
 
 def keep_files(sandbox: Sandbox, folder: Path) -> int:
@@ -171,7 +171,7 @@ def _sandbox(session: Interactive, session_id: str) -> Sandbox:
         choice.backend,
         session_id=session_id,
         image=choice.image,
-        runtime="bun" if started_with_bun(session) else "python",
+        runtime=session.needed_runtime,
         limits=choice.limits,
         unsafe_local=session.unsafe_local,
     )
