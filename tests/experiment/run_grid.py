@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-from harness.compaction.presets import KeepLast
+from harness.compaction.presets.keep_last import KeepLast
 from harness.experiment.experiment import Experiment
 from harness.experiment.grid import Arm
 from harness.experiment.trial import SandboxChoice, Trial

@@ -8,7 +8,7 @@ import signal
 import time
 from pathlib import Path
 
-from harness.compaction.presets import NoCompaction
+from harness.compaction.presets.none import NoCompaction
 from harness.events import SessionEnded, SessionStarted
 from harness.experiment.attempt.grading import judged
 from harness.experiment.attempt.job import Job
@@ -17,7 +17,7 @@ from harness.experiment.attempt.record import Attempt, Ending
 from harness.experiment.trial import Trial
 from harness.store.journal import Journal
 from harness.task import Check
-from harness.tokens import Usage
+from harness.tokens import Measured, Usage
 from tests.experiment.attempt.test_tally import step
 from tests.experiment.tiny_task import tiny
 
@@ -61,7 +61,7 @@ def work(job, cancellation):
     attempt = Attempt(started_at=1.0, session_id=job.trial_id)
     with Journal.open(job.journal) as journal:
         log = journal.session(job.trial_id, created_at_ms=1000, clock=lambda: 1.0)
-        for event in (started(job), *[step(Usage(input_tokens=10, output_tokens=1))] * 3):
+        for event in (started(job), *[step(Usage(input_tokens=Measured(10), output_tokens=Measured(1)))] * 3):
             for entry in log.append((event,)):
                 attempt.tally(entry)
         trouble(job.trial.seed, cancellation)

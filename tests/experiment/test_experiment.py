@@ -12,7 +12,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from harness.compaction.presets import KeepLast, NoCompaction
+from harness.compaction.presets.keep_last import KeepLast
+from harness.compaction.presets.none import NoCompaction
 from harness.errors import MissingKey, SandboxUnavailable, StoreError, UnknownName, UsageError, WindowTooSmall
 from harness.experiment.experiment import Experiment
 from harness.experiment.grid import Arm
@@ -46,6 +47,7 @@ def begun(folder):
         text=True,
         start_new_session=True,
     )
+    assert run.stderr is not None
     for line in run.stderr:
         if line.startswith("[1/"):
             return run

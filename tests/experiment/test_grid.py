@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.compaction.presets import KeepLast, NoCompaction
+from harness.compaction.presets.keep_last import KeepLast
+from harness.compaction.presets.none import NoCompaction
 from harness.errors import UnknownName, UsageError
 from harness.experiment.grid import Arm, Grid
 from harness.experiment.trial import Trial

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.compaction.presets import KeepLast
+from harness.compaction.presets.keep_last import KeepLast
 from harness.errors import UsageError
 from harness.experiment.grid import Grid
 from harness.experiment.plan import read_plan

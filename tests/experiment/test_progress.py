@@ -2,7 +2,9 @@
 
 import io
 
+import nbformat
 import pytest
+from nbclient import NotebookClient
 from rich.console import Console
 
 from harness.errors import UnknownName
@@ -101,3 +103,19 @@ def test_without_a_terminal_or_notebook_lines_are_chosen_and_names_choose_the_re
     assert isinstance(choose("off"), Silence)
     with pytest.raises(UnknownName, match="unknown progress display 'plane'; did you mean 'plain'"):
         choose("plane")
+
+
+@pytest.mark.slow
+def test_in_a_real_notebook_one_output_is_left_that_reads_well_in_the_saved_file(checkout):
+    code = (
+        f"import sys; sys.path.insert(0, {str(checkout)!r})\n"
+        "from harness.experiment.progress import Standing, choose\n"
+        "display = choose('auto')\n"
+        "for done in range(4): display.show(Standing(experiment='<b>x', total=3, done=done))\n"
+        "display.close()"
+    )
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code)])
+    NotebookClient(notebook, timeout=120, kernel_name="python3").execute()
+    (output,) = notebook.cells[0].outputs
+    assert output["data"]["text/plain"] == "3/3 trials, 0/3 succeeded"
+    assert "&lt;b&gt;x" in output["data"]["text/html"]

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.compaction.presets import KeepLast, NoCompaction
+from harness.compaction.presets.keep_last import KeepLast
+from harness.compaction.presets.none import NoCompaction
 from harness.errors import UnknownName, UsageError
 from harness.experiment.trial import SandboxChoice, Trial, from_plain, to_plain
 from harness.protocols import SandboxLimits
@@ -59,7 +60,7 @@ def test_a_trial_crosses_process_borders(trial):
 
 def test_an_id_is_the_same_in_another_process():
     code = (
-        "from harness.experiment.trial import Trial; from harness.compaction.presets import KeepLast; "
+        "from harness.experiment.trial import Trial; from harness.compaction.presets.keep_last import KeepLast; "
         "print(Trial(task='flashcards', policy=KeepLast(), seed=3).trial_id)"
     )
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.compaction.presets import KeepLast, NoCompaction
+from harness.compaction.presets.keep_last import KeepLast
+from harness.compaction.presets.none import NoCompaction
 from harness.events import SessionEnded, SessionStarted
 from harness.experiment.attempt.job import Job
 from harness.experiment.attempt.provenance import collect
@@ -55,6 +56,7 @@ def test_a_trial_ends_in_a_record_its_checks_and_a_whole_log(job):
     assert (trial.error, trial.traceback) == ("", "")
     assert [(check.check, check.passed) for check in checks] == [("port", True), ("note", True)]
     assert (trial.level, trial.treatment, trial.sandbox, trial.policy) == ("L0", "as planned", "bubblewrap", "none")
+    assert trial.cost_usd is not None
     assert trial.cost_usd > 0
     with Journal.open(one.journal) as journal:
         events = [entry.event for entry in journal.entries(trial.session_id)]
@@ -139,14 +141,15 @@ def test_a_bug_in_a_policy_is_a_crash_and_ends_the_log_as_well(job):
     assert (trial.status, trial.error) == ("crashed", "ValueError: a bug")
     with Journal.open(one.journal) as journal:
         *_, last = journal.entries(trial.session_id)
+    assert isinstance(last.event, SessionEnded)
     assert (last.event.status, last.event.reason) == ("failed", "crashed")
     assert [check.passed for check in checks] == [False, False]
 
 
 def test_the_same_trial_run_twice_is_the_same_to_the_last_digest(job, tmp_path):
     first, again = run_trial(job()), run_trial(job(journal=tmp_path / "again.sqlite"))
-    own = {"started_at_ms": 0, "wall_seconds": 0.0}
-    assert replace(first.trial, **own) == replace(again.trial, **own)
+    one, other = (replace(trial, started_at_ms=0, wall_seconds=0.0) for trial in (first.trial, again.trial))
+    assert one == other
     assert first.checks == again.checks
     digests = []
     for name in (f"{BASE.trial_id}.sqlite", "again.sqlite"):

@@ -1,0 +1,60 @@
+"""The output folder: what is taken over, what is run again, and what a dead run leaves."""
+
+from harness.experiment.attempt.job import Finished
+from harness.experiment.output import Label, opened
+from harness.store.journal import Journal
+from harness.store.records import CheckRecord
+from tests.experiment.made import record
+
+CHECK = CheckRecord(trial_id="t", check="c", title="C", passed=True)
+
+
+def left_behind(output, *records):
+    """Small journals as workers leave them."""
+    for one in records:
+        with Journal.open(output.trial_journal(one.trial_id)) as journal:
+            journal.record_trial(one)
+
+
+def test_a_trial_is_taken_over_with_its_checks_and_its_own_journal_goes(tmp_path):
+    with opened(tmp_path) as output:
+        left_behind(output, record(score=0.1))
+        output.bring_in(Finished(record(score=0.2), (CHECK,)))
+        assert output.journal.trials() == (record(score=0.2),)
+        assert output.journal.checks("t") == (CHECK,)
+        assert list((tmp_path / "journals").iterdir()) == []
+
+
+def test_what_crashed_is_run_again_and_what_outer_causes_failed_only_when_asked(tmp_path):
+    records = {
+        "good": record(trial_id="good"),
+        "overflow": record(trial_id="overflow", status="failed", reason="overflow"),
+        "provider": record(trial_id="provider", status="failed", reason="model_error"),
+        "sandbox": record(trial_id="sandbox", status="failed", reason="sandbox_error"),
+        "crash": record(trial_id="crash", status="crashed", reason="crashed"),
+    }
+    with opened(tmp_path) as output:
+        for one in records.values():
+            output.bring_in(Finished(one, ()))
+        assert output.finished(retry_failed=False) == {"good", "overflow", "provider", "sandbox"}
+        assert output.finished(retry_failed=True) == {"good", "overflow"}
+
+
+def test_of_a_dead_run_what_was_finished_is_kept_and_the_rest_is_deleted(tmp_path):
+    with opened(tmp_path) as output:
+        left_behind(output, record(trial_id="done"), record(trial_id="stopped", status="failed", reason="cancelled"))
+        with Journal.open(output.trial_journal("half")) as journal:
+            journal.session("half", created_at_ms=1, clock=lambda: 1.0)
+        output.trial_journal("torn").write_bytes(b"no journal at all")
+    with opened(tmp_path) as output:
+        assert output.finished(retry_failed=False) == {"done"}
+        assert output.journal.session_ids() == ()
+        assert list((tmp_path / "journals").iterdir()) == []
+
+
+def test_kept_trials_take_the_names_of_the_plan_of_today(tmp_path):
+    with opened(tmp_path) as output:
+        output.bring_in(Finished(record(), (CHECK,)))
+        output.relabel({"t": Label("new", "arm 2", '{"seed": 0}'), "other": Label("x", "y", "{}")})
+        assert output.journal.trials() == (record(experiment="new", arm="arm 2", axes_json='{"seed": 0}'),)
+        assert output.journal.checks("t") == (CHECK,)
