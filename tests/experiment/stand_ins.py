@@ -80,7 +80,7 @@ def trouble(seed, cancellation):
         case 1001:
             os.kill(os.getpid(), signal.SIGKILL)
         case 1002:
-            deadline = time.monotonic() + 60
+            deadline = time.monotonic() + 120
             while time.monotonic() < deadline and not (cancellation and cancellation.requested):
                 time.sleep(0.02)
         case 1003:

@@ -61,7 +61,7 @@ def test_trouble_costs_the_trial_that_makes_it_and_no_other(tmp_path):
         RAISES: "RuntimeError: poison",
         RAISES_ODDLY: "Error",
     }
-    records = run(tmp_path, [0, *trouble, 1, 2, 3], timeout_seconds=3.0)
+    records = run(tmp_path, [0, *trouble, 1, 2, 3], timeout_seconds=15.0)
     assert {seed: record.status for seed, record in records.items()} == {
         **dict.fromkeys(trouble, "crashed"),
         **dict.fromkeys(range(4), "completed"),
@@ -88,7 +88,7 @@ def test_a_crashed_trial_is_run_again_by_the_next_run_and_a_finished_one_is_not(
 
 
 def test_a_trial_that_kills_its_worker_before_it_is_known_to_run_costs_only_itself(tmp_path):
-    records = run(tmp_path, [DIES_AT_ONCE, 0, 1, 2], count=1, timeout_seconds=5.0)
+    records = run(tmp_path, [DIES_AT_ONCE, 0, 1, 2], count=1, timeout_seconds=20.0)
     assert {seed: record.status for seed, record in records.items()} == {
         DIES_AT_ONCE: "crashed",
         **dict.fromkeys(range(3), "completed"),
