@@ -114,6 +114,7 @@ def test_a_real_model_works_over_a_socket():
     assert len(stub.asked[0]["tools"]) == 4
 
 
+@pytest.mark.slow
 def test_a_key_that_is_missing_is_named():
     refused = within("agent", "--model", "anthropic/claude-sonnet-4-5", *LOCAL, given="hello")
     assert refused.exit_code == 2

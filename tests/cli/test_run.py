@@ -33,6 +33,7 @@ def experiment(tmp_path):
     return folder
 
 
+@pytest.mark.slow
 def test_a_run_says_what_is_coming_runs_it_and_draws_what_came(experiment):
     done = harness("run", experiment, *RUN)
     assert done.returncode == 0, done.stderr
