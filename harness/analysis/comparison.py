@@ -1,11 +1,13 @@
 """Two arms on the same tasks and seeds: the comparison that everything else of the analysis leads to."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import pandas as pd
 
 from harness.analysis.arms import counting, of_arm
 from harness.analysis.arms import success as success_of
+from harness.analysis.differences import PairedDifference, paired_difference
 from harness.analysis.ratios import PairedRatio, paired_ratio
 from harness.analysis.statistics import (
     Interval,
@@ -18,13 +20,13 @@ from harness.analysis.statistics import (
 )
 from harness.analysis.tables import Tables, one_level
 from harness.analysis.validity import PAIRED_BY, Placebo, pair, placebo
-from harness.analysis.wording import bounds, level_in_words, points, short_number
+from harness.analysis.wording import bounds, counted, level_in_words, points, short_number
 
 METRICS = ("prompt_tokens", "steps", "total_cost_usd")
 """What is compared beside success; `total_cost_usd` is the agent's cost and the summarizer's."""
 
 _OUTCOME = ("trial_id", "arm", "level", "status", "reason", "success")
-_EFFORT = ("prompt_tokens", "steps", "cost_usd", "summarizer_cost_usd")
+_EFFORT = ("score", "prompt_tokens", "steps", "cost_usd", "summarizer_cost_usd")
 _NEEDED = (*PAIRED_BY, *_OUTCOME, *_EFFORT)
 
 
@@ -43,6 +45,8 @@ class Comparison:
     """95 % interval of the difference of the success rates, a less b (Newcombe, method 10)."""
     p_value: float
     """Exact McNemar test, two-sided; not adjusted for other comparisons."""
+    score: PairedDifference
+    """Share of checks passed, a less b."""
     ratios: tuple[PairedRatio, ...]
     """Tokens, steps and money of a for each one of b."""
     placebo: Placebo
@@ -65,8 +69,11 @@ class Comparison:
             columns=pd.Index(["success", "failure"], name=self.b),
         )
 
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text(str(self))
+
     def __str__(self) -> str:
-        return "\n".join([*self._rates(), *map(in_words, self.ratios), *self._doubts()])
+        return "\n".join([*self._rates(), _score(self.score), *map(in_words, self.ratios), *self._doubts()])
 
     def _rates(self) -> list[str]:
         counts = self.counts
@@ -84,6 +91,13 @@ class Comparison:
         lost = [f"{self.set_aside} trials were lost by the machinery and are in no number"] if self.set_aside else []
         alone = [f"{self.unpaired} trials have no partner and are in no number"] if self.unpaired else []
         return [str(self.placebo), *lost, *alone, f"{what_pairs_can_show(self.counts.pairs)} {what_was_shown(self.counts)}"]
+
+
+def _score(score: PairedDifference) -> str:
+    """The difference of scores in one line."""
+    of = f"over {counted(score.units, score.unit)}"
+    said = f"{score.mean:+.3f}{bounds(score.interval, signed=True)}"
+    return f"score (share of checks passed) a − b: {said} (95 % Student's t, {of})"
 
 
 def in_words(ratio: PairedRatio) -> str:
@@ -122,6 +136,7 @@ def compare(results: Tables, a: str, b: str) -> Comparison:
         success_b=success_of(pairs.rename(columns={"success_b": "success"})),
         interval=newcombe(counts),
         p_value=mcnemar_p(counts),
+        score=paired_difference(pairs, "score"),
         ratios=tuple(paired_ratio(pairs, metric) for metric in METRICS),
         placebo=placebo(results, pairs),
         unpaired=len(valid) - 2 * len(pairs),
@@ -132,4 +147,4 @@ def compare(results: Tables, a: str, b: str) -> Comparison:
 def _pairs(trials: pd.DataFrame, a: str, b: str) -> pd.DataFrame:
     costs = trials[["cost_usd", "summarizer_cost_usd"]].astype(float)
     priced = trials.assign(total_cost_usd=costs["cost_usd"] + costs["summarizer_cost_usd"])
-    return pair(priced[priced["arm"] == a], priced[priced["arm"] == b], METRICS)
+    return pair(priced[priced["arm"] == a], priced[priced["arm"] == b], ("score", *METRICS))

@@ -151,11 +151,12 @@ def _against(name: str, arms: Sequence[ArmSummary], comparisons: Sequence[Compar
     heading, names = short_names([one.arm for one in arms])
     return Section(
         heading=f"On the same task and seed, against: {name}",
-        columns=(heading, "pairs", "split", "points, 95 % Newcombe", "p", "Holm", "tokens", "cost"),
+        columns=(heading, "pairs", "split", "points, 95 % Newcombe", "p", "Holm", "score", "tokens", "cost"),
         rows=tuple((names[one.a], *_contrast(one, p)) for one, p in zip(comparisons, adjusted, strict=True)),
         notes=(
             "Split: pairs in which both succeeded · only this arm · only that one · neither. Points: difference of rates.",
             f"p: exact McNemar. Holm: p adjusted for the {len(comparisons)} comparisons of this table.",
+            "Score: mean difference, 95 % Student's t over tasks (seeds, when there is one task).",
             "Tokens, cost: ratio of totals, interval from resampled tasks; * = too few tasks for it to be trusted.",
             *([of_control] if overflowed else []),
         ),
@@ -170,6 +171,7 @@ def _contrast(one: Comparison, adjusted: float) -> tuple[str, ...]:
         f"{100 * one.difference:+.0f} {points(one.interval)}",
         f"{one.p_value:.3g}",
         f"{adjusted:.3g}",
+        f"{one.score.mean:+.2f}{bounds(one.score.interval)}",
         _ratio(ratios["prompt_tokens"]),
         _ratio(ratios["total_cost_usd"]),
     )

@@ -43,7 +43,10 @@ class Report:
     def text(self, width: int = TEXT_WIDTH) -> str:
         """As plain text, so many characters wide."""
         file = StringIO()
-        Console(file=file, width=width, color_system=None, force_terminal=False, legacy_windows=False).print(self)
+        console = Console(
+            file=file, width=width, color_system=None, force_terminal=False, force_jupyter=False, legacy_windows=False
+        )
+        console.print(self)
         return "\n".join(line.rstrip() for line in file.getvalue().splitlines()) + "\n"
 
     def markdown(self) -> str:
@@ -60,6 +63,9 @@ class Report:
         charts.mkdir(parents=True, exist_ok=True)
         texts = {"report.txt": self.text(), "report.md": self.markdown()}
         return [*_draw(self.results, charts), *(_write(directory / name, text) for name, text in texts.items())]
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text(self.text())
 
     def __rich_console__(self, console: Console, options: object) -> Iterator[RenderableType]:
         yield Text(plain(self.title), style="bold")

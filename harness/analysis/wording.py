@@ -33,9 +33,11 @@ def usd(amount: float) -> str:
     return "?" if isnan(amount) else f"{amount:.2f}" if amount == 0 or amount >= 0.01 else f"{amount:.2g}"
 
 
-def bounds(interval: Interval) -> str:
-    """An interval of ratios; nothing when there is none."""
-    return "" if isnan(interval.low) else f" [{interval.low:.2f}, {interval.high:.2f}]"
+def bounds(interval: Interval, *, signed: bool = False) -> str:
+    """An interval of ratios, or of differences when signed; nothing when there is none."""
+    if isnan(interval.low):
+        return ""
+    return f" [{interval.low:+.3f}, {interval.high:+.3f}]" if signed else f" [{interval.low:.2f}, {interval.high:.2f}]"
 
 
 def points(interval: Interval) -> str:

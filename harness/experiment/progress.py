@@ -170,7 +170,7 @@ def as_html(standing: Standing) -> str:
     done = standing.kept + standing.done
     rows = [f"<b>{html.escape(standing.experiment)}</b> <progress value='{done}' max='{max(1, standing.total)}'></progress>"]
     rows.append(html.escape(standing.summary))
-    rows += [f"last: {html.escape(standing.last)}"] if standing.last else []
+    rows += [f"last: {html.escape(standing.last)}"] if standing.last and done < standing.total else []
     rows += [f"running: {html.escape('; '.join(standing.running))}"] if standing.running else []
     return "<div>" + "<br>".join(rows) + "</div>"
 

@@ -50,6 +50,18 @@ def test_colours_of_a_terminal_come_from_us_alone():
     assert "[bold]a[/bold]" in file.getvalue()
 
 
+def test_in_a_notebook_a_report_shows_itself_as_its_text():
+    class Printer:
+        said = ""
+
+        def text(self, text):
+            self.said += text
+
+    printer, found = Printer(), report(small())
+    found._repr_pretty_(printer, False)
+    assert printer.said == found.text()
+
+
 def test_writing_lays_down_texts_and_charts_and_nothing_half(tmp_path):
     written = report(small()).write(tmp_path)
     names = sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file())
