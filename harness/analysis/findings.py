@@ -155,7 +155,7 @@ def _against(name: str, arms: Sequence[ArmSummary], comparisons: Sequence[Compar
         rows=tuple((names[one.a], *_contrast(one, p)) for one, p in zip(comparisons, adjusted, strict=True)),
         notes=(
             "Split: pairs in which both succeeded · only this arm · only that one · neither. Points: difference of rates.",
-            f"p: exact McNemar. Holm: p adjusted for the {len(comparisons)} comparisons of this table.",
+            f"p: exact McNemar. Holm: p adjusted for {counted(len(comparisons), 'comparison')} in this table.",
             "Score: mean difference, 95 % Student's t over tasks (seeds, when there is one task).",
             "Tokens, cost: ratio of totals, interval from resampled tasks; * = too few tasks for it to be trusted.",
             *([of_control] if overflowed else []),
