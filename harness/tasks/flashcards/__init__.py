@@ -13,8 +13,9 @@ Which memory it loads, and why:
 | command line | about, cli, tries by hand | name and status from the prompt; the release id of the beginning |
 | papers | README, manual, settings, change log, hand-over | nearly all constraints once more |
 
-Constraints are said once, in the prompt, and used late and often twice: what keeps the prompt keeps them. Some stand in
-long, telling lines and some in short, dry ones, so that a summarizer that ranks lines keeps some and loses others. Values of
+Constraints are said once, in the prompt, and used late and often twice: what keeps the prompt keeps them. Each stands in a
+short, dry line or at the end of its story, as the seed has it, so a summarizer that ranks lines keeps some and loses others,
+and not the same ones under every seed. Values of
 pages cost a read when they are forgotten. The release id and the resume token cannot be got again without harm, and neither
 can the knowledge that a release was reserved, a portion fed, or the change log written: who forgets does it twice. Other
 work leaves files, by which it is recognised after a look around (the step `orient`).
@@ -25,6 +26,7 @@ The program is a real one: its modules and tests are written from `files/`, fill
 from harness.task import Task
 from harness.tasks.flashcards.checks import CHECKS, grader
 from harness.tasks.flashcards.facts import FACTS, draw, fill
+from harness.tasks.flashcards.order import order, remarked
 from harness.tasks.flashcards.steps import script
 
 WORKSPACE = (
@@ -46,8 +48,8 @@ def flashcards(task_seed: int) -> Task:
         name="flashcards",
         title="Build a flashcard program with spaced repetition",
         tags=("constraints", "decisions", "artifacts", "errors", "bookkeeping"),
-        prompt=filled("prompt.md"),
-        workspace=tuple((path, filled(f"workspace/{path}")) for path in WORKSPACE),
+        prompt=order(values, task_seed),
+        workspace=tuple((path, remarked(filled, path, task_seed)) for path in WORKSPACE),
         runtime="python",
         checks=CHECKS,
         grader=grader(values),

@@ -59,7 +59,7 @@ FACTS: tuple[Fact, ...] = (
     ),
     _printed("journal_mode", "error", "tools/check_storage.py", "wal", r"journal mode must be `(\w+)`"),
     _printed("release_id", "artifact", "", "R-0000", r"reserved release (R-\d{4})"),
-    _printed("ingest_token", "progress", "", "start", r"go on with --resume ([0-9a-f]{6})"),
+    _printed("ingest_token", "progress", "", "start", r"[Ff]eed the rest of the deck with --resume ([0-9a-f]{6})"),
 )
 
 _CHOICES: dict[str, tuple[str, ...]] = {

@@ -178,7 +178,7 @@ def _files() -> Iterable[Row]:
         name="feed_first_rows",
         says="The importer works, so the first 20 rows go to the schools' catalogue. I note the token for the rest.",
         calls=(run("python3 tools/ingest.py decks/biology.csv --count 20"),),
-        named=r"(?i)go on with --resume [0-9a-f]{6}",
+        named=r"(?i)feed the rest of the deck with --resume [0-9a-f]{6}",
         about=" --resume ",
         once=True,
     )

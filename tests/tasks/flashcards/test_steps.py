@@ -115,7 +115,7 @@ def test_no_line_tells_of_a_step_as_done_before_it_was(told):
         ("test_scheduler", "result: tests.test_scheduler 9 run, 0 failed"),
         ("check_storage", "storage is fit"),
         ("reserve_release", "Reserved release R-1234."),
-        ("feed_first_rows", "20 of 45 rows fed; go on with --resume 0a1b2c"),
+        ("feed_first_rows", "20 of 45 rows fed; feed the rest of the deck with --resume 0a1b2c"),
         ("feed_other_rows", "45 of 45 rows are in the catalogue"),
         ("changelog", "- Changelog entry added for the release"),
     ],
