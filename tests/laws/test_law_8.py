@@ -17,7 +17,7 @@ from harness.experiment.experiment import Experiment
 from harness.experiment.grid import Arm
 from harness.experiment.trial import SandboxChoice, Trial
 
-pytestmark = [pytest.mark.laws, pytest.mark.bubblewrap, pytest.mark.xdist_group("law 8"), pytest.mark.timeout(1_800)]
+pytestmark = [pytest.mark.laws, pytest.mark.bubblewrap, pytest.mark.timeout(1_800)]
 
 SEEDS = tuple(range(100, 110))
 """Others than those of the quickstart."""

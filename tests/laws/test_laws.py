@@ -50,7 +50,6 @@ def uncompacted(name: str, seed: int) -> Run:
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("name", TASKS)
-@pytest.mark.xdist_group("law 1")
 def test_law_1_in_a_window_larger_than_the_session_every_policy_does_the_same_and_succeeds(name: str, seed: int) -> None:
     plain = uncompacted(name, seed)
     assert (plain.outcome.reason, plain.failed) == ("replied", set())
@@ -63,7 +62,6 @@ def test_law_1_in_a_window_larger_than_the_session_every_policy_does_the_same_an
 
 
 @pytest.mark.parametrize("name", TASKS)
-@pytest.mark.xdist_group("law 1")
 def test_law_2_without_compaction_a_small_window_overflows_at_the_predicted_step(name: str) -> None:
     plain = uncompacted(name, 1)
     sizes = [step.usage.prompt_tokens for step in plain.steps]
@@ -75,7 +73,6 @@ def test_law_2_without_compaction_a_small_window_overflows_at_the_predicted_step
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("name", TASKS)
-@pytest.mark.xdist_group("law 3")
 def test_law_3_oracle_summaries_succeed_without_a_read_that_the_script_does_not_have(name: str, seed: int) -> None:
     plain, oracle = uncompacted(name, seed), run(name, seed, KeepLast(summarizer="scripted/oracle"))
     assert 2 <= len(oracle.compactions) <= 6, "the default policy compacts 2 to 6 times at a 32K window"
@@ -85,7 +82,6 @@ def test_law_3_oracle_summaries_succeed_without_a_read_that_the_script_does_not_
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("name", TASKS)
-@pytest.mark.xdist_group("law 4")
 def test_law_4_after_empty_summaries_the_checks_that_rest_on_prompt_only_facts_fail(name: str, seed: int) -> None:
     empty = run(name, seed, KeepLast(summarizer="scripted/empty"))
     first = empty.compactions[0].step
@@ -112,7 +108,6 @@ def used_by(plain: Run, task: Task, fact: str) -> int:
 
 
 @pytest.mark.parametrize("name", TASKS)
-@pytest.mark.xdist_group("law 5")
 def test_law_5_what_is_produced_follows_what_is_told(name: str) -> None:
     """A told value shows in the files; a value that is not told is replaced by the prior."""
     plain, values = uncompacted(name, 1), task(name, 1).values
@@ -127,7 +122,6 @@ def test_law_5_what_is_produced_follows_what_is_told(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", TASKS)
-@pytest.mark.xdist_group("law 6")
 def test_law_5_a_blank_fact_becomes_the_prior(name: str) -> None:
     silent = task(name, 1)
     told = [fact for fact in silent.facts if fact.said_in == "prompt"]
@@ -140,7 +134,6 @@ def test_law_5_a_blank_fact_becomes_the_prior(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", TASKS)
-@pytest.mark.xdist_group("law 6")
 def test_law_6_the_model_is_a_function_of_what_is_visible(name: str) -> None:
     """Every request of a compacted session, asked of a new model in another order, gets the same answer."""
     done = run(name, 1, KeepLast(summarizer="scripted/extractive"))
@@ -150,7 +143,6 @@ def test_law_6_the_model_is_a_function_of_what_is_visible(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", TASKS)
-@pytest.mark.xdist_group("law 6")
 def test_law_6_a_session_repeats_to_the_byte(name: str) -> None:
     policy = KeepLast(summarizer="scripted/extractive")
     again, first = simulate(task(name, 1), policy), run(name, 1, policy)
@@ -161,7 +153,6 @@ def test_law_6_a_session_repeats_to_the_byte(name: str) -> None:
 
 @pytest.mark.parametrize("policy", [*RELATIVE, KeepLast(summarizer="scripted/empty")], ids=repr)
 @pytest.mark.parametrize("name", TASKS)
-@pytest.mark.xdist_group("law 7")
 def test_law_7_every_request_fits_the_window_and_is_legal(name: str, policy: KeepLast) -> None:
     done = run(name, 1, policy)
     for (request, reply), step in zip(done.requests, done.steps, strict=True):
@@ -201,7 +192,6 @@ def test_every_fact_is_read_out_of_what_is_told_and_out_of_nothing_else(name: st
 
 
 @pytest.mark.parametrize("name", TASKS)
-@pytest.mark.xdist_group("law 3")
 def test_nothing_done_passes_no_check(name: str) -> None:
     here = task(name, 1)
     idle = simulate(replace(here, script=replace(here.script, steps=())), NoCompaction(), window_tokens=HUGE)

@@ -81,7 +81,7 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "tie_break": ("front", "back", "ease", "added_on", "hint"),
     "mature_days": tuple(str(days) for days in (*range(14, 20), *range(23, 35))),
     "schema_version": tuple(str(version) for version in range(11, 90)),
-    "journal_mode": ("truncate", "persist", "memory"),
+    "journal_mode": ("truncate", "delete", "memory"),
 }
 
 
