@@ -1,0 +1,58 @@
+"""From a name in a plan to a model, and what is said when there is none."""
+
+import pytest
+
+from harness.errors import MissingKey, UnknownName, UsageError
+from harness.models.names import SCRIPTED_WINDOW_TOKENS, open_model, open_summarizer
+from harness.protocols import Model
+from harness.task import Task
+from harness.tasks import load_task
+from harness.testing.puppet import PuppetModel
+
+TASK = load_task("flashcards")(1)
+
+
+def agent(name: str = "scripted", task: Task | None = TASK, window_tokens: int | None = None) -> Model:
+    return open_model(name, task=task, seed=1, window_tokens=window_tokens)
+
+
+@pytest.mark.parametrize("name", ["scripted", "scripted/flashcards", "scripted/flashcards:attentive"])
+def test_a_scripted_agent_is_named_by_task_and_profile(name: str) -> None:
+    assert agent(name).name == "scripted/flashcards:attentive"
+    assert agent(name).window.tokens == SCRIPTED_WINDOW_TOKENS
+    assert agent(name, window_tokens=9_000).window.tokens == 9_000
+
+
+@pytest.mark.parametrize(
+    ("name", "error", "said"),
+    [
+        ("scripted/flashcard", UnknownName, "did you mean 'scripted/flashcards:attentive'"),
+        ("scripted/flashcards:atentive", UnknownName, "did you mean 'attentive'"),
+        ("scripted/oracle", UsageError, "cannot be the agent"),
+    ],
+)
+def test_a_wrong_scripted_name_says_what_would_be_right(name: str, error: type[Exception], said: str) -> None:
+    with pytest.raises(error, match=said):
+        agent(name)
+
+
+def test_a_scripted_agent_needs_its_task() -> None:
+    with pytest.raises(UsageError, match="name a task"):
+        agent(task=None)
+
+
+def test_a_scripted_agent_summarizes_by_the_extractive_summarizer_and_others_by_themselves() -> None:
+    assert open_summarizer("same", agent=agent(), task=TASK, window_tokens=None).name == "scripted/extractive"
+    puppet = PuppetModel([])
+    assert open_summarizer("same", agent=puppet, task=TASK, window_tokens=None) is puppet
+
+
+def test_an_unknown_summarizer_is_refused_with_the_nearest_name() -> None:
+    with pytest.raises(UnknownName, match="scripted/extractive"):
+        open_summarizer("scripted/extractiv", agent=agent(), task=TASK, window_tokens=None)
+
+
+def test_a_real_model_without_its_key_is_refused_by_the_name_of_the_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
+    with pytest.raises(MissingKey, match="ANTHROPIC_API_KEY"):
+        agent("anthropic/claude-sonnet-4-5")

@@ -1,0 +1,91 @@
+"""Folding, patching, provider rules and rendering."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.events import Compaction, Entry, Insert, ItemId, MessageAdded, Patch, Replace
+from harness.messages import Message, ToolCall, ToolResult, assistant, system, tool, user
+from harness.testing.strategies import conversations
+from harness.tokens import Estimated, QuarterOfCharacters
+from harness.view import OPENING, View, fold, fold_all, may_cut, rendered, violation
+
+COUNTER = QuarterOfCharacters()
+CALL = ToolCall(call_id="c", name="read_file", arguments_json="{}")
+RESULT = tool(ToolResult(call_id="c", name="read_file", output="text"))
+TALK = (system("s"), user("build it"), assistant("", CALL), RESULT, assistant("done"))
+
+
+def view_of(*messages: Message) -> View:
+    return fold_all(Entry(seq, MessageAdded(message=message, step=1)) for seq, message in enumerate(messages, 1))
+
+
+def compaction(patch: Patch, *, applied: bool = True) -> Entry:
+    status = "applied" if applied else "failed"
+    event = Compaction(
+        round=1, step=1, moment="step", status=status, reason="", patch=patch, tokens_before=Estimated(0),  # type: ignore[arg-type]
+        tokens_after=Estimated(0), messages_before=0, messages_after=0,
+    )  # fmt: skip
+    return Entry(99, event)
+
+
+def test_the_three_verbs_each_by_item() -> None:
+    patch = Patch(
+        forget=(ItemId(2),),
+        replace=(Replace(item=ItemId(4), message=tool(ToolResult(call_id="c", name="read_file", output="-"))),),
+        insert=(Insert(message=user("first"), after=ItemId(1)), Insert(message=assistant("second"), after=ItemId(1))),
+    )
+    view = fold(view_of(*TALK), compaction(patch), COUNTER)
+    assert [item.item_id for item in view.items] == [ItemId(1), ItemId(99, 0), ItemId(99, 1), ItemId(3), ItemId(4), ItemId(5)]
+    assert [message.role for message in view.messages] == ["system", "user", "assistant", "assistant", "tool", "assistant"]
+    assert view.messages[4].results[0].output == "-"
+    assert view.summaries == (ItemId(99, 0), ItemId(99, 1))
+    assert view.tokens == sum(COUNTER.count(message) for message in view.messages)
+    assert (view.rounds, view.edits, view.steps_since_compaction) == (1, 1, 0)
+
+
+def test_an_insert_stands_where_its_forgotten_neighbour_stood() -> None:
+    patch = Patch(forget=(ItemId(2),), insert=(Insert(message=user("summary"), after=ItemId(2)),))
+    assert fold(view_of(*TALK), compaction(patch), COUNTER).messages[1].text == "summary"
+
+
+def test_a_fruitless_attempt_changes_nothing_but_the_memory_of_it() -> None:
+    before = view_of(*TALK)
+    after = fold(before, compaction(Patch(forget=(ItemId(2),)), applied=False), COUNTER)
+    assert after.items == before.items
+    assert (after.fruitless, after.fruitless_tokens, after.edits) == (1, before.tokens, 0)
+
+
+def test_the_first_request_is_remembered_after_it_left_the_view() -> None:
+    view = fold(view_of(*TALK), compaction(Patch(forget=(ItemId(2),))), COUNTER)
+    assert view.task == user("build it")
+
+
+@pytest.mark.parametrize(
+    ("messages", "said"),
+    [
+        ((user("a"),), "begins with a user message"),
+        ((system("s"), RESULT), "answers call 'c'"),
+        ((system("s"), assistant("", CALL), user("x")), "no result before message 2"),
+        ((system("s"), assistant("", CALL), RESULT, RESULT), "answers call 'c'"),
+    ],
+)
+def test_what_a_provider_would_refuse_is_named(messages: tuple[Message, ...], said: str) -> None:
+    assert said in str(violation(messages))
+
+
+@given(conversations())
+def test_what_an_agent_says_is_legal_and_every_legal_cut_leaves_it_so(messages: tuple[Message, ...]) -> None:
+    assert violation(messages) is None
+    for index in range(1, len(messages)):
+        assert may_cut(messages, index) == (violation((messages[0], *messages[index:])) is None)
+
+
+@given(conversations(), st.integers(0, 30))
+def test_a_request_never_begins_with_an_assistant_and_only_gains_a_synthetic_turn(
+    messages: tuple[Message, ...], start: int
+) -> None:
+    cut = (messages[0], *messages[min(start + 1, len(messages)) :])
+    sent = rendered(cut)
+    assert [message for message in sent if message is not OPENING] == list(cut)
+    assert len(sent) == 1 or sent[1].role == "user"

@@ -1,0 +1,69 @@
+"""The four tools over a real sandbox (S0.1), and what of a result the model gets to see (S0.9)."""
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from harness.messages import ToolCall, ToolResult
+from harness.protocols import ExecResult, Sandbox
+from harness.sandboxes import open_sandbox
+from harness.testing.memory_sandbox import MemorySandbox
+from harness.tools.standard import clip, standard_tools
+
+
+@pytest.fixture(scope="module")
+def sandbox() -> Iterator[Sandbox]:
+    opened = open_sandbox("bubblewrap", session_id="tools")
+    opened.start()
+    yield opened
+    opened.close()
+
+
+def use(sandbox: Sandbox, name: str, timeout_seconds: float = 60.0, **arguments: str) -> ToolResult:
+    tools = {tool.spec.name: tool for tool in standard_tools(sandbox, timeout_seconds=timeout_seconds)}
+    return tools[name].run(ToolCall(call_id="c", name=name, arguments_json=json.dumps(arguments)))
+
+
+@pytest.mark.bubblewrap
+def test_a_file_is_written_listed_read_and_used_by_a_command(sandbox: Sandbox) -> None:
+    assert use(sandbox, "write_file", path="src/a.txt", content="héllo\n").output == "wrote 7 bytes to src/a.txt"
+    assert use(sandbox, "list_directory", path=".").output == "dir  src"
+    assert use(sandbox, "list_directory", path="src").output == "file  a.txt  7"
+    assert use(sandbox, "read_file", path="src/a.txt").output == "héllo\n"
+    assert use(sandbox, "execute_command", command="cat src/a.txt; echo oops >&2; exit 3").output == (
+        "exit code 3\nhéllo\n[stderr]\noops"
+    )
+
+
+@pytest.mark.bubblewrap
+def test_a_failing_command_and_a_time_out_are_results_for_the_model(sandbox: Sandbox) -> None:
+    assert use(sandbox, "execute_command", command="false").status == "completed"
+    late = use(sandbox, "execute_command", timeout_seconds=0.3, command="sleep 20").output
+    assert "ran longer than 0.3 s" in late
+
+
+@pytest.mark.bubblewrap
+@pytest.mark.parametrize("path", ["../etc/passwd", "/etc/passwd", "src/../../x"])
+def test_no_path_leads_out_of_the_workspace(sandbox: Sandbox, path: str) -> None:
+    for name in ("read_file", "list_directory"):
+        result = use(sandbox, name, path=path)
+        assert result.status == "error"
+        assert "outside of /workspace" in result.output
+
+
+def test_limits_that_cut_or_killed_are_told() -> None:
+    cut = ExecResult(
+        exit_code=137, stdout=b"\xff" * 10, stderr=b"", stdout_bytes=99, stderr_bytes=0, oom_killed=True, timed_out=True
+    )
+    told = use(MemorySandbox(lambda _: cut), "execute_command", command="x").output
+    assert "out of memory" in told
+    assert "[first 10 of 99 bytes]" in told
+
+
+def test_a_huge_output_is_cut_to_10000_characters_and_says_so() -> None:
+    kept, cut = clip("x" * 25_000, 10_000)
+    assert len(kept) <= 10_000
+    assert cut == 25_000 - kept.count("x")
+    assert kept.endswith(f"[{cut} of 25000 characters cut]")
+    assert clip("short", 10_000) == ("short", 0)
