@@ -46,6 +46,7 @@ def test_a_failing_command_and_a_time_out_are_results_for_the_model(sandbox: San
 @pytest.mark.bubblewrap
 @pytest.mark.parametrize("path", ["../etc/passwd", "/etc/passwd", "src/../../x"])
 def test_no_path_leads_out_of_the_workspace(sandbox: Sandbox, path: str) -> None:
+    use(sandbox, "write_file", path="src/a.txt", content="")
     for name in ("read_file", "list_directory"):
         result = use(sandbox, name, path=path)
         assert result.status == "error"
