@@ -17,6 +17,9 @@ from harness.errors import UnknownName
 NO_FAULT_OF_THE_ARM = ("sandbox_error", "store_error", "model_error", "cancelled", "crashed")
 """Reasons for which a trial is set aside. `overflow` and `max_steps` are none of them: they are what an arm led to."""
 
+EARLIER_PLAN = " (earlier plan "
+"""In the names of arms that stand in the journal and not in the plan any more."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spread:
@@ -103,10 +106,19 @@ def policy_field(trials: pd.DataFrame, field: str) -> pd.Series:
 
 
 def in_order(trials: pd.DataFrame) -> list[str]:
-    """Names of the arms: controls without compaction first, then grid arms by their axes, then arms beside the grid."""
+    """Names of the arms: controls without compaction first, then grid arms by their axes, then arms beside the grid.
+
+    Those of an earlier plan come last.
+    """
     first = trials.drop_duplicates("arm")
     keys = {
-        arm: (policy != "none", replicate > 0, [_sortable(v) for v in json.loads(axes or "{}").values()], arm)
+        arm: (
+            EARLIER_PLAN in arm,
+            policy != "none",
+            replicate > 0,
+            [_sortable(v) for v in json.loads(axes or "{}").values()],
+            arm,
+        )
         for arm, policy, replicate, axes in zip(
             first["arm"], first["policy"], first["replicate"], first["axes_json"], strict=True
         )

@@ -119,13 +119,13 @@ def compare(results: Tables, a: str, b: str) -> Comparison:
 
     Raises:
         UnknownName: no trial of that arm; the nearest names are offered.
-        UsageError: the arms are of different fidelity levels.
+        UsageError: the arms are of different fidelity levels, or one has two trials of a task, seed and replicate.
     """
     trials = results.trials[list(_NEEDED)]
     both = pd.concat([of_arm(trials, a), of_arm(trials, b)])
     level = one_level(both)
     valid = counting(both)
-    pairs = _pairs(valid, a, b)
+    pairs = _pairs(counting(trials), a, b)
     counts = PairedCounts.of(list(pairs["success_a"]), list(pairs["success_b"]))
     return Comparison(
         a=a,

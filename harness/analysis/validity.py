@@ -5,6 +5,7 @@ whatever differs earlier is no effect of the policy. *A/A*: one configuration ru
 alone makes, below which no difference between arms means anything.
 """
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf
@@ -15,6 +16,7 @@ import pandas as pd
 from harness.analysis.arms import counting
 from harness.analysis.statistics import PairedCounts
 from harness.analysis.tables import Tables
+from harness.errors import UsageError
 
 PAIRED_BY = ("task", "seed", "replicate")
 """What two trials must share to be a pair."""
@@ -80,20 +82,43 @@ def pair(a: pd.DataFrame, b: pd.DataFrame, columns: Sequence[str] = ()) -> pd.Da
     """Trials of two arms side by side: one row per task, seed and replicate that both have.
 
     Its columns are those three, and `trial_id`, `success` and what else is asked for with `_a` and `_b`.
+
+    Raises:
+        UsageError: an arm has several trials of one task, seed and replicate, so it is more than one configuration.
     """
+    for side in (a, b):
+        _refuse_several(side)
     kept = [*PAIRED_BY, "trial_id", "success", *columns]
-    return a[kept].merge(b[kept], on=list(PAIRED_BY), suffixes=("_a", "_b")).sort_values(list(PAIRED_BY), ignore_index=True)
+    merged = a[kept].merge(b[kept], on=list(PAIRED_BY), suffixes=("_a", "_b"), validate="one_to_one")
+    return merged.sort_values(list(PAIRED_BY), ignore_index=True)
+
+
+def _refuse_several(trials: pd.DataFrame) -> None:
+    again = trials[trials.duplicated(list(PAIRED_BY))]
+    if len(again):
+        first = again.iloc[0]
+        raise UsageError(
+            f"arm {first['arm']!r} has several trials of task {first['task']!r}, seed {first['seed']}, replicate "
+            f"{first['replicate']}: different configurations stand under one name; keep one of them"
+        )
 
 
 def repeats(results: Tables) -> Repeats:
     """Compare every trial that is a repeat with the first run of its configuration."""
     trials = counting(results.trials)
-    kept = [*CONFIGURED_BY, "trial_id", "success"]
+    trials = trials.assign(configuration=trials["config_json"].map(_but_for_replicate))
+    kept = [*CONFIGURED_BY, "configuration", "trial_id", "success"]
     first, again = trials.loc[trials["replicate"] == 0, kept], trials.loc[trials["replicate"] > 0, kept]
-    pairs = first.merge(again, on=list(CONFIGURED_BY), suffixes=("_a", "_b"))
+    pairs = first.merge(again, on=[*CONFIGURED_BY, "configuration"], suffixes=("_a", "_b"))
     digests = _digests(results, pairs)
     same = sum(digests[a] == digests[b] for a, b in _ids(pairs))
     return Repeats(counts=PairedCounts.of(list(pairs["success_a"]), list(pairs["success_b"])), same_calls=same)
+
+
+def _but_for_replicate(config_json: str) -> str:
+    configuration = json.loads(config_json or "{}")
+    configuration.pop("replicate", None)
+    return json.dumps(configuration, sort_keys=True)
 
 
 def placebo(results: Tables, pairs: pd.DataFrame) -> Placebo:

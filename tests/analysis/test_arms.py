@@ -64,6 +64,11 @@ def test_arms_come_as_controls_then_by_number_then_repeats():
     ]
 
 
+def test_arms_of_an_earlier_plan_come_last():
+    found = results([{"arm": "none (earlier plan 0a1b2c)", "policy": "none"}, {"arm": "z"}, {"arm": "none", "policy": "none"}])
+    assert in_order(found.trials) == ["none", "z", "none (earlier plan 0a1b2c)"]
+
+
 def test_an_axis_is_shown_over_everything_else_and_without_repeats():
     rows = by_axis(grid().trials)
     assert set(rows["axis"]) == {"policy.keep_last", "policy.summarizer", "policy.threshold"}

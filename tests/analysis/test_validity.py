@@ -3,6 +3,7 @@
 import pytest
 
 from harness.analysis.validity import pair, placebo, repeats
+from harness.errors import UsageError
 from tests.analysis.made import results
 
 
@@ -81,3 +82,18 @@ def test_without_repeats_the_noise_is_called_unknown():
 @pytest.mark.parametrize("reason", ["sandbox_error", "cancelled"])
 def test_a_lost_repeat_is_no_repeat(reason):
     assert repeats(results([{}, {"replicate": 1, "status": "failed", "reason": reason}])).counts.pairs == 0
+
+
+def test_two_configurations_under_one_name_are_never_paired():
+    found = results([{"arm": "a", "trial_id": "1"}, {"arm": "a", "trial_id": "2"}, {"arm": "b", "trial_id": "3"}]).trials
+    one, two = found.query("arm == 'b'"), found.query("arm == 'a'")
+    for a, b in ((one, two), (two, one)):
+        with pytest.raises(UsageError, match="arm 'a' has several trials of task 'flashcards', seed 0"):
+            pair(a, b)
+
+
+def test_a_repeat_is_one_of_exactly_the_same_configuration():
+    first = {"trial_id": "1", "config_json": '{"replicate": 0, "parallel_tools": false}'}
+    other = {"trial_id": "2", "config_json": '{"replicate": 0, "parallel_tools": true}'}
+    again = {"trial_id": "3", "replicate": 1, "config_json": '{"replicate": 1, "parallel_tools": false}'}
+    assert repeats(results([first, other, again])).counts.pairs == 1
