@@ -39,11 +39,13 @@ class Experiment:
     folder: Path | None = None
     """Its `output/` holds the results; None = `experiments/<name>`."""
     settings: Settings = field(default_factory=Settings)
+    backend: Literal["auto", "docker", "bubblewrap", "local"] | None = None
+    """Of the sandbox in all trials, whatever base, axes and arms say; None = as they say."""
     grid: Grid = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         """Expand the grid, which refuses unknown paths and wrong types."""
-        object.__setattr__(self, "grid", Grid(self.base, self.axes, self.arms))
+        object.__setattr__(self, "grid", Grid(self.base, self.axes, self.arms, backend=self.backend))
 
     @classmethod
     def from_toml(cls, path: str | Path) -> Self:
@@ -63,8 +65,7 @@ class Experiment:
 
     def with_sandbox(self, backend: Literal["auto", "docker", "bubblewrap", "local"]) -> "Experiment":
         """The same experiment with another sandbox backend in all trials; they are other trials then."""
-        sandbox = replace(self.base.sandbox, backend=backend)
-        return replace(self, base=replace(self.base, sandbox=sandbox))
+        return replace(self, backend=backend)
 
     def check(self) -> None:
         """Find everything that can be known to be wrong; nothing is written, no model is called.

@@ -2,15 +2,17 @@
 
 Cells come in blocks of one task and seed, so that what is compared is run close together. Cells with equal configurations
 are one cell. Extra arms (a control, an A/A arm) vary over the task and seed axes only, so every block has each of them.
+
+An arm is known by its name, so whatever has one name is one configuration on several tasks and seeds.
 """
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, overload
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, overload
 
 from harness.errors import UsageError
-from harness.experiment.paths import changes_of, value_at, with_values
+from harness.experiment.paths import changes_of, flatten, value_at, with_values
 from harness.experiment.trial import Trial, from_plain, to_plain
 
 BLOCK_AXES = ("task", "seed")
@@ -40,17 +42,31 @@ class Cell:
 class Grid(Sequence[Cell]):
     """All cells of an experiment, read and checked once; has a length, an index and an order that never changes."""
 
-    def __init__(self, base: Trial, axes: Mapping[str, Sequence[object]], arms: Sequence[Arm] = ()) -> None:
+    def __init__(
+        self,
+        base: Trial,
+        axes: Mapping[str, Sequence[object]],
+        arms: Sequence[Arm] = (),
+        *,
+        backend: Literal["auto", "docker", "bubblewrap", "local"] | None = None,
+    ) -> None:
         """Expand.
+
+        Args:
+            base: what every trial has unless an axis or an arm says otherwise.
+            axes: values by dotted path.
+            arms: beside the grid.
+            backend: of the sandbox in all trials, whatever base, axes and arms say; None = as they say.
 
         Raises:
             UnknownName: an axis or change of a path that trials do not have.
             UsageError: an empty axis, two arms of one name, a value of the wrong type.
         """
-        self._base = to_plain(base)
+        self._base, self._backend = to_plain(base), backend
         self._axes = {path: list(axes[path]) for path in sorted(axes)}
         _refuse_odd(self._axes, arms)
-        self._cells = tuple(_unique(self._expand(arms)))
+        self._cells = _named(tuple(_unique(self._expand(arms))))
+        _refuse_shared_names(self._cells)
 
     @overload
     def __getitem__(self, index: int) -> Cell: ...
@@ -79,9 +95,11 @@ class Grid(Sequence[Cell]):
     def _cell(self, values: dict[str, object], where: str, name: str | None) -> Cell:
         plain = with_values(self._base, values, where)
         trial = from_plain(plain, where)
+        if self._backend is not None:
+            trial = replace(trial, sandbox=replace(trial.sandbox, backend=self._backend))
         full = to_plain(trial)
         axes = {path: value_at(full, path) for path in self._axes}
-        return Cell(trial=trial, arm=name or _label(trial, axes), axes=axes)
+        return Cell(trial=trial, arm=name or "", axes=axes)
 
 
 def _product(axes: Mapping[str, Sequence[object]]) -> Iterator[dict[str, object]]:
@@ -97,18 +115,65 @@ def _unique(cells: Iterator[Cell]) -> Iterator[Cell]:
             yield cell
 
 
-def _label(trial: Trial, axes: Mapping[str, object]) -> str:
-    inner = {path: value for path, value in axes.items() if path not in BLOCK_AXES}
-    short = {path: path.rsplit(".", 1)[-1] for path in inner}
-    clash = len(set(short.values())) < len(short)
-    parts = (f"{path if clash else short[path]}={_short(value)}" for path, value in inner.items())
-    return " ".join(parts) or trial.policy_kind
+def _named(cells: tuple[Cell, ...]) -> tuple[Cell, ...]:
+    """The same cells, those of the grid named by their axes: once all are known, so that names tell them apart."""
+    words = _Words([cell.axes for cell in cells if not cell.arm])
+    return tuple(cell if cell.arm else replace(cell, arm=words.label(cell.axes) or cell.trial.policy_kind) for cell in cells)
 
 
-def _short(value: Any) -> str:
-    if isinstance(value, Mapping):
-        return str(value.get("kind", dict(value)))
-    return f"{value:g}" if isinstance(value, float) else str(value)
+class _Words:
+    """How the values of the axes are said in the name of an arm."""
+
+    def __init__(self, points: Iterable[Mapping[str, object]]) -> None:
+        all_tables: dict[tuple[str, object], list[dict[str, object]]] = {}
+        self._differ: dict[tuple[str, object], list[str]] = {}
+        """Fields in which the tables of one kind differ, by path and kind."""
+        for axes in points:
+            for path, value in axes.items():
+                if isinstance(value, Mapping) and "kind" in value:
+                    tables, flat = all_tables.setdefault((path, value["kind"]), []), flatten(value)
+                    if flat not in tables:
+                        tables.append(flat)
+        for (path, kind), tables in all_tables.items():
+            told = sorted({name for table in tables for name in table})
+            self._differ[path, kind] = [name for name in told if any(one.get(name) != tables[0].get(name) for one in tables)]
+
+    def label(self, axes: Mapping[str, object]) -> str:
+        """A point of the grid but for task and seed; empty when there is nothing else."""
+        inner = {path: value for path, value in axes.items() if path not in BLOCK_AXES}
+        short = {path: path.rsplit(".", 1)[-1] for path in inner}
+        clash = len(set(short.values())) < len(short)
+        said = {path: self._said(path, value, axes) for path, value in inner.items()}
+        return " ".join(f"{path if clash else short[path]}={said[path]}" for path in inner)
+
+    def _said(self, path: str, value: Any, axes: Mapping[str, object]) -> str:
+        """A policy by its kind, and by what differs between those of its kind and is no axis itself."""
+        if not (isinstance(value, Mapping) and "kind" in value):
+            return _short(value)
+        flat = flatten(value)
+        names = [name for name in self._differ[path, value["kind"]] if f"{path}.{name}" not in axes]
+        fields = ",".join(f"{name}={_short(flat.get(name))}" for name in names)
+        return f"{value['kind']}({fields})" if fields else str(value["kind"])
+
+
+def _short(value: object) -> str:
+    """A number in few digits where they are exact."""
+    if isinstance(value, float):
+        return text if float(text := f"{value:g}") == value else repr(value)
+    return str(value)
+
+
+def _refuse_shared_names(cells: Sequence[Cell]) -> None:
+    """Two configurations under one name would be counted as one arm."""
+    known: dict[str, Trial] = {}
+    for cell in cells:
+        arm = replace(cell.trial, task="", seed=0)
+        if known.setdefault(cell.arm, arm) != arm:
+            one, other = flatten(to_plain(known[cell.arm])), flatten(to_plain(arm))
+            differ = [path for path in dict.fromkeys([*one, *other]) if one.get(path) != other.get(path)]
+            raise UsageError(
+                f"arms: {cell.arm!r} names two configurations, which differ in {', '.join(differ)}; give one another name"
+            )
 
 
 def _refuse_odd(axes: Mapping[str, list[object]], arms: Sequence[Arm]) -> None:

@@ -223,4 +223,9 @@ def test_the_same_experiment_can_be_made_in_python_or_read_from_a_plan(tmp_path)
     assert read.name == made.name
     assert read.output == tmp_path / "output"
     assert made.output == Path("experiments") / tmp_path.name / "output"
-    assert {cell.trial.sandbox.backend for cell in read.with_sandbox("docker").grid} == {"docker"}
+
+
+def test_another_backend_is_that_of_all_trials_also_where_an_arm_or_axis_names_one():
+    local = Arm(name="local", trial={"policy": {"kind": "none"}, "sandbox.backend": "local"})
+    planned = Experiment(name="x", base=BASE, axes={"sandbox.backend": ["auto", "bubblewrap"]}, arms=[local])
+    assert {cell.trial.sandbox.backend for cell in planned.with_sandbox("docker").grid} == {"docker"}

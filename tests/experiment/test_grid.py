@@ -82,6 +82,40 @@ def test_a_whole_policy_can_be_an_axis():
     assert [cell.arm for cell in grid] == ["policy=none", "policy=keep-last"]
 
 
+def test_policies_of_one_kind_on_an_axis_are_told_apart_by_what_differs():
+    tables = [{"kind": "none"}, {"kind": "keep-last", "keep_last": 4}, {"kind": "keep-last", "keep_last": 9, "threshold": 0.5}]
+    grid = Grid(BASE, {"policy": tables, "seed": [0, 1]})
+    default = f"{KeepLast().threshold:g}"
+    names = ["policy=none", f"policy=keep-last(keep_last=4,threshold={default})", "policy=keep-last(keep_last=9,threshold=0.5)"]
+    assert Counter(cell.arm for cell in grid) == dict.fromkeys(names, 2)
+
+
+def test_a_field_that_is_an_axis_too_is_said_once():
+    grid = Grid(BASE, {"policy": [{"kind": "keep-last", "keep_last": 1}], "policy.keep_last": [4, 9]})
+    assert [cell.arm for cell in grid] == ["policy=keep-last keep_last=4", "policy=keep-last keep_last=9"]
+
+
+def test_numbers_that_are_nearly_equal_have_names_of_their_own():
+    grid = Grid(BASE, {"policy.threshold": [0.5, 0.50000001]})
+    assert [cell.arm for cell in grid] == ["threshold=0.5", "threshold=0.50000001"]
+
+
+@pytest.mark.parametrize("changes", [{"policy.keep_last": 3}, {"replicate": 1, "policy.threshold": 0.5}])
+def test_an_arm_named_like_another_configuration_is_refused(changes):
+    axes = {"policy.threshold": [0.5, 0.9], "seed": [0, 1]}
+    with pytest.raises(UsageError, match=r"'threshold=0\.5' names two configurations, which differ in .*(keep_last|replicate)"):
+        Grid(BASE, axes, [Arm(name="threshold=0.5", trial=changes)])
+
+
+def test_a_backend_for_all_trials_goes_before_base_axes_and_arms():
+    arms = [Arm(name="local", trial={"policy.keep_last": 3, "sandbox.backend": "local"})]
+    grid = Grid(BASE, {"sandbox.backend": ["local", "docker"]}, arms, backend="bubblewrap")
+    assert [(cell.arm, cell.trial.sandbox.backend) for cell in grid] == [
+        ("backend=bubblewrap", "bubblewrap"),
+        ("local", "bubblewrap"),
+    ]
+
+
 def test_without_axes_there_is_the_base_alone():
     (cell,) = Grid(BASE, {})
     assert cell.trial == BASE
