@@ -17,6 +17,7 @@ Moment: TypeAlias = Literal["turn", "step", "overflow"]
 StopReason: TypeAlias = Literal[
     "replied",
     "declared",
+    "cut_short",
     "max_steps",
     "overflow",
     "model_error",
@@ -25,7 +26,8 @@ StopReason: TypeAlias = Literal[
     "cancelled",
     "crashed",
 ]
-"""`replied`: an answer without calls; `declared`: the model said that it is done (both complete a session)."""
+"""`replied`: an answer without calls; `declared`: the model said that it is done (both complete a session); `cut_short`: its
+last answer was cut off by the output limit."""
 
 
 class ItemId(NamedTuple):

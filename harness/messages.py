@@ -1,12 +1,12 @@
 """A message and its parts: what a model reads and writes, as frozen values without any I/O.
 
-The parts follow S3.6. What S3.6 stores as step-start, step-finish and patch parts are facts about a step, not text that a
-model reads: here they are the event `StepFinished`, and the seeds' `parts` table is a SQL view over both. A tool call and
+The parts follow S3.6. What S3.6 stores as step-start and step-finish parts are facts about a step, not text that a model
+reads: here they are the event `StepFinished`, and the seeds' `parts` table is a SQL view over both. A tool call and
 its result are two parts in two messages, in the order in which every provider wants them (S1.1); the state machine of
 S3.7 is read off the log by `harness.view.tool_states`.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
@@ -22,7 +22,7 @@ class Text:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reasoning:
-    """Thinking that a provider returned apart from the answer; sent back only to the model that wrote it."""
+    """Thinking that a provider returned apart from the answer: logged and shown, never sent back."""
 
     text: str
     kind: Literal["reasoning"] = "reasoning"
@@ -123,6 +123,32 @@ def assistant(text: str = "", *calls: ToolCall) -> Message:
 def tool(result: ToolResult) -> Message:
     """The tool message that answers one call."""
     return Message(role="tool", parts=(result,))
+
+
+def encodable(message: Message) -> Message:
+    """The message with every lone surrogate replaced by `?`: text that no provider, file or hash could take.
+
+    A model or a tool may write such text; it is mended where it enters a session. Other messages are returned as they are.
+    """
+    parts = tuple(_encodable(part) for part in message.parts)
+    return message if parts == message.parts else replace(message, parts=parts)
+
+
+def _encodable(part: Part) -> Part:
+    broken = {
+        name: text.encode(errors="replace").decode()
+        for name in part.__dataclass_fields__
+        if isinstance(text := getattr(part, name), str) and not text.isascii() and _has_surrogates(text)
+    }
+    return replace(part, **broken) if broken else part  # type: ignore[arg-type]
+
+
+def _has_surrogates(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return True
+    return False
 
 
 def part_text(part: Part) -> str:

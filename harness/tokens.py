@@ -7,7 +7,7 @@ takes from it (the budget), and a provider's usage report.
 from dataclasses import dataclass
 from typing import Literal, NewType, Protocol
 
-from harness.messages import Message, ToolCall, part_text
+from harness.messages import Message, Reasoning, ToolCall, part_text
 
 Estimated = NewType("Estimated", int)
 """Tokens by a rule of thumb over characters; never what a provider bills."""
@@ -25,10 +25,11 @@ class Counter(Protocol):
 
 
 def characters(message: Message) -> int:
-    """Characters of everything in a message that a model reads (code points, not bytes)."""
+    """Characters of everything in a message that a model reads (code points, not bytes); reasoning is not sent back."""
     return sum(
         len(part.name) + len(part.arguments_json) if isinstance(part, ToolCall) else len(part_text(part))
         for part in message.parts
+        if not isinstance(part, Reasoning)
     )
 
 

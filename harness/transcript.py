@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from types import MappingProxyType
 
-from harness.messages import Message, ToolCall, ToolResult, part_text
+from harness.messages import Message, Reasoning, ToolCall, ToolResult, part_text
 
 RECEIPT = re.compile(r"^\W*\[(\w+)\] (.+?) -> (ok|error|exit code -?\d+)", re.MULTILINE)
 """Matches a receipt at the start of a line, list markers before it allowed: tool, key argument, outcome."""
@@ -30,7 +30,7 @@ def arguments(call: ToolCall) -> Mapping[str, object]:
 def _parsed(arguments_json: str) -> Mapping[str, object]:
     try:
         parsed = json.loads(arguments_json)
-    except ValueError:
+    except (ValueError, RecursionError):
         parsed = {}
     return MappingProxyType(parsed if isinstance(parsed, dict) else {})
 
@@ -68,7 +68,7 @@ def lines(messages: Sequence[Message]) -> Iterator[str]:
                 call = calls.get(part.call_id)
                 yield receipt(call, part) if call else f"[{part.name}] (call not shown) -> {outcome(part)}"
                 yield from part.output.splitlines()
-            else:
+            elif not isinstance(part, Reasoning):
                 yield from part_text(part).splitlines()
 
 

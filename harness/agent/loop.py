@@ -30,7 +30,7 @@ from harness.events import (
     TextDelta,
     ToolStarted,
 )
-from harness.messages import ToolCall, ToolResult, assistant, system, tool, user
+from harness.messages import ToolCall, ToolResult, assistant, encodable, system, tool, user
 from harness.protocols import Clock, Compactor, Log, Model, Reply, Request, Tool
 from harness.tokens import Usage
 
@@ -119,7 +119,7 @@ class _Session:
 
     def step(self, step: int) -> _Stop | None:
         """One step; a reason when the session ends with it."""
-        self.record(*(MessageAdded(message=user(text), step=step) for text in self.agent.inbox.take(step)))
+        self.record(*(MessageAdded(message=encodable(user(text)), step=step) for text in self.agent.inbox.take(step)))
         if not self.compact(step, "step"):
             return self.cancelled()
         prepared = self.outgoing.prepare(self.conversation.view)
@@ -191,8 +191,8 @@ class _Session:
             model_seconds=reply.seconds,
             tool_seconds=self.agent.clock() - began if calls else 0.0,
         )
-        answers = (MessageAdded(message=tool(result), step=step) for result in results)
-        self.record(MessageAdded(message=reply.message, step=step), *answers, finished)
+        answers = (MessageAdded(message=encodable(tool(result)), step=step) for result in results)
+        self.record(MessageAdded(message=encodable(reply.message), step=step), *answers, finished)
         return stop or self.cancelled() or _rests(reply)
 
     def run_tools(self, calls: Sequence[ToolCall]) -> list[ToolResult]:
@@ -217,7 +217,7 @@ class _Session:
         if self.agent.cancellation is None or not self.agent.cancellation.requested:
             return None
         if step is not None and (text := "".join(self.partial)):
-            self.record(MessageAdded(message=assistant(text), step=step))
+            self.record(MessageAdded(message=encodable(assistant(text)), step=step))
         return _Stop("cancelled", "stopped by the user")
 
     def record(self, *events: Event) -> None:
@@ -227,11 +227,12 @@ class _Session:
 
 
 def _rests(reply: Reply) -> _Stop | None:
-    """The model answered without calls, or declared that it is done."""
-    text = reply.message.text
-    if text.rstrip().endswith(COMPLETION_MARKER):
+    """The model answered without calls, or declared that it is done; an answer that its output limit cut off is no answer."""
+    if reply.message.text.rstrip().endswith(COMPLETION_MARKER):
         return _Stop("declared")
-    return None if reply.message.calls else _Stop("replied")
+    if reply.message.calls:
+        return None
+    return _Stop("cut_short", "the output limit cut the last reply off") if reply.cut_short else _Stop("replied")
 
 
 def _unanswered(call: ToolCall) -> ToolResult:

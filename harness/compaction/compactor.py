@@ -6,12 +6,11 @@ the view has grown by a tenth. A failed summary is recorded and skipped (S0.9).
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
 
 from harness.errors import IllegalPlan, ModelError, SummaryFailed, UsageError
 from harness.events import Compaction, Insert, Moment, Patch, Signal, Waiting
-from harness.messages import Message, Text
+from harness.messages import Message, Text, encodable
 from harness.plan import Plan, Slot, request_for
 from harness.protocols import Model, Policy, Reply, Request
 from harness.tokens import Budget, Estimated, Usage, Window
@@ -20,15 +19,6 @@ from harness.view import View, patched, violation
 FRUITLESS_IN_A_ROW = 2
 GROWTH_BEFORE_NEXT = 1.1
 """After that many fruitless attempts the view must grow by this factor before the next one."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Filled:
-    """A plan whose slots have their summaries."""
-
-    patch: Patch
-    replies: tuple[Reply, ...]
-    summary: str
 
 
 class SessionCompactor:
@@ -62,54 +52,58 @@ class SessionCompactor:
         attempt = _fruitless(view, plan, step, moment)
         if plan.empty:
             return attempt
+        replies: list[Reply] = []
         try:
-            filled = self._fill(plan, view, signal)
+            patch = self._fill(plan, view, replies, signal)
         except (ModelError, SummaryFailed) as error:
-            return replace(attempt, status="failed", reason=f"{plan.reason}; {type(error).__name__}: {error}")
-        return self._checked(replace(attempt, **self._bill(filled)), view, filled)
+            failed = replace(attempt, status="failed", reason=f"{plan.reason}; {type(error).__name__}: {error}")
+            return self._billed(failed, replies)
+        return self._checked(self._billed(attempt, replies), view, patch)
 
-    def _fill(self, plan: Plan, view: View, signal: Callable[[Signal], None]) -> _Filled:
-        inserts, replies, texts = [], [], []
+    def _fill(self, plan: Plan, view: View, replies: list[Reply], signal: Callable[[Signal], None]) -> Patch:
+        """The patch of a plan with its summaries; `replies` gets every answer that was paid for, also before a failure."""
+        inserts = []
         for slot in plan.slots:
             signal(Waiting(what="summary"))
             reply = self._ask(slot, view)
-            text = slot.format.render(reply.message.text, request_for(slot, view))
-            message = Message(role=slot.role, parts=(Text(text=text),))
-            inserts.append(Insert(message=message, after=slot.after, stands_for=slot.stands_for))
             replies.append(reply)
-            texts.append(text)
-        patch = Patch(forget=plan.forget, replace=plan.replace, insert=tuple(inserts))
-        return _Filled(patch=patch, replies=tuple(replies), summary="\n\n".join(texts))
+            if not reply.message.text.strip():
+                raise SummaryFailed("the summarizer returned no text")
+            text = slot.format.render(reply.message.text, request_for(slot, view))
+            message = encodable(Message(role=slot.role, parts=(Text(text=text),)))
+            inserts.append(Insert(message=message, after=slot.after, stands_for=slot.stands_for))
+        return Patch(forget=plan.forget, replace=plan.replace, insert=tuple(inserts))
 
     def _ask(self, slot: Slot, view: View) -> Reply:
         if self._summarizer is None:
             raise UsageError(f"policy {self._name!r} asks for a summary but no summarizer was given")
         prompt = slot.format.prompt(request_for(slot, view))
-        reply = self._summarizer.reply(Request(messages=prompt, max_output_tokens=slot.max_tokens))
-        if not reply.message.text.strip():
-            raise SummaryFailed(f"{self._summarizer.name!r} returned no text")
-        return reply
+        return self._summarizer.reply(Request(messages=prompt, max_output_tokens=slot.max_tokens))
 
-    def _bill(self, filled: _Filled) -> dict[str, Any]:
-        """The fields of an event that tell what its summaries cost."""
-        if not filled.replies or self._summarizer is None:
-            return {}
-        costs = [reply.cost_usd for reply in filled.replies]
-        return {
-            "summary": filled.summary,
-            "summarizer": self._summarizer.name,
-            "summarizer_usage": _total([reply.usage for reply in filled.replies]),
-            "summarizer_cost_usd": None if None in costs else sum(cost for cost in costs if cost is not None),
-            "summarizer_seconds": sum(reply.seconds for reply in filled.replies),
-        }
+    def _billed(self, event: Compaction, replies: list[Reply]) -> Compaction:
+        """The event with what its summaries cost."""
+        if not replies or self._summarizer is None:
+            return event
+        costs = [reply.cost_usd for reply in replies]
+        return replace(
+            event,
+            summarizer=self._summarizer.name,
+            summarizer_usage=_total([reply.usage for reply in replies]),
+            summarizer_cost_usd=None if None in costs else sum(cost for cost in costs if cost is not None),
+            summarizer_seconds=sum(reply.seconds for reply in replies),
+        )
 
-    def _checked(self, attempt: Compaction, view: View, filled: _Filled) -> Compaction:
+    def _checked(self, attempt: Compaction, view: View, patch: Patch) -> Compaction:
         """The event of a filled plan: applied if it is legal and saves something."""
-        items = patched(view.items, filled.patch, 0, self.policy.counter)
+        known = {item.item_id for item in view.items}
+        named = (*patch.forget, *(one.item for one in patch.replace), *(one.after for one in patch.insert))
+        if strangers := [item for item in named if item not in known]:
+            raise IllegalPlan(self._name, f"it names {strangers[0]}, which is not in view")
+        items = patched(view.items, patch, 0, self.policy.counter)
+        if items[:1] != view.items[:1]:
+            raise IllegalPlan(self._name, "the system message does not stay as it is")
         if found := violation([item.message for item in items]):
             raise IllegalPlan(self._name, found)
-        if view.items and items[0].item_id != view.items[0].item_id:
-            raise IllegalPlan(self._name, "the system message is gone")
         after = Estimated(sum(item.tokens for item in items))
         if after >= view.tokens:
             return replace(attempt, reason=f"{attempt.reason}, but {after} tokens would be no fewer than {view.tokens}")
@@ -117,9 +111,10 @@ class SessionCompactor:
             attempt,
             status="applied",
             round=view.rounds + 1,
-            patch=filled.patch,
+            patch=patch,
             tokens_after=after,
             messages_after=len(items),
+            summary="\n\n".join(insert.message.text for insert in patch.insert),
         )
 
 

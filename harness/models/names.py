@@ -19,6 +19,18 @@ SCRIPTED_WINDOW_TOKENS = 128_000
 """Of a scripted model when none is configured: that of GPT-4o, the first design document's default."""
 
 
+def is_scripted(name: str) -> bool:
+    """Whether a name is that of a scripted model or summarizer, rightly spelled or not."""
+    return name.partition("/")[0].partition(":")[0] == "scripted"
+
+
+def summarizer_name(named: str, agent: str) -> str:
+    """The model behind a policy's `summarizer`: `same` is the agent's own, of a scripted agent `scripted/extractive`."""
+    if named != "same":
+        return named
+    return "scripted/extractive" if is_scripted(agent) else agent
+
+
 def open_model(name: str, *, task: Task | None, seed: int, window_tokens: int | None) -> Model:
     """The agent's model.
 
@@ -33,12 +45,12 @@ def open_model(name: str, *, task: Task | None, seed: int, window_tokens: int | 
         MissingKey: a real model's key is not in the environment.
         UsageError: a scripted model without its task, or a summarizer as an agent.
     """
-    if name.partition("/")[0].partition(":")[0] != "scripted":
+    if not is_scripted(name):
         check_model_name(name)
         return LitellmModel(name=name, window_tokens=window_tokens)
     if task is None:
         raise UsageError(f"model {name!r} follows the script of a task, and none was given; name a task")
-    _, _, rest = name.partition("/")
+    rest = "" if name == "scripted" else name.removeprefix("scripted/")
     trade, _, profile_name = rest.partition(":")
     if trade in SUMMARIZERS:
         raise UsageError(f"model {name!r} writes summaries and cannot be the agent; use 'scripted/{task.name}:{DEFAULT_PROFILE}'")
@@ -63,11 +75,10 @@ def open_summarizer(name: str, *, agent: Model, task: Task | None, window_tokens
     Raises:
         As `open_model`; also UsageError for the oracle without a task.
     """
-    if name == "same":
-        if not agent.name.startswith("scripted"):
-            return agent
-        name = "scripted/extractive"
-    if not name.startswith("scripted"):
+    if name == "same" and not is_scripted(agent.name):
+        return agent
+    name = summarizer_name(name, agent.name)
+    if not is_scripted(name):
         check_model_name(name)
         return LitellmModel(name=name)
     _, _, kind = name.partition("/")

@@ -55,7 +55,7 @@ def prices_of(name: str) -> tuple[Price, ...]:
 
     The registry writes 0 for prices that it does not know, and for models that run on one's own machine; both are unknown.
     """
-    if name.partition("/")[0] == "scripted":
+    if name.partition("/")[0].partition(":")[0] == "scripted":
         return (NOMINAL,)
     known = entry(name)
     steps = {0: ""} | {1000 * int(found[1]): found[0] for found in map(_step, known) if found}

@@ -40,7 +40,7 @@ class SandboxTool:
     def _arguments(self, call: ToolCall) -> Mapping[str, str]:
         try:
             given: Any = json.loads(call.arguments_json)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise ToolError(f"the arguments are not valid JSON: {error}") from None
         wanted = ", ".join(self.parameters)
         if not isinstance(given, dict) or not all(isinstance(given.get(name), str) for name in self.parameters):

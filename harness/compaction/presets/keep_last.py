@@ -42,10 +42,13 @@ class KeepLast:
         """Refuse values that no session could be run with."""
         if not 0 < self.threshold <= 1:
             raise UsageError(f"threshold={self.threshold!r} must be above 0 and at most 1 (a share of the available window)")
-        if self.keep_last < 1:
-            raise UsageError(f"keep_last={self.keep_last!r} must be at least 1")
-        if self.summary_max_tokens < 1:
-            raise UsageError(f"summary_max_tokens={self.summary_max_tokens!r} must be at least 1")
+        for name in ("keep_last", "summary_max_tokens", "clip_characters", "context_window"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise UsageError(f"{name}={value!r} must be at least 1")
+        for name in ("system_reserve_tokens", "output_reserve_tokens", "safety_reserve_tokens"):
+            if getattr(self, name) < 0:
+                raise UsageError(f"{name}={getattr(self, name)!r} must not be negative")
 
     @property
     def counter(self) -> QuarterOfCharacters:
@@ -53,8 +56,14 @@ class KeepLast:
         return QuarterOfCharacters()
 
     def budget(self, window: Window) -> Budget:
-        """S0.4, with the window resolved as in S2.8."""
+        """S0.4, with the window resolved as in S2.8.
+
+        Raises:
+            UsageError: the policy's window is larger than the model's, or the reserves leave nothing of it.
+        """
         if self.context_window is not None:
+            if 0 < window.tokens < self.context_window:
+                raise UsageError(f"context_window={self.context_window} is larger than the model's window of {window.tokens}")
             window = Window(tokens=self.context_window, source="policy")
         reserves = Reserves(
             system_tokens=self.system_reserve_tokens,

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from harness.errors import UsageError
 from harness.events import Moment
 from harness.plan import Plan
 from harness.tokens import Budget, QuarterOfCharacters, Usage, Window
@@ -16,6 +17,11 @@ class NoCompaction:
     clip_characters: int = 10_000
     """A longer tool output is cut before it is logged (S0.9)."""
     kind: Literal["none"] = "none"
+
+    def __post_init__(self) -> None:
+        """Refuse values that no session could be run with."""
+        if self.clip_characters < 1:
+            raise UsageError(f"clip_characters={self.clip_characters!r} must be at least 1")
 
     @property
     def counter(self) -> QuarterOfCharacters:

@@ -13,9 +13,11 @@ not made again while its receipt is visible.
 """
 
 import hashlib
+import itertools
 import json
 import random
 import re
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from string import Template
 
@@ -56,13 +58,15 @@ class ScriptedModel:
         self._steps, self._farewell = script.steps, script.farewell
         self._profile, self._seed = profile, seed
         self._reader, self._prompt = Reader(facts, script), PromptTokens()
+        self._deciding = threading.Lock()
 
     def reply(self, request: Request, listen: Callable[[TextDelta], None] = unheard) -> Reply:
         """See `harness.protocols.Model`."""
         prompt_tokens = self._prompt.count(request.messages) + tool_tokens(request.tools)
         if prompt_tokens > self.window.tokens:
             raise ContextOverflow(self.name, prompt_tokens, self.window.tokens)
-        message = self._decide(self._reader.sight(request.messages), request.messages)
+        with self._deciding:
+            message = self._decide(self._reader.sight(request.messages), request.messages)
         for line in message.text.splitlines(keepends=True):
             listen(TextDelta(text=line))
         output_tokens = message_tokens(message)
@@ -153,10 +157,8 @@ def _key(call: CallTemplate, values: Mapping[str, str]) -> tuple[str, str]:
 
 def _fresh_id(position: int, tool: str, taken: set[str]) -> str:
     """A call id that no visible call has; a function of what is visible."""
-    number = position
-    while (call_id := hashlib.sha256(f"{tool}/{number}".encode()).hexdigest()[:12]) in taken:
-        number += 1
-    return f"call_{call_id}" if f"call_{call_id}" not in taken else _fresh_id(number + 1, tool, taken)
+    ids = (f"call_{hashlib.sha256(f'{tool}/{number}'.encode()).hexdigest()[:12]}" for number in itertools.count(position))
+    return next(call_id for call_id in ids if call_id not in taken)
 
 
 def tool_tokens(tools: tuple[ToolSpec, ...]) -> int:

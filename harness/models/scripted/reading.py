@@ -80,7 +80,7 @@ class Sight:
 
 
 class Reader:
-    """Reads conversations with the patterns of one task. Thread-safe."""
+    """Reads conversations with the patterns of one task. Not thread-safe: a sight is good until the next one is asked for."""
 
     def __init__(self, facts: Sequence[Fact], script: Script) -> None:
         """Compile the patterns; nothing here holds a value."""

@@ -7,6 +7,7 @@ import itertools
 import re
 from collections.abc import Callable, Sequence
 
+from harness.errors import ContextOverflow
 from harness.events import TextDelta
 from harness.messages import assistant
 from harness.models.prices import NOMINAL
@@ -47,10 +48,12 @@ class ScriptedSummarizer:
     def reply(self, request: Request, listen: Callable[[TextDelta], None] = unheard) -> Reply:
         """See `harness.protocols.Model`."""
         prompt = "\n".join(message.text for message in request.messages)
+        input_tokens = Measured(sum(map(message_tokens, request.messages)) + tool_tokens(request.tools))
+        if input_tokens > self.window.tokens:
+            raise ContextOverflow(self.name, input_tokens, self.window.tokens)
         text = self._summarize(prompt, request.max_output_tokens or DEFAULT_SUMMARY_TOKENS) or NOTHING
         message = assistant(text)
         listen(TextDelta(text=text))
-        input_tokens = Measured(sum(map(message_tokens, request.messages)) + tool_tokens(request.tools))
         usage = Usage(input_tokens=input_tokens, output_tokens=message_tokens(message))
         seconds = self._profile.seconds(input_tokens, usage.output_tokens)
         return Reply(message=message, usage=usage, seconds=seconds, cost_usd=NOMINAL.cost_usd(usage))
