@@ -1,5 +1,7 @@
 """Finding tasks by name, or in a file."""
 
+import sys
+
 import pytest
 
 from harness.errors import UnknownName, UsageError
@@ -36,6 +38,25 @@ def test_a_missing_function_is_named(tmp_path):
 def test_a_missing_file_is_named(tmp_path):
     with pytest.raises(UsageError, match="no task file"):
         load_task(f"{tmp_path / 'none.py'}:shorter")
+
+
+@pytest.mark.parametrize(
+    ("text", "where", "error"),
+    [
+        ("x = 1\ny = 1 / 0\n", "line 2", "ZeroDivisionError: division by zero"),
+        ("def f():\n    raise KeyError('k')\n\nf()\n", "line 2", "KeyError: 'k'"),
+        ("\n\nimport json\njson.loads('[')\n", "line 4", "JSONDecodeError"),
+        ("x = 1\ndef broken(:\n", "line 2", "SyntaxError"),
+        ("import sys\nsys.exit('bye')\n", "line 2", "SystemExit: bye"),
+        ("class Own(Exception): ...\nraise Own('mine')\n", "line 2", "Own: mine"),
+    ],
+)
+def test_whatever_a_file_raises_is_told_with_its_name_type_and_line(tmp_path, text, where, error):
+    (tmp_path / "raising.py").write_text(text)
+    with pytest.raises(UsageError, match=rf"raising\.py' cannot be loaded \({where}\)") as refused:
+        load_task(f"{tmp_path / 'raising.py'}:f")
+    assert error in str(refused.value)
+    assert "harness_task_raising" not in sys.modules
 
 
 @pytest.mark.parametrize("text", ["def broken(:\n", "import no_such_module_anywhere\n", "x = undefined_name\n"])

@@ -20,7 +20,7 @@ from harness.analysis.figures import compaction_rounds, style, success_heatmap, 
 from harness.analysis.findings import Section, sections
 from harness.analysis.tables import Tables, by_level, one_level
 from harness.analysis.wording import plain, shown
-from harness.errors import UsageError
+from harness.errors import StoreError, UsageError
 
 FIGURES: dict[str, tuple[Callable[[Tables], pd.DataFrame], Callable[[pd.DataFrame], Any]]] = {
     "token_curves": (token_curves.table, token_curves.draw),
@@ -58,11 +58,18 @@ class Report:
         """Write `charts/*.png`, `report.txt` and `report.md`, each whole or not at all; gives their paths.
 
         A chart for which there is nothing to draw is left out.
+
+        Raises:
+            StoreError: the folder cannot be written.
         """
         charts = directory / "charts"
-        charts.mkdir(parents=True, exist_ok=True)
         texts = {"report.txt": self.text(), "report.md": self.markdown()}
-        return [*_draw(self.results, charts), *(_write(directory / name, text) for name, text in texts.items())]
+        try:
+            charts.mkdir(parents=True, exist_ok=True)
+            return [*_draw(self.results, charts), *(_write(directory / name, text) for name, text in texts.items())]
+        except OSError as error:
+            said = f"cannot write the report to {str(directory)!r}: {error.strerror or error}; name another folder"
+            raise StoreError(said) from error
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         printer.text(self.text())

@@ -18,11 +18,13 @@ from harness.cli.narrator import Narrator
 from harness.cli.printable import one_line
 from harness.compaction.presets import policy_from_plain
 from harness.errors import UsageError
-from harness.experiment.interactive import Ended, Interactive, converse
+from harness.experiment.interactive import Ended, Interactive, Kept, converse
 from harness.experiment.trial import SandboxChoice
 from harness.protocols import SandboxLimits
 from harness.task import Task
 from harness.tasks import load_task
+
+SKIPPED_SHOWN = 10
 
 
 @click.command("agent")
@@ -164,11 +166,23 @@ def stopping() -> Iterator[Cancellation]:
             signal.signal(number, handler)
 
 
+def tell_skipped(kept: Kept, narrator: Narrator) -> None:
+    """How many files were left behind, and of the first few which and why."""
+    if not kept.skipped:
+        return
+    narrator.say(f"{len(kept.skipped)} not kept:")
+    for path, reason in kept.skipped[:SKIPPED_SHOWN]:
+        narrator.say(f"{one_line(path, 80)}: {one_line(reason, 120)}", indent="  ")
+    if len(kept.skipped) > SKIPPED_SHOWN:
+        narrator.say(f"and {len(kept.skipped) - SKIPPED_SHOWN} more", indent="  ")
+
+
 def close(ended: Ended, narrator: Narrator, session: Interactive) -> None:
     """The last lines, and the exit code."""
     narrator.say(narrator.total(simulated=session.model.partition("/")[0] == "scripted"))
     if session.keep is not None:
-        narrator.say(f"{ended.files} files kept in {session.keep}")
+        narrator.say(f"{ended.kept.files} files kept in {session.keep}")
+        tell_skipped(ended.kept, narrator)
     for check in ended.checks:
         if not check.passed:
             narrator.say(f"check {check.check.name} failed: {one_line(check.detail, 120)}", indent="  ")

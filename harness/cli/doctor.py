@@ -12,6 +12,7 @@ import click
 
 from harness.cli.printable import one_line
 from harness.compaction.presets import policy_kinds
+from harness.errors import UsageError
 from harness.models.names import SUMMARIZERS
 from harness.models.registry import BASE_VARIABLES, litellm
 from harness.sandboxes import Probe, probe_backend
@@ -67,7 +68,7 @@ def findings(image: str) -> Iterator[Finding]:
     yield Finding(what="python", state="ok", seen=f"{platform.python_version()} on {platform.system()} {platform.machine()}")
     yield from sandboxes(image)
     yield Finding(what="tasks", state="ok", seen=", ".join(sorted(SUITE)))
-    yield Finding(what="policies", state="ok", seen=", ".join(sorted(policy_kinds())))
+    yield policies()
     scripted = ", ".join(("scripted", *(f"scripted/{name}" for name in SUMMARIZERS)))
     yield Finding(what="models", state="ok", seen=f"{scripted} (no key needed)")
     yield real_models()
@@ -88,6 +89,15 @@ def sandboxes(image: str, try_out: Callable[[str, str | None], Probe] = probe_ba
     else:
         advice = "make one of the two above work; --backend local --unsafe-local runs without any isolation"
         yield Finding(what="sandbox", state="failed", seen="nothing here isolates commands", advice=advice)
+
+
+def policies() -> Finding:
+    """Whether every policy loads, those of other packages too."""
+    try:
+        return Finding(what="policies", state="ok", seen=", ".join(sorted(policy_kinds())))
+    except UsageError as error:
+        advice = "until then only the policies of the harness itself can be named"
+        return Finding(what="policies", state="missing", seen=str(error), advice=advice)
 
 
 def real_models() -> Finding:

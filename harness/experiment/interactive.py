@@ -4,6 +4,8 @@ It is wired like a trial, but somebody watches: what happens is told as it happe
 can be kept, and errors are raised instead of recorded.
 """
 
+import stat
+import textwrap
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
@@ -17,12 +19,14 @@ from harness.agent.inbox import Inbox
 from harness.agent.loop import Agent, Limits, Outcome, ignore
 from harness.agent.prompts import system_prompt
 from harness.compaction.compactor import SessionCompactor
-from harness.errors import StoreError, UsageError
+from harness.errors import StoreError, ToolError, UsageError, WindowTooSmall
 from harness.events import Entry, SessionStarted, Signal
 from harness.experiment.attempt.grading import Judged, grade
 from harness.experiment.trial import SandboxChoice
+from harness.messages import system, user
 from harness.models.litellm_model import LitellmModel
 from harness.models.names import open_model, open_summarizer
+from harness.models.tokenizer import message_tokens
 from harness.protocols import Clock, Log, Model, Policy, Sandbox
 from harness.sandboxes import open_sandbox
 from harness.store.journal import Journal
@@ -61,14 +65,22 @@ class Interactive:
         return self.task.runtime if self.task else self.runtime
 
 
+class Kept(NamedTuple):
+    """What became of a workspace's files."""
+
+    files: int = 0
+    """Copied."""
+    skipped: tuple[tuple[str, str], ...] = ()
+    """Path and reason of everything else but directories; both are hostile text."""
+
+
 class Ended(NamedTuple):
     """What is known when the session is over."""
 
     outcome: Outcome
     checks: tuple[Judged, ...]
     """Of the task; empty without one."""
-    files: int
-    """Files that were kept."""
+    kept: Kept
 
 
 def converse(
@@ -89,6 +101,7 @@ def converse(
         clock: the time of each event.
 
     Raises:
+        WindowTooSmall: the first request cannot fit the window; nothing was started.
         UsageError: an unknown name, a missing key, a folder that is not empty; nothing was started.
         SandboxError, StoreError: the sandbox did not start, or the journal or the files cannot be written.
     """
@@ -96,6 +109,7 @@ def converse(
         open_model(session.model, task=session.task, seed=session.seed, window_tokens=session.window_tokens), listen
     )
     compactor = SessionCompactor(policy=session.policy, window=model.window, summarizer=_summarizer(session, model))
+    _refuse_narrow(session, model)
     _refuse_full(session.keep)
     with _log(session.journal, session_id, clock) as log, closing(_sandbox(session, session_id)) as sandbox:
         sandbox.start()
@@ -115,30 +129,43 @@ def converse(
         started = _started(session, session_id, model, compactor, sandbox)
         outcome = agent.run(started, system_prompt(session.needed_runtime))
         lost = outcome.reason == "sandbox_error"
-        files = 0 if lost or session.keep is None else keep_files(sandbox, session.keep)
+        kept = Kept() if lost or session.keep is None else keep_files(sandbox, session.keep)
         checks = grade(session.task, sandbox) if session.task and not lost and outcome.reason != "cancelled" else ()
-    return Ended(outcome, checks, files)
+    return Ended(outcome, checks, kept)
 
 
-def keep_files(sandbox: Sandbox, folder: Path) -> int:
-    """Copy a workspace's files (links and modes left behind) into a folder; how many. Names are hostile: none leads out.
+def keep_files(sandbox: Sandbox, folder: Path) -> Kept:
+    """Copy a workspace's files into a folder, without their modes. Names are hostile: none leads out.
+
+    Links, empty directories and what the sandbox does not let be read stay behind.
 
     Raises:
         StoreError: the folder cannot be written.
     """
-    count = 0
-    for name in sandbox.snapshot().files:
+    files, skipped = 0, []
+    for name, state in sorted(sandbox.snapshot().files.items()):
+        if stat.S_ISDIR(state.mode):
+            continue
         path = PurePosixPath(name)
         if path.is_absolute() or ".." in path.parts:
-            continue
-        target = folder.joinpath(*path.parts)
-        try:
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_bytes(sandbox.read(name))
-        except OSError as error:
-            raise StoreError(f"cannot write to {str(folder)!r}: {error.strerror}; name another folder") from None
-        count += 1
-    return count
+            skipped.append((name, "its name leads out of the folder"))
+        elif not stat.S_ISREG(state.mode):
+            skipped.append((name, "a link, not a file"))
+        else:
+            try:
+                _lay(folder.joinpath(*path.parts), sandbox.read(name), folder)
+                files += 1
+            except ToolError as error:
+                skipped.append((name, str(error)))
+    return Kept(files, tuple(skipped))
+
+
+def _lay(target: Path, content: bytes, folder: Path) -> None:
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(content)
+    except OSError as error:
+        raise StoreError(f"cannot write to {str(folder)!r}: {error.strerror}; name another folder") from None
 
 
 def _listening(model: Model, listen: Callable[[Entry | Signal], None]) -> Model:
@@ -149,6 +176,14 @@ def _listening(model: Model, listen: Callable[[Entry | Signal], None]) -> Model:
 def _summarizer(session: Interactive, model: Model) -> Model | None:
     named = getattr(session.policy, "summarizer", None)
     return None if named is None else open_summarizer(named, agent=model, task=session.task, window_tokens=None)
+
+
+def _refuse_narrow(session: Interactive, model: Model) -> None:
+    """What is sent first is the person's request, which need not be the task's own."""
+    first = (system(system_prompt(session.needed_runtime)), user(session.request))
+    tokens, window_tokens = sum(map(message_tokens, first)), model.window.tokens
+    if window_tokens and tokens > window_tokens:
+        raise WindowTooSmall(session.task.name if session.task else textwrap.shorten(session.request, 60), tokens, window_tokens)
 
 
 def _refuse_full(folder: Path | None) -> None:

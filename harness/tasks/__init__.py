@@ -2,6 +2,7 @@
 
 import importlib.util
 import sys
+import traceback
 from pathlib import Path
 
 from harness.errors import UnknownName, UsageError
@@ -17,7 +18,7 @@ def load_task(name: str) -> TaskTemplate:
 
     Raises:
         UnknownName: no such task, or the file has no such function.
-        UsageError: the file cannot be read as a module.
+        UsageError: the file cannot be read as a module, whatever its code raised.
     """
     path, colon, function = name.rpartition(":")
     if not colon or not path.endswith(".py"):
@@ -38,10 +39,21 @@ def _from_file(path: Path, function: str) -> TaskTemplate:
     sys.modules[module_name] = module
     try:
         spec.loader.exec_module(module)
-    except (ImportError, SyntaxError, NameError) as error:
-        raise UsageError(f"the task file {str(path)!r} cannot be loaded: {error}") from error
+    except (Exception, SystemExit) as error:  # foreign code is run here
+        sys.modules.pop(module_name, None)
+        where = _line(error, spec.origin)
+        said = f"{type(error).__name__}: {error}"
+        raise UsageError(f"the task file {str(path)!r} cannot be loaded{where}: {said}") from error
     found = getattr(module, function, None)
     if not callable(found):
         raise UnknownName(f"function of {path}", function, [key for key in vars(module) if not key.startswith("_")])
     template: TaskTemplate = found
     return template
+
+
+def _line(error: BaseException, file: str | None) -> str:
+    """Where in that file it was raised: the innermost line of it that ran, or the one that does not parse."""
+    ran = [line for frame, line in traceback.walk_tb(error.__traceback__) if frame.f_code.co_filename == file]
+    if isinstance(error, SyntaxError) and error.filename == file and error.lineno:
+        ran.append(error.lineno)
+    return f" (line {ran[-1]})" if ran else ""

@@ -6,7 +6,7 @@ import pytest
 from rich.console import Console
 
 from harness.analysis.report import report
-from harness.errors import UsageError
+from harness.errors import StoreError, UsageError
 from harness.store.journal import Journal
 from harness.store.records import TrialRecord
 from harness.store.results import load
@@ -73,6 +73,15 @@ def test_writing_lays_down_texts_and_charts_and_nothing_half(tmp_path):
         "report.txt",
     ]
     assert sorted(written) == sorted(tmp_path / name for name in names)
+
+
+def test_a_folder_that_cannot_be_written_is_told_with_what_to_do(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StoreError, match=r"cannot write the report to .*file/below.*; name another folder"):
+        report(small()).write(tmp_path / "file" / "below")
+    (tmp_path / "folder" / "report.txt").mkdir(parents=True)
+    with pytest.raises(StoreError, match="directory"):
+        report(small()).write(tmp_path / "folder")
 
 
 def test_levels_get_sections_and_charts_of_their_own(tmp_path):

@@ -8,8 +8,10 @@ import sys
 
 import pytest
 
-from harness.cli.agent import parsed, typed
+from harness.cli.agent import parsed, tell_skipped, typed
+from harness.cli.narrator import Narrator
 from harness.errors import UsageError
+from harness.experiment.interactive import Kept
 from tests.cli.command import LOCAL, START, TINY, environment, harness, started, within
 from tests.models.openai_stub import Refuse, Say, serving
 
@@ -71,6 +73,7 @@ def test_a_session_that_runs_out_of_steps_fails():
         (("--task", TINY, "--set", "keep_lasst=3"), "did you mean 'keep_last'?"),
         (("--task", TINY, "--model", "scripted/oracle"), "writes summaries"),
         (("--task", TINY, "--backend", "local"), "unsafe"),
+        (("--task", TINY, "--policy", "none", "--window", "100"), "more than the window of 100; raise window_tokens"),
     ],
 )
 def test_what_cannot_be_is_refused_before_anything_starts(arguments, message, tmp_path):
@@ -79,6 +82,17 @@ def test_what_cannot_be_is_refused_before_anything_starts(arguments, message, tm
     assert refused.stderr.startswith("error: ")
     assert message in refused.stderr
     assert "started" not in refused.stderr
+
+
+def test_what_is_not_kept_is_told_and_not_obeyed(capsys):
+    narrator = Narrator(words=sys.stdout, log=sys.stderr)
+    tell_skipped(Kept(1, (("a\x1b[2J\nb", "a link, not a file"), *((f"f{n}", "large") for n in range(11)))), narrator)
+    told = capsys.readouterr().err.splitlines()
+    assert told[0] == "12 not kept:"
+    assert told[1] == "  a�[2J b: a link, not a file"
+    assert told[-1] == "  and 2 more"
+    tell_skipped(Kept(1), narrator)
+    assert capsys.readouterr().err == ""
 
 
 def test_files_are_not_laid_over_others(tmp_path):

@@ -1,8 +1,9 @@
 import pytest
 
-from harness.cli.doctor import PROVIDER_VARIABLES, findings, keys, sandboxes
+from harness.cli.doctor import PROVIDER_VARIABLES, findings, keys, policies, sandboxes
 from harness.sandboxes import Probe
 from tests.cli.command import harness
+from tests.compaction.plugin import install
 
 
 @pytest.fixture(autouse=True)
@@ -28,6 +29,13 @@ def test_every_finding_that_is_not_ok_comes_with_advice():
     for finding in findings("harness-test:py"):
         assert finding.seen
         assert finding.state == "ok" or finding.advice, finding
+
+
+def test_a_policy_of_another_package_that_does_not_load_is_told(tmp_path, monkeypatch):
+    install(tmp_path, monkeypatch, "1 / 0\n")
+    finding = policies()
+    assert finding.state == "missing"
+    assert "odd-policies" in finding.seen
 
 
 def probed(*working):

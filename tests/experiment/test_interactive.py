@@ -1,12 +1,16 @@
+from contextlib import closing
+from dataclasses import replace
+
 import pytest
 
 from harness.agent.cancellation import Cancellation
 from harness.compaction.presets import policy_from_plain
-from harness.errors import StoreError, UsageError
+from harness.errors import StoreError, UsageError, WindowTooSmall
 from harness.events import Entry, MessageAdded, SessionEnded, SessionStarted, Signal, StepFinished
 from harness.experiment.interactive import Interactive, converse, keep_files
 from harness.experiment.trial import SandboxChoice
-from harness.protocols import FileState, Snapshot
+from harness.protocols import FileState, SandboxLimits, Snapshot
+from harness.sandboxes import open_sandbox
 from harness.store.journal import Journal
 from tests.experiment.tiny_task import tiny
 
@@ -65,6 +69,52 @@ def test_a_full_folder_is_refused_before_anything_starts(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["mine"]
 
 
+@pytest.mark.bubblewrap
+def test_directories_links_and_large_files_of_a_workspace_do_not_keep_the_others_from_being_kept(tmp_path):
+    sandbox = open_sandbox("bubblewrap", session_id="keeping", limits=SandboxLimits(file_bytes=1000))
+    with closing(sandbox):
+        sandbox.start()
+        made = "mkdir -p a/b empty; echo deep > a/b/c; echo x > x; chmod 000 x; ln -s nowhere dangling; ln -s a/b/c link"
+        sandbox.run(f"{made}; ln -s /etc up; head -c 1001 /dev/zero > large; head -c 1000 /dev/zero > small; mkfifo pipe")
+        kept = keep_files(sandbox, tmp_path / "kept")
+    found = {str(path.relative_to(tmp_path / "kept")) for path in (tmp_path / "kept").rglob("*") if not path.is_dir()}
+    skipped = dict(kept.skipped)
+    assert {"a/b/c", "small"} <= found
+    assert len(found) == kept.files
+    assert {"dangling", "link", "up", "large"} <= set(skipped)
+    assert "larger than 1000 bytes" in skipped["large"]
+    assert "link" in skipped["dangling"]
+    assert found.isdisjoint(skipped)
+    assert {"a", "a/b", "empty"}.isdisjoint(skipped)
+
+
+@pytest.mark.bubblewrap
+def test_a_session_whose_workspace_has_a_directory_is_kept_and_judged(tmp_path):
+    task = replace(tiny(0), workspace=(("note.txt", "a note\n"), ("src/deep/main.py", "pass\n"), ("large", "x" * 2000)))
+    small = SandboxChoice(backend="bubblewrap", limits=SandboxLimits(file_bytes=10_000))
+    ended = converse(session(task=task, sandbox=small, unsafe_local=False, keep=tmp_path / "kept"), "s1")
+    assert (tmp_path / "kept" / "src" / "deep" / "main.py").read_text() == "pass\n"
+    assert ended.kept.files == 4
+    assert [check.passed for check in ended.checks] == [True, True]
+
+
+@pytest.mark.parametrize("task", [pytest.param(None, marks=pytest.mark.slow), tiny(0)])
+def test_a_window_too_small_for_the_request_is_refused_before_anything_starts(task, tmp_path, monkeypatch):
+    monkeypatch.setenv("HOSTED_VLLM_API_BASE", "http://127.0.0.1:9/v1")
+    monkeypatch.setenv("HOSTED_VLLM_API_KEY", "planted-0123456789")
+    heard: list[Entry | Signal] = []
+    asked = session(task=task, model="scripted" if task else "hosted_vllm/stub", window_tokens=50, journal=tmp_path / "j.sqlite")
+    with pytest.raises(WindowTooSmall, match="more than the window of 50"):
+        converse(asked, "s1", listen=heard.append)
+    assert heard == []
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_it_is_the_request_that_is_sent_that_must_fit():
+    with pytest.raises(WindowTooSmall):
+        converse(session(request="word " * 5000, window_tokens=4000), "s1")
+
+
 class Hostile:
     """A workspace whose names lead everywhere."""
 
@@ -82,7 +132,9 @@ class Hostile:
 def test_no_name_leads_out_of_the_folder(tmp_path):
     folder = tmp_path / "kept"
     names = ("../out", "/tmp/harness-out", "a/../../out", "fine/file.txt", "..hidden")
-    assert keep_files(Hostile(*names), folder) == 2  # type: ignore[arg-type]
+    kept = keep_files(Hostile(*names), folder)  # type: ignore[arg-type]
+    assert kept.files == 2
+    assert sorted(path for path, _ in kept.skipped) == ["../out", "/tmp/harness-out", "a/../../out"]
     assert sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()) == [
         "kept/..hidden",
         "kept/fine/file.txt",

@@ -5,7 +5,7 @@ group `harness.policies` (S3.21).
 """
 
 from collections.abc import Mapping
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 from harness.codec import from_plain
@@ -18,9 +18,25 @@ PRESETS: dict[str, type[Any]] = {"keep-last": KeepLast, "none": NoCompaction}
 
 
 def policy_kinds() -> dict[str, type[Any]]:
-    """Every policy by its kind: ours, and those of installed packages (ours win a clash of names)."""
+    """Every policy by its kind: ours, and those of installed packages (ours win a clash of names).
+
+    Raises:
+        UsageError: a package's policy cannot be loaded.
+    """
     plugins = {point.name: point for point in entry_points(group="harness.policies")}
-    return {name: point.load() for name, point in plugins.items() if name not in PRESETS} | PRESETS
+    return {name: _loaded(point) for name, point in plugins.items() if name not in PRESETS} | PRESETS
+
+
+def _loaded(point: EntryPoint) -> type[Any]:
+    try:
+        kind: type[Any] = point.load()
+    except (Exception, SystemExit) as error:  # foreign code is run here
+        package = repr(point.dist.name) if point.dist else "an unknown package"
+        raise UsageError(
+            f"policy {point.name!r} ({point.value}) of package {package} cannot be loaded: {type(error).__name__}: {error}; "
+            "repair or remove that package"
+        ) from error
+    return kind
 
 
 def policy_from_plain(plain: Mapping[str, object], where: str = "policy") -> Policy:
