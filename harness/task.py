@@ -104,15 +104,22 @@ class Check:
 class Grader:
     """The program that judges a workspace: run in the sandbox after the end, never shown to the agent.
 
-    It prints `check NAME pass` or `check NAME fail DETAIL` on lines of their own, each prefixed by the nonce that it gets as
-    its only argument, and runs the agent's code in child processes only, so that this code cannot write a verdict.
-    A check without a verdict has failed.
+    Its only argument is the path of a file with a nonce. It prints `NONCE check NAME pass` or `NONCE check NAME fail DETAIL`
+    on lines of their own, `NONCE done` as the last line, and ends with exit code 0; without these two no verdict counts. A
+    check without a verdict has failed.
+
+    The agent's code is hostile and may run in child processes only. Before the first of them starts, the grader reads the
+    nonce and removes that file and its own (they hold the expected values), and makes itself undumpable, so that no process of
+    the same user can open its output or its memory. Its children get pipes or nothing as stdin, stdout and stderr, no open
+    file of its own, and neither the nonce nor an expected value; what they print is evidence, never a verdict. A child may
+    kill the grader: that fails every check. When the grader starts, no process of the agent is alive.
     """
 
     files: tuple[tuple[str, str], ...]
-    """Path and content, laid into the workspace right before `command` runs."""
+    """Path and content, laid into the workspace right before `command` runs. The first component of each path belongs to the
+    grader: what the agent left there is removed."""
     command: str
-    """Shell command; the nonce is appended as an argument."""
+    """One program with its arguments, in the words of a shell, which becomes it; the path of the nonce is appended."""
     timeout_seconds: float = 120.0
 
 

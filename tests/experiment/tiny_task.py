@@ -6,11 +6,14 @@ ROUNDS = 8
 
 CHECKS = """
 import pathlib, sys
-nonce = sys.argv[1]
+given = pathlib.Path(sys.argv[1])
+nonce = given.read_text()
+given.unlink()
 conf = pathlib.Path("conf.txt")
 text = conf.read_text() if conf.exists() else ""
 print(nonce, "check port", "pass" if text == "port={port}\\n" else "fail got " + repr(text))
 print(nonce, "check note", "pass" if pathlib.Path("note.txt").exists() else "fail it is gone")
+print(nonce, "done")
 """
 
 
@@ -39,7 +42,7 @@ def tiny(seed):
         workspace=(("note.txt", "a note\n"),),
         runtime="python",
         checks=(Check(name="port", title="The port is written down", rests_on=("port",)), Check(name="note", title="A note")),
-        grader=Grader(files=((".checks.py", CHECKS.replace("{port}", port)),), command="python3 .checks.py"),
+        grader=Grader(files=((".checks.py", CHECKS.replace("{port}", port)),), command="python3 -I .checks.py"),
         facts=(Fact(name="port", kind="constraint", said_in="prompt", patterns=(r"The port is (\d+)",), prior="8080"),),
         script=Script(
             steps=(*rounds, step("write", "write_file", path="conf.txt", content="port=${port}\n")),

@@ -1,18 +1,25 @@
 """The hidden checks, run in the sandbox after the end of a session.
 
-The grader's verdicts are lines that begin with a nonce drawn for this one run, so nothing that the agent wrote into its
-workspace can speak for it; a check without a verdict, or with two that differ, has failed.
+The agent's code runs again while it is judged, and may try to speak for the grader. So its processes end before the grader
+is laid, the grader runs without a shell around it, and its verdicts are lines that begin with a nonce drawn for this one run,
+which only a file that the grader removes has ever held. They count if it said that it was done and ended well; a check
+without a verdict, or with two that differ, has failed.
 """
 
 import secrets
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 from typing import NamedTuple
 
+from harness.errors import ToolError
 from harness.protocols import ExecResult, Sandbox
 from harness.task import Check, Grader, Task
 
 MOST_DETAIL_CHARACTERS = 500
+NONCE_PATH = ".nonce"
+"""Where the grader finds its nonce, in the workspace."""
 
 
 class Verdict(NamedTuple):
@@ -39,10 +46,23 @@ def grade(task: Task, sandbox: Sandbox) -> tuple[Judged, ...]:
         SandboxDied: the sandbox was lost; there is no verdict at all.
     """
     nonce = secrets.token_hex(16)
-    for path, text in task.grader.files:
-        sandbox.write(path, text.encode())
-    result = sandbox.run(f"{task.grader.command} {nonce}", timeout_seconds=task.grader.timeout_seconds)
-    return judged(task.checks, verdicts(result.stdout, nonce), _silence(result, task.grader))
+    try:
+        _lay(laid(task.grader, nonce), sandbox)
+    except ToolError as error:
+        return ungraded(task, f"the grader cannot be laid: {error}"[:MOST_DETAIL_CHARACTERS])
+    result = sandbox.run(command_line(task.grader), timeout_seconds=task.grader.timeout_seconds)
+    said = verdicts(result.stdout, nonce) if result.exit_code == 0 else {}
+    return judged(task.checks, said, _silence(result, task.grader))
+
+
+def laid(grader: Grader, nonce: str) -> tuple[tuple[str, str], ...]:
+    """Path and content of the files that a grader needs."""
+    return (*grader.files, (NONCE_PATH, nonce))
+
+
+def command_line(grader: Grader) -> str:
+    """What the shell is told: to become the grader, since a shell that waits for it would hold its output open to others."""
+    return f"exec {grader.command} {NONCE_PATH}"
 
 
 def ungraded(task: Task, reason: str) -> tuple[Judged, ...]:
@@ -57,9 +77,12 @@ def judged(checks: tuple[Check, ...], said: Mapping[str, Verdict], silence: str)
 
 
 def verdicts(output: bytes, nonce: str) -> dict[str, Verdict]:
-    """The verdicts in a grader's output by the name of their check."""
+    """The verdicts in a grader's output by the name of their check; none unless its last line says that it was done."""
+    lines = output.decode(errors="replace").removesuffix("\n").split("\n")
+    if lines.pop() != f"{nonce} done":
+        return {}
     found: dict[str, Verdict] = {}
-    for line in output.decode(errors="replace").splitlines():
+    for line in lines:
         prefix, word, name, verdict, detail = (*line.split(" ", 4), "", "", "", "", "")[:5]
         if (prefix, word) != (nonce, "check") or verdict not in {"pass", "fail"}:
             continue
@@ -70,10 +93,31 @@ def verdicts(output: bytes, nonce: str) -> dict[str, Verdict]:
     return found
 
 
+def _lay(files: tuple[tuple[str, str], ...], sandbox: Sandbox) -> None:
+    """End all that the agent left running, remove what stands where the grader belongs, lay the grader.
+
+    Raises:
+        ToolError: something is in its way.
+    """
+    sandbox.restore(sandbox.snapshot())
+    own = " ".join(sorted({shlex.quote(PurePosixPath(path).parts[0]) for path, _ in files}))
+    removed = sandbox.run(f"rm -rf -- {own} || {{ chmod -R u+rwx -- {own}; rm -rf -- {own}; }}")
+    if removed.exit_code != 0:
+        raise ToolError(f"what is in its place cannot be removed: {_last_line(removed.stderr)}")
+    for path, text in files:
+        sandbox.write(path, text.encode())
+
+
 def _silence(result: ExecResult, grader: Grader) -> str:
     if result.timed_out:
         return f"no verdict: the grader was killed after {grader.timeout_seconds:g} s"
     if result.oom_killed:
         return "no verdict: the grader ran out of memory"
-    tail = result.stderr.decode(errors="replace").strip().rsplit("\n", 1)[-1]
+    if result.exit_code > 128:
+        return f"no verdict: the grader was killed by signal {result.exit_code - 128}"
+    tail = _last_line(result.stderr)
     return f"no verdict (the grader ended with exit code {result.exit_code}) {tail}".strip()[:MOST_DETAIL_CHARACTERS]
+
+
+def _last_line(output: bytes) -> str:
+    return output.decode(errors="replace").strip().rsplit("\n", 1)[-1]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from string import Template
 
-from harness.experiment.attempt.grading import verdicts
+from harness.experiment.attempt.grading import command_line, laid, verdicts
 from harness.messages import Message, ToolCall, ToolResult, assistant, system, user
 from harness.task import CallTemplate, Step, Task
 from harness.transcript import outcome
@@ -145,12 +145,12 @@ def _answer(call: ToolCall, result: Result) -> Message:
 
 
 def grade(task: Task, root: Path, nonce: str = "n0nce") -> dict[str, str]:
-    """The verdict of each check: `pass` or `fail ...`; the grader's files are taken away again."""
-    for path, text in task.grader.files:
+    """The verdict of each check: `pass` or `fail ...`."""
+    for path, text in laid(task.grader, nonce):
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         (root / path).write_text(text, encoding="utf-8")
     done = subprocess.run(
-        ["/bin/sh", "-c", f"{task.grader.command} {nonce}"],
+        ["/bin/sh", "-c", command_line(task.grader)],
         check=False,
         cwd=root,
         env=ENVIRONMENT,
@@ -158,7 +158,5 @@ def grade(task: Task, root: Path, nonce: str = "n0nce") -> dict[str, str]:
         text=True,
         timeout=60,
     )
-    for path, _ in task.grader.files:
-        (root / path).unlink()
-    said = verdicts(done.stdout.encode(), nonce)
+    said = verdicts(done.stdout.encode(), nonce) if done.returncode == 0 else {}
     return {name: "pass" if verdict.passed else f"fail {verdict.detail}" for name, verdict in said.items()}

@@ -148,12 +148,23 @@ LEECH_LAPSES = 999
 
 
 def test_code_that_forges_a_verdict_gets_none(copied):
-    """It may know the nonce from the process list: what it prints is read as observations, and where its rights let it write
-    into the grader's own output, two verdicts that differ are a failure."""
+    """Even if it guesses the nonce: what it prints is read as observations, and where its rights let it write into the
+    grader's own output, two verdicts that differ are a failure."""
     root = copied()
     path = root / "flashcards" / "leeches.py"
     path.write_text(path.read_text().replace('LEECH_TAG = "leech"', f'LEECH_TAG = "leech"\n{FORGERY}'))
     assert failed(grade(flashcards(1), root)) >= {"leeches"}
+
+
+def test_nothing_of_the_grader_is_there_when_the_code_that_it_judges_runs(copied):
+    root = copied()
+    with (root / "flashcards" / "__init__.py").open("a") as file:
+        file.write("\nimport os\nopen('seen', 'a').write(' '.join(os.listdir('.')))\n")
+    assert failed(grade(flashcards(1), root)) == set()
+    seen = (root / "seen").read_text()
+    assert "flashcards" in seen
+    assert ".grade" not in seen
+    assert ".nonce" not in seen
 
 
 @pytest.mark.parametrize(
