@@ -9,20 +9,28 @@ or deleted; its trial then runs again.
 """
 
 import fcntl
+import hashlib
+import json
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
+from harness import codec
 from harness.errors import StoreError, UsageError
 from harness.experiment.attempt.job import Finished
+from harness.experiment.grid import BLOCK_AXES
 from harness.store.journal import Journal
 from harness.store.merge import merge
 from harness.store.records import TrialRecord
 
 RETRIABLE = frozenset({"model_error", "sandbox_error", "store_error"})
 """Reasons of failure that say nothing about the arm: another run may well end otherwise."""
+
+
+_EARLIER = re.compile(r" \(earlier plan [0-9a-f]{6}\)$")
 
 
 class Label(NamedTuple):
@@ -49,10 +57,13 @@ class Output:
         return {record.trial_id for record in records if not _again(record, retry_failed)}
 
     def relabel(self, labels: Mapping[str, Label]) -> None:
-        """Give kept trials the names that they have in the plan of today, which may have other axes."""
+        """Give kept trials the names that they have in the plan of today, which may have other axes or another base.
+
+        Those that it does not have become arms of their own, so that they are never taken for one of today's.
+        """
         for record in self.journal.trials():
-            label = labels.get(record.trial_id)
-            if label is not None and label != (record.experiment, record.arm, record.axes_json):
+            label = labels.get(record.trial_id) or _earlier(record)
+            if label != (record.experiment, record.arm, record.axes_json):
                 experiment, arm, axes_json = label
                 named = replace(record, experiment=experiment, arm=arm, axes_json=axes_json)
                 self.journal.record_trial(named, self.journal.checks(record.trial_id))
@@ -68,7 +79,7 @@ class Output:
     def sweep(self) -> None:
         """Bring in what an earlier run finished but could not take over; delete what it left half done."""
         for source in sorted((self.folder / "journals").glob("*.sqlite")):
-            if _is_finished(source):
+            if recorded(source):
                 merge(source, self.journal)
             remove_journal(source)
 
@@ -103,12 +114,24 @@ def remove_journal(path: Path) -> None:
         path.with_name(name).unlink(missing_ok=True)
 
 
-def _is_finished(source: Path) -> bool:
+def _earlier(record: TrialRecord) -> Label:
+    """The name of a trial that is not planned any more: one for each configuration, and on no axis."""
+    configuration = {name: value for name, value in json.loads(record.config_json).items() if name not in BLOCK_AXES}
+    mark = hashlib.sha256(codec.canonical_json(configuration, dict).encode()).hexdigest()[:6]
+    arm = _EARLIER.sub("", record.arm)
+    return Label(record.experiment, f"{arm} (earlier plan {mark})", "{}")
+
+
+def recorded(source: Path) -> Finished | None:
+    """What a trial's own journal says of it once it has ended; None of one that did not end, or was told to."""
+    if not source.exists():
+        return None
     try:
         with Journal.open(source) as journal:
-            return any(record.reason != "cancelled" for record in journal.trials())
+            ended = [record for record in journal.trials() if record.reason != "cancelled"]
+            return Finished(ended[0], journal.checks(ended[0].trial_id)) if ended else None
     except StoreError:
-        return False
+        return None
 
 
 def _again(record: TrialRecord, retry_failed: bool) -> bool:

@@ -11,16 +11,17 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 
 from pebble import ProcessExpired
 
 from harness.errors import HarnessError, StoreError
+from harness.events import SessionEnded, SessionStarted
 from harness.experiment.attempt.grading import ungraded
 from harness.experiment.attempt.job import Finished, Job
 from harness.experiment.attempt.record import Attempt, Ending
-from harness.experiment.output import Output, remove_journal
+from harness.experiment.output import Output, recorded, remove_journal
 from harness.experiment.progress import Display, Standing
 from harness.experiment.workers import Workers
 from harness.store.journal import Journal
@@ -76,15 +77,24 @@ class Runner:
                 self._watch(running)
         except BrokenProcessPool:
             workers.stop()
+            self._take_ended(running)
             self._blame(running)
         except BaseException:
             workers.stop()
             raise
         else:
             (workers.stop if running else workers.close)()
+            self._take_ended(running)
         for job in running.values():
             remove_journal(job.journal)
         waiting.extendleft(reversed(running.values()))
+
+    def _take_ended(self, running: "dict[Future[Finished], Job]") -> None:
+        """Take over what ended while nobody looked: its journal says so, whatever became of its worker."""
+        for future, job in list(running.items()):
+            if finished := recorded(job.journal):
+                self._take(finished)
+                del running[future]
 
     def _blame(self, running: "dict[Future[Finished], Job]") -> None:
         """A trial at whose side two pools broke is recorded as crashed; it would break the next one, too."""
@@ -130,13 +140,23 @@ class Runner:
         if job.journal.exists():
             try:
                 with Journal.open(job.journal) as journal:
-                    for attempt.session_id in journal.session_ids():
-                        for entry in journal.entries(attempt.session_id):
-                            attempt.tally(entry)
+                    self._recall(attempt, journal)
             except StoreError:
                 remove_journal(job.journal)
         attempt.judged = ungraded(load_task(job.trial.task)(job.trial.seed), "not run: the trial did not end")
         return attempt.finished(job, self.clock())
+
+    def _recall(self, attempt: Attempt, journal: Journal) -> None:
+        """Take what a journal tells into an attempt, and end the log of its session if nobody did."""
+        for attempt.session_id in journal.session_ids():
+            for entry in journal.entries(attempt.session_id):
+                attempt.tally(entry)
+                if isinstance(entry.event, SessionStarted):
+                    attempt.session = entry.event
+            if attempt.tally.heard and attempt.tally.ended is None:
+                log = journal.session(attempt.session_id, created_at_ms=int(attempt.started_at * 1000), clock=self.clock)
+                with closing(log):
+                    log.append((SessionEnded(status="failed", reason="crashed", detail=attempt.ending.error),))
 
 
 def _told(error: BaseException) -> str:

@@ -99,8 +99,8 @@ def started(job):
         task=tiny(job.trial.seed).prompt,
         model="m",
         policy_json="{}",
-        window_tokens=0,
-        threshold_tokens=None,
+        window_tokens=9000,
+        threshold_tokens=700,
         budget_rule="",
         sandbox="bubblewrap",
     )

@@ -1,5 +1,8 @@
 """The output folder: what is taken over, what is run again, and what a dead run leaves."""
 
+import json
+import re
+
 from harness.experiment.attempt.job import Finished
 from harness.experiment.output import Label, opened
 from harness.store.journal import Journal
@@ -58,3 +61,25 @@ def test_kept_trials_take_the_names_of_the_plan_of_today(tmp_path):
         output.relabel({"t": Label("new", "arm 2", '{"seed": 0}'), "other": Label("x", "y", "{}")})
         assert output.journal.trials() == (record(experiment="new", arm="arm 2", axes_json='{"seed": 0}'),)
         assert output.journal.checks("t") == (CHECK,)
+
+
+def test_kept_trials_that_are_not_planned_any_more_are_arms_of_their_own_one_for_each_configuration(tmp_path):
+    plain = {"seed": 0, "task": "t", "max_steps": 50}
+    kept = [
+        record(trial_id="a0", config_json=json.dumps(plain), axes_json='{"seed": 0}'),
+        record(trial_id="a1", config_json=json.dumps(plain | {"seed": 1}), seed=1),
+        record(trial_id="b0", config_json=json.dumps(plain | {"max_steps": 60})),
+        record(trial_id="now", config_json=json.dumps(plain | {"max_steps": 70})),
+    ]
+    with opened(tmp_path) as output:
+        for one in kept:
+            output.bring_in(Finished(one, ()))
+        for _ in range(2):  # a second time changes nothing
+            output.relabel({"now": Label("e", "a", "{}")})
+            found = {one.trial_id: one for one in output.journal.trials()}
+            assert found["now"].arm == "a"
+            assert re.fullmatch(r"a \(earlier plan [0-9a-f]{6}\)", found["a0"].arm)
+            assert found["a0"].arm == found["a1"].arm != found["b0"].arm
+            assert found["a0"].axes_json == "{}"
+        output.relabel({"a0": Label("e", "a", "{}")})
+        assert {one.trial_id: one.arm for one in output.journal.trials()}["a0"] == "a"

@@ -4,6 +4,7 @@ import sys
 import threading
 import time
 import types
+from concurrent.futures import Future
 
 import pytest
 
@@ -12,6 +13,7 @@ from harness.experiment.output import opened
 from harness.experiment.progress import Silence, Standing
 from harness.experiment.runner import Runner
 from harness.experiment.workers import ProcessWorkers, ThreadWorkers
+from harness.store.journal import Journal
 from tests.experiment.stand_ins import DIES_AT_ONCE, KILLS_ITSELF, OVERRUNS, RAISES, RAISES_ODDLY, WAITS, jobs_of, work
 
 pytestmark = pytest.mark.slow
@@ -76,8 +78,49 @@ def test_what_a_killed_trial_had_logged_is_kept_and_counted(tmp_path):
     killed = records[KILLS_ITSELF]
     assert (killed.steps, killed.prompt_tokens, killed.success) == (3, 30, False)
     with opened(tmp_path) as output:
-        assert len(list(output.journal.entries(killed.session_id))) == 4
+        assert len(list(output.journal.entries(killed.session_id))) == 5
         assert [check.passed for check in output.journal.checks(killed.trial_id)] == [False, False]
+
+
+def test_a_killed_trial_is_recorded_as_its_session_began_and_its_session_as_ended(tmp_path):
+    killed = run(tmp_path, [KILLS_ITSELF])[KILLS_ITSELF]
+    assert (killed.model, killed.window_tokens, killed.threshold_tokens) == ("m", 9000, 700)
+    with opened(tmp_path) as output:
+        *_, last = output.journal.entries(killed.session_id)
+        assert (last.event.status, last.event.reason, last.event.detail) == ("failed", "crashed", killed.error)
+        assert [row["status"] for row in output.journal.rows("SELECT status FROM sessions")] == ["failed"]
+
+
+class EndsWhenStopped:
+    """Workers whose jobs end in the moment in which they are stopped, except the first, which ends at once."""
+
+    def __init__(self, count, doing, timeout_seconds):
+        self.count, self.waiting = count, []
+
+    def submit(self, job):
+        future = Future()
+        if job.trial.seed == 0:
+            future.set_result(work(job, None))
+        else:
+            self.waiting.append((future, job))
+        return future
+
+    def stop(self):
+        for future, job in self.waiting:
+            if job.trial.seed == OVERRUNS:
+                Journal.open(job.journal).close()
+            else:
+                future.set_result(work(job, None))
+
+    close = stop
+
+
+def test_what_ends_between_the_last_look_and_the_stop_is_kept(tmp_path):
+    stop = threading.Event()
+    display = Watch(lambda standing: stop.set() if standing.done else None)
+    records = run(tmp_path, [0, 1, OVERRUNS], pool=EndsWhenStopped, stop=stop, display=display)
+    assert {seed: record.status for seed, record in records.items()} == {0: "completed", 1: "completed"}
+    assert display.standings[-1].done == 2
 
 
 def test_a_crashed_trial_is_run_again_by_the_next_run_and_a_finished_one_is_not(tmp_path):
