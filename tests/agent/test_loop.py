@@ -4,6 +4,7 @@ import itertools
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -106,6 +107,23 @@ def test_parallel_tools_that_share_no_sandbox_overlap() -> None:
     assert agent.run(STARTED, "s").status == "completed"
 
 
+def test_text_that_cannot_be_encoded_is_mended_where_it_enters_the_log() -> None:
+    path = ToolCall(call_id="x", name="write_file", arguments_json='{"path": "a\\udc80.txt", "content": "b"}')
+    outcome, events = run([assistant("half a sign: \udc80", path), assistant("fine")])
+    assert outcome.status == "completed"
+    texts = [event.message.text for event in events if isinstance(event, MessageAdded)]
+    assert "half a sign: ?" in texts
+
+
+def test_an_answer_that_the_output_limit_cut_off_does_not_complete_a_session() -> None:
+    class Cut(PuppetModel):
+        def reply(self, request: Request, listen: Callable[[TextDelta], None] = unheard) -> Reply:
+            return replace(super().reply(request, listen), cut_short=True)
+
+    outcome = make(Cut([assistant("and so I")]), MemoryLog()).run(STARTED, "s")
+    assert (outcome.status, outcome.reason) == ("failed", "cut_short")
+
+
 def test_the_step_limit_is_fifty_by_default() -> None:
     outcome, events = run([assistant("", call(number)) for number in range(99)])
     assert (outcome.status, outcome.reason, outcome.steps) == ("failed", "max_steps", 50)
@@ -118,6 +136,7 @@ def test_the_step_limit_is_fifty_by_default() -> None:
         (ToolCall(call_id="x", name="execute_command", arguments_json="{broken"), "not valid JSON"),
         (ToolCall(call_id="x", name="execute_command", arguments_json='{"cmd": "ls"}'), "command"),
         (ToolCall(call_id="x", name="execute_command", arguments_json='["ls"]'), "command"),
+        (ToolCall(call_id="x", name="execute_command", arguments_json="[" * 200_000), "not valid JSON"),
         (ToolCall(call_id="x", name="fly", arguments_json="{}"), "no tool 'fly'"),
         (ToolCall(call_id="x", name="read_file", arguments_json='{"path": "/etc/passwd"}'), "outside"),
         (ToolCall(call_id="x", name="read_file", arguments_json='{"path": "none.py"}'), "no such file"),

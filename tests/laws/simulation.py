@@ -47,9 +47,9 @@ class Run:
         return [(call.name, call.arguments_json) for call in self._calls]
 
     @cached_property
-    def reads(self) -> list[tuple[str, str]]:
-        """What was looked at: tool and key argument of each call that only reads."""
-        return [(call.name, key_argument(call)) for call in self._calls if call.name in {"read_file", "list_directory"}]
+    def acts(self) -> list[tuple[str, str]]:
+        """Tool and key argument of each call, whatever it wrote."""
+        return [(call.name, key_argument(call)) for call in self._calls]
 
     @property
     def _calls(self) -> list[ToolCall]:

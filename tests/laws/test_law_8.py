@@ -6,34 +6,33 @@ paired difference leaves zero and it is larger than what the A/A arm shows.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
 
-from harness.compaction.presets.keep_last import KeepLast
 from harness.experiment.experiment import Experiment
 from harness.experiment.grid import Arm
-from harness.experiment.trial import SandboxChoice, Trial
+from harness.experiment.trial import SandboxChoice
 
 pytestmark = [pytest.mark.laws, pytest.mark.bubblewrap, pytest.mark.timeout(1_800)]
 
 SEEDS = tuple(range(100, 110))
 """Others than those of the quickstart."""
-BASE = Trial(
-    task="flashcards",
-    window_tokens=32_768,
-    max_steps=300,
-    policy=KeepLast(summarizer="scripted/extractive"),
-    sandbox=SandboxChoice(backend="bubblewrap"),
-)
-VALUES: dict[str, tuple[object, object, object]] = {
-    "policy.summarizer": ("scripted/empty", "scripted/extractive", "scripted/oracle"),
-    "policy.threshold": (0.5, 0.8, 0.95),
-    "policy.keep_last": (4, 10, 20),
+ORDER = ["scripted/empty", "scripted/extractive", "scripted/oracle"]
+"""Of fidelity."""
+QUICKSTART = Experiment.from_toml(Path(__file__).parents[2] / "experiments" / "quickstart")
+BASE = replace(QUICKSTART.base, sandbox=SandboxChoice(backend="bubblewrap"))
+VALUES: dict[str, list[Any]] = {
+    path: sorted(values, key=lambda value: ORDER.index(value) if value in ORDER else value)
+    for path, values in cast(dict[str, list[Any]], QUICKSTART.axes).items()
+    if path != "seed"
 }
-"""The axes of the quickstart; the middle value is the base."""
+"""The axes of the quickstart, each from less to more; the middle value is the base."""
 
 Arms = dict[str, pd.DataFrame]
 

@@ -28,6 +28,7 @@ def test_a_scripted_agent_is_named_by_task_and_profile(name: str) -> None:
     [
         ("scripted/flashcard", UnknownName, "did you mean 'scripted/flashcards:attentive'"),
         ("scripted/flashcards:atentive", UnknownName, "did you mean 'attentive'"),
+        ("scripted:attentive", UnknownName, "scripted model 'scripted:attentive'"),
         ("scripted/oracle", UsageError, "cannot be the agent"),
     ],
 )

@@ -161,7 +161,18 @@ def test_after_two_fruitless_attempts_nobody_is_asked_until_the_view_has_grown_b
     assert ask(room, grown) is not None
 
 
-@pytest.mark.parametrize("wrong", [{"threshold": 0.0}, {"threshold": 1.5}, {"keep_last": 0}, {"summary_max_tokens": 0}])
+@pyte @ pytest.mark.parametrize(
+    "wrong",
+    [
+        {"threshold": 0.0},
+        {"threshold": 1.5},
+        {"keep_last": 0},
+        {"summary_max_tokens": 0},
+        {"clip_characters": -5},
+        {"context_window": 0},
+        {"system_reserve_tokens": -1},
+    ],
+)
 def test_values_that_no_session_can_run_with_are_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(UsageError, match=next(iter(wrong))):
         KeepLast(**wrong)  # type: ignore[arg-type]
@@ -170,3 +181,8 @@ def test_values_that_no_session_can_run_with_are_refused(wrong: dict[str, float]
 def test_reserves_over_the_window_are_refused_with_the_numbers() -> None:
     with pytest.raises(UsageError, match=r"11000.*8192"):
         KeepLast().budget(Window(tokens=8_192, source="configuration"))
+
+
+def test_a_window_larger_than_that_of_the_model_is_refused() -> None:
+    with pytest.raises(UsageError, match="larger than the model's window"):
+        KeepLast(context_window=200_000).budget(WINDOW)

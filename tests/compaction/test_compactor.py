@@ -1,0 +1,96 @@
+"""The guards, which hold for every policy, ours or a stranger's."""
+
+from dataclasses import dataclass
+
+import pytest
+
+from harness.compaction.compactor import SessionCompactor
+from harness.compaction.formats import SixSections
+from harness.errors import IllegalPlan, ProviderFailed
+from harness.events import Compaction, Entry, ItemId, MessageAdded, Moment, Replace
+from harness.messages import Message, ToolCall, ToolResult, assistant, system, tool, user
+from harness.plan import Plan, Slot
+from harness.testing.puppet import PuppetModel
+from harness.tokens import Budget, QuarterOfCharacters, Usage, Window
+from harness.view import View, fold_all
+
+CALL = ToolCall(call_id="c", name="read_file", arguments_json="{}")
+RESULT = tool(ToolResult(call_id="c", name="read_file", output="x" * 400))
+TALK = (system("s"), user("build it" * 50), assistant("", CALL), RESULT, assistant("on"))
+VIEW = fold_all(Entry(seq, MessageAdded(message=message, step=1)) for seq, message in enumerate(TALK, 1))
+WINDOW = Window(tokens=32_768, source="configuration")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stubborn:
+    """A policy that always proposes the same."""
+
+    proposal: Plan
+    clip_characters: int = 10_000
+    kind: str = "stubborn"
+
+    @property
+    def counter(self) -> QuarterOfCharacters:
+        return QuarterOfCharacters()
+
+    def budget(self, window: Window) -> Budget:
+        return Budget(window_tokens=window.tokens, reserved_tokens=0, threshold_tokens=0, rule="always")
+
+    def plan(self, view: View, budget: Budget, usage: Usage | None, moment: Moment = "step") -> Plan | None:
+        return self.proposal
+
+
+def slot(after: int, stands_for: tuple[int, ...] = ()) -> Slot:
+    items = tuple(ItemId(number) for number in stands_for)
+    return Slot(after=ItemId(after), role="assistant", stands_for=items, format=SixSections(), max_tokens=800)
+
+
+def apply(plan: Plan, summarizer: PuppetModel | None = None) -> Compaction | None:
+    room = SessionCompactor(policy=Stubborn(proposal=plan), window=WINDOW, summarizer=summarizer)
+    return room.compact(VIEW, None, 1, "step", lambda _: None)
+
+
+def forget(*items: int) -> tuple[ItemId, ...]:
+    return tuple(ItemId(number) for number in items)
+
+
+@pytest.mark.parametrize(
+    ("plan", "said"),
+    [
+        (Plan(reason="all", forget=forget(1, 2, 3, 4, 5)), "system message"),
+        (Plan(reason="system", forget=forget(1)), "system message"),
+        (Plan(reason="mask", replace=(Replace(item=ItemId(1), message=system("t")),)), "system message"),
+        (Plan(reason="result", forget=forget(4)), "no result"),
+        (Plan(reason="call", forget=forget(3)), "answers call"),
+        (Plan(reason="stranger", forget=forget(77)), "not in view"),
+        (Plan(reason="stranger", replace=(Replace(item=ItemId(77), message=user("t")),)), "not in view"),
+    ],
+)
+def test_a_plan_that_breaks_a_guard_is_refused_by_the_name_of_its_policy(plan: Plan, said: str) -> None:
+    with pytest.raises(IllegalPlan, match=said) as caught:
+        apply(plan)
+    assert caught.value.policy == "stubborn"
+
+
+def test_a_summary_that_would_stand_nowhere_is_refused_and_not_lost() -> None:
+    with pytest.raises(IllegalPlan, match="not in view"):
+        apply(Plan(reason="r", forget=forget(2), slots=(slot(77, (2,)),)), PuppetModel([assistant("s")]))
+
+
+@pytest.mark.parametrize("second", [assistant(" \n"), ProviderFailed("s", 500, "down")])
+def test_what_was_paid_before_a_summary_failed_is_on_the_bill(second: Message | ProviderFailed) -> None:
+    plan = Plan(reason="two", forget=forget(2, 3, 4), slots=(slot(1, (2,)), slot(1, (3, 4))))
+    event = apply(plan, PuppetModel([assistant("first part"), second]))
+    assert event is not None
+    assert event.status == "failed"
+    assert event.summarizer == "puppet"
+    assert event.summarizer_usage is not None
+    assert event.summarizer_usage.prompt_tokens > 0
+
+
+def test_an_applied_plan_tells_before_after_and_its_summary() -> None:
+    event = apply(Plan(reason="r", forget=forget(2, 3, 4), slots=(slot(1, (2, 3, 4)),)), PuppetModel([assistant("short")]))
+    assert event is not None
+    assert (event.status, event.round, event.messages_before, event.messages_after) == ("applied", 1, 5, 3)
+    assert event.tokens_after < event.tokens_before == VIEW.tokens
+    assert event.summary.endswith("short")
