@@ -161,7 +161,7 @@ def test_after_two_fruitless_attempts_nobody_is_asked_until_the_view_has_grown_b
     assert ask(room, grown) is not None
 
 
-@pyte @ pytest.mark.parametrize(
+@pytest.mark.parametrize(
     "wrong",
     [
         {"threshold": 0.0},
