@@ -5,17 +5,22 @@ Nothing is written and no model is called. What was found out on the way (the sa
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
+from typing import cast
 
 from harness.agent.prompts import system_prompt
 from harness.errors import SandboxUnavailable, UsageError, WindowTooSmall
 from harness.experiment.trial import Trial
 from harness.messages import system, user
 from harness.models.names import open_model, open_summarizer
+from harness.models.scripted.agent import tool_tokens
 from harness.models.tokenizer import message_tokens
+from harness.protocols import Sandbox
 from harness.sandboxes import choose_backend, probe_backend
 from harness.sandboxes.opening import IMAGES
 from harness.task import Task, TaskTemplate
 from harness.tasks import load_task
+from harness.tools import standard_tools
 
 
 @dataclass(slots=True)
@@ -44,7 +49,7 @@ def check_trials(trials: Iterable[Trial]) -> None:
             if trial.task not in seen.templates:
                 seen.templates[trial.task] = load_task(trial.task)
             task = seen.templates[trial.task](trial.seed)
-            seen.tasks[key], seen.first_tokens[key] = task, _first_request_tokens(task)
+            seen.tasks[key], seen.first_tokens[key] = task, first_request_tokens(task)
         arm = (*key, trial.model, trial.window_tokens, trial.policy)
         if arm not in seen.arms:
             seen.arms.add(arm)
@@ -86,16 +91,36 @@ def _usable(backend: str, image: str, *, unsafe_local: bool) -> str:
     return backend
 
 
-def _first_request_tokens(task: Task) -> int:
-    """By a real tokenizer; a real model's own may differ by some percent."""
-    return sum(message_tokens(message) for message in (system(system_prompt(task.runtime)), user(task.prompt)))
+def check_first_request(task: Task, window_tokens: int) -> None:
+    """Refuse a task whose first request is longer than a window; 0 = the window is not known, so nothing is.
+
+    Raises:
+        WindowTooSmall: the first request cannot fit.
+    """
+    _check_fits(task.name, first_request_tokens(task), window_tokens)
 
 
-def _check_models(trial: Trial, task: Task, first_request_tokens: int) -> None:
+def first_request_tokens(task: Task) -> int:
+    """Prompt and tool schemas, by a real tokenizer; a real model's own may differ by some percent."""
+    messages = (system(system_prompt(task.runtime)), user(task.prompt))
+    return sum(message_tokens(message) for message in messages) + _standard_tool_tokens()
+
+
+@cache
+def _standard_tool_tokens() -> int:
+    unopened = cast("Sandbox", None)  # a tool's description needs no sandbox
+    return tool_tokens(tuple(tool.spec for tool in standard_tools(unopened)))
+
+
+def _check_fits(task: str, first_tokens: int, window_tokens: int) -> None:
+    if window_tokens and first_tokens > window_tokens:
+        raise WindowTooSmall(task, first_tokens, window_tokens)
+
+
+def _check_models(trial: Trial, task: Task, first_tokens: int) -> None:
     model = open_model(trial.model, task=task, seed=trial.model_seed, window_tokens=trial.window_tokens)
     window = model.window
-    if window.tokens and first_request_tokens > window.tokens:
-        raise WindowTooSmall(trial.task, first_request_tokens, window.tokens)
+    _check_fits(trial.task, first_tokens, window.tokens)
     named = getattr(trial.policy, "summarizer", None)
     if named is not None:
         open_summarizer(named, agent=model, task=task, window_tokens=None)

@@ -13,6 +13,7 @@ from harness import codec
 from harness.compaction.presets import policy_from_plain
 from harness.errors import UnknownName, UsageError
 from harness.experiment.paths import known_paths, refuse_coerced
+from harness.models.names import summarizer_name
 from harness.protocols import Policy, SandboxLimits
 
 
@@ -74,7 +75,7 @@ class Trial:
     def summarizer(self) -> str | None:
         """Name of the model that writes the summaries, with `same` resolved; None = the policy asks nobody."""
         named = getattr(self.policy, "summarizer", None)
-        return self.model if named == "same" else named
+        return None if named is None else summarizer_name(named, self.model)
 
     @property
     def model_seed(self) -> int:

@@ -83,6 +83,8 @@ def test_the_models_seed_follows_from_seed_and_replicate_and_is_neither():
 
 def test_same_as_a_summarizer_is_the_trials_model_and_none_asks_nobody():
     assert Trial(task="t", policy=KeepLast(), model="m").summarizer == "m"
+    assert Trial(task="t", policy=KeepLast(), model="scripted").summarizer == "scripted/extractive"
+    assert Trial(task="t", policy=KeepLast(), model="scripted/t:typical").summarizer == "scripted/extractive"
     assert Trial(task="t", policy=KeepLast(summarizer="s"), model="m").summarizer == "s"
     assert Trial(task="t", policy=NoCompaction(), model="m").summarizer is None
 

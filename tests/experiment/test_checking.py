@@ -1,0 +1,49 @@
+"""The checks before a start agree with what the first request of a session really takes."""
+
+from dataclasses import replace
+
+import pytest
+
+from harness.agent.prompts import system_prompt
+from harness.compaction.presets.none import NoCompaction
+from harness.errors import ContextOverflow, WindowTooSmall
+from harness.experiment.checking import check_first_request, check_trials, first_request_tokens
+from harness.experiment.trial import Trial
+from harness.messages import system, user
+from harness.models.names import open_model
+from harness.protocols import Request
+from harness.sandboxes import open_sandbox
+from harness.tasks import load_task
+from harness.tools import standard_tools
+
+TASK = load_task("flashcards")(0)
+
+
+def first_reply(window_tokens):
+    """What the scripted model says to the first request, with the tools that it gets."""
+    sandbox = open_sandbox("local", session_id="unstarted", runtime=TASK.runtime, unsafe_local=True)
+    tools = tuple(tool.spec for tool in standard_tools(sandbox))
+    model = open_model("scripted", task=TASK, seed=0, window_tokens=window_tokens)
+    return model.reply(Request(messages=(system(system_prompt(TASK.runtime)), user(TASK.prompt)), tools=tools))
+
+
+def test_the_least_window_that_is_let_through_is_the_least_that_the_model_takes():
+    least = first_reply(100_000).usage.prompt_tokens
+    check_first_request(TASK, least)
+    first_reply(least)
+    with pytest.raises(WindowTooSmall, match=f"has {least} tokens"):
+        check_first_request(TASK, least - 1)
+    with pytest.raises(ContextOverflow):
+        first_reply(least - 1)
+
+
+def test_trials_are_checked_likewise():
+    least = first_request_tokens(TASK)
+    trial = Trial(task="flashcards", policy=NoCompaction(), window_tokens=least)
+    check_trials([trial])
+    with pytest.raises(WindowTooSmall):
+        check_trials([replace(trial, window_tokens=least - 1)])
+
+
+def test_a_window_that_is_not_known_refuses_nothing():
+    check_first_request(TASK, 0)
