@@ -178,7 +178,17 @@ def kill():
         except OSError:
             pass
 
+def pry():
+    parent = f"/proc/{{os.getppid()}}"
+    for path in (f"{{parent}}/fd/1", f"{{parent}}/mem", f"{{parent}}/environ"):
+        try:
+            os.close(os.open(path, os.O_WRONLY if path.endswith("1") else os.O_RDONLY))
+        except OSError:
+            continue
+        open("loot", "a").write(path)
+
 def forge():
+    pry()
     known, opened = secrets(), list(outputs())
     if "kill" in MODE:
         kill()
