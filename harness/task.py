@@ -9,6 +9,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
+Runtime: TypeAlias = Literal["python", "bun"]
+"""What a sandbox must have to run a task's commands."""
+
 FactKind: TypeAlias = Literal[
     "constraint", "goal", "decision", "artifact", "value", "error", "progress", "next-step", "preference", "superseded"
 ]
@@ -143,7 +146,7 @@ class Task:
     prompt: str
     workspace: tuple[tuple[str, str], ...]
     """Path and text of the files laid before the start."""
-    runtime: Literal["python", "bun"]
+    runtime: Runtime
     checks: tuple[Check, ...]
     grader: Grader
     facts: tuple[Fact, ...]

@@ -1,6 +1,6 @@
 """The system prompt: the first design document's own words (S0), with the runtime that is really there."""
 
-from typing import Literal
+from harness.task import Runtime
 
 _SYSTEM_PROMPT = """\
 You are a coding agent that builds software by executing commands and managing files.
@@ -32,6 +32,6 @@ CONSTRAINTS:
 COMPLETION_MARKER = "TASK COMPLETE"
 
 
-def system_prompt(runtime: Literal["python", "bun"]) -> str:
+def system_prompt(runtime: Runtime) -> str:
     """The system prompt for a sandbox with this runtime."""
     return _SYSTEM_PROMPT.format(runtime={"python": "Python 3", "bun": "Bun"}[runtime], marker=COMPLETION_MARKER)

@@ -21,7 +21,7 @@ from harness.errors import UsageError
 from harness.experiment.interactive import Ended, Interactive, Kept, converse
 from harness.experiment.trial import SandboxChoice
 from harness.protocols import SandboxLimits
-from harness.task import Task
+from harness.task import Runtime, Task
 from harness.tasks import load_task
 
 SKIPPED_SHOWN = 10
@@ -65,7 +65,7 @@ def command(
     backend: Literal["auto", "docker", "bubblewrap", "local"],
     unsafe_local: bool,
     image: str | None,
-    runtime: Literal["python", "bun"],
+    runtime: Runtime,
     network: bool,
     journal: Path | None,
     keep: Path | None,

@@ -18,7 +18,7 @@ from harness.models.tokenizer import message_tokens
 from harness.protocols import Sandbox
 from harness.sandboxes import choose_backend, probe_backend
 from harness.sandboxes.opening import IMAGES
-from harness.task import Task, TaskTemplate
+from harness.task import Runtime, Task, TaskTemplate
 from harness.tasks import load_task
 from harness.tools import standard_tools
 
@@ -49,7 +49,7 @@ def check_trials(trials: Iterable[Trial]) -> None:
             if trial.task not in seen.templates:
                 seen.templates[trial.task] = load_task(trial.task)
             task = seen.templates[trial.task](trial.seed)
-            seen.tasks[key], seen.first_tokens[key] = task, first_request_tokens(task)
+            seen.tasks[key], seen.first_tokens[key] = task, first_request_tokens(task.prompt, task.runtime)
         arm = (*key, trial.model, trial.window_tokens, trial.policy)
         if arm not in seen.arms:
             seen.arms.add(arm)
@@ -91,18 +91,18 @@ def _usable(backend: str, image: str, *, unsafe_local: bool) -> str:
     return backend
 
 
-def check_first_request(task: Task, window_tokens: int) -> None:
-    """Refuse a task whose first request is longer than a window; 0 = the window is not known, so nothing is.
+def check_first_request(name: str, request: str, runtime: Runtime, window_tokens: int) -> None:
+    """Refuse a session whose first request is longer than its window; 0 = the window is not known, so nothing is.
 
     Raises:
-        WindowTooSmall: the first request cannot fit.
+        WindowTooSmall: the first request cannot fit; `name` says of what.
     """
-    _check_fits(task.name, first_request_tokens(task), window_tokens)
+    _check_fits(name, first_request_tokens(request, runtime), window_tokens)
 
 
-def first_request_tokens(task: Task) -> int:
-    """Prompt and tool schemas, by a real tokenizer; a real model's own may differ by some percent."""
-    messages = (system(system_prompt(task.runtime)), user(task.prompt))
+def first_request_tokens(request: str, runtime: Runtime) -> int:
+    """System prompt, request and tool schemas, by a real tokenizer; a real model's own may differ by some percent."""
+    messages = (system(system_prompt(runtime)), user(request))
     return sum(message_tokens(message) for message in messages) + _standard_tool_tokens()
 
 

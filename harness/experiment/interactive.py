@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from harness import codec
 from harness.agent.cancellation import Cancellation
@@ -19,19 +19,18 @@ from harness.agent.inbox import Inbox
 from harness.agent.loop import Agent, Limits, Outcome, ignore
 from harness.agent.prompts import system_prompt
 from harness.compaction.compactor import SessionCompactor
-from harness.errors import StoreError, ToolError, UsageError, WindowTooSmall
+from harness.errors import StoreError, ToolError, UsageError
 from harness.events import Entry, SessionStarted, Signal
 from harness.experiment.attempt.grading import Judged, grade
+from harness.experiment.checking import check_first_request
 from harness.experiment.trial import SandboxChoice
-from harness.messages import system, user
 from harness.models.litellm_model import LitellmModel
 from harness.models.names import open_model, open_summarizer
-from harness.models.tokenizer import message_tokens
 from harness.protocols import Clock, Log, Model, Policy, Sandbox
 from harness.sandboxes import open_sandbox
 from harness.store.journal import Journal
 from harness.store.memory import MemoryLog
-from harness.task import Task
+from harness.task import Runtime, Task
 from harness.tools import standard_tools
 
 
@@ -50,7 +49,7 @@ class Interactive:
     window_tokens: int | None = None
     """None = the model's own."""
     limits: Limits = field(default_factory=Limits)
-    runtime: Literal["python", "bun"] = "python"
+    runtime: Runtime = "python"
     """Of the sandbox where there is no task, which brings its own."""
     sandbox: SandboxChoice = field(default_factory=SandboxChoice)
     unsafe_local: bool = False
@@ -60,7 +59,7 @@ class Interactive:
     """A folder, new or empty, into which the workspace is copied at the end; None = it goes with the sandbox."""
 
     @property
-    def needed_runtime(self) -> Literal["python", "bun"]:
+    def needed_runtime(self) -> Runtime:
         """What its sandbox must have."""
         return self.task.runtime if self.task else self.runtime
 
@@ -109,7 +108,8 @@ def converse(
         open_model(session.model, task=session.task, seed=session.seed, window_tokens=session.window_tokens), listen
     )
     compactor = SessionCompactor(policy=session.policy, window=model.window, summarizer=_summarizer(session, model))
-    _refuse_narrow(session, model)
+    name = session.task.name if session.task else textwrap.shorten(session.request, 60)
+    check_first_request(name, session.request, session.needed_runtime, model.window.tokens)
     _refuse_full(session.keep)
     with _log(session.journal, session_id, clock) as log, closing(_sandbox(session, session_id)) as sandbox:
         sandbox.start()
@@ -176,14 +176,6 @@ def _listening(model: Model, listen: Callable[[Entry | Signal], None]) -> Model:
 def _summarizer(session: Interactive, model: Model) -> Model | None:
     named = getattr(session.policy, "summarizer", None)
     return None if named is None else open_summarizer(named, agent=model, task=session.task, window_tokens=None)
-
-
-def _refuse_narrow(session: Interactive, model: Model) -> None:
-    """What is sent first is the person's request, which need not be the task's own."""
-    first = (system(system_prompt(session.needed_runtime)), user(session.request))
-    tokens, window_tokens = sum(map(message_tokens, first)), model.window.tokens
-    if window_tokens and tokens > window_tokens:
-        raise WindowTooSmall(session.task.name if session.task else textwrap.shorten(session.request, 60), tokens, window_tokens)
 
 
 def _refuse_full(folder: Path | None) -> None:

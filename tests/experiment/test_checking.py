@@ -29,16 +29,16 @@ def first_reply(window_tokens):
 
 def test_the_least_window_that_is_let_through_is_the_least_that_the_model_takes():
     least = first_reply(100_000).usage.prompt_tokens
-    check_first_request(TASK, least)
+    check_first_request(TASK.name, TASK.prompt, TASK.runtime, least)
     first_reply(least)
     with pytest.raises(WindowTooSmall, match=f"has {least} tokens"):
-        check_first_request(TASK, least - 1)
+        check_first_request(TASK.name, TASK.prompt, TASK.runtime, least - 1)
     with pytest.raises(ContextOverflow):
         first_reply(least - 1)
 
 
 def test_trials_are_checked_likewise():
-    least = first_request_tokens(TASK)
+    least = first_request_tokens(TASK.prompt, TASK.runtime)
     trial = Trial(task="flashcards", policy=NoCompaction(), window_tokens=least)
     check_trials([trial])
     with pytest.raises(WindowTooSmall):
@@ -46,4 +46,4 @@ def test_trials_are_checked_likewise():
 
 
 def test_a_window_that_is_not_known_refuses_nothing():
-    check_first_request(TASK, 0)
+    check_first_request(TASK.name, TASK.prompt, TASK.runtime, 0)

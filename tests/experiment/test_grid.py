@@ -102,7 +102,7 @@ def test_numbers_that_are_nearly_equal_have_names_of_their_own():
 
 @pytest.mark.parametrize("changes", [{"policy.keep_last": 3}, {"replicate": 1, "policy.threshold": 0.5}])
 def test_an_arm_named_like_another_configuration_is_refused(changes):
-    axes = {"policy.threshold": [0.5, 0.9], "seed": [0, 1]}
+    axes: dict[str, list[object]] = {"policy.threshold": [0.5, 0.9], "seed": [0, 1]}
     with pytest.raises(UsageError, match=r"'threshold=0\.5' names two configurations, which differ in .*(keep_last|replicate)"):
         Grid(BASE, axes, [Arm(name="threshold=0.5", trial=changes)])
 

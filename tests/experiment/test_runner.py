@@ -9,6 +9,8 @@ from concurrent.futures import Future
 import pytest
 
 from harness.errors import HarnessError
+from harness.events import SessionEnded
+from harness.experiment.attempt.job import Finished
 from harness.experiment.output import opened
 from harness.experiment.progress import Silence, Standing
 from harness.experiment.runner import Runner
@@ -87,6 +89,7 @@ def test_a_killed_trial_is_recorded_as_its_session_began_and_its_session_as_ende
     assert (killed.model, killed.window_tokens, killed.threshold_tokens) == ("m", 9000, 700)
     with opened(tmp_path) as output:
         *_, last = output.journal.entries(killed.session_id)
+        assert isinstance(last.event, SessionEnded)
         assert (last.event.status, last.event.reason, last.event.detail) == ("failed", "crashed", killed.error)
         assert [row["status"] for row in output.journal.rows("SELECT status FROM sessions")] == ["failed"]
 
@@ -98,7 +101,7 @@ class EndsWhenStopped:
         self.count, self.waiting = count, []
 
     def submit(self, job):
-        future = Future()
+        future: Future[Finished] = Future()
         if job.trial.seed == 0:
             future.set_result(work(job, None))
         else:
