@@ -1,0 +1,182 @@
+"""A JupyterLab of a test's own, and the browser that looks at it: nothing of the user's settings, nothing left behind.
+
+Every process that is started here, or by one of these, carries a mark in its environment. When the test is over they must
+all have ended, kernels and their workers too.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TypeVar
+from urllib.parse import urlsplit
+from uuid import uuid4
+
+from playwright.sync_api import Page, sync_playwright
+
+PATIENCE_SECONDS = 180
+MARK = "HARNESS_TEST_MARK"
+BROWSER_FLAGS = (
+    "--no-sandbox",  # Chromium's own sandbox refuses to run as root; the page is ours
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+SERVER_FLAGS = (
+    "--no-browser",
+    "--allow-root",
+    "--ServerApp.ip=127.0.0.1",
+    "--LabApp.expose_app_in_browser=True",
+    "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
+)
+# The news would ask on first start whether they may be fetched, in a box that covers the page.
+PAGE_CONFIG = {"disabledExtensions": {"@jupyterlab/apputils-extension:announcements": True}}
+
+Found = TypeVar("Found")
+
+
+def waited_for(what: str, find: Callable[[], Found | None], seconds: float = PATIENCE_SECONDS) -> Found:
+    """What `find` finds, asked again and again until it is there."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if (found := find()) is not None:
+            return found
+        time.sleep(0.1)
+    raise TimeoutError(f"{what}: not there after {seconds} s")
+
+
+@contextmanager
+def marked_environment(**more: str) -> Iterator[dict[str, str]]:
+    """An environment for processes, all of which must have ended soon after the body; those that have not are killed.
+
+    Raises:
+        AssertionError: some had to be killed.
+    """
+    mark = f"{MARK}={uuid4().hex}"
+    try:
+        yield {**os.environ, **more, MARK: mark.partition("=")[2]}
+    finally:
+        try:
+            waited_for("the end of all processes", lambda: None if _carrying(mark) else True, seconds=30)
+        except TimeoutError as late:
+            left = _carrying(mark)
+            for pid in left:
+                os.kill(pid, signal.SIGKILL)
+            raise AssertionError(f"processes were left behind: {left}") from late
+
+
+def _carrying(mark: str) -> dict[int, str]:
+    """Command lines of the living processes that carry a mark, by process id."""
+    found = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            if mark.encode() in (folder / "environ").read_bytes().split(b"\0"):
+                found[int(folder.name)] = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        except OSError:  # it ended just now, or is not ours
+            continue
+    return found
+
+
+@contextmanager
+def jupyterlab(root: Path, private: Path, environment: Mapping[str, str]) -> Iterator[str]:
+    """A server for the notebooks in `root`, with its settings and log in `private`; yields the address of its file tree."""
+    config, runtime = private / "config", private / "runtime"
+    (config / "labconfig").mkdir(parents=True)
+    (config / "labconfig" / "page_config.json").write_text(json.dumps(PAGE_CONFIG))
+    folders = {
+        "JUPYTER_CONFIG_DIR": config,
+        "JUPYTER_DATA_DIR": private / "data",
+        "JUPYTER_RUNTIME_DIR": runtime,
+        "IPYTHONDIR": private / "ipython",
+        "JUPYTERLAB_SETTINGS_DIR": private / "settings",
+        "JUPYTERLAB_WORKSPACES_DIR": private / "workspaces",
+    }
+    command = [sys.executable, "-m", "jupyterlab", *SERVER_FLAGS, f"--ServerApp.root_dir={root}"]
+    with (private / "server.log").open("wb") as log:
+        server = subprocess.Popen(
+            command, env={**environment, **{name: str(path) for name, path in folders.items()}}, stdout=log, stderr=log
+        )
+    try:
+        url, token = waited_for("JupyterLab", lambda: _answering(server, runtime, private / "server.log"))
+        yield f"{url}lab/tree/{{name}}?token={token}"
+    finally:
+        server.terminate()
+        server.wait(timeout=60)
+
+
+def _answering(server: subprocess.Popen[bytes], runtime: Path, log: Path) -> tuple[str, str] | None:
+    """Address and token of a server once it listens; it tells them in a file, so no port is chosen beforehand."""
+    assert server.poll() is None, f"JupyterLab ended at its start:\n{log.read_text()}"
+    told = runtime / f"jpserver-{server.pid}.json"
+    if not told.exists():
+        return None
+    try:
+        facts = json.loads(told.read_text())
+    except json.JSONDecodeError:  # it is being written
+        return None
+    return facts["url"], facts["token"]
+
+
+@contextmanager
+def browser_page(chromium: str, environment: Mapping[str, str], screenshot: Path) -> Iterator[Page]:
+    """An empty page that waits patiently; when the body fails, the error says where a picture of it lies."""
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=[*BROWSER_FLAGS], env={**environment})
+        page = browser.new_page(viewport={"width": 1300, "height": 1400})
+        page.set_default_timeout(1000 * PATIENCE_SECONDS)
+        try:
+            yield page
+        except BaseException as error:
+            page.screenshot(path=screenshot)
+            error.add_note(f"the page at that time: {screenshot}")
+            raise
+        finally:
+            browser.close()
+
+
+class LabNotebook:
+    """A notebook that is open in a page of JupyterLab, driven from outside."""
+
+    def __init__(self, page: Page, address: str) -> None:
+        """Open it and wait for its kernel."""
+        self._page = page
+        self.strangers: list[str] = []
+        """Requests of the page to anywhere but this machine."""
+        page.on("request", lambda request: self._note(request.url))
+        page.goto(address)
+        page.wait_for_function("window.jupyterapp?.shell?.currentWidget?.sessionContext?.session?.kernel?.status === 'idle'")
+
+    def _note(self, url: str) -> None:
+        parts = urlsplit(url)
+        if parts.scheme in ("http", "https", "ws", "wss") and parts.hostname != "127.0.0.1":
+            self.strangers.append(url)
+
+    def start_cell(self, index: int) -> None:
+        """Run a cell, without waiting for its end."""
+        self._page.evaluate(
+            """index => {
+                jupyterapp.shell.currentWidget.content.activeCellIndex = index;
+                jupyterapp.commands.execute('notebook:run-cell');  // not returned: its promise lasts as long as the cell
+            }""",
+            index,
+        )
+
+    def finish_cell(self, index: int) -> None:
+        """Wait until a cell that was started has ended.
+
+        Raises:
+            AssertionError: it raised; shows what and where.
+        """
+        model = "jupyterapp.shell.currentWidget.content.widgets[index].model"
+        self._page.wait_for_function(f"index => {model}.executionCount && {model}.executionState !== 'running'", arg=index)
+        outputs = self._page.evaluate(f"index => {model}.outputs.toJSON()", index)
+        errors = ["\n".join(output["traceback"]) for output in outputs if output["output_type"] == "error"]
+        assert not errors, errors[0]
