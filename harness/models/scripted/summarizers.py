@@ -5,7 +5,10 @@ Only the oracle knows the patterns of a task; none knows a value.
 
 import itertools
 import re
+import threading
 from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any
 
 from harness.errors import ContextOverflow
 from harness.events import TextDelta
@@ -111,8 +114,7 @@ def extractive(prompt: str, limit_tokens: int) -> str:
     bm25s); the highest score for each token of room comes first. Lines of the request itself get at most seven tenths of the
     room, the work done the rest. Without a request the material is the query.
     """
-    import bm25s  # noqa: PLC0415  (loads numpy, which only this summarizer needs)
-
+    bm25s = _ranking()
     sections = material(prompt)
     lines = list(itertools.chain.from_iterable(sections.values()))
     newest = {line.strip(): index for index, line in enumerate(lines) if len(line.split()) >= SHORTEST_LINE_WORDS}
@@ -136,6 +138,20 @@ def extractive(prompt: str, limit_tokens: int) -> str:
             room -= costs[at]
             request_room -= of_request
     return "\n".join(candidates[at] for at in sorted(chosen))
+
+
+@cache
+def _ranking() -> Any:
+    """The ranking library, loaded when first used; it loads numpy.
+
+    Its progress bars, which are never shown, would make a lock between processes that a worker leaves behind when it is
+    ended; a lock between threads does.
+    """
+    import bm25s  # noqa: PLC0415  (slow, and only this summarizer needs it)
+    from tqdm import tqdm  # noqa: PLC0415
+
+    tqdm.set_lock(threading.RLock())
+    return bm25s
 
 
 def empty(_: str, __: int) -> str:
