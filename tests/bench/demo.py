@@ -1,22 +1,46 @@
-"""The quickstart from an empty folder with bubblewrap: wall time, and the largest process below it."""
+"""The quickstart from an empty folder with bubblewrap: wall time, and the memory of its largest worker."""
 
-import resource
+import re
+import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 from tests.bench.figure import Figure
-from tests.bench.starting import wall_seconds
 
 QUICKSTART = Path(__file__).parents[2] / "experiments" / "quickstart"
+LOOK_EVERY_SECONDS = 0.5
 
 
 def demo() -> Iterator[Figure]:
     script = str(Path(sys.executable).with_name("harness"))
+    peak_kib = 0
     with tempfile.TemporaryDirectory() as folder:
-        options = ("--backend", "bubblewrap", "--workers", "2", "--output", folder)
-        seconds = wall_seconds(sys.executable, script, "run", str(QUICKSTART), *options)
-    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
+        options = ["--backend", "bubblewrap", "--workers", "2", "--output", folder]
+        began = time.perf_counter()
+        run = subprocess.Popen(
+            [sys.executable, script, "run", str(QUICKSTART), *options], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        while run.poll() is None:
+            peak_kib = max(peak_kib, *workers_peak_kib(run.pid), 0)
+            time.sleep(LOOK_EVERY_SECONDS)
+        seconds = time.perf_counter() - began
+    assert run.returncode == 0
     yield Figure(name="quickstart, 2 workers, bubblewrap, from nothing", value=seconds, unit="s", bar=300.0)
-    yield Figure(name="largest process of the quickstart (workers and parent)", value=peak, unit="MiB", bar=300.0)
+    yield Figure(name="memory of the largest worker of the quickstart", value=peak_kib / 1024, unit="MiB", bar=300.0)
+
+
+def workers_peak_kib(parent: int) -> list[int]:
+    """Peak resident memory of each worker process so far; sandboxes are children of the workers, not of the parent."""
+    peaks = []
+    for status in Path("/proc").glob("[0-9]*/status"):
+        try:
+            text, command = status.read_text(), status.with_name("cmdline").read_bytes()
+        except OSError:
+            continue
+        peak = re.search(r"^VmHWM:\s+(\d+)", text, re.MULTILINE)
+        if peak and re.search(rf"^PPid:\s+{parent}$", text, re.MULTILINE) and b"spawn_main" in command:
+            peaks.append(int(peak[1]))
+    return peaks

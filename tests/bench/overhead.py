@@ -33,7 +33,7 @@ from tests.bench.figure import Figure
 
 HUGE = 8_000_000
 STEPS = 820
-SESSIONS = 5
+SESSIONS = 8
 
 
 class TrivialModel:
