@@ -6,8 +6,10 @@ from, so it can know a value only by reading it. `values` is the answer key for 
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Literal, TypeAlias
+
+from harness.errors import UsageError
 
 Runtime: TypeAlias = Literal["python", "bun"]
 """What a sandbox must have to run a task's commands."""
@@ -42,6 +44,14 @@ class Fact:
     """The call that shows it again; None = it cannot be got again."""
     source: str = ""
     """Path that must be visible in a directory listing for the recovering call to be known; empty = always known."""
+
+    @property
+    def reacquisition_calls(self) -> int | None:
+        """Tool calls that bring it back when nothing is in view: the recovering one, and a look for its source if it has one.
+
+        None = it cannot be got again.
+        """
+        return None if self.recover is None else 1 + bool(self.source)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,4 +166,44 @@ class Task:
     """Answer key: the value of each fact under this seed; for graders, probes and tests, never for a model."""
 
 
-TaskTemplate: TypeAlias = Callable[[int], Task]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class World:
+    """The knobs of a task that has any; None leaves a knob where the task has it.
+
+    What they turn decides which policy can win, so results are maps over them (RESEARCH 5.4). Reader quality, the sixth knob
+    of that list, belongs to the model: see the profiles of the scripted model.
+    """
+
+    steps: int | None = None
+    """Steps of the script, at least 1."""
+    tokens_per_step: int | None = None
+    """Mean size of what a step brings into view, in tokens."""
+    output_sigma: float | None = None
+    """Tail of the sizes of tool outputs: sigma of a lognormal distribution; 0 = all alike, 1.9 = as recorded in the field."""
+    recoverable_share: float | None = None
+    """Share of the facts that can be got again, 0 to 1."""
+    use_lag_steps: int | None = None
+    """Steps between the telling of a fact and its use."""
+    redundancy: int | None = None
+    """How many times a fact is told, at least 1."""
+    update_rate: float | None = None
+    """Share of the facts that a later value replaces, 0 to 1."""
+
+    def __post_init__(self) -> None:
+        """Refuse values that no world can have."""
+        least = {"steps": 1, "tokens_per_step": 1, "redundancy": 1}
+        shares = {"recoverable_share", "update_rate"}
+        for name, value in self.turned.items():
+            if value < least.get(name, 0) or (name in shares and value > 1):
+                upper = " and at most 1" if name in shares else ""
+                raise UsageError(f"world.{name}: must be at least {least.get(name, 0)}{upper} (got {value!r})")
+
+    @property
+    def turned(self) -> dict[str, int | float]:
+        """The knobs that are not left alone, by name."""
+        values = {one.name: getattr(self, one.name) for one in fields(self)}
+        return {name: value for name, value in values.items() if value is not None}
+
+
+TaskTemplate: TypeAlias = Callable[..., Task]
+"""Makes the task of a seed, its one argument. A template whose task has knobs takes a `world` too, by that name."""

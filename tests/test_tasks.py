@@ -5,7 +5,8 @@ import sys
 import pytest
 
 from harness.errors import UnknownName, UsageError
-from harness.tasks import SUITE, load_task
+from harness.task import World
+from harness.tasks import SUITE, load_task, make_task
 
 
 def test_every_task_of_the_suite_is_found_by_its_own_name():
@@ -64,3 +65,9 @@ def test_a_file_that_is_no_module_is_refused(tmp_path, text):
     (tmp_path / "mine.py").write_text(text)
     with pytest.raises(UsageError, match=r"mine\.py.*cannot be loaded"):
         load_task(f"{tmp_path / 'mine.py'}:broken")
+
+
+def test_a_knob_of_a_task_that_has_none_is_refused():
+    assert make_task("flashcards", 1, World()) == load_task("flashcards")(1)
+    with pytest.raises(UsageError, match=r"world\.steps: the task 'flashcards' has no knobs"):
+        make_task("flashcards", 1, World(steps=9))

@@ -79,7 +79,7 @@ def comparability(planned: Experiment) -> str:
     """The smallest difference between two arms that so many pairs can show."""
     from harness.analysis.statistics import best_case_detectable_effect  # noqa: PLC0415  (loads scipy)
 
-    pairs = len({(cell.trial.task, cell.trial.seed) for cell in planned.grid})
+    pairs = len({(cell.trial.problem, cell.trial.seed) for cell in planned.grid})
     best = best_case_detectable_effect(pairs)
     shows = (
         "too few for any difference in success to reach the 5 % level"

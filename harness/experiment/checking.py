@@ -18,8 +18,8 @@ from harness.models.tokenizer import message_tokens
 from harness.protocols import Sandbox
 from harness.sandboxes import choose_backend, probe_backend
 from harness.sandboxes.opening import IMAGES
-from harness.task import Runtime, Task, TaskTemplate
-from harness.tasks import load_task
+from harness.task import Runtime, Task, World
+from harness.tasks import make_task
 from harness.tools import standard_tools
 
 
@@ -27,9 +27,8 @@ from harness.tools import standard_tools
 class _Seen:
     """What was looked at already, so that a large grid is checked as fast as a small one."""
 
-    templates: dict[str, TaskTemplate] = field(default_factory=dict)
-    tasks: dict[tuple[str, int], Task] = field(default_factory=dict)
-    first_tokens: dict[tuple[str, int], int] = field(default_factory=dict)
+    tasks: dict[tuple[str, int, World], Task] = field(default_factory=dict)
+    first_tokens: dict[tuple[str, int, World], int] = field(default_factory=dict)
     arms: set[object] = field(default_factory=set)
 
 
@@ -44,11 +43,9 @@ def check_trials(trials: Iterable[Trial]) -> None:
     """
     seen = _Seen()
     for trial in trials:
-        key = (trial.task, trial.seed)
+        key = (trial.task, trial.seed, trial.world)
         if key not in seen.tasks:
-            if trial.task not in seen.templates:
-                seen.templates[trial.task] = load_task(trial.task)
-            task = seen.templates[trial.task](trial.seed)
+            task = make_task(*key)
             seen.tasks[key], seen.first_tokens[key] = task, first_request_tokens(task.prompt, task.runtime)
         arm = (*key, trial.model, trial.window_tokens, trial.policy)
         if arm not in seen.arms:
@@ -68,7 +65,7 @@ def choose_backends(trials: Iterable[Trial], *, unsafe_local: bool = False) -> M
     backends = {}
     for trial in trials:
         if trial.task not in runtimes:
-            runtimes[trial.task] = load_task(trial.task)(trial.seed).runtime
+            runtimes[trial.task] = make_task(trial.task, trial.seed, trial.world).runtime
         wanted = (trial.sandbox.backend, trial.sandbox.image or IMAGES[runtimes[trial.task]])
         if wanted not in chosen:
             chosen[wanted] = _usable(*wanted, unsafe_local=unsafe_local)

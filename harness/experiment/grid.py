@@ -1,7 +1,7 @@
 """The grid: base trial × axes, and extra arms, as a sequence of cells.
 
-Cells come in blocks of one task and seed, so that what is compared is run close together. Cells with equal configurations
-are one cell. Extra arms (a control, an A/A arm) vary over the task and seed axes only, so every block has each of them.
+Cells come in blocks of one task, seed and world, so that what is compared is run close together. Cells with equal configurations
+are one cell. Extra arms (a control, an A/A arm) vary over those axes only, so every block has each of them.
 
 An arm is known by its name, so whatever has one name is one configuration on several tasks and seeds.
 """
@@ -14,9 +14,15 @@ from typing import Any, Literal, overload
 from harness.errors import UsageError
 from harness.experiment.paths import changes_of, flatten, value_at, with_values
 from harness.experiment.trial import Trial, from_plain, to_plain
+from harness.task import World
 
-BLOCK_AXES = ("task", "seed")
-"""Axes over which arms are paired; they vary slowest."""
+BLOCK_AXES = ("task", "seed", "world")
+"""Axes over which arms are paired; they vary slowest. Those of the world are its knobs."""
+
+
+def is_block(path: str) -> bool:
+    """Whether the values of an axis are problems on which arms are paired."""
+    return path.partition(".")[0] in BLOCK_AXES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +90,7 @@ class Grid(Sequence[Cell]):
         return f"Grid({len(self)} trials: {sizes or 'no axes'})"
 
     def _expand(self, arms: Sequence[Arm]) -> Iterator[Cell]:
-        blocks = {path: self._axes[path] for path in BLOCK_AXES if path in self._axes}
+        blocks = {path: values for path, values in self._axes.items() if is_block(path)}
         inner = {path: values for path, values in self._axes.items() if path not in blocks}
         for block in _product(blocks):
             for point in _product(inner):
@@ -140,7 +146,7 @@ class _Words:
 
     def label(self, axes: Mapping[str, object]) -> str:
         """A point of the grid but for task and seed; empty when there is nothing else."""
-        inner = {path: value for path, value in axes.items() if path not in BLOCK_AXES}
+        inner = {path: value for path, value in axes.items() if not is_block(path)}
         short = {path: path.rsplit(".", 1)[-1] for path in inner}
         clash = len(set(short.values())) < len(short)
         said = {path: self._said(path, value, axes) for path, value in inner.items()}
@@ -167,7 +173,7 @@ def _refuse_shared_names(cells: Sequence[Cell]) -> None:
     """Two configurations under one name would be counted as one arm."""
     known: dict[str, Trial] = {}
     for cell in cells:
-        arm = replace(cell.trial, task="", seed=0)
+        arm = replace(cell.trial, task="", seed=0, world=World())
         if known.setdefault(cell.arm, arm) != arm:
             one, other = flatten(to_plain(known[cell.arm])), flatten(to_plain(arm))
             differ = [path for path in dict.fromkeys([*one, *other]) if one.get(path) != other.get(path)]

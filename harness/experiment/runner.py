@@ -25,7 +25,7 @@ from harness.experiment.output import Output, recorded, remove_journal
 from harness.experiment.progress import Display, Standing
 from harness.experiment.workers import Workers
 from harness.store.journal import Journal
-from harness.tasks import load_task
+from harness.tasks import make_task
 
 POLL_SECONDS = 0.2
 IDLE_POOLS = 3
@@ -143,7 +143,8 @@ class Runner:
                     self._recall(attempt, journal)
             except StoreError:
                 remove_journal(job.journal)
-        attempt.judged = ungraded(load_task(job.trial.task)(job.trial.seed), "not run: the trial did not end")
+        task = make_task(job.trial.task, job.trial.seed, job.trial.world)
+        attempt.judged = ungraded(task, "not run: the trial did not end")
         return attempt.finished(job, self.clock())
 
     def _recall(self, attempt: Attempt, journal: Journal) -> None:

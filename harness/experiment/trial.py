@@ -15,6 +15,7 @@ from harness.errors import UnknownName, UsageError
 from harness.experiment.paths import known_paths, refuse_coerced
 from harness.models.names import summarizer_name
 from harness.protocols import Policy, SandboxLimits
+from harness.task import World
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +39,8 @@ class Trial:
     """The treatment; names its summarizer itself."""
     seed: int = 0
     """Draws the values of the task's facts; with `replicate` it also gives the model's seed."""
+    world: World = field(default_factory=World)
+    """The knobs of a task that has any; every turn makes another problem, on which arms are paired as on another task."""
     replicate: int = 0
     """Runs the same configuration again with another model seed: the A/A arm."""
     model: str = "scripted"
@@ -67,6 +70,12 @@ class Trial:
         return codec.configuration_hash(to_plain(self), dict)
 
     @property
+    def problem(self) -> str:
+        """Name of the task with the knobs that are turned, e.g. `long-march(steps=400)`: equal for what can be paired."""
+        turned = ", ".join(f"{name}={value!r}" for name, value in self.world.turned.items())
+        return f"{self.task}({turned})" if turned else self.task
+
+    @property
     def policy_kind(self) -> str:
         """Name of the policy's family."""
         return str(getattr(self.policy, "kind", type(self.policy).__name__))
@@ -83,6 +92,8 @@ class Trial:
         return int.from_bytes(hashlib.sha256(f"model/{self.seed}/{self.replicate}".encode()).digest()[:4], "big")
 
 
+_NESTED = {"sandbox": SandboxChoice(), "world": World()}
+"""Fields that are tables, with all that they may hold."""
 _TYPES: dict[str, Any] = get_type_hints(Trial)
 _FIELDS = tuple(one.name for one in fields(Trial))
 
@@ -123,15 +134,15 @@ def _read(name: str, value: object, where: str) -> Any:
         policy = policy_from_plain(value, where)
         refuse_coerced(value, codec.to_plain(policy), where)
         return policy
-    if name == "sandbox":
-        _refuse_unknown(value, where)
+    if name in _NESTED:
+        _refuse_unknown(value, where, _NESTED[name])
     read = codec.from_plain(_TYPES[name], value, where)
     refuse_coerced(value, codec.to_plain(read, _TYPES[name]), where)
     return read
 
 
-def _refuse_unknown(value: object, where: str) -> None:
-    allowed = set(known_paths(codec.to_plain(SandboxChoice())))
+def _refuse_unknown(value: object, where: str, default: object) -> None:
+    allowed = set(known_paths(codec.to_plain(default)))
     if isinstance(value, Mapping):
         for path in known_paths(value):
             if path not in allowed:

@@ -28,7 +28,7 @@ TRIALS: tuple[Column, ...] = (
     Column("session_id", "str", "", "the session in the journal; empty: crashed before it began"),
     Column("experiment", "str", "", "name of the experiment that ran it"),
     Column("arm", "str", "", "short label of the configuration without seed and task"),
-    Column("task", "str", "", "name of the task"),
+    Column("task", "str", "", "name of the task, with the knobs of its world that are turned"),
     Column("seed", "int64", "", "draws the task's facts and the model's chance"),
     Column("replicate", "int64", "", "tells repeated trials of one configuration apart"),
     Column("model", "str", "", "as configured"),

@@ -1,16 +1,19 @@
 """The suite: tasks that a scripted model and a real one can be given alike. Each module says which memory it loads and why."""
 
 import importlib.util
+import inspect
 import sys
 import traceback
 from pathlib import Path
 
 from harness.errors import UnknownName, UsageError
-from harness.task import TaskTemplate
+from harness.task import Task, TaskTemplate, World
 from harness.tasks.flashcards import flashcards
 
 SUITE: dict[str, TaskTemplate] = {"flashcards": flashcards}
 """Every task of this package by its name."""
+KNOBBED = "'long-march'"
+"""The task of the suite that has all knobs."""
 
 
 def load_task(name: str) -> TaskTemplate:
@@ -26,6 +29,24 @@ def load_task(name: str) -> TaskTemplate:
             raise UnknownName("task", name, SUITE)
         return SUITE[name]
     return _from_file(Path(path), function)
+
+
+def make_task(name: str, seed: int, world: World | None = None) -> Task:
+    """The task of that name under a seed, in a world.
+
+    Raises:
+        UsageError: as `load_task`; or the task has no such knob as the world turns.
+    """
+    template = load_task(name)
+    if world is None or not world.turned:
+        made: Task = template(seed)
+    elif "world" in inspect.signature(template).parameters:
+        made = template(seed, world=world)
+    else:
+        raise UsageError(
+            f"world.{next(iter(world.turned))}: the task {name!r} has no knobs; leave `world` out, or take {KNOBBED}"
+        )
+    return made
 
 
 def _from_file(path: Path, function: str) -> TaskTemplate:

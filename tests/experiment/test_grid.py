@@ -153,3 +153,12 @@ def test_arms_that_cannot_be_are_refused(arms, words):
 
 def test_ten_thousand_trials_are_expanded_lazily_enough_to_wait_for():
     assert len(Grid(BASE, {"seed": list(range(1000)), "policy.keep_last": list(range(1, 11))})) == 10_000
+
+
+def test_knobs_of_the_world_are_problems_on_which_every_arm_is_run():
+    grid = Grid(
+        BASE, {"world.steps": [50, 100], "policy.keep_last": [4, 10]}, [Arm(name="control", trial={"policy": {"kind": "none"}})]
+    )
+    assert sorted({cell.arm for cell in grid}) == ["control", "keep_last=10", "keep_last=4"]
+    for arm in ("control", "keep_last=4"):
+        assert [cell.trial.world.steps for cell in grid if cell.arm == arm] == [50, 100]

@@ -14,6 +14,7 @@ from harness.compaction.presets.none import NoCompaction
 from harness.errors import UnknownName, UsageError
 from harness.experiment.trial import SandboxChoice, Trial, from_plain, to_plain
 from harness.protocols import SandboxLimits
+from harness.task import World
 
 POLICIES = st.builds(NoCompaction) | st.builds(
     KeepLast,
@@ -27,6 +28,7 @@ TRIALS = st.builds(
     policy=POLICIES,
     seed=st.integers(0, 99),
     replicate=st.integers(0, 3),
+    world=st.builds(World, steps=st.none() | st.integers(1, 99), recoverable_share=st.none() | st.floats(0, 1)),
     model=st.sampled_from(["scripted", "scripted/flashcards:typical"]),
     window_tokens=st.none() | st.integers(1, 200_000),
     max_steps=st.integers(1, 500),
@@ -132,3 +134,15 @@ def test_an_unknown_name_keeps_its_facts():
         from_plain({**GOOD, "sed": 1})
     assert caught.value.name == "sed"
     assert "seed" in caught.value.known
+
+
+def test_a_turned_knob_makes_another_problem_of_the_same_arm():
+    plain = Trial(task="long-march", policy=NoCompaction())
+    turned = from_plain({"task": "long-march", "policy": {"kind": "none"}, "world": {"steps": 400}})
+    assert (plain.problem, turned.problem) == ("long-march", "long-march(steps=400)")
+
+
+@pytest.mark.parametrize(("world", "said"), [({"step": 4}, "world.*steps"), ({"recoverable_share": 1.5}, "at most 1")])
+def test_a_knob_that_there_is_not_or_that_is_out_of_range_is_refused(world, said):
+    with pytest.raises(UsageError, match=said):
+        from_plain({"task": "long-march", "policy": {"kind": "none"}, "world": world})

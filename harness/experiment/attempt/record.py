@@ -60,7 +60,7 @@ def _trial_record(job: Job, attempt: Attempt, wall_seconds: float) -> TrialRecor
         session_id=attempt.session_id,
         experiment=job.experiment,
         arm=job.arm,
-        task=trial.task,
+        task=trial.problem,
         seed=trial.seed,
         replicate=trial.replicate,
         model=session.model if session else trial.model,

@@ -27,7 +27,7 @@ from harness.sandboxes import open_sandbox
 from harness.store.journal import Journal
 from harness.store.log import SessionLog
 from harness.task import Task
-from harness.tasks import load_task
+from harness.tasks import make_task
 from harness.tools import standard_tools
 
 
@@ -62,7 +62,8 @@ class _Session:
     def run(self, journal: Journal) -> None:
         """Do the trial; whatever is raised becomes its ending."""
         try:
-            task = load_task(self.job.trial.task)(self.job.trial.seed)
+            trial = self.job.trial
+            task = make_task(trial.task, trial.seed, trial.world)
             self.attempt.judged = ungraded(task, "not run: the session broke off")
             with closing(self._log(journal)) as log:
                 self._work(task, log)

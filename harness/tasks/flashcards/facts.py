@@ -6,45 +6,38 @@ be run again without harm.
 """
 
 import hashlib
-import random
 import zlib
 from collections.abc import Callable, Mapping
+from functools import partial
 from string import Template
 
-from harness.task import CallTemplate, Fact, FactKind
+from harness.task import Fact, FactKind
+from harness.tasks.facts import drawn, printed, stated, written
 from harness.tasks.flashcards.files import template
-
-
-def _stated(name: str, kind: FactKind, prior: str, *patterns: str) -> Fact:
-    """A fact of the prompt, which nobody says again."""
-    return Fact(name=name, kind=kind, said_in="prompt", patterns=patterns, prior=prior)
 
 
 def _written(name: str, kind: FactKind, page: str, prior: str, *patterns: str) -> Fact:
     """A fact on a page of docs/."""
-    path = f"docs/{page}.md"
-    again = CallTemplate(tool="read_file", arguments=(("path", path),))
-    return Fact(name=name, kind=kind, said_in="file", patterns=patterns, prior=prior, recover=again, source=path)
+    return written(name, kind, f"docs/{page}.md", prior, *patterns)
 
 
 def _printed(name: str, kind: FactKind, command: str, prior: str, *patterns: str) -> Fact:
     """A fact that a command prints; `command` is empty if it cannot be run again without harm."""
-    again = CallTemplate(tool="execute_command", arguments=(("command", f"python3 {command}"),)) if command else None
     source = command.split(maxsplit=1)[0] if command else ""
-    return Fact(name=name, kind=kind, said_in="output", patterns=patterns, prior=prior, recover=again, source=source)
+    return printed(name, kind, f"python3 {command}" if command else "", prior, *patterns, source=source)
 
 
 FACTS: tuple[Fact, ...] = (
-    _stated("program_name", "constraint", "flashcards", r"calls itself `([a-z]+)`"),
-    _stated("max_interval_days", "constraint", "365", r"[Ii]nterval may exceed (\d+) days"),
-    _stated("card_id_prefix", "constraint", "card-", r"card id starts with `([a-z]+-)`"),
-    _stated("new_per_day", "constraint", "20", r"[Aa]t most (\d+) new cards on one day"),
-    _stated("ticket", "value", "FC-1", r"ticket is ([A-Z]{2}-\d{4})\b"),
-    _stated("idle_exit_code", "constraint", "1", r"exit status (\d+) when no card is due"),
-    _stated("leech_lapses", "decision", "8", r"card with (\d+) lapses counts as a leech"),
-    _stated("removed_column", "constraint", "deleted_at", r"date of removal goes into the column `(\w+)`"),
-    _stated("export_delimiter", "constraint", ",", r"separate their fields with the character `([^\w\s])`"),
-    _stated("draft_tag", "constraint", "draft", r"card of a generator carries the tag `([\w-]+)`"),
+    stated("program_name", "constraint", "flashcards", r"calls itself `([a-z]+)`"),
+    stated("max_interval_days", "constraint", "365", r"[Ii]nterval may exceed (\d+) days"),
+    stated("card_id_prefix", "constraint", "card-", r"card id starts with `([a-z]+-)`"),
+    stated("new_per_day", "constraint", "20", r"[Aa]t most (\d+) new cards on one day"),
+    stated("ticket", "value", "FC-1", r"ticket is ([A-Z]{2}-\d{4})\b"),
+    stated("idle_exit_code", "constraint", "1", r"exit status (\d+) when no card is due"),
+    stated("leech_lapses", "decision", "8", r"card with (\d+) lapses counts as a leech"),
+    stated("removed_column", "constraint", "deleted_at", r"date of removal goes into the column `(\w+)`"),
+    stated("export_delimiter", "constraint", ",", r"separate their fields with the character `([^\w\s])`"),
+    stated("draft_tag", "constraint", "draft", r"card of a generator carries the tag `([\w-]+)`"),
     _written("initial_ease", "value", "scheduling", "2.50", r"initial ease of a card\W{1,5}(\d\.\d\d)\b"),
     _written("ease_floor", "value", "scheduling", "1.30", r"ease never falls below (\d\.\d\d)\b"),
     _written("second_interval_days", "value", "scheduling", "6", r"second success in a row brings the card back after (\d+)"),
@@ -87,10 +80,7 @@ _CHOICES: dict[str, tuple[str, ...]] = {
 
 def draw(task_seed: int) -> dict[str, str]:
     """The value of every fact under a seed; `salt` and `last_row` are the workspace's own."""
-
-    def source(name: str) -> random.Random:
-        return random.Random(hashlib.sha256(f"flashcards/{task_seed}/{name}".encode()).digest())
-
+    source = partial(drawn, "flashcards", task_seed)
     values = {name: source(name).choice(choices) for name, choices in _CHOICES.items()}
     values["ticket"] = f"{source('team').choice(('LE', 'KB', 'SR', 'ED'))}-{source('ticket').randrange(1000, 10_000)}"
     values["salt"] = f"{source('salt').getrandbits(48):012x}"

@@ -6,12 +6,11 @@ The sentence that holds the value is always the same, so one pattern reads it; b
 company, and with them what a summarizer keeps and at which step the window is full.
 """
 
-import hashlib
-import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from string import Template
 
+from harness.tasks.facts import drawn
 from harness.tasks.flashcards.files import template
 
 TOLD_AT_LENGTH = 0.35
@@ -103,7 +102,7 @@ REMARKS = (
 
 def order(values: Mapping[str, str], task_seed: int) -> str:
     """The prompt under a seed: dry constraints in a list, the others behind their stories, both in a drawn order."""
-    draw = _source(task_seed, "order")
+    draw = drawn("flashcards", task_seed, "order")
     constraints = draw.sample(CONSTRAINTS, len(CONSTRAINTS))
     at_length = [draw.random() < TOLD_AT_LENGTH for _ in constraints]
     dry = [f"- {one.sentence}" for one, long in zip(constraints, at_length, strict=True) if not long]
@@ -118,10 +117,6 @@ def remarked(fill: Callable[[str], str], path: str, task_seed: int) -> str:
     text = fill(f"workspace/{path}")
     if not path.startswith("docs/"):
         return text
-    draw = _source(task_seed, path)
+    draw = drawn("flashcards", task_seed, path)
     chosen = draw.sample(REMARKS, draw.randint(0, MOST_REMARKS))
     return text + "".join(f"\n{remark}\n" for remark in chosen)
-
-
-def _source(task_seed: int, name: str) -> random.Random:
-    return random.Random(hashlib.sha256(f"flashcards/{task_seed}/{name}".encode()).digest())

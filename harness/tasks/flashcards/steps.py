@@ -4,20 +4,8 @@ from collections.abc import Iterable
 from functools import cache
 
 from harness.task import Repair, Script
-from harness.tasks.flashcards.rows import (
-    Row,
-    check_of,
-    completed,
-    look,
-    look_into,
-    module,
-    page,
-    placeholders,
-    read,
-    run,
-    test_of,
-    write,
-)
+from harness.tasks.flashcards.rows import LISTED_FOLDERS, check_of, module, page, test_of, write_template
+from harness.tasks.rows import Row, completed, look, look_into, placeholders, read, run
 
 FOLDERS = (".", "docs", "tools", "decks", "flashcards", "tests")
 
@@ -31,8 +19,7 @@ FAREWELL = (
 @cache
 def script() -> Script:
     """The whole script; it holds no value."""
-    rows = tuple(_rows())
-    return Script(steps=tuple(completed(row, rows[index + 1 :]) for index, row in enumerate(rows)), farewell=FAREWELL)
+    return Script(steps=completed(_rows(), LISTED_FOLDERS), farewell=FAREWELL)
 
 
 def _rows() -> Iterable[Row]:
@@ -88,7 +75,7 @@ def _foundations() -> Iterable[Row]:
     yield Row(
         name="write_basics",
         says="Errors in one tree and the only module that asks for the day come first; both follow the overview's rules.",
-        calls=(write("flashcards/errors.py", "app/errors.py"), write("flashcards/clock.py", "app/clock.py")),
+        calls=(write_template("flashcards/errors.py", "app/errors.py"), write_template("flashcards/clock.py", "app/clock.py")),
     )
     yield module("card", "A card is a frozen value, and the four numbers of its memory are a value of their own.")
     yield page("scheduling", "The scheduler is next; its page says that the constants are not those of the paper.")
@@ -128,7 +115,7 @@ def _storage() -> Iterable[Row]:
         "journal I begin with write-ahead logging, which is usually best.",
         draft=True,
     )
-    calls = (write("flashcards/storage.py", "app/storage.py"),)
+    calls = (write_template("flashcards/storage.py", "app/storage.py"),)
     says = "The shared volume does not offer write-ahead logging. I write the storage again with the mode `${journal_mode}`."
     yield Row(
         name="check_storage",
@@ -296,7 +283,7 @@ def _command_line() -> Iterable[Row]:
     yield Row(
         name="write_main",
         says="And the module that makes `python3 -m flashcards` work.",
-        calls=(write("flashcards/__main__.py", "app/main.py"),),
+        calls=(write_template("flashcards/__main__.py", "app/main.py"),),
     )
     yield test_of("cli", "Tests for the command line, in process, over a real database file.")
     yield check_of(
@@ -343,17 +330,17 @@ def _papers() -> Iterable[Row]:
     yield Row(
         name="write_readme",
         says="The papers. The README replaces the one that says that nothing is built.",
-        calls=(write("README.md", "papers/README.md"),),
+        calls=(write_template("README.md", "papers/README.md"),),
     )
     yield Row(
         name="write_manual",
         says="The manual for the schools' administrators, who look into the database themselves.",
-        calls=(write("docs/manual.md", "papers/manual.md"),),
+        calls=(write_template("docs/manual.md", "papers/manual.md"),),
     )
     yield Row(
         name="write_settings",
         says="The example settings; nothing reads them, they tell the schools which limits hold.",
-        calls=(write("settings.example.json", "papers/settings.example.json"),),
+        calls=(write_template("settings.example.json", "papers/settings.example.json"),),
     )
     yield look(
         "final_suite",
@@ -375,5 +362,5 @@ def _papers() -> Iterable[Row]:
     yield Row(
         name="write_handover",
         says="And the hand-over for the next team, with what went wrong on the way.",
-        calls=(write("HANDOVER.md", "papers/HANDOVER.md"),),
+        calls=(write_template("HANDOVER.md", "papers/HANDOVER.md"),),
     )

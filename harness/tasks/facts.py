@@ -1,0 +1,37 @@
+"""Facts by where they are told: in the request, on a page, or by a command; and where the values of a seed come from."""
+
+import hashlib
+import random
+
+from harness.task import CallTemplate, Fact, FactKind
+
+
+def stated(name: str, kind: FactKind, prior: str, *patterns: str) -> Fact:
+    """A fact of the user's messages, which nobody says again."""
+    return Fact(name=name, kind=kind, said_in="prompt", patterns=patterns, prior=prior)
+
+
+def written(name: str, kind: FactKind, path: str, prior: str, *patterns: str) -> Fact:
+    """A fact in a file, which can be read again once the file is known to be there."""
+    again = CallTemplate(tool="read_file", arguments=(("path", path),))
+    return Fact(name=name, kind=kind, said_in="file", patterns=patterns, prior=prior, recover=again, source=path)
+
+
+def printed(name: str, kind: FactKind, command: str, prior: str, *patterns: str, source: str = "") -> Fact:
+    """A fact that a command prints.
+
+    Args:
+        name: of the fact.
+        kind: of the fact.
+        command: prints it again; empty if it cannot be run again without harm.
+        prior: what is assumed without it.
+        patterns: read it.
+        source: file that must be known to be there before the command is run again.
+    """
+    again = CallTemplate(tool="execute_command", arguments=(("command", command),)) if command else None
+    return Fact(name=name, kind=kind, said_in="output", patterns=patterns, prior=prior, recover=again, source=source)
+
+
+def drawn(task: str, task_seed: int, name: str) -> random.Random:
+    """The source of one random choice of a task under a seed: no choice moves another."""
+    return random.Random(hashlib.sha256(f"{task}/{task_seed}/{name}".encode()).digest())
