@@ -120,5 +120,5 @@ def _check_models(trial: Trial, task: Task, first_tokens: int) -> None:
     _check_fits(trial.task, first_tokens, window.tokens)
     named = getattr(trial.policy, "summarizer", None)
     if named is not None:
-        open_summarizer(named, agent=model, task=task, window_tokens=None)
+        open_summarizer(named, agent=model, task=task, seed=trial.model_seed, window_tokens=None)
     trial.policy.budget(window)

@@ -175,7 +175,9 @@ def _listening(model: Model, listen: Callable[[Entry | Signal], None]) -> Model:
 
 def _summarizer(session: Interactive, model: Model) -> Model | None:
     named = getattr(session.policy, "summarizer", None)
-    return None if named is None else open_summarizer(named, agent=model, task=session.task, window_tokens=None)
+    return (
+        None if named is None else open_summarizer(named, agent=model, task=session.task, seed=session.seed, window_tokens=None)
+    )
 
 
 def _refuse_full(folder: Path | None) -> None:

@@ -1,19 +1,23 @@
 """From a model's name in a plan to the model itself.
 
-`scripted` and `scripted/TASK[:PROFILE]` are the agent that follows the trial's task; `scripted/oracle`, `scripted/extractive`
-and `scripted/empty` are summarizers; anything else is a name that litellm knows.
+`scripted[:PROFILE]` and `scripted/TASK[:PROFILE]` are the agent that follows the trial's task; `scripted/oracle`,
+`scripted/extractive`, `scripted/lossy-P` and `scripted/empty` are summarizers; anything else is a name that litellm knows.
 """
+
+import re
 
 from harness.errors import UnknownName, UsageError
 from harness.models.litellm_model import LitellmModel
 from harness.models.registry import check_model_name
 from harness.models.scripted.agent import ScriptedModel
 from harness.models.scripted.profiles import PROFILES, profile
-from harness.models.scripted.summarizers import ScriptedSummarizer, Summarize, empty, extractive, oracle
+from harness.models.scripted.summarizers import ScriptedSummarizer, Summarize, empty, extractive, lossy, oracle
 from harness.protocols import Model
 from harness.task import Task
 
-SUMMARIZERS = ("empty", "extractive", "oracle")
+SUMMARIZERS = ("empty", "extractive", "lossy-P", "oracle")
+"""The scripted ones; P is a number from 0 to 1."""
+LOSSY = re.compile(r"lossy-(.*)")
 DEFAULT_PROFILE = "attentive"
 SCRIPTED_WINDOW_TOKENS = 128_000
 """Of a scripted model when none is configured: that of GPT-4o, the first design document's default."""
@@ -52,7 +56,7 @@ def open_model(name: str, *, task: Task | None, seed: int, window_tokens: int | 
         raise UsageError(f"model {name!r} follows the script of a task, and none was given; name a task")
     rest = "" if name == "scripted" else name.removeprefix("scripted/")
     trade, _, profile_name = rest.partition(":")
-    if trade in SUMMARIZERS:
+    if trade in SUMMARIZERS or LOSSY.fullmatch(trade):
         raise UsageError(f"model {name!r} writes summaries and cannot be the agent; use 'scripted/{task.name}:{DEFAULT_PROFILE}'")
     if trade not in {"", task.name}:
         raise UnknownName("scripted model", name, {f"scripted/{task.name}:{known}" for known in PROFILES})
@@ -67,10 +71,15 @@ def open_model(name: str, *, task: Task | None, seed: int, window_tokens: int | 
     )
 
 
-def open_summarizer(name: str, *, agent: Model, task: Task | None, window_tokens: int | None) -> Model:
+def open_summarizer(name: str, *, agent: Model, task: Task | None, seed: int, window_tokens: int | None) -> Model:
     """The model that writes a policy's summaries.
 
-    `same` is the agent's own model; a scripted agent, which only follows its script, summarizes by `scripted/extractive`.
+    Args:
+        name: see the module; `same` is the agent's own model, or `scripted/extractive` where that only follows its script.
+        agent: the agent's model.
+        task: whose facts the oracle knows.
+        seed: of the draws of `scripted/lossy-P`.
+        window_tokens: overrides the window of a scripted summarizer.
 
     Raises:
         As `open_model`; also UsageError for the oracle without a task.
@@ -81,20 +90,34 @@ def open_summarizer(name: str, *, agent: Model, task: Task | None, window_tokens
     if not is_scripted(name):
         check_model_name(name)
         return LitellmModel(name=name)
-    _, _, kind = name.partition("/")
-    if kind not in SUMMARIZERS:
-        raise UnknownName("scripted summarizer", name, {f"scripted/{known}" for known in SUMMARIZERS})
     return ScriptedSummarizer(
         name=name,
-        summarize=_summarize(kind, task),
+        summarize=_summarize(name, task, seed),
         profile=profile(DEFAULT_PROFILE),
         window_tokens=window_tokens or SCRIPTED_WINDOW_TOKENS,
     )
 
 
-def _summarize(kind: str, task: Task | None) -> Summarize:
+def _summarize(name: str, task: Task | None, seed: int) -> Summarize:
+    kind = name.removeprefix("scripted/")
     if kind == "oracle":
         if task is None:
             raise UsageError("'scripted/oracle' keeps what a task's facts need, and no task was given")
         return oracle(task.facts, task.script)
-    return extractive if kind == "extractive" else empty
+    if lossy_kind := LOSSY.fullmatch(kind):
+        return lossy(_share(name, lossy_kind[1]), seed)
+    simple = {"extractive": extractive, "empty": empty}
+    if kind not in simple:
+        raise UnknownName("scripted summarizer", name, {f"scripted/{known}" for known in SUMMARIZERS})
+    return simple[kind]
+
+
+def _share(name: str, text: str) -> float:
+    """The P of a name.
+
+    Raises:
+        UsageError: it is no number from 0 to 1.
+    """
+    if not re.fullmatch(r"0(\.\d+)?|1(\.0+)?", text):
+        raise UsageError(f"model {name!r}: the part behind the last '-' is a probability from 0 to 1 (got {text!r}), e.g. 0.25")
+    return float(text)

@@ -183,7 +183,7 @@ class Timed:
 
 def scripted_session(task: Task, tools: Sequence[Tool], timed: Timed) -> tuple[list[float], list[Entry]]:
     model = open_model("scripted", task=task, seed=1, window_tokens=32_768)
-    summarizer = timed.before(open_summarizer("scripted/extractive", agent=model, task=task, window_tokens=None))
+    summarizer = timed.before(open_summarizer("scripted/extractive", agent=model, task=task, seed=1, window_tokens=None))
     with tempfile.TemporaryDirectory() as folder:
         return run_session(model, tools, Path(folder) / "journal.sqlite", 300, task=task, summarizer=summarizer)
 

@@ -93,7 +93,7 @@ def simulate(task: Task, policy: Policy, *, window_tokens: int = WINDOW, seed: i
     log, kept = MemoryLog(), Recording(open_model("scripted", task=task, seed=seed, window_tokens=window_tokens))
     summarizer = None
     if isinstance(policy, KeepLast):
-        summarizer = open_summarizer(policy.summarizer, agent=kept, task=task, window_tokens=None)
+        summarizer = open_summarizer(policy.summarizer, agent=kept, task=task, seed=seed, window_tokens=None)
     room = SessionCompactor(policy=policy, window=kept.window, summarizer=summarizer)
     started = SessionStarted(
         session_id="law", task=task.prompt, model=kept.name, policy_json="{}", window_tokens=window_tokens,

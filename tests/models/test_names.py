@@ -43,14 +43,36 @@ def test_a_scripted_agent_needs_its_task() -> None:
 
 
 def test_a_scripted_agent_summarizes_by_the_extractive_summarizer_and_others_by_themselves() -> None:
-    assert open_summarizer("same", agent=agent(), task=TASK, window_tokens=None).name == "scripted/extractive"
+    assert summarizer("same").name == "scripted/extractive"
     puppet = PuppetModel([])
-    assert open_summarizer("same", agent=puppet, task=TASK, window_tokens=None) is puppet
+    assert open_summarizer("same", agent=puppet, task=TASK, seed=1, window_tokens=None) is puppet
 
 
 def test_an_unknown_summarizer_is_refused_with_the_nearest_name() -> None:
     with pytest.raises(UnknownName, match="scripted/extractive"):
-        open_summarizer("scripted/extractiv", agent=agent(), task=TASK, window_tokens=None)
+        summarizer("scripted/extractiv")
+
+
+def summarizer(name: str) -> Model:
+    return open_summarizer(name, agent=agent(), task=TASK, seed=1, window_tokens=None)
+
+
+@pytest.mark.parametrize("name", ["scripted/lossy-0", "scripted/lossy-0.25", "scripted/lossy-1", "scripted/lossy-1.0"])
+def test_the_loss_of_a_summarizer_stands_in_its_name(name: str) -> None:
+    assert summarizer(name).name == name
+    with pytest.raises(UsageError, match="cannot be the agent"):
+        agent(name)
+
+
+@pytest.mark.parametrize("share", ["", "P", "2", "1.5", "-0.1", ".5", "nan", "1e-3", "0.5 "])
+def test_a_loss_that_is_no_probability_is_refused(share: str) -> None:
+    with pytest.raises(UsageError, match="a probability from 0 to 1"):
+        summarizer(f"scripted/lossy-{share}")
+
+
+def test_a_mistyped_loss_is_refused_with_the_right_form() -> None:
+    with pytest.raises(UnknownName, match="scripted/lossy-P"):
+        summarizer("scripted/losy-0.5")
 
 
 def test_a_real_model_without_its_key_is_refused_by_the_name_of_the_variable(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,6 +9,7 @@ from typing import Literal, TypeAlias
 
 from harness.codec import VERSION_TAG
 from harness.experiment.trial import Trial
+from harness.models.names import is_scripted
 
 Level: TypeAlias = Literal["L0", "L1", "L2-open", "L2-fork", "L3"]
 """How real a trial is (RESEARCH 5.2): L0 all scripted, L1 a real summarizer under a scripted agent, L3 a real agent."""
@@ -44,13 +45,9 @@ def collect(price_table: str) -> Provenance:
 
 def level_of(trial: Trial) -> Level:
     """How close to reality a trial is."""
-    if not _scripted(trial.model):
+    if not is_scripted(trial.model):
         return "L3"
-    return "L0" if trial.summarizer is None or _scripted(trial.summarizer) else "L1"
-
-
-def _scripted(model: str) -> bool:
-    return model == "scripted" or model.startswith("scripted/")
+    return "L0" if trial.summarizer is None or is_scripted(trial.summarizer) else "L1"
 
 
 def _version(package: str) -> str | None:

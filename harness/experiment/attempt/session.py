@@ -140,7 +140,8 @@ class _Session:
     def _summarizer(self, model: Model, task: Task) -> Model | None:
         """The model that the policy names; None when it never asks for a summary."""
         named = getattr(self.job.trial.policy, "summarizer", None)
-        return None if named is None else open_summarizer(named, agent=model, task=task, window_tokens=None)
+        seed = self.job.trial.model_seed
+        return None if named is None else open_summarizer(named, agent=model, task=task, seed=seed, window_tokens=None)
 
     def _end(self, log: Log) -> None:
         """End the log of a session that broke off, so that it does not look as if it still ran."""

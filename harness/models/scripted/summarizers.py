@@ -3,7 +3,9 @@
 Only the oracle knows the patterns of a task; none knows a value.
 """
 
+import hashlib
 import itertools
+import random
 import re
 import threading
 from collections.abc import Callable, Sequence
@@ -152,6 +154,21 @@ def _ranking() -> Any:
 
     tqdm.set_lock(threading.RLock())
     return bm25s
+
+
+def lossy(share: float, seed: int) -> Summarize:
+    """What the extractive summarizer keeps, each line of it dropped with probability `share`.
+
+    A line's draw comes from (seed, prompt, line): more loss drops the same lines and others, and a line that is lost from one
+    summary may be kept by the next, if it is still there to be kept.
+    """
+
+    def summarize(prompt: str, limit_tokens: int) -> str:
+        digest = hashlib.sha256(prompt.encode(errors="surrogatepass")).hexdigest()
+        lines = extractive(prompt, limit_tokens).splitlines()
+        return "\n".join(line for line in lines if random.Random(f"{seed}/{digest}/{line}").random() >= share)
+
+    return summarize
 
 
 def empty(_: str, __: int) -> str:

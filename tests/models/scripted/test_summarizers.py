@@ -1,5 +1,8 @@
 """Scripted summarizers get the prompt that a real one gets, and lie in order from everything to nothing."""
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from harness.compaction.formats import SixSections
 from harness.messages import Message, ToolCall, ToolResult, assistant, tool
 from harness.models.scripted.profiles import profile
@@ -9,6 +12,7 @@ from harness.models.scripted.summarizers import (
     Summarize,
     empty,
     extractive,
+    lossy,
     material,
     oracle,
 )
@@ -81,3 +85,51 @@ def test_the_empty_summarizer_says_nothing_but_is_no_failure() -> None:
 
 def test_material_without_headings_is_summarized_as_a_whole() -> None:
     assert material("one line\nanother line") == {"": ["one line", "another line"]}
+
+
+LONG = SummaryRequest(
+    to_summarize=tuple(
+        message
+        for number in range(40)
+        for message in step(number, "read_file", f"docs/{number}.md", f"Rule {number} of the scheduler is that cards come back.")
+    ),
+    previous_summary="",
+    task="Build the scheduler, so that cards come back by the rules.",
+    round=1,
+)
+KEPT = summary(extractive, LONG).splitlines()
+SHARES = st.floats(0, 1)
+
+
+def kept(share: float, seed: int = 0, request: SummaryRequest = LONG) -> list[str]:
+    text = summary(lossy(share, seed), request)
+    return [] if text == NOTHING else text.splitlines()
+
+
+@given(seed=st.integers(0, 99))
+def test_without_loss_the_lossy_summarizer_is_the_extractive_one_and_with_full_loss_the_empty_one(seed: int) -> None:
+    assert len(KEPT) > 20
+    assert kept(0.0, seed) == KEPT
+    assert summary(lossy(1.0, seed), LONG) == summary(empty, LONG)
+
+
+@given(one=SHARES, other=SHARES, seed=st.integers(0, 9))
+def test_more_loss_keeps_some_of_the_same_lines_in_their_order(one: float, other: float, seed: int) -> None:
+    more, less = kept(max(one, other), seed), kept(min(one, other), seed)
+    assert more == [line for line in less if line in more]
+    assert less == [line for line in KEPT if line in less]
+    assert less == kept(min(one, other), seed), "the same seed and prompt lose the same lines"
+
+
+def test_a_line_is_lost_with_the_probability_of_the_name_whatever_seed_and_prompt() -> None:
+    shares = [len(kept(0.3, seed)) / len(KEPT) for seed in range(60)]
+    assert abs(sum(shares) / len(shares) - 0.7) < 0.04
+    assert len({tuple(kept(0.3, seed)) for seed in range(60)}) > 50
+
+
+def test_what_one_summary_loses_another_may_keep() -> None:
+    """The draws depend on the prompt, so a line that stands in two of them is not lost for ever by one number."""
+    later = SummaryRequest(to_summarize=LONG.to_summarize, previous_summary="Before.", task=LONG.task, round=2)
+    both = set(kept(0.0)) & set(kept(0.0, request=later))
+    assert len(both) > 20
+    assert set(kept(0.5)) & both != set(kept(0.5, request=later)) & both
