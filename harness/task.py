@@ -44,6 +44,8 @@ class Fact:
     """The call that shows it again; None = it cannot be got again."""
     source: str = ""
     """Path that must be visible in a directory listing for the recovering call to be known; empty = always known."""
+    word: str = ""
+    """A whole word (letters, digits, underscores) of every text that tells it: other texts are not searched. Empty = all are."""
 
     @property
     def reacquisition_calls(self) -> int | None:
@@ -56,7 +58,7 @@ class Fact:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """What shows that a step is done: any of its three signs, wherever it stands in the visible text."""
+    """What shows that a step is done: any of its four signs, wherever it stands in the visible text."""
 
     receipts: tuple[tuple[str, str], ...] = ()
     """(tool, regular expression over the key argument) of a receipt that ended well: `ok` or `exit code 0`."""
@@ -67,6 +69,10 @@ class Evidence:
     about: str = ""
     """What such a line holds to the letter, e.g. a path: other lines are not looked at. Empty = every line is."""
     in_output: bool = False
+    counted: str = ""
+    """Regular expression with one group, a number, for text of a summary or of tool output that counts what is done."""
+    count: int = 0
+    """The step is done where `counted` reads at least this number."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

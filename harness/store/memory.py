@@ -15,7 +15,7 @@ class MemoryLog:
         Args:
             refuse_after: fail like a full disk once it holds this many events; None = never.
         """
-        self._entries: tuple[Entry, ...] = ()
+        self._entries: list[Entry] = []
         self._refuse_after = refuse_after
 
     def append(self, events: Sequence[Event]) -> tuple[Entry, ...]:
@@ -33,7 +33,7 @@ class MemoryLog:
 
     def entries(self) -> tuple[Entry, ...]:
         """All events so far, in order."""
-        return self._entries
+        return tuple(self._entries)
 
     def close(self) -> None:
         """Nothing to flush."""

@@ -14,8 +14,11 @@ from typing import NamedTuple
 
 from harness import transcript
 from harness.messages import Message, ToolCall, ToolResult, part_text
+from harness.models.scripted.patterns import Counters, FactPatterns, ReceiptPatterns, Sign
 from harness.task import Fact, Script, Step
 
+REMEMBERED_MESSAGES = 2_000
+"""More than a window holds; a longer conversation is read as it grows and does not come back here."""
 LISTED = re.compile(r"^(?:file|dir|link|other)  (\S+)", re.MULTILINE)
 """A line of `list_directory`."""
 
@@ -42,6 +45,8 @@ class MessageReading:
     listed: frozenset[str] = frozenset()
     named: frozenset[int] = frozenset()
     """Indexes of the steps that a text or an output tells of as done."""
+    counted: tuple[tuple[int, int], ...] = ()
+    """The highest number that a text or an output tells, by counter."""
 
 
 class Failure(NamedTuple):
@@ -52,10 +57,6 @@ class Failure(NamedTuple):
     output: str
     times: int
     """How many are visible."""
-
-
-Sign = tuple[int, int]
-"""Index of a step, and which of its receipts."""
 
 
 @dataclass(slots=True)
@@ -73,6 +74,8 @@ class Sight:
     """By index of the step."""
     done: set[int] = field(default_factory=set)
     listed: set[str] = field(default_factory=set)
+    counted: dict[int, int] = field(default_factory=dict)
+    """The highest visible number of each counter."""
     call_ids: set[str] = field(default_factory=set)
     first_open: int = 0
     """Index of the first step that is not done; the number of steps when all are."""
@@ -85,15 +88,14 @@ class Reader:
     def __init__(self, facts: Sequence[Fact], script: Script) -> None:
         """Compile the patterns; nothing here holds a value."""
         self._steps = script.steps
-        self._patterns = [(fact.name, [re.compile(text, re.MULTILINE) for text in fact.patterns]) for fact in facts]
+        self._facts, self._receipts, self._counters = FactPatterns(facts), ReceiptPatterns(script.steps), Counters(script.steps)
         self._tales = [_Tale.of(index, step) for index, step in enumerate(script.steps) if step.done.named]
-        self._wanted = [
-            ((index, slot), tool, re.compile(pattern))
-            for index, step in enumerate(script.steps)
-            for slot, (tool, pattern) in enumerate(step.done.receipts)
-        ]
-        self._read = lru_cache(maxsize=50_000)(self._read_message)
-        self._signs = lru_cache(maxsize=50_000)(self._match_signs)
+        self._by_path: dict[str, list[int]] = {}
+        for index, step in enumerate(script.steps):
+            for path in step.done.listed:
+                self._by_path.setdefault(path, []).append(index)
+        self._read = lru_cache(maxsize=REMEMBERED_MESSAGES)(self._read_message)
+        self._signs = lru_cache(maxsize=REMEMBERED_MESSAGES)(self._receipts.signs)
         self._last: tuple[tuple[Message, ...], Sight] | None = None
 
     def sight(self, messages: tuple[Message, ...]) -> Sight:
@@ -115,16 +117,23 @@ class Reader:
         sight.position += 1
         sight.facts.update(reading.facts)
         sight.done |= reading.named
-        if reading.listed:
-            sight.listed |= reading.listed
-            evidence = enumerate(step.done.listed for step in self._steps)
-            sight.done.update(index for index, paths in evidence if paths and sight.listed.issuperset(paths))
+        self._add_listed(sight, reading.listed - sight.listed)
+        for counter, number in reading.counted:
+            before = sight.counted.get(counter, -1)
+            if number > before:
+                sight.counted[counter] = number
+                sight.done.update(self._counters.covered(counter, number, before))
         for receipt in reading.receipts:
             self._add_receipt(sight, receipt, reading.output)
             if reading.output is not None:
                 sight.tried.add((receipt.tool, receipt.key))
         while sight.first_open in sight.done:
             sight.first_open += 1
+
+    def _add_listed(self, sight: Sight, new: frozenset[str]) -> None:
+        sight.listed |= new
+        touched = {index for path in new for index in self._by_path.get(path, ())}
+        sight.done.update(index for index in touched if sight.listed.issuperset(self._steps[index].done.listed))
 
     def _add_receipt(self, sight: Sight, receipt: Receipt, output: str | None) -> None:
         signs = self._signs(receipt.tool, receipt.key)
@@ -140,25 +149,24 @@ class Reader:
             if all((index, slot) in sight.signs for slot in wanted):
                 sight.done.add(index)
 
-    def _match_signs(self, tool: str, key: str) -> tuple[Sign, ...]:
-        return tuple(sign for sign, name, pattern in self._wanted if name == tool and pattern.search(key))
-
     def _read_message(self, message: Message, call: ToolCall | None) -> MessageReading:
         text = "\n".join(_written(part) if isinstance(part, ToolCall) else part_text(part) for part in message.parts)
-        facts = tuple(found for name, patterns in self._patterns if (found := _newest(name, patterns, text)))
+        facts = self._facts.newest(text)
         if message.role == "tool":
             return self._read_result(facts, call, message.results[0]) if call else MessageReading(facts)
         if message.calls:
             return MessageReading(facts)
         named = frozenset(tale.step for tale in self._tales if tale.told_in(text))
-        return MessageReading(facts, tuple(_told_receipts(text)), named=named)
+        counted = tuple(self._counters.read(text).items())
+        return MessageReading(facts, tuple(_told_receipts(text)), named=named, counted=counted)
 
     def _read_result(self, facts: tuple[tuple[str, str], ...], call: ToolCall, result: ToolResult) -> MessageReading:
         receipt = Receipt(call.name, transcript.key_argument(call), transcript.outcome(result) in ENDED_WELL)
         listed = _listed(receipt.key, result.output) if call.name == "list_directory" and receipt.well else frozenset()
         told = (tale for tale in self._tales if tale.in_output)
         named = frozenset(tale.step for tale in told if tale.told_in(result.output))
-        return MessageReading(facts, (receipt,), result.output, listed, named)
+        counted = tuple(self._counters.read(result.output).items())
+        return MessageReading(facts, (receipt,), result.output, listed, named, counted)
 
 
 class _Tale(NamedTuple):
@@ -191,11 +199,6 @@ def _newest_speaker(messages: tuple[Message, ...], index: int) -> int:
 def _written(call: ToolCall) -> str:
     """The arguments of a call as the text that they stand for, not as escaped JSON."""
     return "\n".join(value for value in transcript.arguments(call).values() if isinstance(value, str))
-
-
-def _newest(name: str, patterns: Sequence[re.Pattern[str]], text: str) -> tuple[str, str] | None:
-    found = [match for pattern in patterns for match in pattern.finditer(text)]
-    return (name, max(found, key=re.Match.start)[1]) if found else None
 
 
 def _told_receipts(text: str) -> list[Receipt]:

@@ -8,7 +8,7 @@ import itertools
 import random
 import re
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -17,6 +17,7 @@ from harness.events import TextDelta
 from harness.messages import assistant
 from harness.models.prices import NOMINAL
 from harness.models.scripted.agent import tool_tokens
+from harness.models.scripted.patterns import Counters, FactPatterns, ReceiptPatterns
 from harness.models.scripted.profiles import Profile
 from harness.models.scripted.reading import ENDED_WELL
 from harness.models.tokenizer import message_tokens, text_tokens
@@ -85,28 +86,37 @@ def material(prompt: str) -> dict[str, list[str]]:
 
 
 def oracle(facts: Sequence[Fact], script: Script) -> Summarize:
-    """Keeps every line that carries a fact or is evidence of a step; may exceed the limit, being a bound."""
-    patterns = [re.compile(text) for fact in facts for text in fact.patterns]
+    """Keeps every line that carries a fact or is evidence of a step; may exceed the limit, being a bound.
+
+    Of lines that count steps the highest is kept, and no receipt of a step that it counts.
+    """
+    known, receipts, counters = FactPatterns(facts), ReceiptPatterns(script.steps), Counters(script.steps)
     tales = [(step.done.about, re.compile(step.done.named)) for step in script.steps if step.done.named]
-    wanted = [(tool, re.compile(key)) for step in script.steps for tool, key in step.done.receipts]
     mending = {(call.tool, call.arguments[0][1]) for step in script.steps for fix in step.repairs for call in fix.calls}
 
-    def is_evidence(line: str) -> bool:
+    def is_evidence(line: str, covered: frozenset[int]) -> bool:
         match = RECEIPT.match(line)
         if match is None:
             return any(about in line and pattern.search(line) for about, pattern in tales)
         tool, key, outcome = match.groups()
         return outcome in ENDED_WELL and (
-            (tool, key) in mending or any(tool == name and pattern.search(key) for name, pattern in wanted)
+            (tool, key) in mending or any(index not in covered for index, _ in receipts.signs(tool, key))
         )
 
     def summarize(prompt: str, _: int) -> str:
-        lines = itertools.chain.from_iterable(material(prompt).values())
-        kept = [line for line in lines if is_evidence(line) or any(pattern.search(line) for pattern in patterns)]
+        lines = list(itertools.chain.from_iterable(material(prompt).values()))
+        highest = counters.read("\n".join(lines))
+        covered = frozenset(index for at, number in highest.items() for index in counters.covered(at, number))
+        kept = [line for line in lines if is_evidence(line, covered) or known.tells(line) or _counts(counters, line, highest)]
         newest = {line: index for index, line in enumerate(kept)}
         return "\n".join(line for index, line in enumerate(kept) if newest[line] == index)
 
     return summarize
+
+
+def _counts(counters: Counters, line: str, highest: Mapping[int, int]) -> bool:
+    """Whether a line tells the highest number of a counter."""
+    return any(highest[at] == number for at, number in counters.read(line).items())
 
 
 def extractive(prompt: str, limit_tokens: int) -> str:

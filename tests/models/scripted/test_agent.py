@@ -214,3 +214,26 @@ def test_usage_is_counted_by_a_real_tokenizer() -> None:
 def test_an_unknown_profile_is_refused() -> None:
     with pytest.raises(UnknownName, match="attentive"):
         profile("atentive")
+
+
+def counting() -> ScriptedModel:
+    steps = tuple(
+        Step(
+            name=f"step-{number}",
+            says=f"Step {number}.",
+            calls=(command(f"sh walk.sh {number}"),),
+            done=Evidence(counted=r"^post (\d+) is reached", count=number),
+        )
+        for number in range(50)
+    )
+    script = Script(steps=steps, farewell="Done.")
+    return ScriptedModel(name="s", facts=(), script=script, profile=profile("attentive"), seed=0, window_tokens=32_768)
+
+
+@pytest.mark.parametrize("said", ["post 41 is reached", "post 7 is reached\npost 41 is reached\npost 9 is reached"])
+def test_a_number_that_counts_steps_stands_for_all_of_them(said: str) -> None:
+    """Whether a summary or a tool output tells it."""
+    shortened = (START[0], user("go on"), assistant(said))
+    assert asked(counting().reply(Request(messages=shortened)).message) == [("execute_command", "sh walk.sh 42")]
+    walked = START + results(counting().reply(Request(messages=START)).message, f"exit code 0\n{said}")
+    assert asked(counting().reply(Request(messages=walked)).message) == [("execute_command", "sh walk.sh 42")]

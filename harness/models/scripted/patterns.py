@@ -1,0 +1,101 @@
+"""The patterns of a task, kept so that reading a text costs what the text holds, not what the task has.
+
+A script of ten thousand steps has as many receipts to know again. So receipts that are told to the letter are looked up, facts
+that name a word are tried only on texts that hold it, and steps that are counted share the pattern that reads the number.
+"""
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+
+from harness.task import Fact, Step
+
+WORD = re.compile(r"\w+")
+
+Sign = tuple[int, int]
+"""Index of a step, and which of its receipts."""
+
+
+class FactPatterns:
+    """How facts are read out of a text."""
+
+    def __init__(self, facts: Iterable[Fact]) -> None:
+        """Compile the patterns; nothing here holds a value."""
+        self._anywhere: list[tuple[str, list[re.Pattern[str]]]] = []
+        self._by_word: dict[str, list[tuple[str, list[re.Pattern[str]]]]] = {}
+        for fact in facts:
+            kept = self._by_word.setdefault(fact.word, []) if fact.word else self._anywhere
+            kept.append((fact.name, [re.compile(text, re.MULTILINE) for text in fact.patterns]))
+
+    def newest(self, text: str) -> tuple[tuple[str, str], ...]:
+        """Name and last told value of every fact that a text tells."""
+        found = []
+        for name, patterns in self._due(text):
+            matches = [match for pattern in patterns for match in pattern.finditer(text)]
+            if matches:
+                found.append((name, max(matches, key=re.Match.start)[1]))
+        return tuple(found)
+
+    def tells(self, text: str) -> bool:
+        """Whether a text tells any fact."""
+        return any(pattern.search(text) for _, patterns in self._due(text) for pattern in patterns)
+
+    def _due(self, text: str) -> list[tuple[str, list[re.Pattern[str]]]]:
+        if not self._by_word:
+            return self._anywhere
+        words = self._by_word.keys() & WORD.findall(text)
+        return self._anywhere + [entry for word in sorted(words) for entry in self._by_word[word]]
+
+
+class ReceiptPatterns:
+    """Which receipts belong to which steps."""
+
+    def __init__(self, steps: Sequence[Step]) -> None:
+        """Sort the patterns into those that are told to the letter and the others."""
+        self._exact: dict[tuple[str, str], list[Sign]] = {}
+        self._others: dict[str, list[tuple[Sign, re.Pattern[str]]]] = {}
+        for index, step in enumerate(steps):
+            for slot, (tool, pattern) in enumerate(step.done.receipts):
+                key = _letters(pattern)
+                if key is None:
+                    self._others.setdefault(tool, []).append(((index, slot), re.compile(pattern)))
+                else:
+                    self._exact.setdefault((tool, key), []).append((index, slot))
+
+    def signs(self, tool: str, key: str) -> tuple[Sign, ...]:
+        """What a receipt that ended well is a sign of. The key is one line."""
+        found = [sign for sign, pattern in self._others.get(tool, ()) if pattern.search(key)]
+        return (*self._exact.get((tool, key), ()), *found)
+
+
+def _letters(pattern: str) -> str | None:
+    """The one key that a pattern matches, or None if it is not plainly one."""
+    if not (pattern.startswith("^") and pattern.endswith("$")):
+        return None
+    key = re.sub(r"\\(.)", r"\1", pattern[1:-1])
+    return key if re.escape(key) == pattern[1:-1] else None
+
+
+class Counters:
+    """The numbers that count steps, and which steps each covers."""
+
+    def __init__(self, steps: Sequence[Step]) -> None:
+        """Gather the steps of each pattern in the order of their numbers."""
+        counted: dict[str, list[Sign]] = {}
+        for index, step in enumerate(steps):
+            if step.done.counted:
+                counted.setdefault(step.done.counted, []).append((step.done.count, index))
+        self._patterns = [re.compile(pattern, re.MULTILINE) for pattern in counted]
+        ordered = [sorted(pairs) for pairs in counted.values()]
+        self._counts = [[count for count, _ in pairs] for pairs in ordered]
+        self._indexes = [[index for _, index in pairs] for pairs in ordered]
+
+    def read(self, text: str) -> dict[int, int]:
+        """The highest number that a text tells of each counter."""
+        found = ((at, pattern.findall(text)) for at, pattern in enumerate(self._patterns))
+        return {at: max(map(int, numbers)) for at, numbers in found if numbers}
+
+    def covered(self, counter: int, number: int, after: int = -1) -> list[int]:
+        """Indexes of the steps that a number shows done, without those that the number `after` did."""
+        counts = self._counts[counter]
+        return self._indexes[counter][bisect_right(counts, after) : bisect_right(counts, number)]

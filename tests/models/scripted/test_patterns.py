@@ -1,0 +1,55 @@
+"""What is looked up instead of tried gives the same answer as trying everything."""
+
+import re
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.models.scripted.patterns import Counters, FactPatterns, ReceiptPatterns
+from harness.task import Evidence, Fact, Step
+
+WORDS = st.sampled_from(["oak7", "elm7", "reads", "12", "oak", "7", "Reads", "oak7s", "\n", "is", "3"])
+TEXTS = st.lists(WORDS, max_size=30).map(" ".join)
+TREES = ("oak7", "elm7", "oak")
+KEYS = st.text(st.sampled_from("ab .-$^\\0(é"), max_size=4)
+
+
+def fact(tree: str, word: str) -> Fact:
+    return Fact(name=tree, kind="value", said_in="output", patterns=(rf"\b{tree} reads (\d+)",), prior="0", word=word)
+
+
+def step(name: str, done: Evidence) -> Step:
+    return Step(name=name, says="", calls=(), done=done)
+
+
+@given(TEXTS)
+def test_a_fact_that_names_its_word_is_read_as_if_it_did_not(text: str) -> None:
+    named, plain = FactPatterns(fact(tree, tree) for tree in TREES), FactPatterns(fact(tree, "") for tree in TREES)
+    assert sorted(named.newest(text)) == sorted(plain.newest(text))
+    assert named.tells(text) == plain.tells(text)
+
+
+@given(st.lists(KEYS, min_size=1, max_size=5), KEYS)
+def test_a_receipt_that_is_told_to_the_letter_is_looked_up(keys: list[str], asked: str) -> None:
+    steps = [step(key, Evidence(receipts=(("run", f"^{re.escape(key)}$"), ("run", re.escape(key))))) for key in keys]
+    tried = {
+        (index, slot)
+        for index, known in enumerate(steps)
+        for slot, (_, pattern) in enumerate(known.done.receipts)
+        if re.search(pattern, asked)
+    }
+    assert set(ReceiptPatterns(steps).signs("run", asked)) == tried
+    assert ReceiptPatterns(steps).signs("read", asked) == ()
+
+
+@given(st.lists(st.integers(0, 9), max_size=12), st.integers(0, 9), st.integers(-1, 9))
+def test_a_number_covers_the_steps_up_to_it(counts: list[int], number: int, after: int) -> None:
+    counters = Counters([step(str(count), Evidence(counted=r"mark (\d+)", count=count)) for count in counts])
+    covered = counters.covered(0, number, after) if counts else []
+    assert sorted(covered) == [index for index, count in enumerate(counts) if after < count <= number]
+
+
+def test_the_highest_number_of_a_text_counts() -> None:
+    counters = Counters([step("a", Evidence(counted=r"^mark (\d+)", count=1))])
+    assert counters.read("mark 4\nmark 12\nmark 3\nat mark 99") == {0: 12}
+    assert counters.read("nothing") == {}
