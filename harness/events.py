@@ -143,6 +143,8 @@ class Compaction:
     summarizer_usage: Usage | None = None
     summarizer_cost_usd: float | None = None
     summarizer_seconds: float = 0.0
+    failure: str = ""
+    """Why no summary came; then an applied patch is the policy's fallback, not what was planned."""
     kind: Literal["compaction"] = "compaction"
 
 

@@ -50,6 +50,8 @@ class Slot:
     format: SummaryFormat
     max_tokens: int
     """Output limit that the summarizer is given."""
+    former: Literal["apart", "among"] = "apart"
+    """Whether former summaries are told apart from what is to be summarized, or are messages like the others."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +63,8 @@ class Plan:
     forget: tuple[ItemId, ...] = ()
     replace: tuple[Replace, ...] = ()
     slots: tuple[Slot, ...] = ()
+    fallback: "Plan | None" = None
+    """What is done instead, without a summary, when a summary fails; None = nothing is."""
 
     @property
     def empty(self) -> bool:
@@ -75,7 +79,7 @@ def request_for(slot: Slot, view: View) -> SummaryRequest:
         KeyError: the slot stands for an item that is not in the view.
     """
     by_id = {item.item_id: item.message for item in view.items}
-    former = set(view.summaries)
+    former = set(view.summaries) if slot.former == "apart" else set()
     previous = [by_id[item].text for item in slot.stands_for if item in former]
     return SummaryRequest(
         to_summarize=tuple(by_id[item] for item in slot.stands_for if item not in former),

@@ -56,8 +56,11 @@ class SessionCompactor:
         try:
             patch = self._fill(plan, view, replies, signal)
         except (ModelError, SummaryFailed) as error:
-            failed = replace(attempt, status="failed", reason=f"{plan.reason}; {type(error).__name__}: {error}")
-            return self._billed(failed, replies)
+            why = f"{type(error).__name__}: {error}"
+            attempt = replace(attempt, reason=f"{plan.reason}; {why}", failure=why)
+            if plan.fallback is None:
+                return self._billed(replace(attempt, status="failed"), replies)
+            patch = Patch(forget=plan.fallback.forget, replace=plan.fallback.replace)
         return self._checked(self._billed(attempt, replies), view, patch)
 
     def _fill(self, plan: Plan, view: View, replies: list[Reply], signal: Callable[[Signal], None]) -> Patch:

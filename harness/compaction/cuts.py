@@ -1,16 +1,131 @@
-"""Where a view is cut: everything between the system message and the cut goes, the rest stays as it is."""
+"""Where a view is cut: which messages at the end of it stay as they are.
 
-from harness.view import View
+A tail says where the kept end would begin; `snapped` moves that place to where a cut is legal. Places are indexes of the
+first kept item; a place at or before the kept head means that nothing lies between head and tail.
+"""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol, TypeAlias
+
+from harness.messages import Message, Reasoning, ToolCall, ToolResult, part_text
+from harness.tokens import Budget
+from harness.view import Item
+
+Legal: TypeAlias = Literal["any", "no-result", "user", "assistant", "user-or-assistant"]
+"""The first kept message: any at all; any but a tool result, which would lose its call; or one of certain roles."""
 
 
-def before_last(view: View, keep_last: int) -> int:
-    """Index of the first message that stays when the last `keep_last` are kept, pairs left whole.
+class Tail(Protocol):
+    """What is kept at the end of a view. Pure."""
 
-    The cut moves back over tool messages to the call that they answer, so at times more than `keep_last` stay. A result of
-    0 or 1 means that nothing but the system message lies before the cut. Source: S0.5 (where its picture and its
-    algorithm differ, the algorithm counts).
-    """
-    index = max(0, len(view.items) - keep_last)
-    while index > 0 and index < len(view.items) and view.items[index].message.role == "tool":
-        index -= 1
-    return index
+    def start(self, items: Sequence[Item], budget: Budget) -> int:
+        """Index of the first item that stays, before any boundary rule."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LastMessages:
+    """So many messages. Source: S0.5 (where its picture and its algorithm differ, the algorithm counts)."""
+
+    count: int
+
+    def start(self, items: Sequence[Item], budget: Budget) -> int:
+        """See `Tail`."""
+        return max(0, len(items) - self.count)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LastTokens:
+    """Messages of so many estimated tokens."""
+
+    tokens: int
+    reaching: bool = True
+    """True: as few messages as hold at least so many tokens (S2.2). False: as many as hold no more."""
+
+    def start(self, items: Sequence[Item], budget: Budget) -> int:
+        """See `Tail`."""
+        held = 0
+        for index in range(len(items) - 1, -1, -1):
+            if not self.reaching and held + items[index].tokens > self.tokens:
+                return index + 1
+            held += items[index].tokens
+            if self.reaching and held >= self.tokens:
+                return index
+        return 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LastShare:
+    """The last share of the messages, or of the characters of their JSON."""
+
+    share: float
+    unit: Literal["messages", "characters"] = "messages"
+
+    def start(self, items: Sequence[Item], budget: Budget) -> int:
+        """See `Tail`."""
+        if self.unit == "messages":
+            return len(items) - int(len(items) * self.share)
+        sizes = [written_characters(item.message) for item in items]
+        before, gone = (1 - self.share) * sum(sizes), 0
+        for index, size in enumerate(sizes):
+            if gone >= before:
+                return index
+            gone += size
+        return len(items)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LastTurns:
+    """So many turns: from a message of the user to the next one."""
+
+    count: int
+
+    def start(self, items: Sequence[Item], budget: Budget) -> int:
+        """See `Tail`."""
+        starts = [index for index, item in enumerate(items) if item.message.role == "user"]
+        return starts[-self.count] if 0 < self.count <= len(starts) else 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snap:
+    """Moves a place to the nearest legal one in a direction."""
+
+    direction: Literal["back", "forward"] = "back"
+    legal: Legal = "no-result"
+
+    def snapped(self, items: Sequence[Item], index: int) -> int:
+        """The place: 0 when there is none behind, the number of items when there is none ahead."""
+        allowed, end = _LEGAL[self.legal], len(items)
+        index = min(max(index, 0), end)
+        if self.direction == "back":
+            while 0 < index < end and not allowed(items[index].message):
+                index -= 1
+            return index
+        while index < end and not allowed(items[index].message):
+            index += 1
+        return index
+
+
+_LEGAL: dict[Legal, Callable[[Message], bool]] = {
+    "any": lambda _: True,
+    "no-result": lambda message: message.role != "tool",
+    "user": lambda message: message.role == "user",
+    "assistant": lambda message: message.role == "assistant",
+    "user-or-assistant": lambda message: message.role in {"user", "assistant"},
+}
+
+
+def written_characters(message: Message) -> int:
+    """Characters of a message as JSON, the measure of those who count what they would send."""
+    parts = [_plain(part) for part in message.parts if not isinstance(part, Reasoning)]
+    return len(json.dumps({"role": message.role, "parts": parts}, ensure_ascii=False, separators=(",", ":")))
+
+
+def _plain(part: object) -> dict[str, str]:
+    if isinstance(part, ToolCall):
+        return {"name": part.name, "args": part.arguments_json}
+    if isinstance(part, ToolResult):
+        return {"name": part.name, "response": part.output}
+    return {"text": part_text(part)}  # type: ignore[arg-type]

@@ -1,9 +1,42 @@
-"""When a policy acts: a share of what the reserves leave of the window."""
+"""When a policy acts, and how it divides a window. What a trigger costs does not grow with the view.
 
+A division turns a window into a budget once in a session; a trigger looks at view, budget and the last usage report before
+each step. Both are values, so that a preset can be read, compared and hashed.
+"""
+
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
+from typing import Literal, Protocol, TypeAlias
 
 from harness.errors import UsageError
-from harness.tokens import Budget, Window
+from harness.messages import Message
+from harness.tokens import Budget, Usage, Window
+from harness.view import View
+
+Measure: TypeAlias = Literal["estimate", "reported", "reported-and-since"]
+"""How full the view is: the policy's own estimate of it; the tokens of the last call as the provider reported them, answer
+included; or these and the estimate of what came after that answer (S2.10)."""
+
+
+class Division(Protocol):
+    """How a window is divided. Pure."""
+
+    def budget(self, window: Window) -> Budget:
+        """The budget of a window; 0 tokens = unknown, which turns a threshold off that depends on it (S2.8).
+
+        Raises:
+            UsageError: nothing is left of the window.
+        """
+        ...
+
+
+class Trigger(Protocol):
+    """When something is due. Pure; constant cost."""
+
+    def due(self, view: View, budget: Budget, usage: Usage | None) -> str | None:
+        """The reason in words and numbers, or None."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,22 +53,152 @@ class Reserves:
         return self.system_tokens + self.output_tokens + self.safety_tokens
 
 
-def share_of_available(window: Window, reserves: Reserves, share: float) -> Budget:
-    """Compact at or above `share` of the window less its reserves (S0.4: 128,000 -> 117,000 -> 93,600 at 0.8).
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShareOfAvailable:
+    """Act at a share of the window less its reserves (S0.4: 128,000 -> 117,000 -> 93,600 at 0.8)."""
 
-    An unknown window (0 tokens) turns compaction off (S2.8).
+    share: float
+    reserves: Reserves = Reserves()
 
-    Raises:
-        UsageError: the reserves are as large as the window.
-    """
-    if window.tokens == 0:
-        return Budget(window_tokens=0, reserved_tokens=0, threshold_tokens=None, rule="window unknown: compaction is off")
-    available = window.tokens - reserves.total_tokens
+    def budget(self, window: Window) -> Budget:
+        """See `Division`."""
+        if window.tokens == 0:
+            return UNKNOWN
+        reserved = self.reserves.total_tokens
+        available = _left(window, reserved)
+        threshold = int(available * self.share)
+        rule = f"{self.share:g} × ({window.tokens} − {reserved} reserved) = {threshold} tokens; window from {window.source}"
+        return Budget(window_tokens=window.tokens, reserved_tokens=reserved, threshold_tokens=threshold, rule=rule)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WindowLess:
+    """Act when a reserve at the end of the window is touched."""
+
+    reserve_tokens: int
+
+    def budget(self, window: Window) -> Budget:
+        """See `Division`."""
+        if window.tokens == 0:
+            return UNKNOWN
+        threshold = _left(window, self.reserve_tokens)
+        rule = f"{window.tokens} − {self.reserve_tokens} reserved = {threshold} tokens; window from {window.source}"
+        return Budget(window_tokens=window.tokens, reserved_tokens=self.reserve_tokens, threshold_tokens=threshold, rule=rule)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FixedTokens:
+    """Act at a number of tokens, whatever the window is."""
+
+    tokens: int
+
+    def budget(self, window: Window) -> Budget:
+        """See `Division`."""
+        return Budget(
+            window_tokens=window.tokens, reserved_tokens=0, threshold_tokens=self.tokens, rule=f"{self.tokens} tokens, fixed"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Undivided:
+    """No threshold in tokens: something else triggers, or nothing does."""
+
+    rule: str
+
+    def budget(self, window: Window) -> Budget:
+        """See `Division`."""
+        return Budget(window_tokens=window.tokens, reserved_tokens=0, threshold_tokens=None, rule=self.rule)
+
+
+UNKNOWN = Budget(window_tokens=0, reserved_tokens=0, threshold_tokens=None, rule="window unknown: compaction is off")
+
+
+def _left(window: Window, reserved_tokens: int) -> int:
+    available = window.tokens - reserved_tokens
     if available <= 0:
         raise UsageError(
-            f"the reserves of {reserves.total_tokens} tokens leave nothing of the window of {window.tokens} "
-            f"({window.source}); raise window_tokens above {reserves.total_tokens} or lower the reserves"
+            f"the reserves of {reserved_tokens} tokens leave nothing of the window of {window.tokens} "
+            f"({window.source}); raise window_tokens above {reserved_tokens} or lower the reserves"
         )
-    threshold = int(available * share)
-    rule = f"{share:g} × ({window.tokens} − {reserves.total_tokens} reserved) = {threshold} tokens; window from {window.source}"
-    return Budget(window_tokens=window.tokens, reserved_tokens=reserves.total_tokens, threshold_tokens=threshold, rule=rule)
+    return available
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Full:
+    """The view has reached the budget's threshold, by some measure."""
+
+    measure: Measure = "estimate"
+    above: bool = False
+    """Whether it must be above the threshold, not only at it."""
+
+    def due(self, view: View, budget: Budget, usage: Usage | None) -> str | None:
+        """See `Trigger`."""
+        if budget.threshold_tokens is None:
+            return None
+        tokens = measured(self.measure, view, usage)
+        if tokens < budget.threshold_tokens or (self.above and tokens == budget.threshold_tokens):
+            return None
+        return f"{tokens} tokens {'>' if self.above else '≥'} threshold {budget.threshold_tokens}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MoreThan:
+    """The view holds more than so many messages or events."""
+
+    count: int
+    unit: Literal["messages", "events"] = "messages"
+
+    def due(self, view: View, budget: Budget, usage: Usage | None) -> str | None:
+        """See `Trigger`."""
+        held = len(view.items)
+        if self.unit == "events" and held <= self.count:
+            held = sum(map(events_of, islice((item.message for item in view.items), self.count)))
+        return f"{held} {self.unit} > {self.count}" if held > self.count else None
+
+
+@dataclass(frozen=True, slots=True)
+class Always:
+    """At every asking."""
+
+    def due(self, view: View, budget: Budget, usage: Usage | None) -> str | None:
+        """See `Trigger`."""
+        return "asked at every step"
+
+
+@dataclass(frozen=True, slots=True)
+class AnyOf:
+    """The first of several that is due."""
+
+    triggers: tuple[Trigger, ...]
+
+    def due(self, view: View, budget: Budget, usage: Usage | None) -> str | None:
+        """See `Trigger`."""
+        return next((reason for trigger in self.triggers if (reason := trigger.due(view, budget, usage))), None)
+
+
+def measured(measure: Measure, view: View, usage: Usage | None) -> int:
+    """Tokens in view by a measure; without a report yet, the estimate."""
+    if measure == "estimate" or usage is None:
+        return view.tokens
+    reported = usage.prompt_tokens + usage.output_tokens
+    return reported if measure == "reported" else reported + _since_answer(view)
+
+
+def _since_answer(view: View) -> int:
+    """Estimated tokens of what came after the last answer: the results of its calls and what the user said."""
+    tokens = 0
+    for item in reversed(view.items):
+        if item.message.role == "assistant":
+            break
+        tokens += item.tokens
+    return tokens
+
+
+def events_of(message: Message) -> int:
+    """How many events other systems make of a message: one for each call or result, else one."""
+    return max(1, len(message.calls), len(message.results))
+
+
+def events(messages: Sequence[Message]) -> int:
+    """How many events other systems make of a conversation."""
+    return sum(map(events_of, messages))

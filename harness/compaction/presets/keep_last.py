@@ -3,18 +3,16 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from harness.compaction.cuts import before_last
+from harness.compaction.cuts import LastMessages
 from harness.compaction.formats import SixSections
-from harness.compaction.triggers import Reserves, share_of_available
+from harness.compaction.pipeline import Pipeline, Preset, Rule
+from harness.compaction.stages import Middle, Summarize
+from harness.compaction.triggers import Full, Reserves, ShareOfAvailable
 from harness.errors import UsageError
-from harness.events import Moment
-from harness.plan import Plan, Slot
-from harness.tokens import Budget, QuarterOfCharacters, Usage, Window
-from harness.view import View
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KeepLast:
+class KeepLast(Preset):
     """At a share of the available window, all but the last messages become one summary behind the system message.
 
     Source: S0.4 to S0.6; every default is the seed's. The former summary is integrated into the new one, and the summarizer
@@ -51,41 +49,20 @@ class KeepLast:
                 raise UsageError(f"{name}={getattr(self, name)!r} must not be negative")
 
     @property
-    def counter(self) -> QuarterOfCharacters:
-        """S0.3."""
-        return QuarterOfCharacters()
-
-    def budget(self, window: Window) -> Budget:
-        """S0.4, with the window resolved as in S2.8.
-
-        Raises:
-            UsageError: the policy's window is larger than the model's, or the reserves leave nothing of it.
-        """
-        if self.context_window is not None:
-            if 0 < window.tokens < self.context_window:
-                raise UsageError(f"context_window={self.context_window} is larger than the model's window of {window.tokens}")
-            window = Window(tokens=self.context_window, source="policy")
+    def pipeline(self) -> Pipeline:
+        """Everything between the system message and the last messages becomes one assistant summary."""
         reserves = Reserves(
             system_tokens=self.system_reserve_tokens,
             output_tokens=self.output_reserve_tokens,
             safety_tokens=self.safety_reserve_tokens,
         )
-        return share_of_available(window, reserves, self.threshold)
-
-    def plan(self, view: View, budget: Budget, usage: Usage | None, moment: Moment = "step") -> Plan | None:
-        """Everything between the system message and the last messages becomes one assistant summary."""
-        if moment != "step" or budget.threshold_tokens is None or view.tokens < budget.threshold_tokens:
-            return None
-        reason = f"{view.tokens} tokens ≥ threshold {budget.threshold_tokens}"
-        cut = before_last(view, self.keep_last)
-        if cut <= 1:
-            return Plan(reason=f"{reason}, but nothing lies before the last {self.keep_last} messages")
-        old = tuple(item.item_id for item in view.items[1:cut])
-        slot = Slot(
-            after=view.items[0].item_id,
-            role="assistant",
-            stands_for=old,
+        summarize = Summarize(
+            middle=Middle(tail=LastMessages(count=self.keep_last)),
             format=SixSections(max_tokens=self.summary_max_tokens),
             max_tokens=self.summary_max_tokens,
+            role="assistant",
         )
-        return Plan(reason=reason, forget=old, slots=(slot,))
+        return Pipeline(
+            division=ShareOfAvailable(share=self.threshold, reserves=reserves),
+            rules=(Rule(trigger=Full(), reducer=summarize),),
+        )

@@ -3,15 +3,13 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from harness.compaction.pipeline import Pipeline, Preset
+from harness.compaction.triggers import Undivided
 from harness.errors import UsageError
-from harness.events import Moment
-from harness.plan import Plan
-from harness.tokens import Budget, QuarterOfCharacters, Usage, Window
-from harness.view import View
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NoCompaction:
+class NoCompaction(Preset):
     """Goes on until the provider refuses the prompt. Source: S2.9."""
 
     clip_characters: int = 10_000
@@ -24,14 +22,6 @@ class NoCompaction:
             raise UsageError(f"clip_characters={self.clip_characters!r} must be at least 1")
 
     @property
-    def counter(self) -> QuarterOfCharacters:
-        """Only for the token curve; nothing is triggered by it."""
-        return QuarterOfCharacters()
-
-    def budget(self, window: Window) -> Budget:
-        """The whole window, no threshold."""
-        return Budget(window_tokens=window.tokens, reserved_tokens=0, threshold_tokens=None, rule="no compaction")
-
-    def plan(self, view: View, budget: Budget, usage: Usage | None, moment: Moment = "step") -> Plan | None:
-        """Never anything."""
-        return None
+    def pipeline(self) -> Pipeline:
+        """The whole window, no threshold, no rule."""
+        return Pipeline(division=Undivided(rule="no compaction"))

@@ -23,6 +23,8 @@ class Tally:
     """Applied ones."""
     no_ops: int = 0
     failed_compactions: int = 0
+    fallbacks: int = 0
+    """Applied ones that came without the summary that was planned."""
     summarizer_prompt_tokens: int = 0
     summarizer_output_tokens: int = 0
     summarizer_cost_usd: float | None = 0.0
@@ -48,7 +50,7 @@ class Tally:
         """Whether the policy got what it asked for: nothing was due, or all of it, some, or none was done."""
         if self.no_ops + self.failed_compactions and not self.compactions:
             return "not at all"
-        return "partly" if self.failed_compactions else "as planned"
+        return "partly" if self.failed_compactions + self.fallbacks else "as planned"
 
     def _add_step(self, step: StepFinished) -> None:
         self.steps += 1
@@ -61,6 +63,7 @@ class Tally:
         self.compactions += compaction.status == "applied"
         self.no_ops += compaction.status == "no-op"
         self.failed_compactions += compaction.status == "failed"
+        self.fallbacks += compaction.status == "applied" and bool(compaction.failure)
         usage: Usage | None = compaction.summarizer_usage
         if usage is not None:
             self.summarizer_prompt_tokens += usage.prompt_tokens

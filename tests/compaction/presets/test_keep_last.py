@@ -5,8 +5,9 @@ from dataclasses import replace
 import pytest
 
 from harness.compaction.compactor import SessionCompactor
-from harness.compaction.cuts import before_last
+from harness.compaction.cuts import LastMessages
 from harness.compaction.presets.keep_last import KeepLast
+from harness.compaction.stages import Middle
 from harness.errors import ModelError, ProviderFailed, UsageError
 from harness.events import Compaction, Entry, MessageAdded
 from harness.messages import Message, ToolCall, ToolResult, assistant, system, tool, user
@@ -29,6 +30,11 @@ def view_of(*messages: Message) -> View:
 
 def opening() -> list[Message]:
     return [system("You are a coding agent."), user("Build a flashcard app")]
+
+
+def kept_from(view: View, keep: int) -> int:
+    """Index of the first message behind what would be summarized."""
+    return 1 + len(Middle(tail=LastMessages(count=keep)).items(view, KeepLast().budget(WINDOW)))
 
 
 def compactor(policy: KeepLast, summarizer: Model | None) -> SessionCompactor:
@@ -57,7 +63,7 @@ def test_of_fifty_messages_the_last_ten_stay() -> None:
     messages = [*opening(), *(message for number in range(24) for message in step(number))]
     assert len(messages) == 50
     view = view_of(*messages)
-    assert before_last(view, 10) == 40
+    assert kept_from(view, 10) == 40
     event = ask(compactor(KeepLast(threshold=0.0001), PuppetModel([assistant("s")])), crowded())
     assert event is not None
     after = fold(crowded(), Entry(99, event), QuarterOfCharacters())
@@ -68,7 +74,7 @@ def test_the_boundary_moves_back_over_tool_results_to_their_call() -> None:
     calls = [ToolCall(call_id=f"p{n}", name="read_file", arguments_json="{}") for n in range(3)]
     results = [tool(ToolResult(call_id=call.call_id, name="read_file", output="text")) for call in calls]
     view = view_of(*opening(), *step(1), assistant("three at once", *calls), *results)
-    assert [before_last(view, keep) for keep in (1, 2, 3, 4)] == [4, 4, 4, 4]
+    assert [kept_from(view, keep) for keep in (1, 2, 3, 4)] == [4, 4, 4, 4]
 
 
 def test_below_the_threshold_nothing_is_due_and_at_it_compaction_is() -> None:

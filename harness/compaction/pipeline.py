@@ -1,0 +1,114 @@
+"""A preset is a pipeline: who counts, how the window is divided, and which rules are asked at which moment, in order.
+
+A rule is a trigger and a reducer. Rules of one moment are tiers: the next one looks at the view as the one before would
+leave it, and what all of them propose becomes one plan, so that a view is edited, and a cached prefix lost, once.
+"""
+
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
+
+from harness.compaction.stages import Reducer, after
+from harness.compaction.triggers import Division, Trigger
+from harness.errors import UsageError
+from harness.events import Moment
+from harness.plan import Plan
+from harness.tokens import Budget, Counter, QuarterOfCharacters, Usage, Window
+from harness.view import View
+
+
+QUARTER = QuarterOfCharacters()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """What is done when."""
+
+    trigger: Trigger
+    reducer: Reducer
+    moment: Moment = "step"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pipeline:
+    """All that a policy does."""
+
+    division: Division
+    rules: tuple[Rule, ...] = ()
+    counter: Counter = QUARTER
+
+    def plan(self, view: View, budget: Budget, usage: Usage | None, moment: Moment) -> Plan | None:
+        """What the rules of a moment propose together; None when none is due."""
+        plan: Plan | None = None
+        for rule in self.rules:
+            if rule.moment != moment or (reason := rule.trigger.due(view, budget, usage)) is None:
+                continue
+            proposed = rule.reducer.reduce(view, budget, reason)
+            plan = proposed if plan is None or plan.empty else joined(plan, proposed)
+            if plan.slots:
+                break
+            if not proposed.empty:
+                view, usage = after(view, proposed, self.counter), None
+        return plan
+
+
+def joined(first: Plan, second: Plan) -> Plan:
+    """Two plans as one, the second made for the view that the first leaves."""
+    if second.empty:
+        return first
+    gone = set(second.forget)
+    changed = {change.item for change in second.replace}
+    kept = tuple(change for change in first.replace if change.item not in gone | changed)
+    fallback = None if second.fallback is None else joined(first, second.fallback)
+    return replace(
+        second,
+        reason=f"{first.reason}; then {second.reason}",
+        forget=(*first.forget, *second.forget),
+        replace=(*kept, *second.replace),
+        fallback=fallback if fallback is not None else (replace(first, slots=()) if second.slots else None),
+    )
+
+
+class Preset:
+    """What all presets have in common: a frozen dataclass says by `pipeline` what it does, and keeps `Policy` by that.
+
+    A preset is its fields; the pipeline is made from them once and remembered.
+    """
+
+    __slots__ = ()
+
+    clip_characters: int
+    """A longer tool output is cut to this before it is logged."""
+
+    @property
+    def pipeline(self) -> Pipeline:
+        """What this policy does, as a function of its fields."""
+        raise NotImplementedError
+
+    @property
+    def counter(self) -> Counter:
+        """See `harness.protocols.Policy`."""
+        return _pipeline(self).counter
+
+    def budget(self, window: Window) -> Budget:
+        """See `harness.protocols.Policy`.
+
+        Raises:
+            UsageError: the policy's own window is larger than the model's, or the reserves leave nothing of it.
+        """
+        own: int | None = getattr(self, "context_window", None)
+        if own is not None:
+            if 0 < window.tokens < own:
+                raise UsageError(f"context_window={own} is larger than the model's window of {window.tokens}")
+            window = Window(tokens=own, source="policy")
+        return _pipeline(self).division.budget(window)
+
+    def plan(self, view: View, budget: Budget, usage: Usage | None, moment: Moment = "step") -> Plan | None:
+        """See `harness.protocols.Policy`."""
+        return _pipeline(self).plan(view, budget, usage, moment)
+
+
+@lru_cache(maxsize=1_000)
+def _pipeline(preset: Any) -> Pipeline:
+    made: Pipeline = preset.pipeline
+    return made

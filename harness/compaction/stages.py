@@ -1,0 +1,177 @@
+"""What is done with a view when something is due: forget, mask, summarize. Small values, from which presets are made.
+
+A reducer proposes; it neither asks a model nor changes anything. Each keeps the system message and leaves calls with their
+results; the guards of the compactor check it again for everybody.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, Protocol
+
+from harness.compaction.cuts import Snap, Tail
+from harness.events import ItemId, Patch, Replace
+from harness.messages import ToolCall, ToolResult
+from harness.plan import Plan, Slot, SummaryFormat
+from harness.tokens import Budget, Counter, Estimated
+from harness.view import Item, View, patched
+
+
+BACK = Snap()
+
+
+class Reducer(Protocol):
+    """What is done when something is due. Pure."""
+
+    def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
+        """The proposal; an empty plan, with the reason why, when there is nothing to do."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Middle:
+    """What lies between the kept head and the kept tail."""
+
+    tail: Tail
+    head_messages: int = 1
+    """Messages at the beginning that stay, the system message among them."""
+    snap: Snap = BACK
+
+    def items(self, view: View, budget: Budget) -> tuple[Item, ...]:
+        """Those between, pairs whole at both ends: a head that would end in a call takes its results along."""
+        start = Snap(direction="forward").snapped(view.items, max(1, self.head_messages))
+        return view.items[start : self.snap.snapped(view.items, self.tail.start(view.items, budget))]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forget:
+    """The middle goes."""
+
+    middle: Middle
+
+    def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
+        """See `Reducer`."""
+        gone = tuple(item.item_id for item in self.middle.items(view, budget))
+        return Plan(reason=reason if gone else f"{reason}, but nothing lies before the kept messages", forget=gone)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summarize:
+    """The middle becomes a summary."""
+
+    middle: Middle
+    format: SummaryFormat
+    max_tokens: int
+    """Output limit that the summarizer is given."""
+    role: Literal["system", "user", "assistant"] = "user"
+    former: Literal["apart", "among", "stays", "dropped"] = "apart"
+    """A former summary is given to the summarizer apart, as one message among the others, not at all while it stays in
+    view, or not at all and is lost."""
+    when_failed: Literal["skip", "forget"] = "skip"
+    """Whether the middle stays or goes without a summary."""
+    least_share: float = 0.0
+    """Share of the view's messages that must go for it to be worth a call."""
+
+    def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
+        """See `Reducer`."""
+        middle = self.middle.items(view, budget)
+        former = set(view.summaries)
+        stays = former if self.former == "stays" else frozenset[ItemId]()
+        gone = tuple(item.item_id for item in middle if item.item_id not in stays)
+        if not gone:
+            return Plan(reason=f"{reason}, but nothing lies before the kept messages")
+        if len(gone) < self.least_share * len(view.items):
+            return Plan(reason=f"{reason}, but {len(gone)} of {len(view.items)} messages are too few to be worth a summary")
+        told = tuple(item for item in gone if item not in former) if self.former == "dropped" else gone
+        if not told:
+            return Plan(reason=reason, forget=gone)
+        slot = Slot(
+            after=_before(view.items, gone[0], stays),
+            role=self.role,
+            stands_for=told,
+            format=self.format,
+            max_tokens=self.max_tokens,
+            former="among" if self.former == "among" else "apart",
+        )
+        fallback = Plan(reason=f"{reason}; without a summary", forget=gone) if self.when_failed == "forget" else None
+        return Plan(reason=reason, forget=gone, slots=(slot,), fallback=fallback)
+
+
+def _before(items: Sequence[Item], first: ItemId, stays: frozenset[ItemId] | set[ItemId]) -> ItemId:
+    """The item behind which a summary goes: the one before the first that it stands for, or the last summary that stays."""
+    ids = [item.item_id for item in items]
+    kept = [item for item in ids if item in stays]
+    return max((ids[ids.index(first) - 1], *kept), key=ids.index)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mask:
+    """Old tool results become stubs; the calls stay.
+
+    Newest results are protected by number, by tokens and by turns, each 0 = not at all; what is left is masked if that saves
+    enough.
+    """
+
+    stub: str = "[Old tool result content cleared]"
+    """S3.2."""
+    keep_results: int = 0
+    keep_tokens: int = 0
+    """Newest tool output that is protected, in estimated tokens: masking begins with the result that exceeds it."""
+    keep_turns: int = 0
+    least_saved_tokens: int = 0
+    """Nothing is masked unless more than this would be saved."""
+    exempt_tools: tuple[str, ...] = ()
+    clear_arguments: bool = False
+    """Whether the arguments of the masked calls are emptied too."""
+    stop_at_summary: bool = False
+    """Whether what is older than the newest summary is left alone."""
+
+    def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
+        """See `Reducer`."""
+        chosen = self._chosen(view)
+        saved = sum(item.tokens for item in chosen)
+        if not chosen or saved <= self.least_saved_tokens:
+            return Plan(reason=f"{reason}, but {saved} tokens of old results are not more than {self.least_saved_tokens}")
+        masked = [replaced(item, lambda result: replace(result, output=self.stub)) for item in chosen]
+        calls = {result.call_id for item in chosen for result in item.message.results} if self.clear_arguments else set()
+        cleared = [emptied(item, calls) for item in view.items if any(call.call_id in calls for call in item.message.calls)]
+        return Plan(reason=f"{reason}; {len(chosen)} old results", replace=(*cleared, *reversed(masked)))
+
+    def _chosen(self, view: View) -> list[Item]:
+        """The tool messages to mask, newest first."""
+        chosen: list[Item] = []
+        results = tokens = turns = 0
+        summaries = set(view.summaries)
+        for item in reversed(view.items):
+            if self.stop_at_summary and item.item_id in summaries:
+                break
+            turns += item.message.role == "user"
+            if item.message.role != "tool" or turns < self.keep_turns or self._is_exempt(item):
+                continue
+            results, tokens = results + 1, tokens + item.tokens
+            if results > self.keep_results and tokens > self.keep_tokens:
+                chosen.append(item)
+        return chosen
+
+    def _is_exempt(self, item: Item) -> bool:
+        return all(result.name in self.exempt_tools or result.output == self.stub for result in item.message.results)
+
+
+def replaced(item: Item, change: Callable[[ToolResult], ToolResult]) -> Replace:
+    """The replacement of a tool message by one whose results are changed."""
+    parts = tuple(change(part) if isinstance(part, ToolResult) else part for part in item.message.parts)
+    return Replace(item=item.item_id, message=replace(item.message, parts=parts))
+
+
+def emptied(item: Item, call_ids: set[str]) -> Replace:
+    """The replacement of a message by one in which these calls have no arguments."""
+    parts = tuple(
+        replace(part, arguments_json="{}") if isinstance(part, ToolCall) and part.call_id in call_ids else part
+        for part in item.message.parts
+    )
+    return Replace(item=item.item_id, message=replace(item.message, parts=parts))
+
+
+def after(view: View, plan: Plan, counter: Counter) -> View:
+    """The view as a plan without summaries would leave it: what the next stage looks at."""
+    items = patched(view.items, Patch(forget=plan.forget, replace=plan.replace), 0, counter)
+    return replace(view, items=items, tokens=Estimated(sum(item.tokens for item in items)))
