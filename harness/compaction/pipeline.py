@@ -16,7 +16,6 @@ from harness.plan import Plan
 from harness.tokens import Budget, Counter, QuarterOfCharacters, Usage, Window
 from harness.view import View
 
-
 QUARTER = QuarterOfCharacters()
 
 

@@ -15,7 +15,6 @@ from harness.plan import Plan, Slot, SummaryFormat
 from harness.tokens import Budget, Counter, Estimated
 from harness.view import Item, View, patched
 
-
 BACK = Snap()
 
 

@@ -1,0 +1,182 @@
+"""Stages on generated conversations: what they keep, mask and sum up."""
+
+from dataclasses import dataclass
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.compaction.compactor import SessionCompactor
+from harness.compaction.cuts import LastMessages, LastShare, LastTokens, LastTurns, Snap
+from harness.compaction.formats import SixSections
+from harness.compaction.pipeline import Pipeline, Preset, Rule
+from harness.compaction.stages import Forget, Mask, Middle, Reducer, Summarize
+from harness.compaction.triggers import Always, Undivided
+from harness.errors import ProviderFailed
+from harness.events import Compaction, Entry, MessageAdded, Patch
+from harness.messages import Message, assistant, system, user
+from harness.plan import Plan
+from harness.testing.puppet import PuppetModel
+from harness.testing.strategies import logs
+from harness.tokens import Budget, QuarterOfCharacters, Window
+from harness.view import View, fold, fold_all, patched, violation
+
+BUDGET = Budget(window_tokens=0, reserved_tokens=0, threshold_tokens=None, rule="none")
+COUNTER = QuarterOfCharacters()
+TAILS = st.one_of(
+    st.builds(LastMessages, count=st.integers(1, 20)),
+    st.builds(LastTokens, tokens=st.integers(0, 2_000), reaching=st.booleans()),
+    st.builds(LastShare, share=st.floats(0, 1), unit=st.sampled_from(["messages", "characters"])),
+    st.builds(LastTurns, count=st.integers(1, 4)),
+)
+SNAPS = st.builds(
+    Snap,
+    direction=st.sampled_from(["back", "forward"]),
+    legal=st.sampled_from(["no-result", "user", "assistant", "user-or-assistant"]),
+)
+MIDDLES = st.builds(Middle, tail=TAILS, head_messages=st.integers(0, 6), snap=SNAPS)
+MASKS = st.builds(
+    Mask,
+    keep_results=st.integers(0, 5),
+    keep_tokens=st.integers(0, 500),
+    keep_turns=st.integers(0, 3),
+    least_saved_tokens=st.integers(0, 200),
+    exempt_tools=st.sampled_from([(), ("read_file",)]),
+    clear_arguments=st.booleans(),
+    stop_at_summary=st.booleans(),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Made(Preset):
+    """A policy of one stage, asked at every step."""
+
+    reducer: Reducer
+    clip_characters: int = 10_000
+    kind: str = "made"
+
+    @property
+    def pipeline(self) -> Pipeline:
+        return Pipeline(division=Undivided(rule="none"), rules=(Rule(trigger=Always(), reducer=self.reducer),))
+
+
+def items_after(view: View, plan: Plan) -> tuple[object, ...]:
+    return patched(view.items, Patch(forget=plan.forget, replace=plan.replace), 0, COUNTER)
+
+
+@given(log=logs(), middle=MIDDLES)
+def test_what_lies_in_the_middle_can_go_without_tearing_a_pair(log: tuple[Entry, ...], middle: Middle) -> None:
+    view = fold_all(log)
+    gone = middle.items(view, BUDGET)
+    kept = [item.message for item in view.items if item not in gone]
+    assert violation(kept) is None
+    assert view.items[0] not in gone
+    if gone:
+        first = view.items.index(gone[0])
+        assert view.items[first : first + len(gone)] == gone, "the middle is one stretch"
+        assert first >= middle.head_messages
+
+
+@given(log=logs(), count=st.integers(1, 20))
+def test_at_least_the_last_messages_stay(log: tuple[Entry, ...], count: int) -> None:
+    view = fold_all(log)
+    plan = Forget(middle=Middle(tail=LastMessages(count=count))).reduce(view, BUDGET, "due")
+    assert items_after(view, plan)[-min(count, len(view.items)) :] == view.items[-min(count, len(view.items)) :]
+
+
+@given(log=logs(), tokens=st.integers(1, 2_000))
+def test_a_tail_reaches_its_tokens_with_as_few_messages_as_do(log: tuple[Entry, ...], tokens: int) -> None:
+    items = fold_all(log).items
+    start = LastTokens(tokens=tokens).start(items, BUDGET)
+    held = sum(item.tokens for item in items[start:])
+    assert held >= tokens or start == 0
+    assert held - items[start].tokens < tokens
+    within = LastTokens(tokens=tokens, reaching=False).start(items, BUDGET)
+    assert sum(item.tokens for item in items[within:]) <= tokens
+    assert within == 0 or sum(item.tokens for item in items[within - 1 :]) > tokens
+
+
+@given(log=logs(), mask=MASKS)
+def test_masking_changes_old_results_only_and_keeps_every_call(log: tuple[Entry, ...], mask: Mask) -> None:
+    view = fold_all(log)
+    plan = mask.reduce(view, BUDGET, "due")
+    assert plan.forget == ()
+    after = patched(view.items, Patch(replace=plan.replace), 0, COUNTER)
+    results = [(old, new) for old, new in zip(view.items, after, strict=True) if old.message.role == "tool"]
+    changed = [old != new for old, new in results]
+    newest = changed[len(changed) - mask.keep_results :] if mask.keep_results else []
+    assert not any(newest), "the newest results are protected"
+    assert all(new.message.results[0].output == mask.stub for old, new in results if old != new)
+    assert not any(old.message.results[0].name in mask.exempt_tools for old, new in results if old != new)
+    assert [[call.call_id for call in item.message.calls] for item in after] == [
+        [call.call_id for call in item.message.calls] for item in view.items
+    ]
+    saved = sum(old.tokens for old, new in results if old != new)
+    assert not any(changed) or saved > mask.least_saved_tokens
+
+
+@given(log=logs(), mask=MASKS)
+def test_masking_again_finds_nothing_new(log: tuple[Entry, ...], mask: Mask) -> None:
+    view = fold_all(log)
+    once = SessionCompactor(policy=Made(reducer=mask), window=Window(tokens=0, source="unknown"), summarizer=None)
+    event = once.compact(view, None, 1, "step", lambda _: None)
+    assert event is not None
+    if event.status == "applied":
+        again = once.compact(fold(view, Entry(len(log) + 1, event), COUNTER), None, 2, "step", lambda _: None)
+        assert again is not None
+        assert again.status == "no-op"
+
+
+def summarized(view: View, stage: Summarize, *answers: str | None) -> tuple[Compaction, PuppetModel]:
+    replies = [ProviderFailed("puppet", 500, "down") if text is None else assistant(text) for text in answers]
+    summarizer = PuppetModel(replies)
+    room = SessionCompactor(policy=Made(reducer=stage), window=Window(tokens=0, source="unknown"), summarizer=summarizer)
+    event = room.compact(view, None, 1, "step", lambda _: None)
+    assert event is not None
+    return event, summarizer
+
+
+def added(message: Message) -> MessageAdded:
+    return MessageAdded(message=message, step=1)
+
+
+def talk(steps: int) -> View:
+    messages = [system("be good"), user("build it"), *(assistant(f"step {number}: " + "words " * 60) for number in range(steps))]
+    return fold_all(Entry(seq, added(message)) for seq, message in enumerate(messages, 1))
+
+
+@pytest.mark.parametrize(("when_failed", "status", "kept"), [("skip", "failed", 22), ("forget", "applied", 5)])
+def test_when_a_summary_fails_the_middle_stays_or_goes_as_the_stage_says(when_failed: str, status: str, kept: int) -> None:
+    view = talk(20)
+    stage = Summarize(
+        middle=Middle(tail=LastMessages(count=3), head_messages=2),
+        format=SixSections(),
+        max_tokens=100,
+        when_failed=when_failed,  # type: ignore[arg-type]
+    )
+    event, _ = summarized(view, stage, None)
+    assert (event.status, "down" in event.failure) == (status, True)
+    assert len(fold(view, Entry(99, event), COUNTER).items) == kept
+
+
+@pytest.mark.parametrize(
+    ("former", "told", "in_view"),
+    [("apart", True, 1), ("among", True, 1), ("stays", False, 2), ("dropped", False, 1)],
+)
+def test_a_former_summary_is_told_or_kept_or_lost_as_the_stage_says(former: str, told: bool, in_view: int) -> None:
+    stage = Summarize(
+        middle=Middle(tail=LastMessages(count=3)),
+        format=SixSections(),
+        max_tokens=100,
+        former=former,  # type: ignore[arg-type]
+    )
+    first, _ = summarized(talk(20), stage, "FIRST SUMMARY")
+    view = fold(talk(20), Entry(99, first), COUNTER)
+    for number in range(10):
+        view = fold(view, Entry(100 + number, added(assistant("later " * 80))), COUNTER)
+    second, summarizer = summarized(view, stage, "SECOND SUMMARY")
+    assert ("FIRST SUMMARY" in summarizer.requests[0].messages[0].text) == told
+    final = fold(view, Entry(200, second), COUNTER)
+    assert len(final.summaries) == in_view
+    texts = [item.message.text for item in final.items]
+    assert ["FIRST SUMMARY" in text or "SECOND SUMMARY" in text for text in texts[1 : 1 + in_view]] == [True] * in_view
