@@ -1,0 +1,74 @@
+"""The laws of a scripted simulation, as functions that say what is wrong with a task: which step, which fact, which check.
+
+They are what makes a result mean something: nothing leaks past the context, forgetting costs what it costs, and the bounds
+bound. `harness task check` runs them on any task, and the tests run them on every task of the suite.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from harness.testing.laws import bounds, functions, leaks, perfect, scripts, templates
+from harness.testing.laws.findings import Finding as Finding
+from harness.testing.laws.findings import Law as Law
+from harness.testing.laws.sessions import PRESETS as PRESETS
+from harness.testing.laws.sessions import Sessions as Sessions
+
+LAWS: tuple[Law, ...] = (
+    Law(name="template", stage=0, title="the template makes the same task for a seed again", find=templates.makes_a_task),
+    Law(
+        name="names",
+        stage=1,
+        title="names and placeholders are declared, patterns have one group",
+        find=scripts.names_what_exists,
+    ),
+    Law(name="values", stage=2, title="script and facts hold no value, and no prior is one", find=templates.holds_no_value),
+    Law(name="patterns", stage=2, title="patterns read each value where it is told, and nothing else", find=scripts.told_once),
+    Law(name="fits", stage=2, title="the first request leaves room in the window", find=scripts.fits),
+    Law(name="succeeds", stage=3, title="who forgets nothing passes every check", find=perfect.succeeds),
+    Law(name="sight", stage=3, title="no step takes a value that it cannot see", find=perfect.guesses_nothing),
+    Law(name="readings", stage=3, title="patterns read no other value in the whole session", find=perfect.reads_right),
+    Law(name="evidence", stage=3, title="each step is shown done by what it leaves", find=perfect.shows_each_step_done),
+    Law(name="idle", stage=3, title="who does nothing passes no check", find=perfect.nothing_done_passes_nothing),
+    Law(name="repeats", stage=3, title="the session repeats, files and verdicts too", find=perfect.repeats),
+    Law(name="law-1", stage=4, title="in a large window no policy changes anything", find=bounds.law_1, by_preset=True),
+    Law(name="law-2", stage=4, title="without compaction a small window overflows when it must", find=bounds.law_2),
+    Law(name="law-3", stage=4, title="oracle summaries lose nothing", find=bounds.law_3, by_preset=True),
+    Law(name="law-4", stage=4, title="empty summaries lose what only the prompt said", find=bounds.law_4, by_preset=True),
+    Law(name="law-5-told", stage=4, title="what is made follows what is told", find=leaks.follows_what_is_told),
+    Law(name="law-5-blank", stage=4, title="what is told to nobody becomes the prior", find=leaks.a_blank_becomes_the_prior),
+    Law(
+        name="law-6-answers", stage=4, title="the model is a function of what it sees", find=functions.same_answer, by_preset=True
+    ),
+    Law(name="law-6-bytes", stage=4, title="a compacted session repeats", find=functions.repeats_when_compacted, by_preset=True),
+    Law(name="law-7", stage=4, title="every request fits the window and is legal", find=functions.law_7, by_preset=True),
+)
+"""In the order in which they make sense; those of a later stage rely on those of the earlier ones."""
+
+
+class Ruling(NamedTuple):
+    """What one law says of a task."""
+
+    law: Law
+    findings: tuple[Finding, ...] | None
+    """Empty = it holds; None = not tried, since an earlier stage broke."""
+
+
+def rulings(sessions: Sessions, seeds: Sequence[int], presets: Iterable[str] = ("extractive",)) -> Iterator[Ruling]:
+    """Every law on a template, one after the other; each finding is told once.
+
+    Args:
+        sessions: of the template.
+        seeds: under which laws are tried.
+        presets: policies under which those laws are tried that depend on one.
+    """
+    broken: int | None = None
+    chosen = tuple(presets)
+    for law in LAWS:
+        if broken is not None and law.stage > broken:
+            yield Ruling(law, None)
+            continue
+        under = chosen if law.by_preset else ("extractive",)
+        found = tuple(dict.fromkeys(one for seed in seeds for preset in under for one in law.find(sessions, seed, preset)))
+        if found and broken is None:
+            broken = law.stage
+        yield Ruling(law, found)

@@ -1,0 +1,129 @@
+"""Laws of what is written down: names that exist, placeholders that are declared, patterns that read one value."""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from string import Template
+from typing import cast
+
+from harness.experiment.checking import first_request_tokens
+from harness.protocols import Sandbox
+from harness.task import CallTemplate, Fact, Step, Task
+from harness.testing.laws.findings import Finding
+from harness.testing.laws.sessions import Sessions
+from harness.testing.laws.simulation import WINDOW
+from harness.tools import standard_tools
+
+_TOOLS = frozenset(tool.spec.name for tool in standard_tools(cast("Sandbox", None)))  # a description needs no sandbox
+
+
+def names_what_exists(sessions: Sessions, seed: int, _: str) -> Iterator[Finding]:
+    """Names are given once, and every name that is used is given."""
+    task = sessions.task(seed)
+    facts = {fact.name for fact in task.facts}
+    for what, names in _named(task).items():
+        for name, times in Counter(names).items():
+            if times > 1:
+                yield Finding(words=f"{times} {what}s have the name {name!r}")
+    for step in task.script.steps:
+        yield from _placeholders(step, facts)
+    for check in task.checks:
+        for name in sorted(set(check.rests_on) - facts):
+            yield Finding(words=f"rests on {name!r}, which is no fact", check=check.name)
+    for fact in task.facts:
+        yield from _patterns(fact)
+        if not any(fact.name in check.rests_on for check in task.checks):
+            yield Finding(words="no check rests on it, so nobody notices when it is forgotten", fact=fact.name)
+        if not any(fact.name in _needs(step) for step in task.script.steps):
+            yield Finding(words="no step needs it", fact=fact.name)
+
+
+def _named(task: Task) -> dict[str, list[str]]:
+    return {
+        "step": [step.name for step in task.script.steps],
+        "fact": [fact.name for fact in task.facts],
+        "check": [check.name for check in task.checks],
+    }
+
+
+def _needs(step: Step) -> set[str]:
+    return {*step.needs, *(name for repair in step.repairs for name in repair.needs)}
+
+
+def _placeholders(step: Step, facts: set[str]) -> Iterator[Finding]:
+    deeds = [(step.says, step.calls, step.needs), *((fix.says, fix.calls, fix.needs) for fix in step.repairs)]
+    for says, calls, needs in deeds:
+        texts = [says, *(text for call in calls for _, text in call.arguments)]
+        if not all(Template(text).is_valid() for text in texts):
+            yield Finding(words="a text holds a `$` that begins no placeholder; write `$$`", step=step.name)
+            continue
+        used = {name for text in texts for name in Template(text).get_identifiers()}
+        for name in sorted(used - set(needs)):
+            yield Finding(words="the placeholder is not declared in `needs`", step=step.name, fact=name)
+        for name in sorted(set(needs) - facts):
+            yield Finding(words="it needs this, which is no fact", step=step.name, fact=name)
+        for call in calls:
+            yield from _tool(call, step.name)
+    if not step.calls:
+        yield Finding(words="it calls no tool, so the session would end with it", step=step.name)
+    for pattern in [text for _, text in step.done.receipts] + [step.done.named] + [fix.error for fix in step.repairs]:
+        if (wrong := _miswritten(pattern)) is not None:
+            yield Finding(words=f"the pattern {pattern!r} is no regular expression: {wrong}", step=step.name)
+
+
+def _tool(call: CallTemplate, step: str) -> Iterator[Finding]:
+    if call.tool not in _TOOLS:
+        yield Finding(words=f"there is no tool {call.tool!r}; there are {', '.join(sorted(_TOOLS))}", step=step)
+
+
+def _patterns(fact: Fact) -> Iterator[Finding]:
+    for pattern in fact.patterns:
+        wrong = _miswritten(pattern)
+        groups = re.compile(pattern).groups if wrong is None else 1
+        if wrong is not None:
+            yield Finding(words=f"the pattern {pattern!r} is no regular expression: {wrong}", fact=fact.name)
+        elif groups != 1:
+            yield Finding(words=f"the pattern {pattern!r} has {groups} groups; exactly one reads the value", fact=fact.name)
+
+
+def _miswritten(pattern: str) -> str | None:
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        return str(error)
+    return None
+
+
+def told_once(sessions: Sessions, seed: int, _: str) -> Iterator[Finding]:
+    """The patterns of a fact read its value where it is told, and nothing else anywhere."""
+    task = sessions.task(seed)
+    messages = [("the prompt", task.prompt), *((f"the message of step {late.step}", late.text) for late in task.later)]
+    places = {"prompt": messages, "file": list(task.workspace)}
+    for fact in task.facts:
+        value = task.values[fact.name]
+        told = False
+        for kind, texts in places.items():
+            for where, text in texts:
+                found = set(values_in(text, fact))
+                told |= kind == fact.said_in and value in found
+                for other in sorted(found - {value}):
+                    if fact.kind != "superseded":
+                        words = f"its patterns read {other!r} out of {where}, and its value is {value!r}"
+                        yield Finding(words=words, fact=fact.name, seed=seed)
+        if not told and fact.said_in in places:
+            where = "the prompt" if fact.said_in == "prompt" else "any file of the workspace"
+            yield Finding(words=f"its patterns match nothing in {where}, so nobody tells it", fact=fact.name, seed=seed)
+
+
+def values_in(text: str, fact: Fact) -> Iterable[str]:
+    """What the patterns of a fact read out of a text."""
+    return [match[1] for pattern in fact.patterns for match in re.finditer(pattern, text, re.MULTILINE)]
+
+
+def fits(sessions: Sessions, seed: int, _: str) -> Iterator[Finding]:
+    """The first request is shorter than the window."""
+    task = sessions.task(seed)
+    tokens = first_request_tokens(task.prompt, task.runtime)
+    if tokens > WINDOW // 2:
+        words = f"the first request has {tokens:,} tokens, more than half of a window of {WINDOW:,}; shorten the prompt"
+        yield Finding(words=words, seed=seed)

@@ -1,0 +1,110 @@
+"""The sessions of one template, each run once and shared by all laws, and the window in which they are compacted."""
+
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+from harness.compaction.presets.keep_last import KeepLast
+from harness.compaction.presets.none import NoCompaction
+from harness.experiment.trial import SandboxChoice
+from harness.models.scripted.agent import tool_tokens
+from harness.protocols import Policy
+from harness.task import Task, TaskTemplate
+from harness.testing.laws.simulation import BUBBLEWRAP, HUGE, WINDOW, Run, simulate
+from harness.testing.laws.tracing import Move, trace
+
+PRESETS: dict[str, KeepLast] = {
+    "extractive": KeepLast(summarizer="scripted/extractive"),
+    "oracle": KeepLast(summarizer="scripted/oracle"),
+    "empty": KeepLast(summarizer="scripted/empty"),
+    "early-empty": KeepLast(threshold=0.5, keep_last=4, summarizer="scripted/empty"),
+    "late-extractive": KeepLast(threshold=0.95, keep_last=20, summarizer="scripted/extractive"),
+}
+"""Policies whose trigger is relative to the window, by the name that they have in tests."""
+SMALL_SHARE = 0.6
+"""Window of a session that does not fill `WINDOW`: this share of its longest request."""
+ROOMY = 1.25
+"""A session is compacted in `WINDOW` if its longest request is so many times as long."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tight:
+    """A window that a session does not fit into, and what a policy must know to work in it."""
+
+    window_tokens: int
+    scaled: KeepLast | None = None
+    """Reserves and number of kept messages that go with a small window; None = those of the preset."""
+
+    def fitted(self, policy: KeepLast) -> KeepLast:
+        """A preset made to work in this window."""
+        if self.scaled is None:
+            return policy
+        return replace(self.scaled, threshold=policy.threshold, summarizer=policy.summarizer)
+
+
+class Sessions:
+    """Everything that laws ask of a template, asked once. Not thread-safe."""
+
+    def __init__(self, template: TaskTemplate, *, sandbox: SandboxChoice = BUBBLEWRAP) -> None:
+        """Nothing is run before it is asked for."""
+        self.template, self.sandbox = template, sandbox
+        self._tasks: dict[int, Task] = {}
+        self._runs: dict[tuple[int, Policy, int], Run] = {}
+        self._moves: dict[int, tuple[Move, ...]] = {}
+
+    def task(self, seed: int) -> Task:
+        """The task under a seed, made once."""
+        if seed not in self._tasks:
+            self._tasks[seed] = self.template(seed)
+        return self._tasks[seed]
+
+    def run(self, seed: int, policy: Policy, window_tokens: int) -> Run:
+        """A session under a policy, run once."""
+        key = (seed, policy, window_tokens)
+        if key not in self._runs:
+            self._runs[key] = self.again(self.task(seed), policy, window_tokens)
+        return self._runs[key]
+
+    def again(self, task: Task, policy: Policy, window_tokens: int) -> Run:
+        """A session that is not kept."""
+        steps = 3 * len(task.script.steps) + 30
+        return simulate(task, policy, window_tokens=window_tokens, max_steps=steps, sandbox=self.sandbox)
+
+    def uncompacted(self, seed: int) -> Run:
+        """The session in which nothing is ever forgotten."""
+        return self.run(seed, NoCompaction(), HUGE)
+
+    def moves(self, seed: int) -> tuple[Move, ...]:
+        """What the agent did in the uncompacted session, request by request."""
+        if seed not in self._moves:
+            self._moves[seed] = trace(self.task(seed), self.uncompacted(seed).requests)
+        return self._moves[seed]
+
+    def compacted(self, seed: int, preset: str, summarizer: str | None = None) -> Run:
+        """A session in the tight window under a preset, with another summarizer if one is named."""
+        policy = PRESETS[preset] if summarizer is None else replace(PRESETS[preset], summarizer=summarizer)
+        tight = self.tight(seed)
+        return self.run(seed, tight.fitted(policy), tight.window_tokens)
+
+    def tight(self, seed: int) -> Tight:
+        """`WINDOW` where the session fills it; else a window that follows from the session.
+
+        A small one leaves free what tool schemas take and what the longest step adds, and allows for the policy's estimate
+        being lower than what the model counts.
+        """
+        plain = self.uncompacted(seed)
+        sizes = [step.usage.prompt_tokens for step in plain.steps]
+        if max(sizes) >= ROOMY * WINDOW:
+            return Tight(window_tokens=WINDOW)
+        first_request, _ = plain.requests[0]
+        tools = tool_tokens(first_request.tools)
+        growth = max((after - before for before, after in pairwise(sizes)), default=0)
+        window = max(int(SMALL_SHARE * max(sizes)), sizes[0] + 2 * growth)
+        error = max((size - tools) / step.view_tokens for size, step in zip(sizes, plain.steps, strict=True))
+        room = window - tools - growth
+        scaled = KeepLast(
+            keep_last=max(1, len(plain.requests[-1][0].messages) // 8),
+            system_reserve_tokens=tools,
+            output_reserve_tokens=growth,
+            safety_reserve_tokens=max(0, room - int(room / error)),
+        )
+        return Tight(window_tokens=window, scaled=scaled)
