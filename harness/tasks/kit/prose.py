@@ -1,0 +1,85 @@
+"""Pages from a seed: sentences and tables that are true of nothing, long enough to be in the way, and without any fact."""
+
+import random
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+_VERBS = (
+    *("keeps", "passes on", "never changes", "compares", "looks up", "writes down", "may leave out", "counts", "answers with"),
+    *("does not depend on", "orders", "hands out", "repeats", "checks", "ignores", "reads", "stores a copy of", "never invents"),
+)
+_QUALITIES = (
+    *("old", "open", "first", "empty", "numbered", "regional", "unsorted", "plain", "weekly", "nightly", "combined", "local"),
+    *("signed", "missing", "second", "archived", "temporary", "shared", "former", "foreign"),
+)
+_TAILS = (
+    *("until the end of the working day", "unless a contract says otherwise", "in the order in which it came in"),
+    *("whatever the region", "as it did in the pilot", "without telling anybody", "before anything else is done"),
+    *("even at night and on holidays", "as long as the office is open", "only if it was asked to", "for reasons of bookkeeping"),
+    *("because auditors look for it", "and logs that it did", "in every hall but the oldest", "although hardly anybody uses it"),
+)
+_OPENINGS = (
+    "",
+    "",
+    "",
+    "As a rule, ",
+    "In practice, ",
+    "Since the last audit, ",
+    "On Mondays, ",
+    "Strictly speaking, ",
+    "By habit, ",
+)
+
+
+class Section(NamedTuple):
+    """A part of a page."""
+
+    heading: str
+    facts: tuple[str, ...] = ()
+    """Sentences that must stand here, each in a paragraph of its own company."""
+    rows: tuple[str, ...] = ()
+    """Rows of a table, heading and rule first; generated rows are mixed with those that follow."""
+    more_rows: tuple[str, ...] = ()
+
+
+class Writer:
+    """Writes about some nouns; every text follows from the draw."""
+
+    def __init__(self, draw: random.Random, nouns: Sequence[str]) -> None:
+        """`nouns` take an article, e.g. `parcel`."""
+        self._draw, self._nouns = draw, nouns
+
+    def sentence(self) -> str:
+        """One sentence of 8 to 20 words."""
+        draw = self._draw
+        subject, thing = draw.sample(self._nouns, 2)
+        opening, quality = draw.choice(_OPENINGS), draw.choice(_QUALITIES)
+        said = (
+            f"{opening}the {draw.choice(_QUALITIES)} {subject} {draw.choice(_VERBS)} the {quality} {thing} {draw.choice(_TAILS)}."
+        )
+        return said[0].upper() + said[1:]
+
+    def paragraph(self, fact: str = "") -> str:
+        """Two to four sentences on one line; the fact, if there is one, is none of the first."""
+        sentences = [self.sentence() for _ in range(self._draw.randint(1, 2) if fact else self._draw.randint(2, 4))]
+        if fact:
+            sentences.insert(self._draw.randint(1, len(sentences)), fact)
+        return " ".join(sentences)
+
+    def page(self, title: str, sections: Sequence[Section], least_characters: int) -> str:
+        """A page of at least that length, its filler spread evenly over the sections."""
+        parts = [list(self._section(section)) for section in sections]
+        while sum(len(text) + 2 for part in parts for text in part) < least_characters:
+            part = min(parts, key=lambda found: sum(map(len, found)))
+            part.insert(self._draw.randint(1, len(part)), self.paragraph())
+        return "\n\n".join([f"# {title}", *(text for part in parts for text in part)]) + "\n"
+
+    def _section(self, section: Section) -> Iterator[str]:
+        yield f"## {section.heading}"
+        yield self.paragraph()
+        for fact in section.facts:
+            yield self.paragraph(fact)
+        if section.rows:
+            rows = list(section.rows[2:]) + list(section.more_rows)
+            self._draw.shuffle(rows)
+            yield "\n".join([*section.rows[:2], *rows])

@@ -1,0 +1,118 @@
+"""What must be remembered: the facts, how each is read out of visible text, and the values that a seed gives them.
+
+Eleven stand in the order alone and are needed late. Fifteen stand on pages of the specification that can be read again, at
+2,000 to 3,000 tokens a page. Five are printed by commands; two of these cannot be run again without harm.
+"""
+
+import hashlib
+from functools import partial
+
+from harness.task import Fact, FactKind
+from harness.tasks.facts import drawn, printed, stated, written
+
+READ_END = "tail -n 45 spec/06-resources.md"
+"""Shows the end of the page that is longer than one output may be."""
+
+
+def _on_page(name: str, kind: FactKind, page: str, prior: str, *patterns: str) -> Fact:
+    return written(name, kind, f"spec/{page}.md", prior, *patterns)
+
+
+FACTS: tuple[Fact, ...] = (
+    stated("client_name", "constraint", "depot-client", r"client introduces itself as `([a-z-]+)`"),
+    stated("env_prefix", "constraint", "DEPOT", r"environment variable begins with `([A-Z]+)_`"),
+    stated("timeout_seconds", "constraint", "30", r"waits (\d+) seconds for an answer and no longer"),
+    stated("batch_size", "decision", "100", r"one batch carries (\d+) parcels at most"),
+    stated("redaction_mark", "preference", "***", r"secret is shown as `([^`\s]+)`"),
+    stated("unavailable_status", "constraint", "1", r"exit status is (\d+) when the depot cannot be reached"),
+    stated("ticket", "value", "API-1", r"runs under the ticket ([A-Z]{2}-\d{4})\b"),
+    stated("cache_minutes", "decision", "60", r"list of tariffs is kept for (\d+) minutes"),
+    stated("skew_seconds", "constraint", "5", r"clocks may differ by (\d+) seconds"),
+    stated("goal_version", "goal", "1.0.0", r"goal is version (\d+\.\d+\.\d+) of the client"),
+    stated("signature_seconds", "superseded", "300", r"a signature is good for (\d+) seconds from now on"),
+    _on_page("version_header", "value", "01-conventions", "X-Api-Version", r"edition of the interface in the header `([\w-]+)`"),
+    _on_page("signature_header", "value", "02-authentication", "X-Signature", r"signature travels in the header `([\w-]+)`"),
+    _on_page("modulus", "constraint", "03-identifiers", "97", r"weighted sum is taken modulo (\d+)\b"),
+    _on_page("page_limit", "constraint", "04-collections", "100", r"page of a collection holds at most (\d+) entries"),
+    _on_page("cursor_field", "value", "04-collections", "next_cursor", r"cursor of the next page stands in the field `(\w+)`"),
+    _on_page("retry_status", "value", "05-reliability", "503", r"^[-* ]*\| (\d{3}) \|[^|\n]*\| the same request again, later \|"),
+    _on_page("backoff_ms", "value", "05-reliability", "500", r"first pause lasts (\d+) milliseconds"),
+    _on_page("body_kib", "constraint", "06-resources", "64", r"^[-* ]*\| `POST /parcels` \|[^|\n]*\| (\d+) KiB \|"),
+    _on_page("conflict_code", "error", "07-errors", "CONFLICT", r"number that is known already is refused with the code `(\w+)`"),
+    _on_page("delivered_event", "artifact", "08-webhooks", "parcel.delivered", r"hand-over is announced by the event `([\w.]+)`"),
+    _on_page("label_width", "constraint", "10-labels", "40", r"line of a label takes (\d+) characters"),
+    _on_page("sum_line", "artifact", "11-statements", "SUM", r"sum stands on the line that begins with `([A-Z]+)`"),
+    _on_page("attempts", "superseded", "09-errata", "5", r"request is now sent (\d+) times at most"),
+    Fact(
+        name="weight_field",
+        kind="artifact",
+        said_in="file",
+        patterns=(r"^[-* ]*\| `(\w+)` \|[^|\n]*\| weight of the parcel with its wrapping \|",),
+        prior="weight",
+        recover=printed("", "value", READ_END, "").recover,
+        source="spec/06-resources.md",
+    ),
+    printed(
+        *("revision", "value", "python3 tools/contract.py", "r0"),
+        *(r"^\W*revision of the contract: (r\d+)$",),
+        source="tools/contract.py",
+    ),
+    printed(
+        *("rounding", "error", "python3 tools/check_money.py", "ROUND_HALF_UP"),
+        *(r"amounts .{0,30}the depot rounds by (ROUND_\w+)",),
+        source="tools/check_money.py",
+    ),
+    printed(
+        *("next_profile", "next-step", "python3 tools/conform.py basic", "full"),
+        *(r"[Nn]ext profile that this client has to pass: ([a-z]+-\d)\b",),
+        source="tools/conform.py",
+    ),
+    printed("client_key", "artifact", "", "K-000000", r"enrolled with the key (K-[0-9a-f]{6})\b"),
+    printed("push_mark", "progress", "", "begin", r"[Pp]ush the rest with --after ([0-9a-f]{6})\b"),
+)
+
+_CHOICES: dict[str, tuple[str, ...]] = {
+    "client_name": ("parcelkin", "quayside", "stowaway", "lorry-line", "crate-mate", "waybill", "carrier-pigeon", "haulier"),
+    "env_prefix": ("QUAY", "STOW", "HAUL", "CRATE", "FERRY", "WAGON", "BERTH", "CARGO"),
+    "timeout_seconds": tuple(str(seconds) for seconds in (*range(7, 30, 2), *range(33, 60, 2))),
+    "batch_size": tuple(str(count) for count in range(22, 96, 3)),
+    "redaction_mark": ("[hidden]", "(secret)", "<withheld>", "[kept-back]", "<blackened>", "(not-shown)"),
+    "unavailable_status": tuple(str(status) for status in range(3, 60)),
+    "cache_minutes": tuple(str(minutes) for minutes in range(12, 58, 5)),
+    "skew_seconds": tuple(str(seconds) for seconds in range(11, 88, 4)),
+    "goal_version": tuple(f"{major}.{minor}.{patch}" for major in (2, 3, 4) for minor in range(1, 8) for patch in range(1, 5)),
+    "signature_seconds": tuple(str(seconds) for seconds in (*range(95, 290, 15), *range(335, 590, 15))),
+    "version_header": ("Depot-Edition", "X-Depot-Level", "Interface-Edition", "X-Contract-Edition", "Depot-Contract"),
+    "signature_header": ("Depot-Seal", "X-Depot-Proof", "Request-Seal", "X-Wax-Seal", "Depot-Stamp", "Request-Proof"),
+    "modulus": ("59", "61", "67", "71", "73", "79", "83", "89"),
+    "page_limit": tuple(str(count) for count in (*range(35, 100, 5), *range(110, 190, 10))),
+    "cursor_field": ("resume_at", "go_on_with", "after_this", "page_mark", "continue_from", "bookmark"),
+    "retry_status": ("423", "425", "418", "449", "420", "507"),
+    "backoff_ms": tuple(str(ms) for ms in (*range(120, 490, 30), *range(520, 900, 40))),
+    "body_kib": tuple(str(kib) for kib in range(12, 62, 4)),
+    "conflict_code": tuple(f"D{number}" for number in range(411, 480, 3)),
+    "delivered_event": ("parcel.handed", "parcel.received", "parcel.signed", "parcel.taken", "parcel.arrived", "parcel.left"),
+    "label_width": tuple(str(width) for width in (*range(21, 40), *range(41, 60))),
+    "sum_line": ("TOTAL", "ALTOGETHER", "WHOLE", "BALANCE", "CARRIED", "CLOSING"),
+    "attempts": ("3", "4", "6", "7", "8", "9"),
+    "weight_field": ("mass_grams", "gross_g", "load_g", "heft", "scale_g", "grams_total"),
+    "revision": tuple(f"r{number}" for number in range(112, 990, 7)),
+    "rounding": ("ROUND_HALF_EVEN", "ROUND_HALF_DOWN", "ROUND_DOWN", "ROUND_UP"),
+    "next_profile": tuple(f"{word}-{number}" for word in ("harbour", "customs", "island", "winter") for number in (2, 3, 5, 7)),
+}
+
+
+def draw(task_seed: int) -> dict[str, str]:
+    """The value of every fact under a seed; `salt` is the workspace's own."""
+    source = partial(drawn, "spec-api", task_seed)
+    values = {name: source(name).choice(choices) for name, choices in _CHOICES.items()}
+    values["ticket"] = f"{source('team').choice(('PD', 'LG', 'QX', 'TR'))}-{source('ticket').randrange(1000, 10_000)}"
+    values["salt"] = f"{source('salt').getrandbits(48):012x}"
+    values["client_key"] = f"K-{_digest(values['salt'], 'key:0')}"
+    values["push_mark"] = _digest(values["salt"], "push:25")
+    return values
+
+
+def _digest(salt: str, what: str) -> str:
+    """As tools/enroll.py and tools/push.py compute it."""
+    return hashlib.sha256(f"{salt}:{what}".encode()).hexdigest()[:6]

@@ -1,0 +1,30 @@
+"""Generated pages follow from the seed, are as long as asked for, and hold what they must once."""
+
+import random
+
+import pytest
+
+from harness.tasks.kit.prose import Section, Writer
+
+SECTIONS = (Section("One", ("The colour is blue.",)), Section("Two", rows=("| a |", "| - |"), more_rows=("| x |", "| y |")))
+
+
+def page(seed, least=5_000):
+    return Writer(random.Random(seed), ("cat", "dog", "bird")).page("Title", SECTIONS, least)
+
+
+@pytest.mark.parametrize("least", [0, 900, 20_000])
+def test_a_page_is_as_long_as_asked_for_and_not_much_longer(least):
+    assert least <= len(page(1, least)) <= least + 1_500
+
+
+def test_what_must_stand_there_stands_there_once():
+    for seed in range(20):
+        text = page(seed)
+        for line in ("# Title\n", "## One", "## Two", "The colour is blue.", "| x |", "| y |"):
+            assert text.count(line) == 1
+
+
+def test_pages_follow_from_the_seed():
+    assert page(3) == page(3)
+    assert page(3) != page(4)
