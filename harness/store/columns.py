@@ -1,13 +1,14 @@
-"""The five tables of results, column by column: what `Results` gives, what the Parquet files hold, what the docs print.
+"""The six tables of results, column by column: what `Results` gives, what the Parquet files hold, what the docs print.
 
-One row per: trial · step (model call) · attempt at a compaction · check of a trial · version of a message. `trial_id` joins
-them; it is missing in sessions that belong to no trial. Amounts are per row, never running sums, unless they say so.
+One row per: trial · step (model call) · attempt at a compaction · check of a trial · version of a message · fact at a
+compaction. `trial_id` joins them; it is missing in sessions that belong to no trial. Amounts are per row, never running sums,
+unless they say so.
 """
 
 from typing import Literal, NamedTuple, TypeAlias
 
-Dtype: TypeAlias = Literal["str", "bool", "int64", "Int64", "float64", "datetime64[ms, UTC]"]
-"""As in pandas; `Int64` and `float64` may miss values, `str` only where the description says so."""
+Dtype: TypeAlias = Literal["str", "bool", "boolean", "int64", "Int64", "float64", "datetime64[ms, UTC]"]
+"""As in pandas; `boolean`, `Int64` and `float64` may miss values, `str` only where the description says so."""
 
 
 class Column(NamedTuple):
@@ -22,6 +23,9 @@ class Column(NamedTuple):
 
 _TRIAL = Column("trial_id", "str", "", "hash of the trial's configuration; missing: a session outside of an experiment")
 _SESSION = Column("session_id", "str", "", "the session in the journal")
+
+_CONDUCT = "missing: the session was not watched to its end"
+_USES = "missing: no call was recognised as one of the script"
 
 TRIALS: tuple[Column, ...] = (
     Column("trial_id", "str", "", "hash of the configuration"),
@@ -60,6 +64,30 @@ TRIALS: tuple[Column, ...] = (
     Column("error", "str", "", "what went wrong; empty: nothing"),
     Column("traceback", "str", "", "of a crash; empty: none"),
     Column("provenance_json", "str", "", "versions, commit, hashes"),
+    Column("mean_context_tokens", "float64", "tokens", "mean prompt, measured; the area under the curve is prompt_tokens"),
+    Column("first_compaction_step", "Int64", "", "the step before which the view was first compacted; missing: never"),
+    Column("execution_calls", "Int64", "calls", f"that do something; {_CONDUCT}"),
+    Column("retrieval_calls", "Int64", "calls", f"that only look something up; {_CONDUCT}"),
+    Column("failed_calls", "Int64", "calls", f"ended in an error or with an exit code other than 0; {_CONDUCT}"),
+    Column("repeat_calls", "Int64", "calls", f"made before in the session; {_CONDUCT}"),
+    Column("redundant_calls", "Int64", "calls", f"repeats with the same answer, their target untouched since; {_CONDUCT}"),
+    Column("reacquisitions", "Int64", "calls", f"fetched what a compaction had taken away, first time each; {_CONDUCT}"),
+    Column("reacquired_tokens", "Int64", "tokens", f"of their results, estimated; {_CONDUCT}"),
+    Column("reacquired_after_steps", "float64", "steps", "mean since the compaction, 1 = the first after it; missing: none"),
+    Column("evicted_tokens", "Int64", "tokens", f"taken out of view by compactions, estimated; {_CONDUCT}"),
+    Column("thrash", "boolean", "", f"any of the next three is above 0; {_CONDUCT}"),
+    Column("close_compactions", "Int64", "", f"fewer than 3 steps after the one before; {_CONDUCT}"),
+    Column("full_compactions", "Int64", "", f"left at least 90 % of the threshold in view; {_CONDUCT}"),
+    Column("evicted_again", "Int64", "", f"times that a target was evicted, reacquired and evicted again; {_CONDUCT}"),
+    Column("thrash_ratio", "float64", "share", "reacquired_tokens over evicted_tokens; missing: nothing was evicted"),
+    Column("repeated_dead_ends", "Int64", "calls", f"tried again what had failed before a compaction; {_CONDUCT}"),
+    Column("doom_loop", "str", "", f"rule of the first loop; empty: none; {_CONDUCT}"),
+    Column("doom_loop_step", "Int64", "", "the step in which it began; missing: none"),
+    Column("doom_loop_after_steps", "Int64", "steps", "from the compaction before it, 1 = the first after; missing: none"),
+    Column("fact_uses", "Int64", "", f"facts written into calls; {_USES}"),
+    Column("wrong_uses", "Int64", "", f"of those, not with the newest value that was told; {_USES}"),
+    Column("stale_uses", "Int64", "", f"of the wrong ones, with a value that a later one had replaced; {_USES}"),
+    Column("constraint_violations", "Int64", "", f"of the wrong ones, of a constraint; {_USES}"),
 )
 
 STEPS: tuple[Column, ...] = (
@@ -84,6 +112,14 @@ STEPS: tuple[Column, ...] = (
     Column("model_seconds", "float64", "s", "time of the call; of a scripted model on its virtual clock"),
     Column("tool_seconds", "float64", "s", "wall time of the tools"),
     Column("finished_at", "datetime64[ms, UTC]", "", "when the step was logged"),
+    Column("is_execution", "boolean", "", f"a call does something; {_CONDUCT}"),
+    Column("is_retrieval", "boolean", "", f"a call only looks something up; {_CONDUCT}"),
+    Column("is_error", "boolean", "", f"a call ended in an error or with an exit code other than 0; {_CONDUCT}"),
+    Column("is_repeat", "boolean", "", f"a call was made before in the session; {_CONDUCT}"),
+    Column("is_redundant", "boolean", "", f"such a repeat had the same answer, its target untouched since; {_CONDUCT}"),
+    Column("is_reacquisition", "boolean", "", f"a call fetched what a compaction had taken away; {_CONDUCT}"),
+    Column("reacquired_tokens", "Int64", "tokens", f"of the results of such calls, estimated; {_CONDUCT}"),
+    Column("reacquired_after_steps", "float64", "steps", "mean since the compaction, 1 = the first after it; missing: none"),
 )
 
 COMPACTIONS: tuple[Column, ...] = (
@@ -138,11 +174,29 @@ MESSAGES: tuple[Column, ...] = (
     Column("content", "str", "", "all that a model reads of it, part after part"),
 )
 
+PROBES: tuple[Column, ...] = (
+    _TRIAL,
+    _SESSION,
+    Column("event", "int64", "", "number of the applied compaction's event in the session's log"),
+    Column("round", "int64", "", "number of the compaction"),
+    Column("step", "int64", "", "the step before which it took place"),
+    Column("fact", "str", "", "name of a fact of the task that was in view before the compaction, or is after it"),
+    Column("kind", "str", "", "constraint, goal, decision, artifact, value, error, progress, next-step, preference, superseded"),
+    Column("said_in", "str", "", "where it is told: prompt, file, output or the agent's own words"),
+    Column("reacquisition_calls", "Int64", "calls", "that bring it back; missing: it cannot be got again"),
+    Column("version", "int64", "", "which of the values that were told for it so far is the newest, from 1"),
+    Column("seen_before", "bool", "", "that value stood in the view before the compaction"),
+    Column("seen_after", "bool", "", "that value stands in the view after it (retained in text)"),
+    Column("used_step", "Int64", "", "the next step that wrote the fact into a call; missing: none was recognised"),
+    Column("used", "str", "", "right, stale (replaced by then) or wrong: the value it wrote; missing: none was recognised"),
+)
+
 TABLES: dict[str, tuple[Column, ...]] = {
     "trials": TRIALS,
     "steps": STEPS,
     "compactions": COMPACTIONS,
     "checks": CHECKS,
     "messages": MESSAGES,
+    "probes": PROBES,
 }
 """By the name that `Results`, its SQL and the Parquet files use."""

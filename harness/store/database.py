@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Self
 
 from harness.errors import StoreError
-from harness.store.schema import migrate, views
+from harness.store.schema import is_older, migrate, views
 from harness.store.texts import Packer, shown
 
 BUSY_TIMEOUT_SECONDS = 60.0
@@ -110,7 +110,10 @@ def _opened_to_write(path: Path) -> sqlite3.Connection:
 
 
 def _opened_to_read(path: Path) -> sqlite3.Connection:
-    """Read beside a writer through the write-ahead log; where there is none, read the file without leaving a trace."""
+    """Read beside a writer through the write-ahead log; where there is none, read the file without leaving a trace.
+
+    A file of an older form is read from a copy in memory, which is brought to the newest.
+    """
     if not path.is_file():
         raise StoreError(f"there is no journal at {str(path)!r}; run the experiment or the agent first")
     written = path.with_name(f"{path.name}-wal").exists()
@@ -118,10 +121,22 @@ def _opened_to_read(path: Path) -> sqlite3.Connection:
     connection = sqlite3.connect(uri, uri=True, timeout=BUSY_TIMEOUT_SECONDS, isolation_level=None, check_same_thread=False)
     try:
         connection.execute("SELECT count(*) FROM sqlite_schema")
+        return _renewed(connection) if is_older(connection) else connection
     except BaseException:
         connection.close()
         raise
-    return connection
+
+
+def _renewed(connection: sqlite3.Connection) -> sqlite3.Connection:
+    copy = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+    try:
+        connection.backup(copy)
+        connection.close()
+        migrate(copy)
+    except BaseException:
+        copy.close()
+        raise
+    return copy
 
 
 @contextmanager

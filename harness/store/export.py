@@ -1,4 +1,4 @@
-"""Parquet files of the five tables, written beside a journal so that reading takes no time."""
+"""Parquet files of the six tables, written beside a journal so that reading takes no time."""
 
 import os
 from pathlib import Path
@@ -53,11 +53,16 @@ def state_of(journal: Journal) -> bytes:
     return ".".join(map(str, rows[0])).encode()
 
 
-def exported_state(path: Path) -> bytes | None:
-    """The state of the journal that a Parquet file was written from; None when there is no such file or it is broken."""
+def exported_state(path: Path, name: str) -> bytes | None:
+    """The state of the journal that a Parquet file was written from; None when there is no such file or it is of no use.
+
+    Args:
+        path: of the file.
+        name: of the table; a file with other columns was written by another version.
+    """
     try:
-        metadata = pq.read_schema(path).metadata or {}
+        schema = pq.read_schema(path)
     except (OSError, pa.ArrowInvalid):
         return None
-    state: bytes | None = metadata.get(_STATE)
-    return state
+    state: bytes | None = (schema.metadata or {}).get(_STATE)
+    return state if schema.names == [column.name for column in TABLES[name]] else None

@@ -12,12 +12,24 @@ from harness.events import Entry
 from harness.protocols import Clock
 from harness.store.database import Database, explained
 from harness.store.log import SessionLog, entries
-from harness.store.records import CheckRecord, TrialRecord
+from harness.store.records import (
+    CheckRecord,
+    FactRecord,
+    ProbeRecord,
+    Probes,
+    SessionConduct,
+    StepConduct,
+    TrialRecord,
+)
 from harness.store.texts import shown
 from harness.tokens import Counter, QuarterOfCharacters
 
 _TRIAL = tuple(field.name for field in fields(TrialRecord))
 _CHECK = tuple(field.name for field in fields(CheckRecord))
+_CONDUCT = tuple(field.name for field in fields(SessionConduct) if field.name != "steps")
+_STEP_CONDUCT = tuple(field.name for field in fields(StepConduct))
+_FACT = tuple(field.name for field in fields(FactRecord))
+_PROBE = tuple(field.name for field in fields(ProbeRecord))
 
 
 class Journal:
@@ -106,6 +118,25 @@ class Journal:
             self.database.execute(_insert("trial", _TRIAL), _values(trial, _TRIAL))
             self.database.executemany(_insert("check", _CHECK), [_values(check, _CHECK) for check in checks])
 
+    def record_conduct(self, session_id: str, conduct: SessionConduct, probes: Probes) -> None:
+        """Keep how a session behaved; takes the place of what was kept of it before.
+
+        Raises:
+            StoreError: no such session, or nothing could be written.
+        """
+        key = self._key(session_id)
+        tables: tuple[tuple[str, Sequence[str], Sequence[Any]], ...] = (
+            ("conduct", _CONDUCT, (conduct,)),
+            ("step_conduct", _STEP_CONDUCT, conduct.steps),
+            ("fact", _FACT, probes.facts),
+            ("probe", _PROBE, probes.rows),
+        )
+        with self.database.transaction():
+            for table, names, records in tables:
+                self.database.execute(f"DELETE FROM {table} WHERE session = ?", (key,))
+                rows = [(key, *_values(record, names)) for record in records]
+                self.database.executemany(_insert(table, ("session", *names)), rows)
+
     def finished_trials(self) -> set[str]:
         """Ids of the trials that need not run again: completed or failed, not crashed."""
         return {row[0] for row in self.rows("SELECT trial_id FROM trial WHERE status <> 'crashed'")}
@@ -126,7 +157,7 @@ def _insert(table: str, names: Sequence[str]) -> str:
     return f'INSERT INTO "{table}" ({columns}) VALUES ({", ".join("?" * len(names))})'
 
 
-def _values(record: TrialRecord | CheckRecord, names: Sequence[str]) -> tuple[object, ...]:
+def _values(record: object, names: Sequence[str]) -> tuple[object, ...]:
     values = (getattr(record, name) for name in names)
     return tuple(shown(value) if isinstance(value, str) else value for value in values)
 

@@ -1,4 +1,7 @@
-"""What an experiment keeps of a trial beside its log: one row for the trial and one for each check."""
+"""What an experiment keeps of a trial beside its log: the trial, its checks, and how its session behaved.
+
+Conduct and probes are computed from a log when its session has ended; a session whose process was killed has none.
+"""
 
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
@@ -76,3 +79,100 @@ class CheckRecord:
     title: str
     passed: bool
     detail: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepConduct:
+    """What the calls of one step were; every count is of calls."""
+
+    step: int
+    executions: int = 0
+    """Calls that are no retrievals."""
+    retrievals: int = 0
+    """Calls that only look something up."""
+    failures: int = 0
+    """Ended in an error or with an exit code other than 0."""
+    repeats: int = 0
+    """Made before in this session."""
+    redundant: int = 0
+    """Of the repeats: with the same answer, nothing having touched what they are about."""
+    reacquisitions: int = 0
+    """Fetched again what a compaction had taken away."""
+    reacquired_tokens: int = 0
+    """Of their results, estimated by the policy's counter."""
+    reacquired_steps: int = 0
+    """Steps since the compactions that took it away (1 = the first after it), summed over the reacquisitions."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionConduct:
+    """How a session behaved as a whole; the definitions are those of RESEARCH 2.4."""
+
+    evicted_tokens: int = 0
+    """Taken out of view by compactions, estimated by the policy's counter."""
+    close_compactions: int = 0
+    """Applied fewer than 3 steps after the one before."""
+    full_compactions: int = 0
+    """Left at least 90 % of the threshold in view."""
+    evicted_again: int = 0
+    """Times that a target was taken away, fetched again and taken away again."""
+    repeated_dead_ends: int = 0
+    loop_rule: str = ""
+    """Of the first doom loop; empty = none."""
+    loop_onset_step: int | None = None
+    loop_after_steps: int | None = None
+    """Steps from the compaction before the onset (1 = the first after it); None = no loop, or no compaction before it."""
+    fact_uses: int | None = None
+    """Facts written into calls; None, as below = no call could be recognised."""
+    wrong_uses: int | None = None
+    stale_uses: int | None = None
+    """Of the wrong ones: with a value that a later one had replaced."""
+    constraint_violations: int | None = None
+    """Of the wrong ones: of a constraint."""
+    steps: tuple[StepConduct, ...] = ()
+    """In order; steps without calls are left out."""
+
+
+Use: TypeAlias = Literal["right", "stale", "wrong"]
+"""What value a call was written with: the newest that was told, one that had been replaced by then, or another."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FactRecord:
+    """A fact of a session's task."""
+
+    number: int
+    """Names it among the facts of the session."""
+    name: str
+    kind: str
+    said_in: str
+    reacquisition_calls: int | None
+    """Tool calls that bring it back; None = it cannot be got again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProbeRecord:
+    """A fact at an applied compaction, by the newest value that had been told."""
+
+    event: int
+    """Of the compaction in the log."""
+    fact: int
+    """Number of the fact."""
+    version: int
+    """Which of the values that were told for it, from 1."""
+    seen_before: bool
+    """The value stood in the view."""
+    seen_after: bool
+    """It stands in the view that the compaction left."""
+    used_step: int | None = None
+    """The next step in which a call was written with the fact; None = none was recognised."""
+    used: Use | None = None
+    """With which value; None = none was recognised."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Probes:
+    """All probes of a session, and the facts that they are about."""
+
+    facts: tuple[FactRecord, ...] = ()
+    rows: tuple[ProbeRecord, ...] = ()

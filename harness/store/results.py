@@ -64,6 +64,11 @@ class Results:
         return self._frame("messages")
 
     @cached_property
+    def probes(self) -> pd.DataFrame:
+        """One row per fact at an applied compaction; columns: `harness.store.columns.PROBES`."""
+        return self._frame("probes")
+
+    @cached_property
     def axes(self) -> pd.DataFrame:
         """One row per trial, in the order of `trials`: `trial_id` and one column per axis, by dotted path."""
         values = [json.loads(text) for text in self.trials["axes_json"]]
@@ -72,7 +77,7 @@ class Results:
         return pd.DataFrame({"trial_id": self.trials["trial_id"], **columns})
 
     def sql(self, query: str) -> pd.DataFrame:
-        """The answer of DuckDB to a query over `trials`, `steps`, `compactions`, `checks` and `messages`.
+        """The answer of DuckDB to a query over `trials`, `steps`, `compactions`, `checks`, `messages` and `probes`.
 
         Raises:
             UsageError: the query is wrong.
@@ -101,8 +106,8 @@ class Results:
         table = self._table(name)
         frame = table.to_pandas()
         for column in TABLES[name]:
-            if column.dtype == "Int64":
-                frame[column.name] = pd.array(table[column.name].to_pylist(), dtype="Int64")
+            if column.dtype in {"Int64", "boolean"}:
+                frame[column.name] = pd.array(table[column.name].to_pylist(), dtype=column.dtype)
         return cast("pd.DataFrame", frame)
 
     def _table(self, name: str) -> pa.Table:
@@ -115,7 +120,7 @@ class Results:
         return self.output / RESULTS_FOLDER / f"{name}.parquet"
 
     def _is_exported(self, name: str) -> bool:
-        state = exported_state(self._parquet(name))
+        state = exported_state(self._parquet(name), name)
         return state is not None and self._state in {None, state}
 
     @cached_property

@@ -190,6 +190,65 @@ _TABLES = (
     """,
 )
 
+_CONDUCT_TABLES = (
+    """
+    CREATE TABLE conduct ( -- how a session behaved; written once it has ended
+      session INTEGER PRIMARY KEY REFERENCES session (key) ON DELETE CASCADE,
+      evicted_tokens INTEGER NOT NULL,
+      close_compactions INTEGER NOT NULL,
+      full_compactions INTEGER NOT NULL,
+      evicted_again INTEGER NOT NULL,
+      repeated_dead_ends INTEGER NOT NULL,
+      loop_rule TEXT NOT NULL,
+      loop_onset_step INTEGER,
+      loop_after_steps INTEGER,
+      fact_uses INTEGER, -- NULL, as below: no call could be recognised
+      wrong_uses INTEGER,
+      stale_uses INTEGER,
+      constraint_violations INTEGER
+    ) STRICT
+    """,
+    """
+    CREATE TABLE step_conduct ( -- counts of the calls of a step that has any
+      session INTEGER NOT NULL REFERENCES session (key) ON DELETE CASCADE,
+      step INTEGER NOT NULL,
+      executions INTEGER NOT NULL,
+      retrievals INTEGER NOT NULL,
+      failures INTEGER NOT NULL,
+      repeats INTEGER NOT NULL,
+      redundant INTEGER NOT NULL,
+      reacquisitions INTEGER NOT NULL,
+      reacquired_tokens INTEGER NOT NULL,
+      reacquired_steps INTEGER NOT NULL,
+      PRIMARY KEY (session, step)
+    ) STRICT, WITHOUT ROWID
+    """,
+    """
+    CREATE TABLE fact ( -- of a session's task
+      session INTEGER NOT NULL REFERENCES session (key) ON DELETE CASCADE,
+      number INTEGER NOT NULL,
+      name TEXT NOT NULL,
+      kind TEXT NOT NULL,
+      said_in TEXT NOT NULL,
+      reacquisition_calls INTEGER, -- NULL: it cannot be got again
+      PRIMARY KEY (session, number)
+    ) STRICT, WITHOUT ROWID
+    """,
+    """
+    CREATE TABLE probe ( -- a fact at an applied compaction
+      session INTEGER NOT NULL REFERENCES session (key) ON DELETE CASCADE,
+      event INTEGER NOT NULL, -- the compaction
+      fact INTEGER NOT NULL,
+      version INTEGER NOT NULL,
+      seen_before INTEGER NOT NULL CHECK (seen_before IN (0, 1)),
+      seen_after INTEGER NOT NULL CHECK (seen_after IN (0, 1)),
+      used_step INTEGER,
+      used TEXT CHECK (used IN ('right', 'stale', 'wrong')),
+      PRIMARY KEY (session, event, fact)
+    ) STRICT, WITHOUT ROWID
+    """,
+)
+
 _PLAIN = "iif(typeof(t.data) = 'text', t.data, t.head || '… [' || t.characters || ' characters in all, packed]')"
 _WHOLE = "unpacked(t.data)"
 
@@ -276,7 +335,12 @@ def _first_tables(connection: sqlite3.Connection) -> None:
         connection.execute(statement)
 
 
-MIGRATIONS: tuple[Migration, ...] = (_first_tables,)
+def _conduct_tables(connection: sqlite3.Connection) -> None:
+    for statement in _CONDUCT_TABLES:
+        connection.execute(statement)
+
+
+MIGRATIONS: tuple[Migration, ...] = (_first_tables, _conduct_tables)
 """In order; one that has been released never changes, a new one is added behind it."""
 
 
@@ -299,6 +363,11 @@ def migrate(connection: sqlite3.Connection, steps: Sequence[Migration] = MIGRATI
         except BaseException:
             connection.execute("ROLLBACK")
             raise
+
+
+def is_older(connection: sqlite3.Connection) -> bool:
+    """Whether this is a journal of a form that an older version wrote."""
+    return 0 < _done(connection) < len(MIGRATIONS)
 
 
 def _done(connection: sqlite3.Connection) -> int:

@@ -1,7 +1,8 @@
-"""The five tables of results, read from journal files into Arrow, a batch of sessions at a time."""
+"""The six tables of results, read from journal files into Arrow, a batch of sessions at a time."""
 
 import json
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import fields
 from typing import Any, TypeAlias
 
 import pyarrow as pa
@@ -9,12 +10,14 @@ import pyarrow as pa
 from harness.store.columns import TABLES, Column
 from harness.store.journal import Journal
 from harness.store.log import texts_of
+from harness.store.records import TrialRecord
 from harness.store.texts import attached
 
 SESSIONS_A_BATCH = 50
 _ARROW: dict[str, Any] = {
     "str": pa.string(),
     "bool": pa.bool_(),
+    "boolean": pa.bool_(),
     "int64": pa.int64(),
     "Int64": pa.int64(),
     "float64": pa.float64(),
@@ -23,12 +26,31 @@ _ARROW: dict[str, Any] = {
 
 Rows: TypeAlias = Sequence[Sequence[Any]]
 
-_TRIALS = """
-    SELECT trial_id, session_id, experiment, arm, task, seed, replicate, model, policy, policy_json, config_json, axes_json,
-      window_tokens, threshold_tokens, max_steps, level, status, reason, success, score, steps, compactions, prompt_tokens,
-      output_tokens, cost_usd, summarizer_prompt_tokens, summarizer_output_tokens, summarizer_cost_usd, peak_context_tokens,
-      treatment, sandbox, started_at_ms, wall_seconds, error, traceback, provenance_json
-    FROM trial ORDER BY revision"""
+_FLAGS = ("executions", "retrievals", "failures", "repeats", "redundant", "reacquisitions")
+_RECORDED = tuple(field.name for field in fields(TrialRecord))
+_SUMS = (*_FLAGS, "reacquired_tokens", "reacquired_steps")
+
+
+def _counted(table: str, *names: str, form: str = "coalesce({0}, 0)") -> str:
+    """SQL for counts of `step_conduct`, which leaves out steps without calls: 0 there, NULL where nobody watched."""
+    shown = (form.format(f"{table}.{name}") for name in names)
+    return ", ".join(f"CASE WHEN k.session IS NOT NULL THEN {one} END" for one in shown)
+
+
+_TRIALS = f"""
+    SELECT {", ".join(f"r.{name}" for name in _RECORDED)},
+      r.prompt_tokens * 1.0 / nullif(r.steps, 0),
+      (SELECT min(c.step) FROM compaction AS c WHERE c.session = s.key AND c.status = 'applied'),
+      {_counted("t", *_FLAGS, "reacquired_tokens")},
+      t.reacquired_steps * 1.0 / nullif(t.reacquisitions, 0),
+      k.evicted_tokens, k.close_compactions + k.full_compactions + k.evicted_again > 0, k.close_compactions,
+      k.full_compactions, k.evicted_again, coalesce(t.reacquired_tokens, 0) * 1.0 / nullif(k.evicted_tokens, 0),
+      k.repeated_dead_ends, k.loop_rule, k.loop_onset_step, k.loop_after_steps,
+      k.fact_uses, k.wrong_uses, k.stale_uses, k.constraint_violations
+    FROM trial AS r LEFT JOIN session AS s ON s.id = r.session_id LEFT JOIN conduct AS k ON k.session = s.key
+      LEFT JOIN (SELECT session, {", ".join(f"sum({name}) AS {name}" for name in _SUMS)}
+        FROM step_conduct GROUP BY session) AS t ON t.session = s.key
+    ORDER BY r.revision"""
 _CHECKS = """SELECT trial_id, "check", title, passed, detail FROM "check" ORDER BY trial_id, "check" """
 _NAMES = "session AS s LEFT JOIN trial AS r ON r.session_id = s.id"
 _IN = "s.key IN (SELECT value FROM json_each(?))"
@@ -37,8 +59,11 @@ _STEPS = f"""
       (SELECT count(*) FROM compaction AS c WHERE c.session = t.session AND c.status = 'applied' AND c.seq < t.seq),
       t.view_tokens, t.view_messages, t.input_tokens + t.cache_read_tokens + t.cache_write_tokens, t.input_tokens,
       t.output_tokens, t.reasoning_tokens, t.cache_read_tokens, t.cache_write_tokens, t.cost_usd, t.request_digest,
-      t.kept_prefix_messages, t.kept_prefix_tokens, t.calls, t.call_errors, t.model_seconds, t.tool_seconds, e.at_ms
+      t.kept_prefix_messages, t.kept_prefix_tokens, t.calls, t.call_errors, t.model_seconds, t.tool_seconds, e.at_ms,
+      {_counted("d", *_FLAGS, form="coalesce({0}, 0) > 0")}, {_counted("d", "reacquired_tokens")},
+      d.reacquired_steps * 1.0 / nullif(d.reacquisitions, 0)
     FROM {_NAMES} JOIN step AS t ON t.session = s.key JOIN event AS e ON e.session = t.session AND e.seq = t.seq
+      LEFT JOIN conduct AS k ON k.session = s.key LEFT JOIN step_conduct AS d ON d.session = s.key AND d.step = t.step
     WHERE {_IN} ORDER BY s.key, t.seq"""
 _COMPACTIONS = f"""
     SELECT r.trial_id, s.id, c.seq, c.round, c.step, c.moment, c.status, c.reason, c.tokens_before, c.tokens_after,
@@ -56,6 +81,13 @@ _MESSAGES = f"""
       i.place, e.at_ms, iif(e.role IS NOT NULL, e.body, json_extract(e.body, i.path))
     FROM {_NAMES} JOIN item AS i ON i.session = s.key JOIN event AS e ON e.session = i.session AND e.seq = i.seq
     WHERE {_IN} ORDER BY s.key, i.sequence"""
+
+_PROBES = f"""
+    SELECT r.trial_id, s.id, p.event, c.round, c.step, f.name, f.kind, f.said_in, f.reacquisition_calls, p.version,
+      p.seen_before, p.seen_after, p.used_step, p.used
+    FROM {_NAMES} JOIN probe AS p ON p.session = s.key JOIN fact AS f ON f.session = p.session AND f.number = p.fact
+      JOIN compaction AS c ON c.session = p.session AND c.seq = p.event
+    WHERE {_IN} ORDER BY s.key, p.event, p.fact"""
 
 
 def batches(journal: Journal, name: str, skip: frozenset[str] = frozenset()) -> Iterator[pa.Table]:
@@ -88,8 +120,8 @@ def _arrow(columns: Sequence[Column], rows: Rows) -> pa.Table:
 
 def _array(column: Column, values: Sequence[Any]) -> pa.Array:
     kind = _ARROW[column.dtype]
-    if column.dtype == "bool":
-        return pa.array([bool(value) for value in values], kind)
+    if column.dtype in {"bool", "boolean"}:
+        return pa.array([value if value is None else bool(value) for value in values], kind)
     try:
         return pa.array(values, kind)
     except UnicodeEncodeError:  # lone surrogates, which Parquet cannot hold
@@ -103,6 +135,10 @@ def schema_of(columns: Sequence[Column]) -> pa.Schema:
 
 def _steps(journal: Journal, keys: str) -> Rows:
     return journal.rows(_STEPS, keys)
+
+
+def _probes(journal: Journal, keys: str) -> Rows:
+    return journal.rows(_PROBES, keys)
 
 
 def _compactions(journal: Journal, keys: str) -> Rows:
@@ -154,4 +190,9 @@ def _part_text(part: dict[str, Any], texts: dict[str, str]) -> str:
     return between.join([value if isinstance(value := part[name], str) else texts[value["address"]] for name in names])
 
 
-_READERS: dict[str, Callable[[Journal, str], Rows]] = {"steps": _steps, "compactions": _compactions, "messages": _messages}
+_READERS: dict[str, Callable[[Journal, str], Rows]] = {
+    "steps": _steps,
+    "compactions": _compactions,
+    "messages": _messages,
+    "probes": _probes,
+}

@@ -37,7 +37,7 @@ from harness.messages import (
 )
 from harness.store.journal import Journal
 from harness.store.log import SessionLog
-from harness.store.records import CheckRecord, TrialRecord
+from harness.store.records import CheckRecord, FactRecord, ProbeRecord, Probes, SessionConduct, StepConduct, TrialRecord
 from harness.tokens import Estimated, Measured, Usage
 
 
@@ -168,6 +168,34 @@ def checks(trial_id: str = "t") -> tuple[CheckRecord, ...]:
         CheckRecord(trial_id=trial_id, check="app-runs", title="The app starts", passed=True),
         CheckRecord(trial_id=trial_id, check="port", title="It listens where it should", passed=False, detail="8080, not 8081"),
     )
+
+
+CONDUCT = SessionConduct(
+    evicted_tokens=200,
+    close_compactions=1,
+    repeated_dead_ends=2,
+    loop_rule="alternation",
+    loop_onset_step=2,
+    fact_uses=4,
+    wrong_uses=1,
+    stale_uses=1,
+    constraint_violations=0,
+    steps=(
+        StepConduct(step=1, executions=1, retrievals=1),
+        StepConduct(step=3, retrievals=2, repeats=2, redundant=1, reacquisitions=2, reacquired_tokens=50, reacquired_steps=3),
+    ),
+)
+PROBES = Probes(
+    facts=(
+        FactRecord(number=0, name="port", kind="constraint", said_in="prompt", reacquisition_calls=None),
+        FactRecord(number=3, name="table", kind="artifact", said_in="file", reacquisition_calls=2),
+    ),
+    rows=(
+        ProbeRecord(event=10, fact=0, version=2, seen_before=True, seen_after=False, used_step=3, used="stale"),
+        ProbeRecord(event=10, fact=3, version=1, seen_before=True, seen_after=True),
+    ),
+)
+"""Of a session in which event 10 is an applied compaction."""
 
 
 def plain(path: Path, sql: str) -> list[tuple[object, ...]]:

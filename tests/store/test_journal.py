@@ -6,8 +6,8 @@ import pytest
 
 from harness.errors import StoreError
 from harness.store.journal import Journal
-from harness.store.records import TrialRecord
-from tests.store.samples import begun, checks, opening, plain, step, trial
+from harness.store.records import FactRecord, ProbeRecord, SessionConduct, StepConduct, TrialRecord
+from tests.store.samples import CONDUCT, PROBES, begun, checks, opening, plain, step, trial
 
 
 @pytest.fixture
@@ -46,6 +46,25 @@ def test_a_crashed_trial_is_not_finished_and_a_failed_one_is(journal: Journal) -
 def test_every_field_of_a_trial_has_a_column_of_its_own(journal: Journal) -> None:
     columns = [row["name"] for row in journal.rows("PRAGMA table_info(trial)")]
     assert columns == ["revision", *(field.name for field in fields(TrialRecord))]
+
+
+def test_conduct_is_kept_once_for_a_session(journal: Journal) -> None:
+    begun(journal).append([*opening(), *step(1)])
+    for _ in range(2):
+        journal.record_conduct("s", CONDUCT, PROBES)
+    counts = [plain(journal.path, f"SELECT count(*) FROM {table}") for table in ("conduct", "step_conduct", "fact", "probe")]
+    assert counts == [[(1,)], [(2,)], [(2,)], [(2,)]]
+    with pytest.raises(StoreError, match="no session 'other'"):
+        journal.record_conduct("other", CONDUCT, PROBES)
+
+
+@pytest.mark.parametrize(
+    ("table", "record"),
+    [("conduct", SessionConduct), ("step_conduct", StepConduct), ("fact", FactRecord), ("probe", ProbeRecord)],
+)
+def test_every_field_of_conduct_has_a_column_of_its_own(journal: Journal, table: str, record: type) -> None:
+    columns = [row["name"] for row in journal.rows(f"PRAGMA table_info({table})")]
+    assert columns == ["session", *(field.name for field in fields(record) if field.name != "steps")]
 
 
 def test_text_that_is_no_unicode_does_not_cost_a_trial(journal: Journal) -> None:

@@ -6,7 +6,7 @@ from harness.errors import StoreError
 from harness.events import Event
 from harness.store.journal import Journal
 from harness.store.merge import merge
-from tests.store.samples import ENDED, begun, checks, compaction, opening, plain, step, trial
+from tests.store.samples import CONDUCT, ENDED, PROBES, begun, checks, compaction, opening, plain, step, trial
 
 LONG = "the same long output\n" * 100
 
@@ -25,7 +25,7 @@ def small(path: Path, session_id: str, events: list[Event], created_at_ms: int =
 
 def content_of(path: Path) -> list[list[tuple[object, ...]]]:
     """Everything but the keys, which depend on the order of coming in."""
-    tables = ("event", "version", "retired", "step", "compaction")
+    tables = ("event", "version", "retired", "step", "compaction", "conduct", "step_conduct", "fact", "probe")
     return [
         plain(path, "SELECT * FROM sessions ORDER BY id"),
         plain(path, "SELECT * FROM text ORDER BY address"),
@@ -42,6 +42,7 @@ def test_a_merged_session_is_the_same_in_every_table(tmp_path: Path, target: Jou
     events = [*opening(), *step(1, LONG), *step(2), compaction(forget=[4, 5]), ENDED]
     source = small(tmp_path / "a.sqlite", "s", events)
     with Journal.open(source) as journal:
+        journal.record_conduct("s", CONDUCT, PROBES)
         journal.record_trial(trial(), checks())
     merge(source, target)
     assert content_of(target.path) == content_of(source)

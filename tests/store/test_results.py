@@ -1,7 +1,9 @@
 import shutil
+import sqlite3
 from pathlib import Path
 
 import pandas as pd
+import pyarrow.parquet as pq
 import pytest
 
 from harness.errors import StoreError, UsageError
@@ -10,7 +12,8 @@ from harness.messages import ToolCall, assistant
 from harness.store.columns import TABLES
 from harness.store.journal import Journal
 from harness.store.results import export, load
-from tests.store.samples import ENDED, begun, checks, compaction, opening, step, trial
+from harness.store.schema import MIGRATIONS, migrate
+from tests.store.samples import CONDUCT, ENDED, PROBES, begun, checks, compaction, opening, step, trial
 
 LONG = "a long line of output\n" * 100
 
@@ -25,6 +28,7 @@ def experiment(folder: Path, trials: int = 2) -> Path:
 def run(journal: Journal, trial_id: str, session_id: str) -> None:
     events = [*opening(session_id), *step(1, LONG), *step(2), compaction(forget=[4, 5], before_step=3, summary=LONG), *step(3)]
     begun(journal, session_id).append([*events, ENDED])
+    journal.record_conduct(session_id, CONDUCT, PROBES)
     journal.record_trial(trial(trial_id, session_id), checks(trial_id))
 
 
@@ -95,6 +99,67 @@ def test_a_check_has_a_row(folder: Path) -> None:
         ["t0", "app-runs", True],
         ["t0", "port", False],
     ]
+
+
+def test_a_trial_shows_how_its_session_behaved(folder: Path) -> None:
+    row = load(folder).trials.iloc[0]
+    assert (row.mean_context_tokens, row.first_compaction_step) == (500.0, 3)
+    assert (row.execution_calls, row.retrieval_calls, row.repeat_calls, row.redundant_calls) == (1, 3, 2, 1)
+    assert (row.reacquisitions, row.reacquired_tokens, row.reacquired_after_steps, row.thrash_ratio) == (2, 50, 1.5, 0.25)
+    assert (row.thrash, row.close_compactions, row.full_compactions, row.evicted_again) == (True, 1, 0, 0)
+    assert (row.doom_loop, row.doom_loop_step, row.repeated_dead_ends) == ("alternation", 2, 2)
+    assert pd.isna(row.doom_loop_after_steps)
+    assert (row.fact_uses, row.wrong_uses, row.stale_uses, row.constraint_violations) == (4, 1, 1, 0)
+
+
+def test_steps_without_calls_are_known_to_have_none(folder: Path) -> None:
+    steps = load(folder).steps.head(3)
+    assert steps["is_execution"].tolist() == [True, False, False]
+    assert steps["is_retrieval"].tolist() == [True, False, True]
+    assert steps["is_reacquisition"].tolist() == [False, False, True]
+    assert steps["reacquired_tokens"].tolist() == [0, 0, 50]
+    assert steps["reacquired_after_steps"].fillna(-1).tolist() == [-1, -1, 1.5]
+
+
+def test_a_probe_has_a_row_with_its_compaction_and_its_fact(folder: Path) -> None:
+    first, second = load(folder).probes.head(2).itertuples()
+    assert (first.trial_id, first.event, first.round, first.step) == ("t0", 10, 1, 3)
+    assert (first.fact, first.kind, first.said_in, first.version) == ("port", "constraint", "prompt", 2)
+    assert (first.seen_before, first.seen_after, first.used_step, first.used) == (True, False, 3, "stale")
+    assert pd.isna(first.reacquisition_calls)
+    assert (second.fact, second.reacquisition_calls, second.seen_after) == ("table", 2, True)
+    assert pd.isna(second.used_step)
+    assert pd.isna(second.used)
+
+
+def test_what_nobody_watched_is_missing_and_not_zero(tmp_path: Path) -> None:
+    with Journal.open(tmp_path / "output" / "journal.sqlite") as journal:
+        begun(journal, "s").append([*opening("s"), *step(1), ENDED])
+        journal.record_trial(trial("t", "s"))
+    results = load(tmp_path)
+    said = ["execution_calls", "redundant_calls", "evicted_tokens", "thrash", "doom_loop", "fact_uses"]
+    assert results.trials[said].isna().all(axis=None)
+    assert results.steps[["is_execution", "is_repeat", "reacquired_tokens"]].isna().all(axis=None)
+    assert results.probes.empty
+
+
+def test_a_journal_of_an_older_form_is_read_and_stays_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "output" / "journal.sqlite"
+    path.parent.mkdir()
+    connection = sqlite3.connect(path, isolation_level=None)
+    migrate(connection, MIGRATIONS[:1])
+    connection.close()
+    before = path.read_bytes()
+    assert load(tmp_path).trials.empty
+    assert path.read_bytes() == before
+
+
+def test_a_parquet_file_with_other_columns_is_not_believed(tmp_path: Path) -> None:
+    folder = exported(experiment(tmp_path))
+    path = folder / "output" / "results" / "trials.parquet"
+    older = pq.read_table(path).drop_columns(["thrash"])
+    pq.write_table(older, path)
+    assert load(folder).trials["thrash"].tolist() == [True, True]
 
 
 def test_sql_joins_the_tables(folder: Path) -> None:
@@ -176,7 +241,7 @@ def test_a_broken_parquet_file_is_not_believed(tmp_path: Path) -> None:
     assert len(load(folder).steps) == 6
 
 
-def test_an_export_leaves_only_its_five_files(tmp_path: Path) -> None:
+def test_an_export_leaves_only_its_files(tmp_path: Path) -> None:
     folder = exported(exported(experiment(tmp_path)))
     assert sorted(path.name for path in (folder / "output" / "results").iterdir()) == sorted(f"{name}.parquet" for name in TABLES)
 

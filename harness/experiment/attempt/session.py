@@ -21,6 +21,7 @@ from harness.events import SessionEnded, SessionStarted
 from harness.experiment.attempt.grading import grade, ungraded
 from harness.experiment.attempt.job import Finished, Job
 from harness.experiment.attempt.record import Attempt, Ending
+from harness.experiment.behaviour.conduct import behaviour
 from harness.models.names import open_model, open_summarizer
 from harness.protocols import Clock, Log, Model, Sandbox
 from harness.sandboxes import open_sandbox
@@ -67,6 +68,7 @@ class _Session:
             self.attempt.judged = ungraded(task, "not run: the session broke off")
             with closing(self._log(journal)) as log:
                 self._work(task, log)
+            self._watch(task, journal)
         except SandboxError as error:
             self.attempt.ending = Ending(status="failed", reason="sandbox_error", error=str(error))
         except StoreError as error:
@@ -94,6 +96,12 @@ class _Session:
                 self._end(log)
             if attempt.ending.reason not in {"sandbox_error", "cancelled"}:
                 attempt.judged = grade(task, sandbox)
+
+    def _watch(self, task: Task, journal: Journal) -> None:
+        """Keep how the session behaved, as its log tells it."""
+        session_id = self.attempt.session_id
+        conduct, probes = behaviour(journal.entries(session_id), task, self.job.trial.policy.counter)
+        journal.record_conduct(session_id, conduct, probes)
 
     def _sandbox(self, task: Task) -> Sandbox:
         choice = self.job.trial.sandbox

@@ -29,11 +29,15 @@ class FactPatterns:
 
     def newest(self, text: str) -> tuple[tuple[str, str], ...]:
         """Name and last told value of every fact that a text tells."""
+        return tuple((name, values[-1]) for name, values in self.told(text))
+
+    def told(self, text: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
+        """Name and all told values of every fact that a text tells, in the order of the text."""
         found = []
         for name, patterns in self._due(text):
             matches = [match for pattern in patterns for match in pattern.finditer(text)]
             if matches:
-                found.append((name, max(matches, key=re.Match.start)[1]))
+                found.append((name, tuple(match[1] for match in sorted(matches, key=re.Match.start))))
         return tuple(found)
 
     def tells(self, text: str) -> bool:

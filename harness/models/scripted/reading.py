@@ -150,7 +150,7 @@ class Reader:
                 sight.done.add(index)
 
     def _read_message(self, message: Message, call: ToolCall | None) -> MessageReading:
-        text = "\n".join(_written(part) if isinstance(part, ToolCall) else part_text(part) for part in message.parts)
+        text = readable(message)
         facts = self._facts.newest(text)
         if message.role == "tool":
             return self._read_result(facts, call, message.results[0]) if call else MessageReading(facts)
@@ -194,6 +194,11 @@ def _newest_speaker(messages: tuple[Message, ...], index: int) -> int:
     while index > 0 and messages[index - 1].role == "tool":
         index -= 1
     return max(0, index - 1)
+
+
+def readable(message: Message) -> str:
+    """The text of a message in which facts are looked for."""
+    return "\n".join(_written(part) if isinstance(part, ToolCall) else part_text(part) for part in message.parts)
 
 
 def _written(call: ToolCall) -> str:

@@ -1,0 +1,127 @@
+"""What can be said of a shell command by looking at it: whether it only reads, and which paths it names.
+
+A rule of thumb that errs on one side: what is not known to read alone counts as something that may write anywhere.
+"""
+
+import re
+import shlex
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from posixpath import basename, normpath
+
+WORKSPACE = "/workspace"
+
+READERS = frozenset(
+    (
+        *(
+            "basename",
+            "cat",
+            "cd",
+            "cksum",
+            "cmp",
+            "column",
+            "comm",
+            "cut",
+            "date",
+            "df",
+            "diff",
+            "dirname",
+            "du",
+            "echo",
+            "egrep",
+        ),
+        *("expr", "fgrep", "file", "find", "grep", "head", "jq", "less", "ls", "md5sum", "more", "nl", "od", "printf", "pwd"),
+        *("readlink", "realpath", "rg", "sed", "sha1sum", "sha256sum", "sort", "stat", "strings", "tail", "test", "tr", "true"),
+        *("type", "uniq", "wc", "which"),
+    )
+)
+"""Programs that change nothing, but for the words of `_WRITING_WORDS`."""
+_WRITING_WORDS = {
+    "find": re.compile(r"-(delete|exec|execdir|ok|okdir|fprint\w*|fls)$"),
+    "sed": re.compile(r"(-[a-zA-Z]*i|--in-place)"),
+    "sort": re.compile(r"(-o|--output)"),
+}
+_GIT_READERS = frozenset({"blame", "diff", "grep", "log", "ls-files", "ls-tree", "rev-parse", "shortlog", "show", "status"})
+_BETWEEN = frozenset({"|", "||", "&&", ";", "&", "|&"})
+_PATH = re.compile(r"[\w@+~./-]+")
+_EXTENSION = re.compile(r"\w\.[A-Za-z]\w{0,9}$")
+
+
+def path(text: str) -> str:
+    """A path of the workspace in its one form: `docs/a.md` for ` ./docs//a.md` and `/workspace/docs/a.md`; `.` is the top."""
+    clean = normpath(text.strip() or ".")
+    if clean == WORKSPACE or clean.startswith(f"{WORKSPACE}/"):
+        clean = clean[len(WORKSPACE) + 1 :] or "."
+    return clean
+
+
+@lru_cache(maxsize=1_000)
+def only_reads(command: str) -> bool:
+    """Whether every program of the command is known to change nothing, and nothing is redirected into a file."""
+    text = command.strip()
+    if "\n" in text or "$(" in text or "`" in text:
+        return False
+    try:
+        words = list(_words(text))
+    except ValueError:
+        return False
+    return bool(words) and all(_reads(simple) for simple in _simple_commands(words))
+
+
+def _words(text: str) -> Iterator[str]:
+    lexer = shlex.shlex(text, posix=True, punctuation_chars=True)
+    lexer.whitespace_split, lexer.commenters = True, ""
+    return iter(lexer)
+
+
+def _simple_commands(words: Sequence[str]) -> Iterator[list[str]]:
+    simple: list[str] = []
+    for word in words:
+        if word in _BETWEEN:
+            yield simple
+            simple = []
+        else:
+            simple.append(word)
+    if simple:
+        yield simple
+
+
+def _reads(words: list[str]) -> bool:
+    rest = list(words)
+    while rest and re.fullmatch(r"\w+=.*", rest[0]):
+        del rest[0]
+    if not rest or any(sign in "()" for sign in rest) or _redirects(rest):
+        return False
+    program, arguments = basename(rest[0]), rest[1:]
+    if program == "git":
+        return next((word for word in arguments if not word.startswith("-")), "") in _GIT_READERS
+    writing = _WRITING_WORDS.get(program)
+    return program in READERS and not (writing and any(writing.match(word) for word in arguments))
+
+
+def _redirects(words: Sequence[str]) -> bool:
+    """Whether output goes into a file other than the null device."""
+    for index, word in enumerate(words):
+        if set(word) <= set("<>&|") and ">" in word:
+            into = words[index + 1] if index + 1 < len(words) else ""
+            if into != "/dev/null" and not (word == ">&" and into in {"1", "2"}):
+                return True
+    return False
+
+
+@lru_cache(maxsize=1_000)
+def named_paths(command: str) -> frozenset[str]:
+    """What looks like a path in the command: words with a slash or an extension. Not every such word is one."""
+    found = (word for word in _PATH.findall(command) if "/" in word or _EXTENSION.search(word))
+    return frozenset(path(word) for word in found if word.strip("./-"))
+
+
+def shown_file(command: str) -> str | None:
+    """The path of `cat PATH`; None of every other command."""
+    try:
+        words = shlex.split(command)
+    except ValueError:
+        return None
+    if len(words) == 2 and words[0] == "cat" and not words[1].startswith("-") and only_reads(command):
+        return path(words[1])
+    return None
