@@ -69,7 +69,8 @@ def material(prompt: str) -> dict[str, list[str]]:
     """The lines that are to be summarized under the heading before them, instructions left out.
 
     Material stands behind headings in capitals, up to the instruction that begins with `Create a summary`; a prompt without
-    headings is material as a whole.
+    headings is material as a whole. The original task comes first, since all else is newer: what was revised stands below what
+    it revises.
     """
     sections: dict[str, list[str]] = {}
     heading = ""
@@ -82,7 +83,7 @@ def material(prompt: str) -> dict[str, list[str]]:
             sections.setdefault(heading, []).append(line)
     if len(sections) > 1:
         sections.pop("", None)
-    return sections
+    return dict(sorted(sections.items(), key=lambda section: "TASK" not in section[0]))
 
 
 def oracle(facts: Sequence[Fact], script: Script) -> Summarize:

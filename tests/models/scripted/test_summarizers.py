@@ -1,10 +1,13 @@
 """Scripted summarizers get the prompt that a real one gets, and lie in order from everything to nothing."""
 
+import re
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.compaction.formats import SixSections
-from harness.messages import Message, ToolCall, ToolResult, assistant, tool
+from harness.messages import Message, ToolCall, ToolResult, assistant, tool, user
 from harness.models.scripted.profiles import profile
 from harness.models.scripted.summarizers import (
     NOTHING,
@@ -44,11 +47,22 @@ def summary(summarize: Summarize, request: SummaryRequest = REQUEST, limit: int 
 
 def test_the_oracle_keeps_each_line_with_a_fact_or_evidence_and_no_other() -> None:
     assert summary(oracle(FACTS, SCRIPT)).splitlines() == [
+        "Build it. The port must be 4711.",
         "[list_directory] docs -> ok",
         "The table is called decks.",
         "[write_file] app.py -> ok",
-        "Build it. The port must be 4711.",
     ]
+
+
+@pytest.mark.parametrize("summarize", [oracle(FACTS, SCRIPT), extractive])
+def test_what_revises_the_original_task_stands_below_it(summarize: Summarize) -> None:
+    revision = "From now on, and whatever was said before, the port must be 9999."
+    task = "Build the whole of it as told. The port must be 4711."
+    opening = (user(task), *step(1, "list_directory", "docs", "file  db.md  120"), user(revision))
+    first = summary(summarize, SummaryRequest(to_summarize=opening, previous_summary="", task=task, round=1))
+    second = summary(summarize, SummaryRequest(to_summarize=(), previous_summary=first, task=task, round=2))
+    for text in (first, second):
+        assert re.findall(r"port must be (\d+)", text)[-2:] == ["4711", "9999"]
 
 
 def test_the_oracle_carries_a_former_summary_on() -> None:

@@ -1,0 +1,51 @@
+"""The task `long-march`: a march of 100 to 10,000 steps at a chosen token rate, in a world whose knobs can all be turned.
+
+Which memory it loads, and why:
+
+| part of the work | steps | what must be remembered |
+| --- | --- | --- |
+| where the march stands | the first, and whenever nothing shows it | nothing: the log of posts tells |
+| orders | told by the prompt, used `use_lag_steps` later | a constraint, a goal and a preference |
+| cairns said once | told by a report, used `use_lag_steps` later | values, artifacts, decisions, errors, next steps |
+| cairns on pages | read from a page, used as late | the same, at the cost of a read if forgotten |
+| corrections | half way between telling and use | the newest number: who keeps the old line alone is wrong |
+
+Every step walks to one post and hears its report. Every sixth tells of a cairn; each number is used once, in a note, a fixed
+lag after it was told. So what is in flight, what a step brings and what a summary must hold are the same at step 200 and at step
+9,000: a steady state, apart from what a policy does to it. The number of notes grows with the march, one check each. Walking a
+post twice is harm that a check notices, and the report is not read out again.
+
+The knobs (`harness.task.World`) turn: the steps of the script; the mean of what a step brings into view, calls included; the
+tail of the reports; which share of the facts stands on pages; the lag; how often a fact is told before it is used; the share of
+facts that a correction replaces. The order of the sizes and all numbers come from the seed, everything else from the world.
+"""
+
+from harness.task import Task, World
+from harness.tasks.long_march.facts import draw, fact
+from harness.tasks.long_march.laid import grader, prompt, workspace
+from harness.tasks.long_march.route import completed, marks
+from harness.tasks.long_march.steps import checks, script
+
+
+def long_march(task_seed: int, world: World | None = None) -> Task:
+    """The task under a seed, in a world; knobs that are left alone are those of `route.DEFAULT`.
+
+    Raises:
+        UsageError: knobs that do not go together, e.g. a lag longer than the march.
+    """
+    here = completed(world)
+    known = marks(here)
+    values = draw(known, task_seed)
+    return Task(
+        name="long-march",
+        title="March from post to post, and write down late what was told early",
+        tags=("constraints", "decisions", "artifacts", "errors", "changing requirements", "large outputs", "bookkeeping"),
+        prompt=prompt(here, known, values),
+        workspace=workspace(here, known, values, task_seed),
+        runtime="python",
+        checks=checks(here),
+        grader=grader(here, known, values),
+        facts=tuple(map(fact, known)),
+        script=script(here),
+        values={mark.name: values.final[mark.key] for mark in known},
+    )

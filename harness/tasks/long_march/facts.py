@@ -1,0 +1,64 @@
+"""What must be remembered: one sentence for each fact, by which it is told wherever it is told, and the values of a seed."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from harness.task import CallTemplate, Fact, FactKind
+from harness.tasks.facts import drawn
+from harness.tasks.long_march.route import Mark
+
+PRIOR = "0000"
+"""What is assumed of a number that was forgotten; never drawn."""
+FORMS: tuple[tuple[FactKind, str, str], ...] = (
+    ("constraint", "seal", "Every parcel of the march must bear seal %s."),
+    ("goal", "camp", "The march is to end at camp %s."),
+    ("preference", "lamp", "The council would rather see lamp %s lit than any other."),
+    ("value", "height", "The height of %s is %s feet."),
+    ("artifact", "crate", "The crate left at %s is filed under number %s."),
+    ("decision", "trail", "It is settled that the party of %s takes trail %s."),
+    ("error", "ford", "The bridge below %s does not hold, so ford %s must be used."),
+    ("next-step", "station", "Whoever passes %s is to signal station %s next."),
+)
+"""Kind, what the number is, and the sentence that tells it: first the three orders, then the cairns in turn."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Values:
+    """The numbers of a seed by the key of the mark."""
+
+    first: dict[str, str]
+    """As told at first."""
+    final: dict[str, str]
+    """After the revisions."""
+
+
+def draw(marks: Sequence[Mark], task_seed: int) -> Values:
+    """The numbers of every mark under a seed."""
+    first, final = {}, {}
+    for mark in marks:
+        source = drawn("long-march", task_seed, mark.key)
+        old, new = source.sample(range(1_000, 10_000), 2)
+        first[mark.key], final[mark.key] = str(old), str(new if mark.revised else old)
+    return Values(first=first, final=final)
+
+
+def sentence(mark: Mark, value: str) -> str:
+    """The sentence that tells a mark."""
+    words = (mark.key, value) if mark.key.startswith("cairn") else (value,)
+    return FORMS[mark.form][2] % words
+
+
+def fact(mark: Mark) -> Fact:
+    """How a mark is read and got again. A revised one is told last by a report, whatever told it first."""
+    kind: FactKind = "superseded" if mark.revised else FORMS[mark.form][0]
+    again = CallTemplate(tool="read_file", arguments=(("path", mark.page),)) if mark.on_page else None
+    place = "output" if mark.revised else "file" if mark.on_page else "output" if mark.told else "prompt"
+    return Fact(
+        name=mark.name,
+        kind=kind,
+        said_in=place,  # type: ignore[arg-type]
+        patterns=(sentence(mark, r"(\d{4})").replace(".", r"\."),),
+        prior=PRIOR,
+        recover=again,
+        word=mark.key,
+    )

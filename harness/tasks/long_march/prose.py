@@ -1,0 +1,54 @@
+"""What stands around the facts: sizes with the tail of the field, and lines that matter to nobody."""
+
+import random
+from collections.abc import Sequence
+from math import exp
+from statistics import NormalDist
+
+WHO = "scouts carriers drivers cooks drummers smiths herders surveyors"
+DID = "counted passed found marked crossed mended guarded left"
+WHAT = "ropes stakes mules barrels tents ladders sledges lanterns"
+WHERE = "below above behind near beyond under along past"
+PLACE = "ridge marsh ford mill quarry hollow chapel wall"
+WORDS = {"who": WHO, "did": DID, "what": WHAT, "where": WHERE, "place": PLACE}
+"""Of a line: `Scouts counted 12 ropes near the mill, 340 feet from the last camp.`"""
+CHARACTERS_PER_TOKEN = 3.75
+"""Of such lines, measured with cl100k_base."""
+MOST_CHARACTERS = 9_000
+"""A longer report would be clipped."""
+
+
+def sizes(count: int, mean: float, sigma: float, draw: random.Random) -> list[int]:
+    """So many sizes in characters with that mean: the quantiles of a lognormal distribution, in a drawn order.
+
+    Quantiles instead of draws, so that a seed moves the order but neither mean nor tail. The longest are cut, and the others
+    grow until the mean is met.
+    """
+    normal = NormalDist()
+    shape = [exp(sigma * normal.inv_cdf((at + 0.5) / count)) for at in range(count)]
+    low, high = 0.0, mean * 1_000
+    while high - low > 1e-6 * high:
+        scale = (low + high) / 2
+        total = sum(min(MOST_CHARACTERS, scale * size) for size in shape)
+        low, high = (scale, high) if total < mean * count else (low, scale)
+    found = [round(min(MOST_CHARACTERS, high * size)) for size in shape]
+    draw.shuffle(found)
+    return found
+
+
+def around(sentence: str, characters: int, draw: random.Random) -> str:
+    """A page of about that size with one sentence in it that counts."""
+    words = {name: text.split() for name, text in WORDS.items()}
+    lines = [sentence]
+    size = len(sentence)
+    while size < characters:
+        lines.append(_line(words, draw))
+        size += len(lines[-1]) + 1
+    lines[0], lines[len(lines) // 3] = lines[len(lines) // 3], lines[0]
+    return "\n".join(lines) + "\n"
+
+
+def _line(words: dict[str, list[str]], draw: random.Random) -> str:
+    picked: dict[str, Sequence[str]] = {name: draw.choice(found) for name, found in words.items()}
+    start = f"{str(picked['who']).title()} {picked['did']} {draw.randrange(1, 100)} {picked['what']}"
+    return f"{start} {picked['where']} the {picked['place']}, {draw.randrange(10, 1000)} feet from the last camp."
