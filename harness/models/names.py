@@ -10,7 +10,7 @@ from harness.errors import UnknownName, UsageError
 from harness.models.litellm_model import LitellmModel
 from harness.models.registry import check_model_name
 from harness.models.scripted.agent import ScriptedModel
-from harness.models.scripted.profiles import PROFILES, profile
+from harness.models.scripted.profiles import KNOWN, probability, profile
 from harness.models.scripted.summarizers import ScriptedSummarizer, Summarize, empty, extractive, lossy, oracle
 from harness.protocols import Model
 from harness.task import Task
@@ -54,12 +54,11 @@ def open_model(name: str, *, task: Task | None, seed: int, window_tokens: int | 
         return LitellmModel(name=name, window_tokens=window_tokens)
     if task is None:
         raise UsageError(f"model {name!r} follows the script of a task, and none was given; name a task")
-    rest = "" if name == "scripted" else name.removeprefix("scripted/")
-    trade, _, profile_name = rest.partition(":")
+    trade, _, profile_name = name.removeprefix("scripted").removeprefix("/").partition(":")
     if trade in SUMMARIZERS or LOSSY.fullmatch(trade):
         raise UsageError(f"model {name!r} writes summaries and cannot be the agent; use 'scripted/{task.name}:{DEFAULT_PROFILE}'")
     if trade not in {"", task.name}:
-        raise UnknownName("scripted model", name, {f"scripted/{task.name}:{known}" for known in PROFILES})
+        raise UnknownName("scripted model", name, {f"scripted/{task.name}:{known}" for known in KNOWN})
     profile_name = profile_name or DEFAULT_PROFILE
     return ScriptedModel(
         name=f"scripted/{task.name}:{profile_name}",
@@ -105,19 +104,8 @@ def _summarize(name: str, task: Task | None, seed: int) -> Summarize:
             raise UsageError("'scripted/oracle' keeps what a task's facts need, and no task was given")
         return oracle(task.facts, task.script)
     if lossy_kind := LOSSY.fullmatch(kind):
-        return lossy(_share(name, lossy_kind[1]), seed)
+        return lossy(probability(name, lossy_kind[1]), seed)
     simple = {"extractive": extractive, "empty": empty}
     if kind not in simple:
         raise UnknownName("scripted summarizer", name, {f"scripted/{known}" for known in SUMMARIZERS})
     return simple[kind]
-
-
-def _share(name: str, text: str) -> float:
-    """The P of a name.
-
-    Raises:
-        UsageError: it is no number from 0 to 1.
-    """
-    if not re.fullmatch(r"0(\.\d+)?|1(\.0+)?", text):
-        raise UsageError(f"model {name!r}: the part behind the last '-' is a probability from 0 to 1 (got {text!r}), e.g. 0.25")
-    return float(text)

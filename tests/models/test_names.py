@@ -16,7 +16,7 @@ def agent(name: str = "scripted", task: Task | None = TASK, window_tokens: int |
     return open_model(name, task=task, seed=1, window_tokens=window_tokens)
 
 
-@pytest.mark.parametrize("name", ["scripted", "scripted/flashcards", "scripted/flashcards:attentive"])
+@pytest.mark.parametrize("name", ["scripted", "scripted/flashcards", "scripted/flashcards:attentive", "scripted:attentive"])
 def test_a_scripted_agent_is_named_by_task_and_profile(name: str) -> None:
     assert agent(name).name == "scripted/flashcards:attentive"
     assert agent(name).window.tokens == SCRIPTED_WINDOW_TOKENS
@@ -26,15 +26,25 @@ def test_a_scripted_agent_is_named_by_task_and_profile(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "error", "said"),
     [
-        ("scripted/flashcard", UnknownName, "did you mean 'scripted/flashcards:attentive'"),
+        ("scripted/flashcard", UnknownName, "scripted/flashcards:attentive"),
         ("scripted/flashcards:atentive", UnknownName, "did you mean 'attentive'"),
-        ("scripted:attentive", UnknownName, "scripted model 'scripted:attentive'"),
+        ("scripted:typcal", UnknownName, "did you mean 'typical'"),
+        ("scripted:overlook-0.1", UnknownName, "overlooks-P"),
+        ("scripted:overlooks-2", UsageError, "a probability from 0 to 1"),
+        ("scripted:overlooks-", UsageError, "a probability from 0 to 1"),
+        ("scripted/other:typical", UnknownName, "scripted/flashcards:typical"),
         ("scripted/oracle", UsageError, "cannot be the agent"),
     ],
 )
 def test_a_wrong_scripted_name_says_what_would_be_right(name: str, error: type[Exception], said: str) -> None:
     with pytest.raises(error, match=said):
         agent(name)
+
+
+@pytest.mark.parametrize("profile", ["typical", "overlooks-0", "overlooks-0.1", "overlooks-1"])
+def test_the_quality_of_the_reader_is_told_by_the_model_s_name(profile: str) -> None:
+    for name in (f"scripted:{profile}", f"scripted/flashcards:{profile}"):
+        assert agent(name).name == f"scripted/flashcards:{profile}"
 
 
 def test_a_scripted_agent_needs_its_task() -> None:

@@ -6,14 +6,26 @@ that name a word are tried only on texts that hold it, and steps that are counte
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from string import Template
+from types import MappingProxyType
+from typing import NamedTuple
 
-from harness.task import Fact, Step
+from harness.task import CallTemplate, Fact, Step
 
+NO_VALUES: Mapping[str, str] = MappingProxyType({})
 WORD = re.compile(r"\w+")
 
 Sign = tuple[int, int]
 """Index of a step, and which of its receipts."""
+
+
+class Found(NamedTuple):
+    """A value of a fact, and at which character of its message it stands."""
+
+    name: str
+    value: str
+    at: int
 
 
 class FactPatterns:
@@ -27,18 +39,20 @@ class FactPatterns:
             kept = self._by_word.setdefault(fact.word, []) if fact.word else self._anywhere
             kept.append((fact.name, [re.compile(text, re.MULTILINE) for text in fact.patterns]))
 
-    def newest(self, text: str) -> tuple[tuple[str, str], ...]:
-        """Name and last told value of every fact that a text tells."""
-        return tuple((name, values[-1]) for name, values in self.told(text))
+    def newest(self, text: str) -> tuple[Found, ...]:
+        """The last told value of every fact that a text tells."""
+        return tuple(Found(name, matches[-1][1], matches[-1].start()) for name, matches in self._matches(text))
 
     def told(self, text: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
         """Name and all told values of every fact that a text tells, in the order of the text."""
-        found = []
+        return tuple((name, tuple(match[1] for match in matches)) for name, matches in self._matches(text))
+
+    def _matches(self, text: str) -> Iterator[tuple[str, list[re.Match[str]]]]:
+        """Name of every fact that a text tells, and where it does, in the order of the text."""
         for name, patterns in self._due(text):
             matches = [match for pattern in patterns for match in pattern.finditer(text)]
             if matches:
-                found.append((name, tuple(match[1] for match in sorted(matches, key=re.Match.start))))
-        return tuple(found)
+                yield name, sorted(matches, key=re.Match.start)
 
     def tells(self, text: str) -> bool:
         """Whether a text tells any fact."""
@@ -103,3 +117,17 @@ class Counters:
         """Indexes of the steps that a number shows done, without those that the number `after` did."""
         counts = self._counts[counter]
         return self._indexes[counter][bisect_right(counts, after) : bisect_right(counts, number)]
+
+
+def look_ups(fact: Fact) -> Iterator[CallTemplate]:
+    """The calls that may bring a fact back: a look for its source, if it has one, and the recovering call."""
+    if fact.recover and fact.source:
+        yield CallTemplate(tool="list_directory", arguments=(("path", fact.source.rpartition("/")[0] or "."),))
+    if fact.recover:
+        yield fact.recover
+
+
+def call_key(call: CallTemplate, values: Mapping[str, str] = NO_VALUES) -> tuple[str, str]:
+    """The (tool, key argument) of the receipt that a call from this template leaves; that of a look-up holds no placeholder."""
+    text = next((value for _, value in call.arguments), "")
+    return call.tool, " ".join(Template(text).substitute(values).split())[:200]

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from harness import transcript
 from harness.messages import Message, ToolCall, ToolResult, part_text
-from harness.models.scripted.patterns import Counters, FactPatterns, ReceiptPatterns, Sign
+from harness.models.scripted.patterns import Counters, FactPatterns, Found, ReceiptPatterns, Sign, call_key, look_ups
 from harness.task import Fact, Script, Step
 
 REMEMBERED_MESSAGES = 2_000
@@ -38,7 +38,7 @@ ENDED_WELL = frozenset({"ok", "exit code 0"})
 class MessageReading:
     """What one message shows, whatever stands around it."""
 
-    facts: tuple[tuple[str, str], ...] = ()
+    facts: tuple[Found, ...] = ()
     receipts: tuple[Receipt, ...] = ()
     output: str | None = None
     """Of an answered call; None where only a summary tells of it, so that a failure is not known by its output."""
@@ -47,6 +47,8 @@ class MessageReading:
     """Indexes of the steps that a text or an output tells of as done."""
     counted: tuple[tuple[int, int], ...] = ()
     """The highest number that a text or an output tells, by counter."""
+    characters: int = 0
+    """Of its text."""
 
 
 class Failure(NamedTuple):
@@ -65,6 +67,14 @@ class Sight:
 
     facts: dict[str, str] = field(default_factory=dict)
     """The newest visible value of each fact."""
+    places: dict[str, int] = field(default_factory=dict)
+    """Where in `characters` each of these values stands."""
+    characters: int = 0
+    """Of all messages together."""
+    fresh_from: int = 0
+    """What stands behind this character came in since anything but a look-up of facts was done."""
+    looked_up: set[tuple[str, str]] = field(default_factory=set)
+    """(tool, key) of the look-ups behind it."""
     well: dict[tuple[str, str], int] = field(default_factory=dict)
     """Position of the newest receipt that ended well, by (tool, key)."""
     tried: set[tuple[str, str]] = field(default_factory=set)
@@ -94,6 +104,7 @@ class Reader:
         for index, step in enumerate(script.steps):
             for path in step.done.listed:
                 self._by_path.setdefault(path, []).append(index)
+        self._look_ups = {call_key(call) for fact in facts for call in look_ups(fact)}
         self._read = lru_cache(maxsize=REMEMBERED_MESSAGES)(self._read_message)
         self._signs = lru_cache(maxsize=REMEMBERED_MESSAGES)(self._receipts.signs)
         self._last: tuple[tuple[Message, ...], Sight] | None = None
@@ -109,13 +120,17 @@ class Reader:
             if index >= len(seen):
                 answered = calls.get(message.results[0].call_id) if message.role == "tool" else None
                 self._add(sight, self._read(message, answered))
+                if message.role == "assistant":
+                    self._add_act(sight, message)
                 sight.call_ids.update(call.call_id for call in message.calls)
         self._last = (messages, sight)
         return sight
 
     def _add(self, sight: Sight, reading: MessageReading) -> None:
         sight.position += 1
-        sight.facts.update(reading.facts)
+        for name, value, at in reading.facts:
+            sight.facts[name], sight.places[name] = value, sight.characters + at
+        sight.characters += reading.characters
         sight.done |= reading.named
         self._add_listed(sight, reading.listed - sight.listed)
         for counter, number in reading.counted:
@@ -135,6 +150,14 @@ class Reader:
         touched = {index for path in new for index in self._by_path.get(path, ())}
         sight.done.update(index for index in touched if sight.listed.issuperset(self._steps[index].done.listed))
 
+    def _add_act(self, sight: Sight, message: Message) -> None:
+        made = {(call.name, transcript.key_argument(call)) for call in message.calls}
+        if made and made <= self._look_ups:
+            sight.looked_up |= made
+        else:
+            sight.fresh_from = sight.characters
+            sight.looked_up.clear()
+
     def _add_receipt(self, sight: Sight, receipt: Receipt, output: str | None) -> None:
         signs = self._signs(receipt.tool, receipt.key)
         if not receipt.well:
@@ -153,20 +176,23 @@ class Reader:
         text = readable(message)
         facts = self._facts.newest(text)
         if message.role == "tool":
-            return self._read_result(facts, call, message.results[0]) if call else MessageReading(facts)
+            if call is None:
+                return MessageReading(facts, characters=len(text))
+            return self._read_result(facts, call, message.results[0], len(text))
         if message.calls:
-            return MessageReading(facts)
+            return MessageReading(facts, characters=len(text))
         named = frozenset(tale.step for tale in self._tales if tale.told_in(text))
         counted = tuple(self._counters.read(text).items())
-        return MessageReading(facts, tuple(_told_receipts(text)), named=named, counted=counted)
+        receipts = tuple(_told_receipts(text))
+        return MessageReading(facts, receipts, named=named, counted=counted, characters=len(text))
 
-    def _read_result(self, facts: tuple[tuple[str, str], ...], call: ToolCall, result: ToolResult) -> MessageReading:
+    def _read_result(self, facts: tuple[Found, ...], call: ToolCall, result: ToolResult, characters: int) -> MessageReading:
         receipt = Receipt(call.name, transcript.key_argument(call), transcript.outcome(result) in ENDED_WELL)
         listed = _listed(receipt.key, result.output) if call.name == "list_directory" and receipt.well else frozenset()
         told = (tale for tale in self._tales if tale.in_output)
         named = frozenset(tale.step for tale in told if tale.told_in(result.output))
         counted = tuple(self._counters.read(result.output).items())
-        return MessageReading(facts, (receipt,), result.output, listed, named, counted)
+        return MessageReading(facts, (receipt,), result.output, listed, named, counted, characters)
 
 
 class _Tale(NamedTuple):

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from harness.agent.inbox import Inbox
 from harness.agent.loop import Agent, Limits, Outcome
@@ -33,6 +33,18 @@ HUGE = 4_000_000
 WINDOW = 32_768
 """The window in which the tasks of the suite are compacted, in tokens."""
 BUBBLEWRAP = SandboxChoice(backend="bubblewrap")
+
+
+class Reader(NamedTuple):
+    """Which scripted model works on a task."""
+
+    name: str = "scripted"
+    """Tells its profile, e.g. `scripted:typical`."""
+    seed: int = 1
+    """Of its own draws."""
+
+
+ATTENTIVE = Reader()
 
 
 @dataclass(frozen=True)
@@ -104,9 +116,9 @@ def simulate(
     policy: Policy,
     *,
     window_tokens: int = WINDOW,
-    seed: int = 1,
     max_steps: int = 300,
     sandbox: SandboxChoice = BUBBLEWRAP,
+    reader: Reader = ATTENTIVE,
 ) -> Run:
     """Run a task to its end in a real sandbox and judge it.
 
@@ -114,13 +126,13 @@ def simulate(
         task: what is done.
         policy: what is compacted, and when.
         window_tokens: of the scripted model.
-        seed: of the scripted model's own draws.
         max_steps: the session ends after so many model calls.
         sandbox: where; `local` needs no other leave.
+        reader: the scripted model.
     """
-    log, model = MemoryLog(), _Recording(open_model("scripted", task=task, seed=seed, window_tokens=window_tokens))
+    log, model = MemoryLog(), _Recording(open_model(reader.name, task=task, seed=reader.seed, window_tokens=window_tokens))
     named = getattr(policy, "summarizer", None)
-    summarizer = None if named is None else open_summarizer(named, agent=model, task=task, seed=seed, window_tokens=None)
+    summarizer = None if named is None else open_summarizer(named, agent=model, task=task, seed=reader.seed, window_tokens=None)
     room = SessionCompactor(policy=policy, window=model.window, summarizer=summarizer)
     started = SessionStarted(
         session_id="law",
