@@ -216,6 +216,7 @@ class FileEntry:
     name: str
     kind: Literal["file", "directory", "link", "other"]
     size_bytes: int
+    """Of a file; 0 for all else, whose size would tell of the file system."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -234,6 +235,7 @@ class Snapshot:
     tree_id: str
     """SHA-256 over the manifest (hex): equal exactly when the workspaces are."""
     files: Mapping[str, FileState] = field(default_factory=dict)
+    """By path; the names of a directory stand in the order in which they came into being."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

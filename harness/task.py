@@ -168,6 +168,9 @@ class Task:
     facts: tuple[Fact, ...]
     script: Script
     later: tuple[LaterMessage, ...] = ()
+    cacheable: bool = True
+    """Whether equal commands in equal workspaces may be run once and remembered (the action cache). Say False where commands
+    look at the clock or at the time stamps of files, as `make` does: these are no part of what makes two workspaces equal."""
     values: Mapping[str, str] = field(default_factory=dict)
     """Answer key: the value of each fact under this seed; for graders, probes and tests, never for a model."""
 

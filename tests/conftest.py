@@ -11,6 +11,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import warnings
 from collections.abc import Callable, Iterator
 from functools import cache
@@ -22,6 +23,13 @@ from hypothesis import settings
 settings.register_profile("repeatable", deadline=None, derandomize=True)
 settings.register_profile("search", deadline=None, max_examples=1000)  # pytest --hypothesis-profile=search
 settings.load_profile("repeatable")
+
+
+# --- the user's own files ----------------------------------------------------------------------------------------------
+
+_own_cache = tempfile.TemporaryDirectory(prefix="harness-test-cache-")
+os.environ["XDG_CACHE_HOME"] = _own_cache.name
+"""No test reads or writes the user's cache; processes that it starts inherit this."""
 
 
 # --- network -----------------------------------------------------------------------------------------------------------

@@ -27,6 +27,10 @@ REPLY_TOKENS = 4_000
 @click.option(
     "--output", type=click.Path(path_type=Path, file_okay=False), help="Folder of the results.  [default: EXPERIMENT/output]"
 )
+@click.option(
+    "--cache", type=click.Path(path_type=Path, file_okay=False), help="Folder of the action cache, in place of the plan's."
+)
+@click.option("--no-cache", is_flag=True, help="Run every command, also those whose outcome is known.")
 @click.option("--retry-failed", is_flag=True, help="Run trials again that failed by provider, sandbox or disk.")
 @click.option("--progress", type=click.Choice(["auto", "rich", "plain", "off"]), default="auto", envvar="HARNESS_PROGRESS")
 @click.option("--dry-run", is_flag=True, help="Check the plan and say what it comes to; start nothing.")
@@ -36,6 +40,8 @@ def command(
     backend: Literal["auto", "docker", "bubblewrap", "local"] | None,
     unsafe_local: bool,
     output: Path | None,
+    cache: Path | None,
+    no_cache: bool,
     retry_failed: bool,
     progress: str,
     dry_run: bool,
@@ -48,6 +54,8 @@ def command(
     planned = Experiment.from_toml(experiment)
     if backend is not None:
         planned = planned.with_sandbox(backend)
+    if no_cache or cache is not None:
+        planned = planned.with_cache("off" if no_cache else _caching_on(planned), cache)
     planned.check()
     click.echo(outlook(planned))
     from harness.cli.report import show  # noqa: PLC0415  (pandas and scipy take seconds, and a mistake should show at once)
@@ -66,6 +74,11 @@ def command(
     if crashed:
         click.echo(f"{crashed} trials crashed; the same command runs them again", err=True)
         raise click.exceptions.Exit(1)
+
+
+def _caching_on(planned: Experiment) -> Literal["auto", "on"]:
+    """Who names a folder wants a cache, though not more of it than the plan asks for."""
+    return "on" if planned.settings.action_cache == "on" else "auto"
 
 
 def outlook(planned: Experiment) -> str:

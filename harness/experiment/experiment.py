@@ -3,11 +3,12 @@
 import os
 import threading
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Self
 
-from harness.experiment.attempt.job import Job
+from harness.experiment.attempt.job import Caching, Job
 from harness.experiment.attempt.provenance import Provenance, collect
 from harness.experiment.attempt.record import axes_json
 from harness.experiment.attempt.session import run_trial
@@ -19,7 +20,9 @@ from harness.experiment.progress import Display, Standing, choose
 from harness.experiment.runner import Runner, interrupts
 from harness.experiment.trial import Trial
 from harness.experiment.workers import ProcessWorkers, ThreadWorkers, Work, Workers
+from harness.models.names import is_scripted
 from harness.models.prices import price_table
+from harness.sandboxes.actions import ActionCache, default_folder
 
 if TYPE_CHECKING:
     from harness.store.results import Results
@@ -67,6 +70,16 @@ class Experiment:
         """The same experiment with another sandbox backend in all trials; they are other trials then."""
         return replace(self, backend=backend)
 
+    def with_cache(self, use: Literal["auto", "on", "off"], folder: Path | None = None) -> "Experiment":
+        """The same experiment with another use of the action cache; the trials are the same.
+
+        Args:
+            use: `on` for all trials, `auto` where the agent is scripted, `off`.
+            folder: where it is; None = as the plan says.
+        """
+        place = self.settings.action_cache_folder if folder is None else str(folder)
+        return replace(self, settings=replace(self.settings, action_cache=use, action_cache_folder=place))
+
     def check(self) -> None:
         """Find everything that can be known to be wrong; nothing is written, no model is called.
 
@@ -97,7 +110,7 @@ class Experiment:
 
         Raises:
             UsageError, SandboxUnavailable: something cannot be; nothing was started or written.
-            StoreError: the output folder cannot be written.
+            StoreError: the output folder or that of the action cache cannot be written.
             KeyboardInterrupt: after Ctrl-C; what was finished is kept.
         """
         display = choose(progress) if isinstance(progress, str) else progress
@@ -126,13 +139,14 @@ class _Run:
 
         cells = self.experiment.grid
         backends = choose_backends((cell.trial for cell in cells), unsafe_local=self.unsafe_local)
+        caching = self._caching()
         with opened(folder) as output, interrupts(self.stop) as came:
             kept = output.finished(retry_failed=retry_failed)
             name = self.experiment.name
             output.relabel({cell.trial.trial_id: Label(name, cell.arm, axes_json(cell.axes)) for cell in cells})
             provenance = collect(price_table())
             jobs = [
-                self._job(cell, trial_id, backends[trial_id], provenance, output)
+                self._job(cell, backends[trial_id], provenance, output, caching)
                 for cell in cells
                 if (trial_id := cell.trial.trial_id) not in kept
             ]
@@ -149,7 +163,9 @@ class _Run:
             if came.is_set():
                 raise KeyboardInterrupt
 
-    def _job(self, cell: Cell, trial_id: str, backend: str, provenance: Provenance, output: Output) -> Job:
+    def _job(self, cell: Cell, backend: str, provenance: Provenance, output: Output, caching: Caching | None) -> Job:
+        trial_id = cell.trial.trial_id
+        asked = self.experiment.settings.action_cache == "on" or is_scripted(cell.trial.model)
         return Job(
             trial=cell.trial,
             trial_id=trial_id,
@@ -160,7 +176,21 @@ class _Run:
             provenance=provenance,
             journal=output.trial_journal(trial_id),
             unsafe_local=self.unsafe_local,
+            caching=caching if asked else None,
         )
+
+    def _caching(self) -> Caching | None:
+        """The cache of this run, found to work; None = none.
+
+        Raises:
+            StoreError: its folder cannot be used.
+        """
+        settings = self.experiment.settings
+        if settings.action_cache == "off":
+            return None
+        folder = Path(settings.action_cache_folder) if settings.action_cache_folder else default_folder()
+        with closing(ActionCache(folder.absolute(), settings.action_cache_max_bytes)):
+            return Caching(folder=folder.absolute(), max_bytes=settings.action_cache_max_bytes)
 
     def _open_workers(self) -> Workers:
         settings = self.experiment.settings

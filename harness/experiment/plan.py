@@ -1,6 +1,6 @@
 """`plan.toml` read into plain tables: the file's shape is checked here, its meaning by the grid.
 
-[experiment]   title, description, trial_timeout_seconds, executor
+[experiment]   title, description, trial_timeout_seconds, executor, action_cache, …
 [trial]        the base trial: task, policy, model, window_tokens, …
 [axes]         dotted path = list of values
 [[arms]]       name, and under `trial` what differs from the base
@@ -17,6 +17,7 @@ from harness.errors import UnknownName, UsageError
 from harness.experiment.grid import Arm
 from harness.experiment.paths import flatten, refuse_coerced
 from harness.experiment.trial import Trial, from_plain
+from harness.sandboxes.actions.cache import MAX_BYTES
 
 PLAN = "plan.toml"
 
@@ -31,6 +32,12 @@ class Settings:
     """A trial that takes longer is killed and recorded as crashed."""
     executor: Literal["processes", "threads"] = "processes"
     """`threads` suits slow real models: many trials wait at once, but one that overruns cannot be killed."""
+    action_cache: Literal["auto", "on", "off"] = "auto"
+    """Whether equal commands in equal workspaces are run once for all trials: `auto` = where the agent is scripted."""
+    action_cache_folder: str = ""
+    """Where they are kept; empty = in the user's cache folder."""
+    action_cache_max_bytes: int = MAX_BYTES
+    """What was used least recently goes first, bytes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,6 +98,8 @@ def _settings(table: Mapping[str, Any]) -> Settings:
     refuse_coerced(table, codec.to_plain(settings), "experiment")
     if not settings.trial_timeout_seconds > 0:
         raise UsageError(f"experiment.trial_timeout_seconds: must be above 0 (got {settings.trial_timeout_seconds!r})")
+    if settings.action_cache_max_bytes < 0:
+        raise UsageError(f"experiment.action_cache_max_bytes: must not be below 0 (got {settings.action_cache_max_bytes!r})")
     return settings
 
 

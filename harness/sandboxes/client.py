@@ -6,16 +6,17 @@ missed deadline or a lost connection the sandbox is dead and says so at every ca
 
 import hashlib
 import json
+import signal
 import stat
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Literal, NoReturn, Protocol, Self, TypeAlias, get_args
+from typing import Any, Literal, NamedTuple, NoReturn, Protocol, Self, TypeAlias, get_args
 
 from harness.errors import FileMissing, PathRefused, SandboxDied, SandboxError, SandboxUnavailable, ToolError, UsageError
 from harness.protocols import ExecResult, FileChange, FileEntry, FileState, SandboxInfo, SandboxLimits, Snapshot
-from harness.sandboxes.snapshots import Blobs, MemoryBlobs, changes, shown, tree_id
+from harness.sandboxes.snapshots import Blobs, MemoryBlobs, changes, in_order, shown, steps_between, tree_id
 from harness.sandboxes.wire import ByteStream, Frame, Wire
 
 START_SECONDS = 30.0
@@ -62,6 +63,16 @@ class Launched:
     """What commands are limited to by the kernel, by the names of `resource`, without `RLIMIT_`."""
 
 
+class Traced(NamedTuple):
+    """A command's result, and what the server saw around it."""
+
+    result: ExecResult
+    contained: bool
+    """It left no process behind and nothing outside of the workspace."""
+    repeatable: bool
+    """It ran to its own end and all that it printed was kept."""
+
+
 class Launcher(Protocol):
     """Brings one tool server up and takes it away. Used by one sandbox, once."""
 
@@ -85,6 +96,8 @@ class ServedSandbox:
         self._launcher, self._limits, self._grace_seconds = launcher, limits, grace_seconds
         self._blobs: Blobs = MemoryBlobs()
         self._files: dict[str, FileState] = {}
+        self._orders: dict[str, Sequence[str]] = {}
+        self._odd = False
         self._wire: Wire | None = None
         self._info: SandboxInfo | None = None
         self._dead: str | None = "not started"
@@ -96,6 +109,11 @@ class ServedSandbox:
         if self._info is None:
             raise SandboxError("the sandbox has not been started; call start() first")
         return self._info
+
+    @property
+    def limits(self) -> SandboxLimits:
+        """What it may use."""
+        return self._limits
 
     def keep_in(self, blobs: Blobs) -> Self:
         """Let snapshots keep contents there; shared by several sandboxes, one can restore what another one took."""
@@ -128,8 +146,11 @@ class ServedSandbox:
 
     def run(self, command: str, *, timeout_seconds: float = 60.0) -> ExecResult:
         """Run a shell command in the workspace."""
-        if not 0 < timeout_seconds < MAX_TIMEOUT_SECONDS:
-            raise UsageError(f"timeout_seconds is {timeout_seconds!r}; it must be above 0 and below {MAX_TIMEOUT_SECONDS}")
+        return self.run_traced(command, timeout_seconds=timeout_seconds).result
+
+    def run_traced(self, command: str, *, timeout_seconds: float = 60.0) -> Traced:
+        """As `run`; also says whether the command left anything that a snapshot does not hold."""
+        check_timeout(timeout_seconds)
         header = {"op": "run", "command": command, "timeout_seconds": timeout_seconds}
         reply = self._ask(Frame(header=header), timeout_seconds + self._grace_seconds)
         with self._hostile():
@@ -146,20 +167,18 @@ class ServedSandbox:
             )
             if max(len(result.stdout), len(result.stderr)) > self._limits.output_bytes:
                 raise ValueError("more output than agreed")
-        return result
+            contained, started = bool(reply.header["contained"]), bool(reply.header.get("started", True))
+        return Traced(result, contained, started and _is_whole(result))
 
     def read(self, path: str, *, max_bytes: int | None = None) -> bytes:
         """The content of a file, its first `max_bytes` only if given; more than `file_bytes` is a ToolError."""
         most = self._limits.file_bytes if max_bytes is None else min(max_bytes, self._limits.file_bytes)
         content = self._ask(Frame(header={"op": "read", "path": path, "max_bytes": most}), path=path).body
-        if len(content) > most and most == self._limits.file_bytes:
-            raise ToolError(f"file {path!r} is larger than {most} bytes, the most that can be read at once")
-        return content[:most]
+        return beginning(content, most, self._limits, path)
 
     def write(self, path: str, content: bytes) -> None:
         """Create or overwrite a file, making its directories."""
-        if len(content) > self._limits.file_bytes:
-            raise ToolError(f"{len(content)} bytes for {path!r} are more than the {self._limits.file_bytes} allowed")
+        check_size(content, self._limits, path)
         self._ask(Frame(header={"op": "write", "path": path}, body=content), path=path)
 
     def list(self, path: str) -> tuple[FileEntry, ...]:
@@ -167,7 +186,7 @@ class ServedSandbox:
         reply = self._ask(Frame(header={"op": "list", "path": path}), path=path)
         with self._hostile():
             entries = [
-                FileEntry(name=shown(str(name)), kind=_kind(kind), size_bytes=int(size))
+                FileEntry(name=shown(str(name)), kind=_kind(kind), size_bytes=int(size) if kind == "file" else 0)
                 for name, kind, size in json.loads(reply.body)
             ]
         return tuple(sorted(entries, key=lambda entry: entry.name))
@@ -183,10 +202,16 @@ class ServedSandbox:
                     for entry in json.loads(reply.body[:start]):
                         start = self._take_entry(entry, reply.body, start, partial)
                     first, more, total = False, bool(reply.header["more"]), total + len(reply.body)
+                    self._odd = bool(reply.header["odd"])
                 if total > 2 * self._limits.disk_bytes + PIECE_BYTES:
                     self._die(f"the workspace holds more than twice its limit of {self._limits.disk_bytes} bytes")
-            files = dict(self._files)
+            files = in_order(self._files, self._orders)
         return Snapshot(tree_id=tree_id(files), files=files)
+
+    @property
+    def odd(self) -> bool:
+        """Whether the last snapshot lacks something: what is linked twice, special or unreadable; links count as well."""
+        return self._odd
 
     def diff(self, older: Snapshot, newer: Snapshot) -> tuple[FileChange, ...]:
         """What changed between two snapshots, by path."""
@@ -196,11 +221,8 @@ class ServedSandbox:
         """Bring the workspace back to a snapshot; every process ends and temporary files go, as in a new sandbox."""
         with self._lock:
             self._ask(Frame(header={"op": "reset"}))
-            now, then = self.snapshot().files, snapshot.files
-            changed = [path for path in sorted(then) if now.get(path) != then[path]]
-            gone = [path for path in now if path not in then]
-            retyped = [path for path in changed if path in now and not _both_directories(now[path], then[path])]
-            self._apply(sorted(gone + retyped, reverse=True), self._pieces(then, changed))
+            delete, make = steps_between(self.snapshot().files, snapshot.files)
+            self._apply(delete, self._pieces(snapshot.files, make))
             found = self.snapshot().tree_id
             if found != snapshot.tree_id:
                 self._die(f"restored to tree {found} where {snapshot.tree_id} was wanted")
@@ -272,6 +294,9 @@ class ServedSandbox:
             self._files.pop(path, None)
             return start
         content = body[start : start + int(length)]
+        if mode == -2:
+            self._orders[path] = [str(name) for name in json.loads(content)]
+            return start + len(content)
         if sha256 is None:
             partial += content
             return start + len(content)
@@ -345,5 +370,25 @@ def _kind(value: Any) -> _Kind:
     return kind
 
 
-def _both_directories(one: FileState, other: FileState) -> bool:
-    return stat.S_ISDIR(one.mode) and stat.S_ISDIR(other.mode)
+def check_timeout(timeout_seconds: float) -> None:
+    """Refuse a time-out that cannot be. Raises UsageError."""
+    if not 0 < timeout_seconds < MAX_TIMEOUT_SECONDS:
+        raise UsageError(f"timeout_seconds is {timeout_seconds!r}; it must be above 0 and below {MAX_TIMEOUT_SECONDS}")
+
+
+def check_size(content: bytes, limits: SandboxLimits, path: str) -> None:
+    """Refuse to write more than the limit. Raises ToolError."""
+    if len(content) > limits.file_bytes:
+        raise ToolError(f"{len(content)} bytes for {path!r} are more than the {limits.file_bytes} allowed")
+
+
+def beginning(content: bytes, most_bytes: int, limits: SandboxLimits, path: str) -> bytes:
+    """The first bytes of a content. Raises ToolError where the limit, and not the caller, would cut it."""
+    if len(content) > most_bytes and most_bytes == limits.file_bytes:
+        raise ToolError(f"file {path!r} is larger than {most_bytes} bytes, the most that can be read at once")
+    return content[:most_bytes]
+
+
+def _is_whole(result: ExecResult) -> bool:
+    kept = (len(result.stdout), len(result.stderr)) == (result.stdout_bytes, result.stderr_bytes)
+    return kept and not result.timed_out and not result.oom_killed and result.exit_code != 128 + signal.SIGKILL

@@ -45,6 +45,10 @@ FRESH_NS = 20_000_000
 """A file changed this shortly before a scan is hashed again by the next one: timestamps are coarse."""
 WORKSPACE = "/workspace"
 HANG_UP = select.POLLHUP | select.POLLERR | getattr(select, "POLLRDHUP", 0x2000)
+OUTSIDE = ("/dev/shm", "/dev/mqueue")  # noqa: S108  they are those of the sandbox
+"""Where commands can write besides the workspace and the scratch directory; each is empty at the start."""
+SYSTEM_V = ("/proc/sysvipc/msg", "/proc/sysvipc/sem", "/proc/sysvipc/shm")
+"""Lists of what outlives its makers, each under a line of headings."""
 OOM_COUNTERS = ("/sys/fs/cgroup/memory.events", "/sys/fs/cgroup/memory/memory.oom_control")
 IGNORED = (signal.SIGPIPE, signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGXFSZ)
 """What the server ignores and commands do not."""
@@ -161,15 +165,21 @@ class Tree:
 
     def __init__(self, root: str) -> None:
         self.root = root
+        self.mode = os.stat(root).st_mode
         self.known: dict[str, tuple[Any, str, int]] = {}
         self.sent: set[str] = set()
+        self.orders: dict[str, list[str]] = {}
+        self.odd = False
 
     def changes(self) -> Iterator[tuple[list[Any], bytes]]:
         """Yield `[path, mode, size, sha256 or None, content bytes]` with content, for all that differs from the last scan.
 
-        A None hash means that more content of the same file follows; mode -1 means gone.
+        A None hash means that more content of the same file follows; mode -1 means gone; mode -2 gives a directory's names
+        as JSON, the oldest first, since what commands print may follow the order in which a file system lists them.
         """
         seen: set[str] = set()
+        before_orders, self.orders = self.orders, {}
+        self.odd = os.stat(self.root).st_mode != self.mode
         before_ns = time.time_ns() - FRESH_NS
         for path, status in self._walk("", 0):
             times = (status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino, status.st_mode)
@@ -187,20 +197,30 @@ class Tree:
         for path in [path for path in self.known if path not in seen]:
             del self.known[path]
             yield [path, -1, 0, "", 0], b""
+        for directory, names in self.orders.items():
+            if names != before_orders.get(directory, []):
+                content = json.dumps(names).encode()
+                yield [directory, -2, 0, "", len(content)], content
 
     def _walk(self, directory: str, depth: int) -> Iterator[tuple[str, os.stat_result]]:
         try:
             with os.scandir(os.path.join(self.root, directory)) as entries:
-                found = sorted(entries, key=lambda entry: entry.name)
+                found = list(entries)[::-1]  # memory file systems list the newest first
         except OSError:
+            self.odd = True
             return
+        self.orders[directory] = [entry.name for entry in found]
         for entry in found:
             path = directory + "/" + entry.name if directory else entry.name
             try:
                 status = entry.stat(follow_symlinks=False)
             except OSError:
+                self.odd = True
                 continue
-            if stat.S_IFMT(status.st_mode) in (stat.S_IFREG, stat.S_IFDIR, stat.S_IFLNK):
+            kind = stat.S_IFMT(status.st_mode)
+            if kind != stat.S_IFDIR and (kind != stat.S_IFREG or status.st_nlink > 1):
+                self.odd = True
+            if kind in (stat.S_IFREG, stat.S_IFDIR, stat.S_IFLNK):
                 yield path, status
             if stat.S_ISDIR(status.st_mode) and depth < MAX_DEPTH:
                 yield from self._walk(path, depth + 1)
@@ -216,6 +236,7 @@ class Tree:
                 fd = os.open(full, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
                 piece = _read_up_to(fd, PIECE_BYTES)
         except OSError:
+            self.odd = True
             return  # gone or unreadable: it is not part of the snapshot
         try:
             while True:
@@ -265,6 +286,8 @@ class Tree:
                 _write_all(fd, content)
             finally:
                 os.close(fd)
+            if not append:
+                self.sent.add(hashlib.sha256(content).hexdigest())  # who sent it has it
         os.chmod(full, stat.S_IMODE(mode))
 
 
@@ -277,6 +300,7 @@ class Server:
         self.tree = Tree(config["workspace"])
         self.scan: Iterator[tuple[list[Any], bytes]] = iter(())
         self.left_open: list[int] = []
+        self.outside = {path: _stands(path) for path in (config["scratch"], *OUTSIDE)}
         self._take_limits(config["rlimits"])
         os.chdir(config["workspace"])
         self.wake_fd, wake_write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
@@ -339,7 +363,7 @@ class Server:
                 break
         more = size >= PIECE_BYTES or len(entries) >= 5_000
         index = json.dumps(entries).encode()
-        return {"more": more, "index_bytes": len(index)}, index + b"".join(pieces)
+        return {"more": more, "index_bytes": len(index), "odd": self.tree.odd}, index + b"".join(pieces)
 
     def do_reset(self, header: Header, body: bytes) -> Reply:
         """End every process and empty the scratch directory."""
@@ -379,8 +403,15 @@ class Server:
             "stdout_bytes": out.produced,
             "stderr_bytes": err.produced,
             "stdout_kept": len(out.kept),
+            "contained": not _reap() and not self._left_outside(),
         }
         return reply, bytes(out.kept + err.kept)
+
+    def _left_outside(self) -> bool:
+        """Whether anything stands where commands can write besides the workspace."""
+        if any(_stands(path) != mode for path, mode in self.outside.items()):
+            return True
+        return any(_count_lines(path) > 1 for path in SYSTEM_V)
 
     def _start(self, text: str) -> Command:
         try:
@@ -543,7 +574,24 @@ def _offer_to_oom_killer(pid: int) -> None:
 def _not_started(error: Exception) -> Reply:
     message = ("sh: cannot start the command: %s\n" % (getattr(error, "strerror", None) or error)).encode("utf-8", "replace")
     sizes = {"stdout_bytes": 0, "stderr_bytes": len(message), "stdout_kept": 0}
-    return {"exit_code": 126, "timed_out": False, "oom_killed": False, "seconds": 0.0, **sizes}, message
+    ended = {"exit_code": 126, "timed_out": False, "oom_killed": False, "seconds": 0.0, "contained": True, "started": False}
+    return {**ended, **sizes}, message
+
+
+def _stands(path: str) -> tuple[int, list[str]] | None:
+    """Mode and names of a directory, None where it is not there or cannot be read."""
+    try:
+        return os.stat(path).st_mode, os.listdir(path)
+    except OSError:
+        return None
+
+
+def _count_lines(path: str) -> int:
+    try:
+        with open(path) as file:
+            return sum(1 for _ in file)
+    except OSError:
+        return 0
 
 
 def read_frame(fd: int) -> tuple[Header, bytes] | None:

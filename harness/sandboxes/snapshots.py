@@ -10,7 +10,7 @@ import os
 import stat
 import tempfile
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -88,6 +88,67 @@ def tree_id(files: Mapping[str, FileState]) -> str:
         state = files[path]
         digest.update(f"{state.mode:o} {state.sha256} ".encode() + os.fsencode(path) + b"\0")
     return digest.hexdigest()
+
+
+def children(files: Iterable[str]) -> dict[str, list[str]]:
+    """The names in each directory that has any, in the order of the paths; the workspace itself is the empty path."""
+    found: dict[str, list[str]] = {}
+    for path in files:
+        directory, _, name = path.rpartition("/")
+        found.setdefault(directory, []).append(name)
+    return found
+
+
+def in_order(files: Mapping[str, FileState], orders: Mapping[str, Sequence[str]]) -> dict[str, FileState]:
+    """A manifest with each directory before what it holds, and its names in that order, the oldest first.
+
+    The order in which files came into being is part of what a program can see: unsorted listings follow it.
+    """
+    below, found, todo = children(files), dict[str, FileState](), [""]
+    while todo:
+        path = todo.pop()
+        if path:
+            found[path] = files[path]
+        names = below.get(path)
+        if names:
+            known = orders.get(path, ())
+            if names != known:
+                there, told = set(names), set(known)
+                names = [name for name in known if name in there] + [name for name in names if name not in told]
+            todo += [f"{path}/{name}" if path else name for name in reversed(names)]
+    return found
+
+
+def steps_between(now: Mapping[str, FileState], then: Mapping[str, FileState]) -> tuple[list[str], list[str]]:
+    """The paths to delete, the deepest first, and those to make or change, in order, that lead from one tree to another.
+
+    What stands in another place of its directory than it shall is made anew, with all below it.
+    """
+    kept = {path for path, state in then.items() if path in now and _same_kind(now[path], state)}
+    anew = {path for path in then if path in now and path not in kept}
+    present = children(now)
+    for directory, names in children(then).items():
+        stays = [name for name in present.get(directory, ()) if _join(directory, name) in kept]
+        right = next((at for at, name in enumerate(stays) if name != names[at]), len(stays))
+        anew.update(_join(directory, name) for name in stays[right:])
+    make = []
+    for path, state in in_order(then, children(then)).items():
+        if path.rpartition("/")[0] in anew:
+            anew.add(path)
+        if path in anew or now.get(path) != state:
+            make.append(path)
+    return sorted((path for path in now if path not in then or path in anew), reverse=True), make
+
+
+def _join(directory: str, name: str) -> str:
+    return f"{directory}/{name}" if directory else name
+
+
+def _same_kind(one: FileState, other: FileState) -> bool:
+    """Whether one can become the other where it stands; a link cannot be changed."""
+    if stat.S_IFMT(one.mode) != stat.S_IFMT(other.mode):
+        return False
+    return not stat.S_ISLNK(one.mode) or one == other
 
 
 def changes(blobs: Blobs, older: Snapshot, newer: Snapshot) -> tuple[FileChange, ...]:

@@ -18,6 +18,7 @@ _ADVICE = (
     ("locked", f"another process kept it busy for {BUSY_TIMEOUT_SECONDS:g} s; try again when it is done"),
     ("unable to open", "check that its folder exists and can be written"),
     ("not a database", "it is no journal; name another path"),
+    ("no such column", "it was written by an older version; `harness run` its experiment again to bring it to the newest form"),
     ("malformed", "restore it from a copy; `sqlite3 FILE .recover` saves what is readable"),
     ("UNIQUE constraint failed: event", "another process writes the same session; give each its own"),
 )

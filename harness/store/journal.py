@@ -18,6 +18,7 @@ from harness.store.records import (
     ProbeRecord,
     Probes,
     SessionConduct,
+    StepActions,
     StepConduct,
     TrialRecord,
 )
@@ -136,6 +137,12 @@ class Journal:
                 self.database.execute(f"DELETE FROM {table} WHERE session = ?", (key,))
                 rows = [(key, *_values(record, names)) for record in records]
                 self.database.executemany(_insert(table, ("session", *names)), rows)
+
+    def record_actions(self, session_id: str, actions: Iterable[StepActions]) -> None:
+        """Keep beside the log of a session how the commands of its steps came by their results."""
+        key = self._key(session_id)
+        with self.database.transaction():
+            self.database.executemany("INSERT OR REPLACE INTO action VALUES (?, ?, ?, ?)", [(key, *one) for one in actions])
 
     def finished_trials(self) -> set[str]:
         """Ids of the trials that need not run again: completed or failed, not crashed."""

@@ -4,7 +4,7 @@ Conduct and probes are computed from a log when its session has ended; a session
 """
 
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 Treatment: TypeAlias = Literal["as planned", "partly", "not at all"]
 """Whether a trial got the compactions that its policy asked for: all (also when none was due), some, or none of those due."""
@@ -68,6 +68,20 @@ class TrialRecord:
     traceback: str = ""
     provenance_json: str = "{}"
     """Versions of package, Python and price table, git commit, hashes."""
+    action_hits: int | None = None
+    """Commands answered from the action cache; None = it was not used."""
+    action_misses: int | None = None
+    """Commands that were run; None = the action cache was not used."""
+
+
+class StepActions(NamedTuple):
+    """How the commands of one step came by their results."""
+
+    step: int
+    hits: int
+    """Answered from the action cache."""
+    misses: int
+    """Run for real."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,6 +4,8 @@
 analysis asks for in typed columns and are written in the same transaction. Long strings of an event stand in `text` once,
 under their address; the event then holds `{"address": ...}` in their place.
 
+`action` stands beside the log: how a command came by its result is no part of what happened.
+
 The views `sessions`, `messages`, `parts` and `compaction_events` can be queried by any SQLite program. Such a program cannot
 unpack zstd, so of a packed text (a long tool output or argument) it sees the head and a note; `Journal.rows` lays views of the
 same names over them that show every text whole.
@@ -340,7 +342,24 @@ def _conduct_tables(connection: sqlite3.Connection) -> None:
         connection.execute(statement)
 
 
-MIGRATIONS: tuple[Migration, ...] = (_first_tables, _conduct_tables)
+def _actions(connection: sqlite3.Connection) -> None:
+    """Commands that were answered from the action cache, and those that were run; nothing where no cache was used."""
+    connection.execute(
+        """
+    CREATE TABLE action (
+      session INTEGER NOT NULL REFERENCES session (key) ON DELETE CASCADE,
+      step INTEGER NOT NULL,
+      hits INTEGER NOT NULL,
+      misses INTEGER NOT NULL,
+      PRIMARY KEY (session, step)
+    ) STRICT, WITHOUT ROWID
+    """
+    )
+    connection.execute("ALTER TABLE trial ADD COLUMN action_hits INTEGER")
+    connection.execute("ALTER TABLE trial ADD COLUMN action_misses INTEGER")
+
+
+MIGRATIONS: tuple[Migration, ...] = (_first_tables, _conduct_tables, _actions)
 """In order; one that has been released never changes, a new one is added behind it."""
 
 

@@ -59,11 +59,13 @@ _STEPS = f"""
       (SELECT count(*) FROM compaction AS c WHERE c.session = t.session AND c.status = 'applied' AND c.seq < t.seq),
       t.view_tokens, t.view_messages, t.input_tokens + t.cache_read_tokens + t.cache_write_tokens, t.input_tokens,
       t.output_tokens, t.reasoning_tokens, t.cache_read_tokens, t.cache_write_tokens, t.cost_usd, t.request_digest,
-      t.kept_prefix_messages, t.kept_prefix_tokens, t.calls, t.call_errors, t.model_seconds, t.tool_seconds, e.at_ms,
+      t.kept_prefix_messages, t.kept_prefix_tokens, t.calls, t.call_errors, t.model_seconds, t.tool_seconds, a.hits, a.misses,
+      e.at_ms,
       {_counted("d", *_FLAGS, form="coalesce({0}, 0) > 0")}, {_counted("d", "reacquired_tokens")},
       d.reacquired_steps * 1.0 / nullif(d.reacquisitions, 0)
     FROM {_NAMES} JOIN step AS t ON t.session = s.key JOIN event AS e ON e.session = t.session AND e.seq = t.seq
       LEFT JOIN conduct AS k ON k.session = s.key LEFT JOIN step_conduct AS d ON d.session = s.key AND d.step = t.step
+      LEFT JOIN action AS a ON a.session = t.session AND a.step = t.step
     WHERE {_IN} ORDER BY s.key, t.seq"""
 _COMPACTIONS = f"""
     SELECT r.trial_id, s.id, c.seq, c.round, c.step, c.moment, c.status, c.reason, c.tokens_before, c.tokens_after,

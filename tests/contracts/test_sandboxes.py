@@ -8,10 +8,11 @@ from typing import ClassVar
 import pytest
 
 from harness.protocols import SandboxLimits
-from harness.sandboxes import leftovers, local
+from harness.sandboxes import leftovers, local, open_sandbox
+from harness.sandboxes.actions import ActionCache, CachedSandbox
 from harness.sandboxes.cgroups import Group
 from harness.testing.sandbox_attacks import SandboxAttacks
-from harness.testing.sandbox_contract import SandboxContract
+from harness.testing.sandbox_contract import SMALL, SandboxContract
 
 
 def can_make_groups():
@@ -23,6 +24,8 @@ def can_make_groups():
 
 IMAGE = os.environ.get("HARNESS_TEST_IMAGE", "harness-test:py")
 GROUPS = can_make_groups()
+FOLDERS: dict[str, Path] = {}
+"""Of the cache of each law, filled when it was cold."""
 NO_ISOLATION = "it is no sandbox"
 
 
@@ -30,6 +33,28 @@ NO_ISOLATION = "it is no sandbox"
 class TestBubblewrap(SandboxContract, SandboxAttacks):
     recipe: ClassVar = {"backend": "bubblewrap"}
     cannot: ClassVar = {} if GROUPS else {"memory_bytes": "without control groups memory is limited for each process only"}
+
+
+@pytest.mark.bubblewrap
+class TestCached(SandboxContract):
+    """Every law twice: the second time all that can be answered from the cache is."""
+
+    recipe: ClassVar = {"backend": "bubblewrap"}
+
+    @pytest.fixture(params=["cold", "warm"], autouse=True)
+    def kept_actions(self, request, tmp_path_factory):
+        law = request.node.name.replace(request.param, "")
+        if request.param == "cold":
+            FOLDERS[law] = tmp_path_factory.mktemp("cache")
+        self.actions = ActionCache(FOLDERS.get(law) or tmp_path_factory.mktemp("cache"))
+        yield
+        self.actions.close()
+
+    actions: ActionCache
+
+    def make(self, limits=SMALL):
+        opened = open_sandbox(session_id="contract", limits=limits, **self.recipe)
+        return CachedSandbox(opened, self.actions, kind=limits, task="contract")
 
 
 @pytest.mark.docker

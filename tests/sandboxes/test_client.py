@@ -19,12 +19,13 @@ RUN = {
     "stdout_bytes": 2,
     "stderr_bytes": 0,
     "stdout_kept": 2,
+    "contained": True,
 }
 
 
 def scan(*entries: list[object], body: bytes = b"", more: bool = False) -> bytes:
     index = json.dumps(entries).encode()
-    return frame({"more": more, "index_bytes": len(index)}, index + body)
+    return frame({"more": more, "index_bytes": len(index), "odd": False}, index + body)
 
 
 def test_an_honest_answer_is_a_result(lying):
@@ -73,7 +74,7 @@ def test_silence_ends_the_sandbox_at_the_deadline(lying):
         scan(["x", 0o100644, 1, hashlib.sha256(b"y").hexdigest(), 1], body=b"x"),
         scan(["x", "mode", 1, hashlib.sha256(b"x").hexdigest(), 1], body=b"x"),
         scan(["x"]),
-        frame({"more": False, "index_bytes": 2}, b"no"),
+        frame({"more": False, "index_bytes": 2, "odd": False}, b"no"),
         scan(["x", 0o100644, 9_000_000, None, 9_000_000], body=bytes(9_000_000), more=True),
     ],
     ids=["up", "absolute", "hash", "mode", "short", "no-json", "endless"],

@@ -6,6 +6,7 @@ from harness.errors import StoreError
 from harness.events import Event
 from harness.store.journal import Journal
 from harness.store.merge import merge
+from harness.store.records import StepActions
 from tests.store.samples import CONDUCT, ENDED, PROBES, begun, checks, compaction, opening, plain, step, trial
 
 LONG = "the same long output\n" * 100
@@ -101,3 +102,15 @@ def test_a_merge_that_fails_changes_nothing_and_another_may_follow(tmp_path: Pat
     target.database.execute("DROP TRIGGER full")
     merge(source, target)
     assert target.session_ids() == ("s",)
+
+
+def test_the_counts_of_actions_come_along_with_their_session(tmp_path: Path) -> None:
+    with Journal.open(tmp_path / "source.sqlite") as source:
+        begun(source, "one").append([*opening(), *step(1), *step(2)])
+        source.record_actions("one", [StepActions(1, 0, 1), StepActions(2, 3, 0)])
+    with Journal.open(tmp_path / "target.sqlite") as target:
+        begun(target, "other").append(opening())
+        for _ in range(2):
+            merge(tmp_path / "source.sqlite", target)
+        rows = target.rows("SELECT s.id, a.step, a.hits, a.misses FROM action AS a JOIN session AS s ON s.key = a.session")
+        assert [tuple(row) for row in rows] == [("one", 1, 0, 1), ("one", 2, 3, 0)]

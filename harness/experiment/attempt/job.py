@@ -11,6 +11,14 @@ from harness.store.records import CheckRecord, TrialRecord
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Caching:
+    """Which action cache a trial uses; no part of its configuration, since it makes no difference to what happens."""
+
+    folder: Path
+    max_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
     """A trial, and all that a worker must know to run and record it."""
 
@@ -25,6 +33,8 @@ class Job:
     journal: Path
     """The trial's own journal file, made by the worker."""
     unsafe_local: bool = False
+    caching: Caching | None = None
+    """None = every command is run."""
 
 
 class Finished(NamedTuple):

@@ -87,6 +87,8 @@ def _trial_record(job: Job, attempt: Attempt, wall_seconds: float) -> TrialRecor
         peak_context_tokens=tally.peak_context_tokens,
         treatment=tally.treatment,
         sandbox=attempt.sandbox.backend if attempt.sandbox else job.backend,
+        action_hits=tally.counts.hits if tally.counts else None,
+        action_misses=tally.counts.misses if tally.counts else None,
         started_at_ms=int(attempt.started_at * 1000),
         wall_seconds=wall_seconds,
         error=ending.error[:MOST_ERROR_CHARACTERS],

@@ -25,6 +25,8 @@ from harness.experiment.behaviour.conduct import behaviour
 from harness.models.names import open_model, open_summarizer
 from harness.protocols import Clock, Log, Model, Sandbox
 from harness.sandboxes import open_sandbox
+from harness.sandboxes.actions import CachedSandbox, open_cache
+from harness.sandboxes.client import ServedSandbox
 from harness.store.journal import Journal
 from harness.store.log import SessionLog
 from harness.task import Task
@@ -46,6 +48,8 @@ def run_trial(job: Job, cancellation: Cancellation | None = None, clock: Clock =
     attempt = Attempt(started_at=clock(), session_id=job.trial_id)
     with Journal.open(job.journal) as journal:
         _Session(job=job, attempt=attempt, cancellation=cancellation, clock=clock).run(journal)
+        if attempt.tally.actions:
+            journal.record_actions(attempt.session_id, attempt.tally.actions)
         finished = attempt.finished(job, clock())
         journal.record_trial(finished.trial, finished.checks)
     return finished
@@ -95,7 +99,7 @@ class _Session:
             finally:
                 self._end(log)
             if attempt.ending.reason not in {"sandbox_error", "cancelled"}:
-                attempt.judged = grade(task, sandbox)
+                attempt.judged = grade(task, sandbox.uncached() if isinstance(sandbox, CachedSandbox) else sandbox)
 
     def _watch(self, task: Task, journal: Journal) -> None:
         """Keep how the session behaved, as its log tells it."""
@@ -103,7 +107,19 @@ class _Session:
         conduct, probes = behaviour(journal.entries(session_id), task, self.job.trial.policy.counter)
         journal.record_conduct(session_id, conduct, probes)
 
-    def _sandbox(self, task: Task) -> Sandbox:
+    def _sandbox(self, task: Task) -> ServedSandbox | CachedSandbox:
+        """A new sandbox, over the action cache if there shall be one."""
+        choice, caching = self.job.trial.sandbox, self.job.caching
+        opened = self._opened(task)
+        if caching is None or not task.cacheable:
+            return opened
+        cache = open_cache(caching.folder, caching.max_bytes)
+        kind = (self.job.backend, choice.image or task.runtime, choice.limits)
+        sandbox = CachedSandbox(opened, cache, kind=kind, task=self.job.trial.problem)
+        self.attempt.tally.counts = sandbox.counts
+        return sandbox
+
+    def _opened(self, task: Task) -> ServedSandbox:
         choice = self.job.trial.sandbox
         return open_sandbox(
             self.job.backend,

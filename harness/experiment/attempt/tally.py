@@ -1,9 +1,10 @@
 """The sums of one session, taken while it runs: steps, tokens, cost, compactions, and whether the treatment was given."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from harness.events import Compaction, Entry, SessionEnded, Signal, StepFinished
-from harness.store.records import Treatment
+from harness.sandboxes.actions import Counts
+from harness.store.records import StepActions, Treatment
 from harness.tokens import Usage
 
 
@@ -29,6 +30,12 @@ class Tally:
     summarizer_output_tokens: int = 0
     summarizer_cost_usd: float | None = 0.0
     ended: SessionEnded | None = None
+    counts: Counts | None = None
+    """Of the session's sandbox; None = it has no action cache."""
+    actions: list[StepActions] = field(default_factory=list)
+    """How the commands of each step came by their results; empty without an action cache."""
+
+    _counted: Counts = field(default_factory=Counts)
 
     def __call__(self, heard: Entry | Signal) -> None:
         """Take in what the session tells."""
@@ -58,6 +65,10 @@ class Tally:
         self.output_tokens += step.usage.output_tokens
         self.peak_context_tokens = max(self.peak_context_tokens, step.usage.prompt_tokens)
         self.cost_usd = _sum(self.cost_usd, step.cost_usd)
+        if self.counts is not None:
+            now = self.counts
+            self.actions.append(StepActions(step.step, now.hits - self._counted.hits, now.misses - self._counted.misses))
+            self._counted = replace(now)
 
     def _add_compaction(self, compaction: Compaction) -> None:
         self.compactions += compaction.status == "applied"

@@ -11,11 +11,12 @@ import pytest
 from harness.compaction.presets.keep_last import KeepLast
 from harness.compaction.presets.none import NoCompaction
 from harness.events import SessionEnded, SessionStarted
-from harness.experiment.attempt.job import Job
+from harness.experiment.attempt.job import Caching, Job
 from harness.experiment.attempt.provenance import collect
 from harness.experiment.attempt.session import run_trial
 from harness.experiment.trial import SandboxChoice, Trial
 from harness.store.journal import Journal
+from harness.store.tables import batches
 
 pytestmark = pytest.mark.bubblewrap
 
@@ -158,3 +159,40 @@ def test_the_same_trial_run_twice_is_the_same_to_the_last_digest(job, tmp_path):
             digests.append([entry.event.request_digest for entry in entries if entry.event.kind == "step-finished"])
     assert digests[0] == digests[1]
     assert len(digests[0]) == first.trial.steps
+
+
+def test_a_trial_that_is_run_again_is_answered_from_the_action_cache_and_its_rows_say_so(job, tmp_path):
+    caching = Caching(folder=tmp_path / "actions", max_bytes=2**20)
+    one = replace(job(), caching=caching)
+    cold, checks = run_trial(one)
+    (steps,) = journal_steps(one.journal)
+    again = replace(one, journal=tmp_path / "again.sqlite")
+    warm, again_checks = run_trial(again)
+    (warm_steps,) = journal_steps(again.journal)
+    assert cold.action_misses == warm.action_hits == sum(steps["action_misses"]) == sum(warm_steps["action_hits"]) > 0
+    assert cold.action_hits == warm.action_misses == sum(steps["action_hits"]) == sum(warm_steps["action_misses"]) == 0
+    assert again_checks == checks
+
+
+def test_without_a_cache_nothing_is_counted(job):
+    one = job()
+    trial, _ = run_trial(one)
+    (steps,) = journal_steps(one.journal)
+    assert (trial.action_hits, trial.action_misses) == (None, None)
+    assert set(steps["action_hits"]) == {None}
+
+
+def journal_steps(path):
+    with Journal.open(path, read_only=True) as journal:
+        return [table.to_pydict() for table in batches(journal, "steps")]
+
+
+def test_a_task_can_opt_out_of_the_action_cache(job, tmp_path):
+    source = Path(TINY.partition(":")[0]).read_text()
+    file = tmp_path / "uncached.py"
+    file.write_text(
+        f"{source}\n\nimport dataclasses\ndef opted_out(seed):\n    return dataclasses.replace(tiny(seed), cacheable=False)\n"
+    )
+    trial = replace(BASE, task=f"{file}:opted_out")
+    record, _ = run_trial(replace(job(trial), caching=Caching(folder=tmp_path / "actions", max_bytes=2**20)))
+    assert (record.success, record.action_hits, record.action_misses) == (True, None, None)
