@@ -9,10 +9,16 @@ from pathlib import Path
 from harness.errors import UnknownName, UsageError
 from harness.task import Task, TaskTemplate, World
 from harness.tasks.flashcards import flashcards
+from harness.tasks.log_forensics import log_forensics
 from harness.tasks.long_march import long_march
 from harness.tasks.spec_api import spec_api
 
-SUITE: dict[str, TaskTemplate] = {"flashcards": flashcards, "long-march": long_march, "spec-api": spec_api}
+SUITE: dict[str, TaskTemplate] = {
+    "flashcards": flashcards,
+    "spec-api": spec_api,
+    "log-forensics": log_forensics,
+    "long-march": long_march,
+}
 """Every task of this package by its name."""
 KNOBBED = "'long-march'"
 """The task of the suite that has all knobs."""

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from string import Template
 from typing import NamedTuple
 
-TOLD_AT_LENGTH = 0.35
+TOLD_AT_LENGTH = 0.5
 """Share of the constraints whose story is told too."""
 
 

@@ -1,0 +1,181 @@
+"""The logs of one night: three megabytes that follow from the seed, in which every needle stands once.
+
+Lines are drawn from a few hundred made in advance, so that megabytes cost milliseconds.
+"""
+
+import random
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import NamedTuple
+
+from harness.tasks.facts import drawn
+
+NIGHT_SECONDS = 6 * 3600
+"""From midnight to six."""
+
+
+class _Log(NamedTuple):
+    name: str
+    lines: int
+    hosts: tuple[str, ...]
+    things: tuple[str, ...]
+    needles: tuple[str, ...]
+    """Messages, placeholders unfilled; see `TIMED` for those whose time is a fact."""
+
+
+LOGS = (
+    _Log(
+        *("gateway", 8_400, tuple(f"gw-{number}" for number in range(1, 14))),
+        (
+            "request for the catalogue",
+            "login from the western region",
+            "order of a guest",
+            "page of the shop",
+            "picture of a lamp",
+        ),
+        (
+            "first alarm of this night, answers take longer than the shop allows",
+            "circuit opened for good by ${gateway_host}, nothing goes to the ledger from here",
+            "logins refused in a burst, all of them from ${address}, no captcha was tried",
+        ),
+    ),
+    _Log(
+        *("app", 7_600, tuple(f"app-{number}" for number in range(1, 9))),
+        ("basket of a regular", "order of a merchant", "voucher of the spring sale", "return of a chair", "letter to a customer"),
+        (
+            "ledger turned down request ${first_request} before any other, the order stays open",
+            "state of the books went into dumps/${dump_name} for whoever looks into it",
+            "every queue is drained and calm again, orders are settled as they come",
+        ),
+    ),
+    _Log(
+        *("ledger", 5_200, ("db-1", "db-2", "db-3")),
+        ("row of the orders", "index over merchants", "checkpoint of the books", "page of the balances", "vacuum of old rows"),
+        (
+            "transaction given up with the code ${error_code} after nobody let go of the rows",
+            "replica fell behind on shard ${shard} and did not catch up by itself",
+        ),
+    ),
+    _Log(
+        *("auth", 4_800, ("id-1", "id-2")),
+        ("session of a customer", "token of a robot", "second factor of a clerk", "password of a merchant", "cookie of a guest"),
+        (
+            "session of ${account} seen in two regions at once, both were let in",
+            "unknown key, fingerprint ${fingerprint}, was added while nobody was on call",
+        ),
+    ),
+    _Log(
+        *("queue", 4_200, ("mq-1", "mq-2", "mq-3")),
+        (
+            "batch of invoices",
+            "message to the warehouse",
+            "segment of the evening",
+            "receipt for a parcel",
+            "letter for the archive",
+        ),
+        ("segment damaged beyond repair, readers skip it",),
+    ),
+    _Log(
+        *("deploy", 1_500, ("ci-1", "ci-2")),
+        ("build of the shop", "image of the gateway", "test of the basket", "plan of the release", "lint of the papers"),
+        (
+            "setting ${setting} altered by hand, formerly ${former_value}, no ticket was given",
+            "taking back ${ruled_out} made no difference, alarms went on",
+        ),
+    ),
+)
+TIMED = {"first alarm of this night": "alarm_time", "every queue is drained": "healthy_time"}
+"""Beginnings of needles to the fact that is their time."""
+DUMPS = 16
+
+_VERBS = (
+    "was accepted by",
+    "was passed on to",
+    "waited for",
+    "was read from",
+    "was kept by",
+    "was compared with",
+    "came back from",
+)
+_PLACES = (
+    "the eastern hall",
+    "a warm cache",
+    "the night shift",
+    "the second store",
+    "an old partner",
+    "the spare line",
+    "the archive",
+)
+_ENDS = (
+    "as usual",
+    "without delay",
+    "after a short pause",
+    "and nobody noticed",
+    "at the second try",
+    "like every night",
+    "in order",
+)
+_LEVELS = ("INFO ", "INFO ", "INFO ", "INFO ", "INFO ", "INFO ", "WARN ", "ERROR")
+POOL = 400
+"""Different lines of a log, times aside."""
+
+
+@lru_cache(maxsize=1)
+def _clock() -> tuple[str, ...]:
+    """Every second of the night as text."""
+    return tuple(f"{at // 3600:02d}:{at // 60 % 60:02d}:{at % 60:02d}" for at in range(NIGHT_SECONDS))
+
+
+def logs(values: Mapping[str, str], task_seed: int) -> tuple[tuple[str, str], ...]:
+    """Path and text of every log and dump under a seed."""
+    made = [(f"logs/{log.name}.log", _log(log, values, drawn("log-forensics", task_seed, log.name))) for log in LOGS]
+    return (*made, *_dumps(values, drawn("log-forensics", task_seed, "dumps")))
+
+
+def damage_offset(texts: Mapping[str, str]) -> int:
+    """Where the damaged segment stands, in bytes from the beginning of its log."""
+    return texts["logs/queue.log"].index("segment damaged beyond repair")
+
+
+def _pool(log: _Log, draw: random.Random) -> list[str]:
+    parts = (_LEVELS, log.hosts, log.things, _VERBS, _PLACES, _ENDS)
+    rows = zip(*(draw.choices(part, k=POOL) for part in parts), strict=True)
+    return [f"{level} {host}: {thing} {verb} {place} {end}\n" for level, host, thing, verb, place, end in rows]
+
+
+def _log(log: _Log, values: Mapping[str, str], draw: random.Random) -> str:
+    clock, count = _clock(), log.lines
+    drawn_lines = draw.choices(_pool(log, draw), k=count)
+    lines = [f"{clock[at * NIGHT_SECONDS // count]} {text}" for at, text in enumerate(drawn_lines)]
+    needles = [(_second(needle, values, draw), needle) for needle in log.needles]
+    for second, needle in sorted(needles, reverse=True):
+        said = needle
+        for name, value in values.items():
+            said = said.replace("${" + name + "}", value)
+        lines.insert(second * count // NIGHT_SECONDS + 1, f"{clock[second]} INFO  {draw.choice(log.hosts)}: {said}\n")
+    return "".join(lines)
+
+
+def _second(needle: str, values: Mapping[str, str], draw: random.Random) -> int:
+    """When it is seen: as its fact says, or between half past midnight and half past five."""
+    fact = next((name for words, name in TIMED.items() if needle.startswith(words)), "")
+    if not fact:
+        return draw.randrange(1_800, NIGHT_SECONDS - 1_800)
+    hours, minutes, seconds = map(int, values[fact].split(":"))
+    return hours * 3600 + minutes * 60 + seconds
+
+
+def _dumps(values: Mapping[str, str], draw: random.Random) -> list[tuple[str, str]]:
+    made = []
+    for number in range(1, DUMPS + 1):
+        name = f"ledger-{number:04d}.txt"
+        rows = [
+            f"shelf {row:03d}: {draw.randrange(40, 99)} settled, {draw.randrange(1, 30)} open, checked by hand\n"
+            for row in range(90)
+        ]
+        if name == values["dump_name"]:
+            rows.insert(72, f"orders lost for good: {values['lost_orders']}\n")
+        made.append(
+            (f"dumps/{name}", f"dump {number} of the books\n" + "".join(rows) + f"orders still open: {draw.randrange(10, 90)}\n")
+        )
+    return made
