@@ -13,6 +13,8 @@ COMMANDS = {
     "run": "Run an experiment: what is there already is not run again.",
     "report": "Show the table and draw the charts of an experiment.",
     "agent": "Give the agent a task on standard input and watch it work.",
+    "tasks": "List the tasks of the suite, or show one.",
+    "task": "Begin a task of your own, or find out what is wrong with one.",
     "doctor": "Find out what works on this machine and what to install.",
 }
 """Name and short help; the command itself is in the module of its name and loads only when it is used."""

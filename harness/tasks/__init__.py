@@ -5,6 +5,7 @@ import inspect
 import sys
 import traceback
 from pathlib import Path
+from types import ModuleType
 
 from harness.errors import UnknownName, UsageError
 from harness.task import Task, TaskTemplate, World
@@ -57,7 +58,37 @@ def make_task(name: str, seed: int, world: World | None = None) -> Task:
     return made
 
 
+def only_function(path: str) -> str:
+    """The name of the one task that a file has: of its functions, the one that takes a seed and is not named with `_`.
+
+    Raises:
+        UsageError: as `load_task`; or it has no such function, or several.
+    """
+    module = _module(Path(path))
+    own = {key: value for key, value in vars(module).items() if inspect.isfunction(value) and value.__module__ == module.__name__}
+    names = [name for name, value in own.items() if not name.startswith("_") and _takes_a_seed(value)]
+    if len(names) != 1:
+        found = f"has {len(names)}: {', '.join(names)}" if names else "has none"
+        raise UsageError(f"{path!r} {found} of the functions that take a seed; name the task as {path}:function")
+    return names[0]
+
+
+def _takes_a_seed(function: TaskTemplate) -> bool:
+    required = [one for one in inspect.signature(function).parameters.values() if one.default is one.empty]
+    return len(required) == 1
+
+
 def _from_file(path: Path, function: str) -> TaskTemplate:
+    module = _module(path)
+    found = getattr(module, function, None)
+    if not callable(found):
+        raise UnknownName(f"function of {path}", function, [key for key in vars(module) if not key.startswith("_")])
+    template: TaskTemplate = found
+    return template
+
+
+def _module(path: Path) -> ModuleType:
+    """The file as a module, whose code is run."""
     if not path.is_file():
         raise UsageError(f"no task file {str(path)!r}; name a task as path/to/file.py:function or by one of {sorted(SUITE)}")
     module_name = f"harness_task_{path.stem}"
@@ -73,11 +104,7 @@ def _from_file(path: Path, function: str) -> TaskTemplate:
         where = _line(error, spec.origin)
         said = f"{type(error).__name__}: {error}"
         raise UsageError(f"the task file {str(path)!r} cannot be loaded{where}: {said}") from error
-    found = getattr(module, function, None)
-    if not callable(found):
-        raise UnknownName(f"function of {path}", function, [key for key in vars(module) if not key.startswith("_")])
-    template: TaskTemplate = found
-    return template
+    return module
 
 
 def _line(error: BaseException, file: str | None) -> str:

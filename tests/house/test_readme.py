@@ -1,5 +1,7 @@
 """The README's examples run: each block behind `<!-- run -->` is executed, in order, in a copy of what it speaks of.
 
+A block behind `<!-- file NAME -->` is written there, for those behind it.
+
 A `python` block runs as one program. Of a `console` block the lines behind `$ ` run, each must succeed, and the lines
 below must be what it prints (`...` stands for anything).
 """
@@ -15,7 +17,7 @@ from typing import NamedTuple
 import pytest
 
 RUN = "<!-- run -->"
-BLOCK = re.compile(rf"^{RUN}\n+```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(r"^<!-- (?:run|file (\S+)) -->\n+```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 class Command(NamedTuple):
@@ -25,8 +27,8 @@ class Command(NamedTuple):
     output: str
 
 
-def blocks(text: str) -> list[tuple[str, str]]:
-    """Language and content of each marked block."""
+def blocks(text: str) -> list[tuple[str, str, str]]:
+    """File (empty = it is run), language and content of each marked block."""
     return BLOCK.findall(text)
 
 
@@ -61,13 +63,18 @@ def test_the_marked_examples_of_the_readme_run(checkout, tmp_path):
     for name in ("experiments", "notebooks"):
         if (checkout / name).exists():
             shutil.copytree(checkout / name, tmp_path / name, ignore=shutil.ignore_patterns("output"))
-    for language, block in blocks((checkout / "README.md").read_text()):
-        execute(language, block, tmp_path)
+    for file, language, block in blocks((checkout / "README.md").read_text()):
+        if file:
+            (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / file).write_text(block)
+        else:
+            execute(language, block, tmp_path)
 
 
 def test_marked_blocks_are_found_and_others_left_alone():
     text = f"{RUN}\n```python\nx = 1\n```\n\n```python\nnot this\n```\n\n{RUN}\n\n```console\n$ true\n```\n"
-    assert blocks(text) == [("python", "x = 1\n"), ("console", "$ true\n")]
+    text += "\n<!-- file a/b.py -->\n```python\ny = 2\n```\n"
+    assert blocks(text) == [("", "python", "x = 1\n"), ("", "console", "$ true\n"), ("a/b.py", "python", "y = 2\n")]
 
 
 @pytest.mark.parametrize(

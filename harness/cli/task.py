@@ -1,0 +1,100 @@
+"""`harness task`: a task of one's own, from a skeleton to the laws that it must keep."""
+
+import importlib.resources
+import keyword
+from pathlib import Path
+from typing import Literal
+
+import click
+
+from harness.cli.printable import one_line, printable
+from harness.errors import StoreError, UsageError
+from harness.experiment.trial import SandboxChoice
+from harness.sandboxes import choose_backend
+from harness.sandboxes.opening import IMAGES
+from harness.task import Task, TaskTemplate
+from harness.tasks import load_task, only_function
+
+MOST_WORDS_CHARACTERS = 500
+
+
+@click.group("task")
+def command() -> None:
+    """Begin a task of your own, or find out what is wrong with one."""
+
+
+@command.command("new")
+@click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
+@click.argument("name", default="greeting")
+def new(file: Path, name: str) -> None:
+    """Write a small task that works into FILE, with comments that say what to change. NAME is that of its function."""
+    if file.suffix != ".py":
+        raise UsageError(f"{str(file)!r}: a task is a Python file; name one that ends in .py")
+    if not name.isidentifier() or keyword.iskeyword(name):
+        raise UsageError(f"{name!r} cannot be the name of a function; use letters, digits and underscores")
+    text = importlib.resources.files("harness.cli").joinpath("task_skeleton.py.tmpl").read_text(encoding="utf-8")
+    try:
+        with file.open("x", encoding="utf-8") as opened:
+            opened.write(text.replace("NAME_OF_TASK", name))
+    except FileExistsError:
+        raise UsageError(f"{str(file)!r} is there already, and is not overwritten; name another file") from None
+    except OSError as error:
+        raise StoreError(f"cannot write to {str(file)!r}: {error.strerror}") from None
+    click.echo(f"wrote {file}; now try `harness task check {file}`")
+
+
+@command.command("check")
+@click.argument("name")
+@click.option("--seeds", type=click.IntRange(min=1), default=2, show_default=True, help="Task seeds under which laws are tried.")
+@click.option(
+    "--backend", type=click.Choice(["auto", "docker", "bubblewrap", "local"]), default="auto", show_default=True, help="Sandbox."
+)
+@click.option("--unsafe-local", is_flag=True, help="Allow the sandbox `local`, which isolates nothing.")
+def check(name: str, seeds: int, backend: Literal["auto", "docker", "bubblewrap", "local"], unsafe_local: bool) -> None:
+    """Try the laws of the simulation on a task and say which of them it breaks.
+
+    NAME is a task of the suite, FILE.py, or FILE.py:FUNCTION. Sessions of the scripted model are run: with everything in
+    view, in a window that is too small, with perfect and with empty summaries, and with facts told otherwise. The exit code
+    is 1 when a law is broken.
+    """
+    from harness.testing.laws import Sessions, rulings  # noqa: PLC0415  (loads the agent and all that it needs)
+
+    template = load_task(name if not name.endswith(".py") else f"{name}:{only_function(name)}")
+    sessions = Sessions(template, sandbox=_sandbox(template, backend, unsafe_local=unsafe_local))
+    broken = 0
+    for law, findings in rulings(sessions, range(1, seeds + 1)):
+        if findings is None:
+            click.echo(f"--    {law.name}: not tried, since it builds on those above")
+            continue
+        broken += bool(findings)
+        click.echo(f"{'FAIL' if findings else 'ok':6}{law.name}: {law.title}")
+        for finding in findings:
+            click.echo(f"        {one_line(str(finding), MOST_WORDS_CHARACTERS)}")
+    click.echo(f"{broken} laws are broken" if broken else f"all laws hold for {printable(name)}")
+    if broken:
+        raise click.exceptions.Exit(1)
+
+
+def _sandbox(template: TaskTemplate, backend: str, *, unsafe_local: bool) -> SandboxChoice:
+    """The sandbox for all sessions, found once.
+
+    Raises:
+        SandboxUnavailable: nothing works here.
+        UsageError: `local` without leave.
+    """
+    if backend == "local":
+        if not unsafe_local:
+            raise UsageError("sandbox backend 'local' isolates nothing; run with --unsafe-local if you mean it")
+        return SandboxChoice(backend="local")
+    if backend == "auto":
+        backend = choose_backend(IMAGES[_runtime(template)])
+    return SandboxChoice(backend="docker" if backend == "docker" else "bubblewrap")
+
+
+def _runtime(template: TaskTemplate) -> str:
+    """What the task needs; a template that makes no task is for the laws to tell of."""
+    try:
+        task: Task = template(1)
+    except Exception:  # noqa: BLE001  (foreign code is run here)
+        return "python"
+    return task.runtime

@@ -1,0 +1,97 @@
+"""`harness tasks`: the suite with its loads, or one task in full. Values are never shown."""
+
+import inspect
+from collections import Counter
+from collections.abc import Iterator
+
+import click
+from rich.console import Console, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from harness.cli.printable import one_line, printable
+from harness.experiment.checking import first_request_tokens
+from harness.task import Fact, Task
+from harness.tasks import SUITE, load_task
+
+SEED = 0
+"""Under which a task is shown; facts, script and checks are the same under every other one."""
+PLAIN_WIDTH = 200
+"""Columns where the output is no terminal."""
+
+
+@click.command("tasks")
+@click.argument("name", required=False)
+def command(name: str | None) -> None:
+    """List the tasks of the suite, or show the one called NAME (path/to/file.py:function for one of your own).
+
+    First tokens are those of the first request: system prompt, tool schemas and the task's prompt. A fact is recoverable if a
+    call shows it again; the cost is the number of calls that this takes when nothing is in view.
+    """
+    if name is None:
+        show(suite())
+        return
+    template = load_task(name)
+    task = template(SEED)
+    told = inspect.getdoc(inspect.getmodule(template)) or inspect.getdoc(template) or ""
+    show(Text(printable(f"{task.name}: {task.title}\n")), Text(f"{printable(told)}\n"))
+    show(facts(task), checks(task))
+
+
+def show(*parts: RenderableType) -> None:
+    """Print to the terminal, or as wide as it takes where there is none."""
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console = Console(highlight=False, width=PLAIN_WIDTH)
+    for part in parts:
+        console.print(part)
+
+
+def suite() -> Table:
+    """One row for each task."""
+    table = _table("task", "title", "loads", "steps", "first tokens", "facts", "recoverable", "runtime")
+    for name, template in sorted(SUITE.items()):
+        task = template(SEED)
+        kinds = Counter(fact.kind for fact in task.facts)
+        table.add_row(
+            name,
+            task.title,
+            ", ".join(task.tags),
+            f"{len(task.script.steps):,}",
+            f"{first_request_tokens(task.prompt, task.runtime):,}",
+            ", ".join(f"{count} {kind}" for kind, count in kinds.most_common()),
+            f"{sum(fact.reacquisition_calls is not None for fact in task.facts)} of {len(task.facts)}",
+            task.runtime,
+        )
+    return table
+
+
+def facts(task: Task) -> Table:
+    """What must be remembered."""
+    table = _table("fact", "kind", "said in", "got again by", "calls", "prior", "needed by")
+    for fact in task.facts:
+        needing = [step.name for step in task.script.steps if fact.name in step.needs]
+        table.add_row(*_cells(fact, f"{len(needing)} steps, first {needing[0]}" if needing else "no step"))
+    return table
+
+
+def _cells(fact: Fact, needed: str) -> Iterator[Text]:
+    again = f"{fact.recover.tool} {fact.recover.arguments[0][1]}" if fact.recover else "nothing"
+    calls = "" if fact.reacquisition_calls is None else str(fact.reacquisition_calls)
+    cells = (fact.name, fact.kind, fact.said_in, again, calls, fact.prior, needed)
+    return (Text(one_line(cell, 60)) for cell in cells)
+
+
+def checks(task: Task) -> Table:
+    """What is looked at in the end."""
+    table = _table("check", "what must hold", "rests on")
+    for check in task.checks:
+        table.add_row(*(Text(printable(cell)) for cell in (check.name, check.title, ", ".join(check.rests_on))))
+    return table
+
+
+def _table(*columns: str) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    return table

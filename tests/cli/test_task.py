@@ -1,0 +1,64 @@
+import pytest
+
+from tests.cli.command import LOCAL, TINY, harness, within
+
+
+def test_a_new_task_is_small_and_keeps_every_law(tmp_path):
+    file = tmp_path / "mine.py"
+    written = within("task", "new", file, "welcome")
+    assert written.exit_code == 0
+    assert len(file.read_text().splitlines()) <= 80
+    checked = harness("task", "check", file, "--seeds", "1", *LOCAL)
+    assert checked.returncode == 0, checked.stdout
+    assert "FAIL" not in checked.stdout
+    assert checked.stdout.endswith(f"all laws hold for {file}\n")
+
+
+def test_a_file_that_is_there_is_never_overwritten(tmp_path):
+    file = tmp_path / "mine.py"
+    file.write_text("mine")
+    refused = within("task", "new", file)
+    assert refused.exit_code == 2
+    assert "not overwritten" in refused.stderr
+    assert file.read_text() == "mine"
+
+
+@pytest.mark.parametrize(("file", "name"), [("mine.txt", "greeting"), ("mine.py", "class"), ("mine.py", "a-b")])
+def test_what_could_not_be_loaded_again_is_refused(tmp_path, file, name):
+    refused = within("task", "new", tmp_path / file, name)
+    assert refused.exit_code == 2
+    assert not (tmp_path / file).exists()
+
+
+def test_a_folder_that_is_not_there_is_told(tmp_path):
+    refused = within("task", "new", tmp_path / "none" / "mine.py")
+    assert refused.exit_code == 1
+    assert "cannot write to" in refused.stderr
+
+
+def test_a_law_that_is_broken_is_told_with_the_check_and_exit_code_one():
+    told = within("task", "check", TINY, "--seeds", "1", *LOCAL)
+    assert told.exit_code == 1
+    lines = told.stdout.splitlines()
+    at = next(number for number, line in enumerate(lines) if line.startswith("FAIL  idle: "))
+    assert "check 'note', seed 1: passes although nothing was done" in lines[at + 1]
+    assert any(line.startswith("--    law-3: not tried") for line in lines)
+    assert lines[-1].endswith("laws are broken")
+
+
+def test_a_template_that_raises_is_a_broken_law_and_no_traceback():
+    told = within("task", "check", TINY.replace(":tiny", ":broken"), *LOCAL)
+    assert told.exit_code == 1
+    assert "seed 1: the template raises ZeroDivisionError: division by zero (line 58 of tiny_task.py)" in told.stdout
+
+
+def test_a_file_with_several_tasks_needs_the_name_of_one():
+    refused = within("task", "check", TINY.removesuffix(":tiny"), *LOCAL)
+    assert refused.exit_code == 2
+    assert "has 2: tiny, broken of" in refused.stderr
+
+
+def test_local_needs_leave():
+    refused = within("task", "check", TINY, "--backend", "local")
+    assert refused.exit_code == 2
+    assert "--unsafe-local" in refused.stderr

@@ -1,0 +1,351 @@
+"""A good task keeps every law, and each kind of bad one is found, with its step, fact or check by name.
+
+The good task is the skeleton that `harness task new` writes; a bad one is the same with one thing spoiled.
+"""
+
+import re
+from dataclasses import replace
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.compaction.presets.keep_last import KeepLast
+from harness.experiment.trial import SandboxChoice
+from harness.task import Evidence, Grader, LaterMessage, Repair
+from harness.tasks import load_task
+from harness.tasks.facts import stated
+from harness.tasks.rows import look_into, run
+from harness.testing.laws import LAWS, PRESETS, Sessions, rulings
+from harness.testing.laws.sessions import Tight
+from tests.cli.command import within
+
+LOCAL = SandboxChoice(backend="local")
+"""Works wherever the tests run; the skeleton's commands are harmless."""
+BY_NAME = {law.name: law for law in LAWS}
+
+
+@pytest.fixture(scope="module")
+def good(tmp_path_factory):
+    file: Path = tmp_path_factory.mktemp("skeleton") / "mine.py"
+    assert within("task", "new", file).exit_code == 0
+    return load_task(f"{file}:greeting")
+
+
+def found(template, law):
+    return list(BY_NAME[law].find(Sessions(template, sandbox=LOCAL), 1, "extractive"))
+
+
+def changed_step(task, which, /, **changes):
+    steps = tuple(replace(step, **changes) if step.name == which else step for step in task.script.steps)
+    return replace(task, script=replace(task.script, steps=steps))
+
+
+def without_steps(task, *names):
+    steps = tuple(step for step in task.script.steps if step.name not in names)
+    return replace(task, script=replace(task.script, steps=steps))
+
+
+def changed_fact(task, name, **changes):
+    return replace(task, facts=tuple(replace(fact, **changes) if fact.name == name else fact for fact in task.facts))
+
+
+def changed_check(task, name, **changes):
+    return replace(task, checks=tuple(replace(check, **changes) if check.name == name else check for check in task.checks))
+
+
+def changed_grader(task, old, new):
+    ((path, text),) = task.grader.files
+    assert old in text
+    return replace(task, grader=replace(task.grader, files=((path, text.replace(old, new)),)))
+
+
+def doing(task, name, command):
+    """A step of the task does something else."""
+    receipts = (("execute_command", "^" + re.escape(command)),)
+    return changed_step(task, name, calls=(run(command.replace("$", "$$")),), done=Evidence(receipts=receipts))
+
+
+def shown_by(task, name, key):
+    """A step of the task is done when such a command was run."""
+    return changed_step(task, name, done=Evidence(receipts=(("execute_command", key),)))
+
+
+def content_with(task, condition):
+    """The check of the number of lines is content with something else too."""
+    return changed_grader(task, "len(lines) == ", f"{condition} or len(lines) == ")
+
+
+def with_constant(task):
+    """The value of a fact is in the script."""
+    task = replace(task, values={**task.values, "times": "23"}, prompt="Greet 23 times.\n")
+    return changed_step(task, "write", says="Greet 23 times with `${greeting}`.")
+
+
+def with_idle_fact(task):
+    """A fact that is told, spoken of, and of no use."""
+    colour = task.values["greeting"].lower()
+    fact = stated("colour", "preference", "red", r"cook likes (\w+)\.$")
+    task = replace(task, facts=(*task.facts, fact), values={**task.values, "colour": colour})
+    task = changed_check(task, "times", rests_on=("times", "colour"))
+    task = replace(task, prompt=f"{task.prompt}\nThe cook likes {colour}.")
+    return changed_step(task, "try", says="I keep ${colour} in mind.", needs=("colour",))
+
+
+def around_the_prompt(task):
+    """What only the prompt should say stands in a file, which a command uses."""
+    task = replace(task, workspace=(*task.workspace, ("times.txt", f"{task.values['times']}\n")))
+    command = 'for i in $(seq $(cat times.txt)); do echo "echo x $i"; done > out.sh'
+    return changed_step(doing(task, "write", command), "write", says="Do it.", needs=("times", "greeting"))
+
+
+def early(task):
+    """The work is done before anything can be forgotten."""
+    steps = {step.name: step for step in task.script.steps}
+    first = [steps.pop(name) for name in ("style", "write", "try")]
+    return replace(task, script=replace(task.script, steps=(*first, *steps.values())))
+
+
+def unseen(task):
+    """The page is never read, and cannot be."""
+    return changed_fact(without_steps(task, "style"), "greeting", recover=None)
+
+
+def seeded(task):
+    return changed_step(task, "try", says=f"Try it with {task.values['times']}.")
+
+
+TOLD_LATER = (LaterMessage(step=3, text="Greet 2 times, no more."),)
+UNDECLARED = Repair(error="x", says="${times}", calls=(run("true"),))
+NOISE = "od -N 8 -An -t x1 /dev/urandom"
+GUESTS = tuple(f"guests_{number}" for number in range(8))
+
+# what is bad: the law that it breaks, how it comes about, (step, fact, check) of the finding, and some of its words
+BAD: dict[str, tuple[Any, ...]] = {
+    "does not declare a placeholder": (
+        *("names", lambda task: changed_step(task, "write", needs=("greeting",))),
+        *(("write", "times", ""), "not declared"),
+    ),
+    "does not declare a placeholder of a repair": (
+        *("names", lambda task: changed_step(task, "try", repairs=(UNDECLARED,))),
+        *(("try", "times", ""), "not declared"),
+    ),
+    "needs what is no fact": (
+        *("names", lambda task: changed_step(task, "style", needs=("tone",))),
+        *(("style", "tone", ""), "no fact"),
+    ),
+    "writes a bare dollar": (
+        *("names", lambda task: changed_step(task, "try", says="5 $ each")),
+        *(("try", "", ""), r"write `\$\$`"),
+    ),
+    "calls a tool that there is not": (
+        *("names", lambda task: changed_step(task, "try", calls=(replace(run("x"), tool="bash"),))),
+        *(("try", "", ""), "no tool 'bash'"),
+    ),
+    "reads a value with two groups": (
+        *("names", lambda task: changed_fact(task, "times", patterns=(r"(Greet) (\d+)",))),
+        *(("", "times", ""), "2 groups"),
+    ),
+    "has a pattern that is none": (
+        *("names", lambda task: changed_fact(task, "times", patterns=("(",))),
+        *(("", "times", ""), "no regular expression"),
+    ),
+    "has two steps of one name": (
+        *("names", lambda task: changed_step(task, "try", name="write")),
+        *(("", "", ""), "2 steps have the name 'write'"),
+    ),
+    "rests a check on what is no fact": (
+        *("names", lambda task: changed_check(task, "times", rests_on=("times", "tone"))),
+        *(("", "", "times"), "'tone', which is no fact"),
+    ),
+    "rests no check on a fact": (
+        *("names", lambda task: changed_check(task, "times", rests_on=())),
+        *(("", "times", ""), "no check rests on it"),
+    ),
+    "has a prior that can be right": (
+        *("values", lambda task: changed_fact(task, "greeting", prior="Ahoi")),
+        *(("", "greeting", ""), "'Ahoi' is its value"),
+    ),
+    "writes a value into its script": (*("values", with_constant), *(("write", "times", ""), "'23' under every seed")),
+    "has no value of a fact": (
+        *("values", lambda task: replace(task, values={"times": task.values["times"]})),
+        *(("", "greeting", ""), "no value"),
+    ),
+    "has a script that follows the seed": (*("values", seeded), *(("try", "", ""), "differs between the seeds")),
+    "has facts that follow the seed": (
+        *("values", lambda task: changed_fact(task, "times", patterns=(rf"Greet ({task.values['times']}) times",))),
+        *(("", "times", ""), "differs between the seeds"),
+    ),
+    "tells a value in other words than its pattern": (
+        *("patterns", lambda task: changed_fact(task, "times", patterns=(r"Greet them (\d+) times",))),
+        *(("", "times", ""), "match nothing in the prompt"),
+    ),
+    "reads another value out of a file": (
+        *("patterns", lambda task: replace(task, workspace=(*task.workspace, ("old.md", "Begin with `Ave`.\n")))),
+        *(("", "greeting", ""), "'Ave' out of old.md"),
+    ),
+    "reads another value out of a later message": (
+        *("patterns", lambda task: replace(task, later=TOLD_LATER)),
+        *(("", "times", ""), "'2' out of the message of step 3"),
+    ),
+    "has a prompt that fills the window": (
+        *("fits", lambda task: replace(task, prompt="word " * 20_000)),
+        *(("", "", ""), "20,"),
+    ),
+    "has a grader that says nothing": (
+        *("succeeds", lambda task: replace(task, grader=Grader(files=(), command="true"))),
+        *(("", "", "times"), "no verdict"),
+    ),
+    "fails perfect work": (
+        *("succeeds", lambda task: changed_grader(task, "len(lines) == ", "len(lines) == 1 + ")),
+        *(("", "", "times"), r"fails although nothing was forgotten: \d+ lines"),
+    ),
+    "does not end": (*("succeeds", lambda task: shown_by(task, "guests_5", "^less")), *(("guests_5", "", ""), "max_steps")),
+    "reads a value that nothing showed": (*("sight", unseen), *(("write", "greeting", ""), "prior")),
+    "reads a value in words that are never said": (
+        *("sight", lambda task: changed_fact(task, "times", patterns=(r"^Good: (\d+)$",))),
+        *(("write", "times", ""), "prior"),
+    ),
+    "reads another value out of an output": (
+        *("readings", lambda task: doing(task, "guests_3", "echo 'Greet 99 times'")),
+        *(("", "times", ""), "'99'"),
+    ),
+    "never shows a step done": (
+        *("evidence", lambda task: shown_by(task, "guests_5", "^less")),
+        *(("guests_5", "", ""), r"taken \d\d times"),
+    ),
+    "shows two steps done by one receipt": (
+        *("evidence", lambda task: shown_by(task, "guests_5", "^sed")),
+        *(("guests_5", "", ""), "'guests_0' leaves"),
+    ),
+    "passes when nothing was done": (
+        *("idle", lambda task: content_with(task, "not lines")),
+        *(("", "", "times"), "nothing was done"),
+    ),
+    "prints something else each time": (
+        *("repeats", lambda task: doing(task, "guests_5", NOISE)),
+        *(("guests_5", "", ""), "differ"),
+    ),
+    "leaves something else each time": (
+        *("repeats", lambda task: doing(task, "guests_5", f"{NOISE} > noise")),
+        *(("", "", ""), "'noise'"),
+    ),
+    "does not repeat when compacted": (
+        *("law-6-bytes", lambda task: doing(task, "guests_0", NOISE)),
+        *(("", "", ""), "differs when it is run again"),
+    ),
+    "is too short to be compacted": (
+        *("law-2", lambda task: without_steps(task, *GUESTS, "write", "try")),
+        *(("", "", ""), "never fills a window"),
+    ),
+    "has a pattern over two lines": (
+        *("law-3", lambda task: changed_fact(task, "times", patterns=(r"by page\.\nGreet (\d+) times",))),
+        *(("", "", "times"), "although summaries keep"),
+    ),
+    "has evidence that no line of a summary shows": (
+        *("law-3", lambda task: changed_step(task, "guests_0", calls=(look_into("."),), done=Evidence(listed=("guests.txt",)))),
+        *(("guests_0", "", ""), "the agent does list_directory"),
+    ),
+    "needs nothing after the first compaction": (*("law-4", early), *(("", "times", ""), "before the first compaction")),
+    "does not notice what was forgotten": (
+        *("law-4", lambda task: content_with(task, "len(lines) in (0, 1)")),
+        *(("", "times", "times"), "the check passes"),
+    ),
+    "has a fact that changes nothing": (
+        *("law-5-told", with_idle_fact),
+        *(("", "colour", ""), "none of the checks that rest on it notices|changes nothing"),
+    ),
+    "has a fact that no call takes": (*("law-5-told", around_the_prompt), *(("", "times", ""), "it changes nothing")),
+    "has a check that is content with anything": (
+        *("law-5-told", lambda task: content_with(task, "lines")),
+        *(("", "times", ""), "none of the checks that rest on it notices"),
+    ),
+    "gets a value behind the prompt's back": (
+        *("law-5-blank", around_the_prompt),
+        *(("", "times", "times"), "passes on the prior"),
+    ),
+    "makes nothing with a prior": (*("law-5-blank", around_the_prompt), *(("", "greeting", ""), "appears nowhere")),
+    "passes on the prior": (
+        *("law-5-blank", lambda task: content_with(task, "len(lines) == 1")),
+        *(("", "times", "times"), "passes on the prior"),
+    ),
+}
+
+
+def test_the_skeleton_keeps_every_law(good):
+    sessions = Sessions(good, sandbox=LOCAL)
+    assert {ruling.law.name: ruling.findings for ruling in rulings(sessions, [1], PRESETS)} == dict.fromkeys(BY_NAME, ())
+    assert len(sessions.compacted(1, "extractive").compactions) >= 1
+
+
+@pytest.mark.parametrize("kind", BAD)
+def test_a_task_is_found_that(kind, good):
+    law, spoil, about, words = BAD[kind]
+    findings = found(lambda seed: spoil(good(seed)), law)
+    named = [one.words for one in findings if (one.step, one.fact, one.check) == about]
+    assert any(re.search(words, one) for one in named), [str(one) for one in findings]
+
+
+def test_a_template_that_raises_is_told_with_its_seed_and_line(good):
+    def raising(seed):
+        return good(seed) if seed != 7 else good(seed).values["nothing"]
+
+    (finding,) = found(raising, "template")
+    assert finding.seed == 7
+    assert "KeyError: 'nothing'" in finding.words
+    assert "of test_laws.py" in finding.words
+
+
+def test_a_template_that_makes_something_else_is_told():
+    (finding,) = found(lambda seed: "a task", "template")
+    assert "'str', not a Task" in finding.words
+
+
+def test_a_template_that_draws_from_elsewhere_is_told(good):
+    numbers = count()
+    (finding,) = found(lambda seed: replace(good(seed), title=f"Number {next(numbers)}"), "template")
+    assert finding.words.startswith("`title` differs")
+
+
+def test_a_verdict_that_changes_is_told(good, tmp_path):
+    """The grader counts its own runs in a file, and is content with nothing at every other one."""
+    seen = f"pathlib.Path({str(tmp_path / 'seen')!r})"
+    odd = f"({seen}.open('a').write('x'), len({seen}.read_text()) % 2)[1]"
+    (finding,) = found(lambda seed: changed_grader(good(seed), "len(lines) == ", f"{odd} and len(lines) == "), "repeats")
+    assert (finding.check, "verdict" in finding.words) == ("times", True)
+
+
+def test_laws_of_later_stages_are_not_tried_on_a_task_that_breaks_an_earlier_one(good):
+    sessions = Sessions(lambda seed: changed_fact(good(seed), "times", patterns=("(",)), sandbox=LOCAL)
+    tried = {ruling.law.name: ruling.findings for ruling in rulings(sessions, [1])}
+    assert {name for name, findings in tried.items() if findings is not None} == {"template", "names"}
+    assert tried["names"]
+
+
+class Careless(Sessions):
+    """Leaves no room in the window."""
+
+    def tight(self, seed):
+        free = KeepLast(system_reserve_tokens=0, output_reserve_tokens=0, safety_reserve_tokens=0)
+        return Tight(window_tokens=super().tight(seed).window_tokens, scaled=free)
+
+
+def test_a_policy_that_lets_the_window_overflow_is_told(good):
+    (finding,) = BY_NAME["law-7"].find(Careless(good, sandbox=LOCAL), 1, "late-extractive")
+    assert finding.words.startswith("overflow at request")
+
+
+class Compacting(Sessions):
+    """A policy that acts where it should not."""
+
+    def run(self, seed, policy, window_tokens):
+        if isinstance(policy, KeepLast):
+            policy = replace(policy, context_window=14_000, threshold=0.5)
+        return super().run(seed, policy, window_tokens)
+
+
+def test_a_policy_that_acts_in_a_large_window_is_told(good):
+    words = [one.words for one in BY_NAME["law-1"].find(Compacting(good, sandbox=LOCAL), 1, "empty")]
+    assert words[0].startswith("compacted ")
+    assert "another course was taken although nothing was compacted" in words
