@@ -9,12 +9,14 @@ from types import ModuleType
 
 from harness.errors import UnknownName, UsageError
 from harness.task import Task, TaskTemplate, World
+from harness.tasks.bug_hunt import bug_hunt
 from harness.tasks.flashcards import flashcards
 from harness.tasks.log_forensics import log_forensics
 from harness.tasks.long_march import long_march
 from harness.tasks.spec_api import spec_api
 
 SUITE: dict[str, TaskTemplate] = {
+    "bug-hunt": bug_hunt,
     "flashcards": flashcards,
     "spec-api": spec_api,
     "log-forensics": log_forensics,

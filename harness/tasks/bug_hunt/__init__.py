@@ -1,0 +1,46 @@
+"""The task `bug-hunt`: invoices drift by some cents; find the stage with stale figures among twelve and close the case.
+
+Which memory it loads, and why:
+
+| part of the work | what it looks at | what must be remembered |
+| --- | --- | --- |
+| symptom | failing tests, three long logs | the day of the first drift, the operator's suspicion |
+| map | ten modules and their tests, the decree | a figure of a page, used twice and long after |
+| suspects | probes and a comparison | what is ruled out; which stage it is |
+| first fix | the figure on the stage's page | that it was refused, and the figure in force, told once by the refusal |
+| others | the other stages, read for what they have in common | that the first patch must not be tried again |
+| second fix | all figures together | tier, rate, mode and a tag of the prompt; the number of the attempt |
+| papers | regression test, change log, announcement, report, hand-over | nearly all of it once more |
+
+The first fix is plausible and wrong: the page of the stage has a provisional rate. The refusal is the only place that tells
+the one in force. Who forgets it tries the first patch again, which the bench registers and bills, and which helps once
+more. What the agent noted down in its own files can be read again; what it did not note is gone.
+
+The workspace is a real package of forty modules. The seed draws which stage of six has the bug, the figures, and the names.
+"""
+
+from harness.task import Task
+from harness.tasks.bug_hunt.checks import CHECKS, grader
+from harness.tasks.bug_hunt.facts import DESKS, FACTS, draw
+from harness.tasks.bug_hunt.order import order
+from harness.tasks.bug_hunt.steps import script
+from harness.tasks.bug_hunt.world import workspace
+
+
+def bug_hunt(task_seed: int) -> Task:
+    """The task under a seed, which gives every fact its value."""
+    values = draw(task_seed)
+    files = workspace(values, DESKS, task_seed)
+    return Task(
+        name="bug-hunt",
+        title="Find the stage whose figures are stale, and close the case",
+        tags=("errors", "artifacts", "decisions", "constraints", "large outputs"),
+        prompt=order(values, task_seed),
+        workspace=files,
+        runtime="python",
+        checks=CHECKS,
+        grader=grader(values, dict(files), task_seed),
+        facts=FACTS,
+        script=script(),
+        values={fact.name: values[fact.name] for fact in FACTS},
+    )
