@@ -35,7 +35,7 @@ def command(name: str | None) -> None:
     task = template(SEED)
     told = inspect.getdoc(inspect.getmodule(template)) or inspect.getdoc(template) or ""
     show(Text(printable(f"{task.name}: {task.title}\n")), Text(f"{printable(told)}\n"))
-    show(facts(task), checks(task))
+    show(facts(task), Text(), checks(task))
 
 
 def show(*parts: RenderableType) -> None:
@@ -71,7 +71,9 @@ def facts(task: Task) -> Table:
     table = _table("fact", "kind", "said in", "got again by", "calls", "prior", "needed by")
     for fact in task.facts:
         needing = [step.name for step in task.script.steps if fact.name in step.needs]
-        table.add_row(*_cells(fact, f"{len(needing)} steps, first {needing[0]}" if needing else "no step"))
+        table.add_row(
+            *_cells(fact, f"{needing[0]}{f' and {len(needing) - 1} more' * (len(needing) > 1)}" if needing else "no step")
+        )
     return table
 
 
