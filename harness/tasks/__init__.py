@@ -10,6 +10,7 @@ from types import ModuleType
 from harness.errors import UnknownName, UsageError
 from harness.task import Task, TaskTemplate, World
 from harness.tasks.bug_hunt import bug_hunt
+from harness.tasks.changing_requirements import changing_requirements
 from harness.tasks.flashcards import flashcards
 from harness.tasks.log_forensics import log_forensics
 from harness.tasks.long_march import long_march
@@ -17,10 +18,11 @@ from harness.tasks.spec_api import spec_api
 
 SUITE: dict[str, TaskTemplate] = {
     "bug-hunt": bug_hunt,
+    "changing-requirements": changing_requirements,
     "flashcards": flashcards,
-    "spec-api": spec_api,
     "log-forensics": log_forensics,
     "long-march": long_march,
+    "spec-api": spec_api,
 }
 """Every task of this package by its name."""
 KNOBBED = "'long-march'"

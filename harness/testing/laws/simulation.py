@@ -178,14 +178,15 @@ def _opened(task: Task, choice: SandboxChoice) -> Sandbox:
 def retold(task: Task, values: Mapping[str, str | None]) -> Task:
     """The same task with some facts told differently in messages and workspace, None = not at all; the script is untouched.
 
-    Only what the patterns of a fact read is changed, and only where it has the fact's value.
+    Only what the patterns of a fact read is changed: another value takes the place of the fact's own, which of a fact that is
+    told several times is the last; None blanks all that was ever told of it.
     """
     patterns = {fact.name: fact.patterns for fact in task.facts}
 
     def tell(text: str) -> str:
         for name, value in values.items():
             for pattern in patterns[name]:
-                text = re.sub(pattern, partial(_swapped, task.values[name], value or ""), text, flags=re.MULTILINE)
+                text = re.sub(pattern, partial(_swapped, task.values[name], value), text, flags=re.MULTILINE)
         return text
 
     return replace(
@@ -196,9 +197,9 @@ def retold(task: Task, values: Mapping[str, str | None]) -> Task:
     )
 
 
-def _swapped(old: str, new: str, match: re.Match[str]) -> str:
-    """What a pattern matched with another value in place of the old one; other values stay."""
-    if match[1] != old:
+def _swapped(old: str, new: str | None, match: re.Match[str]) -> str:
+    """What a pattern matched with another value in place of the old one; other values stay, unless all are to go."""
+    if match[1] != old and new is not None:
         return match[0]
     start, end = match.start(1) - match.start(), match.end(1) - match.start()
-    return match[0][:start] + new + match[0][end:]
+    return match[0][:start] + (new or "") + match[0][end:]

@@ -1,0 +1,66 @@
+"""A session of `long-march` as the runner runs it, in a process of its own: does its last tenth cost what the first did?
+
+The clock of the trial is the CPU time of its process, so the journal holds how much each step took; what the commands take
+in the sandbox is other processes' time. Summaries come at a steady rate and are counted in.
+"""
+
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from harness.compaction.presets.keep_last import KeepLast
+from harness.experiment.attempt.job import Job
+from harness.experiment.attempt.provenance import collect
+from harness.experiment.attempt.session import run_trial
+from harness.experiment.trial import Trial
+from harness.store.journal import Journal
+from harness.task import World
+from tests.bench.figure import Figure
+
+STEPS = 10_000
+SHORT = 120
+"""Steps of a session before the one that is measured, so that no library is loaded in it."""
+
+
+def measured(steps: int) -> dict[str, float]:
+    """CPU milliseconds of a step in the first and in the last tenth, and the peak of the process's memory."""
+    policy = KeepLast(summarizer="scripted/extractive")
+    trial = Trial(task="long-march", policy=policy, window_tokens=32_768, max_steps=2 * steps, world=World(steps=steps))
+    with tempfile.TemporaryDirectory() as folder:
+        job = Job(
+            trial=trial, trial_id="march", experiment="bench", arm="march", axes={}, backend="bubblewrap",
+            provenance=collect("none"), journal=Path(folder) / "journal.sqlite",
+        )  # fmt: skip
+        finished = run_trial(job, clock=time.process_time)
+        peak_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        with Journal.open(job.journal) as journal:
+            marks = [row[0] for row in journal.rows("SELECT at_ms FROM event WHERE kind = 'step-finished' ORDER BY seq")]
+    assert finished.trial.status == "completed", finished.trial.error
+    tenth = len(marks) // 10
+    return {
+        "steps": len(marks),
+        "compactions": finished.trial.compactions,
+        "score": finished.trial.score,
+        "first_ms": (marks[tenth] - marks[0]) / tenth,
+        "last_ms": (marks[-1] - marks[-1 - tenth]) / tenth,
+        "peak_mib": peak_kib / 1024,
+    }
+
+
+def marching(steps: int = STEPS) -> Iterator[Figure]:
+    made = subprocess.run([sys.executable, "-m", __name__, str(steps)], capture_output=True, text=True, check=True)
+    found = json.loads(made.stdout)
+    name = f"long-march of {steps:,} steps"
+    yield Figure(name=f"{name}, CPU: last tenth ÷ first tenth", value=found["last_ms"] / found["first_ms"], unit="×", bar=1.3)
+    yield Figure(name=f"{name}, peak memory", value=found["peak_mib"], unit="MiB", bar=300.0)
+    yield Figure(name=f"{name}, CPU of a step, summaries included", value=found["last_ms"], unit="ms", bar=None)
+
+
+if __name__ == "__main__":
+    measured(SHORT)
+    print(json.dumps(measured(int(sys.argv[1]))))
