@@ -28,7 +28,7 @@ demo: setup     ## run the quickstart experiment: 58 trials, a table and charts
 	$(BIN)/harness run experiments/quickstart
 
 test: check     ## every check and every test
-	$(BIN)/python -m pytest -q -n $(JOBS) --dist=loadgroup $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -q -n $(JOBS) --dist=loadscope $(PYTEST_ARGS)
 
 check: setup    ## format, lint, types and the order of the rooms
 	$(BIN)/ruff format --check -q .
@@ -40,7 +40,7 @@ bench: setup    ## measure speed and size against their bars, into bench.json
 	$(BIN)/python -m tests.bench
 
 laws: setup     ## the laws of the simulation: every law, preset, task and seed
-	HARNESS_LAWS=full $(BIN)/python -m pytest -q -n $(JOBS) --dist=loadgroup -m laws $(PYTEST_ARGS)
+	HARNESS_LAWS=full $(BIN)/python -m pytest -q -n $(JOBS) --dist=loadscope -m laws $(PYTEST_ARGS)
 
 notebooks: setup  ## run the notebooks again and keep their charts
 	$(BIN)/python -m tests.notebooks

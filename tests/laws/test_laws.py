@@ -45,9 +45,7 @@ def cases() -> Iterator[Case]:
         yield from itertools.starmap(Case, itertools.product(*values) if FULL else AllPairs(values))
 
 
-def on_its_task(case: Case) -> Any:
-    """A test of its own; those of one task share a worker and with it the sessions."""
-    return pytest.param(case, id=str(case), marks=pytest.mark.xdist_group(f"laws-{case.task}"))
+CASES = tuple(cases())
 
 
 @functools.cache
@@ -55,13 +53,21 @@ def sessions(task: str) -> Sessions:
     return Sessions(SUITE[task])
 
 
-@pytest.mark.parametrize("case", [on_its_task(case) for case in cases()])
-def test_the_law_holds(case: Case) -> None:
-    found = case.law.find(sessions(case.task), case.seed, case.preset or "extractive")
-    assert [str(one) for one in found] == [], case.law.title
+def laws_of(task: str) -> type:
+    """The tests of one task as a class of its own: they share a worker, and with it the sessions (--dist=loadscope)."""
+
+    class Laws:
+        @pytest.mark.parametrize("case", [case for case in CASES if case.task == task], ids=str)
+        def test_the_law_holds(self, case: Case) -> None:
+            found = case.law.find(sessions(task), case.seed, case.preset or "extractive")
+            assert [str(one) for one in found] == [], case.law.title
+
+        @pytest.mark.parametrize("seed", SEEDS, ids=lambda seed: f"{task}-{seed}")
+        def test_the_default_policy_compacts_two_to_six_times(self, seed: int) -> None:
+            assert 2 <= len(sessions(task).compacted(seed, "oracle").compactions) <= 6
+
+    return Laws
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.xdist_group(f"laws-{name}")) for name in TASKS])
-def test_the_default_policy_compacts_two_to_six_times(name: str, seed: int) -> None:
-    assert 2 <= len(sessions(name).compacted(seed, "oracle").compactions) <= 6
+for _task in TASKS:
+    globals()["Test" + "".join(word.capitalize() for word in _task.split("-"))] = laws_of(_task)

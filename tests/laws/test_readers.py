@@ -14,7 +14,7 @@ from harness.testing.laws.simulation import HUGE, WINDOW, Reader, Run, simulate
 
 pytestmark = [pytest.mark.laws, pytest.mark.bubblewrap]
 
-TASKS = [pytest.param(name, marks=pytest.mark.xdist_group(f"laws-{name}")) for name in sorted(SUITE)]
+TASKS = sorted(SUITE)
 
 
 @cache
