@@ -7,10 +7,10 @@ PYTEST_ARGS ?=
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check bench laws notebooks lock clean
+.PHONY: help setup demo test check bench laws notebooks local-models lock clean
 
 help:           ## list these targets
-	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 20
+	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 20
 
 setup: .venv/.ok  ## make the environment in .venv/
 
@@ -45,8 +45,11 @@ laws: setup     ## the laws of the simulation: every law, preset, task and seed
 notebooks: setup  ## run the notebooks again and keep their charts
 	$(BIN)/python -m tests.notebooks
 
+local-models: setup  ## fetch the small real models, 1.7 GB, into the user's cache
+	$(BIN)/harness models fetch
+
 lock: setup     ## choose the versions again, into requirements.lock
-	$(BIN)/uv pip compile -q --universal --python-version 3.11 --upgrade --extra dev --no-header --no-annotate \
+	$(BIN)/uv pip compile -q --universal --python-version 3.11 --upgrade --extra dev --extra local-llm --no-header --no-annotate \
 	  pyproject.toml -o requirements.lock
 
 clean:          ## remove environment and caches; results stay

@@ -1,7 +1,7 @@
 """What every test stands on: no network beyond this machine, repeatable properties, and skips that say why.
 
-A test names what it needs by a marker (`docker`, `bubblewrap`, `browser`). Where that is missing it is skipped with the
-reason; with `REQUIRE_DOCKER=1` (and so on) in the environment it fails instead, so that a broken installation never
+A test names what it needs by a marker (`docker`, `bubblewrap`, `browser`, `local_llm`). Where that is missing it is skipped
+with the reason; with `REQUIRE_DOCKER=1` (and so on) in the environment it fails instead, so that a broken installation never
 looks green.
 """
 
@@ -19,6 +19,9 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
+
+from harness.models.local import weights
+from harness.models.local.catalogue import weights_of
 
 settings.register_profile("repeatable", deadline=None, derandomize=True)
 settings.register_profile("search", deadline=None, max_examples=1000)  # pytest --hypothesis-profile=search
@@ -134,10 +137,16 @@ def _browser_missing() -> str | None:
     return None if chromium_path() else "no Chromium: install the package `chromium` or set CHROMIUM to its path"
 
 
+def _local_llm_missing() -> str | None:
+    reason = weights.missing(weights_of("local/smollm2-135m"))
+    return reason and f"local/smollm2-135m cannot be served: {reason}"
+
+
 _NEEDS: dict[str, Callable[[], str | None]] = {
     "docker": cache(_docker_missing),
     "bubblewrap": cache(_bubblewrap_missing),
     "browser": cache(_browser_missing),
+    "local_llm": cache(_local_llm_missing),
 }
 
 

@@ -28,7 +28,12 @@ SKIPPED_SHOWN = 10
 
 
 @click.command("agent")
-@click.option("--model", default="scripted", show_default=True, help="`scripted` (needs --task) or any name that litellm knows.")
+@click.option(
+    "--model",
+    default="scripted",
+    show_default=True,
+    help="`scripted` (needs --task), `local/…` (harness models) or any name that litellm knows.",
+)
 @click.option("--task", "task_name", help="Lay this task's workspace, and run its checks at the end.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Draws the values of the task.")
 @click.option("--policy", default="keep-last", show_default=True, help="Compaction policy.")

@@ -15,6 +15,7 @@ COMMANDS = {
     "agent": "Give the agent a task on standard input and watch it work.",
     "tasks": "List the tasks of the suite, or show one.",
     "task": "Begin a task of your own, or find out what is wrong with one.",
+    "models": "List the small real models that run on this machine, and fetch them.",
     "doctor": "Find out what works on this machine and what to install.",
 }
 """Name and short help; the command itself is in the module of its name and loads only when it is used."""

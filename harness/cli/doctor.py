@@ -13,6 +13,8 @@ import click
 from harness.cli.printable import one_line
 from harness.compaction.presets import policy_kinds
 from harness.errors import UsageError
+from harness.models.local.catalogue import CATALOGUE
+from harness.models.local.weights import missing
 from harness.models.names import SUMMARIZERS
 from harness.models.registry import BASE_VARIABLES, litellm
 from harness.sandboxes import Probe, probe_backend
@@ -71,6 +73,7 @@ def findings(image: str) -> Iterator[Finding]:
     yield policies()
     scripted = ", ".join(("scripted", *(f"scripted/{name}" for name in SUMMARIZERS)))
     yield Finding(what="models", state="ok", seen=f"{scripted} (no key needed)")
+    yield local_models()
     yield real_models()
     yield keys()
 
@@ -98,6 +101,17 @@ def policies() -> Finding:
     except UsageError as error:
         advice = "until then only the policies of the harness itself can be named"
         return Finding(what="policies", state="missing", seen=str(error), advice=advice)
+
+
+def local_models() -> Finding:
+    """Which of the small real models could be served here."""
+    lacking = {name: reason for name, weights in CATALOGUE.items() if (reason := missing(weights)) is not None}
+    there = [name for name in CATALOGUE if name not in lacking]
+    if there:
+        absent = f"; not here: {', '.join(lacking)}" if lacking else ""
+        return Finding(what="local", state="ok", seen=f"{', '.join(there)}{absent}")
+    name, reason = next(iter(lacking.items()))
+    return Finding(what="local", state="missing", seen="no small real model", advice=f"for {name}: {reason}")
 
 
 def real_models() -> Finding:

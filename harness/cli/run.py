@@ -8,6 +8,7 @@ import click
 
 from harness.experiment.experiment import Experiment
 from harness.experiment.trial import Trial
+from harness.models.local.catalogue import is_local
 from harness.models.prices import prices_of
 from harness.models.registry import window_of
 
@@ -106,6 +107,8 @@ def money(trials: list[Trial]) -> str:
     """What real models can cost at most."""
     bounds = [cost_bound_usd(trial) for trial in trials if real_models(trial)]
     if not bounds:
+        if any(is_local(name) for trial in trials for name in trial.models):
+            return "none, all models are scripted (their costs in the tables are simulated) or run on this machine"
         return "none, all models are scripted (costs in the tables are simulated)"
     known = [bound for bound in bounds if bound is not None]
     unknown = len(bounds) - len(known)
@@ -114,8 +117,7 @@ def money(trials: list[Trial]) -> str:
 
 def real_models(trial: Trial) -> list[str]:
     """The models of a trial that are paid for: the agent's, and the summarizer's if it is another."""
-    named = {trial.model, trial.summarizer or trial.model}
-    return sorted(name for name in named if name.partition("/")[0] != "scripted")
+    return sorted(name for name in trial.models if name.partition("/")[0] != "scripted" and not is_local(name))
 
 
 def cost_bound_usd(trial: Trial) -> float | None:

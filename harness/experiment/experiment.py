@@ -20,6 +20,7 @@ from harness.experiment.progress import Display, Standing, choose
 from harness.experiment.runner import Runner, interrupts
 from harness.experiment.trial import Trial
 from harness.experiment.workers import ProcessWorkers, ThreadWorkers, Work, Workers
+from harness.models.local.server import serving
 from harness.models.names import is_scripted
 from harness.models.prices import price_table
 from harness.sandboxes.actions import ActionCache, default_folder
@@ -108,8 +109,11 @@ class Experiment:
             retry_failed: also run trials again that failed by outer causes (provider, sandbox, disk).
             unsafe_local: allow trials that ask for the sandbox `local`, which isolates nothing.
 
+        Local models that its trials ask for are served as long as it runs, one server each.
+
         Raises:
             UsageError, SandboxUnavailable: something cannot be; nothing was started or written.
+            ProviderFailed: a local model's server did not start.
             StoreError: the output folder or that of the action cache cannot be written.
             KeyboardInterrupt: after Ctrl-C; what was finished is kept.
         """
@@ -155,7 +159,8 @@ class _Run:
                 output=output, open_workers=self._open_workers, display=self.display, standing=standing, stop=self.stop
             )
             try:
-                runner.run(jobs)
+                with serving(name for job in jobs for name in job.trial.models) as endpoints:
+                    runner.run([replace(job, endpoints=endpoints) for job in jobs])
             finally:
                 self.display.close()
                 output.sweep()

@@ -25,7 +25,9 @@ from harness.experiment.attempt.grading import Judged, grade
 from harness.experiment.checking import check_first_request
 from harness.experiment.trial import SandboxChoice
 from harness.models.litellm_model import LitellmModel
-from harness.models.names import open_model, open_summarizer
+from harness.models.local.model import LocalModel
+from harness.models.local.server import Endpoints, serving
+from harness.models.names import open_model, open_summarizer, summarizer_name
 from harness.protocols import Clock, Log, Model, Policy, Sandbox
 from harness.sandboxes import open_sandbox
 from harness.store.journal import Journal
@@ -62,6 +64,12 @@ class Interactive:
     def needed_runtime(self) -> Runtime:
         """What its sandbox must have."""
         return self.task.runtime if self.task else self.runtime
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """Names of the models that it asks."""
+        named = getattr(self.policy, "summarizer", None)
+        return (self.model,) if named is None else (self.model, summarizer_name(named, self.model))
 
 
 class Kept(NamedTuple):
@@ -102,16 +110,17 @@ def converse(
     Raises:
         WindowTooSmall: the first request cannot fit the window; nothing was started.
         UsageError: an unknown name, a missing key, a folder that is not empty; nothing was started.
+        ProviderFailed: a local model's server did not start.
         SandboxError, StoreError: the sandbox did not start, or the journal or the files cannot be written.
     """
-    model = _listening(
-        open_model(session.model, task=session.task, seed=session.seed, window_tokens=session.window_tokens), listen
-    )
-    compactor = SessionCompactor(policy=session.policy, window=model.window, summarizer=_summarizer(session, model))
-    name = session.task.name if session.task else textwrap.shorten(session.request, 60)
-    check_first_request(name, session.request, session.needed_runtime, model.window.tokens)
-    _refuse_full(session.keep)
-    with _log(session.journal, session_id, clock) as log, closing(_sandbox(session, session_id)) as sandbox:
+    _check(session)
+    with (
+        serving(session.models) as endpoints,
+        _log(session.journal, session_id, clock) as log,
+        closing(_sandbox(session, session_id)) as sandbox,
+    ):
+        model = _listening(_model(session, endpoints), listen)
+        compactor = _compactor(session, model, endpoints)
         sandbox.start()
         for path, text in session.task.workspace if session.task else ():
             sandbox.write(path, text.encode())
@@ -170,14 +179,31 @@ def _lay(target: Path, content: bytes, folder: Path) -> None:
 
 def _listening(model: Model, listen: Callable[[Entry | Signal], None]) -> Model:
     """The same model; a real one tells of its retries too."""
-    return replace(model, waiting=listen) if isinstance(model, LitellmModel) else model
+    return replace(model, waiting=listen) if isinstance(model, LitellmModel | LocalModel) else model
 
 
-def _summarizer(session: Interactive, model: Model) -> Model | None:
-    named = getattr(session.policy, "summarizer", None)
-    return (
-        None if named is None else open_summarizer(named, agent=model, task=session.task, seed=session.seed, window_tokens=None)
+def _check(session: Interactive) -> None:
+    """Refuse what could not be run, before anything is started."""
+    model = _model(session, {})
+    _compactor(session, model, {})
+    name = session.task.name if session.task else textwrap.shorten(session.request, 60)
+    check_first_request(name, session.request, session.needed_runtime, model.window.tokens)
+    _refuse_full(session.keep)
+
+
+def _model(session: Interactive, endpoints: Endpoints) -> Model:
+    return open_model(
+        session.model, task=session.task, seed=session.seed, window_tokens=session.window_tokens, endpoints=endpoints
     )
+
+
+def _compactor(session: Interactive, model: Model, endpoints: Endpoints) -> SessionCompactor:
+    named, summarizer = getattr(session.policy, "summarizer", None), None
+    if named is not None:
+        summarizer = open_summarizer(
+            named, agent=model, task=session.task, seed=session.seed, window_tokens=None, endpoints=endpoints
+        )
+    return SessionCompactor(policy=session.policy, window=model.window, summarizer=summarizer)
 
 
 def _refuse_full(folder: Path | None) -> None:

@@ -87,6 +87,11 @@ class Trial:
         return None if named is None else summarizer_name(named, self.model)
 
     @property
+    def models(self) -> tuple[str, ...]:
+        """Names of all models that it asks, the agent's first."""
+        return (self.model,) if self.summarizer in {None, self.model} else (self.model, str(self.summarizer))
+
+    @property
     def model_seed(self) -> int:
         """Seed of the model's own randomness, another one than the task's."""
         return int.from_bytes(hashlib.sha256(f"model/{self.seed}/{self.replicate}".encode()).digest()[:4], "big")

@@ -1,6 +1,6 @@
 """Any real model, through litellm: one streamed completion for each request, with retries, usage and cost.
 
-Keys come from the environment, where litellm finds them itself; they pass through no value of ours.
+Keys of providers come from the environment, where litellm finds them itself; they pass through no value of ours.
 """
 
 import time
@@ -37,8 +37,14 @@ class LitellmModel:
     name: str
     window_tokens: int | None = None
     """None = as in litellm's registry."""
+    route: str | None = None
+    """The name that litellm is called by; None = `name`."""
     api_base: str | None = None
     """None = the provider's own, or from the environment."""
+    api_key: str | None = field(default=None, repr=False)
+    """Of a server that was started for this run; None = from the environment, as for every provider."""
+    temperature: float | None = None
+    """None = the provider's default."""
     timeout_seconds: float = 300.0
     """Silence after which a call has stalled."""
     retry: Retry = field(default_factory=Retry)
@@ -79,9 +85,11 @@ class LitellmModel:
             "tools": tools_to_wire(request.tools),
             "max_tokens": request.max_output_tokens,
             "api_base": self.api_base,
+            "api_key": self.api_key,
         }
+        temperature = {} if self.temperature is None else {"temperature": self.temperature}
         return {
-            "model": self.name,
+            "model": self.route or self.name,
             "messages": messages_to_wire(request.messages),
             "stream": True,
             "stream_options": {"include_usage": True},
@@ -89,6 +97,7 @@ class LitellmModel:
             "num_retries": 0,
             "max_retries": 0,
             **{key: value for key, value in given.items() if value},
+            **temperature,
         }
 
     def _attempt(self, arguments: dict[str, Any], listen: Callable[[TextDelta], None]) -> StreamedReply:

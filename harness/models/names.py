@@ -1,13 +1,19 @@
 """From a model's name in a plan to the model itself.
 
 `scripted[:PROFILE]` and `scripted/TASK[:PROFILE]` are the agent that follows the trial's task; `scripted/oracle`,
-`scripted/extractive`, `scripted/lossy-P` and `scripted/empty` are summarizers; anything else is a name that litellm knows.
+`scripted/extractive`, `scripted/lossy-P` and `scripted/empty` are summarizers; `local/…` is a small real model on this
+machine; anything else is a name that litellm knows.
 """
 
 import re
+from types import MappingProxyType
 
 from harness.errors import UnknownName, UsageError
 from harness.models.litellm_model import LitellmModel
+from harness.models.local import weights
+from harness.models.local.catalogue import is_local, weights_of
+from harness.models.local.model import LocalModel
+from harness.models.local.server import Endpoints
 from harness.models.registry import check_model_name
 from harness.models.scripted.agent import ScriptedModel
 from harness.models.scripted.profiles import KNOWN, probability, profile
@@ -22,6 +28,9 @@ DEFAULT_PROFILE = "attentive"
 SCRIPTED_WINDOW_TOKENS = 128_000
 """Of a scripted model when none is configured: that of GPT-4o, the first design document's default."""
 
+NOWHERE: Endpoints = MappingProxyType({})
+"""No local model is served."""
+
 
 def is_scripted(name: str) -> bool:
     """Whether a name is that of a scripted model or summarizer, rightly spelled or not."""
@@ -35,7 +44,7 @@ def summarizer_name(named: str, agent: str) -> str:
     return "scripted/extractive" if is_scripted(agent) else agent
 
 
-def open_model(name: str, *, task: Task | None, seed: int, window_tokens: int | None) -> Model:
+def open_model(name: str, *, task: Task | None, seed: int, window_tokens: int | None, endpoints: Endpoints = NOWHERE) -> Model:
     """The agent's model.
 
     Args:
@@ -43,15 +52,15 @@ def open_model(name: str, *, task: Task | None, seed: int, window_tokens: int | 
         task: what a scripted model works on; its script and patterns are used, never its values.
         seed: of a scripted model's own draws.
         window_tokens: overrides the window; None = the model's own.
+        endpoints: where local models are served; one that is not can tell its window and no more.
 
     Raises:
         UnknownName: no such model, task or profile.
         MissingKey: a real model's key is not in the environment.
-        UsageError: a scripted model without its task, or a summarizer as an agent.
+        UsageError: a scripted model without its task, a summarizer as an agent, a local model that is not installed.
     """
     if not is_scripted(name):
-        check_model_name(name)
-        return LitellmModel(name=name, window_tokens=window_tokens)
+        return _real(name, window_tokens, endpoints)
     if task is None:
         raise UsageError(f"model {name!r} follows the script of a task, and none was given; name a task")
     trade, _, profile_name = name.removeprefix("scripted").removeprefix("/").partition(":")
@@ -70,7 +79,9 @@ def open_model(name: str, *, task: Task | None, seed: int, window_tokens: int | 
     )
 
 
-def open_summarizer(name: str, *, agent: Model, task: Task | None, seed: int, window_tokens: int | None) -> Model:
+def open_summarizer(
+    name: str, *, agent: Model, task: Task | None, seed: int, window_tokens: int | None, endpoints: Endpoints = NOWHERE
+) -> Model:
     """The model that writes a policy's summaries.
 
     Args:
@@ -79,6 +90,7 @@ def open_summarizer(name: str, *, agent: Model, task: Task | None, seed: int, wi
         task: whose facts the oracle knows.
         seed: of the draws of `scripted/lossy-P`.
         window_tokens: overrides the window of a scripted summarizer.
+        endpoints: where local models are served.
 
     Raises:
         As `open_model`; also UsageError for the oracle without a task.
@@ -87,14 +99,21 @@ def open_summarizer(name: str, *, agent: Model, task: Task | None, seed: int, wi
         return agent
     name = summarizer_name(name, agent.name)
     if not is_scripted(name):
-        check_model_name(name)
-        return LitellmModel(name=name)
+        return _real(name, None, endpoints)
     return ScriptedSummarizer(
         name=name,
         summarize=_summarize(name, task, seed),
         profile=profile(DEFAULT_PROFILE),
         window_tokens=window_tokens or SCRIPTED_WINDOW_TOKENS,
     )
+
+
+def _real(name: str, window_tokens: int | None, endpoints: Endpoints) -> Model:
+    if is_local(name):
+        weights.check(weights_of(name))
+        return LocalModel(name=name, endpoint=endpoints.get(name), window_tokens=window_tokens)
+    check_model_name(name)
+    return LitellmModel(name=name, window_tokens=window_tokens)
 
 
 def _summarize(name: str, task: Task | None, seed: int) -> Summarize:

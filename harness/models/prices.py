@@ -1,7 +1,8 @@
 """What a call costs: prices as values, and where they come from.
 
 Real models have the prices of litellm's registry, which is part of an exact version of that package and thereby dated.
-Scripted models have a nominal price, so that simulated costs can be compared with each other, never with a bill.
+Scripted models have a nominal price, so that simulated costs can be compared with each other, never with a bill. Local
+models cost nothing, which is known and no gap in a table; their time stands beside it.
 """
 
 import re
@@ -10,6 +11,7 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any
 
+from harness.models.local.catalogue import is_local
 from harness.models.registry import entry
 from harness.tokens import Usage
 
@@ -44,6 +46,9 @@ class Price:
 NOMINAL = Price(input_usd=3.0, output_usd=15.0, cache_read_usd=0.3, cache_write_usd=3.75)
 """Of every scripted model: the list price of a mid-sized model, cache reads at a tenth and writes at 1.25 of the input."""
 
+FREE = Price(input_usd=0.0, output_usd=0.0)
+"""Of every model that runs on this machine: nobody sends a bill."""
+
 
 def price_table() -> str:
     """Names the prices in use; part of a trial's record."""
@@ -53,10 +58,12 @@ def price_table() -> str:
 def prices_of(name: str) -> tuple[Price, ...]:
     """The prices of a model by rising prompt length; empty = not known.
 
-    The registry writes 0 for prices that it does not know, and for models that run on one's own machine; both are unknown.
+    The registry writes 0 for prices that it does not know, and for models at one's own endpoint; both are unknown.
     """
     if name.partition("/")[0].partition(":")[0] == "scripted":
         return (NOMINAL,)
+    if is_local(name):
+        return (FREE,)
     known = entry(name)
     steps = {0: ""} | {1000 * int(found[1]): found[0] for found in map(_step, known) if found}
     prices = (_price(known, suffix, above) for above, suffix in sorted(steps.items()))
@@ -65,7 +72,7 @@ def prices_of(name: str) -> tuple[Price, ...]:
 
 def cost_usd(name: str, usage: Usage) -> float | None:
     """What a call of this usage costs; None = the price is not known."""
-    prices = [price for price in prices_of(name) if usage.prompt_tokens > price.above_prompt_tokens or price is NOMINAL]
+    prices = [price for price in prices_of(name) if usage.prompt_tokens > price.above_prompt_tokens or price in (NOMINAL, FREE)]
     return prices[-1].cost_usd(usage) if prices else None
 
 

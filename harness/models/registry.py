@@ -13,6 +13,7 @@ from functools import cache
 from typing import Any
 
 from harness.errors import MissingKey, UnknownName, UsageError
+from harness.models.local.catalogue import CATALOGUE
 from harness.tokens import Window
 
 EXAMPLES = ("anthropic/claude-sonnet-4-5", "gpt-4.1-mini", "hosted_vllm/<model>", "ollama/<model>", "scripted")
@@ -58,9 +59,14 @@ def entry(name: str) -> Mapping[str, Any]:
 
 
 def window_of(name: str, override_tokens: int | None = None) -> Window:
-    """The context window of a model: what the caller says, else the registry, else 0 tokens = unknown (S0.11, S2.8)."""
+    """The context window of a model: what the caller says, else the registry, else 0 tokens = unknown (S0.11, S2.8).
+
+    Local models stand in a registry of our own.
+    """
     if override_tokens is not None:
         return Window(tokens=override_tokens, source="configuration")
+    if name in CATALOGUE:
+        return Window(tokens=CATALOGUE[name].window_tokens, source="registry")
     known = entry(name)
     tokens = known.get("max_input_tokens") or known.get("max_tokens")
     if isinstance(tokens, int) and tokens > 0:

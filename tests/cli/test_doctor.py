@@ -1,6 +1,6 @@
 import pytest
 
-from harness.cli.doctor import PROVIDER_VARIABLES, findings, keys, policies, sandboxes
+from harness.cli.doctor import PROVIDER_VARIABLES, findings, keys, local_models, policies, sandboxes
 from harness.sandboxes import Probe
 from tests.cli.command import harness
 from tests.compaction.plugin import install
@@ -53,6 +53,20 @@ def test_one_backend_is_enough_and_docker_comes_first():
 
 def test_where_nothing_isolates_the_harness_is_unusable():
     assert probed() == [("docker", "missing"), ("bubblewrap", "missing"), ("sandbox", "failed")]
+
+
+def test_without_local_models_it_says_how_to_get_the_smallest(tmp_path, monkeypatch):
+    monkeypatch.setenv("HARNESS_MODELS", str(tmp_path))
+    found = local_models()
+    assert (found.what, found.state) == ("local", "missing")
+    assert found.advice.startswith("for local/smollm2-135m: ")
+
+
+@pytest.mark.local_llm
+def test_local_models_that_are_here_are_told_by_name():
+    found = local_models()
+    assert found.state == "ok"
+    assert "local/smollm2-135m" in found.seen.partition(";")[0]
 
 
 @pytest.mark.slow

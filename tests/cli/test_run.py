@@ -130,3 +130,10 @@ def test_more_pairs_show_smaller_differences():
     assert outlook(many(3)).startswith("e: 3 trials, 1 arms")
     assert "too few" in comparability(many(3))
     assert "points will hardly show" in comparability(many(15))
+
+
+def test_models_on_this_machine_cost_nothing_and_are_told():
+    local = Trial(task=TINY, policy=policy_from_plain({"kind": "keep-last", "summarizer": "local/smollm2-135m"}))
+    assert "run on this machine" in money([local])
+    assert money([Trial(task=TINY, policy=KEEP)]) == "none, all models are scripted (costs in the tables are simulated)"
+    assert money([local, Trial(task=TINY, policy=KEEP, model="hosted_vllm/x")]).endswith("1 trials with models of unknown price")

@@ -1,5 +1,6 @@
 """Whole experiments: real grids in real sandboxes, interrupted, killed and gone on with; and what is refused before a start."""
 
+import json
 import os
 import signal
 import subprocess
@@ -7,6 +8,7 @@ import sys
 import threading
 import time
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import pandas as pd
@@ -229,3 +231,64 @@ def test_another_backend_is_that_of_all_trials_also_where_an_arm_or_axis_names_o
     local = Arm(name="local", trial={"policy": {"kind": "none"}, "sandbox.backend": "local"})
     planned = Experiment(name="x", base=BASE, axes={"sandbox.backend": ["auto", "bubblewrap"]}, arms=[local])
     assert {cell.trial.sandbox.backend for cell in planned.with_sandbox("docker").grid} == {"docker"}
+
+
+LOCAL = "local/smollm2-135m"
+
+
+@pytest.fixture(scope="module")
+def summarized(tmp_path_factory):
+    """A trial whose one summary a real model writes, and a twin that differs in a limit out of reach: two workers, one server.
+
+    They end before a second round: such a summary names no work as done, so the agent would begin again and again.
+    """
+    policy = KeepLast(
+        threshold=0.2,
+        keep_last=2,
+        summarizer=LOCAL,
+        summary_max_tokens=60,
+        system_reserve_tokens=50,
+        output_reserve_tokens=50,
+        safety_reserve_tokens=50,
+    )
+    task = SMALL.base.task.replace(":tiny", ":wordy")
+    base = replace(SMALL.base, task=task, policy=policy, window_tokens=4_000, max_steps=5)
+    experiment = Experiment(name="real", base=base, arms=(Arm(name="twin", trial={"command_timeout_seconds": 61.0}),))
+    return experiment.run(tmp_path_factory.mktemp("real"), workers=2, progress="off")
+
+
+@REAL
+@pytest.mark.local_llm
+class TestARealSummarizerOnThisMachine:
+    def test_its_trials_are_level_l1_and_got_their_treatment(self, summarized):
+        trials = summarized.trials
+        assert list(trials["reason"]) == ["max_steps", "max_steps"]
+        assert list(trials["level"]) == ["L1", "L1"]
+        assert list(trials["treatment"]) == ["as planned", "as planned"]
+        assert list(trials["compactions"]) == [1, 1]
+
+    def test_a_summary_is_its_own_words_with_its_own_counts_and_time_at_no_price(self, summarized):
+        for _, event in summarized.compactions.iterrows():
+            assert (event["summarizer"], event["status"]) == (LOCAL, "applied")
+            heading, _, text = event["summary"].partition("\n\n")
+            assert heading == "## Session Summary (Compaction Round 1)"
+            assert len(text.split()) > 10
+            assert 300 < event["summarizer_prompt_tokens"] <= 1_500
+            assert 10 < event["summarizer_output_tokens"] <= 60
+            assert event["summarizer_cost_usd"] == 0.0
+            assert event["summarizer_seconds"] > 0
+            assert event["tokens_after"] < event["tokens_before"]
+        assert list(summarized.trials["summarizer_cost_usd"]) == [0.0, 0.0]
+
+    def test_the_same_view_gets_the_same_summary_and_the_agent_goes_on_with_it(self, summarized):
+        first, twin = (part["summary"].tolist() for _, part in summarized.compactions.groupby("trial_id"))
+        assert first == twin
+        for _, steps in summarized.steps.groupby("trial_id"):
+            last = steps.sort_values("step")["prompt_tokens"].tolist()
+            assert any(after < before for before, after in pairwise(last))
+
+    def test_the_record_says_which_weights_wrote_it_and_how(self, summarized):
+        for told in map(json.loads, summarized.trials["provenance_json"]):
+            [model] = told["local_models"]
+            assert (model["name"], model["temperature"], len(model["sha256"])) == (LOCAL, 0.0, 64)
+            assert "xllamacpp" in dict(told["packages"])

@@ -29,8 +29,17 @@ def step(name, tool, **arguments):
 
 
 def tiny(seed):
+    return made(seed, "seq 1 400")
+
+
+def wordy(seed):
+    """The same with output that is made of words, which a real tokenizer does not cut into digits."""
+    return made(seed, "for i in 1 2 3 4 5 6; do echo 'The server reads its settings from a file and listens on the port.'; done")
+
+
+def made(seed, output):
     port = str(4000 + seed)
-    rounds = [step(f"round {n}", "execute_command", command=f"seq 1 400 && echo round-{n}-") for n in range(ROUNDS)]
+    rounds = [step(f"round {n}", "execute_command", command=f"{output} && echo round-{n}-") for n in range(ROUNDS)]
     for number, one in enumerate(rounds):
         done = Evidence(receipts=(("execute_command", f"round-{number}-"),))
         rounds[number] = Step(name=one.name, says=one.says, calls=one.calls, done=done)

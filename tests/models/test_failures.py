@@ -44,6 +44,13 @@ def test_an_overflow_carries_the_window():
     assert error.window_tokens == 8192
 
 
+def test_an_overflow_carries_the_length_of_the_prompt_where_the_server_tells_it():
+    told = "request (9031 tokens) exceeds the available context size (8192 tokens), try increasing it"
+    error = failure("m", 8192, Raised(told, 400))
+    assert isinstance(error, ContextOverflow)
+    assert error.prompt_tokens == 9031
+
+
 def test_retry_after_is_read_from_the_headers_whatever_their_case():
     error = failure("m", 0, Raised("slow down", 429, {"Retry-After": "2.5"}), NOW)
     assert isinstance(error, RateLimited)

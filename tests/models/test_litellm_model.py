@@ -215,6 +215,23 @@ def test_a_model_of_the_registry_has_a_cost(monkeypatch):
     assert reply.cost_usd == pytest.approx((11 * 2.5 + 7 * 10) / 1e6)
 
 
+def test_a_model_may_be_called_by_another_name_and_with_another_key_and_temperature():
+    with serving(OK) as stub:
+        key = "sk-own-key-0123456789"
+        model = LitellmModel(name="mine", route="hosted_vllm/stub", api_base=stub.base, api_key=key, temperature=0.0)
+        model.reply(HELLO)
+    [asked], [headers] = stub.asked, stub.headers_seen
+    assert (asked["model"], asked["temperature"]) == ("stub", 0.0)
+    assert headers["Authorization"] == f"Bearer {key}"
+    assert key not in repr(model)
+
+
+def test_a_temperature_that_is_not_given_is_left_to_the_provider():
+    with serving(OK) as stub:
+        model_at(stub)[0].reply(HELLO)
+    assert "temperature" not in stub.asked[0]
+
+
 def test_the_window_may_be_overridden():
     assert LitellmModel(name="gpt-4o").window.tokens == 128_000
     assert LitellmModel(name="gpt-4o", window_tokens=5000).window.tokens == 5000

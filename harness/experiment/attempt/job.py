@@ -1,12 +1,13 @@
 """What goes to a worker and what comes back: the only two values that cross between the runner and a trial."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
 from harness.experiment.attempt.provenance import Provenance
 from harness.experiment.trial import Trial
+from harness.models.local.server import Endpoints
 from harness.store.records import CheckRecord, TrialRecord
 
 
@@ -35,6 +36,8 @@ class Job:
     unsafe_local: bool = False
     caching: Caching | None = None
     """None = every command is run."""
+    endpoints: Endpoints = field(default_factory=dict)
+    """Where the parent serves local models."""
 
 
 class Finished(NamedTuple):

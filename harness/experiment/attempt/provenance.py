@@ -14,7 +14,7 @@ from harness.models.names import is_scripted
 Level: TypeAlias = Literal["L0", "L1", "L2-open", "L2-fork", "L3"]
 """How real a trial is (RESEARCH 5.2): L0 all scripted, L1 a real summarizer under a scripted agent, L3 a real agent."""
 
-PACKAGES = ("harness", "pydantic", "tiktoken", "litellm", "docker", "zstandard", "pebble")
+PACKAGES = ("harness", "pydantic", "tiktoken", "litellm", "docker", "zstandard", "pebble", "xllamacpp")
 """Those whose version can change a result."""
 
 

@@ -12,6 +12,8 @@ from harness.experiment.attempt.job import Finished, Job
 from harness.experiment.attempt.provenance import level_of
 from harness.experiment.attempt.tally import Tally
 from harness.experiment.trial import to_plain
+from harness.models.local.catalogue import is_local
+from harness.models.local.model import as_served
 from harness.protocols import SandboxInfo
 from harness.store.records import CheckRecord, TrialRecord
 
@@ -107,6 +109,7 @@ def _provenance_json(job: Job, attempt: Attempt) -> str:
     own = {
         "model": trial.model,
         "summarizer": trial.summarizer,
+        "local_models": [as_served(name) for name in trial.models if is_local(name)],
         "task_seed": trial.seed,
         "model_seed": trial.model_seed,
         "sandbox": codec.to_plain(attempt.sandbox) if attempt.sandbox else None,

@@ -133,7 +133,8 @@ class _Session:
     def _converse(self, task: Task, sandbox: Sandbox, log: Log) -> Ending:
         """Run the session to its end."""
         trial, policy = self.job.trial, self.job.trial.policy
-        model = open_model(trial.model, task=task, seed=trial.model_seed, window_tokens=trial.window_tokens)
+        endpoints = self.job.endpoints
+        model = open_model(trial.model, task=task, seed=trial.model_seed, window_tokens=trial.window_tokens, endpoints=endpoints)
         compactor = SessionCompactor(policy=policy, window=model.window, summarizer=self._summarizer(model, task))
         started = self.attempt.session = SessionStarted(
             session_id=self.attempt.session_id,
@@ -164,8 +165,10 @@ class _Session:
     def _summarizer(self, model: Model, task: Task) -> Model | None:
         """The model that the policy names; None when it never asks for a summary."""
         named = getattr(self.job.trial.policy, "summarizer", None)
-        seed = self.job.trial.model_seed
-        return None if named is None else open_summarizer(named, agent=model, task=task, seed=seed, window_tokens=None)
+        if named is None:
+            return None
+        seed, endpoints = self.job.trial.model_seed, self.job.endpoints
+        return open_summarizer(named, agent=model, task=task, seed=seed, window_tokens=None, endpoints=endpoints)
 
     def _end(self, log: Log) -> None:
         """End the log of a session that broke off, so that it does not look as if it still ran."""

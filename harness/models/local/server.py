@@ -1,0 +1,128 @@
+"""Servers of local models: started once by whoever runs sessions, shared by all its workers, gone when it goes.
+
+Each speaks OpenAI's format on a loopback port that the system chooses, behind a key drawn for this one run, so that neither
+a page in a browser nor another user of the machine can ask it.
+"""
+
+import json
+import os
+import secrets
+import select
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO
+
+from harness.errors import ProviderFailed
+from harness.models.local.catalogue import LocalWeights, is_local, weights_of
+from harness.models.local.weights import check, verified
+
+START_SECONDS = 300.0
+"""Time that a server has to load its weights; it takes a second or two on an idle machine."""
+STOP_SECONDS = 5.0
+MOST_THREADS = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Endpoint:
+    """Where a local model answers."""
+
+    address: str
+    """Up to the port, e.g. `http://127.0.0.1:40123`."""
+    key: str = field(repr=False)
+    """Good for this server only."""
+
+
+Endpoints = Mapping[str, Endpoint]
+"""By the name of the model."""
+
+
+@contextmanager
+def serving(names: Iterable[str]) -> Iterator[Endpoints]:
+    """Serve the local ones among some models while the context is open; the others are left alone.
+
+    Raises:
+        UsageError: the package or the weights of one are not here; nothing was started.
+        ProviderFailed: a server did not start.
+    """
+    wanted = [weights_of(name) for name in sorted(set(names)) if is_local(name)]
+    for weights in wanted:
+        check(weights)
+    with ExitStack() as stack:
+        yield {weights.name: stack.enter_context(served(weights)) for weights in wanted}
+
+
+@contextmanager
+def served(weights: LocalWeights) -> Iterator[Endpoint]:
+    """Serve one model while the context is open.
+
+    Raises:
+        UsageError: the package or the weights are not here, or not the pinned ones.
+        ProviderFailed: the server did not start.
+    """
+    path, key = verified(weights), f"sk-{secrets.token_hex(16)}"
+    with tempfile.TemporaryFile() as errors:
+        process = _start(errors)
+        try:
+            yield Endpoint(address=_address(process, weights, path, key, errors), key=key)
+        finally:
+            _stop(process)
+
+
+def _start(errors: IO[bytes]) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "-P", str(Path(__file__).with_name("host.py"))],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=errors,
+        env={**os.environ, "OMP_WAIT_POLICY": "passive"},  # waiting threads that spin starve everything else
+        start_new_session=True,  # Ctrl-C is for the runner, which still needs the server to end what is running
+    )
+
+
+def _address(process: subprocess.Popen[bytes], weights: LocalWeights, path: Path, key: str, errors: IO[bytes]) -> str:
+    """Tell a new process what to serve and wait until it does.
+
+    Raises:
+        ProviderFailed: it ended, or took too long.
+    """
+    given = {"path": str(path), "alias": weights.alias, "key": key, "window_tokens": weights.window_tokens, "threads": _threads()}
+    assert process.stdin is not None
+    assert process.stdout is not None
+    with suppress(BrokenPipeError):  # it ended already, which shows below
+        process.stdin.write(json.dumps(given).encode() + b"\n")
+        process.stdin.flush()
+    ready, _, _ = select.select([process.stdout], [], [], START_SECONDS)
+    said = process.stdout.readline() if ready else b""
+    if not said:
+        raise ProviderFailed(weights.name, None, _why(process, errors, bool(ready)))
+    return str(json.loads(said)["address"])
+
+
+def _why(process: subprocess.Popen[bytes], errors: IO[bytes], ended: bool) -> str:
+    if not ended:
+        return f"its server did not start within {START_SECONDS:g} s"
+    errors.seek(0)
+    last = errors.read().decode(errors="replace").strip().rsplit("\n", 1)[-1]
+    return f"its server ended with exit code {process.wait(STOP_SECONDS)}: {last[:300]}"
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    assert process.stdin is not None
+    assert process.stdout is not None
+    with suppress(BrokenPipeError):
+        process.stdin.close()
+    try:
+        process.wait(STOP_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+    process.stdout.close()
+
+
+def _threads() -> int:
+    return min(MOST_THREADS, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)

