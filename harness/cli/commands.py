@@ -16,6 +16,7 @@ COMMANDS = {
     "tasks": "List the tasks of the suite, or show one.",
     "task": "Begin a task of your own, or find out what is wrong with one.",
     "models": "List the small real models that run on this machine, and fetch them.",
+    "cache": "Show or empty the action cache: commands that need not run again.",
     "doctor": "Find out what works on this machine and what to install.",
 }
 """Name and short help; the command itself is in the module of its name and loads only when it is used."""

@@ -99,7 +99,7 @@ class _Session:
             finally:
                 self._end(log)
             if attempt.ending.reason not in {"sandbox_error", "cancelled"}:
-                attempt.judged = grade(task, sandbox.uncached() if isinstance(sandbox, CachedSandbox) else sandbox)
+                attempt.judged = grade(task, sandbox)
 
     def _watch(self, task: Task, journal: Journal) -> None:
         """Keep how the session behaved, as its log tells it."""

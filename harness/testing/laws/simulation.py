@@ -130,6 +130,21 @@ def simulate(
         sandbox: where; `local` needs no other leave.
         reader: the scripted model.
     """
+    with closing(_opened(task, sandbox)) as opened:
+        return session_in(opened, task, policy, window_tokens=window_tokens, max_steps=max_steps, reader=reader)
+
+
+def session_in(
+    opened: Sandbox,
+    task: Task,
+    policy: Policy,
+    *,
+    window_tokens: int = WINDOW,
+    max_steps: int = 300,
+    reader: Reader = ATTENTIVE,
+) -> Run:
+    """As `simulate`, in a sandbox that was not started yet; who opened it closes it."""
+    opened.start()
     log, model = MemoryLog(), _Recording(open_model(reader.name, task=task, seed=reader.seed, window_tokens=window_tokens))
     named = getattr(policy, "summarizer", None)
     summarizer = None if named is None else open_summarizer(named, agent=model, task=task, seed=reader.seed, window_tokens=None)
@@ -142,25 +157,23 @@ def simulate(
         window_tokens=window_tokens,
         threshold_tokens=room.budget.threshold_tokens,
         budget_rule=room.budget.rule,
-        sandbox=sandbox.backend,
+        sandbox=opened.info.backend,
     )
-    with closing(_opened(task, sandbox)) as opened:
-        opened.start()
-        for path, text in task.workspace:
-            opened.write(path, text.encode())
-        agent = Agent(
-            model=model,
-            tools=standard_tools(opened, clip_characters=policy.clip_characters),
-            log=log,
-            compactor=room,
-            clock=time.monotonic,
-            limits=Limits(max_steps=max_steps),
-            inbox=Inbox(task.later),
-        )
-        outcome = agent.run(started, system_prompt(task.runtime))
-        paths = [path for path, state in sorted(opened.snapshot().files.items()) if stat.S_ISREG(state.mode)]
-        files = {path: opened.read(path).decode(errors="replace") for path in paths}
-        judged = grade(task, opened)
+    for path, text in task.workspace:
+        opened.write(path, text.encode())
+    agent = Agent(
+        model=model,
+        tools=standard_tools(opened, clip_characters=policy.clip_characters),
+        log=log,
+        compactor=room,
+        clock=time.monotonic,
+        limits=Limits(max_steps=max_steps),
+        inbox=Inbox(task.later),
+    )
+    outcome = agent.run(started, system_prompt(task.runtime))
+    paths = [path for path, state in sorted(opened.snapshot().files.items()) if stat.S_ISREG(state.mode)]
+    files = {path: opened.read(path).decode(errors="replace") for path in paths}
+    judged = grade(task, opened)
     return Run(outcome, tuple(log.entries()), tuple(model.kept), judged, files)
 
 
