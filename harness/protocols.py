@@ -300,6 +300,17 @@ class Sandbox(Protocol):
         """Bring the workspace back to a snapshot."""
         ...
 
+    def lay(self, files: Mapping[str, bytes]) -> None:
+        """End every process, empty the scratch directory, and put files in place of whatever stands where they belong.
+
+        Args:
+            files: contents by path from the workspace. The first component of each path is removed with all below it before.
+
+        Raises:
+            ToolError: something is in their way.
+        """
+        ...
+
     def close(self) -> None:
         """End every process and remove everything; idempotent."""
         ...

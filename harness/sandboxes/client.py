@@ -9,8 +9,9 @@ import json
 import signal
 import stat
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 from types import TracebackType
 from typing import Any, Literal, NamedTuple, NoReturn, Protocol, Self, TypeAlias, get_args
 
@@ -25,6 +26,7 @@ GRACE_SECONDS = 20.0
 MAX_TIMEOUT_SECONDS = 86_400
 PIECE_BYTES = 8 * 2**20
 """Most file content in one request of a restore."""
+NEW_FILE, NEW_DIRECTORY = stat.S_IFREG | 0o644, stat.S_IFDIR | 0o755
 MAX_FILES = 200_000
 """In one snapshot."""
 ENVIRONMENT = {
@@ -226,6 +228,21 @@ class ServedSandbox:
             found = self.snapshot().tree_id
             if found != snapshot.tree_id:
                 self._die(f"restored to tree {found} where {snapshot.tree_id} was wanted")
+
+    def lay(self, files: Mapping[str, bytes]) -> None:
+        """End every process, empty the scratch directory, and put files in place of whatever stands where they belong."""
+        for path in files:
+            if path.startswith("/") or ".." in path.split("/"):
+                raise PathRefused(path)
+        parents = dict.fromkeys(str(parent) for path in files for parent in reversed(PurePosixPath(path).parents[:-1]))
+        entries = [[parent, NEW_DIRECTORY, 0, False] for parent in parents]
+        entries += [[path, NEW_FILE, len(content), False] for path, content in files.items()]
+        delete = sorted({PurePosixPath(path).parts[0] for path in files})
+        index = json.dumps({"delete": delete, "entries": entries}).encode()
+        body = index + b"".join(files.values())
+        with self._lock:
+            self._ask(Frame(header={"op": "reset"}))
+            self._ask(Frame(header={"op": "apply", "index_bytes": len(index)}, body=body), path=delete[0] if delete else "")
 
     def close(self) -> None:
         """End every process and remove everything."""

@@ -2,7 +2,7 @@
 
 import hashlib
 import posixpath
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from harness.errors import FileMissing, PathRefused
 from harness.protocols import ExecResult, FileChange, FileEntry, FileState, SandboxInfo, SandboxLimits, Snapshot
@@ -82,6 +82,13 @@ class MemorySandbox:
     def restore(self, snapshot: Snapshot) -> None:
         """Bring the workspace back to a snapshot."""
         self._files = {path: self._blobs[state.sha256] for path, state in snapshot.files.items()}
+
+    def lay(self, files: Mapping[str, bytes]) -> None:
+        """Put files in place of whatever stands where they belong."""
+        own = {path.partition("/")[0] for path in files}
+        self._files = {path: content for path, content in self._files.items() if path.partition("/")[0] not in own}
+        for path, content in files.items():
+            self.write(path, content)
 
     def close(self) -> None:
         """Nothing to remove."""

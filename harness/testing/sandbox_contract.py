@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from harness.errors import FileMissing, SandboxDied, SandboxError, ToolError
+from harness.errors import FileMissing, PathRefused, SandboxDied, SandboxError, ToolError
 from harness.protocols import FileChange, Sandbox, SandboxLimits
 from harness.sandboxes.opening import open_sandbox
 
@@ -241,6 +241,46 @@ class SnapshotLaws(SandboxLaws):
         assert sandbox.run(r"cat $(printf 'f\377')").stdout == b"1\n"
 
 
+class LayingLaws(SandboxLaws):
+    """Files that come before everything else."""
+
+    @pytest.mark.parametrize(
+        "there",
+        [
+            "true",
+            "mkdir -p g/deep; touch g/deep/x; chmod 000 g/deep g",
+            "ln -s kept g; ln -s g n",
+            "mkfifo g n",
+            "mkdir n; echo 1 > g",
+        ],
+    )
+    def test_what_stands_in_the_place_of_laid_files_goes(self, sandbox: Sandbox, there: str) -> None:
+        """Closed directories, links and pipes too; the rest stays."""
+        sandbox.write("kept", b"1")
+        sandbox.run(there)
+        sandbox.lay({"g/a/b.py": b"b", "n": b"", "g/c": b"c"})
+        assert [sandbox.read(path) for path in ("g/a/b.py", "n", "g/c", "kept")] == [b"b", b"", b"c", b"1"]
+        found = sandbox.run("find g n kept").stdout.split()
+        assert sorted(found) == [b"g", b"g/a", b"g/a/b.py", b"g/c", b"kept", b"n"]
+
+    def test_no_process_and_nothing_in_the_scratch_directory_sees_laid_files(self, sandbox: Sandbox) -> None:
+        """As in a new sandbox."""
+        sandbox.run('echo x > "$TMPDIR/kept"; (while :; do date > tick; sleep 0.05; done) >/dev/null 2>&1 &')
+        sandbox.lay({"g": b""})
+        assert sandbox.run('ls -A "$TMPDIR"; rm -f tick; sleep 0.2; ls -A').stdout == b"g\n"
+
+    def test_files_that_cannot_be_laid_are_an_error_and_so_is_a_way_out(self, sandbox: Sandbox) -> None:
+        """A value for the caller, not the end of the sandbox."""
+        for path in ("/etc/x", "../x", "a/../../x"):
+            with pytest.raises(PathRefused):
+                sandbox.lay({path: b""})
+        sandbox.run("touch g; chmod 555 .")
+        if sandbox.info.backend != "local":  # root goes where it wants
+            with pytest.raises(ToolError):
+                sandbox.lay({"g": b""})
+        assert sandbox.run("echo on").stdout == b"on\n"
+
+
 class LifeLaws(SandboxLaws):
     """Starting, closing, dying."""
 
@@ -320,7 +360,7 @@ class LifeLaws(SandboxLaws):
         return True
 
 
-class SandboxContract(CommandLaws, FileLaws, SnapshotLaws, LifeLaws):
+class SandboxContract(CommandLaws, FileLaws, SnapshotLaws, LayingLaws, LifeLaws):
     """All laws of a sandbox that behaves; those under attack are `harness.testing.sandbox_attacks`."""
 
 

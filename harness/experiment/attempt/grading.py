@@ -7,10 +7,8 @@ without a verdict, or with two that differ, has failed.
 """
 
 import secrets
-import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from harness.errors import ToolError
@@ -52,7 +50,7 @@ def grade(task: Task, sandbox: Sandbox) -> tuple[Judged, ...]:
         sandbox = sandbox.uncached()
     nonce = secrets.token_hex(16)
     try:
-        _lay(laid(task.grader, nonce), sandbox)
+        sandbox.lay({path: text.encode() for path, text in laid(task.grader, nonce)})
     except ToolError as error:
         return ungraded(task, f"the grader cannot be laid: {error}"[:MOST_DETAIL_CHARACTERS])
     result = sandbox.run(command_line(task.grader), timeout_seconds=task.grader.timeout_seconds)
@@ -96,21 +94,6 @@ def verdicts(output: bytes, nonce: str) -> dict[str, Verdict]:
             passed, detail = False, "the grader gave two verdicts"
         found[name] = Verdict(passed, detail[:MOST_DETAIL_CHARACTERS])
     return found
-
-
-def _lay(files: tuple[tuple[str, str], ...], sandbox: Sandbox) -> None:
-    """End all that the agent left running, remove what stands where the grader belongs, lay the grader.
-
-    Raises:
-        ToolError: something is in its way.
-    """
-    sandbox.restore(sandbox.snapshot())
-    own = " ".join(sorted({shlex.quote(PurePosixPath(path).parts[0]) for path, _ in files}))
-    removed = sandbox.run(f"rm -rf -- {own} || {{ chmod -R u+rwx -- {own}; rm -rf -- {own}; }}")
-    if removed.exit_code != 0:
-        raise ToolError(f"what is in its place cannot be removed: {_last_line(removed.stderr)}")
-    for path, text in files:
-        sandbox.write(path, text.encode())
 
 
 def _silence(result: ExecResult, grader: Grader) -> str:

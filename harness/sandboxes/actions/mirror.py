@@ -11,10 +11,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from harness.errors import FileMissing, PathRefused
 from harness.protocols import ExecResult, FileEntry, FileState, SandboxLimits, Snapshot
 from harness.sandboxes.actions.entry import Change, Entry
-from harness.sandboxes.client import WORKSPACE, beginning, check_size
+from harness.sandboxes.client import NEW_DIRECTORY, NEW_FILE, WORKSPACE, beginning, check_size
 from harness.sandboxes.snapshots import MemoryBlobs, children, shown, tree_id
 
-NEW_FILE, NEW_DIRECTORY = stat.S_IFREG | 0o644, stat.S_IFDIR | 0o755
 MOST_FILES = 10_000
 MOST_NAME_BYTES = 255
 MOST_PATH_BYTES = 380

@@ -8,7 +8,7 @@ is asked for it, and from then on this session has the real sandbox alone: it ne
 the workspace holds what a mirror cannot. What was kept before is right all the same.
 """
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Self, TypeVar
@@ -131,6 +131,10 @@ class CachedSandbox:
         if self._mirror is None or self._mirror.become(snapshot, NOTHING) is None:
             self.uncached().restore(snapshot)
         self._in_step = False
+
+    def lay(self, files: Mapping[str, bytes]) -> None:
+        """End every process and put files in place of whatever stands where they belong; the cache is left alone then."""
+        self.uncached().lay(files)
 
     def uncached(self) -> ServedSandbox:
         """The real sandbox, started and in the state of the workspace; from now on the cache is left alone."""

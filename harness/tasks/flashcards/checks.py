@@ -49,4 +49,4 @@ def grader(values: Mapping[str, str]) -> Grader:
     """The program that judges a workspace under these values."""
     filled = fill(values)
     files = tuple((f".grade/{name}", filled(f"grader/{name}")) for name in ("grade.py", "observe.py"))
-    return Grader(files=files, command="python3 -I .grade/grade.py")
+    return Grader(files=files, command="python3 -I -S -B .grade/grade.py")
