@@ -1,8 +1,8 @@
 """Which values a call was written with: its text is laid over the templates of the task's script.
 
 A call is recognised if it has a template's tool and all of its fixed text. What stands in the place of a placeholder is read
-as it is, on one line; of values that are known the longest that fits is taken, so that `1.30.` is not read as `1`. A call that
-no template fits tells nothing, and nothing is guessed.
+as it is, on one line; of values that are known the longest that fits is taken, so that `1.30.` is not read as `1`. Where
+several templates fit, only what they agree on is told. A call that none fits tells nothing; nothing is guessed.
 """
 
 import re
@@ -35,27 +35,29 @@ class Uses:
     """The calls of a script, ready to be recognised."""
 
     def __init__(self, script: Script) -> None:
-        """Take the templates apart; only those with placeholders tell anything."""
+        """Take the templates apart."""
         self._by_shape: dict[_Shape, dict[tuple[int, ...], dict[tuple[str, ...], list[_Arguments]]]] = {}
         calls = (call for step in script.steps for call in (*step.calls, *(c for repair in step.repairs for c in repair.calls)))
         for call in dict.fromkeys(calls):
             arguments = tuple(_pieces(text) for _, text in sorted(call.arguments))
-            if any(piece.fact for pieces in arguments for piece in pieces):
-                shape = call.tool, tuple(sorted(name for name, _ in call.arguments))
-                begins = tuple(pieces[0].fixed for pieces in arguments)
-                by_lengths = self._by_shape.setdefault(shape, {}).setdefault(tuple(map(len, begins)), {})
-                by_lengths.setdefault(begins, []).append(arguments)
+            shape = call.tool, tuple(sorted(name for name, _ in call.arguments))
+            begins = tuple(pieces[0].fixed for pieces in arguments)
+            by_lengths = self._by_shape.setdefault(shape, {}).setdefault(tuple(map(len, begins)), {})
+            by_lengths.setdefault(begins, []).append(arguments)
 
     def read(self, call: ToolCall, known: Known) -> Mapping[str, str]:
         """The facts that a call was written with, by name; empty if no template fits."""
         given = sorted(transcript.arguments(call).items())
         texts = [value for _, value in given if isinstance(value, str)]
+        fitting: list[dict[str, str]] = []
         if len(texts) == len(given):
             for arguments in self._candidates((call.name, tuple(name for name, _ in given)), texts):
                 found: dict[str, str] = {}
                 if all(_fits(text, pieces, found, known) for text, pieces in zip(texts, arguments, strict=True)):
-                    return found
-        return {}
+                    fitting.append(found)
+        if not fitting:
+            return {}
+        return {name: value for name, value in fitting[0].items() if all(other.get(name) == value for other in fitting)}
 
     def _candidates(self, shape: _Shape, texts: Sequence[str]) -> Iterator[_Arguments]:
         """Templates whose texts begin as these do; looked up, since a script may have thousands."""

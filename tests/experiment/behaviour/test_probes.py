@@ -1,0 +1,149 @@
+"""What becomes of facts: in sessions made by hand, and in whole sessions of the suite."""
+
+import pytest
+
+from harness.compaction.presets.keep_last import KeepLast
+from harness.compaction.presets.none import NoCompaction
+from harness.experiment.behaviour.conduct import behaviour
+from harness.task import CallTemplate, Check, Evidence, Fact, Grader, Script, Step, Task
+from harness.tasks import SUITE, make_task
+from tests.experiment.behaviour.made import COUNTER, Session
+from tests.laws.simulation import HUGE, simulate
+
+PORT = Fact(name="port", kind="constraint", said_in="prompt", patterns=(r"port is (\d+)",), prior="80")
+TABLE = Fact(
+    name="table",
+    kind="artifact",
+    said_in="file",
+    patterns=(r"table `(\w+)`",),
+    prior="cards",
+    recover=CallTemplate(tool="read_file", arguments=(("path", "docs.md"),)),
+    source="docs.md",
+)
+CALL = CallTemplate(tool="write_file", arguments=(("path", "conf"), ("content", "port=${port} table=${table}")))
+TASK = Task(
+    name="t", title="T", tags=(), prompt="The port is 4711.", workspace=(), runtime="python",
+    checks=(Check(name="c", title="C"),), grader=Grader(files=(), command="true"), facts=(PORT, TABLE),
+    script=Script(steps=(Step(name="s", says="", calls=(CALL,), done=Evidence(), needs=("port", "table")),), farewell=""),
+    values={"port": "4711", "table": "learners"},
+)  # fmt: skip
+
+
+def seen(session, task=TASK):
+    return behaviour(session.entries, task, COUNTER)
+
+
+def rows(session):
+    """(fact, version, before, after, used) of every probe."""
+    found = seen(session).probes
+    names = {fact.number: fact.name for fact in found.facts}
+    return [(names[row.fact], row.version, row.seen_before, row.seen_after, row.used) for row in found.rows]
+
+
+def test_a_fact_in_view_before_and_after_is_retained():
+    session = Session(task=TASK.prompt)
+    session.read("docs.md", "Rows live in the table `learners`.")
+    session.compact(4, 5)
+    assert rows(session) == [("port", 1, True, True, None), ("table", 1, True, False, None)]
+
+
+def test_a_summary_that_tells_it_retains_it():
+    session = Session(task=TASK.prompt)
+    session.compact(3, summary="- the port is 4711")
+    session.compact(summary="")
+    assert rows(session) == [("port", 1, True, True, None)] * 2
+
+
+def test_a_fact_that_is_gone_has_no_more_rows_until_it_is_told_again():
+    session = Session(task=TASK.prompt)
+    session.compact(3)
+    session.compact(summary="")
+    session.say("As I said, the port is 4711.")
+    session.compact(summary="")
+    assert rows(session) == [("port", 1, True, False, None), ("port", 1, True, True, None)]
+
+
+def test_the_newest_told_value_is_the_one_that_is_looked_for():
+    session = Session(task="The port is 99.")
+    session.say("No: the port is 4711.")
+    session.compact(4, summary="the port is 99")
+    assert rows(session) == [("port", 2, True, False, None)]
+
+
+def test_the_next_use_is_found_and_judged():
+    session = Session(task=TASK.prompt)
+    session.compact(3)
+    session.write("conf", "port=80 table=learners")
+    session.write("conf", "port=4711 table=learners")
+    assert rows(session) == [("port", 1, True, False, "wrong")]
+    conduct = seen(session).conduct
+    assert (conduct.fact_uses, conduct.wrong_uses, conduct.stale_uses, conduct.constraint_violations) == (4, 1, 0, 1)
+
+
+def test_a_value_that_was_replaced_by_then_is_stale():
+    session = Session(task="The port is 99.")
+    session.write("conf", "port=99 table=learners")
+    session.say("No: the port is 4711.")
+    session.compact(3)
+    session.write("conf", "port=99 table=learners")
+    assert rows(session) == [("port", 2, True, True, "stale")]
+    assert (seen(session).conduct.wrong_uses, seen(session).conduct.stale_uses) == (1, 1)
+
+
+def test_what_the_agent_wrote_itself_is_no_telling_when_a_tool_shows_it():
+    session = Session(task="Begin.")
+    session.write("notes", "The port is 80.")
+    session.read("notes", "The port is 80.")
+    session.compact()
+    assert rows(session) == []
+
+
+def test_an_old_page_does_not_bring_a_replaced_value_back():
+    session = Session(task="Begin.")
+    session.read("docs.md", "the port is 99")
+    session.say("From now on the port is 4711.")
+    session.read("docs.md", "the port is 99")
+    session.compact(summary="")
+    assert rows(session) == [("port", 2, True, True, None)]
+
+
+def test_where_no_call_is_recognised_nothing_is_said_of_uses():
+    session = Session(task=TASK.prompt)
+    session.compact(3)
+    session.write("elsewhere", "port=80")
+    assert rows(session) == [("port", 1, True, False, None)]
+    assert seen(session).conduct.fact_uses is None
+
+
+def test_only_facts_with_probes_are_kept_with_how_they_are_got_again():
+    session = Session(task="Begin.")
+    session.read("docs.md", "the table `learners`")
+    session.compact(summary="")
+    (fact,) = seen(session).probes.facts
+    assert (fact.number, fact.name, fact.kind, fact.said_in, fact.reacquisition_calls) == (1, "table", "artifact", "file", 2)
+
+
+@pytest.mark.bubblewrap
+@pytest.mark.parametrize("name", sorted(SUITE))
+def test_without_compaction_every_use_in_the_suite_is_right(name):
+    task = make_task(name, 1)
+    run = simulate(task, NoCompaction(), window_tokens=HUGE)
+    conduct, probes = behaviour(run.entries, task, COUNTER)
+    assert conduct.fact_uses
+    assert conduct.wrong_uses == conduct.constraint_violations == conduct.evicted_tokens == 0
+    assert probes.rows == ()
+    assert sum(step.reacquisitions for step in conduct.steps) == 0
+
+
+@pytest.mark.bubblewrap
+def test_summaries_that_keep_all_lose_no_needed_fact_and_empty_ones_lose_the_prompt():
+    task, counter = make_task("flashcards", 1), KeepLast().counter
+    kept, lost = (
+        behaviour(simulate(task, KeepLast(summarizer=f"scripted/{name}")).entries, task, counter) for name in ("oracle", "empty")
+    )
+    assert all(row.seen_after for row in kept.probes.rows)
+    assert kept.conduct.wrong_uses == 0
+    told_once = {fact.number for fact in lost.probes.facts if fact.said_in == "prompt"}
+    first = min(row.event for row in lost.probes.rows)
+    assert not any(row.seen_after for row in lost.probes.rows if row.fact in told_once and row.event == first)
+    assert lost.conduct.constraint_violations
