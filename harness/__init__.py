@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from harness.agent.loop import Agent, Limits, Outcome
     from harness.analysis.comparison import Comparison, compare
-    from harness.analysis.figures import compaction_rounds, success_heatmap, token_curves
+    from harness.analysis.figures import compaction_rounds, retention, success_heatmap, token_curves
     from harness.analysis.report import Report, report
     from harness.compaction.compactor import SessionCompactor
     from harness.compaction.presets.keep_last import KeepLast
@@ -52,6 +52,7 @@ _HOME = {
     "open_sandbox": "harness.sandboxes",
     "open_summarizer": "harness.models.names",
     "report": "harness.analysis",
+    "retention": "harness.analysis.figures.retention",
     "standard_tools": "harness.tools",
     "success_heatmap": "harness.analysis.figures.success_heatmap",
     "token_curves": "harness.analysis.figures.token_curves",
@@ -84,6 +85,7 @@ __all__ = [
     "open_sandbox",
     "open_summarizer",
     "report",
+    "retention",
     "standard_tools",
     "success_heatmap",
     "token_curves",

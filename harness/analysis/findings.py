@@ -5,28 +5,19 @@ placebo check, what so many pairs can show) is part of every report and cannot b
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from math import isnan
 
 import pandas as pd
 
 from harness.analysis.arms import ArmSummary, Spread, by_axis, in_order, set_aside, summarize
+from harness.analysis.behaviour.sections import behaviour_sections
 from harness.analysis.comparison import Comparison, compare
 from harness.analysis.ratios import PairedRatio
+from harness.analysis.section import Section
 from harness.analysis.statistics import holm, minimum_detectable_effect, smallest_p, what_pairs_can_show
 from harness.analysis.tables import Tables
 from harness.analysis.validity import CONFIGURED_BY, pooled, repeats
 from harness.analysis.wording import bounds, counted, level_in_words, points, short_names, short_number, usd
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Section:
-    """A heading, a table (no columns = none) and sentences below it."""
-
-    heading: str
-    columns: tuple[str, ...] = ()
-    rows: tuple[tuple[str, ...], ...] = ()
-    notes: tuple[str, ...] = ()
 
 
 def sections(results: Tables, against: str | None = None) -> Iterator[Section]:
@@ -49,6 +40,7 @@ def sections(results: Tables, against: str | None = None) -> Iterator[Section]:
     for name, comparisons in contrasts.items():
         if comparisons:
             yield _against(name, arms, comparisons)
+    yield from behaviour_sections(results)
     yield _trust(results, [one for comparisons in contrasts.values() for one in comparisons])
 
 

@@ -16,8 +16,9 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from harness.analysis.figures import compaction_rounds, style, success_heatmap, token_curves
-from harness.analysis.findings import Section, sections
+from harness.analysis.figures import compaction_rounds, retention, style, success_heatmap, token_curves
+from harness.analysis.findings import sections
+from harness.analysis.section import Section
 from harness.analysis.tables import Tables, by_level, one_level
 from harness.analysis.wording import plain, shown
 from harness.errors import StoreError, UsageError
@@ -26,6 +27,7 @@ FIGURES: dict[str, tuple[Callable[[Tables], pd.DataFrame], Callable[[pd.DataFram
     "token_curves": (token_curves.table, token_curves.draw),
     "compaction_rounds": (compaction_rounds.table, compaction_rounds.draw),
     "success_heatmap": (success_heatmap.table, success_heatmap.draw),
+    "retention": (retention.table, retention.draw),
 }
 
 TEXT_WIDTH = 132

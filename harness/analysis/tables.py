@@ -1,4 +1,4 @@
-"""What the analysis reads: three tables, whoever holds them. The store's results are such a thing; so is a selection of them."""
+"""What the analysis reads: four tables, whoever holds them. The store's results are such a thing; so is a selection of them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,6 +27,11 @@ class Tables(Protocol):
         """One row per attempt to compact."""
         ...
 
+    @property
+    def probes(self) -> pd.DataFrame:
+        """One row per fact at an applied compaction."""
+        ...
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Selection:
@@ -35,17 +40,14 @@ class Selection:
     trials: pd.DataFrame
     steps: pd.DataFrame
     compactions: pd.DataFrame
+    probes: pd.DataFrame
 
 
 def select(tables: Tables, trials: pd.DataFrame) -> Selection:
-    """Only these trials, with their steps and compactions."""
+    """Only these trials, with all that belongs to them."""
     ids = set(trials["trial_id"])
-    steps, compactions = tables.steps, tables.compactions
-    return Selection(
-        trials=trials,
-        steps=steps[steps["trial_id"].isin(ids)],
-        compactions=compactions[compactions["trial_id"].isin(ids)],
-    )
+    steps, compactions, probes = (rows[rows["trial_id"].isin(ids)] for rows in (tables.steps, tables.compactions, tables.probes))
+    return Selection(trials=trials, steps=steps, compactions=compactions, probes=probes)
 
 
 def by_level(tables: Tables) -> Sequence[Tables]:

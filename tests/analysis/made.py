@@ -58,12 +58,13 @@ def trial(**changes):
     return asdict(TrialRecord(**(plain | changes)))
 
 
-def results(trials, steps=(), compactions=()):
+def results(trials, steps=(), compactions=(), probes=()):
     """Results of rows; digests and drops only where they are given."""
     return Selection(
         trials=frame("trials", [trial(**one) for one in trials]),
         steps=frame("steps", steps),
         compactions=frame("compactions", compactions),
+        probes=frame("probes", probes),
     )
 
 

@@ -1,0 +1,106 @@
+"""What compactions kept of the facts that were in view, kind by kind; kinds are never pooled.
+
+Retained means that the newest value of a fact can still be read in the view (retained in text); whether it is used rightly
+later is another question, since presence is not effect. Source: RESEARCH 2.6.
+"""
+
+import numpy as np
+import pandas as pd
+from scipy.stats import norm
+from statsmodels.duration.survfunc import SurvfuncRight
+
+from harness.analysis.arms import counting, in_order
+from harness.analysis.statistics import wilson
+from harness.analysis.tables import Tables
+
+KINDS = (
+    *("constraint", "goal", "decision", "artifact", "value"),
+    *("error", "progress", "next-step", "preference", "superseded"),
+)
+"""In the order in which they are shown."""
+
+
+def retention(results: Tables) -> pd.DataFrame:
+    """One row per arm and kind: arm, kind, kept (Rate over facts in view before a compaction), used_kept, used_lost (Rates).
+
+    `used_kept`: right uses among the next uses of facts that the compaction kept; `used_lost`: of those that it lost.
+    """
+    probes = _of_counting_trials(results)
+    rows = [
+        {
+            "arm": arm,
+            "kind": kind,
+            "kept": wilson(int(group["seen_after"].sum()), len(group)),
+            "used_kept": _right(group[group["seen_after"]]),
+            "used_lost": _right(group[~group["seen_after"]]),
+        }
+        for arm in in_order(results.trials)
+        for kind in KINDS
+        if len(group := probes[(probes["arm"] == arm) & (probes["kind"] == kind) & probes["seen_before"]])
+    ]
+    return pd.DataFrame(rows, columns=["arm", "kind", "kept", "used_kept", "used_lost"])
+
+
+def _of_counting_trials(results: Tables) -> pd.DataFrame:
+    return results.probes.merge(counting(results.trials)[["trial_id", "arm"]], on="trial_id")
+
+
+def _right(probes: pd.DataFrame) -> object:
+    used = probes["used"].dropna()
+    return wilson(int((used == "right").sum()), len(used))
+
+
+def lifetimes(probes: pd.DataFrame) -> pd.DataFrame:
+    """One row per value of a fact in a session: how many compactions it outlived since it was told.
+
+    Columns: trial_id, fact, kind, version, rounds (the compaction that lost it, or the last that it was seen at; counted from
+    its telling, from 1), lost (False = censored: the session ended or a newer value was told).
+    """
+    keys = ["trial_id", "session_id", "fact", "version"]
+    rows = probes.sort_values([*keys, "event"])
+    rows = rows.assign(age=rows.groupby(keys).cumcount() + 1, lost=~rows["seen_after"])
+    first_loss = rows[rows["lost"]].groupby(keys)["age"].min().rename("lost_at")
+    ends = rows.groupby(keys).agg(kind=("kind", "first"), last=("age", "max")).join(first_loss).reset_index()
+    lost = ends["lost_at"].notna()
+    ends = ends.assign(rounds=ends["lost_at"].fillna(ends["last"]).astype(int), lost=lost)
+    return ends[["trial_id", "fact", "kind", "version", "rounds", "lost"]]
+
+
+def survival(lives: pd.DataFrame, confidence: float = 0.95) -> pd.DataFrame:
+    """Kaplan-Meier curve of values of one kind: rounds, alive (0-1), low, high, at_risk, lost; begins with round 0.
+
+    The bounds are Greenwood's on the log(-log) scale. Facts of one session are lost together, so they are too narrow.
+
+    Args:
+        lives: rows of `lifetimes`, at least one.
+        confidence: of the bounds, for each round by itself.
+    """
+    found = SurvfuncRight(lives["rounds"].to_numpy(), lives["lost"].to_numpy().astype(int))
+    alive, error = np.asarray(found.surv_prob, dtype=float), np.asarray(found.surv_prob_se, dtype=float)
+    low, high = _bounds(alive, error, float(norm.ppf(0.5 + confidence / 2)))
+    begin = pd.DataFrame({"rounds": [0], "alive": [1.0], "low": [1.0], "high": [1.0], "at_risk": [len(lives)], "lost": [0]})
+    curve = pd.DataFrame(
+        {
+            "rounds": np.asarray(found.surv_times, dtype=int),
+            "alive": alive,
+            "low": low,
+            "high": high,
+            "at_risk": np.asarray(found.n_risk, dtype=int),
+            "lost": np.asarray(found.n_events, dtype=int),
+        }
+    )
+    return pd.concat([begin, curve], ignore_index=True)
+
+
+def _bounds(alive: np.ndarray, error: np.ndarray, z: float) -> tuple[np.ndarray, np.ndarray]:
+    """Nothing is known beyond the estimate where all or none survive."""
+    inside = (alive > 0) & (alive < 1)
+    safe = np.where(inside, alive, 0.5)
+    spread = z * np.where(inside, error, 0.0) / (safe * np.abs(np.log(safe)))
+    return np.where(inside, safe ** np.exp(spread), alive), np.where(inside, safe ** np.exp(-spread), alive)
+
+
+def cliff_round(curve: pd.DataFrame) -> int | None:
+    """The first round after which fewer than half are alive; None = never seen."""
+    below = curve[curve["alive"] < 0.5]
+    return None if below.empty else int(below["rounds"].iloc[0])

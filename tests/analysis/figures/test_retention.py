@@ -1,0 +1,65 @@
+"""Survival of facts by round: the table, and what is drawn of it."""
+
+import pytest
+
+from harness.analysis.figures import style
+from harness.analysis.figures.retention import COLUMNS, draw, table
+from harness.errors import UsageError
+from tests.analysis.behaviour.test_retention import probe
+from tests.analysis.made import grid, results
+
+
+def made(kinds=("constraint", "value"), arms=("a", "b")):
+    probes = [
+        probe(f"{arm}/flashcards/0/0", fact=f"{kind} {number}", kind=kind, event=event, seen_after=event < number + 1)
+        for arm in arms
+        for kind in kinds
+        for number in range(3)
+        for event in range(1, number + 2)
+    ]
+    return results([{"arm": arm} for arm in arms], probes=probes)
+
+
+def test_each_kind_and_arm_has_a_curve_that_begins_with_all():
+    found = table(made())
+    assert list(found.columns) == list(COLUMNS)
+    begin = found[found["rounds"] == 0]
+    assert begin[["kind", "group", "alive", "at_risk"]].to_numpy().tolist() == [
+        [kind, arm, 1.0, 3] for kind in ("constraint", "value") for arm in ("a", "b")
+    ]
+    one = found[(found["kind"] == "value") & (found["group"] == "b")]
+    assert one["rounds"].tolist() == [0, 1, 2, 3]
+    assert one["alive"].tolist() == pytest.approx([1, 2 / 3, 1 / 3, 0])
+
+
+def test_a_large_grid_is_drawn_by_its_named_axis():
+    whole = grid()
+    probes = [probe(trial_id, fact=f"f{seed}") for seed, trial_id in enumerate(whole.trials["trial_id"])]
+    found = table(results(whole.trials.to_dict("records"), probes=probes))
+    assert set(found["group"]) == {f"summarizer scripted/{name}" for name in ("oracle", "extractive", "empty")}
+    counted = whole.trials[(whole.trials["policy"] != "none")]
+    assert found.loc[found["rounds"] == 0, "at_risk"].sum() == len(counted)
+
+
+def test_every_panel_names_its_kind_its_n_and_its_units():
+    figure = draw(table(made(kinds=("constraint", "value", "artifact", "error", "progress"))))
+    shown = [ax for ax in figure.axes if ax.get_visible()]
+    assert [ax.get_title(loc="left") for ax in shown] == [
+        f"{kind} (n = 6)" for kind in ("constraint", "artifact", "value", "error", "progress")
+    ]
+    assert {ax.get_xlabel() for ax in shown} <= {"", "compactions since told (count)"}
+    assert {ax.get_ylabel() for ax in shown} == {"", "in view (share of values)"}
+    assert style.png(figure) == style.png(figure)
+
+
+def test_one_kind_can_be_drawn_into_axes_of_ones_own():
+    figure = style.new_figure(4, 3)
+    ax = figure.subplots()
+    assert draw(table(made()), ax) is figure
+    assert ax.get_ylabel() == "in view (share of values)"
+
+
+def test_nothing_is_drawn_of_nothing():
+    assert table(results([{}])).empty
+    with pytest.raises(UsageError, match="no fact was probed"):
+        draw(table(results([{}])))
