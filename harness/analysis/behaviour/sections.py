@@ -90,8 +90,8 @@ def _pathologies(results: Tables) -> Iterator[Section]:
         ),
         notes=(
             (
-                "Only what differs from an arm without compaction. Fetched again: what a compaction had taken away; thrash, loops: "
-                "trials; each column is defined in the table of trials."
+                "Only what differs from an arm without compaction. Fetched again: what a compaction had taken away; thrash, "
+                "loops: trials; each column is defined in the table of trials."
             ),
         ),
     )
