@@ -55,7 +55,8 @@ def trial(**changes):
         "started_at_ms": 0,
         "wall_seconds": 4.0,
     }
-    return asdict(TrialRecord(**(plain | changes)))
+    beside = {name: changes.pop(name) for name in list(changes) if name not in TrialRecord.__dataclass_fields__}
+    return asdict(TrialRecord(**(plain | changes))) | beside
 
 
 def results(trials, steps=(), compactions=(), probes=()):

@@ -90,7 +90,7 @@ def _regret(arm: str, bound: str, pairs: pd.DataFrame) -> Regret:
         oracle=bound,
         same_budget=_same_budget(pairs),
         counts=counts,
-        failures=-counts.difference,
+        failures=0.0 - counts.difference,
         failures_interval=Interval(-high, -low),
         cost_usd=paired_difference(known, "total_cost_usd"),
         steps=paired_difference(pairs, "steps"),

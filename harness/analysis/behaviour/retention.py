@@ -67,9 +67,10 @@ def lifetimes(probes: pd.DataFrame) -> pd.DataFrame:
 
 
 def survival(lives: pd.DataFrame, confidence: float = 0.95) -> pd.DataFrame:
-    """Kaplan-Meier curve of values of one kind: rounds, alive (0-1), low, high, at_risk, lost; begins with round 0.
+    """Kaplan-Meier curve of values of one kind, from round 0 to the last at which one was seen.
 
-    The bounds are Greenwood's on the log(-log) scale. Facts of one session are lost together, so they are too narrow.
+    Columns: rounds, alive (0-1), low, high, at_risk, lost. The bounds are Greenwood's on the log(-log) scale. Facts of one
+    session are lost together, so they are too narrow.
 
     Args:
         lives: rows of `lifetimes`, at least one.
@@ -89,7 +90,12 @@ def survival(lives: pd.DataFrame, confidence: float = 0.95) -> pd.DataFrame:
             "lost": np.asarray(found.n_events, dtype=int),
         }
     )
-    return pd.concat([begin, curve], ignore_index=True)
+    whole = pd.concat([begin, curve], ignore_index=True)
+    last = int(lives["rounds"].max())
+    if last > whole["rounds"].iloc[-1]:
+        end = whole.tail(1).assign(rounds=last, at_risk=int((lives["rounds"] == last).sum()), lost=0)
+        whole = pd.concat([whole, end], ignore_index=True)
+    return whole
 
 
 def _bounds(alive: np.ndarray, error: np.ndarray, z: float) -> tuple[np.ndarray, np.ndarray]:

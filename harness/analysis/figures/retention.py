@@ -11,7 +11,7 @@ import pandas as pd
 
 from harness.analysis.arms import axes_of, counting, in_order
 from harness.analysis.behaviour.retention import KINDS, lifetimes, survival
-from harness.analysis.figures.style import INK, PALETTE, QUIET, foot, head, new_figure, styled
+from harness.analysis.figures.style import INK, PALETTE, QUIET, head, new_figure, styled
 from harness.analysis.tables import Tables, one_level
 from harness.analysis.wording import level_in_words, shown
 from harness.errors import UsageError
@@ -110,8 +110,8 @@ def _figure(table: pd.DataFrame, kinds: list[str], level: str) -> "Figure":
         axes.flat[place].set_xlabel("compactions since told (count)")
     _legend(figure, table)
     values = int(table.loc[table["rounds"] == 0, "at_risk"].sum())
-    head(figure, "How long facts stay in view", f"{values} told values, by kind; band: pointwise 95 % (Greenwood)", level)
-    foot(figure, "Facts of one session are lost together, so the bands are too narrow. In view is not yet used rightly.")
+    about = f"{values} told values, by kind; band: pointwise 95 %, too narrow, since facts of one session are lost together"
+    head(figure, "How long facts stay in view", about, level)
     return figure
 
 

@@ -49,6 +49,6 @@ def test_regret_names_the_oracle_and_marks_another_budget():
     section = told(trials)["Above the clairvoyant policy at the same budget (oracle regret)"]
     assert [row[:4] for row in section.rows] == [
         ("none", "best *", "1", "+0 [-79, +79]"),
-        ("a", "best", "1", "+100 [-29, +100]"),
+        ("a", "best", "1", "+100 [-12, +100]"),
     ]
     assert "another window or threshold" in section.notes[-1]

@@ -1,12 +1,14 @@
 """Survival of facts by round: the table, and what is drawn of it."""
 
+from dataclasses import replace
+
 import pytest
 
 from harness.analysis.figures import style
 from harness.analysis.figures.retention import COLUMNS, draw, table
 from harness.errors import UsageError
 from tests.analysis.behaviour.test_retention import probe
-from tests.analysis.made import grid, results
+from tests.analysis.made import frame, grid, results
 
 
 def made(kinds=("constraint", "value"), arms=("a", "b")):
@@ -35,7 +37,7 @@ def test_each_kind_and_arm_has_a_curve_that_begins_with_all():
 def test_a_large_grid_is_drawn_by_its_named_axis():
     whole = grid()
     probes = [probe(trial_id, fact=f"f{seed}") for seed, trial_id in enumerate(whole.trials["trial_id"])]
-    found = table(results(whole.trials.to_dict("records"), probes=probes))
+    found = table(replace(whole, probes=frame("probes", probes)))
     assert set(found["group"]) == {f"summarizer scripted/{name}" for name in ("oracle", "extractive", "empty")}
     counted = whole.trials[(whole.trials["policy"] != "none")]
     assert found.loc[found["rounds"] == 0, "at_risk"].sum() == len(counted)
