@@ -6,7 +6,7 @@ scripted one, and a contract suite in `harness.testing`. A summarizer is a `Mode
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, Protocol, TypeAlias
+from typing import Literal, NamedTuple, Protocol, TypeAlias
 
 from harness.events import Compaction, Entry, Event, Moment, Signal, TextDelta
 from harness.messages import Message, ToolCall, ToolResult
@@ -118,6 +118,25 @@ class Policy(Protocol):
             usage: the last step's report (never a sum, S1.2); None before the first step.
             moment: when it is asked.
         """
+        ...
+
+
+class Need(NamedTuple):
+    """When the content of a message is needed next."""
+
+    in_steps: int
+    """0 = by the next step."""
+    lost_for_good: bool = False
+    """It cannot be got again."""
+    receipt_only: bool = False
+    """Of a call or its result: only that it was made, on what, and how it ended."""
+
+
+class Foresight(Protocol):
+    """Knows what the rest of a session will need of a view; only a bound is told it. Pure."""
+
+    def needs(self, messages: Sequence[Message]) -> Sequence[Need | None]:
+        """The next need of each message; None = never."""
         ...
 
 

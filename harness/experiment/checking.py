@@ -10,6 +10,7 @@ from typing import cast
 
 from harness.agent.prompts import system_prompt
 from harness.errors import SandboxUnavailable, UsageError, WindowTooSmall
+from harness.experiment.attempt.foresight import told_the_future
 from harness.experiment.trial import Trial
 from harness.messages import system, user
 from harness.models.names import open_model, open_summarizer
@@ -121,4 +122,4 @@ def _check_models(trial: Trial, task: Task, first_tokens: int) -> None:
     named = getattr(trial.policy, "summarizer", None)
     if named is not None:
         open_summarizer(named, agent=model, task=task, seed=trial.model_seed, window_tokens=None)
-    trial.policy.budget(window)
+    told_the_future(trial.policy, task).budget(window)

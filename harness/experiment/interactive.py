@@ -21,6 +21,7 @@ from harness.agent.prompts import system_prompt
 from harness.compaction.compactor import SessionCompactor
 from harness.errors import StoreError, ToolError, UsageError
 from harness.events import Entry, SessionStarted, Signal
+from harness.experiment.attempt.foresight import told_the_future
 from harness.experiment.attempt.grading import Judged, grade
 from harness.experiment.checking import check_first_request
 from harness.experiment.trial import SandboxChoice
@@ -203,7 +204,8 @@ def _compactor(session: Interactive, model: Model, endpoints: Endpoints) -> Sess
         summarizer = open_summarizer(
             named, agent=model, task=session.task, seed=session.seed, window_tokens=None, endpoints=endpoints
         )
-    return SessionCompactor(policy=session.policy, window=model.window, summarizer=summarizer)
+    policy = told_the_future(session.policy, session.task)
+    return SessionCompactor(policy=policy, window=model.window, summarizer=summarizer)
 
 
 def _refuse_full(folder: Path | None) -> None:

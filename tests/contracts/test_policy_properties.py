@@ -1,28 +1,45 @@
 """What holds for every preset on every conversation."""
 
+from collections.abc import Sequence
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.compaction.compactor import SessionCompactor
 from harness.compaction.presets import PRESETS
+from harness.compaction.presets.bounds import DropAll, OracleRetention, RandomRetention
 from harness.compaction.presets.keep_last import KeepLast
 from harness.compaction.presets.none import NoCompaction
 from harness.events import Compaction, Entry
-from harness.messages import assistant
+from harness.messages import Message, assistant
 from harness.plan import request_for
-from harness.protocols import Policy
+from harness.protocols import Need, Policy
 from harness.testing.puppet import PuppetModel
 from harness.testing.strategies import logs
 from harness.tokens import QuarterOfCharacters, Window
 from harness.view import View, fold, fold_all, patched, rendered, violation
 
 COUNTER = QuarterOfCharacters()
+
+
+class EvenMessages:
+    """A future in which every second message is needed, the later the sooner, and every fourth is lost for good."""
+
+    def needs(self, messages: Sequence[Message]) -> Sequence[Need | None]:
+        return [Need(len(messages) - at, at % 4 == 0) if at % 2 == 0 else None for at in range(len(messages))]
+
+
 POLICIES: list[Policy] = [
     NoCompaction(),
     KeepLast(threshold=0.05, keep_last=1),
     KeepLast(threshold=0.05, keep_last=4),
     KeepLast(threshold=0.2, keep_last=10),
+    DropAll(threshold=0.05),
+    RandomRetention(threshold=0.05),
+    RandomRetention(threshold=0.2, keep_share=0.9, seed=3),
+    OracleRetention(threshold=0.05).informed(EvenMessages()),
+    OracleRetention(threshold=0.2, keep_share=1.0).informed(EvenMessages()),
 ]
 
 

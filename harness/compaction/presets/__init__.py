@@ -9,12 +9,19 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 from harness.codec import from_plain
+from harness.compaction.presets.bounds import DropAll, OracleRetention, RandomRetention
 from harness.compaction.presets.keep_last import KeepLast
 from harness.compaction.presets.none import NoCompaction
 from harness.errors import UnknownName, UsageError
 from harness.protocols import Policy
 
-PRESETS: dict[str, type[Any]] = {"keep-last": KeepLast, "none": NoCompaction}
+PRESETS: dict[str, type[Any]] = {
+    "drop-all": DropAll,
+    "keep-last": KeepLast,
+    "none": NoCompaction,
+    "oracle": OracleRetention,
+    "random": RandomRetention,
+}
 
 
 def policy_kinds() -> dict[str, type[Any]]:

@@ -18,6 +18,7 @@ from harness.agent.prompts import system_prompt
 from harness.compaction.compactor import SessionCompactor
 from harness.errors import SandboxError, StoreError
 from harness.events import SessionEnded, SessionStarted
+from harness.experiment.attempt.foresight import told_the_future
 from harness.experiment.attempt.grading import grade, ungraded
 from harness.experiment.attempt.job import Finished, Job
 from harness.experiment.attempt.record import Attempt, Ending
@@ -132,7 +133,7 @@ class _Session:
 
     def _converse(self, task: Task, sandbox: Sandbox, log: Log) -> Ending:
         """Run the session to its end."""
-        trial, policy = self.job.trial, self.job.trial.policy
+        trial, policy = self.job.trial, told_the_future(self.job.trial.policy, task)
         endpoints = self.job.endpoints
         model = open_model(trial.model, task=task, seed=trial.model_seed, window_tokens=trial.window_tokens, endpoints=endpoints)
         compactor = SessionCompactor(policy=policy, window=model.window, summarizer=self._summarizer(model, task))
@@ -140,7 +141,7 @@ class _Session:
             session_id=self.attempt.session_id,
             task=task.prompt,
             model=model.name,
-            policy_json=codec.canonical_json(policy),
+            policy_json=codec.canonical_json(trial.policy),
             window_tokens=model.window.tokens,
             threshold_tokens=compactor.budget.threshold_tokens,
             budget_rule=compactor.budget.rule,

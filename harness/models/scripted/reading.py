@@ -7,7 +7,7 @@ that call is visible too. Receipts and tales of steps inside tool output are not
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import NamedTuple
@@ -113,17 +113,27 @@ class Reader:
         """Everything that these messages show."""
         last, self._last = self._last, None
         seen, sight = last if last is not None and messages[: len(last[0])] == last[0] else ((), Sight())
+        for message, reading in zip(messages[len(seen) :], self.readings(messages, len(seen)), strict=True):
+            self._add(sight, reading)
+            if message.role == "assistant":
+                self._add_act(sight, message)
+            sight.call_ids.update(call.call_id for call in message.calls)
+        self._last = (messages, sight)
+        return sight
+
+    def readings(self, messages: tuple[Message, ...], first: int = 0) -> Iterator[MessageReading]:
+        """What each message from index `first` on shows."""
         calls: dict[str, ToolCall] = {}
-        for index in range(_newest_speaker(messages, len(seen)), len(messages)):
+        for index in range(_newest_speaker(messages, first), len(messages)):
             message = messages[index]
             calls.update((call.call_id, call) for call in message.calls)
-            if index >= len(seen):
-                answered = calls.get(message.results[0].call_id) if message.role == "tool" else None
-                self._add(sight, self._read(message, answered))
-                if message.role == "assistant":
-                    self._add_act(sight, message)
-                sight.call_ids.update(call.call_id for call in message.calls)
-        self._last = (messages, sight)
+            if index >= first:
+                yield self._read(message, calls.get(message.results[0].call_id) if message.role == "tool" else None)
+
+    def alone(self, reading: MessageReading) -> Sight:
+        """What would be seen if one message were all."""
+        sight = Sight()
+        self._add(sight, reading)
         return sight
 
     def _add(self, sight: Sight, reading: MessageReading) -> None:

@@ -15,6 +15,7 @@ from harness.agent.loop import Agent, Limits, Outcome
 from harness.agent.prompts import system_prompt
 from harness.compaction.compactor import SessionCompactor
 from harness.events import Compaction, Entry, MessageAdded, SessionStarted, StepFinished, TextDelta
+from harness.experiment.attempt.foresight import told_the_future
 from harness.experiment.attempt.grading import Judged, grade
 from harness.experiment.trial import SandboxChoice
 from harness.messages import ToolCall
@@ -148,7 +149,7 @@ def session_in(
     log, model = MemoryLog(), _Recording(open_model(reader.name, task=task, seed=reader.seed, window_tokens=window_tokens))
     named = getattr(policy, "summarizer", None)
     summarizer = None if named is None else open_summarizer(named, agent=model, task=task, seed=reader.seed, window_tokens=None)
-    room = SessionCompactor(policy=policy, window=model.window, summarizer=summarizer)
+    room = SessionCompactor(policy=told_the_future(policy, task), window=model.window, summarizer=summarizer)
     started = SessionStarted(
         session_id="law",
         task=task.prompt,

@@ -1,0 +1,143 @@
+"""Bounds of what any policy can do without writing a word: keep nothing, keep what the lot says, keep what will be needed.
+
+All three act when `keep-last` does and fill the same budget, so that they can be compared with it and with each other.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from harness.compaction.cuts import LastMessages
+from harness.compaction.pipeline import Pipeline, Preset, Rule
+from harness.compaction.retention import Drawn, Needed, Ranking, Retain, Uninformed
+from harness.compaction.stages import Forget, Middle, Reducer
+from harness.compaction.triggers import Full, Reserves, ShareOfAvailable
+from harness.errors import UsageError
+from harness.events import Moment
+from harness.plan import Plan
+from harness.protocols import Foresight
+from harness.tokens import Budget, Counter, Usage, Window
+from harness.view import View
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Bound(Preset):
+    """What the bounds share: trigger and division of S0.4, its defaults, and no summarizer."""
+
+    threshold: float = 0.8
+    """Share of the window less its reserves at which the view is compacted, above 0 and at most 1."""
+    system_reserve_tokens: int = 2_000
+    output_reserve_tokens: int = 4_000
+    safety_reserve_tokens: int = 5_000
+    context_window: int | None = None
+    """Overrides the model's window for this policy (S2.8); None = the window of the model."""
+    clip_characters: int = 10_000
+    """A longer tool output is cut before it is logged (S0.9)."""
+
+    def __post_init__(self) -> None:
+        """Refuse values that no session could be run with."""
+        for name in ("threshold", "keep_share"):
+            value = getattr(self, name, 1.0)
+            if not 0 < value <= 1:
+                raise UsageError(f"{name}={value!r} must be above 0 and at most 1")
+        for name, least in {"clip_characters": 1, "context_window": 1, "seed": 0}.items():
+            value = getattr(self, name, None)
+            if value is not None and value < least:
+                raise UsageError(f"{name}={value!r} must be at least {least}")
+        for name in ("system_reserve_tokens", "output_reserve_tokens", "safety_reserve_tokens"):
+            if getattr(self, name) < 0:
+                raise UsageError(f"{name}={getattr(self, name)!r} must not be negative")
+
+    def _pipeline(self, reducer: Reducer) -> Pipeline:
+        reserves = Reserves(
+            system_tokens=self.system_reserve_tokens,
+            output_tokens=self.output_reserve_tokens,
+            safety_tokens=self.safety_reserve_tokens,
+        )
+        division = ShareOfAvailable(share=self.threshold, reserves=reserves)
+        return Pipeline(division=division, rules=(Rule(trigger=Full(), reducer=reducer),))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DropAll(_Bound):
+    """Everything goes but the system message and the newest message: the lower bound.
+
+    The newest message must stay, since no provider answers a conversation that is empty; if it is a tool result, the call that
+    it answers stays too, with all results of that call's message. The request goes like everything else.
+    """
+
+    kind: Literal["drop-all"] = "drop-all"
+
+    @property
+    def pipeline(self) -> Pipeline:
+        """Forget all but the last message, its pair left whole."""
+        return self._pipeline(Forget(middle=Middle(tail=LastMessages(count=1))))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RandomRetention(_Bound):
+    """Keeps messages drawn by lot, whatever they say, up to a share of the threshold; system and newest message always stay."""
+
+    keep_share: float = 0.5
+    """Share of the threshold up to which the view is filled, above 0 and at most 1."""
+    seed: int = 0
+    """Of the lots."""
+    kind: Literal["random"] = "random"
+
+    @property
+    def pipeline(self) -> Pipeline:
+        """Retain what is drawn."""
+        return self._pipeline(Retain(ranking=Drawn(seed=self.seed), share=self.keep_share))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OracleRetention(_Bound):
+    """Keeps the messages that will be needed, known from the task's script: the upper bound of keeping messages.
+
+    First those that hold something that cannot be got again, then the others, each by when they are needed next, up to a
+    share of the threshold; what is never needed again goes even where there is room. Where it only counts that something was
+    done, the receipt of the call stays: whole messages that show it would soon fill any budget. Source: RESEARCH 5.6, after
+    Belady 1966.
+    It needs to be told the future by `informed`; the experiment does that for tasks that have a script.
+    """
+
+    keep_share: float = 0.5
+    """Share of the threshold up to which the view is filled, above 0 and at most 1."""
+    kind: Literal["oracle"] = "oracle"
+
+    @property
+    def pipeline(self) -> Pipeline:
+        """Without foresight it can divide a window but not plan."""
+        return self.retaining(Uninformed())
+
+    def retaining(self, ranking: Ranking) -> Pipeline:
+        """The pipeline with a ranking."""
+        return self._pipeline(Retain(ranking=ranking, share=self.keep_share))
+
+    def informed(self, foresight: Foresight) -> "Informed":
+        """The same policy for one session whose future is known."""
+        return Informed(self, foresight)
+
+
+class Informed:
+    """An oracle that knows the future of one session. See `harness.protocols.Policy`."""
+
+    def __init__(self, policy: OracleRetention, foresight: Foresight) -> None:
+        """Join the two."""
+        self._policy, self._pipeline = policy, policy.retaining(Needed(foresight=foresight, counter=policy.counter))
+        self.kind, self.clip_characters = policy.kind, policy.clip_characters
+
+    def __repr__(self) -> str:
+        return f"{self._policy!r}.informed(…)"
+
+    @property
+    def counter(self) -> Counter:
+        """See `harness.protocols.Policy`."""
+        return self._policy.counter
+
+    def budget(self, window: Window) -> Budget:
+        """See `harness.protocols.Policy`."""
+        return self._policy.budget(window)
+
+    def plan(self, view: View, budget: Budget, usage: Usage | None, moment: Moment = "step") -> Plan | None:
+        """See `harness.protocols.Policy`."""
+        return self._pipeline.plan(view, budget, usage, moment)

@@ -1,0 +1,106 @@
+"""The future of a scripted session, read off its script: what a clairvoyant policy is told when a trial is opened.
+
+The compaction room knows no tasks and the models room no policies, so they meet here.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from harness.errors import UsageError
+from harness.messages import Message
+from harness.models.scripted.reading import MessageReading, Reader, Sight
+from harness.protocols import Foresight, Need, Policy
+from harness.task import Fact, Script, Task
+from harness.tokens import characters
+
+
+def told_the_future(policy: Policy, task: Task | None) -> Policy:
+    """A policy as it runs on a task: one that has a method `informed` is told what the script will need.
+
+    Raises:
+        UsageError: the policy must know the future, and no script tells it.
+    """
+    inform = getattr(policy, "informed", None)
+    if inform is None:
+        return policy
+    if task is None or not task.script.steps:
+        where = "without a task" if task is None else f"on task {task.name!r}, which has no script"
+        raise UsageError(f"policy {getattr(policy, 'kind', '')!r} must know what will be needed, and runs {where}")
+    informed: Policy = inform(ScriptedForesight(task.facts, task.script))
+    return informed
+
+
+class ScriptedForesight:
+    """Needs by the script: a fact is needed by the next open step that names it, evidence of a done step by every step.
+
+    Only the newest message with a fact carries its value. Of several messages that show a step as done the shortest counts.
+    Not thread-safe.
+    """
+
+    def __init__(self, facts: Sequence[Fact], script: Script) -> None:
+        """Read what the scripted model reads."""
+        self._facts, self._steps, self._reader = facts, script.steps, Reader(facts, script)
+
+    def needs(self, messages: Sequence[Message]) -> Sequence[Need | None]:
+        """See `harness.protocols.Foresight`."""
+        sight, readings = self._reader.sight(tuple(messages)), tuple(self._reader.readings(tuple(messages)))
+        found: list[list[Need]] = [[] for _ in messages]
+        next_use = self._next_uses(sight)
+        newest = {told.name: at for at, reading in enumerate(readings) for told in reading.facts}
+        for fact in self._facts:
+            if fact.name in newest and fact.name in next_use:
+                found[newest[fact.name]].append(Need(next_use[fact.name], fact.recover is None))
+        for at, need in self._evidence(sight, readings, _block_sizes(messages)):
+            found[at].append(need)
+        return [_joined(each) for each in found]
+
+    def _next_uses(self, sight: Sight) -> dict[str, int]:
+        """In how many steps each fact is needed next."""
+        uses: dict[str, int] = {}
+        for distance, index in enumerate(index for index in range(len(self._steps)) if index not in sight.done):
+            step = self._steps[index]
+            for name in (*step.needs, *(name for repair in step.repairs for name in repair.needs)):
+                uses.setdefault(name, distance)
+        return uses
+
+    def _evidence(self, sight: Sight, readings: Sequence[MessageReading], sizes: Sequence[int]) -> Iterator[tuple[int, Need]]:
+        """The messages by which the done steps are known to be done: receipts where there are all, else what tells it."""
+        alone = [self._reader.alone(reading) for reading in readings]
+        signs = {sign: at for at, each in enumerate(alone) for sign in each.signs}
+        paths = {path: at for at, each in enumerate(alone) for path in each.listed}
+        tellers: dict[int, int] = {}
+        for at in sorted(range(len(alone)), key=lambda at: sizes[at]):
+            for step in alone[at].done:
+                tellers.setdefault(step, at)
+        for step in sight.done:
+            slots = [(step, slot) for slot in range(len(self._steps[step].done.receipts))]
+            if slots and signs.keys() >= set(slots):
+                yield from ((signs[slot], Need(0, receipt_only=True)) for slot in slots)
+            elif step in tellers:
+                yield tellers[step], Need(0)
+            else:
+                yield from ((paths[path], Need(0)) for path in self._steps[step].done.listed if path in paths)
+
+
+def _joined(needs: Sequence[Need]) -> Need | None:
+    """The needs of one message as one."""
+    if not needs:
+        return None
+    lost = [need for need in needs if need.lost_for_good]
+    soonest = min(need.in_steps for need in lost or needs)
+    return Need(soonest, bool(lost), all(need.receipt_only for need in needs))
+
+
+def _block_sizes(messages: Sequence[Message]) -> list[int]:
+    """Characters of each message together with what must stay with it: a call with its results."""
+    owners: list[int] = []
+    for index, message in enumerate(messages):
+        owners.append(owners[-1] if message.role == "tool" and owners else index)
+    totals: dict[int, int] = {}
+    for owner, message in zip(owners, messages, strict=True):
+        totals[owner] = totals.get(owner, 0) + characters(message)
+    return [totals[owner] for owner in owners]
+
+
+if TYPE_CHECKING:
+    _: type[Foresight] = ScriptedForesight
