@@ -5,6 +5,7 @@ A/A arm, all on the same seeds. Everything is compared in pairs of equal seeds; 
 paired difference leaves zero and it is larger than what the A/A arm shows.
 """
 
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -17,14 +18,17 @@ from scipy import stats
 
 from harness.experiment.experiment import Experiment
 from harness.experiment.grid import Arm
-from harness.experiment.trial import SandboxChoice
+from harness.experiment.paths import flatten
+from harness.experiment.trial import SandboxChoice, Trial, to_plain
+from harness.tasks import SUITE
 
 pytestmark = [pytest.mark.laws, pytest.mark.bubblewrap, pytest.mark.timeout(1_800)]
 
 SEEDS = tuple(range(100, 110))
 """Others than those of the quickstart."""
-ORDER = ["scripted/empty", "scripted/extractive", "scripted/oracle"]
+ORDER = ["scripted/empty", "scripted/lossy-0.5", "scripted/extractive", "scripted/oracle"]
 """Of fidelity."""
+TASKS = sorted(SUITE) if os.environ.get("HARNESS_LAWS") == "full" else ["flashcards"]
 QUICKSTART = Experiment.from_toml(Path(__file__).parents[2] / "experiments" / "quickstart")
 BASE = replace(QUICKSTART.base, sandbox=SandboxChoice(backend="bubblewrap"))
 VALUES: dict[str, list[Any]] = {
@@ -32,25 +36,31 @@ VALUES: dict[str, list[Any]] = {
     for path, values in cast(dict[str, list[Any]], QUICKSTART.axes).items()
     if path != "seed"
 }
-"""The axes of the quickstart, each from less to more; the middle value is the base."""
+"""The axes of the quickstart, each from less to more; one value of each is the base's."""
 
 Arms = dict[str, pd.DataFrame]
 
 
 @pytest.fixture(scope="module")
 def arms(tmp_path_factory: pytest.TempPathFactory) -> Arms:
-    """The trials of each arm by seed."""
-    ends = {f"{path}={value}": {path: value} for path, values in VALUES.items() for value in (values[0], values[2])}
-    extra = [Arm(name=name, trial=change) for name, change in ends.items()]
-    experiment = Experiment(name="law-8", base=BASE, axes={"seed": SEEDS}, arms=[*extra, Arm(name="A/A", trial={"replicate": 1})])
-    trials = experiment.run(tmp_path_factory.mktemp("law-8"), workers=2, progress="off").trials
+    """The trials of each arm by seed: the base, and every other value of each axis."""
+    base = dict(flatten(to_plain(BASE)))
+    others = {f"{path}={value}": {path: value} for path, values in VALUES.items() for value in values if base[path] != value}
+    again = {"A/A": {"replicate": 1}}
+    named = run("law-8", BASE, {**others, **again}, tmp_path_factory.mktemp("law-8"))
+    return named | {f"{path}={base[path]}": named["base"] for path in VALUES}
+
+
+def run(name: str, base: Trial, changes: dict[str, dict[str, Any]], folder: Path) -> Arms:
+    """The base and some changes of it on all seeds."""
+    extra = [Arm(name=arm, trial=change) for arm, change in changes.items()]
+    experiment = Experiment(name=name, base=base, axes={"seed": SEEDS}, arms=extra)
+    trials = experiment.run(folder, workers=2, progress="off").trials
     assert set(trials["status"]) <= {"completed", "failed"}, "no trial crashed"
-    by_name = {str(name): frame.set_index("seed").sort_index() for name, frame in trials.groupby("arm")}
-    named = {name: frame for name, frame in by_name.items() if name in ends or name == "A/A"}
-    (base,) = (frame for name, frame in by_name.items() if name not in named)
-    middle = {f"{path}={values[1]}": base for path, values in VALUES.items()}
-    assert all(len(frame) == len(SEEDS) for frame in (*named.values(), base))
-    return named | middle | {"base": base}
+    by_name = {str(arm): frame.set_index("seed").sort_index() for arm, frame in trials.groupby("arm")}
+    assert all(len(frame) == len(SEEDS) for frame in by_name.values())
+    (plain,) = (frame for arm, frame in by_name.items() if arm not in changes)
+    return {arm: by_name[arm] for arm in changes} | {"base": plain}
 
 
 def score(trials: pd.DataFrame) -> "pd.Series[float]":
@@ -69,18 +79,26 @@ def paired(first: "pd.Series[float]", second: "pd.Series[float]") -> tuple[float
     return mean, mean - half, mean + half
 
 
-def test_the_score_rises_from_empty_over_extractive_to_oracle(arms: Arms) -> None:
-    empty, extractive, oracle = (score(arms[f"policy.summarizer={value}"]) for value in VALUES["policy.summarizer"])
+@pytest.mark.parametrize("task", TASKS)
+def test_the_score_rises_from_empty_over_lossy_and_extractive_to_oracle(task: str, tmp_path: Path) -> None:
+    """On average never down from one to the next, and extractive strictly between the bounds."""
+    base = replace(BASE, task=task)
+    changes = {name: {"policy.summarizer": name} for name in ORDER if name != "scripted/extractive"}
+    found = run(f"law-8-{task}", base, changes, tmp_path)
+    empty, lossy, extractive, oracle = (score(found[name if name in found else "base"]) for name in ORDER)
     assert (oracle == 1).all()
     for worse, better in ((empty, extractive), (extractive, oracle)):
         mean, low, _ = paired(worse, better)
         assert low > 0, f"{mean:+.3f} is not clearly above zero"
+    for worse, better in ((empty, lossy), (lossy, extractive)):
+        mean, _, high = paired(worse, better)
+        assert high >= 0, f"{mean:+.3f} is clearly below zero"
 
 
 @pytest.mark.parametrize("path", VALUES)
 def test_every_axis_moves_score_or_cost_beyond_the_noise(arms: Arms, path: str) -> None:
     """The larger of the effects between the ends of an axis, against the A/A arm's effect on the same measure."""
-    low, _, high = (arms[f"{path}={value}"] for value in VALUES[path])
+    low, high = (arms[f"{path}={value}"] for value in (VALUES[path][0], VALUES[path][-1]))
     measures: tuple[Callable[[pd.DataFrame], pd.Series[float]], ...] = (score, cost)
     moved = []
     for measure in measures:
