@@ -4,7 +4,8 @@
     ├── UsageError            the caller: a plan, a name, a key, an option (also a ValueError)
     │   ├── UnknownName       a name that nothing answers to; the nearest known names are offered
     │   ├── MissingKey        a provider's key is not in the environment
-    │   └── WindowTooSmall    a task's first request cannot fit the window
+    │   ├── WindowTooSmall    a task's first request cannot fit the window
+    │   └── MalformedRecording  a recorded session is not what its format says
     ├── ModelError            the provider
     │   ├── ContextOverflow   the prompt is longer than the window
     │   ├── RateLimited       429; may carry the seconds to wait
@@ -73,6 +74,15 @@ class WindowTooSmall(UsageError):
             f"the first request of task {task!r} has {first_request_tokens} tokens, more than the window of "
             f"{window_tokens}; raise window_tokens"
         )
+
+
+class MalformedRecording(UsageError):
+    """A file of a recorded session breaks its format; names the file, the place and what was expected there."""
+
+    def __init__(self, file: str, place: str, expected: str, found: str = "") -> None:
+        self.file, self.place, self.expected, self.found = file, place, expected, found
+        got = f", got {found}" if found else ""
+        super().__init__(f"{file}{f', {place}' if place else ''}: expected {expected}{got}")
 
 
 class ModelError(HarnessError):

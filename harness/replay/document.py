@@ -1,0 +1,155 @@
+"""The bytes of a file as rows of JSON with their line numbers, or as plain text; never a foreign exception.
+
+A JSONL file that was cut in mid-line still gives its whole rows; a single JSON object that was cut gives nothing. Two objects
+on one line (a writer that was interrupted between text and newline) are read as two rows.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from harness.errors import MalformedRecording, UsageError
+from harness.replay.recording import Caveat
+
+DEPTH_AT_MOST = 100
+"""Levels of nesting; the formats need about thirty."""
+
+_DECODER = json.JSONDecoder()
+_SPACE = re.compile(r"\s*")
+
+
+class Row(NamedTuple):
+    """One JSON value of a file."""
+
+    line: int
+    """From 1."""
+    value: Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Document:
+    """A file, parsed as far as it could be."""
+
+    file: str
+    rows: tuple[Row, ...]
+    """One for a file that is a single JSON value; none for plain text."""
+    text: str
+    caveats: tuple[Caveat, ...] = ()
+
+    @property
+    def whole(self) -> Any:
+        """The one value of a file that holds no other, or None."""
+        return self.rows[0].value if len(self.rows) == 1 else None
+
+
+def open_document(path: Path) -> Document:
+    """Read and parse a file.
+
+    Raises:
+        UsageError: it cannot be read.
+        MalformedRecording: it begins like JSON and is none.
+    """
+    try:
+        data = path.read_bytes()
+    except (OSError, ValueError) as error:
+        raise UsageError(f"cannot read the recording {str(path)!r}: {getattr(error, 'strerror', None) or error}") from None
+    return parse_document(data, str(path))
+
+
+def parse_document(data: bytes, file: str) -> Document:
+    """Parse the bytes of a file; `file` is its name in errors.
+
+    Raises:
+        MalformedRecording: they begin like JSON and are none.
+    """
+    text = data.decode("utf-8-sig", errors="replace")
+    broken = text.count("\ufffd") - data.count("\ufffd".encode())
+    caveats = [Caveat(place="", text=f"{broken} bytes that are not UTF-8 were replaced")] if broken > 0 else []
+    if text.lstrip()[:1] not in {"{", "["}:
+        return Document(file=file, rows=(), text=text, caveats=tuple(caveats))
+    rows = _one_value(text, file) or tuple(_lines(text, file, caveats))
+    return Document(file=file, rows=rows, text=text, caveats=tuple(caveats))
+
+
+def _one_value(text: str, file: str) -> tuple[Row, ...]:
+    """The single value of the whole text; nothing when its first line is a value of its own."""
+    first = len(text) - len(text.lstrip())
+    line = text.count("\n", 0, first) + 1
+    try:
+        value, end = _DECODER.raw_decode(text, first)
+    except RecursionError:
+        raise _too_deep(file, line) from None
+    except ValueError as error:
+        if _begins_with_a_row(text[first:]):
+            return ()
+        line = getattr(error, "lineno", line)
+        raise MalformedRecording(file, f"line {line}", f"a JSON value ({getattr(error, 'msg', error)})") from None
+    if text[end:].strip():
+        return ()
+    _check_depth(value, file, line)
+    return (Row(line, value),)
+
+
+def _begins_with_a_row(text: str) -> bool:
+    """Whether the first line alone is JSON: then a fault further down is one of a row, not of the file."""
+    line, newline, _ = text.partition("\n")
+    try:
+        return bool(newline) and isinstance(json.loads(line), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
+def _lines(text: str, file: str, caveats: list[Caveat]) -> Iterator[Row]:
+    lines = text.split("\n")
+    last = max(number for number, line in enumerate(lines, start=1) if line.strip())
+    for number, line in enumerate(lines, start=1):
+        values, fault = _values(line)
+        if len(values) > 1:
+            caveats.append(Caveat(place=f"line {number}", text=f"{len(values)} rows on one line were read apart"))
+        for value in values:
+            _check_depth(value, file, number)
+            yield Row(number, value)
+        if fault:
+            what = "the file is cut here; the rest of the line was dropped" if number == last else f"dropped: {fault}"
+            caveats.append(Caveat(place=f"line {number}", text=what))
+
+
+def _values(line: str) -> tuple[list[Any], str]:
+    """The JSON values of a line, and what is wrong with the rest of it."""
+    values: list[Any] = []
+    position = _after_space(line, 0)
+    while position < len(line):
+        try:
+            value, position = _DECODER.raw_decode(line, position)
+        except RecursionError:
+            return values, f"nested deeper than {DEPTH_AT_MOST} levels"
+        except ValueError as error:
+            return values, f"not JSON ({getattr(error, 'msg', error)})"
+        values.append(value)
+        position = _after_space(line, position)
+    return values, ""
+
+
+def _after_space(line: str, position: int) -> int:
+    found = _SPACE.match(line, position)
+    return found.end() if found else position
+
+
+def _check_depth(value: Any, file: str, line: int) -> None:
+    level = [value]
+    for _ in range(DEPTH_AT_MOST):
+        level = [inner for outer in level for inner in _inside(outer) if isinstance(inner, dict | list)]
+        if not level:
+            return
+    raise _too_deep(file, line)
+
+
+def _inside(value: Any) -> Iterable[Any]:
+    return value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+
+
+def _too_deep(file: str, line: int) -> MalformedRecording:
+    return MalformedRecording(file, f"line {line}", f"at most {DEPTH_AT_MOST} levels of nesting")

@@ -1,0 +1,98 @@
+"""Reading a recorded session: which format a file has, and what it holds.
+
+The format is found by content, never by the name of the file. Formats exclude each other: a file that two of them claim is an
+error, not a guess.
+"""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from harness.errors import MalformedRecording, UnknownName, UsageError
+from harness.replay import (
+    atif,
+    claude_code,
+    claude_sdk,
+    cline,
+    codex,
+    debug_gym,
+    gemini,
+    mini_swe_agent,
+    moatless,
+    openhands,
+    pi,
+    specstory,
+    swe_agent,
+)
+from harness.replay.document import Document, open_document
+from harness.replay.recording import Recording
+
+
+class Format(NamedTuple):
+    """How one format is known and read."""
+
+    recognises: Callable[[Document], bool]
+    read: Callable[[Document], tuple[Recording, ...]]
+
+
+FORMATS: Mapping[str, Format] = {
+    module.NAME: Format(module.recognises, module.read)
+    for module in (
+        claude_code,
+        claude_sdk,
+        pi,
+        codex,
+        swe_agent,
+        mini_swe_agent,
+        moatless,
+        openhands,
+        gemini,
+        cline,
+        debug_gym,
+        atif,
+        specstory,
+    )
+}
+"""Every format by its name."""
+
+
+def read_recording(path: Path | str, format: str | None = None) -> Recording:  # noqa: A002, the word users say
+    """The recorded session in a file.
+
+    Args:
+        path: the file.
+        format: its format, a key of `FORMATS`; None = found by content.
+
+    Raises:
+        UnknownName: there is no such format.
+        MalformedRecording: the file is of no known format, breaks its format, or is cut where nothing can be read.
+        UsageError: it cannot be read at all, or holds more than one session.
+    """
+    found = read_recordings(path, format)
+    if len(found) > 1:
+        raise UsageError(f"{path}: {len(found)} sessions in one file; read them with read_recordings")
+    return found[0]
+
+
+def read_recordings(path: Path | str, format: str | None = None) -> tuple[Recording, ...]:  # noqa: A002
+    """All recorded sessions in a file (at least one), in its order; arguments and errors as for `read_recording`."""
+    if format is not None and format not in FORMATS:
+        raise UnknownName("format", format, FORMATS)
+    document = open_document(Path(path))
+    chosen = FORMATS[format or detect(document)]
+    if format is not None and not chosen.recognises(document):
+        raise MalformedRecording(document.file, "", f"a recording in the format {format}")
+    return chosen.read(document)
+
+
+def detect(document: Document) -> str:
+    """The name of the one format that a document has.
+
+    Raises:
+        MalformedRecording: none or several formats claim it.
+    """
+    claims = [name for name, known in FORMATS.items() if known.recognises(document)]
+    if len(claims) != 1:
+        what = f", and this could be {' or '.join(claims)}; name one" if claims else ""
+        raise MalformedRecording(document.file, "", f"a recording in one of the formats {', '.join(FORMATS)}{what}")
+    return claims[0]

@@ -1,0 +1,126 @@
+"""A recording as a log of ours, so that whatever reads logs (folding, policies, tables) reads it too.
+
+The log shows the session as if nobody had compacted: native compactions are in the recording, not in the log. What a recording
+does not have is filled in as said at `SYNTHETIC_SYSTEM` and `entries`.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+from harness.codec import message_digest
+from harness.events import Entry, Event, MessageAdded, SessionEnded, SessionStarted, StepFinished, StopReason
+from harness.messages import Message, system
+from harness.replay.fields import compact_json
+from harness.replay.recording import RecordedMessage, Recording
+from harness.tokens import Counter, Estimated, Measured, QuarterOfCharacters, Usage
+from harness.view import OPENING, rendered
+
+SYNTHETIC_SYSTEM = system("(The system prompt of this session was not recorded.)")
+"""Stands first in the log of a recording without a system prompt; much shorter than any real one."""
+
+_UNKNOWN = Usage(input_tokens=Measured(0), output_tokens=Measured(0))
+
+
+def entries(recording: Recording, counter: Counter | None = None) -> tuple[Entry, ...]:
+    """The log of a recording; folds into a legal view.
+
+    A step without recorded usage has a usage of 0, and no step has durations. Window and threshold are unknown (0 and None).
+    Token estimates are by `counter`, a quarter of the characters if None.
+    """
+    recorded = [*([] if recording.system_recorded else [_opening()]), *recording.messages]
+    requests = _Requests(tuple(item.message for item in recorded), counter or QuarterOfCharacters())
+    events = [_started(recording), *_told(recorded, requests), _ended(recorded[-1].message)]
+    return tuple(Entry(seq, event) for seq, event in enumerate(events, start=1))
+
+
+def _opening() -> RecordedMessage:
+    return RecordedMessage(message=SYNTHETIC_SYSTEM, step=0, synthetic=True)
+
+
+def _started(recording: Recording) -> SessionStarted:
+    task = next((item.message.text for item in recording.messages if item.message.role == "user" and item.step is not None), "")
+    return SessionStarted(
+        session_id=recording.session_id,
+        task=task,
+        model=recording.models[0] if recording.models else "",
+        policy_json=compact_json({"kind": "recorded", "source": recording.source}),
+        window_tokens=0,
+        threshold_tokens=None,
+        budget_rule="recorded session, window unknown",
+        sandbox="recorded",
+    )
+
+
+def _ended(last: Message) -> SessionEnded:
+    rests = last.role == "assistant"
+    reason: StopReason = "replied" if rests else "cancelled"
+    return SessionEnded(
+        status="completed" if rests else "failed", reason=reason, detail="" if rests else "the recording ends in mid-session"
+    )
+
+
+class _Requests:
+    """What was sent with each call: digests and sizes of every beginning of the conversation."""
+
+    def __init__(self, messages: tuple[Message, ...], counter: Counter) -> None:
+        sent = rendered(messages)
+        self.opening = sent.index(OPENING) if len(sent) > len(messages) else len(messages)
+        self.digests, self.tokens = [b""], [0]
+        for message in sent:
+            self.digests.append(message_digest(message, self.digests[-1]))
+            self.tokens.append(self.tokens[-1] + counter.count(message))
+        self.view_tokens = [0, *accumulate(counter.count(message) for message in messages)]
+
+    def length(self, messages: int) -> int:
+        """Messages of the request that holds the first `messages` of the conversation."""
+        return messages + (messages > self.opening)
+
+
+@dataclass(slots=True)
+class _Step:
+    """A model call whose results are still being told."""
+
+    number: int
+    asked: RecordedMessage
+    seen: int
+    """Messages of the view that was sent."""
+    length: int
+    """Messages as sent."""
+    results: list[RecordedMessage]
+
+
+def _told(recorded: Sequence[RecordedMessage], requests: _Requests) -> Iterator[Event]:
+    step: _Step | None = None
+    kept = done = 0
+    for index, item in enumerate(recorded):
+        role = item.message.role
+        if role != "tool" and step is not None:
+            yield _finished(step, requests, kept)
+            kept, step = step.length, None
+        if role == "assistant" and item.step is not None:
+            done = item.step
+            step = _Step(done, item, index, requests.length(index), [])
+        elif role == "tool" and step is not None:
+            step.results.append(item)
+        yield MessageAdded(message=item.message, step=done if item.step is None else item.step)
+    if step is not None:
+        yield _finished(step, requests, kept)
+
+
+def _finished(step: _Step, requests: _Requests, kept: int) -> StepFinished:
+    errors = sum(result.status != "completed" for item in step.results for result in item.message.results)
+    return StepFinished(
+        step=step.number,
+        view_tokens=Estimated(requests.view_tokens[step.seen]),
+        view_messages=step.seen,
+        usage=step.asked.usage or _UNKNOWN,
+        cost_usd=step.asked.cost_usd,
+        request_digest=requests.digests[step.length].hex(),
+        kept_prefix_messages=kept,
+        kept_prefix_tokens=Estimated(requests.tokens[kept]),
+        calls=len(step.asked.message.calls),
+        call_errors=errors,
+        model_seconds=0.0,
+        tool_seconds=0.0,
+    )

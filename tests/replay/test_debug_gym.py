@@ -1,0 +1,26 @@
+"""debug gym: the made-up fixture, value by value, and the pitfalls of the format one by one."""
+
+from tests.replay.outline import fixture, outline, squeezes
+
+
+def test_steps_become_calls_and_results():
+    recording = fixture("debug-gym.jsonl")
+    assert outline(recording) == [
+        "0 system: You find bugs.",
+        "0 user: 1 test fails",
+        "1 assistant 40+0+0>6:",
+        "  I count legs.",
+        '  d1 view {"path": "ant.py"}',
+        "1 tool: d1 view -> legs = 5",
+        '2 assistant: call-2 action {"text": "```rewrite legs = 6```"}',
+        "2 tool: call-2 action -> rewritten",
+        "3 assistant 70+0+0>2: d1-2 eval {}",
+        "3 tool: d1-2 eval -> all pass",
+    ]
+    assert (recording.session_id, recording.models) == ("ant-1", ("lens-1",))
+    assert recording.cost_usd is None
+    assert squeezes(recording) == []
+    assert [caveat.text for caveat in recording.caveats] == [
+        "the agent saw its last 2 steps only: recorded usage is of that window",
+        "call id 'd1' is used again; read as 'd1-2'",
+    ]

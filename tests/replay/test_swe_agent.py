@@ -1,0 +1,56 @@
+"""swe agent: the made-up fixture, value by value, and the pitfalls of the format one by one."""
+
+import pytest
+
+from tests.replay.outline import fixture, outline, squeezes
+
+
+def test_actions_in_text_become_calls_a_demonstration_is_no_step():
+    recording = fixture("swe-agent-text.traj")
+    assert outline(recording) == [
+        "0 system: You mend doors.",
+        "- user: A demonstration follows.",
+        "- assistant: I knock.\n```\nknock\n```",
+        "- user: come in",
+        "0 user: The door squeaks.",
+        "1 assistant:",
+        "  I look.",
+        '  call-5 bash {"command": "ls\\n"}',
+        "1 tool: call-5 bash -> door",
+        "2 assistant: No idea.",
+        "3 user: Give exactly one command.",
+        "3 assistant:",
+        "  Done.",
+        '  call-9 bash {"command": "submit"}',
+        "3 tool made up: call-9 bash interrupted -> (no result was recorded)",
+    ]
+    assert (recording.session_id, recording.models) == ("", ())
+    assert recording.cost_usd == pytest.approx(0.5)
+    assert squeezes(recording) == []
+    assert [caveat.text for caveat in recording.caveats] == [
+        "what was sent may have been less: history processors cut it at each query",
+        "call 'call-9' has no result; one was made up",
+    ]
+
+
+def test_call_ids_that_are_used_again_are_told_apart():
+    recording = fixture("swe-agent-calls.traj")
+    assert outline(recording) == [
+        "0 system: You mend windows.",
+        "0 user: The window is stuck.",
+        "1 assistant:",
+        "  I push.",
+        '  w1 bash {"command": "push"}',
+        "1 tool: w1 bash -> stuck",
+        "2 assistant:",
+        "  I push again.",
+        '  w1-2 bash {"command": "push -f"}',
+        "2 tool: w1-2 bash -> open",
+    ]
+    assert (recording.session_id, recording.models) == ("", ())
+    assert recording.cost_usd is None
+    assert squeezes(recording) == []
+    assert [caveat.text for caveat in recording.caveats] == [
+        "what was sent may have been less: history processors cut it at each query",
+        "call id 'w1' is used again; read as 'w1-2'",
+    ]
