@@ -31,6 +31,7 @@ MAX_FILES = 200_000
 """In one snapshot."""
 ENVIRONMENT = {
     "LANG": "C.UTF-8",
+    "LANGUAGE": "C",  # else every program looks for translations that there are not: a third of the time of a Python parser
     "LC_ALL": "C.UTF-8",
     "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
     "PYTHONDONTWRITEBYTECODE": "1",

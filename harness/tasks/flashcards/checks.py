@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from harness.task import Check, Grader
 from harness.tasks.flashcards.facts import fill
+from harness.tasks.kit import graders
 
 
 def _check(name: str, title: str, *rests_on: str) -> Check:
@@ -48,5 +49,4 @@ CHECKS: tuple[Check, ...] = (
 def grader(values: Mapping[str, str]) -> Grader:
     """The program that judges a workspace under these values."""
     filled = fill(values)
-    files = tuple((f".grade/{name}", filled(f"grader/{name}")) for name in ("grade.py", "observe.py"))
-    return Grader(files=files, command="python3 -I -S -B .grade/grade.py")
+    return graders.grader(filled("grader/judge.py"), filled("grader/observe.py"))

@@ -2,7 +2,7 @@
 
 The discipline that `harness.task.Grader` asks for stands here once. A judge is Python source that defines
 `verdicts() -> Iterable[(check, (passed, detail))]`; it may call the functions of `preamble.py.tmpl`. An observer is Python source
-that runs in a child and prints one JSON object on its last line; `observed()` gives it.
+that runs in a child and prints JSON objects on lines of their own; `observed()` gives them as one.
 """
 
 from harness.task import Grader
@@ -12,4 +12,4 @@ from harness.tasks.kit import text
 def grader(judge: str, observer: str = "") -> Grader:
     """The program that judges by `judge`; `observer` is empty if no code of the agent has to run."""
     whole = "\n\n".join((text(__package__, "preamble.py"), judge, text(__package__, "closing.py")))
-    return Grader(files=((".grade/grade.py", whole), (".grade/observe.py", observer)), command="python3 -I .grade/grade.py")
+    return Grader(files=((".grade/grade.py", whole), (".grade/observe.py", observer)), command="python3 -I -S -B .grade/grade.py")
