@@ -77,7 +77,7 @@ class SessionStarted:
     """The user's request, verbatim (S0.7)."""
     model: str
     policy_json: str
-    """Kind and fields of the policy as canonical JSON."""
+    """Kind and fields of the policy as it works here (scaled, if it is), as canonical JSON."""
     window_tokens: int
     threshold_tokens: int | None
     budget_rule: str

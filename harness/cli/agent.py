@@ -42,6 +42,7 @@ SKIPPED_SHOWN = 10
 @click.option("--summarizer", help="Field of the policy: who writes the summaries.")
 @click.option("--set", "fields", multiple=True, metavar="FIELD=VALUE", help="Any field of the policy, the value as in TOML.")
 @click.option("--window", type=click.IntRange(min=1), help="Context window in tokens.  [default: the model's]")
+@click.option("--nominal-window", type=click.IntRange(min=1), help="Scale the policy's constants from this window.")
 @click.option("--max-steps", type=click.IntRange(min=1), default=50, show_default=True)
 @click.option("--parallel-tools", is_flag=True, help="Run the calls of one reply at the same time.")
 @click.option(
@@ -65,6 +66,7 @@ def command(
     summarizer: str | None,
     fields: tuple[str, ...],
     window: int | None,
+    nominal_window: int | None,
     max_steps: int,
     parallel_tools: bool,
     backend: Literal["auto", "docker", "bubblewrap", "local"],
@@ -93,6 +95,7 @@ def command(
         task=task,
         seed=seed,
         window_tokens=window,
+        nominal_window_tokens=nominal_window,
         limits=Limits(max_steps=max_steps, parallel_tools=parallel_tools),
         runtime=runtime,
         sandbox=SandboxChoice(backend=backend, image=image, limits=SandboxLimits(network=network)),

@@ -9,6 +9,7 @@ from functools import cache
 from typing import cast
 
 from harness.agent.prompts import system_prompt
+from harness.compaction.scaling import fitted
 from harness.errors import SandboxUnavailable, UsageError, WindowTooSmall
 from harness.experiment.attempt.foresight import told_the_future
 from harness.experiment.trial import Trial
@@ -40,7 +41,7 @@ def check_trials(trials: Iterable[Trial]) -> None:
         UnknownName: a task, model, profile or summarizer that there is not.
         MissingKey: a real model's key is not in the environment.
         WindowTooSmall: the first request of a task cannot fit a model's window.
-        UsageError: the reserves of a policy leave nothing of a window.
+        UsageError: the reserves of a policy leave nothing of a window, or it is to be scaled to a window that is not known.
     """
     seen = _Seen()
     for trial in trials:
@@ -48,7 +49,7 @@ def check_trials(trials: Iterable[Trial]) -> None:
         if key not in seen.tasks:
             task = make_task(*key)
             seen.tasks[key], seen.first_tokens[key] = task, first_request_tokens(task.prompt, task.runtime)
-        arm = (*key, trial.model, trial.window_tokens, trial.policy)
+        arm = (*key, trial.model, trial.window_tokens, trial.nominal_window_tokens, trial.policy)
         if arm not in seen.arms:
             seen.arms.add(arm)
             _check_models(trial, seen.tasks[key], seen.first_tokens[key])
@@ -122,4 +123,4 @@ def _check_models(trial: Trial, task: Task, first_tokens: int) -> None:
     named = getattr(trial.policy, "summarizer", None)
     if named is not None:
         open_summarizer(named, agent=model, task=task, seed=trial.model_seed, window_tokens=None)
-    told_the_future(trial.policy, task).budget(window)
+    told_the_future(fitted(trial.policy, window, trial.nominal_window_tokens).policy, task).budget(window)

@@ -19,6 +19,7 @@ from harness.agent.inbox import Inbox
 from harness.agent.loop import Agent, Limits, Outcome, ignore
 from harness.agent.prompts import system_prompt
 from harness.compaction.compactor import SessionCompactor
+from harness.compaction.scaling import Fitted, fitted
 from harness.errors import StoreError, ToolError, UsageError
 from harness.events import Entry, SessionStarted, Signal
 from harness.experiment.attempt.foresight import told_the_future
@@ -51,6 +52,8 @@ class Interactive:
     """Of a scripted model's own draws."""
     window_tokens: int | None = None
     """None = the model's own."""
+    nominal_window_tokens: int | None = None
+    """The window that the policy's constants were made for; None = they are not scaled."""
     limits: Limits = field(default_factory=Limits)
     runtime: Runtime = "python"
     """Of the sandbox where there is no task, which brings its own."""
@@ -127,7 +130,7 @@ def converse(
             sandbox.write(path, text.encode())
         agent = Agent(
             model=model,
-            tools=standard_tools(sandbox, clip_characters=session.policy.clip_characters),
+            tools=standard_tools(sandbox, clip_characters=compactor.policy.clip_characters),
             log=log,
             compactor=compactor,
             clock=clock,
@@ -204,8 +207,12 @@ def _compactor(session: Interactive, model: Model, endpoints: Endpoints) -> Sess
         summarizer = open_summarizer(
             named, agent=model, task=session.task, seed=session.seed, window_tokens=None, endpoints=endpoints
         )
-    policy = told_the_future(session.policy, session.task)
+    policy = told_the_future(_fitted(session, model).policy, session.task)
     return SessionCompactor(policy=policy, window=model.window, summarizer=summarizer)
+
+
+def _fitted(session: Interactive, model: Model) -> Fitted:
+    return fitted(session.policy, model.window, session.nominal_window_tokens)
 
 
 def _refuse_full(folder: Path | None) -> None:
@@ -237,13 +244,14 @@ def _sandbox(session: Interactive, session_id: str) -> Sandbox:
 def _started(
     session: Interactive, session_id: str, model: Model, compactor: SessionCompactor, sandbox: Sandbox
 ) -> SessionStarted:
+    fit = _fitted(session, model)
     return SessionStarted(
         session_id=session_id,
         task=session.request,
         model=model.name,
-        policy_json=codec.canonical_json(session.policy),
+        policy_json=codec.canonical_json(fit.policy),
         window_tokens=model.window.tokens,
         threshold_tokens=compactor.budget.threshold_tokens,
-        budget_rule=compactor.budget.rule,
+        budget_rule=fit.told(compactor.budget.rule),
         sandbox=sandbox.info.backend,
     )

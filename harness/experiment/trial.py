@@ -47,6 +47,9 @@ class Trial:
     """`scripted` = the attentive scripted model of the trial's task; `scripted/…`, or any litellm name."""
     window_tokens: int | None = None
     """Overrides the model's context window (S0.11); None = what is known of the model."""
+    nominal_window_tokens: int | None = None
+    """The window that the policy's constants were made for: they are scaled by window / nominal, so that the same geometry runs
+    in a small window. None = they stand as they are."""
     max_steps: int = 50
     """The session ends after so many model calls (S0.8)."""
     parallel_tools: bool = False
@@ -57,7 +60,8 @@ class Trial:
 
     def __post_init__(self) -> None:
         """Refuse values that no session could be run with."""
-        for name, least in {"seed": 0, "replicate": 0, "max_steps": 1, "window_tokens": 1}.items():
+        least_values = {"seed": 0, "replicate": 0, "max_steps": 1, "window_tokens": 1, "nominal_window_tokens": 1}
+        for name, least in least_values.items():
             value = getattr(self, name)
             if value is not None and value < least:
                 raise UsageError(f"{name}: must be at least {least} (got {value!r})")

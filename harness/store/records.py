@@ -27,6 +27,7 @@ class TrialRecord:
     policy: str
     """Kind."""
     policy_json: str
+    """As configured, not scaled."""
     config_json: str
     """The whole configuration; its hash is the trial id."""
     axes_json: str
@@ -72,6 +73,8 @@ class TrialRecord:
     """Commands answered from the action cache; None = it was not used."""
     action_misses: int | None = None
     """Commands that were run; None = the action cache was not used."""
+    scale: float | None = 1.0
+    """By which the policy's constants were multiplied (1 = not scaled); None = it broke off before that was known."""
 
 
 class StepActions(NamedTuple):

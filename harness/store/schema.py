@@ -359,7 +359,12 @@ def _actions(connection: sqlite3.Connection) -> None:
     connection.execute("ALTER TABLE trial ADD COLUMN action_misses INTEGER")
 
 
-MIGRATIONS: tuple[Migration, ...] = (_first_tables, _conduct_tables, _actions)
+def _scale(connection: sqlite3.Connection) -> None:
+    """By which the constants of a trial's policy were multiplied; before there was scaling, by 1."""
+    connection.execute("ALTER TABLE trial ADD COLUMN scale REAL DEFAULT 1.0")
+
+
+MIGRATIONS: tuple[Migration, ...] = (_first_tables, _conduct_tables, _actions, _scale)
 """In order; one that has been released never changes, a new one is added behind it."""
 
 

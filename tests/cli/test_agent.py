@@ -55,6 +55,19 @@ def test_a_task_of_several_lines_is_read_from_standard_input():
     assert "check port failed: got 'port=4711\\n'" in done.stderr
 
 
+def test_a_policy_made_for_a_larger_window_is_scaled_to_a_small_one(tmp_path):
+    done = within(
+        "agent", "--task", TINY, "--window", "9000", "--nominal-window", "36000", "--journal", tmp_path / "j.sqlite", *LOCAL
+    )
+    assert done.exit_code == 0, done.stderr
+    journal = sqlite3.connect(tmp_path / "j.sqlite")
+    try:
+        [(rule,)] = journal.execute("SELECT budget_rule FROM sessions").fetchall()
+    finally:
+        journal.close()
+    assert "constants scaled by 0.25, from a nominal window of 36000" in rule
+
+
 def test_a_session_that_runs_out_of_steps_fails():
     done = within("agent", "--task", TINY, "--max-steps", "2", *LOCAL)
     assert done.exit_code == 1

@@ -5,8 +5,9 @@ from dataclasses import replace
 import pytest
 
 from harness.agent.prompts import system_prompt
+from harness.compaction.presets.keep_last import KeepLast
 from harness.compaction.presets.none import NoCompaction
-from harness.errors import ContextOverflow, WindowTooSmall
+from harness.errors import ContextOverflow, UsageError, WindowTooSmall
 from harness.experiment.checking import check_first_request, check_trials, first_request_tokens
 from harness.experiment.trial import Trial
 from harness.messages import system, user
@@ -43,6 +44,15 @@ def test_trials_are_checked_likewise():
     check_trials([trial])
     with pytest.raises(WindowTooSmall):
         check_trials([replace(trial, window_tokens=least - 1)])
+
+
+def test_the_policy_is_checked_as_it_will_run():
+    trial = Trial(task="flashcards", policy=KeepLast(summarizer="scripted/empty"), window_tokens=8_000)
+    with pytest.raises(UsageError, match="reserves of 11000 tokens leave nothing of the window of 8000"):
+        check_trials([trial])
+    check_trials([replace(trial, nominal_window_tokens=32_000)])
+    with pytest.raises(UsageError, match="reserves of 11000 tokens leave nothing"):
+        check_trials([replace(trial, nominal_window_tokens=32_000), replace(trial, nominal_window_tokens=8_000)])
 
 
 def test_a_window_that_is_not_known_refuses_nothing():

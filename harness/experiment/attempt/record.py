@@ -39,6 +39,8 @@ class Attempt:
     session_id: str = ""
     tally: Tally = field(default_factory=Tally)
     session: SessionStarted | None = None
+    scale: float | None = None
+    """Of the policy's constants; None = it broke off before that was known."""
     sandbox: SandboxInfo | None = None
     judged: tuple[Judged, ...] = ()
     ending: Ending = field(default_factory=lambda: Ending(status="crashed", reason="crashed", error="it never began"))
@@ -91,6 +93,7 @@ def _trial_record(job: Job, attempt: Attempt, wall_seconds: float) -> TrialRecor
         sandbox=attempt.sandbox.backend if attempt.sandbox else job.backend,
         action_hits=tally.counts.hits if tally.counts else None,
         action_misses=tally.counts.misses if tally.counts else None,
+        scale=1.0 if trial.nominal_window_tokens is None else attempt.scale,
         started_at_ms=int(attempt.started_at * 1000),
         wall_seconds=wall_seconds,
         error=ending.error[:MOST_ERROR_CHARACTERS],

@@ -16,6 +16,7 @@ from harness.agent.inbox import Inbox
 from harness.agent.loop import Agent, Limits
 from harness.agent.prompts import system_prompt
 from harness.compaction.compactor import SessionCompactor
+from harness.compaction.scaling import fitted
 from harness.errors import SandboxError, StoreError
 from harness.events import SessionEnded, SessionStarted
 from harness.experiment.attempt.foresight import told_the_future
@@ -133,18 +134,20 @@ class _Session:
 
     def _converse(self, task: Task, sandbox: Sandbox, log: Log) -> Ending:
         """Run the session to its end."""
-        trial, policy = self.job.trial, told_the_future(self.job.trial.policy, task)
-        endpoints = self.job.endpoints
+        trial, endpoints = self.job.trial, self.job.endpoints
         model = open_model(trial.model, task=task, seed=trial.model_seed, window_tokens=trial.window_tokens, endpoints=endpoints)
+        fit = fitted(trial.policy, model.window, trial.nominal_window_tokens)
+        self.attempt.scale = fit.scale
+        policy = told_the_future(fit.policy, task)
         compactor = SessionCompactor(policy=policy, window=model.window, summarizer=self._summarizer(model, task))
         started = self.attempt.session = SessionStarted(
             session_id=self.attempt.session_id,
             task=task.prompt,
             model=model.name,
-            policy_json=codec.canonical_json(trial.policy),
+            policy_json=codec.canonical_json(fit.policy),
             window_tokens=model.window.tokens,
             threshold_tokens=compactor.budget.threshold_tokens,
-            budget_rule=compactor.budget.rule,
+            budget_rule=fit.told(compactor.budget.rule),
             sandbox=sandbox.info.backend,
         )
         timeout_seconds = trial.command_timeout_seconds

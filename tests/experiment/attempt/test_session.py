@@ -10,6 +10,7 @@ import pytest
 
 from harness.compaction.presets.keep_last import KeepLast
 from harness.compaction.presets.none import NoCompaction
+from harness.compaction.scaling import scaled
 from harness.events import SessionEnded, SessionStarted
 from harness.experiment.attempt.job import Caching, Job
 from harness.experiment.attempt.provenance import collect
@@ -89,6 +90,23 @@ def test_a_policy_that_compacts_is_counted_and_the_oracle_keeps_what_is_needed(j
     assert trial.success
 
 
+def test_a_policy_made_for_another_window_runs_scaled_and_the_record_says_by_what(job):
+    nominal = replace(BASE, policy=scaled(TIGHT, 4), window_tokens=8_000, nominal_window_tokens=32_000)
+    as_it_is = replace(BASE, policy=TIGHT, window_tokens=8_000)
+    one, other = job(nominal), job(as_it_is)
+    (trial, _), (plain, _) = run_trial(one), run_trial(other)
+    assert (trial.scale, plain.scale) == (0.25, 1.0)
+    assert trial.trial_id != plain.trial_id
+    assert (trial.threshold_tokens, trial.steps, trial.compactions) == (2_310, plain.steps, plain.compactions)
+    assert trial.success
+    assert json.loads(trial.policy_json)["safety_reserve_tokens"] == 400  # as configured; the session has it as it ran
+    with Journal.open(one.journal) as journal:
+        (started,) = [entry.event for entry in journal.entries(trial.session_id) if isinstance(entry.event, SessionStarted)]
+        assert next(batches(journal, "trials"))["scale"].to_pylist() == [0.25]
+    assert started.budget_rule.endswith("constants scaled by 0.25, from a nominal window of 32000")
+    assert json.loads(started.policy_json)["safety_reserve_tokens"] == 100
+
+
 def test_an_empty_summary_costs_what_only_the_prompt_said(job):
     policy = replace(TIGHT, summarizer="scripted/empty")
     trial, checks = run_trial(job(replace(BASE, policy=policy, window_tokens=8_000)))
@@ -124,6 +142,7 @@ def test_a_bug_in_a_task_is_a_crash_of_this_trial_with_its_traceback(job):
     trial, checks = run_trial(job(replace(BASE, task=TINY.replace(":tiny", ":broken"))))
     assert (trial.status, trial.reason, trial.success, trial.score) == ("crashed", "crashed", False, 0.0)
     assert trial.error == "ZeroDivisionError: division by zero"
+    assert trial.scale == 1.0
     assert "in broken" in trial.traceback
     assert checks == ()
 
