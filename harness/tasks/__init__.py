@@ -14,6 +14,7 @@ from harness.tasks.changing_requirements import changing_requirements
 from harness.tasks.flashcards import flashcards
 from harness.tasks.log_forensics import log_forensics
 from harness.tasks.long_march import long_march
+from harness.tasks.rename_sweep import rename_sweep
 from harness.tasks.spec_api import spec_api
 
 SUITE: dict[str, TaskTemplate] = {
@@ -22,6 +23,7 @@ SUITE: dict[str, TaskTemplate] = {
     "flashcards": flashcards,
     "log-forensics": log_forensics,
     "long-march": long_march,
+    "rename-sweep": rename_sweep,
     "spec-api": spec_api,
 }
 """Every task of this package by its name."""

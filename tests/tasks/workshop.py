@@ -52,12 +52,12 @@ def act(root: Path, call: CallTemplate, values: Mapping[str, str]) -> None:
 
 
 def carried_out(task: Task, root: Path, values: Mapping[str, str], steps: Iterable[str]) -> Path:
-    """The workspace after these steps of the script, in the order of the script."""
+    """The workspace after these steps of the script, in the order of the script; what mends a step is done before it."""
     lay(task, root)
     wanted = set(steps)
     for step in task.script.steps:
         if step.name in wanted:
-            for call in step.calls:
+            for call in (*(call for repair in step.repairs for call in repair.calls), *step.calls):
                 act(root, call, values)
     return root
 

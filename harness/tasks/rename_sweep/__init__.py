@@ -1,0 +1,43 @@
+"""The task `rename-sweep`: one function gets another name in more than forty files, folder by folder: which are done?
+
+Which memory it loads, and why:
+
+| part of the work | what must be remembered |
+| --- | --- |
+| beginning | the old name and the book (pages), the new name and the first folder (prompt); a voucher and a name for helpers |
+| ten batches | which are renamed, which are recorded; in three of them the name for helpers |
+| strays | the excluded folder, the module with the alias and its release; the entry that an error teaches |
+| papers | the voucher of the beginning, the receipt, and nearly all constraints once more |
+
+What is renamed can be seen again: `tools/left.sh` tells it for all folders, at the cost of one call. What is recorded cannot:
+the ledger holds seals, and a batch that is recorded twice is paid twice. So the same forgetting costs a look here and a check
+there. The helpers' name and the voucher are told once and needed until the end; the last folder is told once and needed late.
+
+The package is a real one; its modules, figures and tests are generated from the seed.
+"""
+
+from harness.task import Task
+from harness.tasks.rename_sweep.checks import CHECKS, grader
+from harness.tasks.rename_sweep.facts import FACTS, draw
+from harness.tasks.rename_sweep.order import order
+from harness.tasks.rename_sweep.steps import script
+from harness.tasks.rename_sweep.world import workspace
+
+
+def rename_sweep(task_seed: int) -> Task:
+    """The task under a seed, which gives every fact its value."""
+    values = draw(task_seed)
+    files = workspace(values, task_seed)
+    return Task(
+        name="rename-sweep",
+        title="Rename a function in more than forty files",
+        tags=("bookkeeping", "artifacts", "constraints", "decisions"),
+        prompt=order(values, task_seed),
+        workspace=files,
+        runtime="python",
+        checks=CHECKS,
+        grader=grader(values, dict(files)),
+        facts=FACTS,
+        script=script(),
+        values={fact.name: values[fact.name] for fact in FACTS},
+    )

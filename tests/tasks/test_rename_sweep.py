@@ -1,0 +1,136 @@
+"""The sweep is real: the tests pass before and after, the old name is gone or kept as demanded, and forgetting costs."""
+
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from harness.task import Task
+from harness.tasks.rename_sweep import rename_sweep
+from harness.tasks.rename_sweep.facts import draw
+from tests.tasks.workshop import act, carried_out, grade, lay, shell
+
+LOOKS = ("orient", "state", "suite_", "read_", "lines_", "test_", "half_way", "strays_known", "what_is_left")
+"""How the names of steps begin that change nothing."""
+TESTS = "python3 tools/run_tests.py"
+
+
+def deeds(task: Task) -> list[str]:
+    """The steps that the checks look at."""
+    return [step.name for step in task.script.steps if not step.name.startswith(LOOKS)]
+
+
+@pytest.fixture(scope="module")
+def swept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The package of seed 1 when the sweep is through."""
+    task = rename_sweep(1)
+    return carried_out(task, tmp_path_factory.mktemp("swept"), task.values, deeds(task))
+
+
+@pytest.fixture
+def copied(swept: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(swept, tmp_path / "copy"))
+
+
+def holding(root: Path, name: str) -> set[str]:
+    """Modules of the package in which a name stands."""
+    texts = {path.relative_to(root).as_posix(): path.read_text() for path in (root / "quay").rglob("*.py")}
+    return {path for path, text in texts.items() if re.search(rf"\b{name}\b", text)}
+
+
+def test_more_than_forty_modules_use_the_name_and_all_tests_pass_before(tmp_path: Path) -> None:
+    root = lay(rename_sweep(1), tmp_path)
+    assert len(holding(root, draw(1)["old_name"])) > 40
+    status, said = shell(root, TESTS)
+    assert (status, re.findall(r"FAIL|ERROR", said)) == (0, [])
+
+
+def test_afterwards_all_tests_pass_and_every_module_can_be_imported(swept: Path) -> None:
+    status, said = shell(swept, TESTS)
+    assert (status, re.findall(r"FAIL|ERROR", said)) == (0, [])
+    names = sorted(
+        path.relative_to(swept).with_suffix("").as_posix().replace("/", ".") for path in (swept / "quay").rglob("*.py")
+    )
+    status, said = shell(swept, f"python3 -c 'import {', '.join(names)}'")
+    assert (status, said) == (0, "")
+
+
+def test_the_old_name_is_kept_where_it_is_demanded_and_nowhere_else(swept: Path) -> None:
+    values = draw(1)
+    kept = holding(swept, values["old_name"])
+    alias = f"quay/{values['alias_module']}.py"
+    assert alias in kept
+    assert {path.split("/")[1] for path in kept - {alias}} == {values["excluded_folder"]}
+    assert len(kept) <= int(values["goal_left"])
+    said = f"from quay.{values['alias_module']} import {values['old_name']} as a; from quay.core import {values['new_name']} as b"
+    assert shell(swept, f"python3 -c '{said}; print(a is b)'") == (0, "True\n")
+
+
+def test_the_sweep_passes_every_check(copied: Path) -> None:
+    assert grade(rename_sweep(1), copied) == set()
+
+
+def test_another_seed_is_another_sweep_and_passes_too(tmp_path: Path) -> None:
+    task = rename_sweep(6)
+    assert grade(task, carried_out(task, tmp_path, task.values, deeds(task))) == set()
+
+
+@pytest.mark.parametrize(
+    ("step", "check"),
+    [
+        ("open", "opened_once"),
+        ("reserve", "opened_once"),
+        ("record_first", "ends"),
+        ("record_anchors", "recorded_early"),
+        ("record_tugs", "recorded_late"),
+        ("record_last", "ends"),
+        ("close", "closed"),
+        ("changelog", "changelog"),
+    ],
+)
+def test_what_must_be_done_once_fails_when_done_twice(step: str, check: str, copied: Path) -> None:
+    task = rename_sweep(1)
+    (found,) = [one for one in task.script.steps if one.name == step]
+    for call in found.calls:
+        act(copied, call, task.values)
+    assert grade(task, copied) == {check}
+
+
+@pytest.mark.parametrize("fact", [fact.name for fact in rename_sweep(1).facts])
+def test_a_fact_that_is_never_known_fails_every_check_that_rests_on_it(fact: str, tmp_path: Path) -> None:
+    task = rename_sweep(1)
+    prior = next(one.prior for one in task.facts if one.name == fact)
+    resting = {check.name for check in task.checks if fact in check.rests_on}
+    assert resting
+    assert grade(task, carried_out(task, tmp_path, {**task.values, fact: prior}, deeds(task))) >= resting
+
+
+def test_two_meanings_meet_where_a_helper_is_left_in_the_way(tmp_path: Path) -> None:
+    task = rename_sweep(1)
+    root = carried_out(task, tmp_path, task.values, [name for name in deeds(task) if name != "helper_cranes"])
+    status, said = shell(root, f"{TESTS} tests.test_cranes")
+    assert (status, "FAIL" in said) == (1, True)
+    assert grade(task, root) == {"tests", "helpers"}
+
+
+def test_batches_that_are_recorded_out_of_order_fail(tmp_path: Path) -> None:
+    task = rename_sweep(1)
+    root = carried_out(task, tmp_path, task.values, deeds(task))
+    record = root / "ledger/record.log"
+    first, second, *others = record.read_text().splitlines()
+    record.write_text("\n".join([second, first, *others]) + "\n")
+    assert grade(task, root) == {"order"}
+
+
+def test_touching_what_is_left_alone_a_test_or_more_than_the_name_fails(copied: Path) -> None:
+    excluded = f"quay/{draw(1)['excluded_folder']}/fees.py"
+    for path in (excluded, "tests/test_docks.py", "quay/ferries/talks.py"):
+        (copied / path).write_text((copied / path).read_text() + "\n")
+    assert grade(rename_sweep(1), copied) == {"left_alone", "tests", "late_folders"}
+
+
+def test_the_ledger_tells_nobody_which_folders_are_recorded(swept: Path) -> None:
+    lines = (swept / "ledger/record.log").read_text().splitlines()
+    assert len(set(lines)) == len(lines) == 10
+    assert all(re.fullmatch(r"[0-9a-f]{24}", line) for line in lines)
