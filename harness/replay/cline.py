@@ -18,7 +18,7 @@ def recognises(document: Document) -> bool:
     whole = document.whole
     if isinstance(whole, list):
         first = next((item for item in whole if isinstance(item, dict)), {})
-        return is_object_with(first, "role", "content") and "parts" not in first
+        return is_object_with(first, "role", "content") and "parts" not in first and first["role"] != "system"
     marked = is_object_with(whole, "messages", "sessionId") and "projectHash" not in whole
     return marked and any(name in whole for name in ("system_prompt", "agent", "updated_at"))
 

@@ -47,8 +47,10 @@ def _tell_prompt(steps: list[Fields], draft: Draft) -> None:
     if first is None or not isinstance(prompt, list):
         return
     for message in first.objects("prompt"):
-        if message.text("role") == "system" and not draft.turns:
-            draft.say("system", content_parts(message, draft), message.place)
+        draft.say("system", content_parts(message, draft), message.place)
+        if message.text("role") != "system":
+            draft.warn(message.place, f"the system prompt was sent in the role {message.text('role')!r}")
+        return
 
 
 def _step(step: Fields, draft: Draft, model: str) -> None:

@@ -2,7 +2,7 @@
 
 Pitfalls: `extra.response` repeats the whole answer and is read for its usage only; the last message has the role `exit`;
 version 2 has real tool calls, version 1 puts one command into a block of the text and its output into a user message, which
-are read as a call and its result (ids are made up).
+are read as a call and its result (ids are made up); its first files are bare lists of messages.
 """
 
 import re
@@ -20,8 +20,10 @@ _TOOL = "bash"
 
 
 def recognises(document: Document) -> bool:
-    """Whether it is an object of messages with this agent's mark or its `info`."""
+    """Whether it is an object of messages with this agent's mark or its `info`, or a list that begins with a system message."""
     whole = document.whole
+    if isinstance(whole, list) and whole:
+        return is_object_with(whole[0], "role", "content") and whole[0]["role"] == "system"
     if not is_object_with(whole, "messages") or "history" in whole:
         return False
     info = whole.get("info")
@@ -32,7 +34,8 @@ def recognises(document: Document) -> bool:
 
 def read(document: Document) -> tuple[Recording, ...]:
     """The one trajectory of a file."""
-    whole = Fields(document.whole, document.file, "")
+    values = document.whole if isinstance(document.whole, dict) else {"messages": document.whole}
+    whole = Fields(values, document.file, "")
     info = whole.nested("info")
     draft = Draft(source=NAME, file=document.file, caveats=list(document.caveats), session_id=whole.text("instance_id"))
     model = info.nested("config").nested("model").text("model_name")

@@ -18,8 +18,10 @@ _TOOL = "bash"
 
 
 def recognises(document: Document) -> bool:
-    """Whether it is an object with a history and a trajectory."""
-    return is_object_with(document.whole, "history", "trajectory")
+    """Whether it is an object with a history of messages (demonstrations may have nothing else)."""
+    if not is_object_with(document.whole, "history") or not isinstance(document.whole["history"], list):
+        return False
+    return any(is_object_with(item, "role", "content") for item in document.whole["history"])
 
 
 def read(document: Document) -> tuple[Recording, ...]:

@@ -1,6 +1,9 @@
 """debug gym: the made-up fixture, value by value, and the pitfalls of the format one by one."""
 
-from tests.replay.outline import fixture, outline, squeezes
+import json
+
+from harness.replay.reading import read_recording
+from tests.replay.outline import FIXTURES, fixture, outline, squeezes, told
 
 
 def test_steps_become_calls_and_results():
@@ -24,3 +27,12 @@ def test_steps_become_calls_and_results():
         "the agent saw its last 2 steps only: recorded usage is of that window",
         "call id 'd1' is used again; read as 'd1-2'",
     ]
+
+
+def test_a_system_prompt_in_the_role_of_a_user_is_still_one(tmp_path):
+    log = json.loads((FIXTURES / "debug-gym.jsonl").read_text())
+    log["log"][1]["prompt_response_pairs"][0]["prompt"][0]["role"] = "user"
+    (tmp_path / "log.jsonl").write_text(json.dumps(log))
+    recording = read_recording(tmp_path / "log.jsonl")
+    assert outline(recording) == outline(fixture("debug-gym.jsonl"))
+    assert "the system prompt was sent in the role 'user'" in told(recording)

@@ -1,7 +1,10 @@
 """mini swe agent: the made-up fixture, value by value, and the pitfalls of the format one by one."""
 
+import json
+
 import pytest
 
+from harness.replay.reading import read_recording
 from tests.replay.outline import fixture, outline, squeezes
 
 
@@ -50,3 +53,16 @@ def test_tool_calls_are_read_the_exit_message_is_none():
         "1 × message of role 'exit' (how the run ended)",
         "call 'h3' has no result; one was made up",
     ]
+
+
+def test_a_bare_list_that_begins_with_a_system_message_is_a_first_version(tmp_path):
+    messages = [
+        {"role": "system", "content": "You mend bags."},
+        {"role": "user", "content": "A hole."},
+        {"role": "assistant", "content": "I sew.\n```bash\nsew\n```"},
+        {"role": "user", "content": "sewn"},
+    ]
+    (tmp_path / "bare.json").write_text(json.dumps(messages))
+    recording = read_recording(tmp_path / "bare.json")
+    assert recording.source == "mini-swe-agent"
+    assert outline(recording)[-1] == "1 tool: call-2 bash -> sewn"

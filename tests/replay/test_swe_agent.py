@@ -1,7 +1,10 @@
 """swe agent: the made-up fixture, value by value, and the pitfalls of the format one by one."""
 
+import json
+
 import pytest
 
+from harness.replay.reading import read_recording
 from tests.replay.outline import fixture, outline, squeezes
 
 
@@ -54,3 +57,10 @@ def test_call_ids_that_are_used_again_are_told_apart():
         "what was sent may have been less: history processors cut it at each query",
         "call id 'w1' is used again; read as 'w1-2'",
     ]
+
+
+def test_a_demonstration_file_has_nothing_but_its_history(tmp_path):
+    history = [{"role": "system", "content": "You mend."}, {"role": "user", "content": "Mend it."}]
+    (tmp_path / "demo.traj").write_text(json.dumps({"history": history}))
+    recording = read_recording(tmp_path / "demo.traj")
+    assert (recording.source, len(recording.messages)) == ("swe-agent", 2)
