@@ -64,10 +64,10 @@ def _deepest_path(nodes: list[tuple[int, int | None, Fields]]) -> list[Fields]:
     known = {node_id: (parent, node) for node_id, parent, node in nodes}
     depths: dict[int, int] = {}
     for node_id in known:
-        trail: list[int] = []
+        trail: dict[int, None] = {}
         at: int | None = node_id
         while at is not None and at in known and at not in depths and at not in trail:
-            trail.append(at)
+            trail[at] = None
             at = known[at][0]
         start = depths.get(at, 0) if at is not None else 0
         depths.update({found: start + height for height, found in enumerate(reversed(trail), start=1)})
