@@ -1,8 +1,8 @@
 """What every test stands on: no network beyond this machine, repeatable properties, and skips that say why.
 
-A test names what it needs by a marker (`docker`, `bubblewrap`, `browser`, `local_llm`). Where that is missing it is skipped
-with the reason; with `REQUIRE_DOCKER=1` (and so on) in the environment it fails instead, so that a broken installation never
-looks green.
+A test names what it needs by a marker (`docker`, `bubblewrap`, `browser`, `bun`, `local_llm`). Where that is missing it is
+skipped with the reason; with `REQUIRE_DOCKER=1` (and so on) in the environment it fails instead, so that a broken
+installation never looks green.
 """
 
 import gc
@@ -142,10 +142,16 @@ def _local_llm_missing() -> str | None:
     return reason and f"local/smollm2-135m cannot be served: {reason}"
 
 
+def _bun_missing() -> str | None:
+    found = shutil.which("bun", path="/usr/local/bin:/usr/bin:/bin")  # where a sandbox sees it
+    return None if found else "no program bun below /usr (.ci/bun.sh installs it)"
+
+
 _NEEDS: dict[str, Callable[[], str | None]] = {
     "docker": cache(_docker_missing),
     "bubblewrap": cache(_bubblewrap_missing),
     "browser": cache(_browser_missing),
+    "bun": cache(_bun_missing),
     "local_llm": cache(_local_llm_missing),
 }
 

@@ -79,16 +79,16 @@ def _sandbox(template: TaskTemplate, backend: str, *, unsafe_local: bool) -> San
     """The sandbox for all sessions, found once.
 
     Raises:
-        SandboxUnavailable: nothing works here.
+        SandboxUnavailable: nothing works here, or not with what the task needs.
         UsageError: `local` without leave.
     """
     if backend == "local":
         if not unsafe_local:
             raise UsageError("sandbox backend 'local' isolates nothing; run with --unsafe-local if you mean it")
         return SandboxChoice(backend="local")
-    if backend == "auto":
-        backend = choose_backend(IMAGES[_runtime(template)])
-    return SandboxChoice(backend="docker" if backend == "docker" else "bubblewrap")
+    runtime = _runtime(template)
+    chosen = choose_backend(IMAGES[runtime], runtime, backend)
+    return SandboxChoice(backend="docker" if chosen == "docker" else "bubblewrap")
 
 
 def _runtime(template: TaskTemplate) -> str:

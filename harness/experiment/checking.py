@@ -10,7 +10,7 @@ from typing import cast
 
 from harness.agent.prompts import system_prompt
 from harness.compaction.scaling import fitted
-from harness.errors import SandboxUnavailable, UsageError, WindowTooSmall
+from harness.errors import UsageError, WindowTooSmall
 from harness.experiment.attempt.foresight import told_the_future
 from harness.experiment.trial import Trial
 from harness.messages import system, user
@@ -18,7 +18,7 @@ from harness.models.names import open_model, open_summarizer
 from harness.models.scripted.agent import tool_tokens
 from harness.models.tokenizer import message_tokens
 from harness.protocols import Sandbox
-from harness.sandboxes import choose_backend, probe_backend
+from harness.sandboxes import choose_backend
 from harness.sandboxes.opening import IMAGES
 from harness.task import Runtime, Task, World
 from harness.tasks import make_task
@@ -56,38 +56,34 @@ def check_trials(trials: Iterable[Trial]) -> None:
 
 
 def choose_backends(trials: Iterable[Trial], *, unsafe_local: bool = False) -> Mapping[str, str]:
-    """The backend of each trial by its id, found by live probes, one for each backend and image.
+    """The backend of each trial by its id, found by live probes, one for each backend, image and runtime.
 
     Raises:
-        SandboxUnavailable: a backend that a trial asks for does not work here, or none at all does.
+        SandboxUnavailable: a backend that a trial asks for does not work here or lacks the runtime, or none at all does.
         UsageError: `local` without leave to run unsandboxed.
     """
     runtimes: dict[str, str] = {}
-    chosen: dict[tuple[str, str], str] = {}
+    chosen: dict[tuple[str, str, str], str] = {}
     backends = {}
     for trial in trials:
         if trial.task not in runtimes:
             runtimes[trial.task] = make_task(trial.task, trial.seed, trial.world).runtime
-        wanted = (trial.sandbox.backend, trial.sandbox.image or IMAGES[runtimes[trial.task]])
+        runtime = runtimes[trial.task]
+        wanted = (trial.sandbox.backend, trial.sandbox.image or IMAGES[runtime], runtime)
         if wanted not in chosen:
             chosen[wanted] = _usable(*wanted, unsafe_local=unsafe_local)
         backends[trial.trial_id] = chosen[wanted]
     return backends
 
 
-def _usable(backend: str, image: str, *, unsafe_local: bool) -> str:
-    if backend == "auto":
-        return choose_backend(image)
+def _usable(backend: str, image: str, runtime: str, *, unsafe_local: bool) -> str:
     if backend == "local":
         if not unsafe_local:
             raise UsageError(
                 "sandbox backend 'local' isolates nothing; run with --unsafe-local (unsafe_local=True) if you mean it"
             )
         return backend
-    found = probe_backend(backend, image)
-    if not found.ok:
-        raise SandboxUnavailable(backend, found.reason, found.advice)
-    return backend
+    return choose_backend(image, runtime, backend)
 
 
 def check_first_request(name: str, request: str, runtime: Runtime, window_tokens: int) -> None:

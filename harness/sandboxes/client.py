@@ -30,6 +30,7 @@ NEW_FILE, NEW_DIRECTORY = stat.S_IFREG | 0o644, stat.S_IFDIR | 0o755
 MAX_FILES = 200_000
 """In one snapshot."""
 ENVIRONMENT = {
+    "BUN_RUNTIME_TRANSPILER_CACHE_PATH": "0",  # keeps none: what stands outside of the workspace is not remembered
     "LANG": "C.UTF-8",
     "LANGUAGE": "C",  # else every program looks for translations that there are not: a third of the time of a Python parser
     "LC_ALL": "C.UTF-8",

@@ -35,7 +35,7 @@ def open_sandbox(
             probe, call `choose_backend` once and hand its answer on.
         session_id: names the container, `coding-agent-{session_id}`.
         image: of docker; None = the default of the runtime.
-        runtime: what commands need: `python`, or `bun` (docker only, unless the system has it).
+        runtime: what commands need: `python`, or `bun` (with bubblewrap the system must have it, below /usr).
         limits: None = the defaults.
         unsafe_local: must be true for `local`, which isolates nothing.
 
@@ -48,35 +48,42 @@ def open_sandbox(
     limits = SandboxLimits() if limits is None else limits
     image = image or IMAGES[runtime]
     if backend == "auto":
-        backend = choose_backend(image)
+        backend = choose_backend(image, runtime)
     return ServedSandbox(_launcher(backend, session_id, image, limits, unsafe_local), limits)
 
 
-def choose_backend(image: str) -> str:
-    """The best backend that works here with that docker image.
+def choose_backend(image: str, runtime: str = "python", backend: str = "auto") -> str:
+    """The best backend that works here with that docker image and has that runtime.
+
+    Args:
+        image: of docker.
+        runtime: what commands need.
+        backend: `docker` or `bubblewrap` allows no other one.
 
     Raises:
         SandboxUnavailable: none does; unsafe `local` is never chosen.
     """
     seen = []
-    for backend in ("docker", "bubblewrap"):
-        found = probe_backend(backend, image)
+    for name in ("docker", "bubblewrap") if backend == "auto" else (backend,):
+        found = probe_backend(name, image, runtime)
         if found.ok:
-            return backend
+            return name
         seen.append(found)
+    if backend != "auto":
+        raise SandboxUnavailable(backend, seen[0].reason, seen[0].advice)
     reasons = "; ".join(f"{found.backend}: {found.reason}" for found in seen)
     raise SandboxUnavailable("auto", reasons, "; or ".join(found.advice for found in seen))
 
 
 @functools.cache
-def probe_backend(backend: str, image: str | None = None) -> Probe:
-    """Try a backend out for real; once in a process for each image."""
+def probe_backend(backend: str, image: str | None = None, runtime: str = "python") -> Probe:
+    """Try a backend out for real; once in a process for each image and runtime."""
     limits = SandboxLimits()
 
     def make() -> Sandbox:
         return ServedSandbox(_launcher(backend, f"probe-{os.getpid()}", image or IMAGES["python"], limits, False), limits)
 
-    return probe(backend, make)
+    return probe(backend, make, "" if runtime == "python" else runtime)  # the tool server itself is python
 
 
 def _launcher(backend: str, session_id: str, image: str, limits: SandboxLimits, unsafe_local: bool) -> Launcher:

@@ -14,6 +14,7 @@ from harness.protocols import Sandbox
 PROBE_SECONDS = 20.0
 _UNROUTED = "test $(wc -l < /proc/net/route) -le 1"
 """Succeeds only where the table of routes holds nothing but its heading: sending something would depend on firewalls."""
+_LACKING = "put {program} into /usr/local/bin of this machine for bubblewrap, or name an image of docker that has it"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,11 +30,17 @@ class Probe:
     seconds: float
 
 
-def probe(backend: str, make: Callable[[], Sandbox]) -> Probe:
-    """Start a sandbox, look at its user, try to write outside and to reach the network, and remove it."""
+def probe(backend: str, make: Callable[[], Sandbox], program: str = "") -> Probe:
+    """Start a sandbox, look at its user, try to write outside and to reach the network, and remove it.
+
+    Args:
+        backend: its name.
+        make: an unstarted sandbox.
+        program: what commands must find in it besides python; empty = nothing more.
+    """
     started = time.monotonic()
     try:
-        reason, advice = _attack(make()), ""
+        reason, advice = _attack(make(), program), ""
     except SandboxUnavailable as error:
         reason, advice = error.reason, error.advice
     except SandboxError as error:
@@ -44,7 +51,7 @@ def probe(backend: str, make: Callable[[], Sandbox]) -> Probe:
     return Probe(backend=backend, ok=ok, reason=reason, advice=advice, seconds=time.monotonic() - started)
 
 
-def _attack(sandbox: Sandbox) -> str:
+def _attack(sandbox: Sandbox, program: str) -> str:
     try:
         sandbox.start()
         user = sandbox.run("id -u", timeout_seconds=PROBE_SECONDS)
@@ -54,6 +61,8 @@ def _attack(sandbox: Sandbox) -> str:
             return "a command could write outside of /workspace"
         if sandbox.run(_UNROUTED, timeout_seconds=PROBE_SECONDS).exit_code != 0:
             return "a command could reach the network"
+        if program and sandbox.run(f"command -v {program}", timeout_seconds=PROBE_SECONDS).exit_code != 0:
+            raise SandboxUnavailable(sandbox.info.backend, f"no program {program} in it", _LACKING.format(program=program))
         versions = " ".join(" ".join(pair) for pair in sandbox.info.versions)
         return f"works: {versions}"
     finally:

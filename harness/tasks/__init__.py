@@ -12,6 +12,7 @@ from harness.task import Task, TaskTemplate, World
 from harness.tasks.bug_hunt import bug_hunt
 from harness.tasks.changing_requirements import changing_requirements
 from harness.tasks.flashcards import flashcards
+from harness.tasks.flashcards_bun import flashcards_bun
 from harness.tasks.log_forensics import log_forensics
 from harness.tasks.long_march import long_march
 from harness.tasks.rename_sweep import rename_sweep
@@ -21,6 +22,7 @@ SUITE: dict[str, TaskTemplate] = {
     "bug-hunt": bug_hunt,
     "changing-requirements": changing_requirements,
     "flashcards": flashcards,
+    "flashcards-bun": flashcards_bun,
     "log-forensics": log_forensics,
     "long-march": long_march,
     "rename-sweep": rename_sweep,

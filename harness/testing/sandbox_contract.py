@@ -95,7 +95,8 @@ class CommandLaws(SandboxLaws):
     def test_the_environment_is_fixed_and_nothing_of_the_harness_leaks(self, sandbox: Sandbox) -> None:
         """The same in every backend, so that commands repeat."""
         names = {line.split("=")[0] for line in sandbox.run("env").stdout.decode().splitlines()}
-        fixed = {"HOME", "LANG", "LANGUAGE", "LC_ALL", "PATH", "PYTHONDONTWRITEBYTECODE", "PYTHONHASHSEED", "SOURCE_DATE_EPOCH"}
+        fixed = {"BUN_RUNTIME_TRANSPILER_CACHE_PATH", "HOME", "LANG", "LANGUAGE", "LC_ALL", "PATH"}
+        fixed |= {"PYTHONDONTWRITEBYTECODE", "PYTHONHASHSEED", "SOURCE_DATE_EPOCH"}
         assert names - {"PWD", "OLDPWD", "SHLVL", "_"} == fixed | {"TERM", "TMPDIR", "TZ"}
         assert sandbox.run("date +%Z").stdout == b"UTC\n"
         assert sandbox.run("umask").stdout.strip() in (b"0022", b"022")

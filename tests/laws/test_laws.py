@@ -16,6 +16,7 @@ from allpairspy import AllPairs
 
 from harness.tasks import SUITE
 from harness.testing.laws import LAWS, PRESETS, Law, Sessions
+from tests.laws.suite import needs
 
 pytestmark = [pytest.mark.laws, pytest.mark.bubblewrap]
 
@@ -57,6 +58,8 @@ def laws_of(task: str) -> type:
     """The tests of one task as a class of its own: they share a worker, and with it the sessions (--dist=loadscope)."""
 
     class Laws:
+        pytestmark = needs(task)
+
         @pytest.mark.parametrize("case", [case for case in CASES if case.task == task], ids=str)
         def test_the_law_holds(self, case: Case) -> None:
             found = case.law.find(sessions(task), case.seed, case.preset or "extractive")

@@ -11,10 +11,11 @@ from harness.protocols import Policy
 from harness.task import Task
 from harness.tasks import SUITE
 from harness.testing.laws.simulation import HUGE, WINDOW, Reader, Run, simulate
+from tests.laws.suite import needs
 
 pytestmark = [pytest.mark.laws, pytest.mark.bubblewrap]
 
-TASKS = sorted(SUITE)
+TASKS = [pytest.param(name, marks=needs(name)) for name in sorted(SUITE)]
 
 
 @cache

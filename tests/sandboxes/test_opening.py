@@ -35,6 +35,19 @@ def test_auto_takes_docker_where_the_image_is_there():
     assert choose_backend(os.environ.get("HARNESS_TEST_IMAGE", "harness-test:py")) == "docker"
 
 
+@pytest.mark.docker
+def test_an_image_without_the_runtime_is_refused():
+    image = os.environ.get("HARNESS_TEST_IMAGE", "harness-test:py")
+    with pytest.raises(SandboxUnavailable, match="'docker' is not available: no program bun in it"):
+        choose_backend(image, "bun", "docker")
+
+
+@pytest.mark.bubblewrap
+@pytest.mark.bun
+def test_bubblewrap_shows_the_bun_of_this_machine():
+    assert choose_backend("some-image", "bun", "bubblewrap") == "bubblewrap"
+
+
 def test_auto_never_falls_to_no_sandbox(fresh, monkeypatch, tmp_path):
     (tmp_path / "bwrap").write_text("#!/bin/sh\nexit 1\n")
     (tmp_path / "bwrap").chmod(0o755)

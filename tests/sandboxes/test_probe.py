@@ -34,3 +34,13 @@ def test_bubblewrap_passes_and_names_its_version():
     assert found.ok, found.reason
     assert "bubblewrap" in found.reason
     assert found.advice == ""
+
+
+@pytest.mark.bubblewrap
+def test_a_sandbox_without_the_program_that_is_needed_does_not_pass():
+    limits = SandboxLimits()
+    found = probe("bubblewrap", lambda: ServedSandbox(Bubblewrap(limits), limits), "no-such-runtime")
+    assert not found.ok
+    assert found.reason == "no program no-such-runtime in it"
+    assert "/usr/local/bin" in found.advice
+    assert probe("bubblewrap", lambda: ServedSandbox(Bubblewrap(limits), limits), "sed").ok

@@ -2,7 +2,8 @@
 
 The discipline that `harness.task.Grader` asks for stands here once. A judge is Python source that defines
 `verdicts() -> Iterable[(check, (passed, detail))]`; it may call the functions of `preamble.py.tmpl`. An observer is Python source
-that runs in a child and prints JSON objects on lines of their own; `observed()` gives them as one.
+that runs in a child and prints JSON objects on lines of their own; `observed()` gives them as one. An observer
+of another language is run by the program that the judge names: `observed("bun", "-e")`.
 """
 
 from harness.task import Grader

@@ -14,8 +14,9 @@ from harness.task import CallTemplate, Step, Task
 from harness.transcript import outcome
 
 ENVIRONMENT = {
-    "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin",
+    "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin:/usr/local/bin",
     "PYTHONDONTWRITEBYTECODE": "1",
+    "BUN_RUNTIME_TRANSPILER_CACHE_PATH": "0",
     "PYTHONHASHSEED": "0",
     "LC_ALL": "C.UTF-8",
 }

@@ -23,9 +23,12 @@ print(json.dumps({"x": agent.x}))
 
 
 def judge(root, code):
+    return judged(root, grader(JUDGE, OBSERVER), code)
+
+
+def judged(root, made, code):
     (root / "agent.py").write_text(code)
     (root / "told.txt").write_text("seven of them\n")
-    made = grader(JUDGE, OBSERVER)
     for path, text in laid(made, "n0nce"):
         (root / path).parent.mkdir(exist_ok=True)
         (root / path).write_text(text)
@@ -63,3 +66,10 @@ def test_nothing_of_the_grader_is_there_when_the_agents_code_runs(tmp_path):
     assert "agent.py" in seen
     assert ".grade" not in seen
     assert ".nonce" not in seen
+
+
+def test_an_observer_of_another_language_is_run_by_the_program_that_is_named(tmp_path):
+    lines = 'echo noise\necho "{\\"x\\": $(wc -c < agent.py)}"'
+    made = grader(JUDGE.replace("observed()", "observed('/bin/sh', '-c')"), lines)
+    assert judged(tmp_path, made, "x=555") == {"seen": True, "told": True}
+    assert judged(tmp_path, made, "x=5") == {"seen": False, "told": True}

@@ -1,0 +1,86 @@
+"""What must be remembered: the facts, how each is read out of visible text, and the values that a seed gives them.
+
+Eleven stand in the order alone and are needed late. Seven stand on pages that can be read again, at 2,000 tokens a page. Five
+are printed by commands; two of these cannot be run again without harm.
+"""
+
+import hashlib
+from functools import partial
+
+from harness.task import Fact, FactKind
+from harness.tasks.facts import drawn, printed, stated, written
+
+
+def _on_page(name: str, kind: FactKind, page: str, prior: str, *patterns: str) -> Fact:
+    return written(name, kind, f"docs/{page}.md", prior, *patterns)
+
+
+def _told_by(name: str, kind: FactKind, tool: str, prior: str, pattern: str, *, words: str = "") -> Fact:
+    path = f"tools/{tool}.ts"
+    return printed(name, kind, f"bun {path}{words}", prior, pattern, source=path)
+
+
+FACTS: tuple[Fact, ...] = (
+    stated("program_name", "constraint", "flashcards", r"calls itself `([a-z]+)`"),
+    stated("max_interval_days", "constraint", "365", r"stays away for more than (\d+) days"),
+    stated("id_prefix", "constraint", "card-", r"card's id starts with `([a-z]+-)`"),
+    stated("new_per_day", "constraint", "20", r"watch sees (\d+) new cards on one day"),
+    stated("ticket", "value", "FB-1", r"ticket of this work is ([A-Z]{2}-\d{4})\b"),
+    stated("idle_status", "constraint", "1", r"exit status is (\d+) when nothing is due"),
+    stated("export_separator", "constraint", ",", r"exported deck stands the character `([^\w\s])`"),
+    stated("draft_mark", "constraint", "draft", r"generator makes carries the tag `([\w-]+)`"),
+    stated("goal_version", "goal", "1.0.0", r"goal is version (\d+\.\d+\.\d+) of the program"),
+    stated("farewell", "preference", "done", r"session that is over says `([\w ]+)`"),
+    stated("mature_days", "superseded", "21", r"called mature after (\d+) days from this order on"),
+    _on_page("initial_ease", "value", "scheduling", "2.5", r"card that was never answered has an ease of (\d\.\d+)\b"),
+    _on_page("ease_floor", "value", "scheduling", "1.3", r"ease never sinks below (\d\.\d+)\b"),
+    _on_page("second_interval_days", "value", "scheduling", "6", r"second success in a row gives (\d+) days"),
+    _on_page("cards_table", "artifact", "storage", "cards", r"[Cc]ards are rows of the table `(\w+)`"),
+    _on_page("hint_column", "value", "decks", "hint", r"learner's nudge stands in the column `(\w+)`"),
+    _on_page("gap_mark", "preference", "generation", "[...]", r"gap of a card is written `([^`\n]+)`"),
+    _on_page("tie_break", "decision", "sessions", "id", r"due on the same day are ordered by `(\w+)`"),
+    _told_by("schema_version", "value", "schema_version", "1", r"^\W*schema version: (\d+)$"),
+    _told_by("journal_mode", "error", "check_storage", "wal", r"journal mode must be `(\w+)`"),
+    _told_by("next_audit", "next-step", "audit", "full", r"[Nn]ext audit .{0,40}has to pass: ([a-z]+-\d)\b", words=" first"),
+    printed("release_id", "artifact", "", "R-0000", r"reserved release (R-\d{4})"),
+    printed("feed_mark", "progress", "", "start", r"[Ff]eed the rest of the deck with --resume ([0-9a-f]{6})\b"),
+)
+
+_CHOICES: dict[str, tuple[str, ...]] = {
+    "program_name": ("halyard", "bosun", "beacon", "marlin", "fairlead", "leadline", "cleat", "binnacle"),
+    "max_interval_days": tuple(str(days) for days in range(120, 340, 7)),
+    "id_prefix": ("kn-", "sg-", "buoy-", "rsc-", "wv-", "hull-", "oar-", "tow-"),
+    "new_per_day": tuple(str(count) for count in range(7, 19)),
+    "idle_status": tuple(str(status) for status in range(3, 60)),
+    "export_separator": ("|", "~", "^", ";", "#", "!"),
+    "draft_mark": ("unseen", "machine-made", "to-approve", "unchecked", "proposal", "raw-ai"),
+    "goal_version": tuple(f"{major}.{minor}.{patch}" for major in (2, 3, 4) for minor in range(1, 8) for patch in range(1, 5)),
+    "farewell": ("Fair winds", "Well rowed", "Stand easy", "All secure", "Home and dry", "Lamps out"),
+    "mature_days": tuple(str(days) for days in (*range(12, 20), *range(24, 40))),
+    "initial_ease": tuple(f"{hundredths / 100:.2f}" for hundredths in range(206, 246, 3) if hundredths % 10),
+    "ease_floor": tuple(f"{hundredths / 100:.2f}" for hundredths in range(136, 166, 3) if hundredths % 10),
+    "second_interval_days": ("3", "4", "5", "7", "8", "9"),
+    "cards_table": ("crew_cards", "memory_items", "drill_items", "learning_units", "deck_rows", "watch_cards"),
+    "hint_column": ("clue", "nudge", "pointer", "cue", "help_text", "reminder"),
+    "gap_mark": ("<blank>", "(blank)", "_blank_", "{blank}", "=blank=", "#blank#"),
+    "tie_break": ("front", "back", "added", "hint", "deck"),
+    "schema_version": tuple(str(version) for version in range(11, 90)),
+    "journal_mode": ("truncate", "delete", "memory"),
+    "next_audit": tuple(f"{word}-{number}" for word in ("harbour", "coastal", "winter", "night") for number in (2, 3, 5, 7)),
+}
+
+
+def draw(task_seed: int) -> dict[str, str]:
+    """The value of every fact under a seed; `salt` is the workspace's own."""
+    source = partial(drawn, "flashcards-bun", task_seed)
+    values = {name: source(name).choice(choices) for name, choices in _CHOICES.items()}
+    values["ticket"] = f"{source('team').choice(('SR', 'LB', 'CX', 'HV'))}-{source('ticket').randrange(1000, 10_000)}"
+    values["salt"] = f"{source('salt').getrandbits(48):012x}"
+    values["release_id"] = f"R-{int(_digest(values['salt'], 'release:0')[:8], 16) % 9000 + 1000}"
+    values["feed_mark"] = _digest(values["salt"], "feed:12")[:6]
+    return values
+
+
+def _digest(salt: str, what: str) -> str:
+    """As tools/reserve.ts and tools/feed.ts compute it."""
+    return hashlib.sha256(f"{salt}:{what}".encode()).hexdigest()

@@ -1,0 +1,142 @@
+"""The task `flashcards-bun`: its pages, its program on Bun, its grader."""
+
+import contextlib
+import re
+import shutil
+
+import pytest
+
+from harness.sandboxes import open_sandbox
+from harness.tasks.flashcards_bun import flashcards_bun
+from harness.tasks.flashcards_bun.facts import FACTS
+from tests.tasks.building import built, failed, rewritten
+from tests.tasks.flashcards.reference import act, grade, lay, run
+
+EFFECTS = r"tools/(reserve|feed|audit|changelog)"
+RESTING = {fact.name: {check.name for check in flashcards_bun(1).checks if fact.name in check.rests_on} for fact in FACTS}
+bun = pytest.mark.bun
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory):
+    """The program of seed 1, as the script builds it."""
+    return built(flashcards_bun(1), tmp_path_factory.mktemp("program"), flashcards_bun(1).values, EFFECTS)
+
+
+@bun
+@pytest.mark.parametrize("seed", [2])
+def test_what_the_script_builds_passes_every_check(seed, tmp_path):
+    task = flashcards_bun(seed)
+    assert failed(grade(task, built(task, tmp_path, task.values, EFFECTS))) == set()
+
+
+@bun
+def test_the_untouched_workspace_fails_every_check(tmp_path):
+    task = flashcards_bun(1)
+    assert failed(grade(task, lay(task, tmp_path))) == {check.name for check in task.checks}
+
+
+@bun
+@pytest.mark.parametrize("fact", [fact.name for fact in FACTS])
+def test_a_fact_that_is_never_known_fails_all_checks_that_rest_on_it(fact, program, tmp_path):
+    task, root = flashcards_bun(1), tmp_path / "copy"
+    prior = next(one.prior for one in FACTS if one.name == fact)
+    shutil.copytree(program, root)
+    if not rewritten(task, root, fact, prior):
+        root = built(task, tmp_path / "again", {**task.values, fact: prior}, EFFECTS)
+    assert RESTING[fact]
+    assert failed(grade(task, root)) >= RESTING[fact]
+
+
+def test_every_fact_carries_a_check_and_all_kinds_of_facts_are_there():
+    assert {name for check in flashcards_bun(1).checks for name in check.rests_on} == {fact.name for fact in FACTS}
+    assert len({fact.kind for fact in FACTS}) == 10
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_pages_are_long_and_hold_each_value_in_one_place(seed):
+    task = flashcards_bun(seed)
+    found = {path: text for path, text in task.workspace if path.startswith("docs/")}
+    assert len(found) == 8
+    assert all(5_000 <= len(text) < 10_000 for text in found.values())
+    for fact in (fact for fact in FACTS if fact.said_in == "file"):
+        (pattern,) = fact.patterns
+        places = [(path, value) for path, text in found.items() for value in re.findall(pattern, text, re.MULTILINE)]
+        assert places == [(fact.source, task.values[fact.name])]
+
+
+def test_the_page_on_numbers_still_holds_the_figure_that_is_out_of_date():
+    (stale,) = (fact for fact in FACTS if fact.kind == "superseded")
+    assert f"began at an interval of {stale.prior} days" in dict(flashcards_bun(1).workspace)["docs/numbers.md"]
+
+
+@bun
+@pytest.mark.parametrize(
+    ("command", "check"),
+    [
+        ("reserve.ts", "one_release"),
+        ("feed.ts decks/flags.csv --count 3", "fed_once"),
+        ("changelog.ts --version 1 --ticket A again", "changelog"),
+    ],
+)
+def test_what_must_be_done_once_fails_when_done_twice(command, check, program, tmp_path):
+    task, root = flashcards_bun(1), tmp_path / "copy"
+    shutil.copytree(program, root)
+    assert run(root, f"bun tools/{command}").well
+    assert failed(grade(task, root)) == {check}
+
+
+@bun
+@pytest.mark.parametrize(
+    ("module", "tests"),
+    [
+        ("scheduler", "sh tools/test.sh scheduler"),
+        ("storage", "bun tools/check_storage.ts"),
+        ("session", "sh tools/test.sh session"),
+        ("cli", "sh tools/test.sh cli"),
+    ],
+)
+def test_a_first_cut_really_fails_and_the_mended_one_does_not(module, tests, program, tmp_path):
+    task, root = flashcards_bun(1), tmp_path / "copy"
+    shutil.copytree(program, root)
+    steps = {step.name: step for step in task.script.steps}
+    (call,) = steps[f"write_{module}"].calls
+    first = re.sub(r"\$\{(\w+)\}", lambda name: task.values[name[1]], call.arguments[1][1]).replace("$$", "$")
+    repair = next(
+        step.repairs[0] for step in steps.values() if step.repairs and step.repairs[0].calls[0].arguments[0] == call.arguments[0]
+    )
+    assert run(root, tests).well
+    act(root, "write_file", {"path": f"src/{module}.ts", "content": first})
+    broken = run(root, tests)
+    assert not broken.well
+    assert re.search(repair.error, broken.output)
+
+
+@bun
+def test_the_runner_of_tests_repeats_to_the_byte_and_tells_of_a_failure(program, tmp_path):
+    root = tmp_path / "copy"
+    shutil.copytree(program, root)
+    first, again = run(root, "sh tools/test.sh"), run(root, "sh tools/test.sh")
+    assert first.well
+    assert first.output == again.output
+    assert first.output.count("is green") == 7
+    assert not re.search(r"\d ?m?s\]|/copy", first.output)
+    page = root / "tests/numbers.test.ts"
+    page.write_text(page.read_text().replace("0.667", "0.666"))
+    broken = run(root, "sh tools/test.sh numbers")
+    assert not broken.well
+    assert "result: tests/numbers.test.ts has failures" in broken.output
+    assert not re.search(r"\d ?m?s\]|/copy", broken.output)
+
+
+@bun
+@pytest.mark.bubblewrap
+def test_in_a_sandbox_bun_leaves_nothing_outside_of_the_workspace(program):
+    """Otherwise the action cache would remember no command after the first one."""
+    with contextlib.closing(open_sandbox("bubblewrap", session_id="bun-leaves", runtime="bun")) as sandbox:
+        sandbox.start()
+        for path in program.rglob("*.*"):
+            sandbox.write(str(path.relative_to(program)), path.read_bytes())
+        for command in ("bun tools/check_storage.ts", "sh tools/test.sh", "bun src/main.ts --db study/a.db import"):
+            traced = sandbox.run_traced(command)
+            assert (traced.result.exit_code, traced.contained) == (0, True), traced.result
