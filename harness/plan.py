@@ -50,6 +50,9 @@ class Slot:
     format: SummaryFormat
     max_tokens: int
     """Output limit that the summarizer is given."""
+    max_input_tokens: int | None = None
+    """Longest prompt that the summarizer is given, by its own count if it offers one; of a longer one the oldest messages are
+    left out. None = no limit."""
     former: Literal["apart", "among"] = "apart"
     """Whether former summaries are told apart from what is to be summarized, or are messages like the others."""
 

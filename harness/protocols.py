@@ -6,12 +6,12 @@ scripted one, and a contract suite in `harness.testing`. A summarizer is a `Mode
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple, Protocol, TypeAlias
+from typing import Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from harness.events import Compaction, Entry, Event, Moment, Signal, TextDelta
 from harness.messages import Message, ToolCall, ToolResult
 from harness.plan import Plan
-from harness.tokens import Budget, Counter, Usage, Window
+from harness.tokens import Budget, Counter, Measured, Usage, Window
 from harness.view import View
 
 
@@ -71,6 +71,19 @@ class Model(Protocol):
         Raises:
             ContextOverflow: the prompt is longer than the window.
             ModelError: anything else on the provider's side, after its retries.
+        """
+        ...
+
+
+@runtime_checkable
+class CountsTokens(Protocol):
+    """A model that offers its own tokenizer; a model may. Thread-safe; the same messages have the same count."""
+
+    def prompt_tokens(self, messages: tuple[Message, ...]) -> Measured:
+        """What it would report as the prompt of these messages, without tools.
+
+        Raises:
+            ModelError: it cannot be asked.
         """
         ...
 

@@ -6,19 +6,30 @@ the view has grown by a tenth. A failed summary is recorded and skipped (S0.9).
 """
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
+from harness.compaction.telling import Told, told
 from harness.errors import IllegalPlan, ModelError, SummaryFailed, UsageError
 from harness.events import Compaction, Insert, Moment, Patch, Signal, Waiting
 from harness.messages import Message, Text, encodable
-from harness.plan import Plan, Slot, request_for
-from harness.protocols import Model, Policy, Reply, Request
+from harness.plan import Plan, Slot
+from harness.protocols import CountsTokens, Model, Policy, Reply, Request
 from harness.tokens import Budget, Estimated, Usage, Window
 from harness.view import View, patched, violation
 
 FRUITLESS_IN_A_ROW = 2
 GROWTH_BEFORE_NEXT = 1.1
 """After that many fruitless attempts the view must grow by this factor before the next one."""
+
+
+@dataclass(slots=True)
+class _Asked:
+    """What became of asking the summarizer, also before a failure."""
+
+    replies: list[Reply] = field(default_factory=list)
+    """Every answer that was paid for."""
+    notes: list[str] = field(default_factory=list)
+    """What it was not told."""
 
 
 class SessionCompactor:
@@ -52,36 +63,48 @@ class SessionCompactor:
         attempt = _fruitless(view, plan, step, moment)
         if plan.empty:
             return attempt
-        replies: list[Reply] = []
+        asked = _Asked()
         try:
-            patch = self._fill(plan, view, replies, signal)
+            patch = self._fill(plan, view, asked, signal)
+            attempt = replace(attempt, reason="; ".join((plan.reason, *asked.notes)))
         except (ModelError, SummaryFailed) as error:
             why = f"{type(error).__name__}: {error}"
-            attempt = replace(attempt, reason=f"{plan.reason}; {why}", failure=why)
+            attempt = replace(attempt, reason="; ".join((plan.reason, *asked.notes, why)), failure=why)
             if plan.fallback is None:
-                return self._billed(replace(attempt, status="failed"), replies)
+                return self._billed(replace(attempt, status="failed"), asked.replies)
             patch = Patch(forget=plan.fallback.forget, replace=plan.fallback.replace)
-        return self._checked(self._billed(attempt, replies), view, patch)
+        return self._checked(self._billed(attempt, asked.replies), view, patch)
 
-    def _fill(self, plan: Plan, view: View, replies: list[Reply], signal: Callable[[Signal], None]) -> Patch:
-        """The patch of a plan with its summaries; `replies` gets every answer that was paid for, also before a failure."""
+    def _fill(self, plan: Plan, view: View, asked: _Asked, signal: Callable[[Signal], None]) -> Patch:
+        """The patch of a plan with its summaries; `asked` is filled as they come."""
         inserts = []
         for slot in plan.slots:
             signal(Waiting(what="summary"))
-            reply = self._ask(slot, view)
-            replies.append(reply)
+            tale, reply = self._ask(slot, view, asked)
             if not reply.message.text.strip():
                 raise SummaryFailed("the summarizer returned no text")
-            text = slot.format.render(reply.message.text, request_for(slot, view))
+            text = slot.format.render(reply.message.text, tale.request)
             message = encodable(Message(role=slot.role, parts=(Text(text=text),)))
-            inserts.append(Insert(message=message, after=slot.after, stands_for=slot.stands_for))
+            inserts.append(Insert(message=message, after=slot.after, stands_for=tale.stands_for))
         return Patch(forget=plan.forget, replace=plan.replace, insert=tuple(inserts))
 
-    def _ask(self, slot: Slot, view: View) -> Reply:
+    def _ask(self, slot: Slot, view: View, asked: _Asked) -> tuple[Told, Reply]:
+        """What the summarizer was told, and what it says."""
         if self._summarizer is None:
             raise UsageError(f"policy {self._name!r} asks for a summary but no summarizer was given")
-        prompt = slot.format.prompt(request_for(slot, view))
-        return self._summarizer.reply(Request(messages=prompt, max_output_tokens=slot.max_tokens))
+        tale = told(slot, view, self._count)
+        if tale.note:
+            asked.notes.append(tale.note)
+        reply = self._summarizer.reply(Request(messages=tale.prompt, max_output_tokens=slot.max_tokens))
+        asked.replies.append(reply)
+        return tale, reply
+
+    def _count(self, prompt: tuple[Message, ...]) -> int:
+        """Tokens of a prompt by the summarizer's own tokenizer, or estimated where it offers none."""
+        summarizer: object = self._summarizer
+        if isinstance(summarizer, CountsTokens):
+            return summarizer.prompt_tokens(prompt)
+        return sum(map(self.policy.counter.count, prompt))
 
     def _billed(self, event: Compaction, replies: list[Reply]) -> Compaction:
         """The event with what its summaries cost."""

@@ -61,6 +61,8 @@ class Summarize:
     format: SummaryFormat
     max_tokens: int
     """Output limit that the summarizer is given."""
+    max_input_tokens: int | None = None
+    """See `harness.plan.Slot`."""
     role: Literal["system", "user", "assistant"] = "user"
     former: Literal["apart", "among", "stays", "dropped"] = "apart"
     """A former summary is given to the summarizer apart, as one message among the others, not at all while it stays in
@@ -89,6 +91,7 @@ class Summarize:
             stands_for=told,
             format=self.format,
             max_tokens=self.max_tokens,
+            max_input_tokens=self.max_input_tokens,
             former="among" if self.former == "among" else "apart",
         )
         fallback = Plan(reason=f"{reason}; without a summary", forget=gone) if self.when_failed == "forget" else None

@@ -27,6 +27,9 @@ class KeepLast(Preset):
     summarizer: str = "same"
     """Name of the model that writes summaries; `same` = the agent's own."""
     summary_max_tokens: int = 800
+    summarizer_input_tokens: int | None = None
+    """Longest prompt that the summarizer is given; of a longer one the oldest messages are left out, and prompt and event say so.
+    None = no limit. It is the summarizer's own window and is not scaled with the agent's."""
     system_reserve_tokens: int = 2_000
     output_reserve_tokens: int = 4_000
     safety_reserve_tokens: int = 5_000
@@ -40,7 +43,7 @@ class KeepLast(Preset):
         """Refuse values that no session could be run with."""
         if not 0 < self.threshold <= 1:
             raise UsageError(f"threshold={self.threshold!r} must be above 0 and at most 1 (a share of the available window)")
-        for name in ("keep_last", "summary_max_tokens", "clip_characters", "context_window"):
+        for name in ("keep_last", "summary_max_tokens", "summarizer_input_tokens", "clip_characters", "context_window"):
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise UsageError(f"{name}={value!r} must be at least 1")
@@ -60,6 +63,7 @@ class KeepLast(Preset):
             middle=Middle(tail=LastMessages(count=self.keep_last)),
             format=SixSections(max_tokens=self.summary_max_tokens),
             max_tokens=self.summary_max_tokens,
+            max_input_tokens=self.summarizer_input_tokens,
             role="assistant",
         )
         return Pipeline(

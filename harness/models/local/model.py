@@ -6,13 +6,15 @@ from typing import TYPE_CHECKING
 
 from harness.errors import UsageError
 from harness.events import TextDelta
+from harness.messages import Message
 from harness.models import retry as retries
 from harness.models.litellm_model import LitellmModel
 from harness.models.local.catalogue import weights_of
+from harness.models.local.counting import prompt_tokens
 from harness.models.local.server import Endpoint
 from harness.models.retry import Retry
 from harness.protocols import Reply, Request, unheard
-from harness.tokens import Window
+from harness.tokens import Measured, Window
 
 if TYPE_CHECKING:
     from harness.events import Waiting
@@ -59,9 +61,21 @@ class LocalModel:
             UsageError: nobody serves it.
             ModelError: the server failed.
         """
+        return self._over_the_wire(self._served().key).reply(request, listen)
+
+    def prompt_tokens(self, messages: tuple[Message, ...]) -> Measured:
+        """See `harness.protocols.CountsTokens`.
+
+        Raises:
+            UsageError: nobody serves it.
+            ProviderFailed: its server does not answer.
+        """
+        return prompt_tokens(self.name, self._served(), messages)
+
+    def _served(self) -> Endpoint:
         if self.endpoint is None:
             raise UsageError(f"model {self.name!r} is not served here; open it inside of harness.models.local.server.serving")
-        return self._over_the_wire(self.endpoint.key).reply(request, listen)
+        return self.endpoint
 
     def _over_the_wire(self, key: str) -> LitellmModel:
         return LitellmModel(

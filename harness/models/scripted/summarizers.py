@@ -14,7 +14,7 @@ from typing import Any
 
 from harness.errors import ContextOverflow
 from harness.events import TextDelta
-from harness.messages import assistant
+from harness.messages import Message, assistant
 from harness.models.prices import NOMINAL
 from harness.models.scripted.agent import tool_tokens
 from harness.models.scripted.patterns import Counters, FactPatterns, ReceiptPatterns
@@ -51,10 +51,14 @@ class ScriptedSummarizer:
         self.window = Window(tokens=window_tokens, source="configuration")
         self._summarize, self._profile = summarize, profile
 
+    def prompt_tokens(self, messages: tuple[Message, ...]) -> Measured:
+        """See `harness.protocols.CountsTokens`."""
+        return Measured(sum(map(message_tokens, messages)))
+
     def reply(self, request: Request, listen: Callable[[TextDelta], None] = unheard) -> Reply:
         """See `harness.protocols.Model`."""
         prompt = "\n".join(message.text for message in request.messages)
-        input_tokens = Measured(sum(map(message_tokens, request.messages)) + tool_tokens(request.tools))
+        input_tokens = Measured(self.prompt_tokens(request.messages) + tool_tokens(request.tools))
         if input_tokens > self.window.tokens:
             raise ContextOverflow(self.name, input_tokens, self.window.tokens)
         text = self._summarize(prompt, request.max_output_tokens or DEFAULT_SUMMARY_TOKENS) or NOTHING

@@ -11,6 +11,7 @@ from harness.compaction.stages import Middle
 from harness.errors import ModelError, ProviderFailed, UsageError
 from harness.events import Compaction, Entry, MessageAdded
 from harness.messages import Message, ToolCall, ToolResult, assistant, system, tool, user
+from harness.models.names import open_summarizer
 from harness.protocols import Model
 from harness.testing.puppet import PuppetModel
 from harness.tokens import QuarterOfCharacters, Window
@@ -75,6 +76,30 @@ def test_the_boundary_moves_back_over_tool_results_to_their_call() -> None:
     results = [tool(ToolResult(call_id=call.call_id, name="read_file", output="text")) for call in calls]
     view = view_of(*opening(), *step(1), assistant("three at once", *calls), *results)
     assert [kept_from(view, keep) for keep in (1, 2, 3, 4)] == [4, 4, 4, 4]
+
+
+def test_what_the_summarizer_cannot_read_is_left_out_and_the_event_says_so() -> None:
+    policy = KeepLast(threshold=0.0001, keep_last=2, summary_max_tokens=50, summarizer_input_tokens=3_000)
+    view = crowded(steps=12, output="word " * 400)
+    summarizer = open_summarizer("scripted/extractive", agent=PuppetModel([]), task=None, seed=0, window_tokens=None)
+    event = ask(compactor(policy, summarizer), view)
+    assert event is not None
+    assert (event.status, event.failure) == ("applied", "")
+    assert event.summarizer_usage is not None
+    assert 2_000 < event.summarizer_usage.prompt_tokens <= 3_000
+    assert "oldest of 23 messages were not told (the summarizer reads 3000 tokens at most)" in event.reason
+    (insert,) = event.patch.insert
+    assert len(event.patch.forget) == 23
+    assert insert.stands_for == event.patch.forget[-len(insert.stands_for) :]
+    assert 0 < len(insert.stands_for) < 23
+
+
+def test_a_summarizer_that_cannot_read_a_single_message_is_not_asked_and_the_summary_has_failed() -> None:
+    policy = KeepLast(threshold=0.0001, summarizer_input_tokens=300)
+    event = ask(compactor(policy, PuppetModel([])), crowded())
+    assert event is not None
+    assert event.status == "failed"
+    assert "not even with the newest message alone" in event.failure
 
 
 def test_below_the_threshold_nothing_is_due_and_at_it_compaction_is() -> None:
@@ -174,6 +199,7 @@ def test_after_two_fruitless_attempts_nobody_is_asked_until_the_view_has_grown_b
         {"threshold": 1.5},
         {"keep_last": 0},
         {"summary_max_tokens": 0},
+        {"summarizer_input_tokens": 0},
         {"clip_characters": -5},
         {"context_window": 0},
         {"system_reserve_tokens": -1},

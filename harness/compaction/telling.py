@@ -1,0 +1,64 @@
+"""What a summarizer is told of a view, and what of it is left out where it may not read all."""
+
+from bisect import bisect_left
+from collections.abc import Callable
+from dataclasses import replace
+from typing import NamedTuple
+
+from harness.errors import SummaryFailed
+from harness.events import ItemId
+from harness.messages import Message, user
+from harness.plan import Slot, SummaryRequest, request_for
+from harness.view import View
+
+
+class Told(NamedTuple):
+    """A prompt for a summarizer."""
+
+    prompt: tuple[Message, ...]
+    request: SummaryRequest
+    stands_for: tuple[ItemId, ...]
+    """The items that it tells of."""
+    note: str = ""
+    """What was left out, for the event; empty = nothing was."""
+
+
+def told(slot: Slot, view: View, count: Callable[[tuple[Message, ...]], int]) -> Told:
+    """The prompt of a slot within its input limit.
+
+    Where all would be too long, the oldest messages are left out, as few as must be, calls together with their results. A line
+    in their place says so. Former summaries are never left out.
+
+    Args:
+        slot: what is to be summarized.
+        view: what it names items of.
+        count: tokens of a prompt as its reader counts them; asked only where there is a limit.
+
+    Raises:
+        SummaryFailed: the prompt would be too long even with the newest message alone.
+    """
+    request = request_for(slot, view)
+    whole = Told(slot.format.prompt(request), request, slot.stands_for)
+    limit = slot.max_input_tokens
+    if limit is None or count(whole.prompt) <= limit:
+        return whole
+    roles = {item.item_id: item.message.role for item in view.items}
+    former = set(view.summaries)
+    starts = [at for at, item in enumerate(slot.stands_for) if at and item not in former and roles[item] != "tool"]
+    at = bisect_left(starts, True, key=lambda start: count(_without(slot, view, start).prompt) <= limit)
+    if at == len(starts):
+        raise SummaryFailed(f"no prompt of at most {limit} tokens could be made, not even with the newest message alone")
+    return _without(slot, view, starts[at])
+
+
+def _without(slot: Slot, view: View, start: int) -> Told:
+    """The prompt without what is older than an item of the slot."""
+    former = set(view.summaries)
+    kept = tuple(item for at, item in enumerate(slot.stands_for) if at >= start or item in former)
+    gone = len(slot.stands_for) - len(kept)
+    messages = sum(item not in former for item in slot.stands_for)
+    request = request_for(replace(slot, stands_for=kept), view)
+    mark = user(f"({gone} older messages of {messages} are left out here; together they are too long to be read.)")
+    request = replace(request, to_summarize=(mark, *request.to_summarize))
+    note = f"the {gone} oldest of {messages} messages were not told (the summarizer reads {slot.max_input_tokens} tokens at most)"
+    return Told(slot.format.prompt(request), request, kept, note)
