@@ -23,6 +23,16 @@ def test_with_oracle_retention_the_task_succeeds_without_a_call_that_the_script_
         assert len(done.steps) <= len(SUITE["flashcards"](seed).script.steps) * 1.2
 
 
+def test_oracle_retention_bounds_where_the_needs_of_a_step_fit_and_reads_in_circles_where_they_do_not() -> None:
+    task = SUITE["spec-api"](1)
+    wide = simulate(task, OracleRetention(), window_tokens=49_152)
+    assert (wide.outcome.reason, wide.failed) == ("replied", set())
+    assert wide.compactions
+    narrow = simulate(task, OracleRetention(), max_steps=150)
+    assert narrow.outcome.reason == "max_steps"
+    assert len(set(narrow.acts[-40:])) < 10
+
+
 @pytest.mark.parametrize("policy", [DropAll(), RandomRetention()], ids=lambda policy: policy.kind)
 def test_what_only_the_request_says_is_lost_where_it_is_dropped(policy: Policy) -> None:
     for done, seed in zip(runs(policy), SEEDS, strict=True):

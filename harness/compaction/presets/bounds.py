@@ -97,6 +97,9 @@ class OracleRetention(_Bound):
     share of the threshold; what is never needed again goes even where there is room. Where it only counts that something was
     done, the receipt of the call stays: whole messages that show it would soon fill any budget. Source: RESEARCH 5.6, after
     Belady 1966.
+    It bounds only where what one step needs fits the share in whole messages. `spec-api` has a step that needs seven readings of
+    its specification at once, 15,000 tokens of them, and a later one that needs more than the 21,768 that the reserves leave of
+    a window of 32,768: there it fetches one and loses another, for ever. In 49,152 tokens it succeeds.
     It needs to be told the future by `informed`; the experiment does that for tasks that have a script.
     """
 
