@@ -162,7 +162,7 @@ class Task:
     prompt: str
     workspace: tuple[tuple[str, str], ...]
     """Path and text of the files laid before the start."""
-    runtime: Runtime
+    runtime: Runtime = "python"
     checks: tuple[Check, ...]
     grader: Grader
     facts: tuple[Fact, ...]

@@ -5,7 +5,7 @@ import os
 import sys
 from pathlib import Path
 
-from tests.bench import demo, marching, overhead, reading, round_trips, starting
+from tests.bench import demo, marching, overhead, reading, round_trips, starting, warm
 from tests.bench.figure import write
 
 OUTPUT = Path(__file__).parents[2] / "bench.json"
@@ -20,6 +20,7 @@ def main() -> int:
         reading.reading(),
         round_trips.round_trips(image),
         demo.demo(),
+        warm.warm(),
         marching.marching(),
     )
     figures = []

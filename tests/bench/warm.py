@@ -1,0 +1,113 @@
+"""Trials of `flashcards` from a warm action cache: how many a second, and where the CPU of one goes.
+
+Twelve arms on a few seeds are run once from an empty cache and then again and again, each time into an empty folder, until a
+thousand trials have come from the warm one. What a trial costs in summaries, in its journal and in its checks, which are
+really run each time, is measured in this process and shown apart.
+"""
+
+import resource
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+from harness.compaction.presets.keep_last import KeepLast
+from harness.experiment.attempt import session
+from harness.experiment.attempt.job import Caching, Job
+from harness.experiment.attempt.provenance import collect
+from harness.experiment.experiment import Experiment
+from harness.experiment.trial import SandboxChoice, Trial
+from harness.models.scripted.summarizers import ScriptedSummarizer
+from harness.sandboxes.actions import CachedSandbox
+from harness.store.journal import Journal
+from harness.store.log import SessionLog
+from tests.bench.figure import Figure
+
+THRESHOLDS, KEPT, SEEDS = [0.5, 0.65, 0.8, 0.95], [4, 10, 20], list(range(7))
+TRIALS = 1_000
+WORKERS = 2
+MAX_BYTES = 2**30
+
+
+def warm() -> Iterator[Figure]:
+    policy = KeepLast(summarizer="scripted/extractive")
+    sandbox = SandboxChoice(backend="bubblewrap")
+    base = Trial(task="flashcards", policy=policy, window_tokens=32_768, max_steps=300, sandbox=sandbox)
+    axes: dict[str, Sequence[object]] = {"policy.threshold": THRESHOLDS, "policy.keep_last": KEPT, "seed": SEEDS}
+    with tempfile.TemporaryDirectory() as folder:
+        cache = Path(folder) / "cache"
+        grid = Experiment(name="warm", base=base, axes=axes).with_cache("on", cache)
+        cold_seconds = timed(grid)
+        passes = -(-TRIALS // len(grid.grid))
+        warm_seconds = sum(timed(grid) for _ in range(passes)) / passes
+        costs = apart([cell.trial for cell in grid.grid][:: len(SEEDS)], cache)
+    rest = costs["trial"] - costs["summaries"] - costs["journal"] - costs["checks"]
+    yield Figure(name="trials from a warm cache, all in", value=len(grid.grid) / warm_seconds, unit="1/s", bar=None)
+    yield Figure(name="cold : warm", value=cold_seconds / warm_seconds, unit="×", bar=None)
+    for name in ("summaries", "journal", "checks"):
+        yield Figure(name=f"CPU of a warm trial: its {name}", value=1_000 * costs[name], unit="ms", bar=None)
+    yield Figure(name="CPU of a warm trial: all else (200 ms = 10 trials a second)", value=1_000 * rest, unit="ms", bar=200.0)
+
+
+def timed(grid: Experiment) -> float:
+    """Seconds of one pass into an empty folder."""
+    with tempfile.TemporaryDirectory() as output:
+        began = time.perf_counter()
+        trials = grid.run(output, workers=WORKERS, progress="off").trials
+        assert set(trials["status"]) <= {"completed", "failed"}
+        return time.perf_counter() - began
+
+
+def cpu_seconds() -> float:
+    """Of this process and of all its children that have ended."""
+    ended = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return time.process_time() + ended.ru_utime + ended.ru_stime
+
+
+def apart(trials: list[Trial], cache: Path) -> dict[str, float]:
+    """Mean CPU seconds of a warm trial, and of its parts."""
+    spent: defaultdict[str, float] = defaultdict(float)
+    job(trials[0], cache)  # loads what is loaded once a worker
+    with ExitStack() as stack:
+        for name, owner, method in (
+            ("summaries", ScriptedSummarizer, "reply"),
+            ("journal", SessionLog, "append"),
+            ("journal", Journal, "record_conduct"),
+            ("journal", Journal, "record_trial"),
+            ("checks", session, "grade"),
+            ("checks", CachedSandbox, "close"),
+        ):
+            stack.enter_context(mock.patch.object(owner, method, counted(getattr(owner, method), name, spent)))
+        for trial in trials:
+            began = cpu_seconds()
+            job(trial, cache)
+            spent["trial"] += cpu_seconds() - began
+    return {name: seconds / len(trials) for name, seconds in spent.items()}
+
+
+def counted(function: Callable[..., Any], name: str, spent: dict[str, float]) -> Callable[..., Any]:
+    """The function, with what it costs added up under a name."""
+
+    def call(*given: Any, **named: Any) -> Any:
+        began = cpu_seconds()
+        try:
+            return function(*given, **named)
+        finally:
+            spent[name] += cpu_seconds() - began
+
+    return call
+
+
+def job(trial: Trial, cache: Path) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        session.run_trial(
+            Job(
+                trial=trial, trial_id="warm", experiment="bench", arm="warm", axes={}, backend="bubblewrap",
+                provenance=collect("none"), journal=Path(folder) / "journal.sqlite",
+                caching=Caching(folder=cache, max_bytes=MAX_BYTES),
+            )
+        )  # fmt: skip
