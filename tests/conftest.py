@@ -30,9 +30,10 @@ settings.load_profile("repeatable")
 
 # --- the user's own files ----------------------------------------------------------------------------------------------
 
+os.environ.setdefault("HARNESS_MODELS", str(weights.folder()))  # what was fetched is used, and never written
 _own_cache = tempfile.TemporaryDirectory(prefix="harness-test-cache-")
 os.environ["XDG_CACHE_HOME"] = _own_cache.name
-"""No test reads or writes the user's cache; processes that it starts inherit this."""
+"""But for that, no test reads or writes the user's cache; processes that a test starts inherit this."""
 
 
 # --- network -----------------------------------------------------------------------------------------------------------

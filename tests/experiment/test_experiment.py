@@ -29,7 +29,7 @@ REAL = pytest.mark.bubblewrap
 
 def table(results):
     """The trials without what no two runs share."""
-    own = ["started_at", "wall_seconds", "provenance_json"]
+    own = ["started_at", "wall_seconds", "provenance_json", "action_hits", "action_misses"]
     return results.trials.drop(columns=own).sort_values("trial_id", ignore_index=True)
 
 
@@ -91,7 +91,7 @@ class TestRuns:
         assert whole.steps.groupby("trial_id").size().to_dict() == dict(zip(trials["trial_id"], trials["steps"], strict=True))
         assert len(whole.checks) == 2 * len(trials)
         assert sorted(path.name for path in (whole.output / "results").iterdir()) == [
-            f"{name}.parquet" for name in ("checks", "compactions", "messages", "steps", "trials")
+            f"{name}.parquet" for name in ("checks", "compactions", "messages", "probes", "steps", "trials")
         ]
 
     def test_running_again_runs_nothing(self, whole):
