@@ -322,7 +322,7 @@ class LifeLaws(SandboxLaws):
         thread.start()
         time.sleep(0.3)
         sandbox.close()
-        thread.join(10)
+        thread.join(30)
         assert len(ended) == 1
 
     def test_two_sandboxes_are_apart_and_run_at_once(self, sandbox: Sandbox) -> None:
