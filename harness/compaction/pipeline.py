@@ -4,6 +4,7 @@ A rule is a trigger and a reducer. Rules of one moment are tiers: the next one l
 leave it, and what all of them propose becomes one plan, so that a view is edited, and a cached prefix lost, once.
 """
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -68,7 +69,7 @@ def joined(first: Plan, second: Plan) -> Plan:
     )
 
 
-class Preset:
+class Preset(ABC):
     """What all presets have in common: a frozen dataclass says by `pipeline` what it does, and keeps `Policy` by that.
 
     A preset is its fields; the pipeline is made from them once and remembered.
@@ -80,9 +81,9 @@ class Preset:
     """A longer tool output is cut to this before it is logged."""
 
     @property
+    @abstractmethod
     def pipeline(self) -> Pipeline:
         """What this policy does, as a function of its fields."""
-        raise NotImplementedError
 
     @property
     def counter(self) -> Counter:
