@@ -7,11 +7,11 @@ company, and with them what a summarizer keeps and at which step the window is f
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from string import Template
 
 from harness.tasks.facts import drawn
 from harness.tasks.flashcards.files import template
+from harness.tasks.kit import orders
+from harness.tasks.kit.orders import Constraint
 
 TOLD_AT_LENGTH = 0.35
 """Share of the constraints whose story is told too."""
@@ -19,57 +19,49 @@ MOST_REMARKS = 3
 """Of one page."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Constraint:
-    """A constraint in one sentence, and the story behind it."""
-
-    sentence: str
-    story: str
-
-
 CONSTRAINTS = (
-    _Constraint(
+    Constraint(
         sentence="The program calls itself `${program_name}`: in its usage line, in `about`, in the papers.",
         story="Three other programs on the schools' list are called flashcards as well, and for half a year parents "
         "downloaded the wrong one.",
     ),
-    _Constraint(
+    Constraint(
         sentence="No interval may exceed ${max_interval_days} days, whatever SM-2 says.",
         story="After the long holidays half of the cards of the oldest learners had been put off beyond their exam, which "
         "the council of teachers discussed twice.",
     ),
-    _Constraint(
+    Constraint(
         sentence="Every card id starts with `${card_id_prefix}`.",
         story="Ids travel through the spreadsheets of the office, where those without letters lose their leading zeros.",
     ),
-    _Constraint(
+    Constraint(
         sentence="At most ${new_per_day} new cards on one day.",
         story="Eager beginners took a hundred on the first evening, came back to a mountain and never opened the program again.",
     ),
-    _Constraint(
+    Constraint(
         sentence="The ticket is ${ticket}; change log and hand-over name it.",
         story="The office pays by ticket and sends back what carries none.",
     ),
-    _Constraint(
+    Constraint(
         sentence="`review` ends with exit status ${idle_exit_code} when no card is due.",
         story="The schools start the program from scripts that must tell an idle day from a broken one without reading texts.",
     ),
-    _Constraint(
+    Constraint(
         sentence="A card with ${leech_lapses} lapses counts as a leech and is suspended until somebody rewrites it.",
         story="The teachers of the pilot classes complained that the same handful of cards came back for ever while nobody "
         "had the heart to delete them.",
     ),
-    _Constraint(
+    Constraint(
         sentence="A removed card keeps its row, and the date of removal goes into the column `${removed_column}`.",
         story="Legal wants nothing destroyed that a learner or a teacher ever typed, and the auditors of the office look for "
         "that column by its very name.",
     ),
-    _Constraint(
+    Constraint(
         sentence="Exported text files separate their fields with the character `${export_delimiter}`.",
         story="The two partner schools open decks in spreadsheets of different makers and languages that quarrel about "
         "commas, and every school gets the same file.",
     ),
-    _Constraint(
+    Constraint(
         sentence="Every card of a generator carries the tag `${draft_tag}` and is not shown until a person has approved it.",
         story="The parents were told, after a long discussion, that whatever a machine writes is suspect until somebody has "
         "read it.",
@@ -103,13 +95,7 @@ REMARKS = (
 def order(values: Mapping[str, str], task_seed: int) -> str:
     """The prompt under a seed: dry constraints in a list, the others behind their stories, both in a drawn order."""
     draw = drawn("flashcards", task_seed, "order")
-    constraints = draw.sample(CONSTRAINTS, len(CONSTRAINTS))
-    at_length = [draw.random() < TOLD_AT_LENGTH for _ in constraints]
-    dry = [f"- {one.sentence}" for one, long in zip(constraints, at_length, strict=True) if not long]
-    told = [f"{one.story} {one.sentence}" for one, long in zip(constraints, at_length, strict=True) if long]
-    frame = Template(template("prompt.md"))
-    whole = frame.safe_substitute(dry="\n".join(dry) or "- (all of it is told below)", told="\n\n".join(told))
-    return Template(whole).substitute(values)
+    return orders.order(template("prompt.md"), CONSTRAINTS, draw, values, told_at_length=TOLD_AT_LENGTH)
 
 
 def remarked(fill: Callable[[str], str], path: str, task_seed: int) -> str:

@@ -10,7 +10,7 @@ from string import Template
 from typing import NamedTuple
 
 TOLD_AT_LENGTH = 0.5
-"""Share of the constraints whose story is told too."""
+"""Share of the constraints whose story is told too, unless a task says otherwise."""
 
 
 class Constraint(NamedTuple):
@@ -20,10 +20,17 @@ class Constraint(NamedTuple):
     story: str
 
 
-def order(frame: str, constraints: Sequence[Constraint], draw: random.Random, values: Mapping[str, str]) -> str:
+def order(
+    frame: str,
+    constraints: Sequence[Constraint],
+    draw: random.Random,
+    values: Mapping[str, str],
+    *,
+    told_at_length: float = TOLD_AT_LENGTH,
+) -> str:
     """The prompt: `frame` with the dry constraints for `${dry}` and the others for `${told}`, both in a drawn order."""
     chosen = draw.sample(constraints, len(constraints))
-    at_length = [draw.random() < TOLD_AT_LENGTH for _ in chosen]
+    at_length = [draw.random() < told_at_length for _ in chosen]
     dry = [f"- {one.sentence}" for one, long in zip(chosen, at_length, strict=True) if not long]
     told = [f"{one.story} {one.sentence}" for one, long in zip(chosen, at_length, strict=True) if long]
     whole = Template(frame).safe_substitute(dry="\n".join(dry) or "- (all of it is told below)", told="\n\n".join(told))

@@ -3,11 +3,9 @@
 They end in `.tmpl`, so that no checker takes an unfilled template for Python.
 """
 
-from functools import cache
-from importlib.resources import files
+from harness.tasks.kit import text
 
 
-@cache
 def template(name: str) -> str:
     """The text of `name` (a path below this folder without `.tmpl`), placeholders unfilled."""
-    return files(__name__).joinpath(f"{name}.tmpl").read_text(encoding="utf-8")
+    return text(__name__, name)
