@@ -9,7 +9,7 @@ import pytest
 from harness.tasks.bug_hunt import bug_hunt
 from harness.tasks.bug_hunt.facts import draw
 from harness.tasks.bug_hunt.stages import TIERED
-from tests.tasks.workshop import act, carried_out, grade, lay, shell
+from tests.tasks.workshop import carried_out, do, failed, grade, lay, shell
 
 EFFECTS = (
     *("note_01", "note_03", "first_patch", "first_try", "second_patch", "second_try", "regression_test"),
@@ -35,7 +35,7 @@ def again(root: Path, step: str) -> None:
     task = bug_hunt(1)
     (found,) = [one for one in task.script.steps if one.name == step]
     for call in found.calls:
-        act(root, call, task.values)
+        do(root, call, task.values)
 
 
 def test_the_tests_of_the_reference_fail_before_and_all_tests_pass_after(copied: Path, tmp_path: Path) -> None:
@@ -47,12 +47,12 @@ def test_the_tests_of_the_reference_fail_before_and_all_tests_pass_after(copied:
 
 
 def test_the_closed_case_passes_every_check(copied: Path) -> None:
-    assert grade(bug_hunt(1), copied) == set()
+    assert failed(grade(bug_hunt(1), copied)) == set()
 
 
 def test_another_seed_is_another_case_and_closes_too(tmp_path: Path) -> None:
     task = bug_hunt(8)
-    assert grade(task, carried_out(task, tmp_path, task.values, EFFECTS)) == set()
+    assert failed(grade(task, carried_out(task, tmp_path, task.values, EFFECTS))) == set()
 
 
 def test_the_first_fix_is_refused_tells_the_rate_in_force_and_leaves_the_module_alone(tmp_path: Path) -> None:
@@ -68,33 +68,33 @@ def test_the_first_fix_is_refused_tells_the_rate_in_force_and_leaves_the_module_
 
 def test_a_patch_that_was_refused_costs_a_check_when_it_is_tried_again(copied: Path) -> None:
     again(copied, "first_try")
-    assert grade(bug_hunt(1), copied) == {"tries"}
+    assert failed(grade(bug_hunt(1), copied)) == {"tries"}
 
 
 @pytest.mark.parametrize(("step", "check"), [("changelog", "changelog"), ("announce", "announced")])
 def test_what_must_be_done_once_fails_when_done_twice(step: str, check: str, copied: Path) -> None:
     again(copied, step)
-    assert grade(bug_hunt(1), copied) == {check}
+    assert failed(grade(bug_hunt(1), copied)) == {check}
 
 
 @pytest.mark.parametrize("fact", [fact.name for fact in bug_hunt(1).facts])
 def test_a_fact_that_is_never_known_fails_a_check_that_rests_on_it(fact: str, tmp_path: Path) -> None:
     task = bug_hunt(1)
     prior = next(one.prior for one in task.facts if one.name == fact)
-    failed = grade(task, carried_out(task, tmp_path, {**task.values, fact: prior}, EFFECTS))
-    assert failed & {check.name for check in task.checks if fact in check.rests_on}
+    missed = failed(grade(task, carried_out(task, tmp_path, {**task.values, fact: prior}, EFFECTS)))
+    assert missed & {check.name for check in task.checks if fact in check.rests_on}
 
 
 def test_a_regression_test_that_does_not_notice_the_bug_is_none(copied: Path) -> None:
     page = copied / "tests/regressions/test_drift.py"
     page.write_text(re.sub(r"self\.assertEqual\(.*\)", "self.assertTrue(COMPLAINT)", page.read_text()))
-    assert grade(bug_hunt(1), copied) == {"regression_test"}
+    assert failed(grade(bug_hunt(1), copied)) == {"regression_test"}
 
 
 def test_changing_a_test_or_tidying_up_on_the_way_fails(copied: Path) -> None:
     for path in ("tests/test_money.py", "wattbook/text.py"):
         (copied / path).write_text((copied / path).read_text() + "\n")
-    assert grade(bug_hunt(1), copied) == {"suite", "only_one_module"}
+    assert failed(grade(bug_hunt(1), copied)) == {"suite", "only_one_module"}
 
 
 def test_every_tiered_stage_holds_the_bug_under_some_seed() -> None:

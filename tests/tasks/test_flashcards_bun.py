@@ -9,8 +9,7 @@ import pytest
 from harness.sandboxes import open_sandbox
 from harness.tasks.flashcards_bun import flashcards_bun
 from harness.tasks.flashcards_bun.facts import FACTS
-from tests.tasks.building import built, failed, rewritten
-from tests.tasks.flashcards.reference import act, grade, lay, run
+from tests.tasks.workshop import act, built, failed, grade, lay, rewritten, run
 
 EFFECTS = r"tools/(reserve|feed|audit|changelog)"
 RESTING = {fact.name: {check.name for check in flashcards_bun(1).checks if fact.name in check.rests_on} for fact in FACTS}

@@ -9,8 +9,7 @@ import pytest
 from harness.tasks.log_forensics import log_forensics
 from harness.tasks.log_forensics.facts import FACTS
 from harness.tasks.log_forensics.searches import SEARCHES
-from tests.tasks.building import built, failed, rewritten
-from tests.tasks.flashcards.reference import act, grade, lay, run
+from tests.tasks.workshop import act, built, failed, grade, lay, rewritten, run
 
 EFFECTS = r"tools/(open_case|seal)|sed -i|> report/people"
 CLIP = 10_000

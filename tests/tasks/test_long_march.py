@@ -20,7 +20,7 @@ from harness.tasks import make_task
 from harness.tasks.long_march.facts import PRIOR, draw
 from harness.tasks.long_march.route import completed, marks
 from harness.tasks.rows import run
-from tests.laws.simulation import HUGE, Run, simulate
+from harness.testing.laws.simulation import HUGE, Run, simulate
 
 BASE = World(
     steps=60, tokens_per_step=300, output_sigma=1.0, recoverable_share=0.5, use_lag_steps=18, redundancy=1, update_rate=0.5

@@ -9,7 +9,7 @@ import pytest
 from harness.task import Task
 from harness.tasks.rename_sweep import rename_sweep
 from harness.tasks.rename_sweep.facts import draw
-from tests.tasks.workshop import act, carried_out, grade, lay, shell
+from tests.tasks.workshop import carried_out, do, failed, grade, lay, shell
 
 LOOKS = ("orient", "state", "suite_", "read_", "lines_", "test_", "half_way", "strays_known", "what_is_left")
 """How the names of steps begin that change nothing."""
@@ -68,12 +68,12 @@ def test_the_old_name_is_kept_where_it_is_demanded_and_nowhere_else(swept: Path)
 
 
 def test_the_sweep_passes_every_check(copied: Path) -> None:
-    assert grade(rename_sweep(1), copied) == set()
+    assert failed(grade(rename_sweep(1), copied)) == set()
 
 
 def test_another_seed_is_another_sweep_and_passes_too(tmp_path: Path) -> None:
     task = rename_sweep(6)
-    assert grade(task, carried_out(task, tmp_path, task.values, deeds(task))) == set()
+    assert failed(grade(task, carried_out(task, tmp_path, task.values, deeds(task)))) == set()
 
 
 @pytest.mark.parametrize(
@@ -93,8 +93,8 @@ def test_what_must_be_done_once_fails_when_done_twice(step: str, check: str, cop
     task = rename_sweep(1)
     (found,) = [one for one in task.script.steps if one.name == step]
     for call in found.calls:
-        act(copied, call, task.values)
-    assert grade(task, copied) == {check}
+        do(copied, call, task.values)
+    assert failed(grade(task, copied)) == {check}
 
 
 @pytest.mark.parametrize("fact", [fact.name for fact in rename_sweep(1).facts])
@@ -103,7 +103,7 @@ def test_a_fact_that_is_never_known_fails_every_check_that_rests_on_it(fact: str
     prior = next(one.prior for one in task.facts if one.name == fact)
     resting = {check.name for check in task.checks if fact in check.rests_on}
     assert resting
-    assert grade(task, carried_out(task, tmp_path, {**task.values, fact: prior}, deeds(task))) >= resting
+    assert failed(grade(task, carried_out(task, tmp_path, {**task.values, fact: prior}, deeds(task)))) >= resting
 
 
 def test_two_meanings_meet_where_a_helper_is_left_in_the_way(tmp_path: Path) -> None:
@@ -111,7 +111,7 @@ def test_two_meanings_meet_where_a_helper_is_left_in_the_way(tmp_path: Path) -> 
     root = carried_out(task, tmp_path, task.values, [name for name in deeds(task) if name != "helper_cranes"])
     status, said = shell(root, f"{TESTS} tests.test_cranes")
     assert (status, "FAIL" in said) == (1, True)
-    assert grade(task, root) == {"tests", "helpers"}
+    assert failed(grade(task, root)) == {"tests", "helpers"}
 
 
 def test_batches_that_are_recorded_out_of_order_fail(tmp_path: Path) -> None:
@@ -120,14 +120,14 @@ def test_batches_that_are_recorded_out_of_order_fail(tmp_path: Path) -> None:
     record = root / "ledger/record.log"
     first, second, *others = record.read_text().splitlines()
     record.write_text("\n".join([second, first, *others]) + "\n")
-    assert grade(task, root) == {"order"}
+    assert failed(grade(task, root)) == {"order"}
 
 
 def test_touching_what_is_left_alone_a_test_or_more_than_the_name_fails(copied: Path) -> None:
     excluded = f"quay/{draw(1)['excluded_folder']}/fees.py"
     for path in (excluded, "tests/test_docks.py", "quay/ferries/talks.py"):
         (copied / path).write_text((copied / path).read_text() + "\n")
-    assert grade(rename_sweep(1), copied) == {"left_alone", "tests", "late_folders"}
+    assert failed(grade(rename_sweep(1), copied)) == {"left_alone", "tests", "late_folders"}
 
 
 def test_the_ledger_tells_nobody_which_folders_are_recorded(swept: Path) -> None:

@@ -7,8 +7,7 @@ import pytest
 
 from harness.tasks.spec_api import spec_api
 from harness.tasks.spec_api.facts import FACTS, READ_END
-from tests.tasks.building import built, failed, rewritten
-from tests.tasks.flashcards.reference import act, grade, lay, run
+from tests.tasks.workshop import act, built, failed, grade, lay, rewritten, run
 
 EFFECTS = r"tools/(enroll|push|conform|changelog)"
 CLIP = 10_000

@@ -1,20 +1,31 @@
 """A script carried out with known values, without a model and without a sandbox: what an agent that forgets nothing leaves."""
 
+import re
 import subprocess
 import sys
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from string import Template
 
 from harness.experiment.attempt.grading import command_line, laid, verdicts
-from harness.task import CallTemplate, Task
+from harness.task import CallTemplate, Step, Task
 
 ENVIRONMENT = {
-    "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin",
+    "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin:/usr/local/bin",
     "PYTHONDONTWRITEBYTECODE": "1",
+    "BUN_RUNTIME_TRANSPILER_CACHE_PATH": "0",
     "PYTHONHASHSEED": "0",
     "LC_ALL": "C.UTF-8",
 }
+
+
+@dataclass
+class Result:
+    """A tool result as the model sees it."""
+
+    output: str
+    well: bool
 
 
 def lay(task: Task, root: Path) -> Path:
@@ -25,9 +36,8 @@ def lay(task: Task, root: Path) -> Path:
     return root
 
 
-def shell(root: Path, command: str) -> tuple[int, str]:
-    """Exit status and output of a command in the workspace."""
-    done = subprocess.run(
+def _ran(root: Path, command: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
         ["/bin/sh", "-c", command],
         check=False,
         cwd=root,
@@ -37,18 +47,46 @@ def shell(root: Path, command: str) -> tuple[int, str]:
         text=True,
         timeout=60,
     )
+
+
+def run(root: Path, command: str) -> Result:
+    """A command in the workspace."""
+    done = _ran(root, command)
+    output = f"exit code {done.returncode}\n{done.stdout}" + (f"\n[stderr]\n{done.stderr}" if done.stderr else "")
+    return Result(output, done.returncode == 0)
+
+
+def shell(root: Path, command: str) -> tuple[int, str]:
+    """Exit status and output of a command in the workspace."""
+    done = _ran(root, command)
     return done.returncode, done.stdout + done.stderr
 
 
-def act(root: Path, call: CallTemplate, values: Mapping[str, str]) -> None:
-    """What a call does to the workspace; looking does nothing to it."""
-    given = {name: Template(text).substitute(values) for name, text in call.arguments}
-    if call.tool == "execute_command":
-        shell(root, given["command"])
-    elif call.tool == "write_file":
-        path = root / given["path"]
+def act(root: Path, tool: str, arguments: Mapping[str, str]) -> Result:
+    """The four tools, as far as the script uses them."""
+    if tool == "execute_command":
+        return run(root, arguments["command"])
+    path = root / arguments["path"]
+    if tool == "read_file":
+        return Result(path.read_text(encoding="utf-8"), True)
+    if tool == "write_file":
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(given["content"], encoding="utf-8")
+        path.write_text(arguments["content"], encoding="utf-8")
+        return Result(f"wrote {len(arguments['content'].encode())} bytes to {arguments['path']}", True)
+    assert tool == "list_directory"
+    entries = sorted(path.iterdir())
+    shown = [f"dir  {e.name}" if e.is_dir() else f"file  {e.name}  {e.stat().st_size}" for e in entries]
+    return Result("\n".join(shown), True)
+
+
+def do(root: Path, call: CallTemplate, values: Mapping[str, str]) -> Result:
+    """A call of the script with known values."""
+    return act(root, call.tool, {name: Template(text).substitute(values) for name, text in call.arguments})
+
+
+def final(step: Step) -> tuple[CallTemplate, ...]:
+    """The calls that count in the end: those of the repair, if the first cut has to be mended."""
+    return (*(call for repair in step.repairs for call in repair.calls), *step.calls)
 
 
 def carried_out(task: Task, root: Path, values: Mapping[str, str], steps: Iterable[str]) -> Path:
@@ -56,19 +94,46 @@ def carried_out(task: Task, root: Path, values: Mapping[str, str], steps: Iterab
     lay(task, root)
     wanted = set(steps)
     for step in task.script.steps:
-        if step.name in wanted:
-            for call in (*(call for repair in step.repairs for call in repair.calls), *step.calls):
-                act(root, call, values)
+        for call in final(step) if step.name in wanted else ():
+            if call.tool in {"execute_command", "write_file"}:
+                do(root, call, values)
     return root
 
 
-def grade(task: Task, root: Path) -> set[str]:
-    """Names of the checks that a workspace fails."""
-    for path, text in laid(task.grader, "nonce"):
+def built(task: Task, root: Path, values: Mapping[str, str], effects: str) -> Path:
+    """Carry out every write, and every command in which the regular expression `effects` is found; all must end well."""
+    lay(task, root)
+    for step in task.script.steps:
+        for call in final(step):
+            key = Template(call.arguments[0][1]).substitute(values)
+            if call.tool == "write_file" or (call.tool == "execute_command" and re.search(effects, key)):
+                result = do(root, call, values)
+                assert result.well, result.output
+    return root
+
+
+def rewritten(task: Task, root: Path, fact: str, value: str) -> bool:
+    """Write the files that tell a fact once more, with another value; False if a command tells it too, which is not done."""
+    values, told = {**task.values, fact: value}, "${" + fact + "}"
+    telling = [call for step in task.script.steps for call in final(step) if any(told in text for _, text in call.arguments)]
+    for call in telling:
+        if call.tool == "write_file":
+            do(root, call, values)
+    return all(call.tool == "write_file" for call in telling)
+
+
+def grade(task: Task, root: Path) -> dict[str, str]:
+    """The verdict of each check: `pass` or `fail ...`."""
+    for path, text in laid(task.grader, "n0nce"):
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         (root / path).write_text(text, encoding="utf-8")
-    status, output = shell(root, command_line(task.grader))
-    assert status == 0, output
-    said = verdicts(output.encode(), "nonce")
+    done = _ran(root, command_line(task.grader))
+    assert done.returncode == 0, done.stderr
+    said = verdicts(done.stdout.encode(), "n0nce")
     assert set(said) == {check.name for check in task.checks}
-    return {name for name, verdict in said.items() if not verdict.passed}
+    return {name: "pass" if verdict.passed else f"fail {verdict.detail}" for name, verdict in said.items()}
+
+
+def failed(verdicts: Mapping[str, str]) -> set[str]:
+    """Names of the checks that did not pass."""
+    return {name for name, verdict in verdicts.items() if verdict != "pass"}

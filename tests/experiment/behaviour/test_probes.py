@@ -7,8 +7,8 @@ from harness.compaction.presets.none import NoCompaction
 from harness.experiment.behaviour.conduct import behaviour
 from harness.task import CallTemplate, Check, Evidence, Fact, Grader, Script, Step, Task
 from harness.tasks import SUITE, make_task
+from harness.testing.laws.simulation import HUGE, simulate
 from tests.experiment.behaviour.made import COUNTER, Session
-from tests.laws.simulation import HUGE, simulate
 
 PORT = Fact(name="port", kind="constraint", said_in="prompt", patterns=(r"port is (\d+)",), prior="80")
 TABLE = Fact(

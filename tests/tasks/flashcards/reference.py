@@ -1,35 +1,18 @@
 """The script carried out with known values, without a model: what an agent that forgets nothing sees and leaves behind."""
 
 import json
-import subprocess
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from string import Template
 
-from harness.experiment.attempt.grading import command_line, laid, verdicts
 from harness.messages import Message, ToolCall, ToolResult, assistant, system, user
 from harness.task import CallTemplate, Step, Task
 from harness.transcript import outcome
+from tests.tasks.workshop import Result, act, lay
 
-ENVIRONMENT = {
-    "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin:/usr/local/bin",
-    "PYTHONDONTWRITEBYTECODE": "1",
-    "BUN_RUNTIME_TRANSPILER_CACHE_PATH": "0",
-    "PYTHONHASHSEED": "0",
-    "LC_ALL": "C.UTF-8",
-}
 STATEFUL = ("tools/reserve.py", "tools/ingest.py", "tools/changelog.py")
 """Commands that leave something behind that the grader looks at."""
-
-
-@dataclass
-class Result:
-    """A tool result as the model sees it."""
-
-    output: str
-    well: bool
 
 
 @dataclass
@@ -43,46 +26,6 @@ class Build:
     repaired: list[str] = field(default_factory=list)
     ends: dict[str, int] = field(default_factory=dict)
     """By step: how many messages there were when it ended well."""
-
-
-def lay(task: Task, root: Path) -> Path:
-    """The workspace as the agent finds it."""
-    for path, text in task.workspace:
-        (root / path).parent.mkdir(parents=True, exist_ok=True)
-        (root / path).write_text(text, encoding="utf-8")
-    return root
-
-
-def run(root: Path, command: str) -> Result:
-    done = subprocess.run(
-        ["/bin/sh", "-c", command],
-        check=False,
-        cwd=root,
-        env=ENVIRONMENT,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
-    output = f"exit code {done.returncode}\n{done.stdout}" + (f"\n[stderr]\n{done.stderr}" if done.stderr else "")
-    return Result(output, done.returncode == 0)
-
-
-def act(root: Path, tool: str, arguments: Mapping[str, str]) -> Result:
-    """The four tools, as far as the script uses them."""
-    if tool == "execute_command":
-        return run(root, arguments["command"])
-    path = root / arguments["path"]
-    if tool == "read_file":
-        return Result(path.read_text(encoding="utf-8"), True)
-    if tool == "write_file":
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(arguments["content"], encoding="utf-8")
-        return Result(f"wrote {len(arguments['content'].encode())} bytes to {arguments['path']}", True)
-    assert tool == "list_directory"
-    entries = sorted(path.iterdir())
-    shown = [f"dir  {e.name}" if e.is_dir() else f"file  {e.name}  {e.stat().st_size}" for e in entries]
-    return Result("\n".join(shown), True)
 
 
 class Agent:
@@ -143,21 +86,3 @@ def _answer(call: ToolCall, result: Result) -> Message:
     part = ToolResult(call_id=call.call_id, name=call.name, output=result.output)
     assert outcome(part) in {"ok", "exit code 0"} or not result.well
     return Message(role="tool", parts=(part,))
-
-
-def grade(task: Task, root: Path, nonce: str = "n0nce") -> dict[str, str]:
-    """The verdict of each check: `pass` or `fail ...`."""
-    for path, text in laid(task.grader, nonce):
-        (root / path).parent.mkdir(parents=True, exist_ok=True)
-        (root / path).write_text(text, encoding="utf-8")
-    done = subprocess.run(
-        ["/bin/sh", "-c", command_line(task.grader)],
-        check=False,
-        cwd=root,
-        env=ENVIRONMENT,
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
-    said = verdicts(done.stdout.encode(), nonce) if done.returncode == 0 else {}
-    return {name: "pass" if verdict.passed else f"fail {verdict.detail}" for name, verdict in said.items()}

@@ -11,7 +11,8 @@ from harness.tasks.flashcards import flashcards
 from harness.tasks.flashcards.checks import CHECKS
 from harness.tasks.flashcards.facts import FACTS
 from harness.tasks.flashcards.steps import script
-from tests.tasks.flashcards.reference import STATEFUL, Agent, act, grade, lay
+from tests.tasks.flashcards.reference import STATEFUL, Agent
+from tests.tasks.workshop import act, grade, lay
 
 STEPS = script().steps
 PRIORS = {fact.name: fact.prior for fact in FACTS}
