@@ -55,6 +55,8 @@ class Slot:
     left out. None = no limit."""
     former: Literal["apart", "among"] = "apart"
     """Whether former summaries are told apart from what is to be summarized, or are messages like the others."""
+    continues: bool = False
+    """Whether its text is joined to that of the slot before instead of being a message of its own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

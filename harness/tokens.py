@@ -4,6 +4,8 @@ Also what is derived from counts: the model's window and where its size was foun
 takes from it (the budget), and a provider's usage report.
 """
 
+import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, NewType, Protocol
 
@@ -26,11 +28,16 @@ class Counter(Protocol):
 
 def characters(message: Message) -> int:
     """Characters of everything in a message that a model reads (code points, not bytes); reasoning is not sent back."""
-    return sum(
-        len(part.name) + len(part.arguments_json) if isinstance(part, ToolCall) else len(part_text(part))
-        for part in message.parts
-        if not isinstance(part, Reasoning)
-    )
+    return sum(map(len, _texts(message)))
+
+
+def _texts(message: Message) -> Iterator[str]:
+    for part in message.parts:
+        if isinstance(part, ToolCall):
+            yield part.name
+            yield part.arguments_json
+        elif not isinstance(part, Reasoning):
+            yield part_text(part)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +49,34 @@ class QuarterOfCharacters:
     def count(self, message: Message) -> Estimated:
         """Tokens of one message, rounded up."""
         return Estimated(-(-characters(message) // 4))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoundedQuarter:
+    """`round(characters / 4)` for each message. Source: S3.4."""
+
+    kind: Literal["round-characters/4"] = "round-characters/4"
+
+    def count(self, message: Message) -> Estimated:
+        """Tokens of one message, halves rounded up."""
+        return Estimated((characters(message) + 2) // 4)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WeightedCharacters:
+    """ASCII characters weigh less than others. Source of the weights: S1.7; rounded up for each message."""
+
+    ascii_tokens: float = 0.25
+    """Tokens of one ASCII character."""
+    other_tokens: float = 1.3
+    """Tokens of any other character."""
+    kind: Literal["weighted-characters"] = "weighted-characters"
+
+    def count(self, message: Message) -> Estimated:
+        """Tokens of one message."""
+        every = characters(message)
+        ascii_only = sum(len(text.encode("ascii", "ignore")) for text in _texts(message))
+        return Estimated(math.ceil(ascii_only * self.ascii_tokens + (every - ascii_only) * self.other_tokens))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

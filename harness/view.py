@@ -46,6 +46,8 @@ class View:
     """The first user message of the log, in view or not (S0.6)."""
     summaries: tuple[ItemId, ...] = ()
     """Items in view that a compaction inserted."""
+    forgotten_since_summary: int = 0
+    """Messages that went out of view since a summary was written, those that it stands for not counted."""
 
     @property
     def messages(self) -> tuple[Message, ...]:
@@ -94,6 +96,7 @@ def _fold_compaction(view: View, seq: int, event: Compaction, counter: Counter) 
         fruitless=0,
         fruitless_tokens=0,
         summaries=tuple(sorted(kept & (inserted | set(view.summaries)))),
+        forgotten_since_summary=0 if inserted else view.forgotten_since_summary + len(event.patch.forget),
     )
 
 

@@ -77,15 +77,18 @@ class SessionCompactor:
 
     def _fill(self, plan: Plan, view: View, asked: _Asked, signal: Callable[[Signal], None]) -> Patch:
         """The patch of a plan with its summaries; `asked` is filled as they come."""
-        inserts = []
+        inserts: list[Insert] = []
         for slot in plan.slots:
             signal(Waiting(what="summary"))
             tale, reply = self._ask(slot, view, asked)
             if not reply.message.text.strip():
                 raise SummaryFailed("the summarizer returned no text")
             text = slot.format.render(reply.message.text, tale.request)
-            message = encodable(Message(role=slot.role, parts=(Text(text=text),)))
-            inserts.append(Insert(message=message, after=slot.after, stands_for=tale.stands_for))
+            before = inserts.pop() if slot.continues and inserts else None
+            whole = f"{before.message.text}\n\n{text}" if before else text
+            stands_for = (*before.stands_for, *tale.stands_for) if before else tale.stands_for
+            message = encodable(Message(role=slot.role, parts=(Text(text=whole),)))
+            inserts.append(Insert(message=message, after=slot.after, stands_for=stands_for))
         return Patch(forget=plan.forget, replace=plan.replace, insert=tuple(inserts))
 
     def _ask(self, slot: Slot, view: View, asked: _Asked) -> tuple[Told, Reply]:

@@ -66,7 +66,7 @@ class LastShare:
     def start(self, items: Sequence[Item], budget: Budget) -> int:
         """See `Tail`."""
         if self.unit == "messages":
-            return len(items) - int(len(items) * self.share)
+            return int(len(items) * (1 - self.share))
         sizes = [written_characters(item.message) for item in items]
         before, gone = (1 - self.share) * sum(sizes), 0
         for index, size in enumerate(sizes):
@@ -107,6 +107,9 @@ class Snap:
             index += 1
         return index
 
+
+BACK = Snap()
+"""To the nearest message that is no tool result."""
 
 _LEGAL: dict[Legal, Callable[[Message], bool]] = {
     "any": lambda _: True,

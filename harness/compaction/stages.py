@@ -8,14 +8,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, Protocol
 
-from harness.compaction.cuts import Snap, Tail
+from harness.compaction.cuts import BACK, Snap, Tail
 from harness.events import ItemId, Patch, Replace
 from harness.messages import ToolCall, ToolResult
 from harness.plan import Plan, Slot, SummaryFormat
 from harness.tokens import Budget, Counter, Estimated
 from harness.view import Item, View, patched
-
-BACK = Snap()
 
 
 class Reducer(Protocol):
@@ -96,6 +94,23 @@ class Summarize:
         )
         fallback = Plan(reason=f"{reason}; without a summary", forget=gone) if self.when_failed == "forget" else None
         return Plan(reason=reason, forget=gone, slots=(slot,), fallback=fallback)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seldom:
+    """One reducer each time, another one once enough messages are gone without a summary."""
+
+    every_messages: int
+    """Messages forgotten since the last summary, those about to go among them, at which the seldom one is taken."""
+    often: Reducer
+    seldom: Reducer
+
+    def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
+        """See `Reducer`."""
+        plan = self.often.reduce(view, budget, reason)
+        if view.forgotten_since_summary + len(plan.forget) < self.every_messages:
+            return plan
+        return self.seldom.reduce(view, budget, reason)
 
 
 def _before(items: Sequence[Item], first: ItemId, stays: frozenset[ItemId] | set[ItemId]) -> ItemId:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import pytest
 
 from harness.compaction.compactor import SessionCompactor
-from harness.compaction.formats import SixSections
+from harness.compaction.formats.six_sections import SixSections
 from harness.errors import IllegalPlan, ProviderFailed
 from harness.events import Compaction, Entry, ItemId, MessageAdded, Moment, Replace
 from harness.messages import Message, ToolCall, ToolResult, assistant, system, tool, user

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from harness.compaction.compactor import SessionCompactor
 from harness.compaction.cuts import LastMessages, LastShare, LastTokens, LastTurns, Snap
-from harness.compaction.formats import SixSections
+from harness.compaction.formats.six_sections import SixSections
 from harness.compaction.pipeline import Pipeline, Preset, Rule
 from harness.compaction.stages import Forget, Mask, Middle, Reducer, Summarize
 from harness.compaction.triggers import Always, Undivided

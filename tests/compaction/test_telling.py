@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.compaction.formats import SixSections
+from harness.compaction.formats.six_sections import SixSections
 from harness.compaction.telling import told
 from harness.errors import SummaryFailed
 from harness.events import Compaction, Entry, Insert, ItemId, MessageAdded, Patch

@@ -11,6 +11,9 @@ from harness.compaction.presets import PRESETS
 from harness.compaction.presets.bounds import DropAll, OracleRetention, RandomRetention
 from harness.compaction.presets.keep_last import KeepLast
 from harness.compaction.presets.none import NoCompaction
+from harness.compaction.presets.ratio import Ratio, SeedGemini, SeedOpenCode
+from harness.compaction.presets.reserve import ReserveRecent
+from harness.compaction.presets.window import MessageWindow
 from harness.events import Compaction, Entry
 from harness.messages import Message, assistant
 from harness.plan import request_for
@@ -40,6 +43,12 @@ POLICIES: list[Policy] = [
     RandomRetention(threshold=0.2, keep_share=0.9, seed=3),
     OracleRetention(threshold=0.05).informed(EvenMessages()),
     OracleRetention(threshold=0.2, keep_share=1.0).informed(EvenMessages()),
+    Ratio(threshold=0.02),
+    SeedOpenCode(threshold=0.02, protect_tokens=100),
+    SeedGemini(threshold=0.02),
+    ReserveRecent(reserve_tokens=15_800, keep_recent_tokens=60, summary_max_tokens=100),
+    MessageWindow(max_messages=8, preserve_last_n=4),
+    MessageWindow(max_messages=6, preserve_last_n=3, summarize_on_trim=True),
 ]
 
 
@@ -58,18 +67,18 @@ def compacted(policy: Policy, view: View, summary: str) -> Compaction | None:
 def test_a_compaction_is_legal_saves_tokens_and_leaves_the_task_to_the_summarizer(
     policy: Policy, log: tuple[Entry, ...], summary: str
 ) -> None:
-    view = fold_all(log)
+    view = fold_all(log, policy.counter)
     event = compacted(policy, view, summary)
     assert event == compacted(policy, view, summary), "the same view gives the same event"
     if event is None:
         return
-    after = fold(view, Entry(len(log) + 1, event), COUNTER)
+    after = fold(view, Entry(len(log) + 1, event), policy.counter)
     assert violation(rendered(after.messages)) is None
     assert after.items[0] == view.items[0], "the system message stays"
     assert after.tokens == sum(item.tokens for item in after.items) == event.tokens_after
     if event.status == "applied":
         assert after.tokens < view.tokens
-        assert after.items == patched(view.items, event.patch, len(log) + 1, COUNTER)
+        assert after.items == patched(view.items, event.patch, len(log) + 1, policy.counter)
         plan = policy.plan(view, policy.budget(Window(tokens=16_000, source="configuration")), None)
         assert plan is not None
         assert view.task is not None
@@ -81,12 +90,12 @@ def test_a_compaction_is_legal_saves_tokens_and_leaves_the_task_to_the_summarize
 @pytest.mark.parametrize("policy", POLICIES, ids=repr)
 @given(log=logs(), summary=st.text(min_size=1, max_size=900).filter(str.strip))
 def test_compaction_comes_to_rest(policy: Policy, log: tuple[Entry, ...], summary: str) -> None:
-    view = fold_all(log)
+    view = fold_all(log, policy.counter)
     for attempt in range(6):
         event = compacted(policy, view, summary)
         if event is None:
             return
-        view = fold(view, Entry(len(log) + 1 + attempt, event), COUNTER)
+        view = fold(view, Entry(len(log) + 1 + attempt, event), policy.counter)
     raise AssertionError("it goes on compacting a view that does not grow")
 
 

@@ -12,15 +12,23 @@ from harness.codec import from_plain
 from harness.compaction.presets.bounds import DropAll, OracleRetention, RandomRetention
 from harness.compaction.presets.keep_last import KeepLast
 from harness.compaction.presets.none import NoCompaction
+from harness.compaction.presets.ratio import Ratio, SeedGemini, SeedOpenCode
+from harness.compaction.presets.reserve import ReserveRecent
+from harness.compaction.presets.window import MessageWindow
 from harness.errors import UnknownName, UsageError
 from harness.protocols import Policy
 
 PRESETS: dict[str, type[Any]] = {
     "drop-all": DropAll,
     "keep-last": KeepLast,
+    "message-window": MessageWindow,
     "none": NoCompaction,
     "oracle": OracleRetention,
     "random": RandomRetention,
+    "ratio": Ratio,
+    "reserve-recent": ReserveRecent,
+    "seed-gemini": SeedGemini,
+    "seed-opencode": SeedOpenCode,
 }
 
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from harness.compaction.cuts import LastMessages
-from harness.compaction.formats import SixSections
+from harness.compaction.formats.six_sections import SixSections
 from harness.compaction.pipeline import Pipeline, Preset, Rule
 from harness.compaction.stages import Middle, Summarize
 from harness.compaction.triggers import Full, Reserves, ShareOfAvailable

@@ -1,0 +1,139 @@
+"""The policies of the second design document (S1): compress at a share of the window, keep a share of the messages."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from harness.compaction.cuts import LastShare, Snap
+from harness.compaction.formats.notes import SINCE, Notes
+from harness.compaction.pipeline import Pipeline, Preset, Rule
+from harness.compaction.presets.ranges import at_least, share
+from harness.compaction.stages import Mask, Middle, Summarize
+from harness.compaction.triggers import Full, Reserves, ShareOfAvailable
+from harness.tokens import WeightedCharacters
+
+HEADING = "Previous context summary:"
+"""S1.6."""
+UNRESERVED = Reserves(system_tokens=0, output_tokens=0, safety_tokens=0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ratio(Preset):
+    """At 80 % of the window by the provider's count, all but the last 30 % of the messages become a system summary.
+
+    Source: S1.6. The seed's fallback to an unsafe split is mended: the cut moves back to where no call waits for its result.
+    """
+
+    threshold: float = 0.8
+    """Share of the window, above 0 and at most 1."""
+    keep_share: float = 0.3
+    """Share of the messages that stay, above 0 and at most 1."""
+    summarizer: str = "same"
+    """Name of the model that writes summaries; `same` = the agent's own."""
+    summary_max_tokens: int = 1_000
+    """The seed gives none; ours."""
+    clip_characters: int = 10_000
+    """A longer tool output is cut before it is logged (S0.9)."""
+    kind: Literal["ratio"] = "ratio"
+
+    def __post_init__(self) -> None:
+        """Refuse values that no session could be run with."""
+        share(self, "threshold", "keep_share")
+        at_least(self, 1, "summary_max_tokens", "clip_characters")
+
+    @property
+    def pipeline(self) -> Pipeline:
+        """One rule: summarize what lies before the last share of the messages."""
+        summarize = Summarize(
+            middle=Middle(tail=LastShare(share=self.keep_share)),
+            format=Notes(instruction=SINCE, heading=HEADING),
+            max_tokens=self.summary_max_tokens,
+            role="system",
+        )
+        return Pipeline(
+            division=ShareOfAvailable(share=self.threshold, reserves=UNRESERVED),
+            rules=(Rule(trigger=Full(measure="reported"), reducer=summarize),),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeedOpenCode(Preset):
+    """OpenCode as the second design document tells it: clear tool outputs outside the last 40K tokens, then summarize.
+
+    Source: S1.7. What the document leaves open (trigger, cut) is as in `ratio`. The measured OpenCode is a preset of its own.
+    """
+
+    threshold: float = 0.8
+    """Share of the window, above 0 and at most 1."""
+    protect_tokens: int = 40_000
+    """Newest tool output that stays."""
+    keep_share: float = 0.3
+    """Share of the messages that stay when clearing was not enough, above 0 and at most 1."""
+    summarizer: str = "same"
+    """Name of the model that writes summaries; `same` = the agent's own."""
+    summary_max_tokens: int = 1_000
+    """The seed gives none; ours."""
+    clip_characters: int = 10_000
+    """A longer tool output is cut before it is logged (S0.9)."""
+    kind: Literal["seed-opencode"] = "seed-opencode"
+
+    def __post_init__(self) -> None:
+        """Refuse values that no session could be run with."""
+        share(self, "threshold", "keep_share")
+        at_least(self, 0, "protect_tokens")
+        at_least(self, 1, "summary_max_tokens", "clip_characters")
+
+    @property
+    def pipeline(self) -> Pipeline:
+        """Two tiers: mask old outputs, and summarize if that was not enough."""
+        summarize = Summarize(
+            middle=Middle(tail=LastShare(share=self.keep_share)),
+            format=Notes(instruction=SINCE, heading=HEADING),
+            max_tokens=self.summary_max_tokens,
+            role="system",
+        )
+        return Pipeline(
+            division=ShareOfAvailable(share=self.threshold, reserves=UNRESERVED),
+            rules=(
+                Rule(trigger=Full(measure="reported"), reducer=Mask(keep_tokens=self.protect_tokens, stop_at_summary=True)),
+                Rule(trigger=Full(measure="reported"), reducer=summarize),
+            ),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeedGemini(Preset):
+    """Gemini CLI as the second design document tells it: at 50 % of the window, the last 30 % stay.
+
+    Source: S1.7, with its weights of characters. The measured Gemini CLI is a preset of its own.
+    """
+
+    threshold: float = 0.5
+    """Share of the window, above 0 and at most 1."""
+    keep_share: float = 0.3
+    """Share of the characters that stay, above 0 and at most 1."""
+    summarizer: str = "same"
+    """Name of the model that writes summaries; `same` = the agent's own."""
+    summary_max_tokens: int = 1_000
+    """The seed gives none; ours."""
+    clip_characters: int = 10_000
+    """A longer tool output is cut before it is logged (S0.9)."""
+    kind: Literal["seed-gemini"] = "seed-gemini"
+
+    def __post_init__(self) -> None:
+        """Refuse values that no session could be run with."""
+        share(self, "threshold", "keep_share")
+        at_least(self, 1, "summary_max_tokens", "clip_characters")
+
+    @property
+    def pipeline(self) -> Pipeline:
+        """One rule: summarize what lies before the last share of the characters."""
+        summarize = Summarize(
+            middle=Middle(tail=LastShare(share=self.keep_share, unit="characters"), snap=Snap(direction="forward")),
+            format=Notes(instruction=SINCE, heading=HEADING),
+            max_tokens=self.summary_max_tokens,
+        )
+        return Pipeline(
+            division=ShareOfAvailable(share=self.threshold, reserves=UNRESERVED),
+            rules=(Rule(trigger=Full(), reducer=summarize),),
+            counter=WeightedCharacters(),
+        )
