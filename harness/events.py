@@ -56,7 +56,7 @@ class Insert:
     after: ItemId
     """The item behind which it goes; it must stay in the view."""
     stands_for: tuple[ItemId, ...] = ()
-    """The items whose content it carries on."""
+    """The items whose content it carries on; empty = it is no summary, but stands beside one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

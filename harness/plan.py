@@ -57,6 +57,10 @@ class Slot:
     """Whether former summaries are told apart from what is to be summarized, or are messages like the others."""
     continues: bool = False
     """Whether its text is joined to that of the slot before instead of being a message of its own."""
+    before: tuple[Message, ...] = ()
+    """Messages that are put right before the summary, e.g. the question that it answers."""
+    behind: tuple[Message, ...] = ()
+    """Messages that are put right behind it, e.g. the request to go on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

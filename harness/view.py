@@ -45,7 +45,7 @@ class View:
     task: Message | None = None
     """The first user message of the log, in view or not (S0.6)."""
     summaries: tuple[ItemId, ...] = ()
-    """Items in view that a compaction inserted."""
+    """Items in view that a compaction inserted and that stand for others."""
     forgotten_since_summary: int = 0
     """Messages that went out of view since a summary was written, those that it stands for not counted."""
 
@@ -84,7 +84,7 @@ def _fold_compaction(view: View, seq: int, event: Compaction, counter: Counter) 
     if event.status != "applied":
         return replace(view, fruitless=view.fruitless + 1, fruitless_tokens=view.tokens)
     items = patched(view.items, event.patch, seq, counter)
-    inserted = {ItemId(seq, index) for index in range(len(event.patch.insert))}
+    inserted = {ItemId(seq, index) for index, insert in enumerate(event.patch.insert) if insert.stands_for}
     kept = {item.item_id for item in items}
     return replace(
         view,

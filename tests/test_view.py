@@ -33,13 +33,16 @@ def test_the_three_verbs_each_by_item() -> None:
     patch = Patch(
         forget=(ItemId(2),),
         replace=(Replace(item=ItemId(4), message=tool(ToolResult(call_id="c", name="read_file", output="-"))),),
-        insert=(Insert(message=user("first"), after=ItemId(1)), Insert(message=assistant("second"), after=ItemId(1))),
+        insert=(
+            Insert(message=user("first"), after=ItemId(1)),
+            Insert(message=assistant("second"), after=ItemId(1), stands_for=(ItemId(2),)),
+        ),
     )
     view = fold(view_of(*TALK), compaction(patch), COUNTER)
     assert [item.item_id for item in view.items] == [ItemId(1), ItemId(99, 0), ItemId(99, 1), ItemId(3), ItemId(4), ItemId(5)]
     assert [message.role for message in view.messages] == ["system", "user", "assistant", "assistant", "tool", "assistant"]
     assert view.messages[4].results[0].output == "-"
-    assert view.summaries == (ItemId(99, 0), ItemId(99, 1))
+    assert view.summaries == (ItemId(99, 1),), "what stands for nothing is no summary"
     assert view.tokens == sum(COUNTER.count(message) for message in view.messages)
     assert (view.rounds, view.edits, view.steps_since_compaction) == (1, 1, 0)
 

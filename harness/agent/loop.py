@@ -119,8 +119,10 @@ class _Session:
 
     def step(self, step: int) -> _Stop | None:
         """One step; a reason when the session ends with it."""
-        self.record(*(MessageAdded(message=encodable(user(text)), step=step) for text in self.agent.inbox.take(step)))
-        if not self.compact(step, "step"):
+        said = self.agent.inbox.take(step)
+        goes_on = not said or self.compact(step, "turn")
+        self.record(*(MessageAdded(message=encodable(user(text)), step=step) for text in said))
+        if not (goes_on and self.compact(step, "step")):
             return self.cancelled()
         prepared = self.outgoing.prepare(self.conversation.view)
         try:
@@ -141,6 +143,8 @@ class _Session:
         if found is None:
             return False
         self.record(*(event for event in found if event is not None))
+        if self.conversation.view.edits != view.edits:
+            self.usage = None  # it told of a view that is no more
         return agent.cancellation is None or not agent.cancellation.requested
 
     def ask(self, prepared: Prepared, step: int) -> tuple[Prepared, Reply] | None:

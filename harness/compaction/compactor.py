@@ -88,7 +88,9 @@ class SessionCompactor:
             whole = f"{before.message.text}\n\n{text}" if before else text
             stands_for = (*before.stands_for, *tale.stands_for) if before else tale.stands_for
             message = encodable(Message(role=slot.role, parts=(Text(text=whole),)))
+            inserts.extend(Insert(message=one, after=slot.after) for one in slot.before)
             inserts.append(Insert(message=message, after=slot.after, stands_for=stands_for))
+            inserts.extend(Insert(message=one, after=slot.after) for one in slot.behind)
         return Patch(forget=plan.forget, replace=plan.replace, insert=tuple(inserts))
 
     def _ask(self, slot: Slot, view: View, asked: _Asked) -> tuple[Told, Reply]:
@@ -143,7 +145,7 @@ class SessionCompactor:
             patch=patch,
             tokens_after=after,
             messages_after=len(items),
-            summary="\n\n".join(insert.message.text for insert in patch.insert),
+            summary="\n\n".join(insert.message.text for insert in patch.insert if insert.stands_for),
         )
 
 

@@ -27,6 +27,8 @@ class Rule:
     trigger: Trigger
     reducer: Reducer
     moment: Moment = "step"
+    quiet: bool = False
+    """Whether finding nothing to do is as if it had not been due: no attempt, and no record of one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +46,8 @@ class Pipeline:
             if rule.moment != moment or (reason := rule.trigger.due(view, budget, usage)) is None:
                 continue
             proposed = rule.reducer.reduce(view, budget, reason)
+            if rule.quiet and proposed.empty:
+                continue
             plan = proposed if plan is None or plan.empty else joined(plan, proposed)
             if plan.slots:
                 break

@@ -4,13 +4,15 @@ A reducer proposes; it neither asks a model nor changes anything. Each keeps the
 results; the guards of the compactor check it again for everybody.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 from typing import Literal, Protocol
 
+from harness import transcript
 from harness.compaction.cuts import BACK, Snap, Tail
 from harness.events import ItemId, Patch, Replace
-from harness.messages import ToolCall, ToolResult
+from harness.messages import Message, ToolCall, ToolResult
 from harness.plan import Plan, Slot, SummaryFormat
 from harness.tokens import Budget, Counter, Estimated
 from harness.view import Item, View, patched
@@ -69,6 +71,12 @@ class Summarize:
     """Whether the middle stays or goes without a summary."""
     least_share: float = 0.0
     """Share of the view's messages that must go for it to be worth a call."""
+    only_if_text: bool = False
+    """Whether nobody is asked where what goes is tool results and bare calls alone; it goes without a summary then."""
+    before: tuple[Message, ...] = ()
+    """See `harness.plan.Slot`."""
+    behind: tuple[Message, ...] = ()
+    """See `harness.plan.Slot`."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
         """See `Reducer`."""
@@ -81,7 +89,7 @@ class Summarize:
         if len(gone) < self.least_share * len(view.items):
             return Plan(reason=f"{reason}, but {len(gone)} of {len(view.items)} messages are too few to be worth a summary")
         told = tuple(item for item in gone if item not in former) if self.former == "dropped" else gone
-        if not told:
+        if not told or (self.only_if_text and not any(item.message.text.strip() for item in middle)):
             return Plan(reason=reason, forget=gone)
         slot = Slot(
             after=_before(view.items, gone[0], stays),
@@ -91,6 +99,8 @@ class Summarize:
             max_tokens=self.max_tokens,
             max_input_tokens=self.max_input_tokens,
             former="among" if self.former == "among" else "apart",
+            before=self.before,
+            behind=self.behind,
         )
         fallback = Plan(reason=f"{reason}; without a summary", forget=gone) if self.when_failed == "forget" else None
         return Plan(reason=reason, forget=gone, slots=(slot,), fallback=fallback)
@@ -137,6 +147,12 @@ class Mask:
     least_saved_tokens: int = 0
     """Nothing is masked unless more than this would be saved."""
     exempt_tools: tuple[str, ...] = ()
+    """Shell patterns of the calls whose results stay: over the tool's name, or, where a pattern holds a blank, over the name
+    and the key argument (`execute_command git *`)."""
+    exempt_failures: bool = False
+    """Whether results that are errors or tell of an exit code other than 0 stay."""
+    completed_only: bool = False
+    """Whether results with another status than `completed` stay."""
     clear_arguments: bool = False
     """Whether the arguments of the masked calls are emptied too."""
     stop_at_summary: bool = False
@@ -157,20 +173,35 @@ class Mask:
         """The tool messages to mask, newest first."""
         chosen: list[Item] = []
         results = tokens = turns = 0
-        summaries = set(view.summaries)
+        summaries, calls = set(view.summaries), self._told_calls(view)
         for item in reversed(view.items):
             if self.stop_at_summary and item.item_id in summaries:
                 break
             turns += item.message.role == "user"
-            if item.message.role != "tool" or turns < self.keep_turns or self._is_exempt(item):
+            if item.message.role != "tool" or turns < self.keep_turns or self._is_exempt(item, calls):
                 continue
             results, tokens = results + 1, tokens + item.tokens
             if results > self.keep_results and tokens > self.keep_tokens:
                 chosen.append(item)
         return chosen
 
-    def _is_exempt(self, item: Item) -> bool:
-        return all(result.name in self.exempt_tools or result.output == self.stub for result in item.message.results)
+    def _told_calls(self, view: View) -> Mapping[str, str]:
+        """Name and key argument of every call by its id, if a pattern looks at them."""
+        if not any(" " in pattern for pattern in self.exempt_tools):
+            return {}
+        calls = (call for item in view.items for call in item.message.calls)
+        return {call.call_id: f"{call.name} {transcript.key_argument(call)}" for call in calls}
+
+    def _is_exempt(self, item: Item, calls: Mapping[str, str]) -> bool:
+        return all(result.output == self.stub or self._stays(result, calls) for result in item.message.results)
+
+    def _stays(self, result: ToolResult, calls: Mapping[str, str]) -> bool:
+        if self.completed_only and result.status != "completed":
+            return True
+        if self.exempt_failures and transcript.outcome(result) not in {"ok", "exit code 0"}:
+            return True
+        told = calls.get(result.call_id, result.name)
+        return any(fnmatchcase(told if " " in pattern else result.name, pattern) for pattern in self.exempt_tools)
 
 
 def replaced(item: Item, change: Callable[[ToolResult], ToolResult]) -> Replace:

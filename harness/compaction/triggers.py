@@ -14,9 +14,9 @@ from harness.messages import Message
 from harness.tokens import Budget, Usage, Window
 from harness.view import View
 
-Measure: TypeAlias = Literal["estimate", "reported", "reported-and-since"]
-"""How full the view is: the policy's own estimate of it; the tokens of the last call as the provider reported them, answer
-included; or these and the estimate of what came after that answer (S2.10)."""
+Measure: TypeAlias = Literal["estimate", "prompt", "reported", "reported-and-since"]
+"""How full the view is: the policy's own estimate of it; the tokens of the last call as the provider reported them, of its
+prompt alone or answer included; or the latter and the estimate of what came after that answer (S2.10)."""
 
 
 class Division(Protocol):
@@ -180,6 +180,8 @@ def measured(measure: Measure, view: View, usage: Usage | None) -> int:
     """Tokens in view by a measure; without a report yet, the estimate."""
     if measure == "estimate" or usage is None:
         return view.tokens
+    if measure == "prompt":
+        return usage.prompt_tokens
     reported = usage.prompt_tokens + usage.output_tokens
     return reported if measure == "reported" else reported + _since_answer(view)
 

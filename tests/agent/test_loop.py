@@ -12,19 +12,22 @@ from harness.agent.cancellation import Cancellation
 from harness.agent.inbox import Inbox
 from harness.agent.loop import Agent, Limits, Outcome
 from harness.compaction.compactor import SessionCompactor
+from harness.compaction.cuts import LastMessages
 from harness.compaction.presets.keep_last import KeepLast
 from harness.compaction.presets.none import NoCompaction
+from harness.compaction.stages import Forget, Middle
 from harness.errors import ContextOverflow, ModelError, ProviderFailed, SandboxDied
-from harness.events import Compaction, Entry, MessageAdded, SessionEnded, SessionStarted, StepFinished, TextDelta
+from harness.events import Compaction, Entry, MessageAdded, Moment, SessionEnded, SessionStarted, StepFinished, TextDelta
 from harness.messages import Message, ToolCall, ToolResult, assistant
+from harness.plan import Plan
 from harness.protocols import ExecResult, Model, Policy, Reply, Request, unheard
 from harness.store.memory import MemoryLog
 from harness.task import LaterMessage
 from harness.testing.memory_sandbox import MemorySandbox
 from harness.testing.puppet import PuppetModel
-from harness.tokens import Measured, Usage, Window
+from harness.tokens import Budget, Measured, QuarterOfCharacters, Usage, Window
 from harness.tools import standard_tools
-from harness.view import fold_all, tool_states
+from harness.view import View, fold_all, tool_states
 
 STARTED = SessionStarted(
     session_id="s1", task="Build it", model="puppet", policy_json="{}", window_tokens=128_000, threshold_tokens=None,
@@ -265,3 +268,57 @@ def test_every_logged_entry_is_heard_in_order() -> None:
     log = MemoryLog()
     make(PuppetModel([assistant("", call(1)), assistant("ok")]), log, listen=heard.append).run(STARTED, "s")
     assert [entry for entry in heard if isinstance(entry, Entry)] == list(log.entries())
+
+
+def test_a_policy_is_asked_before_a_turn_while_the_view_is_still_without_its_message() -> None:
+    log, asked = MemoryLog(), list[tuple[str, int, int]]()
+    agent = make(PuppetModel([assistant("", call(1)), assistant("", call(2)), assistant("done")]), log)
+    inner = agent.compactor
+
+    class Watched:
+        policy, budget = inner.policy, inner.budget
+
+        def compact(self, view: View, usage: Usage | None, step: int, moment: Moment, signal: object) -> None:
+            asked.append((moment, step, len(view.items)))
+
+    agent.compactor, agent.inbox = Watched(), Inbox((LaterMessage(step=3, text="and now this"),))
+    assert agent.run(STARTED, "Be a coding agent.").status == "completed"
+    assert asked == [("step", 1, 2), ("step", 2, 4), ("turn", 3, 6), ("step", 3, 7)]
+
+
+def test_a_usage_report_is_forgotten_once_the_view_is_another() -> None:
+    log, reports = MemoryLog(), list[tuple[str, bool]]()
+    later = tuple(LaterMessage(step=step, text="more") for step in (2, 3))
+    agent = make(PuppetModel([assistant("", call(1)), assistant("", call(2)), assistant("done")]), log, inbox=Inbox(later))
+    inner = agent.compactor
+
+    class Masking:
+        policy, budget = inner.policy, inner.budget
+
+        def compact(self, view: View, usage: Usage | None, step: int, moment: Moment, signal: object) -> Compaction | None:
+            reports.append((moment, usage is not None))
+            if moment != "turn" or step != 3:
+                return None
+            plan = Forget(middle=Middle(tail=LastMessages(count=2))).reduce(view, self.budget, "now")
+            return SessionCompactor(policy=Fixed(plan), window=Window(tokens=0, source="unknown"), summarizer=None).compact(
+                view, usage, step, moment, lambda _: None
+            )
+
+    agent.compactor = Masking()
+    agent.run(STARTED, "Be a coding agent.")
+    assert reports == [("step", False), ("turn", True), ("step", True), ("turn", True), ("step", False)]
+
+
+class Fixed:
+    """A policy with one plan."""
+
+    clip_characters, counter, kind = 10_000, QuarterOfCharacters(), "fixed"
+
+    def __init__(self, plan: Plan) -> None:
+        self.proposal = plan
+
+    def budget(self, window: Window) -> Budget:
+        return Budget(window_tokens=0, reserved_tokens=0, threshold_tokens=None, rule="none")
+
+    def plan(self, view: View, budget: Budget, usage: Usage | None, moment: Moment = "step") -> Plan | None:
+        return self.proposal

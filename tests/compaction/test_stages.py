@@ -1,6 +1,8 @@
 """Stages on generated conversations: what they keep, mask and sum up."""
 
-from dataclasses import dataclass
+import json
+from dataclasses import dataclass, replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -14,7 +16,7 @@ from harness.compaction.stages import Forget, Mask, Middle, Reducer, Summarize
 from harness.compaction.triggers import Always, Undivided
 from harness.errors import ProviderFailed
 from harness.events import Compaction, Entry, MessageAdded, Patch
-from harness.messages import Message, assistant, system, user
+from harness.messages import Message, ToolCall, ToolResult, assistant, system, tool, user
 from harness.plan import Plan
 from harness.testing.puppet import PuppetModel
 from harness.testing.strategies import logs
@@ -180,3 +182,80 @@ def test_a_former_summary_is_told_or_kept_or_lost_as_the_stage_says(former: str,
     assert len(final.summaries) == in_view
     texts = [item.message.text for item in final.items]
     assert ["FIRST SUMMARY" in text or "SECOND SUMMARY" in text for text in texts[1 : 1 + in_view]] == [True] * in_view
+
+
+def tool_talk(*steps: tuple[str, str, str, str]) -> View:
+    """One call a step: tool, key argument, output, status."""
+    messages = [system("be good"), user("build it")]
+    for number, (name, key, output, status) in enumerate(steps):
+        call = ToolCall(call_id=f"c{number}", name=name, arguments_json=json.dumps({"key": key}))
+        result = ToolResult(call_id=call.call_id, name=name, output=output, status=status)  # type: ignore[arg-type]
+        messages += [assistant("", call), tool(result)]
+    return fold_all(Entry(seq, added(message)) for seq, message in enumerate(messages, 1))
+
+
+@pytest.mark.parametrize(
+    ("fields", "masked"),
+    [
+        ({}, [0, 1, 2, 3, 4]),
+        ({"exempt_tools": ("skill_*",)}, [0, 1, 2, 4]),
+        ({"exempt_tools": ("execute_command git *",)}, [0, 2, 3, 4]),
+        ({"exempt_tools": ("git *",)}, [0, 1, 2, 3, 4]),
+        ({"exempt_failures": True}, [0, 1, 3]),
+        ({"completed_only": True}, [0, 1, 2, 3]),
+    ],
+)
+def test_results_stay_by_tool_by_argument_or_by_how_they_ended(fields: dict[str, Any], masked: list[int]) -> None:
+    view = tool_talk(
+        ("read_file", "a.py", "x" * 40, "completed"),
+        ("execute_command", "git log", "exit code 0\n" + "x" * 40, "completed"),
+        ("execute_command", "make", "exit code 2\n" + "x" * 40, "completed"),
+        ("skill_execution", "draw", "x" * 40, "completed"),
+        ("read_file", "b.py", "error: there is none", "error"),
+    )
+    plan = Mask(**fields).reduce(view, BUDGET, "due")
+    assert [(change.item.event - 4) // 2 for change in plan.replace] == masked
+
+
+def test_messages_beside_a_summary_stand_around_it_and_are_none_themselves() -> None:
+    stage = Summarize(
+        middle=Middle(tail=LastMessages(count=0)),
+        format=SixSections(),
+        max_tokens=100,
+        before=(user("What did we do?"),),
+        behind=(user("Go on."),),
+        role="assistant",
+    )
+    event, _ = summarized(talk(20), stage, "a lot")
+    view = fold(talk(20), Entry(99, event), COUNTER)
+    assert [item.message.role for item in view.items] == ["system", "user", "assistant", "user"]
+    assert view.messages[1].text == "What did we do?"
+    assert "a lot" in event.summary
+    assert "What did we do?" not in event.summary
+    assert view.summaries == (view.items[2].item_id,)
+
+
+@pytest.mark.parametrize(("says", "asked"), [("", 0), ("  \n", 0), ("I look.", 1)])
+def test_what_holds_no_text_is_forgotten_without_a_summary_where_the_stage_says_so(says: str, asked: int) -> None:
+    view = tool_talk(*[("read_file", f"{number}.py", "x" * 400, "completed") for number in range(9)])
+    items = [
+        item if item.message.role != "assistant" else item._replace(message=spoken(item.message, says)) for item in view.items
+    ]
+    stage = Summarize(
+        middle=Middle(tail=LastMessages(count=2), head_messages=2), format=SixSections(), max_tokens=99, only_if_text=True
+    )
+    event, summarizer = summarized(replace(view, items=tuple(items)), stage, "read some")
+    assert (event.status, len(summarizer.requests), len(event.patch.forget)) == ("applied", asked, 16)
+
+
+def spoken(message: Message, text: str) -> Message:
+    return assistant(text, *message.calls)
+
+
+def test_a_quiet_rule_that_finds_nothing_to_do_leaves_no_record() -> None:
+    rules = [Rule(trigger=Always(), reducer=Mask(keep_results=99), quiet=quiet) for quiet in (True, False)]
+    view = tool_talk(("read_file", "a.py", "x" * 40, "completed"))
+    quiet, told = (Pipeline(division=Undivided(rule="none"), rules=(rule,)).plan(view, BUDGET, None, "step") for rule in rules)
+    assert quiet is None
+    assert told is not None
+    assert told.empty
