@@ -5,7 +5,7 @@ logging it is `harness.compaction.apply`.
 """
 
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 from harness.events import ItemId, Replace
 from harness.messages import Message
@@ -26,6 +26,7 @@ class SummaryRequest:
     """The number that the new summary will have."""
 
 
+@runtime_checkable
 class SummaryFormat(Protocol):
     """How a summary is asked for and how it is put into the view. Pure."""
 

@@ -67,6 +67,12 @@ class ArmSummary:
     summarizer_cost_usd: Spread
     untreated: int
     """Trials that were due a compaction and did not get all of them."""
+    never_fired: int
+    """Trials in which the policy was never due, though it has rules."""
+    no_effect: int
+    """Trials in which it was due and never changed the view."""
+    never_asked: int
+    """Trials in which it changed the view and never asked for the summary that it could ask for."""
     at_step_limit: int
     overflowed: int
     set_aside: int
@@ -156,6 +162,9 @@ def _summary(arm: str, level: str, trials: pd.DataFrame) -> ArmSummary:
         cost_usd=Spread.of(valid["cost_usd"]),
         summarizer_cost_usd=Spread.of(valid["summarizer_cost_usd"]),
         untreated=int((valid["treatment"] != "as planned").sum()),
+        never_fired=int((valid["activity"] == "never fired").sum()),
+        no_effect=int((valid["activity"] == "no effect").sum()),
+        never_asked=int((valid["activity"] == "summarizer never asked").sum()),
         at_step_limit=int((valid["reason"] == "max_steps").sum()),
         overflowed=int((valid["reason"] == "overflow").sum()),
         set_aside=len(trials) - len(valid),

@@ -47,6 +47,9 @@ def sections(results: Tables, against: str | None = None) -> Iterator[Section]:
 def _outcomes(arms: Sequence[ArmSummary]) -> Section:
     heading, names = short_names([one.arm for one in arms])
     counts = {
+        "never fired": [one.never_fired for one in arms],
+        "no effect": [one.no_effect for one in arms],
+        "never asked": [one.never_asked for one in arms],
         "treatment missed": [one.untreated for one in arms],
         "step limit": [one.at_step_limit for one in arms],
         "overflow": [one.overflowed for one in arms],
@@ -69,9 +72,26 @@ def _outcomes(arms: Sequence[ArmSummary]) -> Section:
         ),
         notes=(
             "Success = every check passed; score = share of checks passed; exposed = at least one compaction was applied.",
+            *_inertness(arms),
             *([f"In no arm: {', '.join(name for name in counts if name not in there)}."] if len(there) < len(counts) else []),
         ),
     )
+
+
+INERT = {
+    "never_fired": "the policy was never due, so this is a control under another name",
+    "no_effect": "the policy was due and never changed the view, so this is a control under another name",
+    "never_asked": "its summarizer was never asked, so this says nothing about summaries",
+}
+"""What is said of an arm all of whose trials were like that."""
+
+
+def _inertness(arms: Sequence[ArmSummary]) -> Iterator[str]:
+    """A sentence for each way in which whole arms were not what they are called, with their names."""
+    for name, said in INERT.items():
+        found = [one.arm for one in arms if one.success.trials and getattr(one, name) == one.success.trials]
+        if found:
+            yield f"Inert in every trial: {', '.join(found)}: {said}."
 
 
 def _efforts(arms: Sequence[ArmSummary]) -> Section:

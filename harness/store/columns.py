@@ -25,6 +25,7 @@ _TRIAL = Column("trial_id", "str", "", "hash of the trial's configuration; missi
 _SESSION = Column("session_id", "str", "", "the session in the journal")
 
 _CONDUCT = "missing: the session was not watched to its end"
+_LOGGED = "missing: it crashed before it began"
 _USES = "missing: no call was recognised as one of the script"
 
 TRIALS: tuple[Column, ...] = (
@@ -67,6 +68,13 @@ TRIALS: tuple[Column, ...] = (
     Column("action_hits", "Int64", "commands", "answered from the action cache; missing: it was not used"),
     Column("action_misses", "Int64", "commands", "run for real; missing: the action cache was not used"),
     Column("scale", "float64", "", "of the policy's constants in this trial; 1: as configured; missing: it broke off before"),
+    Column(
+        "activity",
+        "str",
+        "",
+        "active, summarizer never asked, no effect (due, but nothing changed), never fired, control (has no rule); "
+        "missing: it broke off before, or an older version ran it",
+    ),
     Column("mean_context_tokens", "float64", "tokens", "mean prompt, measured; the area under the curve is prompt_tokens"),
     Column("first_compaction_step", "Int64", "", "the step before which the view was first compacted; missing: never"),
     Column("execution_calls", "Int64", "calls", f"that do something; {_CONDUCT}"),
@@ -91,6 +99,19 @@ TRIALS: tuple[Column, ...] = (
     Column("wrong_uses", "Int64", "", f"of those, not with the newest value that was told; {_USES}"),
     Column("stale_uses", "Int64", "", f"of the wrong ones, with a value that a later one had replaced; {_USES}"),
     Column("constraint_violations", "Int64", "", f"of the wrong ones, of a constraint; {_USES}"),
+    Column("turns", "Int64", "", f"messages of the user; {_LOGGED}"),
+    Column("messages", "Int64", "messages", f"of all roles that joined the conversation; {_LOGGED}"),
+    Column("clipped_outputs", "Int64", "", f"tool outputs that were cut before they were logged; {_LOGGED}"),
+    Column("clipped_characters", "Int64", "characters", f"that went by those cuts; {_LOGGED}"),
+    Column("prunings", "Int64", "", f"applied compactions that put nothing in; {_LOGGED}"),
+    Column("pruned_tokens", "Int64", "tokens", f"saved by those, estimated; {_LOGGED}"),
+    Column("summaries", "Int64", "", f"applied compactions that put a summary in; {_LOGGED}"),
+    Column("emergency_compactions", "Int64", "", f"applied after the provider had refused the prompt; {_LOGGED}"),
+    Column("fruitless_compactions", "Int64", "", f"attempts that failed or would have saved nothing; {_LOGGED}"),
+    Column("summarizer_seconds", "float64", "s", f"of the summarizer's calls, on its virtual clock if scripted; {_LOGGED}"),
+    Column("cache_read_tokens", "Int64", "tokens", f"of the agent's prompts, as the provider reports; {_LOGGED}"),
+    Column("cache_write_tokens", "Int64", "tokens", f"of the agent's prompts, as the provider reports; {_LOGGED}"),
+    Column("cache_hit_share", "float64", "share", "cache_read_tokens over prompt_tokens; missing: nothing was sent"),
 )
 
 STEPS: tuple[Column, ...] = (
@@ -172,6 +193,7 @@ MESSAGES: tuple[Column, ...] = (
     Column("tool", "str", "", "name of the first tool that it calls or answers for; empty: none"),
     Column("tokens", "int64", "tokens", "estimated by the journal's counter"),
     Column("characters", "int64", "characters", "length of content"),
+    Column("clipped_characters", "int64", "characters", "of tool output that were cut before it was logged"),
     Column("is_compacted", "bool", "", "no longer in the view at the end of the log"),
     Column("compacted_before_step", "Int64", "", "the step before which it left the view; missing: still in it"),
     Column("place", "str", "", "sorts the messages of a view in the order in which they are sent"),

@@ -9,6 +9,10 @@ from typing import Literal, NamedTuple, TypeAlias
 Treatment: TypeAlias = Literal["as planned", "partly", "not at all"]
 """Whether a trial got the compactions that its policy asked for: all (also when none was due), some, or none of those due."""
 
+Activity: TypeAlias = Literal["active", "summarizer never asked", "no effect", "never fired", "control"]
+"""What became of a policy in a session: it changed the view; it did, but never asked for the summary that it could ask for; it
+was due and changed nothing; it was never due; or it has no rule that could ever be due."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialRecord:
@@ -75,6 +79,8 @@ class TrialRecord:
     """Commands that were run; None = the action cache was not used."""
     scale: float | None = 1.0
     """By which the policy's constants were multiplied (1 = not scaled); None = it broke off before that was known."""
+    activity: Activity | None = None
+    """What became of the policy; None = it broke off before that was known."""
 
 
 class StepActions(NamedTuple):

@@ -364,7 +364,12 @@ def _scale(connection: sqlite3.Connection) -> None:
     connection.execute("ALTER TABLE trial ADD COLUMN scale REAL DEFAULT 1.0")
 
 
-MIGRATIONS: tuple[Migration, ...] = (_first_tables, _conduct_tables, _actions, _scale)
+def _activity(connection: sqlite3.Connection) -> None:
+    """What became of a trial's policy; not known of older trials, whose policies nobody asked what they could do."""
+    connection.execute("ALTER TABLE trial ADD COLUMN activity TEXT")
+
+
+MIGRATIONS: tuple[Migration, ...] = (_first_tables, _conduct_tables, _actions, _scale, _activity)
 """In order; one that has been released never changes, a new one is added behind it."""
 
 

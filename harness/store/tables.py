@@ -37,19 +37,43 @@ def _counted(table: str, *names: str, form: str = "coalesce({0}, 0)") -> str:
     return ", ".join(f"CASE WHEN k.session IS NOT NULL THEN {one} END" for one in shown)
 
 
+def _logged(*sums: str) -> str:
+    """SQL for sums over a session's events: 0 where there is none, NULL where there is no session."""
+    return ", ".join(f"CASE WHEN s.key IS NOT NULL THEN coalesce({one}, 0) END" for one in sums)
+
+
+_MESSAGE_SUMS = """SELECT session, count(*) AS messages, sum(role = 'user') AS turns
+        FROM event WHERE role IS NOT NULL GROUP BY session"""
+_CUT_SUMS = """SELECT e.session, count(*) AS outputs, sum(json_extract(p.value, '$.clipped_characters')) AS characters
+        FROM event AS e JOIN json_each(e.body, '$.parts') AS p
+        WHERE e.role = 'tool' AND json_extract(p.value, '$.clipped_characters') > 0 GROUP BY e.session"""
+_COMPACTION_SUMS = """SELECT session, min(iif(status = 'applied', step, NULL)) AS first_step,
+          sum(status = 'applied' AND inserted = 0) AS prunings,
+          sum(iif(status = 'applied' AND inserted = 0, tokens_before - tokens_after, 0)) AS pruned_tokens,
+          sum(status = 'applied' AND inserted > 0) AS summaries,
+          sum(status = 'applied' AND moment = 'overflow') AS emergencies,
+          sum(status <> 'applied') AS fruitless, sum(summarizer_seconds) AS seconds
+        FROM compaction GROUP BY session"""
+_STEP_SUMS = """SELECT session, sum(cache_read_tokens) AS read_tokens, sum(cache_write_tokens) AS write_tokens
+        FROM step GROUP BY session"""
 _TRIALS = f"""
     SELECT {", ".join(f"r.{name}" for name in _RECORDED)},
       r.prompt_tokens * 1.0 / nullif(r.steps, 0),
-      (SELECT min(c.step) FROM compaction AS c WHERE c.session = s.key AND c.status = 'applied'),
+      c.first_step,
       {_counted("t", *_FLAGS, "reacquired_tokens")},
       t.reacquired_steps * 1.0 / nullif(t.reacquisitions, 0),
       k.evicted_tokens, k.close_compactions + k.full_compactions + k.evicted_again > 0, k.close_compactions,
       k.full_compactions, k.evicted_again, coalesce(t.reacquired_tokens, 0) * 1.0 / nullif(k.evicted_tokens, 0),
       k.repeated_dead_ends, k.loop_rule, k.loop_onset_step, k.loop_after_steps,
-      k.fact_uses, k.wrong_uses, k.stale_uses, k.constraint_violations
+      k.fact_uses, k.wrong_uses, k.stale_uses, k.constraint_violations,
+      {_logged("m.turns", "m.messages", "o.outputs", "o.characters")},
+      {_logged("c.prunings", "c.pruned_tokens", "c.summaries", "c.emergencies", "c.fruitless", "c.seconds")},
+      {_logged("p.read_tokens", "p.write_tokens")}, p.read_tokens * 1.0 / nullif(r.prompt_tokens, 0)
     FROM trial AS r LEFT JOIN session AS s ON s.id = r.session_id LEFT JOIN conduct AS k ON k.session = s.key
       LEFT JOIN (SELECT session, {", ".join(f"sum({name}) AS {name}" for name in _SUMS)}
         FROM step_conduct GROUP BY session) AS t ON t.session = s.key
+      LEFT JOIN ({_MESSAGE_SUMS}) AS m ON m.session = s.key LEFT JOIN ({_CUT_SUMS}) AS o ON o.session = s.key
+      LEFT JOIN ({_COMPACTION_SUMS}) AS c ON c.session = s.key LEFT JOIN ({_STEP_SUMS}) AS p ON p.session = s.key
     ORDER BY r.revision"""
 _CHECKS = """SELECT trial_id, "check", title, passed, detail FROM "check" ORDER BY trial_id, "check" """
 _NAMES = "session AS s LEFT JOIN trial AS r ON r.session_id = s.id"
@@ -169,7 +193,8 @@ def _messages(journal: Journal, keys: str) -> Rows:
         tool = next((part["name"] for part in parts if "call_id" in part), "")
         gone = row[8] is not None
         gone_before = steps[row[1], row[8]] if gone else None
-        result.append((*row[:7], tool, row[7], len(content), gone, gone_before, row[9], row[10], content))
+        cut = sum(part.get("clipped_characters", 0) for part in parts)
+        result.append((*row[:7], tool, row[7], len(content), cut, gone, gone_before, row[9], row[10], content))
     return result
 
 

@@ -34,6 +34,17 @@ def test_a_missed_treatment_is_counted():
     assert arm.untreated == 2
 
 
+@pytest.mark.parametrize(
+    ("activity", "field"),
+    [("never fired", "never_fired"), ("no effect", "no_effect"), ("summarizer never asked", "never_asked")],
+)
+def test_an_inert_policy_is_counted_by_how_it_is_inert(activity, field):
+    others = [{"seed": 1, "activity": "active"}, {"seed": 2, "activity": "control"}, {"seed": 3, "activity": None}]
+    lost = {"seed": 4, "activity": activity, "status": "failed", "reason": "sandbox_error"}
+    (arm,) = summarize(results([{"seed": 0, "activity": activity}, *others, lost]))
+    assert getattr(arm, field) == arm.never_fired + arm.no_effect + arm.never_asked == 1
+
+
 def test_exposure_is_the_share_with_a_compaction():
     trials = results([{"seed": 0, "compactions": 3}, {"seed": 1, "compactions": 0}]).trials
     assert (exposure(trials).successes, exposure(trials).trials) == (1, 2)

@@ -55,6 +55,29 @@ def test_a_control_that_overflowed_is_named_for_what_it_is():
     assert "ended because the window was full" in said(small())
 
 
+@pytest.mark.parametrize(
+    ("activity", "column", "said_of_it"),
+    [
+        ("never fired", "never fired", "never due, so this is a control"),
+        ("no effect", "no effect", "never changed the view, so this is a control"),
+        ("summarizer never asked", "never asked", "its summarizer was never asked"),
+    ],
+)
+def test_an_arm_that_is_inert_in_every_trial_is_named_and_one_that_is_in_some_is_counted(activity, column, said_of_it):
+    idle = [{"arm": "idle", "seed": seed, "activity": activity} for seed in (0, 1)]
+    some = [{"arm": "some", "seed": seed, "activity": kind} for seed, kind in enumerate((activity, "active"))]
+    tables = results([*idle, *some])
+    text = said(tables)
+    assert f"Inert in every trial: idle: {said_of_it}" in text.replace("the policy was ", "").replace("due and ", "")
+    outcomes = next(iter(sections(tables)))
+    at = outcomes.columns.index(column)
+    assert [row[at] for row in outcomes.rows] == ["2", "1"]
+
+
+def test_where_every_policy_acted_nothing_is_said_of_inert_ones():
+    assert "Inert" not in said(results([{"seed": 0, "activity": "active"}, {"seed": 1, "activity": "control"}]))
+
+
 def test_lost_trials_are_listed_with_their_reasons():
     text = said(results([{"seed": 0}, {"seed": 1, "status": "failed", "reason": "sandbox_error"}]))
     assert "1 of 2 trials were lost by the machinery" in text

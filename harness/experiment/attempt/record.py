@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from harness import codec
+from harness.compaction.describing import Abilities
 from harness.events import SessionStarted
 from harness.experiment.attempt.grading import Judged
 from harness.experiment.attempt.job import Finished, Job
@@ -41,6 +42,8 @@ class Attempt:
     session: SessionStarted | None = None
     scale: float | None = None
     """Of the policy's constants; None = it broke off before that was known."""
+    abilities: Abilities | None = None
+    """Of the policy; None = it broke off before that was known."""
     sandbox: SandboxInfo | None = None
     judged: tuple[Judged, ...] = ()
     ending: Ending = field(default_factory=lambda: Ending(status="crashed", reason="crashed", error="it never began"))
@@ -94,6 +97,7 @@ def _trial_record(job: Job, attempt: Attempt, wall_seconds: float) -> TrialRecor
         action_hits=tally.counts.hits if tally.counts else None,
         action_misses=tally.counts.misses if tally.counts else None,
         scale=1.0 if trial.nominal_window_tokens is None else attempt.scale,
+        activity=None if attempt.abilities is None else tally.activity(attempt.abilities),
         started_at_ms=int(attempt.started_at * 1000),
         wall_seconds=wall_seconds,
         error=ending.error[:MOST_ERROR_CHARACTERS],

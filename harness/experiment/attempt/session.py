@@ -16,6 +16,7 @@ from harness.agent.inbox import Inbox
 from harness.agent.loop import Agent, Limits
 from harness.agent.prompts import system_prompt
 from harness.compaction.compactor import SessionCompactor
+from harness.compaction.describing import abilities
 from harness.compaction.scaling import fitted
 from harness.errors import SandboxError, StoreError
 from harness.events import SessionEnded, SessionStarted
@@ -137,7 +138,7 @@ class _Session:
         trial, endpoints = self.job.trial, self.job.endpoints
         model = open_model(trial.model, task=task, seed=trial.model_seed, window_tokens=trial.window_tokens, endpoints=endpoints)
         fit = fitted(trial.policy, model.window, trial.nominal_window_tokens)
-        self.attempt.scale = fit.scale
+        self.attempt.scale, self.attempt.abilities = fit.scale, abilities(fit.policy)
         policy = told_the_future(fit.policy, task)
         compactor = SessionCompactor(policy=policy, window=model.window, summarizer=self._summarizer(model, task))
         started = self.attempt.session = SessionStarted(

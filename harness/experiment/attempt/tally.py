@@ -2,9 +2,10 @@
 
 from dataclasses import dataclass, field, replace
 
+from harness.compaction.describing import Abilities
 from harness.events import Compaction, Entry, SessionEnded, Signal, StepFinished
 from harness.sandboxes.actions import Counts
-from harness.store.records import StepActions, Treatment
+from harness.store.records import Activity, StepActions, Treatment
 from harness.tokens import Usage
 
 
@@ -26,6 +27,8 @@ class Tally:
     failed_compactions: int = 0
     fallbacks: int = 0
     """Applied ones that came without the summary that was planned."""
+    asked: int = 0
+    """Attempts for which the summarizer was asked, whatever came of it."""
     summarizer_prompt_tokens: int = 0
     summarizer_output_tokens: int = 0
     summarizer_cost_usd: float | None = 0.0
@@ -59,6 +62,14 @@ class Tally:
             return "not at all"
         return "partly" if self.failed_compactions + self.fallbacks else "as planned"
 
+    def activity(self, able: Abilities) -> Activity:
+        """What became of a policy that could do so much."""
+        if self.compactions:
+            return "summarizer never asked" if able.summarizes and not self.asked else "active"
+        if self.no_ops + self.failed_compactions:
+            return "no effect"
+        return "never fired" if able.acts else "control"
+
     def _add_step(self, step: StepFinished) -> None:
         self.steps += 1
         self.prompt_tokens += step.usage.prompt_tokens
@@ -75,6 +86,7 @@ class Tally:
         self.no_ops += compaction.status == "no-op"
         self.failed_compactions += compaction.status == "failed"
         self.fallbacks += compaction.status == "applied" and bool(compaction.failure)
+        self.asked += bool(compaction.summarizer or compaction.failure)
         usage: Usage | None = compaction.summarizer_usage
         if usage is not None:
             self.summarizer_prompt_tokens += usage.prompt_tokens

@@ -69,6 +69,27 @@ def test_a_trial_ends_in_a_record_its_checks_and_a_whole_log(job):
     assert trial.steps == sum(event.kind == "step-finished" for event in events)
 
 
+@pytest.mark.parametrize(
+    ("policy", "activity"),
+    [
+        (NoCompaction(), "control"),
+        (replace(TIGHT, threshold=1.0), "never fired"),
+        (replace(TIGHT, keep_last=500), "no effect"),
+        (TIGHT, "active"),
+    ],
+)
+def test_what_became_of_the_policy_is_a_column(job, policy, activity):
+    one = job(replace(BASE, policy=policy, window_tokens=32_768 if activity == "never fired" else 8_000))
+    trial, _ = run_trial(one)
+    assert trial.activity == activity
+    with Journal.open(one.journal) as journal:
+        table = next(batches(journal, "trials"))
+    row = {name: table[name].to_pylist()[0] for name in table.column_names}
+    assert (row["activity"], row["fruitless_compactions"] > 0) == (activity, activity == "no effect")
+    assert (row["turns"], row["summaries"] + row["prunings"]) == (2, trial.compactions)
+    assert row["messages"] >= trial.steps * 2
+
+
 def test_configuration_and_provenance_stand_in_the_record(job):
     one = job()
     trial, _ = run_trial(one)

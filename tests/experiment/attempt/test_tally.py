@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.compaction.describing import Abilities
 from harness.events import Compaction, Entry, Patch, SessionEnded, StepFinished, TextDelta
 from harness.experiment.attempt.tally import Tally
 from harness.tokens import Estimated, Measured, Usage
@@ -33,7 +34,7 @@ def step(usage, cost_usd=0.5):
     )
 
 
-def compaction(status, usage=None, cost_usd=0.25):
+def compaction(status, usage=None, cost_usd=0.25, **changes):
     return Compaction(
         round=1,
         step=1,
@@ -47,6 +48,7 @@ def compaction(status, usage=None, cost_usd=0.25):
         messages_after=1,
         summarizer_usage=usage,
         summarizer_cost_usd=cost_usd,
+        **changes,
     )
 
 
@@ -95,6 +97,28 @@ def test_the_treatment_is_what_was_done_of_what_was_due(statuses, treatment):
     tally = tallied(*map(compaction, statuses))
     assert tally.treatment == treatment
     assert tally.compactions == statuses.count("applied")
+
+
+RULED, SUMMARIZING = Abilities(acts=True, summarizes=False), Abilities(acts=True, summarizes=True)
+ASKED, FAILED = {"summarizer": "scripted/empty"}, {"failure": "ContextOverflow: too long"}
+
+
+@pytest.mark.parametrize(
+    ("able", "events", "activity"),
+    [
+        (Abilities(acts=False, summarizes=False), [], "control"),
+        (RULED, [], "never fired"),
+        (RULED, [("no-op", {})], "no effect"),
+        (SUMMARIZING, [("failed", FAILED), ("failed", FAILED)], "no effect"),
+        (RULED, [("no-op", {}), ("applied", {})], "active"),
+        (SUMMARIZING, [("applied", {}), ("applied", {})], "summarizer never asked"),
+        (SUMMARIZING, [("applied", {}), ("applied", ASKED)], "active"),
+        (SUMMARIZING, [("applied", {}), ("no-op", ASKED)], "active"),
+        (SUMMARIZING, [("applied", FAILED)], "active"),
+    ],
+)
+def test_a_policy_is_judged_by_what_it_could_have_done(able, events, activity):
+    assert tallied(*(compaction(status, **changes) for status, changes in events)).activity(able) == activity
 
 
 def test_signals_are_not_events_and_the_end_is_kept():

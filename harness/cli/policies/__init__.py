@@ -1,0 +1,63 @@
+"""`harness policies`: every policy with its source, its stages and its defaults, and what it does to a sample session."""
+
+from typing import Any
+
+import click
+from rich.table import Table
+from rich.text import Text
+
+from harness.cli.agent import parsed
+from harness.cli.policies.drawing import described, heading, in_words, picture, rows
+from harness.cli.tasks import show
+from harness.compaction.presets import policy_from_plain, policy_kinds
+from harness.compaction.scaling import fitted
+from harness.experiment.preview.walk import WINDOW_TOKENS, walk
+from harness.tokens import Window
+
+QUICK = "scripted/empty"
+"""Writes the summaries where only the kind of what happens counts."""
+
+_WINDOW = click.option(
+    "--window",
+    type=click.IntRange(min=1),
+    default=WINDOW_TOKENS,
+    show_default=True,
+    help="Context window in tokens; the sample session is longer.",
+)
+
+
+@click.group("policies", invoke_without_command=True)
+@click.pass_context
+def command(context: click.Context) -> None:
+    """List the policies, ours and those of installed packages.
+
+    Each is tried on a sample session that overflows: one request of the user, then only the agent and its tools. A policy that
+    does nothing there waits for a second message of the user, or for more than the window holds.
+    """
+    if context.invoked_subcommand is not None:
+        return
+    for name, kind in sorted(policy_kinds().items()):
+        show(heading(name, kind), _entry(name, kind), Text())
+
+
+@command.command("show")
+@click.argument("name")
+@click.option("--set", "fields", multiple=True, metavar="FIELD=VALUE", help="A field of the policy, the value as in TOML.")
+@_WINDOW
+@click.option("--nominal-window", type=click.IntRange(min=1), help="Scale the policy's constants from this window.")
+@click.option("--rounds", type=click.IntRange(min=1), default=3, show_default=True, help="How many compactions to draw.")
+def show_one(name: str, fields: tuple[str, ...], window: int, nominal_window: int | None, rounds: int) -> None:
+    """Draw what the policy NAME does to a sample session: which messages it keeps, masks, summarizes and drops."""
+    policy = policy_from_plain({"kind": name, **parsed(fields)})
+    policy = fitted(policy, Window(tokens=window, source="configuration"), nominal_window).policy
+    tried = walk(policy, window)
+    show(heading(name, type(policy), whole=True), rows(described(type(policy), policy)), Text(), *picture(tried, rounds))
+
+
+def _entry(name: str, kind: type[Any]) -> Table:
+    """What is listed of a policy; of one that fails, by what."""
+    try:
+        policy = policy_from_plain({"kind": name})
+        return rows([*described(kind, policy), ("sample", in_words(walk(policy, summarizer=QUICK)))])
+    except Exception as error:  # noqa: BLE001  (foreign code is run here, and one policy must not hide the others)
+        return rows([("fails", f"{type(error).__name__}: {error}")])

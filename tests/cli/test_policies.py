@@ -1,0 +1,72 @@
+"""The list of policies and the picture of one: what is told is measured, whatever is installed."""
+
+import re
+
+import pytest
+
+from harness.compaction.presets import PRESETS
+from tests.cli.command import harness, within
+
+
+@pytest.fixture(scope="module")
+def listed():
+    """Each block of the list by the name of its policy."""
+    shown = within("policies")
+    assert shown.exit_code == 0, shown.stderr
+    return {block.split()[0]: block for block in shown.stdout.strip().split("\n\n")}
+
+
+def test_every_preset_is_listed_with_source_stages_fields_and_what_it_does(listed):
+    assert set(listed) == set(PRESETS)
+    for name, block in listed.items():
+        rows = re.findall(r"^  (\w+) ", block, re.MULTILINE)
+        assert rows == ["source", *["stage"] * rows.count("stage"), "fields", "sample"], name
+
+
+def test_the_list_says_what_acts_in_a_session_of_one_prompt(listed):
+    assert re.search(r"sample +acts: \d+ compactions? in \d+ steps", listed["keep-last"])
+    assert "acts never: it has no rule" in listed["none"]
+    assert "Summarize(Middle(LastMessages(count=10)), SixSections" in listed["keep-last"]
+    assert "S0.4 to S0.6" in listed["keep-last"]
+    assert "threshold=0.8 keep_last=10" in listed["keep-last"]
+
+
+def test_a_policy_is_drawn_with_what_it_keeps_and_summarizes():
+    shown = harness("policies", "show", "keep-last", "--set", "keep_last=4", "--window", "40000", "--rounds", "1").stdout
+    assert "0.8 × (40000 − 11000 reserved) = 23200 tokens" in shown
+    assert "LastMessages(count=4)" in shown
+    before, after = re.findall(r"^  (?:before|after) +([█░▓]+)  ([\d,]+) tokens, (\d+) messages$", shown, re.MULTILINE)
+    assert int(before[1].replace(",", "")) > int(after[1].replace(",", ""))
+    assert (len(before[0]), "░" in before[0], after[2]) == (72, True, "6")
+    assert re.search(r"█ kept as they are +5 +[\d,]+ tokens +2 assistant, 2 tool, 1 system", shown)
+    assert re.search(r"▓ put in: the summary +1 +[\d,]+ tokens +1 assistant", shown)
+    assert re.search(r"and \d+ more, the last before step \d+", shown)
+
+
+def test_masked_and_dropped_messages_have_signs_of_their_own():
+    masked = within("policies", "show", "seed-opencode", "--set", "protect_tokens=4000", "--window", "20000").stdout
+    assert re.search(r"▒ masked, they stay shorter +\d+ +[\d,]+ → [\d,]+ tokens +\d+ tool", masked)
+    dropped = within("policies", "show", "drop-all", "--window", "30000").stdout
+    assert re.search(r"· dropped +\d+", dropped)
+
+
+def test_constants_are_scaled_where_that_is_asked():
+    shown = within("policies", "show", "reserve-recent", "--window", "32768", "--nominal-window", "131072").stdout
+    assert "reserve_tokens=4096" in shown
+    assert "32768 − 4096 reserved = 28672 tokens" in shown
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("keep-lst",), "unknown policy at policy.kind 'keep-lst'; did you mean 'keep-last'?"),
+        (("keep-last", "--set", "keep_lst=3"), "did you mean 'keep_last'"),
+        (("keep-last", "--set", "keep_last=0"), "keep_last=0 must be at least 1"),
+        (("keep-last", "--window", "9000"), "leave nothing of the window of 9000"),
+        (("keep-last", "--set", "keep_last"), "write FIELD=VALUE"),
+    ],
+)
+def test_what_cannot_be_drawn_is_refused_with_what_would_be_right(arguments, said):
+    refused = within("policies", "show", *arguments)
+    assert refused.exit_code == 2
+    assert said in refused.stderr
