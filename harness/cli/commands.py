@@ -16,7 +16,7 @@ COMMANDS = {
     "tasks": "List the tasks of the suite, or show one.",
     "task": "Begin a task of your own, or find out what is wrong with one.",
     "policies": "List the compaction policies, or draw what one of them does.",
-    "models": "List the small real models that run on this machine, and fetch them.",
+    "models": "List the small real models of this machine, and fetch them.",
     "cache": "Show or empty the action cache: commands that need not run again.",
     "doctor": "Find out what works on this machine and what to install.",
 }
