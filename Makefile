@@ -5,6 +5,7 @@ PYTHON ?= python3
 JOBS ?= 2
 PYTEST_ARGS ?=
 BIN := .venv/bin
+unexport PYTHONDONTWRITEBYTECODE # else every process compiles pandas, scipy and matplotlib again
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test check bench laws notebooks local-models lock clean

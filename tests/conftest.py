@@ -5,6 +5,7 @@ skipped with the reason; with `REQUIRE_DOCKER=1` (and so on) in the environment 
 installation never looks green.
 """
 
+import asyncio
 import gc
 import ipaddress
 import os
@@ -87,6 +88,16 @@ def _no_network() -> Iterator[None]:
     attempts = tuple(_attempts)
     _attempts.clear()
     assert attempts == (), "the test tried to leave this machine and hid the refusal"
+
+
+@pytest.fixture(autouse=True)
+def _loop() -> Iterator[None]:
+    """litellm makes the main thread an event loop where it has none, and asyncio drops that unclosed; this one is closed."""
+    loop = asyncio.new_event_loop()
+    asyncio.set_event_loop(loop)
+    yield
+    asyncio.set_event_loop(None)
+    loop.close()
 
 
 # --- what a test may need ----------------------------------------------------------------------------------------------

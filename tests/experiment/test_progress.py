@@ -1,5 +1,6 @@
 """Progress displays: what they show, how often, and that hostile names stay text."""
 
+import asyncio
 import io
 
 import nbformat
@@ -115,7 +116,7 @@ def test_in_a_real_notebook_one_output_is_left_that_reads_well_in_the_saved_file
         "display.close()"
     )
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code)])
-    NotebookClient(notebook, timeout=120, kernel_name="python3").execute()
+    asyncio.run(NotebookClient(notebook, timeout=120, kernel_name="python3").async_execute())
     (output,) = notebook.cells[0].outputs
     assert output["data"]["text/plain"] == "3/3 trials, 0/3 succeeded"
     assert "&lt;b&gt;x" in output["data"]["text/html"]

@@ -1,5 +1,6 @@
 """Executes notebooks so that two executions give the same file: no timings, no widget state, counts in order."""
 
+import asyncio
 import os
 from pathlib import Path
 
@@ -30,5 +31,5 @@ def execute(notebook: Path, *, timeout_seconds: int = 900) -> nbformat.NotebookN
         store_widget_state=False,
         resources={"metadata": {"path": str(notebook.parent)}},
     )
-    client.execute(env={**os.environ, "PYTHONHASHSEED": "0"})
+    asyncio.run(client.async_execute(env={**os.environ, "PYTHONHASHSEED": "0"}))  # execute() would leave its event loop open
     return node
