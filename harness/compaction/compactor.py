@@ -3,6 +3,9 @@
 Every guard stands here, once, for all policies: the system message stays, calls and results stay together, a change that
 saves nothing is recorded as a no-op and not applied, and after two fruitless attempts in a row nobody is asked again until
 the view has grown by a tenth. A failed summary is recorded and skipped (S0.9).
+
+Of a summarizer's answer only the text counts; a call in it is never run. What the text says is not judged: a refusal, or an
+answer to the conversation, is taken as the summary that was asked for. It stands in the event, and what it leaves out is lost.
 """
 
 from collections.abc import Callable

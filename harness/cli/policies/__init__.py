@@ -11,7 +11,7 @@ from harness.cli.policies.drawing import described, heading, in_words, picture, 
 from harness.cli.tasks import show
 from harness.compaction.presets import policy_from_plain, policy_kinds
 from harness.compaction.scaling import fitted
-from harness.experiment.preview.walk import WINDOW_TOKENS, walk
+from harness.experiment.preview.walk import WINDOW_TOKENS, walk, writer
 from harness.tokens import Window
 
 QUICK = "scripted/empty"
@@ -58,6 +58,6 @@ def _entry(name: str, kind: type[Any]) -> Table:
     """What is listed of a policy; of one that fails, by what."""
     try:
         policy = policy_from_plain({"kind": name})
-        return rows([*described(kind, policy), ("sample", in_words(walk(policy, summarizer=QUICK)))])
+        return rows([*described(kind, policy), ("sample", in_words(walk(policy, summarizer=writer(QUICK))))])
     except Exception as error:  # noqa: BLE001  (foreign code is run here, and one policy must not hide the others)
         return rows([("fails", f"{type(error).__name__}: {error}")])

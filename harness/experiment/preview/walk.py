@@ -16,7 +16,7 @@ from harness.experiment.attempt.tally import Tally
 from harness.experiment.preview.sample import PROMPT, SampleFuture, sample_step
 from harness.messages import Message, ToolCall, ToolResult, assistant
 from harness.models.names import open_summarizer
-from harness.protocols import Policy, Reply, Request, ToolSpec, unheard
+from harness.protocols import Model, Policy, Reply, Request, ToolSpec, unheard
 from harness.store.memory import MemoryLog
 from harness.store.records import Activity
 from harness.tokens import Budget, Counter, Measured, QuarterOfCharacters, Usage, Window
@@ -27,6 +27,8 @@ SYSTEM = "You are a coding agent. You work in a sandbox, with tools to run comma
 WINDOW_TOKENS = 200_000
 """In which the constants of most published policies are at home."""
 SUMMARIZER = "scripted/extractive"
+ROOM_TOKENS = 10**9
+"""Window of a scripted summarizer here: a policy is shown as it is meant, not as its summarizer lets it be."""
 LENGTH = 1.5
 """The session ends when all that was said fills the window so many times; without a policy it never gets there."""
 QUARTER = QuarterOfCharacters()
@@ -60,13 +62,13 @@ class Walk:
         return tuple(change for change in self.changes if change.event.status == "applied")
 
 
-def walk(policy: Policy, window_tokens: int = WINDOW_TOKENS, summarizer: str = SUMMARIZER) -> Walk:
+def walk(policy: Policy, window_tokens: int = WINDOW_TOKENS, summarizer: Model | None = None) -> Walk:
     """Try a policy on the sample session.
 
     Args:
         policy: one that must know the future is told that of the sample.
         window_tokens: of the puppet.
-        summarizer: name of the scripted one that writes the summaries; it reads whatever it is given.
+        summarizer: writes the summaries; None = `scripted/extractive`.
 
     Raises:
         UsageError: the policy does not work in this window.
@@ -74,8 +76,8 @@ def walk(policy: Policy, window_tokens: int = WINDOW_TOKENS, summarizer: str = S
     """
     inform = getattr(policy, "informed", None)
     puppet = _Puppet(window=Window(tokens=window_tokens, source="configuration"), counter=policy.counter)
-    writer = open_summarizer(summarizer, agent=puppet, task=None, seed=0, window_tokens=10 * window_tokens)
-    compactor = SessionCompactor(policy=inform(SampleFuture()) if inform else policy, window=puppet.window, summarizer=writer)
+    informed = inform(SampleFuture()) if inform else policy
+    compactor = SessionCompactor(policy=informed, window=puppet.window, summarizer=summarizer or writer(SUMMARIZER))
     heard = _Changes(policy.counter, Tally())
     tools = [_Told(name, policy.clip_characters) for name in ("execute_command", "read_file", "write_file")]
     agent = Agent(
@@ -96,6 +98,16 @@ def walk(policy: Policy, window_tokens: int = WINDOW_TOKENS, summarizer: str = S
         steps=outcome.steps,
         overflowed=outcome.reason == "overflow",
     )
+
+
+def writer(name: str) -> Model:
+    """The scripted summarizer of a name, which reads whatever it is given.
+
+    Raises:
+        UnknownName: no such summarizer.
+    """
+    agent = _Puppet(window=Window(tokens=WINDOW_TOKENS, source="configuration"), counter=QUARTER)
+    return open_summarizer(name, agent=agent, task=None, seed=0, window_tokens=ROOM_TOKENS)
 
 
 def _started(policy: Policy, budget: Budget) -> SessionStarted:

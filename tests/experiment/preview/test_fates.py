@@ -4,13 +4,13 @@ import pytest
 
 from harness.errors import UsageError
 from harness.experiment.preview.fates import fates, left, sampled
-from harness.experiment.preview.walk import walk
+from harness.experiment.preview.walk import walk, writer
 from tests.contracts.test_policy_properties import POLICIES
 
 
 @pytest.mark.parametrize("policy", POLICIES, ids=repr)
 def test_tokens_and_messages_of_all_fates_are_those_of_the_event(policy):
-    tried = walk(policy, 16_000, "scripted/empty")
+    tried = walk(policy, 16_000, writer("scripted/empty"))
     for change in tried.applied:
         event, found = change.event, fates(change)
         assert sum(one.tokens_before for one in found) == event.tokens_before
@@ -26,7 +26,7 @@ def test_tokens_and_messages_of_all_fates_are_those_of_the_event(policy):
 
 @pytest.mark.parametrize("cells", [1, 7, 500])
 def test_a_bar_has_its_width_and_shows_each_fate_by_its_share(cells):
-    change = walk(POLICIES[1], 16_000, "scripted/empty").applied[0]
+    change = walk(POLICIES[1], 16_000, writer("scripted/empty")).applied[0]
     drawn = sampled(fates(change), cells)
     assert len(drawn) == cells
     for fate in ("kept", "summarized"):

@@ -16,7 +16,7 @@ from harness.compaction.stages import Middle, Summarize
 from harness.compaction.triggers import FixedTokens, Full
 from harness.errors import IllegalPlan, UsageError
 from harness.events import Entry
-from harness.experiment.preview.walk import walk
+from harness.experiment.preview.walk import walk, writer
 from harness.plan import Plan
 from harness.view import fold
 from tests.compaction.test_compactor import Stubborn, forget
@@ -51,7 +51,7 @@ class AtUsers(Preset):
     ids=repr,
 )
 def test_what_becomes_of_a_policy_in_a_session_of_one_prompt_is_measured(policy, activity, overflowed):
-    tried = walk(policy, SMALL, "scripted/empty")
+    tried = walk(policy, SMALL, writer("scripted/empty"))
     assert (tried.activity, tried.overflowed) == (activity, overflowed)
     assert bool(tried.applied) == (activity in {"active", "summarizer never asked"})
 
