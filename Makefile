@@ -8,7 +8,7 @@ BIN := .venv/bin
 unexport PYTHONDONTWRITEBYTECODE # else every process compiles pandas, scipy and matplotlib again
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check bench laws notebooks local-models lock clean
+.PHONY: help setup demo test check bench laws notebooks local-models peers lock clean
 
 help:           ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 20
@@ -48,6 +48,9 @@ notebooks: setup  ## run the notebooks again and keep their charts
 
 local-models: setup  ## fetch the small real models, 1.7 GB, into the user's cache
 	$(BIN)/harness models fetch
+
+peers: setup    ## make the environments of the original policies, 0.8 GB, in the user's cache
+	$(BIN)/python -m tests.peers
 
 lock: setup     ## choose the versions again, into requirements.lock
 	$(BIN)/uv pip compile -q --universal --python-version 3.11 --upgrade --extra dev --extra local-llm --no-header --no-annotate \

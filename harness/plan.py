@@ -39,6 +39,14 @@ class SummaryFormat(Protocol):
         ...
 
 
+class Excerpt(Protocol):
+    """What of the messages a summarizer is shown, where that is not all of them. Pure."""
+
+    def of(self, messages: tuple[Message, ...]) -> tuple[Message, ...]:
+        """The messages that it is shown, in order, whole or cut."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slot:
     """A place for a summary that is still to be written."""
@@ -62,6 +70,10 @@ class Slot:
     """Messages that are put right before the summary, e.g. the question that it answers."""
     behind: tuple[Message, ...] = ()
     """Messages that are put right behind it, e.g. the request to go on."""
+    excerpt: Excerpt | None = None
+    """What of the messages is shown; None = all."""
+    when_untold: str = ""
+    """The summary where an excerpt leaves nothing to be shown: then nobody is asked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,8 +103,9 @@ def request_for(slot: Slot, view: View) -> SummaryRequest:
     by_id = {item.item_id: item.message for item in view.items}
     former = set(view.summaries) if slot.former == "apart" else set()
     previous = [by_id[item].text for item in slot.stands_for if item in former]
+    messages = tuple(by_id[item] for item in slot.stands_for if item not in former)
     return SummaryRequest(
-        to_summarize=tuple(by_id[item] for item in slot.stands_for if item not in former),
+        to_summarize=slot.excerpt.of(messages) if slot.excerpt else messages,
         previous_summary="\n\n".join(previous),
         task=view.task.text if view.task else "",
         round=view.rounds + 1,

@@ -48,6 +48,10 @@ class View:
     """Items in view that a compaction inserted and that stand for others."""
     forgotten_since_summary: int = 0
     """Messages that went out of view since a summary was written, those that it stands for not counted."""
+    unedited: tuple[tuple[ItemId, Estimated], ...] = ()
+    """Items in view that show something else than was logged, each with the tokens of what was logged."""
+    saved_tokens: int = 0
+    """What the view would hold more if these items showed what was logged."""
 
     @property
     def messages(self) -> tuple[Message, ...]:
@@ -86,6 +90,8 @@ def _fold_compaction(view: View, seq: int, event: Compaction, counter: Counter) 
     items = patched(view.items, event.patch, seq, counter)
     inserted = {ItemId(seq, index) for index, insert in enumerate(event.patch.insert) if insert.stands_for}
     kept = {item.item_id for item in items}
+    unedited = _unedited(view, event.patch, kept)
+    shown = sum(item.tokens for item in items if item.item_id in unedited)
     return replace(
         view,
         items=items,
@@ -97,7 +103,16 @@ def _fold_compaction(view: View, seq: int, event: Compaction, counter: Counter) 
         fruitless_tokens=0,
         summaries=tuple(sorted(kept & (inserted | set(view.summaries)))),
         forgotten_since_summary=0 if inserted else view.forgotten_since_summary + len(event.patch.forget),
+        unedited=tuple(unedited.items()),
+        saved_tokens=sum(unedited.values()) - shown,
     )
+
+
+def _unedited(view: View, patch: Patch, kept: set[ItemId]) -> dict[ItemId, Estimated]:
+    """Tokens as logged of the items that a patch and those before it have edited and left in view."""
+    changed = {change.item for change in patch.replace}
+    new = {item.item_id: item.tokens for item in view.items if item.item_id in changed}
+    return {item: tokens for item, tokens in (new | dict(view.unedited)).items() if item in kept}
 
 
 def patched(items: Sequence[Item], patch: Patch, seq: int, counter: Counter) -> tuple[Item, ...]:

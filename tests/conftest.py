@@ -1,7 +1,7 @@
 """What every test stands on: no network beyond this machine, repeatable properties, and skips that say why.
 
-A test names what it needs by a marker (`docker`, `bubblewrap`, `browser`, `bun`, `local_llm`). Where that is missing it is
-skipped with the reason; with `REQUIRE_DOCKER=1` (and so on) in the environment it fails instead, so that a broken
+A test names what it needs by a marker (`docker`, `bubblewrap`, `browser`, `bun`, `local_llm`, `peers`). Where that is missing
+it is skipped with the reason; with `REQUIRE_DOCKER=1` (and so on) in the environment it fails instead, so that a broken
 installation never looks green.
 """
 
@@ -23,6 +23,7 @@ from hypothesis import settings
 
 from harness.models.local import weights
 from harness.models.local.catalogue import weights_of
+from tests.peers import environments
 
 settings.register_profile("repeatable", deadline=None, derandomize=True)
 settings.register_profile("search", deadline=None, max_examples=1000)  # pytest --hypothesis-profile=search
@@ -32,6 +33,7 @@ settings.load_profile("repeatable")
 # --- the user's own files ----------------------------------------------------------------------------------------------
 
 os.environ.setdefault("HARNESS_MODELS", str(weights.folder()))  # what was fetched is used, and never written
+os.environ.setdefault("HARNESS_PEERS", str(environments.folder()))
 _own_cache = tempfile.TemporaryDirectory(prefix="harness-test-cache-")
 os.environ["XDG_CACHE_HOME"] = _own_cache.name
 """But for that, no test reads or writes the user's cache; processes that a test starts inherit this."""
@@ -165,6 +167,7 @@ _NEEDS: dict[str, Callable[[], str | None]] = {
     "browser": cache(_browser_missing),
     "bun": cache(_bun_missing),
     "local_llm": cache(_local_llm_missing),
+    "peers": cache(environments.missing),
 }
 
 

@@ -83,10 +83,8 @@ class SessionCompactor:
         inserts: list[Insert] = []
         for slot in plan.slots:
             signal(Waiting(what="summary"))
-            tale, reply = self._ask(slot, view, asked)
-            if not reply.message.text.strip():
-                raise SummaryFailed("the summarizer returned no text")
-            text = slot.format.render(reply.message.text, tale.request)
+            tale = told(slot, view, self._count)
+            text = slot.format.render(self._summary(slot, tale, asked), tale.request)
             before = inserts.pop() if slot.continues and inserts else None
             whole = f"{before.message.text}\n\n{text}" if before else text
             stands_for = (*before.stands_for, *tale.stands_for) if before else tale.stands_for
@@ -96,16 +94,20 @@ class SessionCompactor:
             inserts.extend(Insert(message=one, after=slot.after) for one in slot.behind)
         return Patch(forget=plan.forget, replace=plan.replace, insert=tuple(inserts))
 
-    def _ask(self, slot: Slot, view: View, asked: _Asked) -> tuple[Told, Reply]:
-        """What the summarizer was told, and what it says."""
+    def _summary(self, slot: Slot, tale: Told, asked: _Asked) -> str:
+        """What the summarizer says, or what the policy says for it where there is nothing to be told."""
+        if slot.when_untold and not tale.request.to_summarize:
+            asked.notes.append("nothing of the messages was left to be told, so no summarizer was asked")
+            return slot.when_untold
         if self._summarizer is None:
             raise UsageError(f"policy {self._name!r} asks for a summary but no summarizer was given")
-        tale = told(slot, view, self._count)
         if tale.note:
             asked.notes.append(tale.note)
         reply = self._summarizer.reply(Request(messages=tale.prompt, max_output_tokens=slot.max_tokens))
         asked.replies.append(reply)
-        return tale, reply
+        if not reply.message.text.strip():
+            raise SummaryFailed("the summarizer returned no text")
+        return reply.message.text
 
     def _count(self, prompt: tuple[Message, ...]) -> int:
         """Tokens of a prompt by the summarizer's own tokenizer, or estimated where it offers none."""

@@ -43,17 +43,31 @@ class LastTokens:
     tokens: int
     reaching: bool = True
     """True: as few messages as hold at least so many tokens (S2.2). False: as many as hold no more."""
+    least_messages: int = 0
+    """Messages that stay whatever they hold."""
 
     def start(self, items: Sequence[Item], budget: Budget) -> int:
         """See `Tail`."""
         held = 0
         for index in range(len(items) - 1, -1, -1):
             if not self.reaching and held + items[index].tokens > self.tokens:
-                return index + 1
+                return max(0, min(index + 1, len(items) - self.least_messages))
             held += items[index].tokens
             if self.reaching and held >= self.tokens:
                 return index
         return 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LastOfWindow:
+    """As many messages as hold no more than a share of the window, at least one."""
+
+    share: float
+
+    def start(self, items: Sequence[Item], budget: Budget) -> int:
+        """See `Tail`."""
+        tokens = max(1, int(budget.window_tokens * self.share))
+        return LastTokens(tokens=tokens, reaching=False, least_messages=1).start(items, budget)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

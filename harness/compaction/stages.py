@@ -13,9 +13,12 @@ from harness import transcript
 from harness.compaction.cuts import BACK, Snap, Tail
 from harness.events import ItemId, Patch, Replace
 from harness.messages import Message, ToolCall, ToolResult
-from harness.plan import Plan, Slot, SummaryFormat
-from harness.tokens import Budget, Counter, Estimated
+from harness.plan import Excerpt, Plan, Slot, SummaryFormat
+from harness.tokens import Budget, Counter, Estimated, QuarterOfCharacters
 from harness.view import Item, View, patched
+
+
+QUARTER = QuarterOfCharacters()
 
 
 class Reducer(Protocol):
@@ -77,6 +80,10 @@ class Summarize:
     """See `harness.plan.Slot`."""
     behind: tuple[Message, ...] = ()
     """See `harness.plan.Slot`."""
+    excerpt: Excerpt | None = None
+    """See `harness.plan.Slot`."""
+    when_untold: str = ""
+    """See `harness.plan.Slot`."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
         """See `Reducer`."""
@@ -101,6 +108,8 @@ class Summarize:
             former="among" if self.former == "among" else "apart",
             before=self.before,
             behind=self.behind,
+            excerpt=self.excerpt,
+            when_untold=self.when_untold,
         )
         fallback = Plan(reason=f"{reason}; without a summary", forget=gone) if self.when_failed == "forget" else None
         return Plan(reason=reason, forget=gone, slots=(slot,), fallback=fallback)
@@ -146,6 +155,8 @@ class Mask:
     keep_turns: int = 0
     least_saved_tokens: int = 0
     """Nothing is masked unless more than this would be saved."""
+    enough_tokens: int = 0
+    """Masking begins with the oldest result and ends when so much is saved, former masking included; 0 = all is masked."""
     exempt_tools: tuple[str, ...] = ()
     """Shell patterns of the calls whose results stay: over the tool's name, or, where a pattern holds a blank, over the name
     and the key argument (`execute_command git *`)."""
@@ -153,14 +164,18 @@ class Mask:
     """Whether results that are errors or tell of an exit code other than 0 stay."""
     completed_only: bool = False
     """Whether results with another status than `completed` stay."""
+    exempt_count: bool = False
+    """Whether results of exempt tools count among the newest that are kept."""
     clear_arguments: bool = False
     """Whether the arguments of the masked calls are emptied too."""
     stop_at_summary: bool = False
     """Whether what is older than the newest summary is left alone."""
+    counter: Counter = QUARTER
+    """By which is measured what is saved."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
         """See `Reducer`."""
-        chosen = self._chosen(view)
+        chosen = self._enough(view, self._chosen(view))
         saved = sum(item.tokens for item in chosen)
         if not chosen or saved <= self.least_saved_tokens:
             return Plan(reason=f"{reason}, but {saved} tokens of old results are not more than {self.least_saved_tokens}")
@@ -178,10 +193,11 @@ class Mask:
             if self.stop_at_summary and item.item_id in summaries:
                 break
             turns += item.message.role == "user"
-            if item.message.role != "tool" or turns < self.keep_turns or self._is_exempt(item, calls):
+            exempt = self._is_exempt(item, calls)
+            if item.message.role != "tool" or turns < self.keep_turns or (exempt and not self.exempt_count):
                 continue
             results, tokens = results + 1, tokens + item.tokens
-            if results > self.keep_results and tokens > self.keep_tokens:
+            if results > self.keep_results and tokens > self.keep_tokens and not exempt:
                 chosen.append(item)
         return chosen
 
@@ -202,6 +218,17 @@ class Mask:
             return True
         told = calls.get(result.call_id, result.name)
         return any(fnmatchcase(told if " " in pattern else result.name, pattern) for pattern in self.exempt_tools)
+
+    def _enough(self, view: View, chosen: list[Item]) -> list[Item]:
+        """As many of the oldest as save enough."""
+        if self.enough_tokens == 0:
+            return chosen
+        saved, first = view.saved_tokens, len(chosen)
+        while first > 0 and saved < self.enough_tokens:
+            first -= 1
+            change = replaced(chosen[first], lambda result: replace(result, output=self.stub))
+            saved += chosen[first].tokens - self.counter.count(change.message)
+        return chosen[first:]
 
 
 def replaced(item: Item, change: Callable[[ToolResult], ToolResult]) -> Replace:

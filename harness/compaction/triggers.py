@@ -4,6 +4,7 @@ A division turns a window into a budget once in a session; a trigger looks at vi
 each step. Both are values, so that a preset can be read, compared and hashed.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -14,9 +15,12 @@ from harness.messages import Message
 from harness.tokens import Budget, Usage, Window
 from harness.view import View
 
-Measure: TypeAlias = Literal["estimate", "prompt", "reported", "reported-and-since"]
+Measure: TypeAlias = Literal["estimate", "prompt", "reported", "reported-and-since", "rescaled", "unedited"]
 """How full the view is: the policy's own estimate of it; the tokens of the last call as the provider reported them, of its
-prompt alone or answer included; or the latter and the estimate of what came after that answer (S2.10)."""
+prompt alone or answer included; the latter and the estimate of what came after that answer (S2.10); the estimate, multiplied by
+what the report was of the estimate then, between 1 and 1.25; or the estimate of what the view would hold if nothing in it had
+been edited."""
+RESCALED_AT_MOST = 1.25
 
 
 class Division(Protocol):
@@ -178,12 +182,22 @@ class AnyOf:
 
 def measured(measure: Measure, view: View, usage: Usage | None) -> int:
     """Tokens in view by a measure; without a report yet, the estimate."""
+    if measure == "unedited":
+        return view.tokens + view.saved_tokens
     if measure == "estimate" or usage is None:
         return view.tokens
     if measure == "prompt":
         return usage.prompt_tokens
     reported = usage.prompt_tokens + usage.output_tokens
+    if measure == "rescaled":
+        return _rescaled(view, reported)
     return reported if measure == "reported" else reported + _since_answer(view)
+
+
+def _rescaled(view: View, reported: int) -> int:
+    then = view.tokens - _since_answer(view)
+    factor = min(RESCALED_AT_MOST, max(1.0, reported / then)) if then > 0 else 1.0
+    return math.ceil(view.tokens * factor)
 
 
 def _since_answer(view: View) -> int:

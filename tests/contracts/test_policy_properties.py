@@ -11,6 +11,7 @@ from harness.compaction.presets import PRESETS
 from harness.compaction.presets.bounds import DropAll, OracleRetention, RandomRetention
 from harness.compaction.presets.keep_last import KeepLast
 from harness.compaction.presets.none import NoCompaction
+from harness.compaction.presets.peers.langchain import LangChainClear, LangChainSummary
 from harness.compaction.presets.ratio import Ratio, SeedGemini, SeedOpenCode
 from harness.compaction.presets.reserve import ReserveRecent
 from harness.compaction.presets.window import MessageWindow
@@ -47,6 +48,10 @@ POLICIES: list[Policy] = [
     SeedOpenCode(threshold=0.02, protect_tokens=100),
     SeedGemini(threshold=0.02),
     ReserveRecent(reserve_tokens=15_800, keep_recent_tokens=60, summary_max_tokens=100),
+    LangChainClear(trigger_tokens=150, keep_results=1),
+    LangChainClear(trigger_tokens=300, enough_tokens=200),
+    LangChainSummary(trigger_share=0.02, keep_messages=4),
+    LangChainSummary(trigger_share=None, trigger_tokens=300, keep_share=0.01, trim_tokens=None),
     MessageWindow(max_messages=8, preserve_last_n=4),
     MessageWindow(max_messages=6, preserve_last_n=3, summarize_on_trim=True),
 ]

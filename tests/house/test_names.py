@@ -10,7 +10,7 @@ import harness
 from tests.house.source import PACKAGE, modules, read
 
 VAGUE_FILES = {"base", "common", "core", "helpers", "misc", "types", "util", "utils"}
-NOT_MIRRORED = {"bench", "contracts", "golden", "house", "laws", "notebooks"}
+NOT_MIRRORED = {"bench", "contracts", "golden", "house", "laws", "notebooks", "peers"}
 NAMES_AT_MOST = 45
 
 exported: list[str] = list(getattr(harness, "__all__", ()))

@@ -12,6 +12,7 @@ from harness.codec import from_plain
 from harness.compaction.presets.bounds import DropAll, OracleRetention, RandomRetention
 from harness.compaction.presets.keep_last import KeepLast
 from harness.compaction.presets.none import NoCompaction
+from harness.compaction.presets.peers.langchain import LangChainClear, LangChainSummary
 from harness.compaction.presets.ratio import Ratio, SeedGemini, SeedOpenCode
 from harness.compaction.presets.reserve import ReserveRecent
 from harness.compaction.presets.window import MessageWindow
@@ -21,6 +22,8 @@ from harness.protocols import Policy
 PRESETS: dict[str, type[Any]] = {
     "drop-all": DropAll,
     "keep-last": KeepLast,
+    "langchain-clear-tool-uses": LangChainClear,
+    "langchain-summary": LangChainSummary,
     "message-window": MessageWindow,
     "none": NoCompaction,
     "oracle": OracleRetention,

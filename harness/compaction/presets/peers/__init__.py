@@ -1,0 +1,1 @@
+"""The policies of published agents and libraries, one module a family."""

@@ -1,0 +1,1 @@
+"""Our presets beside the originals: the same conversations, and what each keeps, masks and tells its summarizer."""

@@ -1,0 +1,41 @@
+"""Whether ours and theirs agree on many conversations, and how many of these were worth asking."""
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+MOST_DIFFERENT = 0.05
+"""Share of the generated conversations that all documented differences of a preset may cover together."""
+
+
+@dataclass(slots=True)
+class Tally:
+    """What became of the conversations of one test."""
+
+    differences: Mapping[str, Callable[[Any], bool]] = field(default_factory=dict)
+    """By their cause, predicates on the input that say where a difference is expected."""
+    seen: Counter[str] = field(default_factory=Counter)
+
+    def compare(self, case: Any, ours: list[Any], theirs: list[Any]) -> None:
+        """Ours must be theirs, but for a documented difference."""
+        self.seen["asked"] += 1
+        self.seen["acted"] += bool(theirs)
+        self.seen["acted more than once"] += len(theirs) > 1
+        expected = [cause for cause, holds in self.differences.items() if holds(case)]
+        if expected and ours != theirs:
+            self.seen["different"] += 1
+            return
+        assert ours == theirs, explained(ours, theirs)
+
+    def check(self, acted: float = 0.3) -> None:
+        """Enough conversations made the original act, and few are excused."""
+        assert self.seen["acted"] >= acted * self.seen["asked"], f"the conversations prove little: {self.seen}"
+        assert self.seen["acted more than once"] > 0, f"no conversation shows a second round: {self.seen}"
+        assert self.seen["different"] < MOST_DIFFERENT * self.seen["asked"], f"too many are excused: {self.seen}"
+
+
+def explained(ours: list[Any], theirs: list[Any]) -> str:
+    """The first call of a model at which the two differ."""
+    at = next((at for at, pair in enumerate(zip(ours, theirs, strict=False)) if pair[0] != pair[1]), min(len(ours), len(theirs)))
+    return f"act {at} of ours {ours[at : at + 1]} and of the original's {theirs[at : at + 1]}"

@@ -1,0 +1,95 @@
+"""LangChain's own middleware at work on a conversation."""
+
+from typing import Any
+
+from langchain.agents.middleware.context_editing import ClearToolUsesEdit, ContextEditingMiddleware
+from langchain.agents.middleware.summarization import SummarizationMiddleware
+from langchain.agents.middleware.types import ModelRequest
+from langchain_core.language_models.fake_chat_models import FakeListChatModel
+from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+
+from tests.peers.drivers.serving import Shown, calls_of, serve
+
+FIRST = 1
+"""The system message, number 0, is none of the messages that a middleware is given."""
+
+
+def made(message: dict[str, Any], at: int, provider: str) -> Any:
+    """A message of theirs, its number as its id."""
+    if message["role"] == "user":
+        return HumanMessage(content=message["text"], id=str(at))
+    if message["role"] == "tool":
+        return ToolMessage(content=message["text"], tool_call_id=message["call_id"], name=message["name"], id=str(at))
+    calls = [{"id": call["id"], "name": call["name"], "args": call["arguments"]} for call in message["calls"]]
+    tokens = message.get("reported_tokens")
+    usage = None if tokens is None else {"input_tokens": tokens, "output_tokens": 0, "total_tokens": tokens}
+    metadata = {"model_provider": provider}
+    return AIMessage(content=message["text"], tool_calls=calls, id=str(at), usage_metadata=usage, response_metadata=metadata)
+
+
+def shown(message: Any, conversation: list[dict[str, Any]]) -> Shown:
+    at = int(message.id)
+    was = conversation[at] if at >= 0 else {"text": None, "calls": []}
+    calls = [call["args"] for call in message.tool_calls] if isinstance(message, AIMessage) else []
+    same = calls == [call["arguments"] for call in was.get("calls", [])]
+    return [at, None if message.content == was["text"] else message.content, None if same else calls]
+
+
+def model_of(window: int) -> Any:
+    return FakeListChatModel(responses=["never asked"], profile={"max_input_tokens": window})
+
+
+def summary(conversation: list[dict[str, Any]], window: int, arguments: dict[str, Any]) -> list[Any]:
+    """What SummarizationMiddleware does before each call of the model."""
+    model = model_of(window)
+    told: list[Any] = []
+
+    def write(messages: Any) -> str:
+        told.append([shown(message, conversation)[:2] for message in messages])
+        return f"summary {len(told)}"
+
+    for name in ("trigger", "keep"):
+        if isinstance(arguments.get(name), list):
+            arguments[name] = [tuple(one) for one in arguments[name]] if name == "trigger" else tuple(arguments[name])
+    middleware = SummarizationMiddleware(model, summarizer=write, **arguments)
+    provider = model._get_ls_params()["ls_provider"]
+    view: list[Any] = []
+    acts, summaries, before = [], 0, FIRST
+    for point in calls_of(conversation):
+        view += [made(conversation[at], at, provider) for at in range(before, point)]
+        before = point
+        told.clear()
+        if (update := middleware.before_model({"messages": view}, None)) is None:
+            continue
+        summaries += 1
+        view = update["messages"][1:]
+        view[0].id = str(-summaries)
+        acts.append(
+            {"call": point, "view": [shown(message, conversation) for message in view], "told": told[0] if told else None}
+        )
+    return acts
+
+
+def clear(conversation: list[dict[str, Any]], arguments: dict[str, Any]) -> list[Any]:
+    """What ContextEditingMiddleware sends instead of the history, at each call of the model where that is news."""
+    middleware = ContextEditingMiddleware(edits=[ClearToolUsesEdit(**arguments)])
+    acts: list[Any] = []
+    last: list[Shown] = []
+    before = FIRST
+    for point in calls_of(conversation):
+        history = [made(conversation[at], at, "nobody") for at in range(FIRST, point)]
+        sent: list[Any] = []
+
+        def answer(request: Any, sent: list[Any] = sent) -> Any:
+            sent.extend(request.messages)
+
+        middleware.wrap_model_call(ModelRequest(model=model_of(1), messages=history), answer)
+        view = [shown(message, conversation) for message in sent]
+        if view != last + [[at, None, None] for at in range(before, point)]:
+            acts.append({"call": point, "view": view, "told": None})
+        last, before = view, point
+    return acts
+
+
+if __name__ == "__main__":
+    serve({"summary": summary, "clear": clear})

@@ -1,0 +1,32 @@
+"""What all drivers share. Runs in foreign environments: the standard library and nothing else."""
+
+import json
+import os
+import sys
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+Shown = list[Any]
+"""A message as it stands in view: its number in the conversation, or -k for the k-th summary; its text, or None if that is as
+it was; and its calls, likewise."""
+
+
+def serve(operations: Mapping[str, Callable[..., Any]]) -> None:
+    """Answer line by line until there are no more; what libraries print goes to standard error."""
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    for line in sys.stdin:
+        case = json.loads(line)
+        try:
+            answer = {"answer": operations[case.pop("operation")](**case)}
+        except Exception:  # noqa: BLE001, whatever it is, the test is told
+            answer = {"error": traceback.format_exc()}
+        answers.write(json.dumps(answer) + "\n")
+        answers.flush()
+
+
+def calls_of(messages: Sequence[Mapping[str, Any]]) -> list[int]:
+    """Where a model is asked: before each of its messages, and at the end."""
+    points = [at for at, message in enumerate(messages) if message["role"] == "assistant"]
+    return points if messages and messages[-1]["role"] == "assistant" else [*points, len(messages)]

@@ -1,0 +1,117 @@
+"""An environment for each original, made once on a machine: pinned packages, never those of the project itself.
+
+They lie in the user's cache folder, named by the digest of their lock file, so that a new lock makes a new environment. Making
+one needs the package index; running the originals does not.
+"""
+
+import fcntl
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import platformdirs
+
+FOLDER_VARIABLE = "HARNESS_PEERS"
+CHECKOUT = Path(__file__).parents[2]
+LOCKS = Path(__file__).parent / "locks"
+TIMEOUT_SECONDS = 900.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Environment:
+    """The pinned packages of one original and the oldest interpreter that they run on."""
+
+    name: str
+    python: tuple[int, int] = (3, 11)
+
+    @property
+    def lock(self) -> Path:
+        return LOCKS / f"{self.name}.txt"
+
+    @property
+    def path(self) -> Path:
+        return folder() / f"{self.name}-{hashlib.sha256(self.lock.read_bytes()).hexdigest()[:12]}"
+
+    @property
+    def interpreter(self) -> Path:
+        return self.path / "bin" / "python"
+
+    @property
+    def made(self) -> bool:
+        return (self.path / ".made").is_file()
+
+    def make(self) -> None:
+        """Make it if it is not there; whoever comes second waits for the first."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with self.path.with_suffix(".lock").open("w") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            if self.made:
+                return
+            shutil.rmtree(self.path, ignore_errors=True)
+            _uv("venv", "--python", interpreter(self.python), str(self.path))
+            _uv("pip", "install", "--python", str(self.interpreter), "--no-deps", "-r", str(self.lock))
+            (self.path / ".made").touch()
+
+
+ENVIRONMENTS = {
+    environment.name: environment
+    for environment in (
+        Environment(name="inspect"),
+        Environment(name="langchain"),
+        Environment(name="openhands", python=(3, 12)),
+        Environment(name="pydantic_ai"),
+    )
+}
+
+
+def folder() -> Path:
+    """Where the environments lie: `$HARNESS_PEERS`, else in the user's cache folder."""
+    named = os.environ.get(FOLDER_VARIABLE)
+    return Path(named).expanduser() if named else platformdirs.user_cache_path("harness") / "peers"
+
+
+def missing() -> str | None:
+    """Which environments are not there, and how to make them."""
+    absent = [name for name, environment in ENVIRONMENTS.items() if not environment.made]
+    return f"no environment for {', '.join(absent)}: make peers" if absent else None
+
+
+def interpreter(least: tuple[int, int]) -> str:
+    """A Python of at least this version: this one, one on the path, or one that pyenv has.
+
+    Raises:
+        RuntimeError: there is none.
+    """
+    found = next((path for path in _interpreters() if _version(path) >= least), None)
+    if found is None:
+        raise RuntimeError(f"no Python {least[0]}.{least[1]} or newer: install one and put it on the PATH")
+    return found
+
+
+def _interpreters() -> Iterator[str]:
+    yield sys.executable
+    names = [f"python3.{minor}" for minor in range(11, 15)]
+    yield from (path for name in names if (path := shutil.which(name)))
+    pyenv = Path(os.environ.get("PYENV_ROOT", "~/.pyenv")).expanduser()
+    yield from sorted(map(str, pyenv.glob("versions/3.*/bin/python")))
+
+
+def _version(path: str) -> tuple[int, int]:
+    """0.0 of what does not run: pyenv puts names on the path behind which there is nothing."""
+    code = "import sys; print(*sys.version_info[:2])"
+    asked = subprocess.run([path, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    major, minor = map(int, asked.stdout.split()) if asked.returncode == 0 else (0, 0)
+    return major, minor
+
+
+def _uv(*arguments: str) -> None:
+    beside = Path(sys.executable).with_name("uv")
+    command = [str(beside if beside.exists() else "uv"), *arguments, "--quiet"]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_SECONDS, check=False)
+    if ran.returncode:
+        raise RuntimeError(f"{' '.join(command)} ended with {ran.returncode}: {ran.stderr.strip()}")

@@ -1,0 +1,52 @@
+"""An original in a process of its own, which answers one line of JSON by one line of JSON."""
+
+import json
+import os
+import subprocess
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from tests.peers.environments import CHECKOUT, ENVIRONMENTS
+
+
+class Original:
+    """One process for all cases of a test module. The opener closes it."""
+
+    def __init__(self, name: str) -> None:
+        environment = ENVIRONMENTS[name]
+        environment.make()
+        litellm = find_spec("litellm")
+        assert litellm is not None
+        assert litellm.origin is not None
+        variables = {
+            "PATH": os.environ["PATH"],
+            "HOME": str(environment.path),
+            "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+            "OPENHANDS_SUPPRESS_BANNER": "1",
+            "TIKTOKEN_CACHE_DIR": str(Path(litellm.origin).parent / "litellm_core_utils" / "tokenizers"),
+        }
+        self._process = subprocess.Popen(
+            [str(environment.interpreter), "-m", f"tests.peers.drivers.{name}_driver"],
+            cwd=CHECKOUT, env=variables, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8",
+        )  # fmt: skip
+
+    def ask(self, operation: str, **case: Any) -> Any:
+        """What the original says to a case.
+
+        Raises:
+            AssertionError: it raised, with its traceback.
+        """
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps({"operation": operation, **case}) + "\n")
+        self._process.stdin.flush()
+        line = self._process.stdout.readline()
+        assert line, f"the original ended with exit code {self._process.wait()}"
+        answer = json.loads(line)
+        assert "error" not in answer, answer["error"]
+        return answer["answer"]
+
+    def close(self) -> None:
+        """End the process."""
+        self._process.communicate(timeout=30)

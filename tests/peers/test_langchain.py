@@ -1,0 +1,128 @@
+"""LangChain 1.4.7: clearing of tool results and summarization, ours beside its own."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from harness.compaction.presets.peers.langchain import LangChainClear, LangChainSummary
+from harness.messages import Message, assistant, system, user
+from harness.testing.strategies import conversations
+from tests.peers.agreeing import Tally
+from tests.peers.original import Original
+from tests.peers.walking import Walk, conversation_of
+
+pytestmark = pytest.mark.peers
+
+SIZES = st.sampled_from([1, 50, 200, 1_000, 4_000])
+
+
+@pytest.fixture(scope="module")
+def langchain() -> Iterator[Original]:
+    original = Original("langchain")
+    yield original
+    original.close()
+
+
+def clearing(langchain: Original, messages: tuple[Message, ...], policy: LangChainClear) -> tuple[list[Any], list[Any]]:
+    theirs = langchain.ask(
+        "clear",
+        conversation=conversation_of(messages),
+        arguments={
+            "trigger": policy.trigger_tokens,
+            "keep": policy.keep_results,
+            "clear_at_least": policy.enough_tokens,
+            "clear_tool_inputs": policy.clear_arguments,
+            "exclude_tools": policy.exempt_tools,
+        },
+    )
+    return Walk(policy, messages, 1_000).acts(), theirs
+
+
+def test_clearing_of_tool_uses_is_that_of_the_original(langchain: Original) -> None:
+    tally = Tally()
+    policies = st.builds(
+        LangChainClear,
+        trigger_tokens=SIZES,
+        keep_results=st.integers(0, 5),
+        enough_tokens=st.sampled_from([0, 0, 10, 100]),
+        exempt_tools=st.sampled_from([(), ("read_file",)]),
+    ) | st.builds(LangChainClear, trigger_tokens=SIZES, clear_arguments=st.just(True))
+
+    @given(messages=conversations(), policy=policies)
+    def agree(messages: tuple[Message, ...], policy: LangChainClear) -> None:
+        tally.compare(messages, *clearing(langchain, messages, policy))
+
+    agree()
+    tally.check()
+
+
+Case = tuple[tuple[Message, ...], LangChainSummary, dict[int, int]]
+
+SUMMARIES = st.builds(
+    LangChainSummary,
+    trigger_share=st.sampled_from([0.05, 0.3, 0.8]),
+    trigger_messages=st.none() | st.integers(1, 30),
+    keep_messages=st.integers(1, 20),
+    trim_tokens=st.sampled_from([None, 20, 300, 4_000]),
+) | st.builds(
+    LangChainSummary,
+    trigger_share=st.none(),
+    trigger_tokens=SIZES,
+    keep_tokens=st.none() | st.sampled_from([1, 30, 200, 1_000]),
+    trim_tokens=st.sampled_from([None, 300]),
+)
+SHARES = st.builds(LangChainSummary, keep_share=st.sampled_from([0.001, 0.05, 0.3]), trim_tokens=st.none())
+WINDOW_TOKENS = 3_000
+
+REPORTED_ALONE: Case = (
+    (system("s"), user("go"), assistant("a"), user("on"), assistant("b"), user("on")),
+    LangChainSummary(trigger_share=None, trigger_tokens=1_000, keep_messages=1, trim_tokens=None),
+    {2: 999, 4: 1_000},
+)
+"""Only the provider's report of the last answer reaches the trigger."""
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> Case:
+    """A conversation, a policy, and now and then what a provider reported with the answers."""
+    messages = draw(conversations())
+    answers = [at for at, message in enumerate(messages) if message.role == "assistant"]
+    reports = draw(st.lists(st.integers(1, 5_000), min_size=len(answers), max_size=len(answers)))
+    policy = draw(SUMMARIES | SHARES)
+    rescaled = policy.trim_tokens is None or draw(st.integers(0, 39)) == 0
+    return messages, policy, dict(zip(answers, reports, strict=True)) if rescaled and draw(st.booleans()) else {}
+
+
+def summarizing(langchain: Original, case: Case) -> tuple[list[Any], list[Any]]:
+    messages, policy, reported = case
+    kinds = {"fraction": policy.trigger_share, "tokens": policy.trigger_tokens, "messages": policy.trigger_messages}
+    keep: tuple[str, float] = ("messages", policy.keep_messages)
+    if policy.keep_tokens or policy.keep_share:
+        keep = ("tokens", policy.keep_tokens) if policy.keep_tokens else ("fraction", policy.keep_share or 0)
+    arguments = {
+        "trigger": [(kind, value) for kind, value in kinds.items() if value],
+        "keep": keep,
+        "trim_tokens_to_summarize": policy.trim_tokens,
+    }
+    conversation = conversation_of(messages, reported)
+    theirs = langchain.ask("summary", conversation=conversation, window=WINDOW_TOKENS, arguments=arguments)
+    summaries = [act["view"][0][1] for act in theirs]
+    return Walk(policy, messages, WINDOW_TOKENS, summaries, reported).acts(), theirs
+
+
+def test_summarization_keeps_and_tells_what_the_original_does(langchain: Original) -> None:
+    tally = Tally({
+        "the original corrects the counts by which it trims by a provider's report, ours does not":
+            lambda case: case[1].trim_tokens is not None and bool(case[2]),
+    })  # fmt: skip
+
+    @given(case=cases())
+    @example(case=REPORTED_ALONE)
+    def agree(case: Case) -> None:
+        tally.compare(case, *summarizing(langchain, case))
+
+    agree()
+    tally.check()

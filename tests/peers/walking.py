@@ -1,0 +1,137 @@
+"""Our preset on a conversation, step by step, told in the same words as the drivers tell what an original does.
+
+The preset is asked alone: the guards that the compactor adds for every policy are not part of what is compared.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from harness import transcript
+from harness.compaction.telling import told
+from harness.events import Compaction, Entry, Insert, ItemId, MessageAdded, Patch
+from harness.messages import Message, Reasoning, ToolCall, part_text, user
+from harness.plan import Plan, Slot
+from harness.protocols import Policy
+from harness.tokens import Estimated, Measured, Usage, Window
+from harness.view import View, fold
+from tests.peers.drivers.serving import Shown, calls_of
+
+
+def text_of(message: Message) -> str:
+    """What a model reads of a message, its calls aside."""
+    return "\n".join(part_text(part) for part in message.parts if not isinstance(part, (ToolCall, Reasoning)))
+
+
+def plain(message: Message) -> dict[str, Any]:
+    """A message as the drivers take it."""
+    made: dict[str, Any] = {"role": message.role, "text": text_of(message)}
+    if message.role == "assistant":
+        made["calls"] = [
+            {"id": call.call_id, "name": call.name, "arguments": dict(transcript.arguments(call))} for call in message.calls
+        ]
+    if message.role == "tool":
+        (result,) = message.results
+        made |= {"call_id": result.call_id, "name": result.name}
+    return made
+
+
+def conversation_of(messages: Sequence[Message], reported: Mapping[int, int] | None = None) -> list[dict[str, Any]]:
+    """A conversation as the drivers take it, the system message first; by number, what a provider reported with an answer."""
+    numbered = [plain(message) for message in messages]
+    for at, tokens in (reported or {}).items():
+        numbered[at]["reported_tokens"] = tokens
+    return numbered
+
+
+@dataclass(slots=True)
+class Walk:
+    """One walk of a preset through a conversation."""
+
+    policy: Policy
+    messages: Sequence[Message]
+    window_tokens: int
+    summaries: Sequence[str] = ()
+    """What the original put into view as its summaries, so that both count the same characters afterwards."""
+    reported: Mapping[int, int] = field(default_factory=dict)
+    view: View = field(default_factory=View)
+    written: dict[ItemId, int] = field(default_factory=dict)
+    """The number of each summary."""
+
+    def acts(self) -> list[dict[str, Any]]:
+        """What changes before each call of a model."""
+        found: list[dict[str, Any]] = []
+        budget = self.policy.budget(Window(tokens=self.window_tokens, source="configuration"))
+        entries = 0
+        for point in calls_of(conversation_of(self.messages)):
+            while entries < point:
+                event = MessageAdded(message=self.messages[entries], step=0)
+                entries += 1
+                self.view = fold(self.view, Entry(1_000 * entries, event), self.policy.counter)
+            plan = self.policy.plan(self.view, budget, self._usage(point))
+            if plan is None or plan.empty:
+                continue
+            tellings = self._apply(plan, 1_000 * entries + 1)
+            found.append({"call": point, "view": self.shown(), "told": tellings})
+        return found
+
+    def _usage(self, point: int) -> Usage | None:
+        tokens = next((self.reported[at] for at in range(point - 1, -1, -1) if at in self.reported), None)
+        return None if tokens is None else Usage(input_tokens=Measured(tokens), output_tokens=Measured(0))
+
+    def _apply(self, plan: Plan, seq: int) -> list[Any] | None:
+        inserts, tellings = [], []
+        for index, slot in enumerate(plan.slots):
+            tellings.append(self._telling(slot))
+            number = len(self.written) + 1
+            self.written[ItemId(seq, index)] = number
+            inserts.append(
+                Insert(message=self._summary(slot, number), after=slot.after, stands_for=slot.stands_for),
+            )
+        patch = Patch(forget=plan.forget, replace=plan.replace, insert=tuple(inserts))
+        self.view = fold(self.view, Entry(seq, applied(self.view, patch)), self.policy.counter)
+        return tellings[0] if tellings else None
+
+    def _summary(self, slot: Slot, number: int) -> Message:
+        text = self.summaries[number - 1] if number <= len(self.summaries) else f"more summaries than the original: {number}"
+        message = user(text)
+        return message if slot.role == "user" else Message(role=slot.role, parts=message.parts)
+
+    def _telling(self, slot: Slot) -> list[Any] | None:
+        """What the summarizer is shown: each message by its number, with its text where that is not all that it says."""
+        request = told(slot, self.view, lambda _: 0).request
+        if slot.when_untold and not request.to_summarize:
+            return None
+        apart = slot.former == "apart"
+        items = [item for item in slot.stands_for if not (apart and item in self.view.summaries)]
+        shown = list(zip(items[len(items) - len(request.to_summarize) :], request.to_summarize, strict=True))
+        rows: list[Any] = [["previous", request.previous_summary]] if request.previous_summary else []
+        return rows + [[self._number(item), self._if_changed(self._number(item), text_of(message))] for item, message in shown]
+
+    def _if_changed(self, number: int, text: str) -> str | None:
+        return None if number >= 0 and text == text_of(self.messages[number]) else text
+
+    def _number(self, item: ItemId) -> int:
+        return -self.written[item] if item in self.written else item.event // 1_000 - 1
+
+    def shown(self) -> list[Shown]:
+        """The view, the system message aside."""
+        rows: list[Shown] = []
+        for item in self.view.items:
+            number = self._number(item.item_id)
+            if item.message.role == "system" and number == 0:
+                continue
+            was = self.messages[number] if number >= 0 else None
+            calls = item.message.calls
+            changed = [json.loads(call.arguments_json) for call in calls] if was is not None and calls != was.calls else None
+            rows.append([number, self._if_changed(number, text_of(item.message)), changed])
+        return rows
+
+
+def applied(view: View, patch: Patch) -> Compaction:
+    """The event of a patch that is applied whatever it saves."""
+    return Compaction(
+        round=view.rounds + 1, step=0, moment="step", status="applied", reason="walk", patch=patch, tokens_before=view.tokens,
+        tokens_after=Estimated(0), messages_before=len(view.items), messages_after=0,
+    )  # fmt: skip
