@@ -17,7 +17,6 @@ from harness.plan import Excerpt, Plan, Slot, SummaryFormat
 from harness.tokens import Budget, Counter, Estimated, QuarterOfCharacters
 from harness.view import Item, View, patched
 
-
 QUARTER = QuarterOfCharacters()
 
 
