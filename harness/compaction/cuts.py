@@ -25,6 +25,20 @@ class Tail(Protocol):
         ...
 
 
+def events_of(message: Message) -> int:
+    """How many events other systems make of a message: one for each call or result, else one."""
+    return max(1, len(message.calls), len(message.results))
+
+
+def first_events(items: Sequence[Item], count: int) -> int:
+    """How many messages it takes to make so many events."""
+    index = events = 0
+    while index < len(items) and events < count:
+        events += events_of(items[index].message)
+        index += 1
+    return index
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LastMessages:
     """So many messages. Source: S0.5 (where its picture and its algorithm differ, the algorithm counts)."""
@@ -34,6 +48,56 @@ class LastMessages:
     def start(self, items: Sequence[Item], budget: Budget) -> int:
         """See `Tail`."""
         return max(0, len(items) - self.count)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LastEvents:
+    """As many messages as make no more than so many events; a number below 0 keeps all."""
+
+    count: int
+    share: float = 0.0
+    """Of all events, added to the number, rounded down."""
+
+    def start(self, items: Sequence[Item], budget: Budget) -> int:
+        """See `Tail`."""
+        sizes = [events_of(item.message) for item in items]
+        kept, index = int(self.share * sum(sizes)) + self.count, len(items)
+        if kept < 0:
+            return 0
+        while index and sizes[index - 1] <= kept:
+            index -= 1
+            kept -= sizes[index]
+        return index
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LastBelowThreshold:
+    """As many messages as hold, together with the first ones, less than a share of the threshold."""
+
+    share: float
+    head_events: int
+    """Events at the beginning that stay."""
+
+    def start(self, items: Sequence[Item], budget: Budget) -> int:
+        """See `Tail`."""
+        head = first_events(items, self.head_events)
+        room = int((budget.threshold_tokens or 0) * self.share) - sum(item.tokens for item in items[:head])
+        index = len(items)
+        while index > head and items[index - 1].tokens < room:
+            index -= 1
+            room -= items[index].tokens
+        return index
+
+
+@dataclass(frozen=True, slots=True)
+class Shortest:
+    """Whichever of several tails keeps least."""
+
+    tails: tuple[Tail, ...]
+
+    def start(self, items: Sequence[Item], budget: Budget) -> int:
+        """See `Tail`."""
+        return max(tail.start(items, budget) for tail in self.tails)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

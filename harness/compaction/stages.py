@@ -10,7 +10,7 @@ from fnmatch import fnmatchcase
 from typing import Literal, Protocol
 
 from harness import transcript
-from harness.compaction.cuts import BACK, Snap, Tail
+from harness.compaction.cuts import BACK, Snap, Tail, events_of, first_events
 from harness.events import ItemId, Patch, Replace
 from harness.messages import Message, ToolCall, ToolResult
 from harness.plan import Excerpt, Plan, Slot, SummaryFormat
@@ -35,11 +35,16 @@ class Middle:
     tail: Tail
     head_messages: int = 1
     """Messages at the beginning that stay, the system message among them."""
+    head_events: int = 0
+    """Events at the beginning that stay too; a message of several is kept whole. See `harness.compaction.cuts.events_of`."""
     snap: Snap = BACK
+
+    def _head(self, view: View) -> int:
+        return max(1, self.head_messages, first_events(view.items, self.head_events))
 
     def items(self, view: View, budget: Budget) -> tuple[Item, ...]:
         """Those between, pairs whole at both ends: a head that would end in a call takes its results along."""
-        start = Snap(direction="forward").snapped(view.items, max(1, self.head_messages))
+        start = Snap(direction="forward").snapped(view.items, self._head(view))
         return view.items[start : self.snap.snapped(view.items, self.tail.start(view.items, budget))]
 
 
@@ -73,6 +78,8 @@ class Summarize:
     """Whether the middle stays or goes without a summary."""
     least_share: float = 0.0
     """Share of the view's messages that must go for it to be worth a call."""
+    in_events: bool = False
+    """Whether that share is one of events, see `harness.compaction.cuts.events_of`."""
     only_if_text: bool = False
     """Whether nobody is asked where what goes is tool results and bare calls alone; it goes without a summary then."""
     before: tuple[Message, ...] = ()
@@ -92,7 +99,7 @@ class Summarize:
         gone = tuple(item.item_id for item in middle if item.item_id not in stays)
         if not gone:
             return Plan(reason=f"{reason}, but nothing lies before the kept messages")
-        if len(gone) < self.least_share * len(view.items):
+        if self._too_few(middle, view):
             return Plan(reason=f"{reason}, but {len(gone)} of {len(view.items)} messages are too few to be worth a summary")
         told = tuple(item for item in gone if item not in former) if self.former == "dropped" else gone
         if not told or (self.only_if_text and not any(item.message.text.strip() for item in middle)):
@@ -112,6 +119,25 @@ class Summarize:
         )
         fallback = Plan(reason=f"{reason}; without a summary", forget=gone) if self.when_failed == "forget" else None
         return Plan(reason=reason, forget=gone, slots=(slot,), fallback=fallback)
+
+    def _too_few(self, middle: Sequence[Item], view: View) -> bool:
+        if self.least_share == 0 or not self.in_events:
+            return len(middle) < self.least_share * len(view.items)
+        gone, held = (sum(events_of(item.message) for item in items) for items in (middle, view.items))
+        return gone < self.least_share * held
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OrElse:
+    """A second reducer where the first finds nothing to do."""
+
+    first: Reducer
+    second: Reducer
+
+    def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
+        """See `Reducer`."""
+        plan = self.first.reduce(view, budget, reason)
+        return self.second.reduce(view, budget, plan.reason) if plan.empty else plan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,13 +5,12 @@ each step. Both are values, so that a preset can be read, compared and hashed.
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Literal, Protocol, TypeAlias
 
+from harness.compaction.cuts import events_of
 from harness.errors import UsageError
-from harness.messages import Message
 from harness.tokens import Budget, Usage, Window
 from harness.view import View
 
@@ -63,6 +62,8 @@ class ShareOfAvailable:
 
     share: float
     reserves: Reserves = Reserves()
+    at_most_tokens: int | None = None
+    """The threshold is no higher than this; None = as high as the share says."""
 
     def budget(self, window: Window) -> Budget:
         """See `Division`."""
@@ -72,6 +73,9 @@ class ShareOfAvailable:
         available = _left(window, reserved)
         threshold = int(available * self.share)
         rule = f"{self.share:g} × ({window.tokens} − {reserved} reserved) = {threshold} tokens; window from {window.source}"
+        if self.at_most_tokens is not None and self.at_most_tokens < threshold:
+            threshold = self.at_most_tokens
+            rule = f"{rule}; at most {threshold} tokens"
         return Budget(window_tokens=window.tokens, reserved_tokens=reserved, threshold_tokens=threshold, rule=rule)
 
 
@@ -180,6 +184,18 @@ class AnyOf:
         return next((reason for trigger in self.triggers if (reason := trigger.due(view, budget, usage))), None)
 
 
+@dataclass(frozen=True, slots=True)
+class AllOf:
+    """Several at once."""
+
+    triggers: tuple[Trigger, ...]
+
+    def due(self, view: View, budget: Budget, usage: Usage | None) -> str | None:
+        """See `Trigger`."""
+        reasons = [trigger.due(view, budget, usage) for trigger in self.triggers]
+        return " and ".join(reason for reason in reasons if reason) if all(reasons) else None
+
+
 def measured(measure: Measure, view: View, usage: Usage | None) -> int:
     """Tokens in view by a measure; without a report yet, the estimate."""
     if measure == "unedited":
@@ -208,13 +224,3 @@ def _since_answer(view: View) -> int:
             break
         tokens += item.tokens
     return tokens
-
-
-def events_of(message: Message) -> int:
-    """How many events other systems make of a message: one for each call or result, else one."""
-    return max(1, len(message.calls), len(message.results))
-
-
-def events(messages: Sequence[Message]) -> int:
-    """How many events other systems make of a conversation."""
-    return sum(map(events_of, messages))

@@ -12,6 +12,7 @@ from harness.compaction.presets.bounds import DropAll, OracleRetention, RandomRe
 from harness.compaction.presets.keep_last import KeepLast
 from harness.compaction.presets.none import NoCompaction
 from harness.compaction.presets.peers.langchain import LangChainClear, LangChainSummary
+from harness.compaction.presets.peers.openhands import OpenHands, OpenHandsV0
 from harness.compaction.presets.ratio import Ratio, SeedGemini, SeedOpenCode
 from harness.compaction.presets.reserve import ReserveRecent
 from harness.compaction.presets.window import MessageWindow
@@ -52,6 +53,8 @@ POLICIES: list[Policy] = [
     LangChainClear(trigger_tokens=300, enough_tokens=200),
     LangChainSummary(trigger_share=0.02, keep_messages=4),
     LangChainSummary(trigger_share=None, trigger_tokens=300, keep_share=0.01, trim_tokens=None),
+    OpenHands(max_size=10, keep_first=1, max_tokens=2_000),
+    OpenHandsV0(max_size=8, keep_first=2),
     MessageWindow(max_messages=8, preserve_last_n=4),
     MessageWindow(max_messages=6, preserve_last_n=3, summarize_on_trim=True),
 ]

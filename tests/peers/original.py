@@ -20,6 +20,7 @@ class Original:
         assert litellm is not None
         assert litellm.origin is not None
         variables = {
+            "ALLOW_SHORT_CONTEXT_WINDOWS": "true",
             "PATH": os.environ["PATH"],
             "HOME": str(environment.path),
             "LITELLM_LOCAL_MODEL_COST_MAP": "True",

@@ -4,7 +4,7 @@ The preset is asked alone: the guards that the compactor adds for every policy a
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,7 +12,7 @@ from harness import transcript
 from harness.compaction.telling import told
 from harness.events import Compaction, Entry, Insert, ItemId, MessageAdded, Patch
 from harness.messages import Message, Reasoning, ToolCall, part_text, user
-from harness.plan import Plan, Slot
+from harness.plan import Plan, Slot, SummaryRequest
 from harness.protocols import Policy
 from harness.tokens import Estimated, Measured, Usage, Window
 from harness.view import View, fold
@@ -29,7 +29,8 @@ def plain(message: Message) -> dict[str, Any]:
     made: dict[str, Any] = {"role": message.role, "text": text_of(message)}
     if message.role == "assistant":
         made["calls"] = [
-            {"id": call.call_id, "name": call.name, "arguments": dict(transcript.arguments(call))} for call in message.calls
+            {"id": call.call_id, "name": call.name, "arguments": dict(transcript.arguments(call)), "json": call.arguments_json}
+            for call in message.calls
         ]
     if message.role == "tool":
         (result,) = message.results
@@ -55,6 +56,10 @@ class Walk:
     summaries: Sequence[str] = ()
     """What the original put into view as its summaries, so that both count the same characters afterwards."""
     reported: Mapping[int, int] = field(default_factory=dict)
+    refused: Sequence[int] = ()
+    """Calls at which the provider has refused the prompt."""
+    telling: Callable[[SummaryRequest, Slot], Any] | None = None
+    """What is compared of what a summarizer is told; None = the messages."""
     view: View = field(default_factory=View)
     written: dict[ItemId, int] = field(default_factory=dict)
     """The number of each summary."""
@@ -69,7 +74,7 @@ class Walk:
                 event = MessageAdded(message=self.messages[entries], step=0)
                 entries += 1
                 self.view = fold(self.view, Entry(1_000 * entries, event), self.policy.counter)
-            plan = self.policy.plan(self.view, budget, self._usage(point))
+            plan = self.policy.plan(self.view, budget, self._usage(point), "overflow" if point in self.refused else "step")
             if plan is None or plan.empty:
                 continue
             tellings = self._apply(plan, 1_000 * entries + 1)
@@ -80,7 +85,7 @@ class Walk:
         tokens = next((self.reported[at] for at in range(point - 1, -1, -1) if at in self.reported), None)
         return None if tokens is None else Usage(input_tokens=Measured(tokens), output_tokens=Measured(0))
 
-    def _apply(self, plan: Plan, seq: int) -> list[Any] | None:
+    def _apply(self, plan: Plan, seq: int) -> Any:
         inserts, tellings = [], []
         for index, slot in enumerate(plan.slots):
             tellings.append(self._telling(slot))
@@ -98,11 +103,13 @@ class Walk:
         message = user(text)
         return message if slot.role == "user" else Message(role=slot.role, parts=message.parts)
 
-    def _telling(self, slot: Slot) -> list[Any] | None:
+    def _telling(self, slot: Slot) -> Any:
         """What the summarizer is shown: each message by its number, with its text where that is not all that it says."""
         request = told(slot, self.view, lambda _: 0).request
         if slot.when_untold and not request.to_summarize:
             return None
+        if self.telling is not None:
+            return self.telling(request, slot)
         apart = slot.former == "apart"
         items = [item for item in slot.stands_for if not (apart and item in self.view.summaries)]
         shown = list(zip(items[len(items) - len(request.to_summarize) :], request.to_summarize, strict=True))

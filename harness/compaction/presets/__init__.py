@@ -13,6 +13,7 @@ from harness.compaction.presets.bounds import DropAll, OracleRetention, RandomRe
 from harness.compaction.presets.keep_last import KeepLast
 from harness.compaction.presets.none import NoCompaction
 from harness.compaction.presets.peers.langchain import LangChainClear, LangChainSummary
+from harness.compaction.presets.peers.openhands import OpenHands, OpenHandsV0
 from harness.compaction.presets.ratio import Ratio, SeedGemini, SeedOpenCode
 from harness.compaction.presets.reserve import ReserveRecent
 from harness.compaction.presets.window import MessageWindow
@@ -26,6 +27,8 @@ PRESETS: dict[str, type[Any]] = {
     "langchain-summary": LangChainSummary,
     "message-window": MessageWindow,
     "none": NoCompaction,
+    "openhands": OpenHands,
+    "openhands-v0": OpenHandsV0,
     "oracle": OracleRetention,
     "random": RandomRetention,
     "ratio": Ratio,

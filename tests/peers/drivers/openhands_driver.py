@@ -1,0 +1,131 @@
+"""The condenser of the OpenHands SDK at work on a conversation."""
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from openhands.sdk.context.condenser import LLMSummarizingCondenser
+from openhands.sdk.context.view import View
+from openhands.sdk.event import ActionEvent, Condensation, CondensationRequest, MessageEvent, ObservationEvent, SystemPromptEvent
+from openhands.sdk.llm import LLM, Message, MessageToolCall, TextContent
+from openhands.sdk.testing import TestLLM
+from openhands.sdk.tool.schema import Action, Observation
+from pydantic import PrivateAttr
+
+from tests.peers.drivers.serving import Shown, calls_of, serve
+
+
+class PeerCall(Action):
+    """Some call."""
+
+
+class PeerResult(Observation):
+    """What came back."""
+
+
+class Estimating(TestLLM):
+    """Counts a quarter of the characters of each message, as our preset does."""
+
+    def get_token_count(self, messages: Sequence[Any], *_: Any, **__: Any) -> int:
+        return sum(map(tokens_of, messages))
+
+
+def tokens_of(message: Any) -> int:
+    """Messages of the user that follow each other come here as one."""
+    sizes = [len(content.text) for content in message.content]
+    if message.role == "user":
+        return sum(-(-size // 4) for size in sizes)
+    return -(-(sum(sizes) + sum(len(call.name) + len(call.arguments) for call in message.tool_calls or [])) // 4)
+
+
+class Listening(LLMSummarizingCondenser):
+    """Lets hear what the summarizer is told, before it is put into a prompt."""
+
+    _told: list[list[str]] = PrivateAttr(default_factory=list)
+
+    def _build_summary_messages(self, event_strings: Sequence[str]) -> list[Any]:
+        self._told.append(list(event_strings))
+        built: list[Any] = super()._build_summary_messages(event_strings)
+        return built
+
+
+def events_of(message: dict[str, Any], at: int) -> list[Any]:
+    """The events of a message of ours; an id begins with its number."""
+    text = [TextContent(text=message["text"])]
+    if message["role"] == "system":
+        return [SystemPromptEvent(id=str(at), system_prompt=text[0], tools=[])]
+    if message["role"] == "tool":
+        result = PeerResult(content=text)
+        return [
+            ObservationEvent(
+                id=str(at), observation=result, action_id="x", tool_name=message["name"], tool_call_id=message["call_id"]
+            )
+        ]
+    if message.get("calls"):
+        return [action(call, f"{at}.{place}", at, text if place == 0 else []) for place, call in enumerate(message["calls"])]
+    source = "agent" if message["role"] == "assistant" else "user"
+    return [MessageEvent(id=str(at), source=source, llm_message=Message(role=message["role"], content=text))]
+
+
+def action(call: dict[str, Any], name: str, at: int, thought: list[Any]) -> Any:
+    made = MessageToolCall(id=call["id"], name=call["name"], arguments=call["json"], origin="completion")
+    return ActionEvent(
+        id=name,
+        thought=thought,
+        action=PeerCall(),
+        tool_name=call["name"],
+        tool_call_id=call["id"],
+        tool_call=made,
+        llm_response_id=str(at),
+    )
+
+
+def shown(view: View, summaries: dict[str, int]) -> list[Shown]:
+    """Each message once, whatever number of events it has."""
+    rows: list[Shown] = []
+    for event in view.events:
+        if event.id in summaries:
+            rows.append([-summaries[event.id], event.summary, None])
+        elif event.id != "0" and [number := int(event.id.split(".")[0]), None, None] not in rows[-1:]:
+            rows.append([number, None, None])
+    return rows
+
+
+def told(text: str) -> list[str]:
+    """What is told of an event: who speaks or what it is, and the text."""
+    for pattern, kind in (
+        (r"ActionEvent \(agent\)\n  Thought: (.*)\n  Action: PeerCall", "call"),
+        (r"ObservationEvent \(environment\)\n  Tool: [^\n]*\n  Result: (.*)", "result"),
+        (r"(?:MessageEvent|CondensationSummaryEvent) \(\w+\)\n  (user|assistant): (.*)", ""),
+    ):
+        if found := re.fullmatch(pattern, text, re.DOTALL):
+            return [kind or found[1], found[found.re.groups]]
+    raise ValueError(f"an event that nobody foresaw: {text!r}")
+
+
+def condense(conversation: list[dict[str, Any]], window: int, refused: list[int], arguments: dict[str, Any]) -> list[Any]:
+    """What the condenser does before each call; at some the provider has refused the prompt."""
+    answers = [Message(role="assistant", content=[TextContent(text=f"summary {number}")]) for number in range(1, 200)]
+    llm: LLM = Estimating.from_messages(answers)
+    llm = llm.model_copy(update={"max_input_tokens": window})
+    condenser = Listening(llm=llm, **arguments)
+    view, acts, before, summaries = View(), [], 0, dict[str, int]()
+    for point in calls_of(conversation):
+        for at in range(before, point):
+            for event in events_of(conversation[at], at):
+                view.append_event(event)
+        before = point
+        if point in refused:
+            view.append_event(CondensationRequest())
+        condenser._told.clear()
+        outcome = condenser.condense(view, agent_llm=llm)
+        view.unhandled_condensation_request = False
+        if isinstance(outcome, Condensation):
+            view.append_event(outcome)
+            summaries[outcome.summary_event.id] = len(summaries) + 1
+            acts.append({"call": point, "view": shown(view, summaries), "told": list(map(told, condenser._told[-1]))})
+    return acts
+
+
+if __name__ == "__main__":
+    serve({"condense": condense})

@@ -1,0 +1,72 @@
+"""openhands-sdk 1.58.0: its summarizing condenser, ours beside its own."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.compaction.formats.events import EventList
+from harness.compaction.presets.peers.openhands import OpenHands
+from harness.messages import Message
+from harness.plan import Slot, SummaryRequest
+from harness.testing.strategies import conversations
+from tests.peers.agreeing import Tally
+from tests.peers.original import Original
+from tests.peers.walking import Walk, conversation_of
+
+pytestmark = pytest.mark.peers
+
+WINDOW_TOKENS = 6_000
+
+
+@pytest.fixture(scope="module")
+def openhands() -> Iterator[Original]:
+    original = Original("openhands")
+    yield original
+    original.close()
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> tuple[tuple[Message, ...], OpenHands, list[int]]:
+    """A conversation, a condenser, and the calls at which the provider refuses the prompt."""
+    messages = draw(conversations())
+    keep_first = draw(st.integers(0, 5))
+    policy = OpenHands(
+        max_size=draw(st.integers(2 * keep_first + 4, 40)),
+        keep_first=keep_first,
+        max_tokens=draw(st.none() | st.sampled_from([200, 1_000, 3_000])),
+        minimum_progress=draw(st.sampled_from([0.1, 0.1, 0.5])),
+    )
+    refused = draw(st.lists(st.integers(3, len(messages) + 3), max_size=2)) if draw(st.booleans()) else []
+    return messages, policy, refused
+
+
+def events_told(request: SummaryRequest, slot: Slot) -> list[list[str]]:
+    assert isinstance(slot.format, EventList)
+    events = slot.format.events(request.to_summarize)
+    return [[event.who if event.kind == "message" else event.kind, event.text] for event in events]
+
+
+def condensing(
+    openhands: Original, messages: tuple[Message, ...], policy: OpenHands, refused: list[int]
+) -> tuple[list[Any], list[Any]]:
+    arguments = {name: getattr(policy, name) for name in ("max_size", "max_tokens", "keep_first", "minimum_progress")}
+    conversation = conversation_of(messages)
+    theirs = openhands.ask("condense", conversation=conversation, window=WINDOW_TOKENS, refused=refused, arguments=arguments)
+    texts = {row[0]: row[1] for act in theirs for row in act["view"] if row[0] < 0}
+    summaries = [texts[-number] for number in range(1, len(texts) + 1)]
+    walk = Walk(policy, messages, WINDOW_TOKENS, summaries, refused=refused, telling=events_told)
+    return walk.acts(), theirs
+
+
+def test_condensation_keeps_and_tells_what_the_original_does(openhands: Original) -> None:
+    tally = Tally()
+
+    @given(case=cases())
+    def agree(case: tuple[tuple[Message, ...], OpenHands, list[int]]) -> None:
+        tally.compare(case, *condensing(openhands, *case))
+
+    agree()
+    tally.check()
