@@ -96,10 +96,11 @@ class Summarize:
         middle = self.middle.items(view, budget)
         former = set(view.summaries)
         stays = former if self.former == "stays" else frozenset[ItemId]()
-        gone = tuple(item.item_id for item in middle if item.item_id not in stays)
+        going = [item for item in middle if item.item_id not in stays]
+        gone = tuple(item.item_id for item in going)
         if not gone:
             return Plan(reason=f"{reason}, but nothing lies before the kept messages")
-        if self._too_few(middle, view):
+        if self._too_few(going, view):
             return Plan(reason=f"{reason}, but {len(gone)} of {len(view.items)} messages are too few to be worth a summary")
         told = tuple(item for item in gone if item not in former) if self.former == "dropped" else gone
         if not told or (self.only_if_text and not any(item.message.text.strip() for item in middle)):
@@ -120,10 +121,10 @@ class Summarize:
         fallback = Plan(reason=f"{reason}; without a summary", forget=gone) if self.when_failed == "forget" else None
         return Plan(reason=reason, forget=gone, slots=(slot,), fallback=fallback)
 
-    def _too_few(self, middle: Sequence[Item], view: View) -> bool:
+    def _too_few(self, going: Sequence[Item], view: View) -> bool:
         if self.least_share == 0 or not self.in_events:
-            return len(middle) < self.least_share * len(view.items)
-        gone, held = (sum(events_of(item.message) for item in items) for items in (middle, view.items))
+            return len(going) < self.least_share * len(view.items)
+        gone, held = (sum(events_of(item.message) for item in items) for items in (going, view.items))
         return gone < self.least_share * held
 
 
