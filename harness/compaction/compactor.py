@@ -11,6 +11,7 @@ answer to the conversation, is taken as the summary that was asked for. It stand
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
+from harness.compaction.feasibility import check_feasible
 from harness.compaction.telling import Told, told
 from harness.errors import IllegalPlan, ModelError, SummaryFailed, UsageError
 from harness.events import Compaction, Insert, Moment, Patch, Signal, Waiting
@@ -47,10 +48,11 @@ class SessionCompactor:
             summarizer: writes the summaries; None = the policy never asks for one.
 
         Raises:
-            UsageError: the policy's reserves leave nothing of the window.
+            UsageError: the policy's reserves leave nothing of the window, or it keeps more than its threshold leaves.
         """
         self.policy = policy
         self.budget: Budget = policy.budget(window)
+        check_feasible(policy, self.budget)
         self._summarizer = summarizer
         self._name = str(getattr(policy, "kind", type(policy).__name__))
 

@@ -9,6 +9,7 @@ from functools import cache
 from typing import cast
 
 from harness.agent.prompts import system_prompt
+from harness.compaction.feasibility import check_feasible
 from harness.compaction.scaling import fitted
 from harness.errors import UsageError, WindowTooSmall
 from harness.experiment.attempt.foresight import told_the_future
@@ -41,7 +42,8 @@ def check_trials(trials: Iterable[Trial]) -> None:
         UnknownName: a task, model, profile or summarizer that there is not.
         MissingKey: a real model's key is not in the environment.
         WindowTooSmall: the first request of a task cannot fit a model's window.
-        UsageError: the reserves of a policy leave nothing of a window, or it is to be scaled to a window that is not known.
+        UsageError: the reserves of a policy leave nothing of a window, it keeps more than its threshold leaves, or it is to be
+            scaled to a window that is not known.
     """
     seen = _Seen()
     for trial in trials:
@@ -119,4 +121,6 @@ def _check_models(trial: Trial, task: Task, first_tokens: int) -> None:
     named = getattr(trial.policy, "summarizer", None)
     if named is not None:
         open_summarizer(named, agent=model, task=task, seed=trial.model_seed, window_tokens=None)
-    told_the_future(fitted(trial.policy, window, trial.nominal_window_tokens).policy, task).budget(window)
+    policy = fitted(trial.policy, window, trial.nominal_window_tokens).policy
+    told_the_future(policy, task)
+    check_feasible(policy, policy.budget(window))

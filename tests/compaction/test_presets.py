@@ -4,8 +4,8 @@ import sys
 
 import pytest
 
-from harness.compaction.presets import PRESETS, policy_from_plain, policy_kinds
-from harness.errors import UsageError
+from harness.compaction.presets import PRESETS, policy_from_plain, policy_kind, policy_kinds, policy_names
+from harness.errors import UnknownName, UsageError
 from tests.compaction.plugin import install
 
 
@@ -15,9 +15,46 @@ def forget():
     sys.modules.pop("odd_policies_module", None)
 
 
+ODD = """
+from dataclasses import dataclass
+from typing import Literal
+
+from harness.compaction.presets.none import NoCompaction
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Odd(NoCompaction):
+    every: int = 3
+    kind: Literal["odd"] = "odd"
+"""
+
+
 def test_a_policy_of_another_package_is_found_by_its_entry_point(tmp_path, monkeypatch):
-    install(tmp_path, monkeypatch, "class Odd:\n    kind = 'odd'\n")
-    assert policy_kinds()["odd"].kind == "odd"
+    install(tmp_path, monkeypatch, ODD)
+    assert policy_names() == tuple(sorted({*PRESETS, "odd"}))
+    assert policy_kinds()["odd"] is policy_kind("odd")
+    assert policy_from_plain({"kind": "odd", "every": 4}) == policy_kind("odd")(every=4)
+    with pytest.raises(UnknownName, match="did you mean 'every'"):
+        policy_from_plain({"kind": "odd", "evry": 4})
+    with pytest.raises(UnknownName, match="did you mean 'odd'"):
+        policy_from_plain({"kind": "od"})
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("Odd = 3\n", "it must be a dataclass"),
+        ("class Odd:\n    kind = 'odd'\n", "it must be a dataclass"),
+        (ODD.replace("frozen=True, slots=True, kw_only=True", "").replace("(NoCompaction)", ""), "it must be frozen"),
+        (ODD.replace('"odd"', '"even"'), "its field `kind` must have the default 'odd'"),
+        (ODD.replace("(NoCompaction)", ""), "it has no budget, no clip_characters, no counter, no plan"),
+    ],
+)
+def test_what_is_no_policy_is_refused_by_what_it_lacks(code, said, tmp_path, monkeypatch):
+    install(tmp_path, monkeypatch, code)
+    with pytest.raises(UsageError, match=r"policy 'odd' .* of package 'odd-policies' is no policy: ") as refused:
+        policy_from_plain({"kind": "odd"})
+    assert said in str(refused.value)
 
 
 @pytest.mark.parametrize(

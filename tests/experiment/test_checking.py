@@ -7,6 +7,7 @@ import pytest
 from harness.agent.prompts import system_prompt
 from harness.compaction.presets.keep_last import KeepLast
 from harness.compaction.presets.none import NoCompaction
+from harness.compaction.presets.reserve import ReserveRecent
 from harness.errors import ContextOverflow, UsageError, WindowTooSmall
 from harness.experiment.checking import check_first_request, check_trials, first_request_tokens
 from harness.experiment.trial import Trial
@@ -53,6 +54,14 @@ def test_the_policy_is_checked_as_it_will_run():
     check_trials([replace(trial, nominal_window_tokens=32_000)])
     with pytest.raises(UsageError, match="reserves of 11000 tokens leave nothing"):
         check_trials([replace(trial, nominal_window_tokens=32_000), replace(trial, nominal_window_tokens=8_000)])
+
+
+def test_a_policy_that_keeps_more_than_its_threshold_leaves_is_refused_before_it_starts():
+    trial = Trial(task="flashcards", policy=ReserveRecent(summarizer="scripted/empty"), window_tokens=32_768)
+    with pytest.raises(UsageError, match=r"keeps 20000 tokens \(keep_recent_tokens\) and is due at 16384"):
+        check_trials([trial])
+    check_trials([replace(trial, nominal_window_tokens=131_072)])
+    check_trials([replace(trial, window_tokens=65_536)])
 
 
 def test_a_window_that_is_not_known_refuses_nothing():

@@ -1,6 +1,6 @@
 """`harness policies`: every policy with its source, its stages and its defaults, and what it does to a sample session."""
 
-from typing import Any
+import inspect
 
 import click
 from rich.table import Table
@@ -9,7 +9,8 @@ from rich.text import Text
 from harness.cli.agent import parsed
 from harness.cli.policies.drawing import described, heading, in_words, picture, rows
 from harness.cli.tasks import show
-from harness.compaction.presets import policy_from_plain, policy_kinds
+from harness.compaction.describing import sentence
+from harness.compaction.presets import policy_from_plain, policy_kind, policy_names
 from harness.compaction.scaling import fitted
 from harness.experiment.preview.walk import WINDOW_TOKENS, walk, writer
 from harness.tokens import Window
@@ -36,8 +37,8 @@ def command(context: click.Context) -> None:
     """
     if context.invoked_subcommand is not None:
         return
-    for name, kind in sorted(policy_kinds().items()):
-        show(heading(name, kind), _entry(name, kind), Text())
+    for name in policy_names():
+        show(*_entry(name), Text())
 
 
 @command.command("show")
@@ -51,13 +52,16 @@ def show_one(name: str, fields: tuple[str, ...], window: int, nominal_window: in
     policy = policy_from_plain({"kind": name, **parsed(fields)})
     policy = fitted(policy, Window(tokens=window, source="configuration"), nominal_window).policy
     tried = walk(policy, window)
-    show(heading(name, type(policy), whole=True), rows(described(type(policy), policy)), Text(), *picture(tried, rounds))
+    said = inspect.getdoc(type(policy)) or ""
+    show(heading(name, said), rows(described(type(policy), policy)), Text(), *picture(tried, rounds))
 
 
-def _entry(name: str, kind: type[Any]) -> Table:
+def _entry(name: str) -> tuple[Text, Table]:
     """What is listed of a policy; of one that fails, by what."""
+    title = heading(name)
     try:
-        policy = policy_from_plain({"kind": name})
-        return rows([*described(kind, policy), ("sample", in_words(walk(policy, summarizer=writer(QUICK))))])
+        kind = policy_kind(name)
+        title, policy = heading(name, sentence(kind)), policy_from_plain({"kind": name})
+        return title, rows([*described(kind, policy), ("sample", in_words(walk(policy, summarizer=writer(QUICK))))])
     except Exception as error:  # noqa: BLE001  (foreign code is run here, and one policy must not hide the others)
-        return rows([("fails", f"{type(error).__name__}: {error}")])
+        return title, rows([("fails", f"{type(error).__name__}: {error}")])

@@ -1,6 +1,5 @@
 """A policy and what it did to the sample session, laid out for a terminal. Its own words are hostile text like any other."""
 
-import inspect
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -9,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from harness.cli.printable import one_line, printable
-from harness.compaction.describing import defaults, sentence, source, stages
+from harness.compaction.describing import defaults, source, stages
 from harness.experiment.preview.fates import Fate, Fated, fates, left, sampled
 from harness.experiment.preview.walk import Change, Walk
 from harness.protocols import Policy
@@ -35,9 +34,8 @@ UNFOUNDED = "ours"
 """Of a policy whose description names no source."""
 
 
-def heading(name: str, kind: type[Any], *, whole: bool = False) -> Text:
-    """Name and what it does: in a sentence, or all that its description says."""
-    said = (inspect.getdoc(kind) or "") if whole else sentence(kind)
+def heading(name: str, said: str = "") -> Text:
+    """Name and what it does."""
     return Text.assemble((printable(name), "bold"), f"  {printable(said)}")
 
 

@@ -5,6 +5,7 @@ group `harness.policies` (S3.21).
 """
 
 from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
@@ -19,6 +20,9 @@ from harness.compaction.presets.reserve import ReserveRecent
 from harness.compaction.presets.window import MessageWindow
 from harness.errors import UnknownName, UsageError
 from harness.protocols import Policy
+
+GROUP = "harness.policies"
+"""The entry point group."""
 
 PRESETS: dict[str, type[Any]] = {
     "drop-all": DropAll,
@@ -38,26 +42,62 @@ PRESETS: dict[str, type[Any]] = {
 }
 
 
+def policy_names() -> tuple[str, ...]:
+    """The kinds of all policies, ours and those of installed packages, sorted; none of the latter is loaded."""
+    return tuple(sorted({*PRESETS, *entry_points(group=GROUP).names}))
+
+
 def policy_kinds() -> dict[str, type[Any]]:
     """Every policy by its kind: ours, and those of installed packages (ours win a clash of names).
 
     Raises:
         UsageError: a package's policy cannot be loaded.
     """
-    plugins = {point.name: point for point in entry_points(group="harness.policies")}
-    return {name: _loaded(point) for name, point in plugins.items() if name not in PRESETS} | PRESETS
+    return {name: policy_kind(name) for name in policy_names()}
+
+
+def policy_kind(name: str, where: str = "policy") -> type[Any]:
+    """The class of a policy; of those of other packages only this one is loaded.
+
+    Raises:
+        UnknownName: no such policy; the nearest names are offered.
+        UsageError: a package's policy cannot be loaded, or is none.
+    """
+    if name in PRESETS:
+        return PRESETS[name]
+    found = tuple(entry_points(group=GROUP, name=name))
+    if not found:
+        raise UnknownName(f"policy at {where}.kind", name, policy_names())
+    return _loaded(found[0])
 
 
 def _loaded(point: EntryPoint) -> type[Any]:
+    package = repr(point.dist.name) if point.dist else "an unknown package"
+    told = f"policy {point.name!r} ({point.value}) of package {package}"
     try:
         kind: type[Any] = point.load()
     except (Exception, SystemExit) as error:  # foreign code is run here
-        package = repr(point.dist.name) if point.dist else "an unknown package"
-        raise UsageError(
-            f"policy {point.name!r} ({point.value}) of package {package} cannot be loaded: {type(error).__name__}: {error}; "
-            "repair or remove that package"
-        ) from error
+        raise UsageError(f"{told} cannot be loaded: {type(error).__name__}: {error}; repair or remove that package") from error
+    if lacking := _lacking(kind, point.name):
+        raise UsageError(f"{told} is no policy: {lacking}; repair or remove that package")
     return kind
+
+
+def _lacking(kind: object, name: str) -> str:
+    """What a class lacks to be a policy that a plan can name; empty = nothing."""
+    if not isinstance(kind, type) or not is_dataclass(kind):
+        return "it must be a dataclass"
+    if not kind.__dataclass_params__.frozen:  # type: ignore[attr-defined]
+        return "it must be frozen, since its fields are its configuration"
+    found = [field.default for field in fields(kind) if field.name == "kind"]
+    if found != [name]:
+        return f"its field `kind` must have the default {name!r}"
+    missing = [one for one in ("budget", "clip_characters", "counter", "plan") if not _has(kind, one)]
+    return f"it has no {', no '.join(missing)} (see harness.protocols.Policy)" if missing else ""
+
+
+def _has(kind: type[Any], name: str) -> bool:
+    return hasattr(kind, name) or name in kind.__dataclass_fields__
 
 
 def policy_from_plain(plain: Mapping[str, object], where: str = "policy") -> Policy:
@@ -65,17 +105,15 @@ def policy_from_plain(plain: Mapping[str, object], where: str = "policy") -> Pol
 
     Raises:
         UnknownName: no such kind, or a field that the kind does not have.
-        UsageError: no kind, or a value of the wrong type or out of range; names the path.
+        UsageError: no kind, a value of the wrong type or out of range (names the path), or a package's policy that is broken.
     """
     kind = plain.get("kind")
     if not isinstance(kind, str):
-        raise UsageError(f"{where}.kind: a policy needs a kind, one of {', '.join(sorted(PRESETS))}")
-    kinds = PRESETS if kind in PRESETS else policy_kinds()
-    if kind not in kinds:
-        raise UnknownName(f"policy at {where}.kind", kind, kinds)
-    allowed = set(kinds[kind].__dataclass_fields__)
+        raise UsageError(f"{where}.kind: a policy needs a kind, one of {', '.join(policy_names())}")
+    made = policy_kind(kind, where)
+    allowed = set(made.__dataclass_fields__)
     for field in plain:
         if field not in allowed:
             raise UnknownName(f"field {where}.{field} of policy {kind!r}:", field, allowed)
-    policy: Policy = from_plain(kinds[kind], plain, where)
+    policy: Policy = from_plain(made, plain, where)
     return policy

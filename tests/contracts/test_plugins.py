@@ -1,0 +1,134 @@
+"""Policies of another package (S3.21), installed for real: a wheel, put in place by the usual installer, named in a plan."""
+
+import base64
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from harness.store.results import load
+from tests.cli.command import LOCAL, TINY, harness
+
+CODE = '''
+"""Policies that somebody else wrote."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from harness.compaction.cuts import LastMessages
+from harness.compaction.pipeline import Pipeline, Preset, Rule
+from harness.compaction.stages import Forget, Middle
+from harness.compaction.triggers import FixedTokens, Full
+from harness.plan import Plan
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Thinning(Preset):
+    """Forgets all but the newest messages at a number of tokens. Source: nobody's paper."""
+
+    at_tokens: int = 2_000
+    keep_messages: int = 4
+    clip_characters: int = 10_000
+    kind: Literal["thinning"] = "thinning"
+
+    @property
+    def pipeline(self) -> Pipeline:
+        middle = Middle(tail=LastMessages(count=self.keep_messages))
+        return Pipeline(division=FixedTokens(tokens=self.at_tokens), rules=(Rule(trigger=Full(), reducer=Forget(middle=middle)),))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lawless(Thinning):
+    """Forgets everything, the system message first."""
+
+    kind: Literal["lawless"] = "lawless"
+
+    def plan(self, view, budget, usage, moment="step"):
+        if view.tokens < self.at_tokens:
+            return None
+        return Plan(reason="enough", forget=tuple(item.item_id for item in view.items))
+'''
+PLAN = """
+[experiment]
+title = "Policies from elsewhere"
+
+[trial]
+task = {task}
+model = "scripted"
+window_tokens = 32_768
+
+[trial.policy]
+kind = "thinning"
+
+[axes]
+policy.at_tokens = [1_500]
+
+[[arms]]
+name = "lawless"
+trial = {{ policy = {{ kind = "lawless" }} }}
+"""
+
+
+def wheel(folder: Path) -> Path:
+    """A package with two policies, as a build tool would write it."""
+    about = "thin_policies-1.0.dist-info"
+    files = {
+        "thin_policies.py": CODE,
+        f"{about}/METADATA": "Metadata-Version: 2.1\nName: thin-policies\nVersion: 1.0\n",
+        f"{about}/WHEEL": "Wheel-Version: 1.0\nGenerator: by hand\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+        f"{about}/entry_points.txt": "[harness.policies]\nthinning = thin_policies:Thinning\nlawless = thin_policies:Lawless\n",
+    }
+    digests = {name: base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()) for name, text in files.items()}
+    record = "".join(f"{name},sha256={digests[name].decode().rstrip('=')},{len(text.encode())}\n" for name, text in files.items())
+    path = folder / "thin_policies-1.0-py3-none-any.whl"
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, text in {**files, f"{about}/RECORD": f"{record}{about}/RECORD,,\n"}.items():
+            archive.writestr(name, text)
+    return path
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory):
+    """Environment variables under which the package is there."""
+    folder = tmp_path_factory.mktemp("elsewhere")
+    uv = Path(sys.executable).with_name("uv")
+    installer = [uv, "pip"] if uv.exists() else [sys.executable, "-m", "pip"]
+    offline = "--offline" if uv.exists() else "--no-index"
+    command = [*installer, "install", "-q", "--no-deps", offline, "--target", folder / "site", wheel(folder)]
+    subprocess.run(command, check=True, capture_output=True, cwd=folder)
+    return {"PYTHONPATH": os.pathsep.join(filter(None, (str(folder / "site"), os.environ.get("PYTHONPATH", ""))))}
+
+
+def test_they_are_listed_beside_ours_and_one_that_breaks_a_guard_hides_no_other(installed):
+    listed = harness("policies", **installed)
+    assert listed.returncode == 0, listed.stderr
+    blocks = {block.split()[0]: block for block in listed.stdout.strip().split("\n\n")}
+    assert {"thinning", "lawless", "keep-last"} <= set(blocks)
+    for said in ("source    nobody's paper", "Full → Forget(Middle(LastMessages(count=4)))", "at_tokens=2000", "acts: "):
+        assert said in blocks["thinning"]
+    assert "IllegalPlan: policy 'lawless' proposed an illegal view" in blocks["lawless"]
+
+
+def test_they_run_from_a_plan_and_one_that_breaks_a_guard_costs_its_own_trial(installed, tmp_path):
+    (tmp_path / "plan.toml").write_text(PLAN.format(task=json.dumps(TINY)))
+    ran = harness("run", tmp_path, "--workers", "1", *LOCAL, **installed)
+    assert (ran.returncode, "1 trials crashed" in ran.stderr) == (1, True), ran.stdout + ran.stderr
+    trials = load(tmp_path).trials.set_index("policy")
+    thinning, lawless = trials.loc["thinning"], trials.loc["lawless"]
+    assert (thinning.status != "crashed", thinning.activity) == (True, "active")
+    assert thinning.compactions == thinning.prunings > 0
+    assert json.loads(thinning.policy_json)["at_tokens"] == 1_500
+    assert lawless.status == "crashed"
+    assert lawless.error == "IllegalPlan: policy 'lawless' proposed an illegal view: the system message does not stay as it is"
+
+
+def test_without_the_package_its_policies_are_unknown(tmp_path):
+    (tmp_path / "plan.toml").write_text(PLAN.format(task=json.dumps(TINY)))
+    refused = harness("run", tmp_path, "--dry-run", *LOCAL)
+    assert refused.returncode == 2
+    assert "unknown policy at trial.policy.kind 'thinning'" in refused.stderr
