@@ -42,6 +42,7 @@ class Documented:
 
 RULES: dict[str, Documented] = {
     "keep-last": Documented(),
+    "langchain-summary": Documented(),
     "message-window": Documented(failed="goes", empty="goes"),
     "ratio": Documented(),
     "reserve-recent": Documented(),
@@ -50,7 +51,13 @@ RULES: dict[str, Documented] = {
 }
 """By kind, every preset that can ask for a summary."""
 
-ASKING = [policy for policy in POLICIES if abilities(policy).summarizes]
+
+def kind(policy: Policy) -> str:
+    return str(policy.kind)  # type: ignore[attr-defined]
+
+
+SUMMARIZING = [policy for policy in POLICIES if abilities(policy).summarizes]
+ASKING = [policy for policy in SUMMARIZING if kind(policy) in RULES]
 
 
 class Faulty:
@@ -101,12 +108,8 @@ def attempts(tried: Walk) -> list[Compaction]:
     return [change.event for change in tried.changes if change.event.summarizer or change.event.failure]
 
 
-def kind(policy: Policy) -> str:
-    return str(policy.kind)  # type: ignore[attr-defined]
-
-
 def test_every_preset_that_summarizes_has_its_rule() -> None:
-    assert set(RULES) == {kind(policy) for policy in ASKING}
+    assert set(RULES) == {kind(policy) for policy in SUMMARIZING}
     assert set(RULES) == {name for name, made in PRESETS.items() if "summarizer" in made.__dataclass_fields__}
 
 
