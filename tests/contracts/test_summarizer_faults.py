@@ -44,6 +44,8 @@ RULES: dict[str, Documented] = {
     "keep-last": Documented(),
     "langchain-summary": Documented(),
     "message-window": Documented(failed="goes", empty="goes"),
+    "openhands": Documented(),
+    "openhands-v0": Documented(),
     "ratio": Documented(),
     "reserve-recent": Documented(),
     "seed-gemini": Documented(),
