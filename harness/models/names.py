@@ -124,7 +124,7 @@ def _summarize(name: str, task: Task | None, seed: int) -> Summarize:
         return oracle(task.facts, task.script)
     if lossy_kind := LOSSY.fullmatch(kind):
         return lossy(probability(name, lossy_kind[1]), seed)
-    simple = {"extractive": extractive, "empty": empty}
+    simple: dict[str, Summarize] = {"extractive": extractive, "empty": empty}
     if kind not in simple:
         raise UnknownName("scripted summarizer", name, {f"scripted/{known}" for known in SUMMARIZERS})
     return simple[kind]

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from harness.events import Compaction, Entry, ItemId, MessageAdded
 from harness.experiment.behaviour.uses import Uses
 from harness.messages import Message
-from harness.models.scripted.patterns import FactPatterns
+from harness.models.scripted.patterns import fact_patterns
 from harness.models.scripted.reading import readable
 from harness.store.records import FactRecord, ProbeRecord, Probes, SessionConduct, Use
 from harness.task import Fact, Task
@@ -58,7 +58,7 @@ class Prober:
     def __init__(self, task: Task) -> None:
         self._facts = {fact.name: _Known(fact, task.values.get(fact.name)) for fact in task.facts}
         self._numbers = {name: number for number, name in enumerate(self._facts)}
-        self._patterns, self._uses = FactPatterns(task.facts), Uses(task.script)
+        self._patterns, self._uses = fact_patterns(task.facts), Uses(task.script)
         self._readings: dict[ItemId, dict[str, tuple[str, ...]]] = {}
         self._rows: list[ProbeRecord] = []
         self._used: list[tuple[Fact, Use]] = []

@@ -7,6 +7,7 @@ that name a word are tried only on texts that hold it, and steps that are counte
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from string import Template
 from types import MappingProxyType
 from typing import NamedTuple
@@ -15,6 +16,10 @@ from harness.task import CallTemplate, Fact, Step
 
 NO_VALUES: Mapping[str, str] = MappingProxyType({})
 WORD = re.compile(r"\w+")
+REMEMBERED_TASKS = 4
+"""Trials of a grid follow each other task by task and seed by seed."""
+REMEMBERED_TEXTS = 4_000
+REMEMBERED_LINES = 20_000
 
 Sign = tuple[int, int]
 """Index of a step, and which of its receipts."""
@@ -28,8 +33,12 @@ class Found(NamedTuple):
     at: int
 
 
+Told = tuple[tuple[str, int], ...]
+"""The values of a fact that a text tells, and at which character each stands, in the order of the text."""
+
+
 class FactPatterns:
-    """How facts are read out of a text."""
+    """How facts are read out of a text. What was read before is remembered: sessions of one task see mostly the same texts."""
 
     def __init__(self, facts: Iterable[Fact]) -> None:
         """Compile the patterns; nothing here holds a value."""
@@ -38,24 +47,29 @@ class FactPatterns:
         for fact in facts:
             kept = self._by_word.setdefault(fact.word, []) if fact.word else self._anywhere
             kept.append((fact.name, [re.compile(text, re.MULTILINE) for text in fact.patterns]))
+        self._found = lru_cache(maxsize=REMEMBERED_TEXTS)(self._search)
+        self.tells = lru_cache(maxsize=REMEMBERED_LINES)(self._tells)
+        """Whether a text tells any fact."""
 
     def newest(self, text: str) -> tuple[Found, ...]:
         """The last told value of every fact that a text tells."""
-        return tuple(Found(name, matches[-1][1], matches[-1].start()) for name, matches in self._matches(text))
+        return tuple(Found(name, *told[-1]) for name, told in self._found(text))
 
     def told(self, text: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
         """Name and all told values of every fact that a text tells, in the order of the text."""
-        return tuple((name, tuple(match[1] for match in matches)) for name, matches in self._matches(text))
+        return tuple((name, tuple(value for value, _ in told)) for name, told in self._found(text))
 
-    def _matches(self, text: str) -> Iterator[tuple[str, list[re.Match[str]]]]:
-        """Name of every fact that a text tells, and where it does, in the order of the text."""
+    def _search(self, text: str) -> tuple[tuple[str, Told], ...]:
+        """Name of every fact that a text tells, and where it does."""
+        found: list[tuple[str, Told]] = []
         for name, patterns in self._due(text):
             matches = [match for pattern in patterns for match in pattern.finditer(text)]
             if matches:
-                yield name, sorted(matches, key=re.Match.start)
+                ordered = sorted(matches, key=re.Match.start)
+                found.append((name, tuple((match[1], match.start()) for match in ordered)))
+        return tuple(found)
 
-    def tells(self, text: str) -> bool:
-        """Whether a text tells any fact."""
+    def _tells(self, text: str) -> bool:
         return any(pattern.search(text) for _, patterns in self._due(text) for pattern in patterns)
 
     def _due(self, text: str) -> list[tuple[str, list[re.Pattern[str]]]]:
@@ -63,6 +77,12 @@ class FactPatterns:
             return self._anywhere
         words = self._by_word.keys() & WORD.findall(text)
         return self._anywhere + [entry for word in sorted(words) for entry in self._by_word[word]]
+
+
+@lru_cache(maxsize=REMEMBERED_TASKS)
+def fact_patterns(facts: tuple[Fact, ...]) -> FactPatterns:
+    """The patterns of a task's facts: one object for all its sessions in this process."""
+    return FactPatterns(facts)
 
 
 class ReceiptPatterns:

