@@ -1,5 +1,6 @@
 import shutil
 import sqlite3
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -7,12 +8,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from harness.errors import StoreError, UsageError
-from harness.events import MessageAdded
-from harness.messages import ToolCall, assistant
+from harness.events import ItemId, MessageAdded, Patch
+from harness.messages import ToolCall, ToolResult, assistant, tool
 from harness.store.columns import TABLES
 from harness.store.journal import Journal
 from harness.store.results import export, load
 from harness.store.schema import MIGRATIONS, migrate
+from harness.tokens import Estimated
 from tests.store.samples import CONDUCT, ENDED, PROBES, begun, checks, compaction, opening, step, trial
 
 LONG = "a long line of output\n" * 100
@@ -65,6 +67,38 @@ def test_a_trial_has_a_row_with_its_axes(folder: Path) -> None:
     assert pd.isna(row.cost_usd)
     assert pd.isna(row.threshold_tokens)
     assert results.axes.to_dict("list") == {"trial_id": ["t0", "t1"], "policy.threshold": [0.8, 0.8]}
+
+
+def test_a_trial_has_the_sums_of_its_session(folder: Path) -> None:
+    row = load(folder).trials.iloc[0]
+    assert (row.turns, row.messages, row.clipped_outputs, row.clipped_characters) == (1, 8, 0, 0)
+    assert (row.summaries, row.prunings, row.pruned_tokens) == (1, 0, 0)
+    assert (row.emergency_compactions, row.fruitless_compactions, row.summarizer_seconds) == (0, 0, 2.0)
+    assert (row.cache_read_tokens, row.cache_write_tokens, row.cache_hit_share) == (90 + 180 + 270, 9, 0.54)
+    assert row.first_compaction_step == 3
+    assert pd.isna(row.activity), "nobody said what its policy could do"
+
+
+def test_prunings_emergencies_fruitless_attempts_and_cuts_are_counted_apart(tmp_path: Path) -> None:
+    cut = ToolResult(call_id="call-2", name="execute_command", output="short", clipped_characters=700)
+    pruning = replace(
+        compaction(forget=[4, 5], summary=""), patch=Patch(forget=(ItemId(4), ItemId(5))), tokens_after=Estimated(801)
+    )
+    fruitless = [replace(pruning, patch=Patch(), status=status) for status in ("no-op", "failed")]
+    emergency = replace(pruning, patch=Patch(forget=(ItemId(7),)), moment="overflow")
+    with Journal.open(tmp_path / "output" / "journal.sqlite") as journal:
+        log = begun(journal, "s")
+        log.append([*opening("s"), *step(1), pruning, MessageAdded(step=2, message=tool(cut)), *fruitless, emergency, ENDED])
+        journal.record_trial(trial("t", "s", activity="active"), checks("t"))
+        journal.record_trial(trial("crashed", ""), ())
+    results = load(tmp_path)
+    row, crashed = results.trials.iloc[0], results.trials.iloc[1]
+    assert (row.prunings, row.pruned_tokens, row.summaries) == (2, 2 * (20_001 - 801), 0)
+    assert (row.emergency_compactions, row.fruitless_compactions) == (1, 2)
+    assert (row.clipped_outputs, row.clipped_characters, row.activity) == (1, 700, "active")
+    assert pd.isna(crashed.turns)
+    assert pd.isna(crashed.prunings)
+    assert results.messages.set_index("event")["clipped_characters"].to_dict()[8] == 700
 
 
 def test_a_step_has_a_row_with_its_tokens_and_the_rounds_before_it(folder: Path) -> None:

@@ -17,6 +17,8 @@ from harness.tokens import Window
 
 QUICK = "scripted/empty"
 """Writes the summaries where only the kind of what happens counts."""
+ENOUGH = 20
+"""Compactions that show that a policy acts."""
 
 _WINDOW = click.option(
     "--window",
@@ -62,6 +64,7 @@ def _entry(name: str) -> tuple[Text, Table]:
     try:
         kind = policy_kind(name)
         title, policy = heading(name, sentence(kind)), policy_from_plain({"kind": name})
-        return title, rows([*described(kind, policy), ("sample", in_words(walk(policy, summarizer=writer(QUICK))))])
+        tried = walk(policy, summarizer=writer(QUICK), most_compactions=ENOUGH)
+        return title, rows([*described(kind, policy), ("sample", in_words(tried))])
     except Exception as error:  # noqa: BLE001  (foreign code is run here, and one policy must not hide the others)
         return title, rows([("fails", f"{type(error).__name__}: {error}")])

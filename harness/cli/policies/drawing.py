@@ -59,6 +59,7 @@ def rows(named: Sequence[tuple[str, str]]) -> Table:
 def in_words(walk: Walk) -> str:
     """What came of a policy in the sample, in a sentence."""
     end = f"until the window was full in step {walk.steps + 1}" if walk.overflowed else f"in {walk.steps} steps"
+    end += ", then broken off" if walk.broken_off else ""
     changed = f"{_counted(len(walk.applied), 'compaction')} {end}"
     match walk.activity:
         case "active":

@@ -55,6 +55,8 @@ class Walk:
     steps: int
     overflowed: bool
     """The window was full and the policy made no room."""
+    broken_off: bool = False
+    """It had compacted as often as was wanted."""
 
     @property
     def applied(self) -> tuple[Change, ...]:
@@ -62,23 +64,27 @@ class Walk:
         return tuple(change for change in self.changes if change.event.status == "applied")
 
 
-def walk(policy: Policy, window_tokens: int = WINDOW_TOKENS, summarizer: Model | None = None) -> Walk:
+def walk(
+    policy: Policy, window_tokens: int = WINDOW_TOKENS, summarizer: Model | None = None, most_compactions: int | None = None
+) -> Walk:
     """Try a policy on the sample session.
 
     Args:
         policy: one that must know the future is told that of the sample.
         window_tokens: of the puppet.
         summarizer: writes the summaries; None = `scripted/extractive`.
+        most_compactions: break the session off once so many were applied; None = never.
 
     Raises:
         UsageError: the policy does not work in this window.
         IllegalPlan: it broke a guard.
     """
     inform = getattr(policy, "informed", None)
+    heard = _Changes(policy.counter, Tally())
     puppet = _Puppet(window=Window(tokens=window_tokens, source="configuration"), counter=policy.counter)
+    puppet.enough = lambda: heard.tally.compactions == most_compactions
     informed = inform(SampleFuture()) if inform else policy
     compactor = SessionCompactor(policy=informed, window=puppet.window, summarizer=summarizer or writer(SUMMARIZER))
-    heard = _Changes(policy.counter, Tally())
     tools = [_Told(name, policy.clip_characters) for name in ("execute_command", "read_file", "write_file")]
     agent = Agent(
         model=puppet,
@@ -97,6 +103,7 @@ def walk(policy: Policy, window_tokens: int = WINDOW_TOKENS, summarizer: Model |
         activity=heard.tally.activity(abilities(policy)),
         steps=outcome.steps,
         overflowed=outcome.reason == "overflow",
+        broken_off=puppet.enough(),
     )
 
 
@@ -148,6 +155,8 @@ class _Puppet:
     window: Window
     counter: Counter
     name: str = "puppet"
+    enough: Callable[[], bool] = lambda: False
+    """Whether to end before all is said."""
     _steps: Iterator[int] = field(default_factory=lambda: iter(range(1, 10**9)))
     _said_tokens: int = 0
     _counted: dict[int, tuple[Message, int]] = field(default_factory=dict)
@@ -159,7 +168,8 @@ class _Puppet:
         if prompt_tokens > self.window.tokens:
             raise ContextOverflow(self.name, prompt_tokens, self.window.tokens)
         step = sample_step(next(self._steps))
-        answer = step.answer if self._said_tokens < LENGTH * self.window.tokens else assistant("All done.")
+        ended = self._said_tokens >= LENGTH * self.window.tokens or self.enough()
+        answer = assistant("All done.") if ended else step.answer
         self._said_tokens += self._tokens((answer,)) + len(step.output) // 4
         usage = Usage(input_tokens=Measured(prompt_tokens), output_tokens=Measured(self._tokens((answer,))))
         return Reply(message=answer, usage=usage, seconds=0.0)

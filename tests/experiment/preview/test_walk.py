@@ -80,3 +80,9 @@ def test_a_policy_that_does_not_work_in_a_window_is_refused():
 def test_a_policy_that_breaks_a_guard_is_named():
     with pytest.raises(IllegalPlan, match=r"'stubborn'.*system message"):
         walk(Stubborn(proposal=Plan(reason="all of it", forget=forget(2, 3))), SMALL)
+
+
+def test_a_session_is_broken_off_where_enough_was_seen():
+    whole, part = (walk(KeepLast(), SMALL, writer("scripted/empty"), most) for most in (None, 2))
+    assert (whole.broken_off, part.broken_off) == (False, True)
+    assert part.changes == whole.changes[:2]
