@@ -125,7 +125,7 @@ def compare(results: Tables, a: str, b: str) -> Comparison:
     both = pd.concat([of_arm(trials, a), of_arm(trials, b)])
     level = one_level(both)
     valid = counting(both)
-    pairs = _pairs(counting(trials), a, b)
+    pairs = _pairs(counting(trials[trials["arm"].isin([a, b])]), a, b)
     counts = PairedCounts.of(list(pairs["success_a"]), list(pairs["success_b"]))
     return Comparison(
         a=a,

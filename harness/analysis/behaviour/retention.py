@@ -26,6 +26,7 @@ def retention(results: Tables) -> pd.DataFrame:
     `used_kept`: right uses among the next uses of facts that the compaction kept; `used_lost`: of those that it lost.
     """
     probes = _of_counting_trials(results)
+    groups = dict(iter(probes[probes["seen_before"]].groupby(["arm", "kind"])))
     rows = [
         {
             "arm": arm,
@@ -36,7 +37,7 @@ def retention(results: Tables) -> pd.DataFrame:
         }
         for arm in in_order(results.trials)
         for kind in KINDS
-        if len(group := probes[(probes["arm"] == arm) & (probes["kind"] == kind) & probes["seen_before"]])
+        if (group := groups.get((arm, kind))) is not None
     ]
     return pd.DataFrame(rows, columns=["arm", "kind", "kept", "used_kept", "used_lost"])
 

@@ -212,9 +212,12 @@ def _session(ax: "Axes", session: pd.DataFrame, colour: str, strength: float) ->
     x, y = zip(*points, strict=True)
     ax.plot(x, y, color=colour, linewidth=1.1 * strength**0.5, alpha=strength, zorder=1.5 + strength / 2)
     drops = session.dropna(subset=["tokens_before"])
-    ax.scatter(drops["step"], drops["tokens_before"], marker="v", s=14 * strength, color=colour, linewidth=0, zorder=3)
+    marks: dict[str, Any] = {"linestyle": "none", "color": colour}
+    if not drops.empty:
+        size = (14 * strength) ** 0.5
+        ax.plot(drops["step"], drops["tokens_before"], marker="v", markersize=size, markeredgewidth=0, zorder=3, **marks)
     mark = "o" if session["success"].iloc[-1] else "X"
-    ax.scatter(x[-1], y[-1], marker=mark, s=22, color=colour, edgecolor="white", linewidth=0.5, zorder=4)
+    ax.plot(x[-1], y[-1], marker=mark, markersize=22**0.5, markeredgecolor="white", markeredgewidth=0.5, zorder=4, **marks)
 
 
 def _limits(ax: "Axes", rows: pd.DataFrame) -> None:

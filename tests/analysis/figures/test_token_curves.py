@@ -11,7 +11,7 @@ from tests.analysis.made import grid, results
 
 
 def lines(figure):
-    return [line for ax in figure.axes for line in ax.lines if len(line.get_xdata()) > 2]
+    return [line for ax in figure.axes for line in ax.lines if line.get_linestyle() != "None" and len(line.get_xdata()) > 2]
 
 
 def test_every_step_has_its_row_and_every_drop_its_mark():
