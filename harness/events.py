@@ -195,4 +195,25 @@ class Waiting:
     kind: Literal["waiting"] = "waiting"
 
 
-Signal: TypeAlias = TextDelta | ToolStarted | Waiting
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Notice:
+    """The policy has something to say to whoever watches, e.g. that a limit is near (S4.4)."""
+
+    text: str
+    kind: Literal["notice"] = "notice"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContextUsage:
+    """How full the context is when a step has ended (S2.10)."""
+
+    tokens: int
+    """The next two together; before the first report, the estimate of the whole view."""
+    usage_tokens: int
+    """The last call as the provider reported it, answer included."""
+    trailing_tokens: int
+    """Estimate of what came behind that answer: the results of its calls and what the user said."""
+    kind: Literal["context-usage"] = "context-usage"
+
+
+Signal: TypeAlias = TextDelta | ToolStarted | Waiting | Notice | ContextUsage

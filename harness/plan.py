@@ -84,9 +84,10 @@ class Plan:
     """The trigger in words and numbers."""
     forget: tuple[ItemId, ...] = ()
     replace: tuple[Replace, ...] = ()
+    """Of what is forgotten too, it is what a summarizer is told instead."""
     slots: tuple[Slot, ...] = ()
     fallback: "Plan | None" = None
-    """What is done instead, without a summary, when a summary fails; None = nothing is."""
+    """What is done instead, without a summary, when a summary fails or saves nothing; None = nothing is."""
 
     @property
     def empty(self) -> bool:

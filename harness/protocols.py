@@ -134,6 +134,20 @@ class Policy(Protocol):
         ...
 
 
+@runtime_checkable
+class Warns(Protocol):
+    """A policy that has something to say to its user; a policy may. Pure."""
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What its configuration will not do as it seems to; told before anything starts."""
+        ...
+
+    def notice(self, view: View) -> str | None:
+        """What to know of this view, said when it becomes true and not at every step after."""
+        ...
+
+
 class Need(NamedTuple):
     """When the content of a message is needed next."""
 

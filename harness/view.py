@@ -12,9 +12,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple, Protocol, TypeAlias, assert_never
 
-from harness.events import Compaction, Entry, ItemId, MessageAdded, Patch, SessionEnded, SessionStarted, StepFinished
+from harness.events import (
+    Compaction,
+    ContextUsage,
+    Entry,
+    ItemId,
+    MessageAdded,
+    Patch,
+    SessionEnded,
+    SessionStarted,
+    StepFinished,
+)
 from harness.messages import Message, user
-from harness.tokens import Counter, Estimated, QuarterOfCharacters
+from harness.tokens import Counter, Estimated, QuarterOfCharacters, Usage
 
 
 class Item(NamedTuple):
@@ -74,6 +84,18 @@ def fold(view: View, entry: Entry, counter: Counter) -> View:
         case SessionStarted() | SessionEnded():
             return view
     assert_never(event)
+
+
+def context_usage(view: View, usage: Usage | None) -> ContextUsage:
+    """How full the context is by the last call's report and what came since (S2.10); the cost is that of a step."""
+    if usage is None:
+        return ContextUsage(tokens=view.tokens, usage_tokens=0, trailing_tokens=view.tokens)
+    reported, trailing = usage.prompt_tokens + usage.output_tokens, 0
+    for item in reversed(view.items):
+        if item.message.role == "assistant":
+            break
+        trailing += item.tokens
+    return ContextUsage(tokens=reported + trailing, usage_tokens=reported, trailing_tokens=trailing)
 
 
 def fold_all(entries: Iterable[Entry], counter: Counter | None = None) -> View:

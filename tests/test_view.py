@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.events import Compaction, Entry, Insert, ItemId, MessageAdded, Patch, Replace
+from harness.events import Compaction, ContextUsage, Entry, Insert, ItemId, MessageAdded, Patch, Replace
 from harness.messages import Message, ToolCall, ToolResult, assistant, system, tool, user
 from harness.testing.strategies import conversations
-from harness.tokens import Estimated, QuarterOfCharacters
-from harness.view import OPENING, View, fold, fold_all, may_cut, rendered, violation
+from harness.tokens import Estimated, Measured, QuarterOfCharacters, Usage
+from harness.view import OPENING, View, context_usage, fold, fold_all, may_cut, rendered, violation
 
 COUNTER = QuarterOfCharacters()
 CALL = ToolCall(call_id="c", name="read_file", arguments_json="{}")
@@ -92,3 +92,14 @@ def test_a_request_never_begins_with_an_assistant_and_only_gains_a_synthetic_tur
     sent = rendered(cut)
     assert [message for message in sent if message is not OPENING] == list(cut)
     assert len(sent) == 1 or sent[1].role == "user"
+
+
+def test_how_full_the_context_is_is_the_last_report_and_what_came_behind_its_answer() -> None:
+    view = view_of(*TALK)
+    assert context_usage(view, None) == ContextUsage(tokens=view.tokens, usage_tokens=0, trailing_tokens=view.tokens)
+    usage = Usage(input_tokens=Measured(70), output_tokens=Measured(30), cache_read_tokens=Measured(900))
+    answered = next(at for at in reversed(range(len(view.items))) if view.items[at].message.role == "assistant")
+    trailing = sum(item.tokens for item in view.items[answered + 1 :])
+    assert context_usage(view, usage) == ContextUsage(tokens=1_000 + trailing, usage_tokens=1_000, trailing_tokens=trailing)
+    longer = view_of(*TALK, user("x" * 40))
+    assert context_usage(longer, usage).trailing_tokens == trailing + 10

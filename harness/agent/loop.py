@@ -33,6 +33,7 @@ from harness.events import (
 from harness.messages import ToolCall, ToolResult, assistant, encodable, system, tool, user
 from harness.protocols import Clock, Compactor, Log, Model, Reply, Request, Tool
 from harness.tokens import Usage
+from harness.view import context_usage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,6 +198,7 @@ class _Session:
         )
         answers = (MessageAdded(message=encodable(tool(result)), step=step) for result in results)
         self.record(MessageAdded(message=encodable(reply.message), step=step), *answers, finished)
+        self.agent.listen(context_usage(self.conversation.view, reply.usage))
         return stop or self.cancelled() or _rests(reply)
 
     def run_tools(self, calls: Sequence[ToolCall]) -> list[ToolResult]:

@@ -20,7 +20,7 @@ from harness.compaction.presets import policy_from_plain
 from harness.errors import UsageError
 from harness.experiment.interactive import Ended, Interactive, Kept, converse
 from harness.experiment.trial import SandboxChoice
-from harness.protocols import SandboxLimits
+from harness.protocols import SandboxLimits, Warns
 from harness.task import Runtime, Task
 from harness.tasks import load_task
 
@@ -104,6 +104,9 @@ def command(
         keep=keep,
     )
     narrator = Narrator(words=sys.stdout, log=sys.stderr)
+    if isinstance(session.policy, Warns):
+        for text in session.policy.warnings:
+            narrator.say(f"warning: {text}")
     with stopping() as cancellation:
         ended = converse(session, secrets.token_hex(6), listen=narrator, cancellation=cancellation)
     close(ended, narrator, session)

@@ -7,8 +7,10 @@ from typing import TextIO
 from harness.cli.printable import one_line, printable
 from harness.events import (
     Compaction,
+    ContextUsage,
     Entry,
     MessageAdded,
+    Notice,
     SessionEnded,
     SessionStarted,
     Signal,
@@ -61,7 +63,9 @@ class Narrator:
                 self.say(f"session ended: {event.status} ({event.reason}){detail}")
             case Waiting():
                 self.say(f"waiting{'' if event.seconds is None else f' {event.seconds:.1f} s'}: {event.what}")
-            case ToolStarted():
+            case Notice():
+                self.say(f"warning: {event.text}")
+            case ToolStarted() | ContextUsage():
                 pass
 
     def say(self, line: str, indent: str = "") -> None:

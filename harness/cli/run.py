@@ -6,6 +6,7 @@ from typing import Literal
 
 import click
 
+from harness.experiment.checking import warnings_of
 from harness.experiment.experiment import Experiment
 from harness.experiment.trial import Trial
 from harness.models.local.catalogue import is_local
@@ -83,10 +84,12 @@ def _caching_on(planned: Experiment) -> Literal["auto", "on"]:
 
 
 def outlook(planned: Experiment) -> str:
-    """What a run comes to: trials, and money at most."""
+    """What a run comes to: trials, money at most, and what policies warn of."""
     cells = planned.grid
     arms = len({cell.arm for cell in cells})
-    return f"{planned.name}: {len(cells)} trials, {arms} arms\ncost: {money([cell.trial for cell in cells])}"
+    trials = [cell.trial for cell in cells]
+    warnings = "".join(f"\nwarning: {text}" for text in warnings_of(trials))
+    return f"{planned.name}: {len(cells)} trials, {arms} arms\ncost: {money(trials)}{warnings}"
 
 
 def comparability(planned: Experiment) -> str:

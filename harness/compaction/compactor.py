@@ -2,7 +2,8 @@
 
 Every guard stands here, once, for all policies: the system message stays, calls and results stay together, a change that
 saves nothing is recorded as a no-op and not applied, and after two fruitless attempts in a row nobody is asked again until
-the view has grown by a tenth. A failed summary is recorded and skipped (S0.9).
+the view has grown by a tenth. A failed summary is recorded and skipped (S0.9), or the plan's fallback takes its place; a
+summary that saves nothing has failed too where there is a fallback.
 
 Of a summarizer's answer only the text counts; a call in it is never run. What the text says is not judged: a refusal, or an
 answer to the conversation, is taken as the summary that was asked for. It stands in the event, and what it leaves out is lost.
@@ -14,10 +15,10 @@ from dataclasses import dataclass, field, replace
 from harness.compaction.feasibility import check_feasible
 from harness.compaction.telling import Told, told
 from harness.errors import IllegalPlan, ModelError, SummaryFailed, UsageError
-from harness.events import Compaction, Insert, Moment, Patch, Signal, Waiting
+from harness.events import Compaction, Insert, Moment, Notice, Patch, Signal, Waiting
 from harness.messages import Message, Text, encodable
 from harness.plan import Plan, Slot
-from harness.protocols import CountsTokens, Model, Policy, Reply, Request
+from harness.protocols import CountsTokens, Model, Policy, Reply, Request, Warns
 from harness.tokens import Budget, Estimated, Usage, Window
 from harness.view import View, patched, violation
 
@@ -60,6 +61,8 @@ class SessionCompactor:
         self, view: View, usage: Usage | None, step: int, moment: Moment, signal: Callable[[Signal], None]
     ) -> Compaction | None:
         """See `harness.protocols.Compactor`."""
+        if isinstance(self.policy, Warns) and (text := self.policy.notice(view)):
+            signal(Notice(text=text))
         if view.fruitless >= FRUITLESS_IN_A_ROW and view.tokens < view.fruitless_tokens * GROWTH_BEFORE_NEXT:
             return None
         plan = self.policy.plan(view, self.budget, usage, moment)
@@ -77,15 +80,19 @@ class SessionCompactor:
             attempt = replace(attempt, reason="; ".join((plan.reason, *asked.notes, why)), failure=why)
             if plan.fallback is None:
                 return self._billed(replace(attempt, status="failed"), asked.replies)
-            patch = Patch(forget=plan.fallback.forget, replace=plan.fallback.replace)
-        return self._checked(self._billed(attempt, asked.replies), view, patch)
+            patch = _patch(plan.fallback)
+        event = self._checked(self._billed(attempt, asked.replies), view, patch)
+        if event.status == "no-op" and plan.fallback is not None and not event.failure:
+            event = self._checked(replace(event, failure="the summary saves nothing"), view, _patch(plan.fallback))
+        return event
 
     def _fill(self, plan: Plan, view: View, asked: _Asked, signal: Callable[[Signal], None]) -> Patch:
         """The patch of a plan with its summaries; `asked` is filled as they come."""
         inserts: list[Insert] = []
+        seen = replace(view, items=patched(view.items, Patch(replace=plan.replace), 0, self.policy.counter))
         for slot in plan.slots:
             signal(Waiting(what="summary"))
-            tale = told(slot, view, self._count)
+            tale = told(slot, seen, self._count)
             text = slot.format.render(self._summary(slot, tale, asked), tale.request)
             before = inserts.pop() if slot.continues and inserts else None
             whole = f"{before.message.text}\n\n{text}" if before else text
@@ -94,7 +101,7 @@ class SessionCompactor:
             inserts.extend(Insert(message=one, after=slot.after) for one in slot.before)
             inserts.append(Insert(message=message, after=slot.after, stands_for=stands_for))
             inserts.extend(Insert(message=one, after=slot.after) for one in slot.behind)
-        return Patch(forget=plan.forget, replace=plan.replace, insert=tuple(inserts))
+        return _patch(plan, tuple(inserts))
 
     def _summary(self, slot: Slot, tale: Told, asked: _Asked) -> str:
         """What the summarizer says, or what the policy says for it where there is nothing to be told."""
@@ -154,6 +161,13 @@ class SessionCompactor:
             messages_after=len(items),
             summary="\n\n".join(insert.message.text for insert in patch.insert if insert.stands_for),
         )
+
+
+def _patch(plan: Plan, inserts: tuple[Insert, ...] = ()) -> Patch:
+    """What a plan changes in the view; what goes need not be replaced before."""
+    gone = set(plan.forget)
+    changes = tuple(change for change in plan.replace if change.item not in gone)
+    return Patch(forget=plan.forget, replace=changes, insert=inserts)
 
 
 def _fruitless(view: View, plan: Plan, step: int, moment: Moment) -> Compaction:

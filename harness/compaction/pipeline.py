@@ -57,12 +57,14 @@ class Pipeline:
 
 
 def joined(first: Plan, second: Plan) -> Plan:
-    """Two plans as one, the second made for the view that the first leaves."""
+    """Two plans as one, the second made for the view that the first leaves.
+
+    What the first replaces stays replaced where the second forgets it: so a summarizer is told of it.
+    """
     if second.empty:
         return first
-    gone = set(second.forget)
     changed = {change.item for change in second.replace}
-    kept = tuple(change for change in first.replace if change.item not in gone | changed)
+    kept = tuple(change for change in first.replace if change.item not in changed)
     fallback = None if second.fallback is None else joined(first, second.fallback)
     return replace(
         second,

@@ -53,10 +53,13 @@ class Forget:
     """The middle goes."""
 
     middle: Middle
+    keep_summaries: bool = False
+    """Whether summaries in the middle stay."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
         """See `Reducer`."""
-        gone = tuple(item.item_id for item in self.middle.items(view, budget))
+        stays = set(view.summaries) if self.keep_summaries else frozenset[ItemId]()
+        gone = tuple(item.item_id for item in self.middle.items(view, budget) if item.item_id not in stays)
         return Plan(reason=reason if gone else f"{reason}, but nothing lies before the kept messages", forget=gone)
 
 
@@ -75,7 +78,7 @@ class Summarize:
     """A former summary is given to the summarizer apart, as one message among the others, not at all while it stays in
     view, or not at all and is lost."""
     when_failed: Literal["skip", "forget"] = "skip"
-    """Whether the middle stays or goes without a summary."""
+    """Whether the middle stays, or goes without a summary; former summaries stay then."""
     least_share: float = 0.0
     """Share of the view's messages that must go for it to be worth a call."""
     in_events: bool = False
@@ -118,7 +121,8 @@ class Summarize:
             excerpt=self.excerpt,
             when_untold=self.when_untold,
         )
-        fallback = Plan(reason=f"{reason}; without a summary", forget=gone) if self.when_failed == "forget" else None
+        plainly = tuple(item for item in gone if item not in former) if self.when_failed == "forget" else ()
+        fallback = Plan(reason=f"{reason}; without a summary", forget=plainly) if plainly else None
         return Plan(reason=reason, forget=gone, slots=(slot,), fallback=fallback)
 
     def _too_few(self, going: Sequence[Item], view: View) -> bool:

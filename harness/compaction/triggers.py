@@ -11,8 +11,9 @@ from typing import Literal, Protocol, TypeAlias
 
 from harness.compaction.cuts import events_of
 from harness.errors import UsageError
+from harness.events import ContextUsage
 from harness.tokens import Budget, Usage, Window
-from harness.view import View
+from harness.view import View, context_usage
 
 Measure: TypeAlias = Literal["estimate", "prompt", "reported", "reported-and-since", "rescaled", "unedited"]
 """How full the view is: the policy's own estimate of it; the tokens of the last call as the provider reported them, of its
@@ -204,23 +205,13 @@ def measured(measure: Measure, view: View, usage: Usage | None) -> int:
         return view.tokens
     if measure == "prompt":
         return usage.prompt_tokens
-    reported = usage.prompt_tokens + usage.output_tokens
+    known = context_usage(view, usage)
     if measure == "rescaled":
-        return _rescaled(view, reported)
-    return reported if measure == "reported" else reported + _since_answer(view)
+        return _rescaled(view, known)
+    return known.usage_tokens if measure == "reported" else known.tokens
 
 
-def _rescaled(view: View, reported: int) -> int:
-    then = view.tokens - _since_answer(view)
-    factor = min(RESCALED_AT_MOST, max(1.0, reported / then)) if then > 0 else 1.0
+def _rescaled(view: View, known: ContextUsage) -> int:
+    then = view.tokens - known.trailing_tokens
+    factor = min(RESCALED_AT_MOST, max(1.0, known.usage_tokens / then)) if then > 0 else 1.0
     return math.ceil(view.tokens * factor)
-
-
-def _since_answer(view: View) -> int:
-    """Estimated tokens of what came after the last answer: the results of its calls and what the user said."""
-    tokens = 0
-    for item in reversed(view.items):
-        if item.message.role == "assistant":
-            break
-        tokens += item.tokens
-    return tokens

@@ -18,7 +18,7 @@ from harness.messages import system, user
 from harness.models.names import open_model, open_summarizer
 from harness.models.scripted.agent import tool_tokens
 from harness.models.tokenizer import message_tokens
-from harness.protocols import Sandbox
+from harness.protocols import Sandbox, Warns
 from harness.sandboxes import choose_backend
 from harness.sandboxes.opening import IMAGES
 from harness.task import Runtime, Task, World
@@ -55,6 +55,13 @@ def check_trials(trials: Iterable[Trial]) -> None:
         if arm not in seen.arms:
             seen.arms.add(arm)
             _check_models(trial, seen.tasks[key], seen.first_tokens[key])
+
+
+def warnings_of(trials: Iterable[Trial]) -> tuple[str, ...]:
+    """What the policies of some trials will not do as it seems, each thing once."""
+    policies = dict.fromkeys(trial.policy for trial in trials)
+    told = (f"policy {policy.kind!r}: {text}" for policy in policies if isinstance(policy, Warns) for text in policy.warnings)  # type: ignore[attr-defined]
+    return tuple(dict.fromkeys(told))
 
 
 def choose_backends(trials: Iterable[Trial], *, unsafe_local: bool = False) -> Mapping[str, str]:

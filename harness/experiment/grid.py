@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, overload
 
+from harness.compaction.presets import written_out
 from harness.errors import UsageError
 from harness.experiment.paths import changes_of, flatten, value_at, with_values
 from harness.experiment.trial import Trial, from_plain, to_plain
@@ -99,13 +100,17 @@ class Grid(Sequence[Cell]):
                 yield self._cell({**block, **changes_of(arm.trial)}, f"arms.{arm.name}", arm.name)
 
     def _cell(self, values: dict[str, object], where: str, name: str | None) -> Cell:
-        plain = with_values(self._base, values, where)
+        plain = with_values(self._base, {path: _in_full(path, value) for path, value in values.items()}, where)
         trial = from_plain(plain, where)
         if self._backend is not None:
             trial = replace(trial, sandbox=replace(trial.sandbox, backend=self._backend))
         full = to_plain(trial)
         axes = {path: value_at(full, path) for path in self._axes}
         return Cell(trial=trial, arm=name or "", axes=axes)
+
+
+def _in_full(path: str, value: object) -> object:
+    return written_out(value) if path == "policy" else value
 
 
 def _product(axes: Mapping[str, Sequence[object]]) -> Iterator[dict[str, object]]:

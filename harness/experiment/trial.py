@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Literal, get_type_hints
 
 from harness import codec
-from harness.compaction.presets import policy_from_plain
+from harness.compaction.presets import policy_from_plain, written_out
 from harness.errors import UnknownName, UsageError
 from harness.experiment.paths import known_paths, refuse_coerced
 from harness.models.names import summarizer_name
@@ -138,8 +138,9 @@ def from_plain(plain: Mapping[str, object], where: str = "trial") -> Trial:
 
 def _read(name: str, value: object, where: str) -> Any:
     if name == "policy":
+        value = written_out(value)
         if not isinstance(value, Mapping):
-            raise UsageError(f"{where}: a table with a kind is needed (got {value!r:.80})")
+            raise UsageError(f"{where}: a kind, a number of messages or a table with a kind is needed (got {value!r:.80})")
         policy = policy_from_plain(value, where)
         refuse_coerced(value, codec.to_plain(policy), where)
         return policy

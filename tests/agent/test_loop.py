@@ -15,9 +15,21 @@ from harness.compaction.compactor import SessionCompactor
 from harness.compaction.cuts import LastMessages
 from harness.compaction.presets.keep_last import KeepLast
 from harness.compaction.presets.none import NoCompaction
+from harness.compaction.presets.window import MessageWindow
 from harness.compaction.stages import Forget, Middle
 from harness.errors import ContextOverflow, ModelError, ProviderFailed, SandboxDied
-from harness.events import Compaction, Entry, MessageAdded, Moment, SessionEnded, SessionStarted, StepFinished, TextDelta
+from harness.events import (
+    Compaction,
+    ContextUsage,
+    Entry,
+    MessageAdded,
+    Moment,
+    SessionEnded,
+    SessionStarted,
+    Signal,
+    StepFinished,
+    TextDelta,
+)
 from harness.messages import Message, ToolCall, ToolResult, assistant
 from harness.plan import Plan
 from harness.protocols import ExecResult, Model, Policy, Reply, Request, unheard
@@ -322,3 +334,25 @@ class Fixed:
 
     def plan(self, view: View, budget: Budget, usage: Usage | None, moment: Moment = "step") -> Plan | None:
         return self.proposal
+
+
+def test_after_each_step_listeners_hear_how_full_the_context_is() -> None:
+    heard: list[Entry | Signal] = []
+    log = MemoryLog()
+    make(PuppetModel([assistant("", call(1)), assistant("done")]), log, listen=heard.append).run(STARTED, "s")
+    usages = [one for one in heard if isinstance(one, ContextUsage)]
+    reports = [entry.event.usage for entry in log.entries() if isinstance(entry.event, StepFinished)]
+    assert [one.usage_tokens for one in usages] == [usage.prompt_tokens + usage.output_tokens for usage in reports]
+    assert [one.trailing_tokens for one in usages] == [3, 0], "the result of the call, and nothing"
+
+
+def test_listeners_hear_of_a_compaction_with_its_tokens_and_the_messages_that_went() -> None:
+    heard: list[Entry | Signal] = []
+    policy = MessageWindow(max_messages=3, preserve_last_n=1)
+    replies = [*(assistant("", call(number)) for number in range(4)), assistant("done")]
+    make(PuppetModel(replies), MemoryLog(), policy, listen=heard.append).run(STARTED, "s")
+    events = [one.event for one in heard if isinstance(one, Entry) and isinstance(one.event, Compaction)]
+    assert [(event.step, len(event.patch.forget), event.messages_before - event.messages_after) for event in events] == [
+        (3, 2, 2), (4, 2, 2), (5, 2, 2),
+    ]  # fmt: skip
+    assert all(event.tokens_after < event.tokens_before for event in events)

@@ -5,6 +5,7 @@ from harness.events import (
     Compaction,
     Entry,
     MessageAdded,
+    Notice,
     Patch,
     SessionEnded,
     SessionStarted,
@@ -119,3 +120,9 @@ def test_hostile_words_cannot_drive_the_terminal():
     _, words, log = told(TextDelta(text="\x1b[2J"), SessionEnded(status="failed", reason="model_error", detail="\x1b]0;x\x07\na"))
     assert "\x1b" not in words + log
     assert log.count("\n") == 1
+
+
+def test_what_a_policy_notices_is_a_warning():
+    log = io.StringIO()
+    Narrator(words=io.StringIO(), log=log)(Notice(text="Conversation approaching limit (81/100 messages)"))
+    assert log.getvalue() == "warning: Conversation approaching limit (81/100 messages)\n"

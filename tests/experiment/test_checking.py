@@ -8,8 +8,9 @@ from harness.agent.prompts import system_prompt
 from harness.compaction.presets.keep_last import KeepLast
 from harness.compaction.presets.none import NoCompaction
 from harness.compaction.presets.reserve import ReserveRecent
+from harness.compaction.presets.window import MessageWindow
 from harness.errors import ContextOverflow, UsageError, WindowTooSmall
-from harness.experiment.checking import check_first_request, check_trials, first_request_tokens
+from harness.experiment.checking import check_first_request, check_trials, first_request_tokens, warnings_of
 from harness.experiment.trial import Trial
 from harness.messages import system, user
 from harness.models.names import open_model
@@ -66,3 +67,12 @@ def test_a_policy_that_keeps_more_than_its_threshold_leaves_is_refused_before_it
 
 def test_a_window_that_is_not_known_refuses_nothing():
     check_first_request(TASK.name, TASK.prompt, TASK.runtime, 0)
+
+
+def test_what_a_policy_warns_of_is_told_once_whatever_the_number_of_trials():
+    odd = MessageWindow(max_messages=10, preserve_last_n=12)
+    trials = [
+        Trial(task="flashcards", policy=policy, seed=seed) for policy in (odd, MessageWindow(), NoCompaction()) for seed in (0, 1)
+    ]
+    (warning,) = warnings_of(trials)
+    assert warning.startswith("policy 'message-window': preserve_first_n=1 and preserve_last_n=12 keep 13 messages")

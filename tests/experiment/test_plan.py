@@ -78,3 +78,27 @@ def test_a_plan_that_is_no_text_is_refused(tmp_path):
     (tmp_path / "plan.toml").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(UsageError, match="cannot read"):
         read_plan(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("short", "full"),
+    [
+        ("30", '{ kind = "message-window", max_messages = 30 }'),
+        ("0", '{ kind = "message-window", max_messages = 0 }'),
+        ('"message-window"', '{ kind = "message-window" }'),
+        ('"none"', '{ kind = "none" }'),
+    ],
+)
+def test_a_policy_in_short_is_the_policy_in_full(tmp_path, short, full):
+    said = '[trial]\ntask = "flashcards"\npolicy = '
+    one, other = (read_plan(written(tmp_path, said + policy)).base for policy in (short, full))
+    assert one == other
+    assert one.trial_id == other.trial_id
+
+
+def test_axes_and_arms_take_policies_in_short_too(tmp_path):
+    text = TRIAL + '[axes]\npolicy = [30, "keep-last"]\n[[arms]]\nname = "wide"\ntrial = { policy = 100 }\n'
+    plan = read_plan(written(tmp_path, text))
+    cells = Grid(plan.base, plan.axes, plan.arms)
+    assert [cell.arm for cell in cells] == ["policy=message-window", "policy=keep-last", "wide"]
+    assert [getattr(cell.trial.policy, "max_messages", None) for cell in cells] == [30, None, 100]

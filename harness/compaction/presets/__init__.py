@@ -100,6 +100,18 @@ def _has(kind: type[Any], name: str) -> bool:
     return hasattr(kind, name) or name in kind.__dataclass_fields__
 
 
+def written_out(given: object) -> object:
+    """A policy in short as the table that it stands for (S4.5); anything else as it is.
+
+    A text is a kind with its defaults: `"none"`. A whole number is the cap of a message window: `30`.
+    """
+    if isinstance(given, str):
+        return {"kind": given}
+    if isinstance(given, int) and not isinstance(given, bool):
+        return {"kind": "message-window", "max_messages": given}
+    return given
+
+
 def policy_from_plain(plain: Mapping[str, object], where: str = "policy") -> Policy:
     """The policy of a table such as `{"kind": "keep-last", "threshold": 0.8}`.
 

@@ -20,7 +20,8 @@ UNRESERVED = Reserves(system_tokens=0, output_tokens=0, safety_tokens=0)
 class Ratio(Preset):
     """At 80 % of the window by the provider's count, all but the last 30 % of the messages become a system summary.
 
-    Source: S1.6. The seed's fallback to an unsafe split is mended: the cut moves back to where no call waits for its result.
+    Source: S1.6. The count is that of the last prompt, as the seed takes it; before the first report, the estimate. The seed's
+    fallback to an unsafe split is mended: the cut moves back to where no call waits for its result.
     """
 
     threshold: float = 0.8
@@ -51,7 +52,7 @@ class Ratio(Preset):
         )
         return Pipeline(
             division=ShareOfAvailable(share=self.threshold, reserves=UNRESERVED),
-            rules=(Rule(trigger=Full(measure="reported"), reducer=summarize),),
+            rules=(Rule(trigger=Full(measure="prompt"), reducer=summarize),),
         )
 
 
@@ -94,8 +95,8 @@ class SeedOpenCode(Preset):
         return Pipeline(
             division=ShareOfAvailable(share=self.threshold, reserves=UNRESERVED),
             rules=(
-                Rule(trigger=Full(measure="reported"), reducer=Mask(keep_tokens=self.protect_tokens, stop_at_summary=True)),
-                Rule(trigger=Full(measure="reported"), reducer=summarize),
+                Rule(trigger=Full(measure="prompt"), reducer=Mask(keep_tokens=self.protect_tokens, stop_at_summary=True)),
+                Rule(trigger=Full(measure="prompt"), reducer=summarize),
             ),
         )
 

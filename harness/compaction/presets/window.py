@@ -1,7 +1,8 @@
 """The message window of the fifth design document (S4): a cap on the number of messages, with or without a summary."""
 
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, NamedTuple
 
 from harness.compaction.cuts import BACK, LastMessages
 from harness.compaction.formats.notes import CONCISE, Notes
@@ -9,11 +10,38 @@ from harness.compaction.pipeline import Pipeline, Preset, Rule
 from harness.compaction.presets.ranges import at_least
 from harness.compaction.stages import Forget, Middle, Reducer, Seldom, Summarize
 from harness.compaction.triggers import MoreThan, Undivided
+from harness.events import ItemId
+from harness.messages import Message
+from harness.tokens import Estimated, Window
+from harness.view import Item, View
 
 HEADING = "[Conversation Summary]"
 """S4.3."""
 SUMMARY_EVERY_MESSAGES = 10
 """S4.3: at most one summary for so many evicted messages."""
+
+
+NEAR_SHARE = 0.8
+"""S4.4: share of the cap above which the user is warned."""
+
+
+class Metrics(NamedTuple):
+    """What became of how many messages (S4.1)."""
+
+    total_messages: int
+    """Before."""
+    preserved_messages: int
+    evicted_messages: int
+    estimated_tokens: Estimated
+    """Of the preserved ones."""
+
+
+class Trimmed(NamedTuple):
+    """A list of messages after it was trimmed."""
+
+    trimmed: tuple[Message, ...]
+    evicted: tuple[Message, ...]
+    metrics: Metrics
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +60,11 @@ class MessageWindow(Preset):
     preserve_last_n: int = 20
     """Messages at the end that always stay."""
     summarize_on_trim: bool = False
-    """Whether what is evicted is summarized, at most once for ten messages; when that fails, they just go."""
+    """Whether what is evicted is summarized, at most once for ten messages; when that fails, they just go.
+
+    Between two summaries messages go without one. The seed would evict the last summary with them, since it is the oldest
+    message of the middle; here it stays until the next one has taken it in.
+    """
     summarizer: str = "same"
     """Name of the model that writes summaries; `same` = the agent's own. Asked only with `summarize_on_trim`."""
     summary_max_tokens: int = 1_024
@@ -52,13 +84,57 @@ class MessageWindow(Preset):
         return 0 < self.max_messages <= self.preserve_first_n + self.preserve_last_n
 
     @property
+    def warnings(self) -> tuple[str, ...]:
+        """See `harness.protocols.Warns`."""
+        if not self.overcommitted:
+            return ()
+        kept = self.preserve_first_n + self.preserve_last_n
+        heads_and_tails = (
+            f"preserve_first_n={self.preserve_first_n} and preserve_last_n={self.preserve_last_n} keep {kept} messages"
+        )
+        return (f"{heads_and_tails}, and max_messages={self.max_messages} leaves no room between them: only they are kept",)
+
+    def notice(self, view: View) -> str | None:
+        """See `harness.protocols.Warns`: said when the newest step takes the view over 80 % of the cap (S4.4)."""
+        count, near = len(view.items) - 1, self.max_messages * NEAR_SHARE
+        if not 0 < near < count:
+            return None
+        newest = next((at for at, item in enumerate(reversed(view.items), 1) if item.message.role == "assistant"), 0)
+        return f"Conversation approaching limit ({count}/{self.max_messages} messages)" if count - newest <= near else None
+
+    def trim(self, messages: Sequence[Message]) -> Trimmed:
+        """What a list of messages becomes by plain eviction, by the same plan as in a session (S4.1).
+
+        Args:
+            messages: a legal conversation; it may begin with a system message, which is not counted and stays.
+        """
+        system = () if messages[:1] and messages[0].role == "system" else (Message(role="system", parts=()),)
+        items = [
+            Item(ItemId(at), message, self.counter.count(message)) for at, message in enumerate((*system, *messages), start=1)
+        ]
+        view = View(items=tuple(items), tokens=Estimated(sum(item.tokens for item in items)))
+        plan = replace(self, summarize_on_trim=False).plan(view, self.budget(Window(tokens=0, source="unknown")), None)
+        gone = set(plan.forget) if plan else set()
+        kept = [item for item in items[len(system) :] if item.item_id not in gone]
+        return Trimmed(
+            trimmed=tuple(item.message for item in kept),
+            evicted=tuple(item.message for item in items if item.item_id in gone),
+            metrics=Metrics(
+                total_messages=len(messages),
+                preserved_messages=len(kept),
+                evicted_messages=len(gone),
+                estimated_tokens=Estimated(sum(item.tokens for item in kept)),
+            ),
+        )
+
+    @property
     def pipeline(self) -> Pipeline:
         """One rule, when the cap is exceeded: evict, or summarize."""
         if self.max_messages == 0:
             return Pipeline(division=Undivided(rule="max_messages=0: the window is off"))
         tail = max(self.preserve_last_n, self.max_messages - self.preserve_first_n)
         middle = Middle(tail=LastMessages(count=tail), head_messages=1 + self.preserve_first_n, snap=BACK)
-        evict: Reducer = Forget(middle=middle)
+        evict: Reducer = Forget(middle=middle, keep_summaries=True)
         if self.summarize_on_trim:
             summary = Summarize(
                 middle=middle,
@@ -67,6 +143,7 @@ class MessageWindow(Preset):
                 role="assistant",
                 former="among",
                 when_failed="forget",
+                only_if_text=True,
             )
             evict = Seldom(every_messages=SUMMARY_EVERY_MESSAGES, often=evict, seldom=summary)
         rule = (
@@ -74,5 +151,5 @@ class MessageWindow(Preset):
         )
         return Pipeline(
             division=Undivided(rule=rule),
-            rules=(Rule(trigger=MoreThan(count=1 + self.max_messages), reducer=evict),),
+            rules=(Rule(trigger=MoreThan(count=1 + self.max_messages), reducer=evict, quiet=True),),
         )

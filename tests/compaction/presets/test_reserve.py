@@ -1,0 +1,195 @@
+"""The third design document (S2): its picture, its cut points, its format, and what it says of windows and events."""
+
+import re
+
+import pytest
+
+from harness.compaction.formats.checkpoint import listed
+from harness.compaction.presets.reserve import ReserveRecent
+from harness.errors import ProviderFailed, UsageError
+from harness.messages import Message, assistant, user
+from harness.models.registry import window_of
+from harness.tokens import Window
+from tests.compaction.talk import Room, grown, numbers, report, said, step, view_of, window
+
+SMALL = ReserveRecent(reserve_tokens=9_700, keep_recent_tokens=100)
+"""In a window of 10,000 tokens: due above 300, and 100 stay."""
+
+
+def test_a_window_of_200000_is_compacted_above_183616() -> None:
+    policy = ReserveRecent()
+    budget = policy.budget(window(200_000))
+    view = view_of(said(30_000), assistant("y" * 80_000), policy=policy)
+    assert budget.threshold_tokens == 183_616
+    assert policy.plan(view, budget, report(183_000, output=616)) is None
+    assert policy.plan(view, budget, report(183_000, output=617)) is not None
+
+
+def test_what_came_since_the_last_report_counts_by_estimate() -> None:
+    policy = ReserveRecent()
+    view = view_of(said(30_000), *step(1, "r" * 4_000), policy=policy)
+    budget = policy.budget(window(200_000))
+    assert policy.plan(view, budget, report(182_600, output=16)) is None
+    assert policy.plan(view, budget, report(182_600, output=17)) is not None, "1,000 of the result on top"
+
+
+@pytest.mark.parametrize(
+    ("own", "top_level", "resolved", "source"),
+    [
+        (50_000, 128_000, 50_000, "policy"),
+        (None, 128_000, 128_000, "configuration"),
+        (None, None, 200_000, "registry"),
+    ],
+)
+def test_the_window_is_the_policys_own_or_that_of_the_plan_or_of_the_registry(
+    own: int | None, top_level: int | None, resolved: int, source: str
+) -> None:
+    model_window = window_of("anthropic/claude-sonnet-4-5", top_level)
+    budget = ReserveRecent(context_window=own).budget(model_window)
+    assert budget.window_tokens == resolved
+    assert f"window from {source}" in budget.rule
+
+
+def test_without_a_known_window_compaction_is_off() -> None:
+    policy = ReserveRecent()
+    budget = policy.budget(window_of("hosted_vllm/nobody-knows-it"))
+    assert (budget.window_tokens, budget.threshold_tokens) == (0, None)
+    assert policy.plan(view_of(said(900_000), said(900_000), policy=policy), budget, report(9_000_000)) is None
+
+
+def test_disabled_it_never_acts() -> None:
+    policy = ReserveRecent(enabled=False)
+    budget = policy.budget(window(20_000))
+    assert budget.threshold_tokens is None
+    assert policy.plan(view_of(said(30_000), said(30_000), policy=policy), budget, report(60_000)) is None
+
+
+def picture() -> list[Message]:
+    """[user] [assistant/tools] [user] [assistant/tools] [user] [assistant], of which the last four shall stay."""
+    return [said(200), *step(1, "a" * 400), said(20), *step(2, "b" * 200), said(20), assistant("z" * 80)]
+
+
+def test_the_picture_of_the_seed() -> None:
+    room = Room(SMALL, 10_000, "## Goal\n- done")
+    view = view_of(*picture(), policy=room.policy)
+    assert numbers(view) == [1, 2, 3, 4, 5, 6, 7, 8, 9]
+    after = room.after(view, room.ask(view))
+    assert numbers(after) == [1, 1_000, 5, 6, 7, 8, 9], "system, summary, and all from first_kept_entry_id on"
+    assert [message.role for message in after.messages] == ["system", "user", "user", "assistant", "tool", "user", "assistant"]
+
+
+@pytest.mark.parametrize(("keep", "first_kept"), [(40, 8), (41, 5), (119, 5), (120, 2)])
+def test_walking_back_ends_at_the_message_that_reaches_the_tokens_and_moves_back_to_a_user_message(
+    keep: int, first_kept: int
+) -> None:
+    room = Room(ReserveRecent(reserve_tokens=9_700, keep_recent_tokens=keep), 10_000, "doc")
+    view = view_of(*picture(), policy=room.policy)
+    event = room.ask(view)
+    if first_kept == 2:
+        assert event is not None
+        assert event.status == "no-op", "all is within the kept tokens, as far as a user message allows"
+        return
+    assert numbers(room.after(view, event))[2] == first_kept
+
+
+def test_a_newest_turn_that_is_too_long_is_split_at_an_answer_and_summarized_in_two_parts() -> None:
+    room = Room(SMALL, 10_000, "HISTORY", "BEGINNING")
+    view = view_of(
+        said(50), assistant("ok"), user("newest"), *step(1, "a" * 800), *step(2, "b" * 800), *step(3, "c" * 800), policy=SMALL
+    )
+    event = room.ask(view)
+    after = room.after(view, event)
+    assert numbers(after) == [1, 1_000, 9, 10], "the last answer and its result hold 200 tokens"
+    assert after.messages[1].text.startswith("HISTORY")
+    assert after.messages[1].text.endswith("## Turn in progress\nBEGINNING")
+    assert event is not None
+    assert "newest turn is split" in event.reason
+    history, beginning = room.prompts()
+    assert "newest" not in history.split("ORIGINAL USER TASK")[0]
+    assert "newest" in beginning
+    assert "b" * 800 in beginning
+    assert "c" * 800 not in beginning, "what stays is not told"
+
+
+def test_in_a_single_prompt_session_the_one_turn_is_split_and_its_beginning_is_the_history() -> None:
+    room = Room(SMALL, 10_000, "## Goal\nall of it", "## Goal\nmore of it")
+    view = view_of(user("build it"), *step(1, "a" * 800), *step(2, "b" * 800), *step(3, "c" * 800), policy=SMALL)
+    view = room.after(view, room.ask(view))
+    assert numbers(view) == [1, 1_000, 7, 8]
+    assert "## Goal" in room.prompts()[0]
+    view = grown(view, SMALL, *step(4, "d" * 800), *step(5, "e" * 800))
+    view = room.after(view, room.ask(view), 3_000)
+    assert numbers(view) == [1, 3_000, 2_002, 2_003]
+    assert "PREVIOUS SUMMARY:\n## Goal\nall of it" in room.prompts()[1]
+
+
+def test_a_cut_is_never_at_a_tool_result() -> None:
+    for keep in range(1, 900, 7):
+        policy = ReserveRecent(reserve_tokens=9_700, keep_recent_tokens=keep)
+        room = Room(policy, 10_000, "one", "two")
+        view = view_of(user("build it"), *step(1, "a" * 800), *step(2, "b" * 1_600), *step(3, "c" * 400), policy=policy)
+        event = room.ask(view)
+        assert event is not None
+        if event.status == "applied":
+            assert room.after(view, event).messages[2].role != "tool"
+
+
+def test_the_summary_is_one_user_message_with_the_seeds_sections_and_its_lists_of_files() -> None:
+    room = Room(SMALL, 10_000, "## Goal\nx\n<read-files>\nmade/up.py\n</read-files>")
+    files = [*step(1, "a" * 400, name="read_file", key="b.py"), *step(2, "a" * 400, name="read_file", key="a.py")]
+    files += [*step(3, "ok", name="write_file", key="a.py"), *step(4, "ok", name="write_file", key="c.py")]
+    view = view_of(said(100), *files, said(120), policy=SMALL)
+    after = room.after(view, room.ask(view))
+    assert after.messages[1].role == "user"
+    assert (
+        after.messages[1].text
+        == "## Goal\nx\n\n<read-files>\nb.py\n</read-files>\n\n<modified-files>\na.py\nc.py\n</modified-files>"
+    )
+    headings = ["## Goal", "## Constraints & Preferences", "## Progress", "### Done", "### In Progress", "### Blocked"]
+    headings += ["## Key Decisions", "## Next Steps", "## Critical Context"]
+    assert re.findall(r"^#+ .*", room.prompts()[0], re.MULTILINE) == headings
+
+
+def test_a_second_compaction_merges_the_former_document_and_carries_its_files_on() -> None:
+    room = Room(SMALL, 10_000, "## Goal\nfirst", "## Goal\nmerged")
+    view = view_of(said(300), *step(1, "a" * 400, name="read_file", key="old.py"), said(120), policy=SMALL)
+    view = room.after(view, room.ask(view))
+    view = grown(view, SMALL, assistant("hm"), *step(2, "a" * 400, name="write_file", key="new.py"), said(120))
+    view = room.after(view, room.ask(view), 3_000)
+    first, second = room.prompts()
+    assert "PREVIOUS SUMMARY" not in first
+    assert "PREVIOUS SUMMARY:\n## Goal\nfirst" in second
+    assert "Merge the previous summary" in second
+    assert [item for item in numbers(view) if item in {1_000, 3_000}] == [3_000]
+    assert listed("read-files", view.messages[1].text) == ["old.py"]
+    assert listed("modified-files", view.messages[1].text) == ["new.py"]
+
+
+def test_the_event_tells_tokens_before_and_after_and_how_many_messages_went() -> None:
+    room = Room(SMALL, 10_000, "doc")
+    view = view_of(*picture(), policy=room.policy)
+    event = room.ask(view)
+    assert event is not None
+    assert (event.tokens_before, event.tokens_after) == (view.tokens, room.after(view, event).tokens)
+    assert len(event.patch.forget) == 3
+    assert (event.messages_before, event.messages_after) == (9, 7)
+
+
+@pytest.mark.parametrize("trouble", [ProviderFailed("s", 500, "down"), ""])
+def test_a_failed_summary_leaves_everything_as_it_was(trouble: ProviderFailed | str) -> None:
+    event = Room(SMALL, 10_000, trouble).ask(view_of(*picture(), policy=SMALL))
+    assert event is not None
+    assert (event.status, event.patch.forget) == ("failed", ())
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"reserve_tokens": -1}, {"keep_recent_tokens": 0}, {"context_window": 0}, {"summary_max_tokens": 0}]
+)
+def test_values_that_no_session_can_run_with_are_refused(wrong: dict[str, int]) -> None:
+    with pytest.raises(UsageError, match=next(iter(wrong))):
+        ReserveRecent(**wrong)  # type: ignore[arg-type]
+
+
+def test_a_reserve_over_the_window_is_refused_with_the_numbers() -> None:
+    with pytest.raises(UsageError, match="16384 tokens leave nothing of the window of 16000"):
+        ReserveRecent().budget(Window(tokens=16_000, source="configuration"))

@@ -1,0 +1,262 @@
+"""The fifth design document (S4): its own list of test cases, for the window and for its summaries."""
+
+import itertools
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.compaction.presets.window import MessageWindow
+from harness.errors import ProviderFailed, UsageError
+from harness.events import Notice
+from harness.messages import Message, ToolCall, ToolResult, assistant, system, tool, user
+from harness.models.wire import messages_from_wire
+from harness.replay.blocks import content_parts
+from harness.replay.drafting import Draft
+from harness.replay.fields import Fields
+from harness.testing.strategies import conversations
+from harness.tokens import QuarterOfCharacters
+from tests.compaction.talk import Room, grown, numbers, step, view_of
+
+COUNTER = QuarterOfCharacters()
+
+
+def talk(count: int) -> list[Message]:
+    return [user(f"message {at}") if at % 2 == 0 else assistant(f"message {at}") for at in range(count)]
+
+
+def texts(messages: tuple[Message, ...]) -> list[int]:
+    return [int(message.text.split()[-1]) for message in messages]
+
+
+# --- the window ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("count", [0, 1, 5, 9, 10])
+def test_under_the_cap_and_at_it_messages_are_unchanged(count: int) -> None:
+    found = MessageWindow(max_messages=10, preserve_last_n=4).trim(talk(count))
+    assert (list(found.trimmed), found.evicted) == (talk(count), ())
+    assert found.metrics.total_messages == found.metrics.preserved_messages == count
+
+
+def test_first_and_last_stay_and_the_oldest_of_the_middle_go() -> None:
+    found = MessageWindow(max_messages=10, preserve_first_n=2, preserve_last_n=4).trim(talk(15))
+    assert texts(found.trimmed) == [0, 1, 7, 8, 9, 10, 11, 12, 13, 14], "head 2, newest 4 of the middle, tail 4"
+    assert texts(found.evicted) == [2, 3, 4, 5, 6]
+
+
+def test_metrics_tell_all_messages_those_that_stay_those_that_went_and_the_tokens_of_the_former() -> None:
+    found = MessageWindow(max_messages=10, preserve_last_n=4).trim(talk(15))
+    assert found.metrics[:3] == (15, 10, 5)
+    assert found.metrics.estimated_tokens == sum(map(COUNTER.count, found.trimmed))
+
+
+def test_fewer_messages_than_head_and_tail_together_are_unchanged() -> None:
+    assert MessageWindow(max_messages=10, preserve_first_n=3, preserve_last_n=9).trim(talk(8)).evicted == ()
+
+
+def test_a_head_and_tail_as_large_as_the_cap_are_all_that_is_kept_and_a_warning_says_so() -> None:
+    policy = MessageWindow(max_messages=6, preserve_first_n=3, preserve_last_n=5)
+    assert policy.overcommitted
+    assert texts(policy.trim(talk(20)).trimmed) == [0, 1, 2, 15, 16, 17, 18, 19]
+    (warning,) = policy.warnings
+    assert "preserve_first_n=3 and preserve_last_n=5 keep 8 messages" in warning
+    assert "max_messages=6" in warning
+    assert MessageWindow().warnings == ()
+
+
+def test_with_a_cap_of_zero_nothing_is_ever_evicted() -> None:
+    policy = MessageWindow(max_messages=0)
+    assert policy.trim(talk(500)).evicted == ()
+    assert not policy.overcommitted
+
+
+def test_the_system_message_stays_and_is_not_counted() -> None:
+    found = MessageWindow(max_messages=4, preserve_last_n=2).trim([system("be good"), *talk(6)])
+    assert found.trimmed[0].role == "system"
+    assert texts(found.trimmed[1:]) == [0, 3, 4, 5]
+
+
+def test_cuts_move_back_so_that_pairs_stay_whole() -> None:
+    calls = [ToolCall(call_id=f"p{at}", name="read_file", arguments_json="{}") for at in range(3)]
+    results = [tool(ToolResult(call_id=call.call_id, name="read_file", output="text")) for call in calls]
+    messages = [*talk(6), assistant("three at once", *calls), *results]
+    found = MessageWindow(max_messages=4, preserve_last_n=2).trim(messages)
+    assert list(found.trimmed) == [messages[0], *messages[6:]], "one more than the cap, none torn"
+
+
+@given(messages=conversations(), cap=st.integers(1, 20), last=st.integers(0, 8))
+def test_trimming_keeps_order_loses_nothing_and_exceeds_the_cap_by_one_turn_at_most(
+    messages: tuple[Message, ...], cap: int, last: int
+) -> None:
+    found = MessageWindow(max_messages=cap, preserve_last_n=last).trim(messages)
+    assert found.metrics.preserved_messages == len(found.trimmed)
+    assert len(found.trimmed) + len(found.evicted) == len(messages)
+    assert found.trimmed[0] == messages[0]
+    rest = iter(messages)
+    assert all(any(one is other for other in rest) for one in found.trimmed), "in their order"
+    longest_turn = max((len(one.calls) + 1 for one in messages), default=1)
+    assert len(found.trimmed) - 1 <= max(cap, 1 + last) + 2 * longest_turn
+
+
+# --- estimates and shapes ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("message", "characters"),
+    [
+        (user("a text of 24 characters."), 24),
+        (assistant("", ToolCall(call_id="c", name="read_file", arguments_json='{"path": "a"}')), 9 + 13),
+        (tool(ToolResult(call_id="c", name="read_file", output="x" * 401)), 401),
+        (assistant("mixed", ToolCall(call_id="c", name="ls", arguments_json="{}")), 5 + 2 + 2),
+    ],
+)
+def test_the_estimate_is_a_quarter_of_the_characters_of_whatever_a_message_holds(message: Message, characters: int) -> None:
+    assert COUNTER.count(message) == -(-characters // 4)
+
+
+def anthropic(count: int) -> list[Message]:
+    """A conversation in content blocks: a text and a `tool_use`, answered by a user message with its `tool_result`."""
+    plain: list[dict[str, object]] = [{"role": "user", "content": "build it"}]
+    for at in range(count):
+        call = {"type": "tool_use", "id": f"t{at}", "name": "read_file", "input": {"path": f"{at}.py"}}
+        plain.append({"role": "assistant", "content": [{"type": "text", "text": "I read."}, call]})
+        plain.append({"role": "user", "content": [{"type": "tool_result", "tool_use_id": f"t{at}", "content": "text " * 20}]})
+    draft, read = Draft(source="blocks", file="made up", caveats=[], session_id=""), list[Message]()
+    for one in plain:
+        parts = tuple(content_parts(Fields(one, "made up", ""), draft))
+        role = "tool" if any(isinstance(part, ToolResult) for part in parts) else one["role"]
+        read.append(Message(role=role, parts=parts))  # type: ignore[arg-type]
+    return read
+
+
+def openai(count: int) -> list[Message]:
+    """The same with `tool_calls` and `tool_call_id`."""
+    plain: list[object] = [{"role": "user", "content": "build it"}]
+    for at in range(count):
+        function = {"name": "read_file", "arguments": f'{{"path": "{at}.py"}}'}
+        plain.append({"role": "assistant", "content": "I read.", "tool_calls": [{"id": f"t{at}", "function": function}]})
+        plain.append({"role": "tool", "tool_call_id": f"t{at}", "content": "text " * 20})
+    return list(messages_from_wire(plain))
+
+
+def test_both_providers_shapes_are_trimmed_and_counted_alike() -> None:
+    policy = MessageWindow(max_messages=9, preserve_last_n=4)
+    blocks, calls = policy.trim(anthropic(12)), policy.trim(openai(12))
+    assert [len(one.calls) + len(one.results) for one in blocks.trimmed] == [
+        len(one.calls) + len(one.results) for one in calls.trimmed
+    ]
+    assert blocks.metrics == calls.metrics
+    assert blocks.metrics.evicted_messages == 16
+
+
+# --- summaries ----------------------------------------------------------------------------------------------------------
+
+
+SUMMING = MessageWindow(max_messages=8, preserve_last_n=4, summarize_on_trim=True)
+
+
+def test_a_summary_takes_the_place_of_what_was_evicted_between_head_and_tail() -> None:
+    room = Room(SUMMING, 0, "read two files")
+    view = view_of(*talk(20), policy=SUMMING)
+    after = room.after(view, room.ask(view))
+    assert numbers(after) == [1, 2, 1_000, *range(15, 22)]
+    assert after.messages[2] == assistant("[Conversation Summary]\nread two files")
+
+
+def test_the_summarizer_is_asked_in_the_seeds_words_for_at_most_1024_tokens() -> None:
+    room = Room(SUMMING, 0, "s")
+    room.ask(view_of(*talk(20), policy=SUMMING))
+    (request,) = room.summarizer.requests
+    assert request.max_output_tokens == 1_024
+    assert request.messages[0].text.startswith(
+        "Summarize the following conversation history concisely. Focus on: what files were"
+    )
+    assert "message 1\n" in request.messages[0].text
+    assert "message 19" not in request.messages[0].text
+
+
+@pytest.mark.parametrize("trouble", [ProviderFailed("s", 500, "down"), " "])
+def test_when_the_summary_fails_they_are_evicted_without_one(trouble: ProviderFailed | str) -> None:
+    room = Room(SUMMING, 0, trouble)
+    view = view_of(*talk(20), policy=SUMMING)
+    event = room.ask(view)
+    assert event is not None
+    assert (event.status, bool(event.failure)) == ("applied", True)
+    assert numbers(room.after(view, event)) == [1, 2, *range(15, 22)]
+
+
+def test_results_without_any_text_are_evicted_without_asking() -> None:
+    room = Room(SUMMING, 0)
+    view = view_of(user("build it"), *itertools.chain.from_iterable(step(at) for at in range(12)), policy=SUMMING)
+    event = room.ask(view)
+    assert event is not None
+    assert (event.status, event.failure, room.prompts()) == ("applied", "", [])
+
+
+def test_it_is_not_summarized_at_every_small_trim_but_once_for_ten_messages() -> None:
+    room = Room(SUMMING, 0, "first", "second")
+    view = view_of(*(assistant("a word " * 40 + one.text) for one in talk(8)), policy=SUMMING)
+    asked = []
+    for at in range(24):
+        view = grown(view, SUMMING, assistant("a word " * 40 + f"message {at}"), seq=2_000 + 10 * at)
+        event = room.ask(view)
+        if event is not None:
+            view = room.after(view, event, 2_005 + 10 * at)
+        asked.append(len(room.prompts()))
+        assert len(view.items) <= 1 + 8 + 1
+        assert len(view.summaries) == bool(room.prompts()), "a summary stays until the next one has taken it in"
+    assert asked.index(1) == 9, "nine messages went for good, and with the tenth a summary is written"
+    assert asked.index(2) == 19
+    assert "[Conversation Summary]\nfirst" in room.prompts()[1]
+
+
+def test_a_summary_that_saves_nothing_has_failed_and_what_was_to_go_goes() -> None:
+    room = Room(SUMMING, 0, "too long " * 500)
+    view = view_of(*talk(20), policy=SUMMING)
+    event = room.ask(view)
+    assert event is not None
+    assert (event.status, event.failure) == ("applied", "the summary saves nothing")
+    assert event.summarizer_usage is not None
+    assert numbers(room.after(view, event)) == [1, 2, *range(15, 22)]
+
+
+# --- warnings and limits -------------------------------------------------------------------------------------------------
+
+
+def test_a_warning_is_said_once_when_the_cap_is_nearer_than_a_fifth() -> None:
+    policy = MessageWindow(max_messages=10, preserve_last_n=4)
+    room = Room(policy, 0)
+    view = view_of(user("build it"), policy=policy)
+    heard: list[int] = []
+    for at in range(20):
+        view = grown(view, policy, *step(at), seq=2_000 + 10 * at)
+        event = room.ask(view)
+        if event is not None:
+            view = room.after(view, event, 2_005 + 10 * at)
+        heard.append(len(room.signals))
+    assert heard == [0, 0, 0] + [1] * 17, "with 9 of 10 messages, and not again"
+    assert room.signals == [Notice(text="Conversation approaching limit (9/10 messages)")]
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"max_messages": -1}, {"preserve_first_n": -1}, {"preserve_last_n": -1}, {"summary_max_tokens": 0}]
+)
+def test_values_that_no_session_can_run_with_are_refused(wrong: dict[str, int]) -> None:
+    with pytest.raises(UsageError, match=next(iter(wrong))):
+        MessageWindow(**wrong)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("summing", [False, True])
+def test_fifty_calls_under_a_cap_of_thirty_never_exceed_it_by_more_than_a_turn(summing: bool) -> None:
+    policy = MessageWindow(max_messages=30, summarize_on_trim=summing)
+    room = Room(policy, 0, *["so far"] * 9)
+    view, most = view_of(user("build it"), policy=policy), 0
+    for at in range(50):
+        event = room.ask(view)
+        if event is not None:
+            assert event.status == "applied"
+            view = room.after(view, event, 2_005 + 10 * at)
+        most = max(most, len(view.items) - 1)
+        view = grown(view, policy, *step(at, says="on it"), seq=2_000 + 10 * at)
+    assert 28 <= most <= 30 + 2

@@ -1,0 +1,75 @@
+"""Small conversations, and a policy at work on them."""
+
+from harness.compaction.compactor import SessionCompactor
+from harness.errors import ModelError
+from harness.events import Compaction, Entry, MessageAdded, Moment, Signal
+from harness.messages import Message, ToolCall, ToolResult, assistant, system, tool, user
+from harness.protocols import Policy
+from harness.testing.puppet import PuppetModel
+from harness.tokens import Measured, Usage, Window
+from harness.view import View, fold, fold_all
+
+
+def window(tokens: int) -> Window:
+    return Window(tokens=tokens, source="configuration")
+
+
+def report(prompt: int, output: int = 0, *, read: int = 0, written: int = 0) -> Usage:
+    """A usage report; `prompt` counts what no cache knows."""
+    return Usage(
+        input_tokens=Measured(prompt),
+        output_tokens=Measured(output),
+        cache_read_tokens=Measured(read),
+        cache_write_tokens=Measured(written),
+    )
+
+
+def step(number: int, output: str = "done", *, name: str = "execute_command", key: str = "make", says: str = "") -> list[Message]:
+    """An answer with one call, and its result."""
+    field = "path" if name.endswith("_file") else "command"
+    call = ToolCall(call_id=f"c{number}", name=name, arguments_json=f'{{"{field}": "{key}"}}')
+    return [assistant(says, call), tool(ToolResult(call_id=f"c{number}", name=name, output=output))]
+
+
+def view_of(*messages: Message, policy: Policy) -> View:
+    """A system message and these, as events 1, 2, ..."""
+    entries = (Entry(seq, MessageAdded(message=one, step=1)) for seq, one in enumerate((system("be good"), *messages), 1))
+    return fold_all(entries, policy.counter)
+
+
+def said(tokens: int, text: str = "x") -> Message:
+    """A user message of so many tokens by characters / 4."""
+    return user((text * (4 * tokens))[: 4 * tokens])
+
+
+class Room:
+    """A policy with a summarizer that says what it is told to."""
+
+    def __init__(self, policy: Policy, window_tokens: int, *answers: str | ModelError) -> None:
+        self.policy = policy
+        self.summarizer = PuppetModel([assistant(one) if isinstance(one, str) else one for one in answers])
+        self.compactor = SessionCompactor(policy=policy, window=window(window_tokens), summarizer=self.summarizer)
+        self.signals: list[Signal] = []
+
+    def ask(self, view: View, usage: Usage | None = None, moment: Moment = "step") -> Compaction | None:
+        return self.compactor.compact(view, usage, 9, moment, self.signals.append)
+
+    def prompts(self) -> list[str]:
+        """What the summarizer was given, request by request."""
+        return ["\n".join(message.text for message in request.messages) for request in self.summarizer.requests]
+
+    def after(self, view: View, event: Compaction | None, seq: int = 1_000) -> View:
+        assert event is not None
+        return fold(view, Entry(seq, event), self.policy.counter)
+
+
+def grown(view: View, policy: Policy, *messages: Message, seq: int = 2_000) -> View:
+    """The view with more messages behind it."""
+    for offset, message in enumerate(messages):
+        view = fold(view, Entry(seq + offset, MessageAdded(message=message, step=2)), policy.counter)
+    return view
+
+
+def numbers(view: View) -> list[int]:
+    """The events that the items of a view came from."""
+    return [item.item_id.event for item in view.items]
