@@ -12,6 +12,7 @@ from harness.events import Compaction, Entry, Event, Moment, Signal, TextDelta
 from harness.messages import Message, ToolCall, ToolResult
 from harness.plan import Plan
 from harness.tokens import Budget, Counter, Measured, Usage, Window
+from harness.truncation import Truncation
 from harness.view import View
 
 
@@ -145,6 +146,36 @@ class Warns(Protocol):
 
     def notice(self, view: View) -> str | None:
         """What to know of this view, said when it becomes true and not at every step after."""
+        ...
+
+
+@runtime_checkable
+class Truncates(Protocol):
+    """A policy that says more of long tool outputs than a number of characters; a policy may."""
+
+    @property
+    def truncation(self) -> Truncation:
+        """What a tool output is cut to before it is logged; goes before `clip_characters`."""
+        ...
+
+
+class OutputStore(Protocol):
+    """Keeps whole tool outputs of one session for a while. Thread-safe; the opener closes what is behind it."""
+
+    def save(self, text: str) -> str:
+        """Keep an output; returns its name. Equal outputs have equal names.
+
+        Raises:
+            StoreError: nothing was kept.
+        """
+        ...
+
+    def load(self, name: str) -> str:
+        """The output of a name.
+
+        Raises:
+            FileMissing: there is none, or it was kept long enough; for the model to read.
+        """
         ...
 
 

@@ -103,6 +103,8 @@ class Window:
     tokens: int
     """0 = unknown: compaction is off."""
     source: Literal["policy", "configuration", "registry", "unknown"]
+    output_tokens: int | None = None
+    """Longest answer of the model; None = not known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -83,7 +83,8 @@ class SessionCompactor:
             patch = _patch(plan.fallback)
         event = self._checked(self._billed(attempt, asked.replies), view, patch)
         if event.status == "no-op" and plan.fallback is not None and not event.failure:
-            event = self._checked(replace(event, failure="the summary saves nothing"), view, _patch(plan.fallback))
+            why = "the summary saves nothing"
+            event = self._checked(replace(event, reason=f"{event.reason}; {why}", failure=why), view, _patch(plan.fallback))
         return event
 
     def _fill(self, plan: Plan, view: View, asked: _Asked, signal: Callable[[Signal], None]) -> Patch:

@@ -15,6 +15,7 @@ from harness.errors import UsageError
 from harness.events import Moment
 from harness.plan import Plan
 from harness.tokens import Budget, Counter, QuarterOfCharacters, Usage, Window
+from harness.truncation import Truncation
 from harness.view import View
 
 QUARTER = QuarterOfCharacters()
@@ -90,6 +91,11 @@ class Preset(ABC):
     @abstractmethod
     def pipeline(self) -> Pipeline:
         """What this policy does, as a function of its fields."""
+
+    @property
+    def truncation(self) -> Truncation:
+        """See `harness.protocols.Truncates`."""
+        return Truncation(max_characters=self.clip_characters)
 
     @property
     def counter(self) -> Counter:

@@ -1,9 +1,9 @@
 """A policy that was made for one window, at work in another of the same geometry.
 
-A policy's constants in tokens and characters belong to a window of some size. In a smaller one the same numbers are another
-policy: reserves that left nine tenths of a window leave nothing. Scaled by window / nominal they keep their proportion to it.
-Counts of messages and shares stay, and so do the two fields that are windows themselves: `context_window`, which is the window
-that the policy is scaled to, and `summarizer_input_tokens`, which is that of another model.
+A policy's constants in tokens, characters, lines and bytes belong to a window of some size. In a smaller one the same numbers
+are another policy: reserves that left nine tenths of a window leave nothing. Scaled by window / nominal they keep their
+proportion to it. Counts of messages and shares stay, and so do the two fields that are windows themselves: `context_window`,
+which is the window that the policy is scaled to, and `summarizer_input_tokens`, which is that of another model.
 """
 
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ from harness.errors import UsageError
 from harness.protocols import Policy
 from harness.tokens import Window
 
-UNITS = ("_tokens", "_characters")
+UNITS = ("_tokens", "_characters", "_lines", "_bytes")
 """A field whose name ends so, and which holds a whole number, is a constant of the window."""
 WINDOWS = frozenset({"context_window", "summarizer_input_tokens"})
 """Fields that are windows themselves."""

@@ -12,7 +12,7 @@ from typing import Literal, Protocol
 from harness import transcript
 from harness.compaction.cuts import BACK, Snap, Tail, events_of, first_events
 from harness.events import ItemId, Patch, Replace
-from harness.messages import Message, ToolCall, ToolResult
+from harness.messages import CompactionMarker, Message, ToolCall, ToolResult
 from harness.plan import Excerpt, Plan, Slot, SummaryFormat
 from harness.tokens import Budget, Counter, Estimated, QuarterOfCharacters
 from harness.view import Item, View, patched
@@ -86,7 +86,7 @@ class Summarize:
     only_if_text: bool = False
     """Whether nobody is asked where what goes is tool results and bare calls alone; it goes without a summary then."""
     before: tuple[Message, ...] = ()
-    """See `harness.plan.Slot`."""
+    """See `harness.plan.Slot`; a marker of a compaction gets the number of the round."""
     behind: tuple[Message, ...] = ()
     """See `harness.plan.Slot`."""
     excerpt: Excerpt | None = None
@@ -116,7 +116,7 @@ class Summarize:
             max_tokens=self.max_tokens,
             max_input_tokens=self.max_input_tokens,
             former="among" if self.former == "among" else "apart",
-            before=self.before,
+            before=tuple(_numbered(one, view.rounds + 1) for one in self.before),
             behind=self.behind,
             excerpt=self.excerpt,
             when_untold=self.when_untold,
@@ -160,6 +160,11 @@ class Seldom:
         if view.forgotten_since_summary + len(plan.forget) < self.every_messages:
             return plan
         return self.seldom.reduce(view, budget, reason)
+
+
+def _numbered(message: Message, round_number: int) -> Message:
+    parts = (replace(part, round=round_number) if isinstance(part, CompactionMarker) else part for part in message.parts)
+    return replace(message, parts=tuple(parts))
 
 
 def _before(items: Sequence[Item], first: ItemId, stays: frozenset[ItemId] | set[ItemId]) -> ItemId:

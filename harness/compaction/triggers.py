@@ -96,6 +96,26 @@ class WindowLess:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class UsableInput:
+    """Act when what the model can take as input is used up (S3.3)."""
+
+    max_output_tokens: int
+    """Configured; a model that can write less needs less."""
+    input_limit_tokens: int | None = None
+    """Of the model, apart from its window; None = it has none."""
+
+    def budget(self, window: Window) -> Budget:
+        """See `Division`."""
+        if window.tokens == 0:
+            return UNKNOWN
+        output = min(self.max_output_tokens, window.output_tokens or self.max_output_tokens)
+        usable = _left(window, output) if self.input_limit_tokens is None else min(self.input_limit_tokens, window.tokens)
+        how = f"{window.tokens} − {output} for the answer" if self.input_limit_tokens is None else "input limit"
+        rule = f"{how} = {usable} tokens; window from {window.source}"
+        return Budget(window_tokens=window.tokens, reserved_tokens=window.tokens - usable, threshold_tokens=usable, rule=rule)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FixedTokens:
     """Act at a number of tokens, whatever the window is."""
 

@@ -30,12 +30,13 @@ from harness.models.litellm_model import LitellmModel
 from harness.models.local.model import LocalModel
 from harness.models.local.server import Endpoints, serving
 from harness.models.names import open_model, open_summarizer, summarizer_name
-from harness.protocols import Clock, Log, Model, Policy, Sandbox
+from harness.protocols import Clock, Log, Model, OutputStore, Policy, Sandbox
 from harness.sandboxes import open_sandbox
 from harness.store.journal import Journal
-from harness.store.memory import MemoryLog
+from harness.store.log import RETENTION_MS
+from harness.store.memory import MemoryLog, MemoryOutputs
 from harness.task import Runtime, Task
-from harness.tools import standard_tools
+from harness.tools import tools_under
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,7 +121,7 @@ def converse(
     _check(session)
     with (
         serving(session.models) as endpoints,
-        _log(session.journal, session_id, clock) as log,
+        _log(session.journal, session_id, clock) as (log, outputs),
         closing(_sandbox(session, session_id)) as sandbox,
     ):
         model = _listening(_model(session, endpoints), listen)
@@ -130,7 +131,7 @@ def converse(
             sandbox.write(path, text.encode())
         agent = Agent(
             model=model,
-            tools=standard_tools(sandbox, clip_characters=compactor.policy.clip_characters),
+            tools=tools_under(compactor.policy, sandbox, outputs),
             log=log,
             compactor=compactor,
             clock=clock,
@@ -221,12 +222,14 @@ def _refuse_full(folder: Path | None) -> None:
 
 
 @contextmanager
-def _log(journal: Path | None, session_id: str, clock: Clock) -> Iterator[Log]:
+def _log(journal: Path | None, session_id: str, clock: Clock) -> Iterator[tuple[Log, OutputStore]]:
     if journal is None:
-        yield MemoryLog()
+        yield MemoryLog(), MemoryOutputs()
         return
     with Journal.open(journal) as opened:
-        yield opened.session(session_id, created_at_ms=int(clock() * 1000), clock=clock)
+        opened.remove_outputs(int(clock() * 1000) - RETENTION_MS)
+        log = opened.session(session_id, created_at_ms=int(clock() * 1000), clock=clock)
+        yield log, opened.outputs(session_id, clock)
 
 
 def _sandbox(session: Interactive, session_id: str) -> Sandbox:

@@ -12,6 +12,7 @@ import fcntl
 import hashlib
 import json
 import re
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -23,6 +24,7 @@ from harness.errors import StoreError, UsageError
 from harness.experiment.attempt.job import Finished
 from harness.experiment.grid import BLOCK_AXES
 from harness.store.journal import Journal
+from harness.store.log import RETENTION_MS
 from harness.store.merge import merge
 from harness.store.records import TrialRecord
 
@@ -103,6 +105,7 @@ def opened(folder: Path) -> Iterator[Output]:
         except BlockingIOError:
             raise UsageError(f"another run is at work in {str(folder)!r}; wait for it or name another output folder") from None
         with Journal.open(folder / "journal.sqlite") as journal:
+            journal.remove_outputs(int(time.time() * 1_000) - RETENTION_MS)
             output = Output(folder, journal)
             output.sweep()
             yield output

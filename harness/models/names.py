@@ -89,7 +89,7 @@ def open_summarizer(
         agent: the agent's model.
         task: whose facts the oracle knows.
         seed: of the draws of `scripted/lossy-P`.
-        window_tokens: overrides the window of a scripted summarizer.
+        window_tokens: overrides the window of a scripted summarizer, which is 128K, or the agent's if that is larger.
         endpoints: where local models are served.
 
     Raises:
@@ -104,7 +104,7 @@ def open_summarizer(
         name=name,
         summarize=_summarize(name, task, seed),
         profile=profile(DEFAULT_PROFILE),
-        window_tokens=window_tokens or SCRIPTED_WINDOW_TOKENS,
+        window_tokens=window_tokens or max(SCRIPTED_WINDOW_TOKENS, agent.window.tokens),
     )
 
 

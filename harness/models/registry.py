@@ -70,7 +70,8 @@ def window_of(name: str, override_tokens: int | None = None) -> Window:
     known = entry(name)
     tokens = known.get("max_input_tokens") or known.get("max_tokens")
     if isinstance(tokens, int) and tokens > 0:
-        return Window(tokens=tokens, source="registry")
+        output = known.get("max_output_tokens")
+        return Window(tokens=tokens, source="registry", output_tokens=output if isinstance(output, int) and output > 0 else None)
     return Window(tokens=0, source="unknown")
 
 

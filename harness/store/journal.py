@@ -11,7 +11,7 @@ from harness.errors import StoreError
 from harness.events import Entry
 from harness.protocols import Clock
 from harness.store.database import Database, explained
-from harness.store.log import SessionLog, entries
+from harness.store.log import SavedOutputs, SessionLog, entries
 from harness.store.records import (
     CheckRecord,
     FactRecord,
@@ -143,6 +143,19 @@ class Journal:
         key = self._key(session_id)
         with self.database.transaction():
             self.database.executemany("INSERT OR REPLACE INTO action VALUES (?, ?, ?, ?)", [(key, *one) for one in actions])
+
+    def outputs(self, session_id: str, clock: Clock) -> SavedOutputs:
+        """Where a session keeps tool outputs that are too long for its log.
+
+        Raises:
+            StoreError: no such session.
+        """
+        return SavedOutputs(self.database, self._key(session_id), clock)
+
+    def remove_outputs(self, before_ms: int) -> int:
+        """Forget the outputs that were saved before a time (S3.1); returns how many."""
+        with self.database.transaction():
+            return self.database.execute("DELETE FROM saved_output WHERE created_at_ms < ?", (before_ms,)).rowcount
 
     def finished_trials(self) -> set[str]:
         """Ids of the trials that need not run again: completed or failed, not crashed."""

@@ -1,12 +1,16 @@
-"""The log of one session in a journal file: events in, one transaction a call; entries out."""
+"""The log of one session in a journal file: events in, one transaction a call; entries out.
+
+Beside it, for a week, whole tool outputs that were too long for it: what is gone from them is no part of the log.
+"""
 
 import json
+import threading
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
 from harness.codec import MESSAGES, adapter
-from harness.errors import StoreError
+from harness.errors import FileMissing, StoreError
 from harness.events import (
     Compaction,
     Entry,
@@ -20,7 +24,7 @@ from harness.events import (
 from harness.messages import Message
 from harness.protocols import Clock
 from harness.store.database import Database, explained
-from harness.store.texts import addresses, attached, detached, shown
+from harness.store.texts import Packer, addresses, attached, detached, output_name, shown
 from harness.tokens import Counter, Measured, Usage
 
 _CLASSES: dict[str, Any] = {
@@ -279,3 +283,35 @@ def _step(row: tuple[Any, ...]) -> StepFinished:
         model_seconds=row[16],
         tool_seconds=row[17],
     )
+
+
+RETENTION_MS = 7 * 24 * 60 * 60 * 1_000
+"""How long an output is kept (S3.1)."""
+
+
+class SavedOutputs:
+    """The outputs of one session. Thread-safe as long as nobody else uses the journal meanwhile."""
+
+    def __init__(self, database: Database, session: int, clock: Clock) -> None:
+        """See `Journal.outputs`."""
+        self._database, self._session, self._clock = database, session, clock
+        self._lock = threading.Lock()
+
+    def save(self, text: str) -> str:
+        """See `harness.protocols.OutputStore`."""
+        name = output_name(text)
+        data = Packer().pack(name, text, packed=True).data
+        row = (self._session, name, int(self._clock() * 1_000), len(text), data)
+        with self._lock, self._database.transaction():
+            self._database.execute("INSERT OR REPLACE INTO saved_output VALUES (?, ?, ?, ?, ?)", row)
+        return name
+
+    def load(self, name: str) -> str:
+        """See `harness.protocols.OutputStore`."""
+        with self._lock:
+            row: Any = self._database.execute(
+                "SELECT data FROM saved_output WHERE session = ? AND name = ?", (self._session, name)
+            ).fetchone()
+        if row is None:
+            raise FileMissing(name)
+        return Packer().unpack(row[0])

@@ -2,8 +2,29 @@
 
 from collections.abc import Sequence
 
-from harness.errors import StoreError
+from harness.errors import FileMissing, StoreError
 from harness.events import Entry, Event
+from harness.store.texts import output_name
+
+
+class MemoryOutputs:
+    """Tool outputs of one session as long as the object lives. Thread-safe."""
+
+    def __init__(self) -> None:
+        """Nothing is kept yet."""
+        self._texts: dict[str, str] = {}
+
+    def save(self, text: str) -> str:
+        """See `harness.protocols.OutputStore`."""
+        name = output_name(text)
+        self._texts[name] = text
+        return name
+
+    def load(self, name: str) -> str:
+        """See `harness.protocols.OutputStore`."""
+        if name not in self._texts:
+            raise FileMissing(name)
+        return self._texts[name]
 
 
 class MemoryLog:

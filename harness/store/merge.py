@@ -6,7 +6,10 @@ from harness.errors import StoreError
 from harness.store.database import explained
 from harness.store.journal import Journal
 
-_OF_SESSIONS = ("event", "version", "retired", "step", "compaction", "action", "conduct", "step_conduct", "fact", "probe")
+_OF_SESSIONS = (
+    *("event", "version", "retired", "step", "compaction", "action", "saved_output"),
+    *("conduct", "step_conduct", "fact", "probe"),
+)
 
 
 def merge(source: Path, target: Journal) -> None:

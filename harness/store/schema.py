@@ -369,7 +369,20 @@ def _activity(connection: sqlite3.Connection) -> None:
     connection.execute("ALTER TABLE trial ADD COLUMN activity TEXT")
 
 
-MIGRATIONS: tuple[Migration, ...] = (_first_tables, _conduct_tables, _actions, _scale, _activity)
+def _saved_outputs(connection: sqlite3.Connection) -> None:
+    """Tool outputs that were too long for the log; they go after a while, so they stand apart from its texts."""
+    connection.execute(
+        """
+    CREATE TABLE saved_output ( -- data: zstd of its UTF-8
+      session INTEGER NOT NULL REFERENCES session (key) ON DELETE CASCADE,
+      name TEXT NOT NULL, created_at_ms INTEGER NOT NULL, characters INTEGER NOT NULL, data BLOB NOT NULL,
+      PRIMARY KEY (session, name)
+    ) STRICT
+    """
+    )
+
+
+MIGRATIONS: tuple[Migration, ...] = (_first_tables, _conduct_tables, _actions, _scale, _activity, _saved_outputs)
 """In order; one that has been released never changes, a new one is added behind it."""
 
 

@@ -37,6 +37,11 @@ def address_of(text: str) -> str:
     return binascii.b2a_base64(hashlib.sha256(_to_bytes(text)).digest()[:21], newline=False).decode()
 
 
+def output_name(text: str) -> str:
+    """The name of a saved tool output, short enough for a model to repeat: equal texts have equal names."""
+    return f"output-{hashlib.sha256(_to_bytes(text)).hexdigest()[:12]}"
+
+
 def detached(plain: Any, found: dict[str, tuple[str, bool]], name: str = "") -> Any:
     """JSON-ready data with addresses in the place of long strings; dicts are changed in place.
 

@@ -12,7 +12,8 @@ from typing import Any
 
 from harness.errors import ToolError
 from harness.messages import ToolCall, ToolResult
-from harness.protocols import ExecResult, Sandbox, ToolSpec
+from harness.protocols import ExecResult, OutputStore, Sandbox, ToolSpec
+from harness.truncation import Truncation, marked, previewed
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +23,8 @@ class SandboxTool:
     spec: ToolSpec
     act: Callable[[Mapping[str, str]], str]
     parameters: tuple[str, ...]
-    clip_characters: int
+    limits: Truncation
+    outputs: OutputStore | None
     lock: threading.Lock
     """Shared by the tools of one sandbox, which serves one caller at a time."""
 
@@ -34,8 +36,17 @@ class SandboxTool:
                 output, status = self.act(arguments), "completed"
         except ToolError as error:
             output, status = f"error: {error}", "error"
-        kept, cut = clip(output, self.clip_characters)
+        kept, cut = self._shortened(output)
         return ToolResult(call_id=call.call_id, name=call.name, output=kept, status=status, clipped_characters=cut)  # type: ignore[arg-type]
+
+    def _shortened(self, output: str) -> tuple[str, int]:
+        """An output within its limits, and how many of its characters went."""
+        preview = previewed(output, self.limits)
+        if preview.cut_bytes:
+            with self.lock:
+                name = self.outputs.save(output) if self.outputs is not None and self.limits.saved else ""
+            return marked(preview, self.limits, name), preview.cut_characters
+        return (output, 0) if self.limits.max_characters is None else clip(output, self.limits.max_characters)
 
     def _arguments(self, call: ToolCall) -> Mapping[str, str]:
         try:
@@ -57,13 +68,24 @@ def clip(text: str, most_characters: int) -> tuple[str, int]:
     return f"{text[:room]}\n[{cut} of {len(text)} characters cut]"[:most_characters], cut
 
 
-def standard_tools(sandbox: Sandbox, *, timeout_seconds: float = 60.0, clip_characters: int = 10_000) -> tuple[SandboxTool, ...]:
+DEFAULT_LIMITS = Truncation(max_characters=10_000)
+"""S0.9."""
+
+
+def standard_tools(
+    sandbox: Sandbox,
+    *,
+    timeout_seconds: float = 60.0,
+    limits: Truncation = DEFAULT_LIMITS,
+    outputs: OutputStore | None = None,
+) -> tuple[SandboxTool, ...]:
     """The four tools over a started sandbox.
 
     Args:
         sandbox: who opened it closes it.
         timeout_seconds: of one command.
-        clip_characters: longest output that is logged, in characters.
+        limits: of an output that is logged.
+        outputs: keeps the longer ones whole, if the limits say so; None = nobody does.
     """
     lock = threading.Lock()
 
@@ -74,7 +96,7 @@ def standard_tools(sandbox: Sandbox, *, timeout_seconds: float = 60.0, clip_char
             "required": list(parameters),
         }
         spec = ToolSpec(name=name, description=description, parameters_json=json.dumps(schema))
-        return SandboxTool(spec, act, tuple(parameters), clip_characters, lock)
+        return SandboxTool(spec, act, tuple(parameters), limits, outputs, lock)
 
     def execute(arguments: Mapping[str, str]) -> str:
         return _told(sandbox.run(arguments["command"], timeout_seconds=timeout_seconds), timeout_seconds)

@@ -15,6 +15,7 @@ from harness.compaction.presets.peers.langchain import LangChainClear, LangChain
 from harness.compaction.presets.peers.openhands import OpenHands, OpenHandsV0
 from harness.compaction.presets.ratio import Ratio, SeedGemini, SeedOpenCode
 from harness.compaction.presets.reserve import ReserveRecent
+from harness.compaction.presets.three_tiers import ThreeTiers
 from harness.compaction.presets.window import MessageWindow
 from harness.events import Compaction, Entry
 from harness.messages import Message, assistant
@@ -57,6 +58,8 @@ POLICIES: list[Policy] = [
     OpenHandsV0(max_size=8, keep_first=2),
     MessageWindow(max_messages=8, preserve_last_n=4),
     MessageWindow(max_messages=6, preserve_last_n=3, summarize_on_trim=True),
+    ThreeTiers(max_output_tokens=15_800, prune=False),
+    ThreeTiers(max_output_tokens=15_000, prune_at="step", protect_tokens=60, prune_minimum_tokens=30, differential=True),
 ]
 
 

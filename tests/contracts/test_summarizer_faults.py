@@ -50,6 +50,7 @@ RULES: dict[str, Documented] = {
     "reserve-recent": Documented(),
     "seed-gemini": Documented(),
     "seed-opencode": Documented(),
+    "three-tiers": Documented(),
 }
 """By kind, every preset that can ask for a summary."""
 

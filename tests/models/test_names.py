@@ -89,3 +89,10 @@ def test_a_real_model_without_its_key_is_refused_by_the_name_of_the_variable(mon
     monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
     with pytest.raises(MissingKey, match="ANTHROPIC_API_KEY"):
         agent("anthropic/claude-sonnet-4-5")
+
+
+def test_a_scripted_summarizer_reads_what_its_agent_reads():
+    for window_tokens, read in ((32_768, 128_000), (200_000, 200_000)):
+        agent = PuppetModel([], window_tokens=window_tokens)
+        summarizer = open_summarizer("scripted/extractive", agent=agent, task=None, seed=0, window_tokens=None)
+        assert summarizer.window.tokens == read

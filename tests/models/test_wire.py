@@ -164,3 +164,22 @@ def test_call_ids_never_repeat_in_a_conversation(given_ids):
     ids = [name_call(one) for one in given_ids]
     assert len({"a", *ids}) == 1 + len(ids)
     assert "" not in ids
+
+
+def test_what_a_policy_cleared_marked_or_left_interrupted_is_told_in_the_words_of_the_view():
+    call = ToolCall(call_id="c", name="read_file", arguments_json='{"path": "a"}')
+    cleared = ToolResult(call_id="c", name="read_file", output="[Old tool result content cleared]")
+    stopped = ToolResult(call_id="c", name="read_file", output="error: the call was interrupted", status="interrupted")
+    marker = Message(role="user", parts=(CompactionMarker(text="What did we do so far?", round=2),))
+    thought = Message(role="assistant", parts=(Reasoning(text="hidden"), Text(text="partial answ")))
+    sent = messages_to_wire([marker, assistant("", call), tool(cleared), assistant("", call), tool(stopped), thought])
+    assert [one["content"] for one in sent] == [
+        "What did we do so far?",
+        None,
+        "[Old tool result content cleared]",
+        None,
+        "error: the call was interrupted",
+        "partial answ",
+    ]
+    assert sent[0]["role"] == "user"
+    assert not any("hidden" in str(one) or "round" in one for one in sent), "no provider's metadata goes to another"

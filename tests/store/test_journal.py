@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.errors import StoreError
+from harness.errors import FileMissing, StoreError
 from harness.store.journal import Journal
 from harness.store.records import FactRecord, ProbeRecord, SessionConduct, StepConduct, TrialRecord
 from tests.store.samples import CONDUCT, PROBES, begun, checks, opening, plain, step, trial
@@ -143,3 +143,26 @@ def test_a_reader_sees_what_is_committed_while_a_writer_works(journal: Journal) 
 def test_a_query_that_is_wrong_is_an_error_of_ours(journal: Journal) -> None:
     with pytest.raises(StoreError, match="no such column"):
         journal.rows("SELECT colour FROM messages")
+
+
+def test_saved_outputs_belong_to_their_session_and_equal_ones_are_kept_once(journal: Journal) -> None:
+    for session_id in ("s1", "s2"):
+        begun(journal, session_id)
+    one, other = journal.outputs("s1", lambda: 5.0), journal.outputs("s2", lambda: 5.0)
+    name = one.save("long \udc80 text\n" * 500)
+    assert one.save("long \udc80 text\n" * 500) == name
+    assert one.load(name) == "long \udc80 text\n" * 500
+    assert len(journal.rows("SELECT * FROM saved_output")) == 1
+    with pytest.raises(FileMissing, match=name):
+        other.load(name)
+
+
+def test_outputs_are_removed_when_they_were_kept_long_enough(journal: Journal) -> None:
+    begun(journal, "s1")
+    old, new = journal.outputs("s1", lambda: 1.0), journal.outputs("s1", lambda: 2.0)
+    first, second = old.save("first"), new.save("second")
+    assert journal.remove_outputs(2_000) == 1
+    assert new.load(second) == "second"
+    with pytest.raises(FileMissing):
+        new.load(first)
+    assert journal.remove_outputs(2_000) == 0

@@ -114,3 +114,13 @@ def test_the_counts_of_actions_come_along_with_their_session(tmp_path: Path) -> 
             merge(tmp_path / "source.sqlite", target)
         rows = target.rows("SELECT s.id, a.step, a.hits, a.misses FROM action AS a JOIN session AS s ON s.key = a.session")
         assert [tuple(row) for row in rows] == [("one", 1, 0, 1), ("one", 2, 3, 0)]
+
+
+def test_saved_outputs_come_along_with_their_session(tmp_path: Path, target: Journal) -> None:
+    source = small(tmp_path / "a.sqlite", "s1", [*opening()])
+    with Journal.open(source) as journal:
+        name = journal.outputs("s1", lambda: 3.0).save(LONG)
+    merge(source, target)
+    merge(source, target)
+    assert target.outputs("s1", lambda: 4.0).load(name) == LONG
+    assert plain(target.path, "SELECT created_at_ms FROM saved_output") == [(3_000,)]

@@ -17,6 +17,7 @@ from harness.compaction.presets.peers.langchain import LangChainClear, LangChain
 from harness.compaction.presets.peers.openhands import OpenHands, OpenHandsV0
 from harness.compaction.presets.ratio import Ratio, SeedGemini, SeedOpenCode
 from harness.compaction.presets.reserve import ReserveRecent
+from harness.compaction.presets.three_tiers import ThreeTiers
 from harness.compaction.presets.window import MessageWindow
 from harness.errors import UnknownName, UsageError
 from harness.protocols import Policy
@@ -39,6 +40,7 @@ PRESETS: dict[str, type[Any]] = {
     "reserve-recent": ReserveRecent,
     "seed-gemini": SeedGemini,
     "seed-opencode": SeedOpenCode,
+    "three-tiers": ThreeTiers,
 }
 
 

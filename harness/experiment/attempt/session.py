@@ -26,7 +26,7 @@ from harness.experiment.attempt.job import Finished, Job
 from harness.experiment.attempt.record import Attempt, Ending
 from harness.experiment.behaviour.conduct import behaviour
 from harness.models.names import open_model, open_summarizer
-from harness.protocols import Clock, Log, Model, Sandbox
+from harness.protocols import Clock, Log, Model, OutputStore, Sandbox
 from harness.sandboxes import open_sandbox
 from harness.sandboxes.actions import CachedSandbox, open_cache
 from harness.sandboxes.client import ServedSandbox
@@ -34,7 +34,7 @@ from harness.store.journal import Journal
 from harness.store.log import SessionLog
 from harness.task import Task
 from harness.tasks import make_task
-from harness.tools import standard_tools
+from harness.tools import tools_under
 
 
 def run_trial(job: Job, cancellation: Cancellation | None = None, clock: Clock = time.time) -> Finished:
@@ -74,7 +74,7 @@ class _Session:
             task = make_task(trial.task, trial.seed, trial.world)
             self.attempt.judged = ungraded(task, "not run: the session broke off")
             with closing(self._log(journal)) as log:
-                self._work(task, log)
+                self._work(task, log, journal.outputs(self.attempt.session_id, self.clock))
             self._watch(task, journal)
         except SandboxError as error:
             self.attempt.ending = Ending(status="failed", reason="sandbox_error", error=str(error))
@@ -89,7 +89,7 @@ class _Session:
         began_ms = int(attempt.started_at * 1000)
         return journal.session(attempt.session_id, created_at_ms=began_ms, clock=self.clock, counter=counter)
 
-    def _work(self, task: Task, log: Log) -> None:
+    def _work(self, task: Task, log: Log, outputs: OutputStore) -> None:
         """Lay the workspace, let the agent work, judge what it left."""
         attempt = self.attempt
         with closing(self._sandbox(task)) as sandbox:
@@ -98,7 +98,7 @@ class _Session:
             for path, text in task.workspace:
                 sandbox.write(path, text.encode())
             try:
-                attempt.ending = self._converse(task, sandbox, log)
+                attempt.ending = self._converse(task, sandbox, log, outputs)
             finally:
                 self._end(log)
             if attempt.ending.reason not in {"sandbox_error", "cancelled"}:
@@ -133,7 +133,7 @@ class _Session:
             unsafe_local=self.job.unsafe_local,
         )
 
-    def _converse(self, task: Task, sandbox: Sandbox, log: Log) -> Ending:
+    def _converse(self, task: Task, sandbox: Sandbox, log: Log, outputs: OutputStore) -> Ending:
         """Run the session to its end."""
         trial, endpoints = self.job.trial, self.job.endpoints
         model = open_model(trial.model, task=task, seed=trial.model_seed, window_tokens=trial.window_tokens, endpoints=endpoints)
@@ -154,7 +154,7 @@ class _Session:
         timeout_seconds = trial.command_timeout_seconds
         agent = Agent(
             model=model,
-            tools=standard_tools(sandbox, timeout_seconds=timeout_seconds, clip_characters=policy.clip_characters),
+            tools=tools_under(policy, sandbox, outputs, timeout_seconds=timeout_seconds),
             log=log,
             compactor=compactor,
             clock=self.clock,

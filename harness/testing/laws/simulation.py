@@ -22,9 +22,9 @@ from harness.messages import ToolCall
 from harness.models.names import open_model, open_summarizer
 from harness.protocols import Model, Policy, Reply, Request, Sandbox, unheard
 from harness.sandboxes import open_sandbox
-from harness.store.memory import MemoryLog
+from harness.store.memory import MemoryLog, MemoryOutputs
 from harness.task import Task
-from harness.tools import standard_tools
+from harness.tools import tools_under
 from harness.transcript import key_argument
 
 E = TypeVar("E")
@@ -164,7 +164,7 @@ def session_in(
         opened.write(path, text.encode())
     agent = Agent(
         model=model,
-        tools=standard_tools(opened, clip_characters=policy.clip_characters),
+        tools=tools_under(policy, opened, MemoryOutputs()),
         log=log,
         compactor=room,
         clock=time.monotonic,

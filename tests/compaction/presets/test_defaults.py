@@ -45,6 +45,28 @@ DEFAULTS: dict[str, dict[str, object]] = {
     # S1.7
     "seed-gemini": {"threshold": 0.5, "keep_share": 0.3, "summary_max_tokens": 1_000},
     "seed-opencode": {"threshold": 0.8, "protect_tokens": 40_000, "keep_share": 0.3, "summary_max_tokens": 1_000},
+    # S3.1 to S3.3, S3.15
+    "three-tiers": {
+        "truncate": True,
+        "truncate_lines": 2_000,
+        "truncate_bytes": 50 * 1024,
+        "truncate_keep": "head",
+        "prune": True,
+        "prune_at": "turn",
+        "protect_tokens": 40_000,
+        "prune_minimum_tokens": 20_000,
+        "protect_turns": 2,
+        "preserve": ("skill_execution", "subtask_invocation"),
+        "preserve_failures": False,
+        "auto": True,
+        "max_output_tokens": 32_000,
+        "input_limit_tokens": None,
+        "auto_continue": True,
+        "lazy": False,
+        "differential": False,
+        "agent": "coding",
+        "summary_max_tokens": 2_000,
+    },
 }
 
 

@@ -1,0 +1,150 @@
+"""The policies of the fourth design document (S3): truncate at the tool, prune before a turn, summarize on overflow."""
+
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from harness.compaction.cuts import LastMessages
+from harness.compaction.formats.continuation import Continuation
+from harness.compaction.pipeline import Pipeline, Preset, Rule
+from harness.compaction.presets.ranges import at_least
+from harness.compaction.stages import Mask, Middle, Summarize
+from harness.compaction.triggers import Always, Full, Trigger, Undivided, UsableInput
+from harness.errors import UsageError
+from harness.events import Moment
+from harness.messages import CompactionMarker, Message, user
+from harness.tokens import RoundedQuarter
+from harness.truncation import Truncation
+
+QUESTION = "What did we do so far?"
+"""S3.8: what a compaction message says to the model."""
+GO_ON = "Continue if you have next steps"
+"""S3.3, auto-continue."""
+
+
+class Strategy(NamedTuple):
+    """What agents of one trade keep and attend to (S3.15)."""
+
+    preserve: tuple[str, ...] = ()
+    """Calls whose results are never pruned; see `harness.compaction.stages.Mask`."""
+    failures: bool = False
+    """Whether results of failed calls are never pruned."""
+    focus: tuple[str, ...] = ()
+    """What the summary is to attend to."""
+
+
+STRATEGIES: dict[str, Strategy] = {
+    "coding": Strategy(),
+    "code-review": Strategy(
+        preserve=("security_findings", "performance_issues", "git_commits", "execute_command git *"),
+        focus=("Security vulnerabilities", "Performance concerns", "Architectural decisions"),
+    ),
+    "debugging": Strategy(
+        preserve=("error_messages", "stack_traces", "failed_tool_calls"),
+        failures=True,
+        focus=("Error patterns", "Reproduction steps", "Failed attempts"),
+    ),
+}
+"""By agent: the seed's examples, and what stands for them among our tools."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ThreeTiers(Preset):
+    """Long outputs are cut at the tool, old ones cleared before each turn, and on overflow all becomes one summary.
+
+    Source: S3.1 to S3.3, S3.8, S3.15. The numbers are the seed's but for those that it leaves open, which say so. Each tier
+    can be turned off. Pruning waits for turns of the user, so in a session of one prompt it never acts unless `prune_at` is
+    `step`; cutting and summarizing act in any session. Tokens written to a cache, which the seed's formula of the overflow
+    forgets, count as the input that they are. After a summary nothing older stays in view.
+    """
+
+    truncate: bool = True
+    """Tier 1. Without it outputs are cut to `clip_characters`."""
+    truncate_lines: int = 2_000
+    truncate_bytes: int = 51_200
+    truncate_keep: Literal["head", "tail"] = "head"
+    """Which end of a longer output stays in view; the whole is saved, to be read by tools."""
+    prune: bool = True
+    """Tier 2."""
+    prune_at: Literal["turn", "step"] = "turn"
+    """`step` is the adapted form for sessions of one prompt: asked before each step, and no turn is protected."""
+    protect_tokens: int = 40_000
+    """Newest tool output that stays."""
+    prune_minimum_tokens: int = 20_000
+    """Nothing is cleared unless it saves more."""
+    protect_turns: int = 2
+    """Newest turns of the user whose outputs stay; only with `prune_at = "turn"`."""
+    preserve: tuple[str, ...] = ("skill_execution", "subtask_invocation")
+    """Calls whose results are never cleared: shell patterns over tool names, or, with a blank, over name and key argument."""
+    preserve_failures: bool = False
+    """Whether results that tell of a failure are never cleared either."""
+    auto: bool = True
+    """Tier 3."""
+    max_output_tokens: int = 32_000
+    """Kept free of the window for the answer, unless the model can write less. The seed gives none; ours."""
+    input_limit_tokens: int | None = None
+    """What the model takes as input, if it has a limit of its own; None = the window less the answer."""
+    auto_continue: bool = True
+    """Whether a user message behind the summary asks to go on."""
+    lazy: bool = False
+    """Whether the summary waits until the user goes on, or the provider refuses the prompt."""
+    differential: bool = False
+    """Whether a former summary is given apart, to be updated, instead of as a message among the others."""
+    agent: Literal["coding", "code-review", "debugging"] = "coding"
+    """Whose strategy adds to `preserve` and tells the summarizer what to attend to."""
+    summarizer: str = "same"
+    """Name of the model that writes summaries, the seed advises a cheaper one; `same` = the agent's own."""
+    summary_max_tokens: int = 2_000
+    """The seed's example; it sets no limit."""
+    clip_characters: int = 10_000
+    """A longer tool output is cut before it is logged (S0.9), where tier 1 is off."""
+    kind: Literal["three-tiers"] = "three-tiers"
+
+    def __post_init__(self) -> None:
+        """Refuse values that no session could be run with."""
+        at_least(self, 0, "protect_tokens", "prune_minimum_tokens", "protect_turns")
+        at_least(self, 1, "truncate_lines", "truncate_bytes", "max_output_tokens", "input_limit_tokens")
+        at_least(self, 1, "summary_max_tokens", "clip_characters")
+        if self.agent not in STRATEGIES:
+            raise UsageError(f"agent={self.agent!r} must be one of {', '.join(STRATEGIES)}")
+
+    @property
+    def truncation(self) -> Truncation:
+        """Tier 1."""
+        if not self.truncate:
+            return Truncation(max_characters=self.clip_characters)
+        return Truncation(max_lines=self.truncate_lines, max_bytes=self.truncate_bytes, keep=self.truncate_keep, saved=True)
+
+    @property
+    def pipeline(self) -> Pipeline:
+        """Tiers 2 and 3."""
+        pruning = (Rule(trigger=Always(), reducer=self._mask(), moment=self.prune_at, quiet=True),) if self.prune else ()
+        if not self.auto:
+            return Pipeline(division=Undivided(rule="no summaries"), rules=pruning, counter=RoundedQuarter())
+        division = UsableInput(max_output_tokens=self.max_output_tokens, input_limit_tokens=self.input_limit_tokens)
+        full: Trigger = Full(measure="reported", above=True)
+        due: tuple[tuple[Moment, Trigger], ...] = (("turn" if self.lazy else "step", full), ("overflow", Always()))
+        summarizing = (Rule(trigger=trigger, reducer=self._summarize(), moment=moment) for moment, trigger in due)
+        return Pipeline(division=division, rules=(*pruning, *summarizing), counter=RoundedQuarter())
+
+    def _mask(self) -> Mask:
+        strategy = STRATEGIES[self.agent]
+        return Mask(
+            keep_tokens=self.protect_tokens,
+            keep_turns=self.protect_turns if self.prune_at == "turn" else 0,
+            least_saved_tokens=self.prune_minimum_tokens,
+            exempt_tools=(*self.preserve, *strategy.preserve),
+            exempt_failures=self.preserve_failures or strategy.failures,
+            completed_only=True,
+            stop_at_summary=True,
+        )
+
+    def _summarize(self) -> Summarize:
+        return Summarize(
+            middle=Middle(tail=LastMessages(count=0)),
+            format=Continuation(focus=STRATEGIES[self.agent].focus),
+            max_tokens=self.summary_max_tokens,
+            role="assistant",
+            former="apart" if self.differential else "among",
+            before=(Message(role="user", parts=(CompactionMarker(text=QUESTION, round=0),)),),
+            behind=(user(GO_ON),) if self.auto_continue else (),
+        )

@@ -1,0 +1,136 @@
+"""Two tools over the outputs that were too long to be shown whole: search one, and page through it (S3.1, S3.22).
+
+Lines are numbered from 1. A very long line counts as several, so that every part of an output can be reached. What is shown at
+a time is limited, so no result of these tools has to be truncated itself.
+"""
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from harness.errors import ToolError
+from harness.messages import ToolCall, ToolResult
+from harness.protocols import OutputStore, ToolSpec
+
+PAGE_LINES = 200
+MATCHES = 50
+"""Lines that a search shows at a time."""
+LINE_CHARACTERS = 500
+"""A longer line counts as several."""
+PAGE_CHARACTERS = 8_000
+"""A page ends before it."""
+
+
+@dataclass(frozen=True, slots=True)
+class OutputTool:
+    """One of the two: its description, and the function that does it."""
+
+    spec: ToolSpec
+    act: Callable[[Mapping[str, Any]], str]
+
+    def run(self, call: ToolCall) -> ToolResult:
+        """See `harness.protocols.Tool`."""
+        try:
+            output, status = self.act(_arguments(call)), "completed"
+        except ToolError as error:
+            output, status = f"error: {error}", "error"
+        return ToolResult(call_id=call.call_id, name=call.name, output=output, status=status)  # type: ignore[arg-type]
+
+
+def output_tools(store: OutputStore) -> tuple[OutputTool, ...]:
+    """The tools `read_output` and `search_output` over a store; who opened it closes it."""
+
+    def read(arguments: Mapping[str, Any]) -> str:
+        lines = _lines(store.load(_text(arguments, "output")))
+        first = _whole(arguments, "from_line", 1)
+        if first > len(lines):
+            raise ToolError(f"from_line={first}: the output has {len(lines)} lines")
+        page = list(_page(enumerate(lines[first - 1 :], first), _whole(arguments, "lines", PAGE_LINES, most=PAGE_LINES)))
+        last = first + len(page) - 1
+        rest = f"; go on with from_line={last + 1}" if last < len(lines) else ""
+        return "\n".join([*page, f"[lines {first} to {last} of {len(lines)}{rest}]"])
+
+    def search(arguments: Mapping[str, Any]) -> str:
+        lines, wanted = _lines(store.load(_text(arguments, "output"))), _text(arguments, "text").casefold()
+        first = _whole(arguments, "from_line", 1)
+        found = [(number, line) for number, line in enumerate(lines, 1) if wanted in line.casefold()]
+        page = list(_page(iter([one for one in found if one[0] >= first]), MATCHES))
+        before = sum(number < first for number, _ in found)
+        left = len(found) - before - len(page)
+        rest = f"; go on with from_line={found[before + len(page)][0]}" if left else ""
+        return "\n".join([*page, f"[{len(page)} of {len(found)} lines that hold it{rest}]"])
+
+    name = {"type": "string", "description": "Name of the saved output, as the mark of a truncated result tells it"}
+    start = {"type": "integer", "description": "Line to begin with, from 1"}
+    return (
+        OutputTool(
+            _spec(
+                "read_output",
+                "Read a section of a saved output, its lines numbered",
+                {
+                    "output": name,
+                    "from_line": start,
+                    "lines": {"type": "integer", "description": f"How many, at most {PAGE_LINES}"},
+                },
+                "output",
+            ),
+            read,
+        ),
+        OutputTool(
+            _spec(
+                "search_output",
+                "Find the lines of a saved output that hold a text, whatever its case",
+                {"output": name, "text": {"type": "string", "description": "What the lines hold"}, "from_line": start},
+                "output",
+                "text",
+            ),
+            search,
+        ),
+    )
+
+
+def _spec(name: str, description: str, properties: Mapping[str, object], *required: str) -> ToolSpec:
+    schema = {"type": "object", "properties": properties, "required": list(required)}
+    return ToolSpec(name=name, description=description, parameters_json=json.dumps(schema))
+
+
+def _arguments(call: ToolCall) -> Mapping[str, Any]:
+    try:
+        given: Any = json.loads(call.arguments_json)
+    except (ValueError, RecursionError) as error:
+        raise ToolError(f"the arguments are not valid JSON: {error}") from None
+    if not isinstance(given, dict):
+        raise ToolError(f"{call.name} takes an object")
+    return given
+
+
+def _text(arguments: Mapping[str, Any], name: str) -> str:
+    value = arguments.get(name)
+    if not isinstance(value, str) or not value:
+        raise ToolError(f"{name}: a text is needed")
+    return value
+
+
+def _whole(arguments: Mapping[str, Any], name: str, default: int, *, most: int | None = None) -> int:
+    value = arguments.get(name, default)
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise ToolError(f"{name}: a whole number from 1 is needed")
+    return value if most is None else min(value, most)
+
+
+def _lines(text: str) -> list[str]:
+    """The lines, long ones in pieces."""
+    size = LINE_CHARACTERS
+    return [line[at : at + size] for line in text.split("\n") for at in range(0, max(1, len(line)), size)]
+
+
+def _page(numbered: Iterator[tuple[int, str]], most: int) -> Iterator[str]:
+    """Numbered lines up to a number of them and the characters of a page; at least one."""
+    held = 0
+    for count, (number, line) in enumerate(numbered):
+        shown = f"{number}: {line}"
+        held += len(shown) + 1
+        if count and (count >= most or held > PAGE_CHARACTERS):
+            return
+        yield shown

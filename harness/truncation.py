@@ -1,0 +1,82 @@
+"""How long a tool output may be when it is logged, and what is shown of a longer one (S0.9, S3.1). Pure text, no I/O."""
+
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Truncation:
+    """The limits of a tool output, each None = none, and which end of a longer one stays."""
+
+    max_characters: int | None = None
+    max_lines: int | None = None
+    max_bytes: int | None = None
+    """Of the UTF-8 of the lines, line ends not counted."""
+    keep: Literal["head", "tail"] = "head"
+    """Which end stays where lines or bytes are too many; of too many characters it is always the head."""
+    saved: bool = False
+    """Whether the whole output is kept apart, for tools that search and page through it."""
+
+
+class Preview(NamedTuple):
+    """What is left of an output."""
+
+    text: str
+    cut_bytes: int = 0
+    """Of the UTF-8; 0 = it is whole."""
+    cut_characters: int = 0
+
+
+def previewed(text: str, limits: Truncation) -> Preview:
+    """An output within its limits of lines and bytes, in whole lines.
+
+    Of a first line that is too long alone as much is kept as may be; the seed would show nothing of it.
+    """
+    lines = text.split("\n")
+    most_lines = len(lines) if limits.max_lines is None else limits.max_lines
+    total = len(text.encode(errors="surrogatepass"))
+    most_bytes = total if limits.max_bytes is None else limits.max_bytes
+    if len(lines) <= most_lines and total <= most_bytes:
+        return Preview(text)
+    kept, held = _within(lines[::-1] if limits.keep == "tail" else lines, most_lines, most_bytes)
+    if not kept and most_lines:
+        kept = [_part(lines[-1 if limits.keep == "tail" else 0], most_bytes, limits.keep)]
+        held = len(kept[0].encode(errors="surrogatepass"))
+    shown = "\n".join(kept[::-1] if limits.keep == "tail" else kept)
+    return Preview(shown, total - held, len(text) - len(shown))
+
+
+def _within(lines: list[str], most_lines: int, most_bytes: int) -> tuple[list[str], int]:
+    """The first lines that fit, and their bytes."""
+    kept: list[str] = []
+    held = 0
+    for line in lines[:most_lines]:
+        size = len(line.encode(errors="surrogatepass"))
+        if held + size > most_bytes:
+            break
+        kept.append(line)
+        held += size
+    return kept, held
+
+
+def _part(line: str, most_bytes: int, keep: Literal["head", "tail"]) -> str:
+    """One end of a line, whole characters."""
+    data = line.encode(errors="surrogatepass")
+    part = data[:most_bytes] if keep == "head" else data[len(data) - most_bytes :]
+    return part.decode(errors="ignore")
+
+
+def marked(preview: Preview, limits: Truncation, name: str) -> str:
+    """A preview with a mark where the rest was, and where that is now.
+
+    Args:
+        preview: of an output that was cut.
+        limits: by which it was.
+        name: of the saved output; empty = it was not saved.
+    """
+    gone = f"...{preview.cut_bytes} bytes truncated..."
+    text = f"{preview.text}\n\n{gone}" if limits.keep == "head" else f"{gone}\n\n{preview.text}"
+    if not name:
+        return text
+    where = f"Full output saved to: {name}\nUse search_output to query the full content or read_output to read specific sections."
+    return f"{text}\n\n{where}"

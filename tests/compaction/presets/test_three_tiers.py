@@ -1,0 +1,266 @@
+"""The fourth design document (S3): its pruning and its summary, alone and together, and its options (S3.15)."""
+
+from typing import Any
+
+import pytest
+
+from harness.compaction.presets.three_tiers import ThreeTiers
+from harness.compaction.scaling import scaled
+from harness.errors import ProviderFailed, UsageError
+from harness.events import Compaction
+from harness.messages import CompactionMarker, Message, ToolResult, assistant, tool, user
+from harness.models.registry import window_of
+from harness.tokens import RoundedQuarter, Window
+from harness.view import View
+from tests.compaction.talk import Room, grown, numbers, report, step, view_of, window
+
+CLEARED = "[Old tool result content cleared]"
+
+
+def reads(turns: int, per_turn: int, tokens: int, **fields: str) -> list[Message]:
+    """Turns of the user, each with so many reads of so many tokens."""
+    talk: list[Message] = []
+    for turn in range(turns):
+        talk.append(user(f"turn {turn}"))
+        for at in range(per_turn):
+            talk += step(turn * per_turn + at, "r" * 4 * tokens, name="read_file", key="a.py", **fields)
+    return talk
+
+
+def cleared(view: View) -> list[int]:
+    """Which results of a view are cleared, counted from the first."""
+    results = [message.results[0] for message in view.messages if message.results]
+    return [at for at, result in enumerate(results) if result.output == CLEARED]
+
+
+def pruned(policy: ThreeTiers, talk: list[Message], moment: Any = "turn") -> tuple[Room, View, Compaction | None]:
+    room = Room(policy, 1_000_000)
+    view = view_of(*talk, policy=policy)
+    event = room.ask(view, None, moment)
+    return room, room.after(view, event) if event else view, event
+
+
+# --- tier 2 -------------------------------------------------------------------------------------------------------------
+
+
+def test_before_a_turn_outputs_beyond_the_newest_40000_tokens_are_cleared_but_not_those_of_the_last_two_turns() -> None:
+    _, view, event = pruned(ThreeTiers(), reads(10, 2, 5_000))
+    assert cleared(view) == list(range(8)), "16 reads before the last two turns: the newest eight of them hold 40,000"
+    assert event is not None
+    assert (event.moment, event.status, event.messages_after) == ("turn", "applied", event.messages_before)
+    assert [call.arguments_json for message in view.messages for call in message.calls] == ['{"path": "a.py"}'] * 20
+
+
+def test_nothing_is_cleared_and_nothing_recorded_unless_more_than_20000_tokens_are_saved() -> None:
+    assert pruned(ThreeTiers(), reads(8, 2, 5_000))[2] is None, "12 reads are prunable, four of them 20,000 tokens"
+    talk = reads(8, 2, 5_000)
+    talk[2] = tool(ToolResult(call_id="c0", name="read_file", output="r" * 20_004))
+    assert cleared(pruned(ThreeTiers(), talk)[1]) == [0, 1, 2, 3], "one token more"
+
+
+def test_nothing_is_pruned_before_a_step_nor_in_a_session_of_one_prompt() -> None:
+    assert pruned(ThreeTiers(auto=False), reads(10, 2, 5_000), "step")[2] is None
+    assert pruned(ThreeTiers(auto=False), reads(1, 40, 5_000))[2] is None
+
+
+def test_the_adapted_form_prunes_before_steps_in_a_session_of_one_prompt() -> None:
+    assert cleared(pruned(ThreeTiers(prune_at="step"), reads(1, 16, 5_000), "step")[1]) == list(range(8))
+
+
+@pytest.mark.parametrize("name", ["skill_execution", "subtask_invocation"])
+def test_protected_tools_are_never_cleared_nor_counted(name: str) -> None:
+    talk = [user("go"), *step(90, "s" * 80_000, name=name), *reads(10, 2, 5_000)]
+    assert cleared(pruned(ThreeTiers(), talk)[1]) == list(range(1, 9))
+
+
+def test_errors_stay_and_pruning_stops_at_a_summary_and_at_what_was_cleared_before() -> None:
+    failed = tool(ToolResult(call_id="c0", name="read_file", output="r" * 20_000, status="error"))
+    talk = reads(10, 2, 5_000)
+    talk[2] = failed
+    room, view, _ = pruned(ThreeTiers(), talk)
+    assert cleared(view) == list(range(1, 8))
+    assert room.ask(view, None, "turn") is None, "what is cleared is cleared"
+    summing = Room(ThreeTiers(), 1_000_000, "so far")
+    view = view_of(*reads(10, 2, 5_000), policy=summing.policy)
+    view = summing.after(view, summing.ask(view, report(990_000)))
+    view = grown(view, summing.policy, *reads(10, 2, 5_000))
+    assert len(cleared(summing.after(view, summing.ask(view, None, "turn"), 9_000))) == 8
+
+
+@pytest.mark.parametrize(
+    ("fields", "stays"),
+    [
+        ({"preserve": ("read_*",)}, range(2, 16)),
+        ({"preserve": ("execute_command git *",)}, [0]),
+        ({"preserve_failures": True}, [1]),
+        ({"agent": "debugging"}, [1]),
+        ({"agent": "code-review"}, [0]),
+        ({"preserve": ("execute_command make *",), "agent": "code-review"}, [0, 1]),
+    ],
+)
+def test_what_shall_be_preserved_is_by_tool_by_call_by_failure_or_by_the_strategy_of_an_agent(
+    fields: dict[str, Any], stays: Any
+) -> None:
+    talk = reads(10, 2, 5_000)
+    talk[1:5] = [
+        *step(0, "exit code 0\n" + "l" * 20_000, key="git log"),
+        *step(1, "exit code 2\n" + "e" * 20_000, key="make all"),
+    ]
+    kept = set(stays)
+    gone = set(cleared(pruned(ThreeTiers(protect_tokens=0, prune_minimum_tokens=0, **fields), talk)[1]))
+    assert kept.isdisjoint(gone)
+    assert set(range(16)) - kept == gone, "all else before the last two turns"
+
+
+# --- tier 3 -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("usage", "due"),
+    [
+        (report(160_000, 8_000), False),
+        (report(160_000, 8_001), True),
+        (report(10_000, 8_001, read=150_000), True),
+        (report(10_000, 8_001, written=150_000), True),
+    ],
+)
+def test_it_is_due_when_the_last_call_used_more_than_the_usable_input(usage: Any, due: bool) -> None:
+    policy = ThreeTiers()
+    budget = policy.budget(window(200_000))
+    assert budget.threshold_tokens == 168_000
+    assert (policy.plan(view_of(*reads(1, 2, 100), policy=policy), budget, usage) is not None) == due
+
+
+@pytest.mark.parametrize(
+    ("fields", "model_window", "usable"),
+    [
+        ({}, Window(tokens=200_000, source="registry", output_tokens=8_192), 191_808),
+        ({"max_output_tokens": 4_000}, Window(tokens=200_000, source="registry", output_tokens=8_192), 196_000),
+        ({"input_limit_tokens": 150_000}, Window(tokens=200_000, source="registry", output_tokens=8_192), 150_000),
+    ],
+)
+def test_usable_input_is_the_input_limit_or_the_window_less_the_smaller_of_two_output_limits(
+    fields: dict[str, int], model_window: Window, usable: int
+) -> None:
+    assert ThreeTiers(**fields).budget(model_window).threshold_tokens == usable  # type: ignore[arg-type]
+
+
+def test_the_output_limit_of_a_known_model_comes_from_the_registry() -> None:
+    known = window_of("anthropic/claude-sonnet-4-5")
+    assert (known.tokens, known.output_tokens) == (200_000, 64_000)
+
+
+def overflown(policy: ThreeTiers, *answers: Any) -> tuple[Room, View, Compaction]:
+    room = Room(policy, 200_000, *answers)
+    view = view_of(*reads(1, 3, 500), policy=policy)
+    event = room.ask(view, report(190_000))
+    assert event is not None
+    return room, view, event
+
+
+def test_after_a_summary_views_start_at_a_compaction_message_also_in_a_session_of_one_prompt() -> None:
+    room, view, event = overflown(ThreeTiers(), "We build it.")
+    after = room.after(view, event)
+    assert [message.role for message in after.messages] == ["system", "user", "assistant", "user"]
+    marker = after.messages[1].parts[0]
+    assert marker == CompactionMarker(text="What did we do so far?", round=1)
+    assert after.messages[2].text == "We build it."
+    assert after.messages[3].text == "Continue if you have next steps"
+    assert after.summaries == (after.items[2].item_id,)
+    assert event.summary == "We build it."
+
+
+def test_without_auto_continue_the_summary_stands_last() -> None:
+    room, view, event = overflown(ThreeTiers(auto_continue=False), "We build it.")
+    assert room.after(view, event).messages[-1].role == "assistant"
+
+
+def test_the_summarizer_gets_the_seeds_system_prompt_and_the_whole_conversation() -> None:
+    room, *_ = overflown(ThreeTiers(summary_max_tokens=700), "s")
+    (request,) = room.summarizer.requests
+    assert [message.role for message in request.messages] == ["system", "user"]
+    assert request.messages[0].text.startswith("You are a helpful AI assistant tasked with summarizing conversations.")
+    assert request.messages[1].text.startswith("Provide a detailed summary for continuing our conversation.")
+    assert "r" * 2_000 in request.messages[1].text
+    assert request.max_output_tokens == 700
+
+
+@pytest.mark.parametrize(("agent", "word"), [("code-review", "Security vulnerabilities"), ("debugging", "Reproduction steps")])
+def test_a_strategy_tells_the_summarizer_what_to_attend_to(agent: Any, word: str) -> None:
+    assert word in overflown(ThreeTiers(agent=agent), "s")[0].prompts()[0]
+    assert word not in overflown(ThreeTiers(), "s")[0].prompts()[0]
+
+
+@pytest.mark.parametrize("differential", [False, True])
+def test_a_former_summary_is_a_message_among_the_others_or_to_be_updated(differential: bool) -> None:
+    room, view, event = overflown(ThreeTiers(differential=differential), "FIRST", "SECOND")
+    view = grown(room.after(view, event), room.policy, *step(9, "n" * 4_000))
+    after = room.after(view, room.ask(view, report(190_000)), 9_000)
+    told = room.prompts()[1]
+    assert ("PREVIOUS SUMMARY:\nFIRST\n\nMESSAGES TO SUMMARIZE:" in told) == differential
+    assert "FIRST" in told
+    assert numbers(after) == [1, 9_000, 9_000, 9_000]
+    assert [part.round for part in after.messages[1].parts if isinstance(part, CompactionMarker)] == [2]
+
+
+def test_lazily_the_summary_waits_for_the_user_or_for_the_refusal_of_the_provider() -> None:
+    policy = ThreeTiers(lazy=True)
+    view = view_of(*reads(1, 3, 500), policy=policy)
+    budget, usage = policy.budget(window(200_000)), report(190_000)
+    assert policy.plan(view, budget, usage, "step") is None
+    assert policy.plan(view, budget, usage, "turn") is not None
+    assert policy.plan(view, budget, usage, "overflow") is not None
+    eager = ThreeTiers()
+    assert eager.plan(view, budget, usage, "step") is not None
+    assert eager.plan(view, budget, usage, "turn") is None
+    assert eager.plan(view, budget, None, "overflow") is not None, "whatever the reports said"
+
+
+@pytest.mark.parametrize("trouble", [ProviderFailed("s", 500, "down"), ""])
+def test_a_failed_summary_leaves_everything_as_it_was(trouble: ProviderFailed | str) -> None:
+    _, _, event = overflown(ThreeTiers(), trouble)
+    assert (event.status, event.patch.forget) == ("failed", ())
+
+
+# --- together and alone --------------------------------------------------------------------------------------------------
+
+
+def test_each_tier_works_without_the_others() -> None:
+    view_talk, usage = reads(10, 2, 5_000), report(990_000)
+    for fields, acts in (
+        ({"prune": False, "auto": False}, set[str]()),
+        ({"truncate": False, "auto": False}, {"turn"}),
+        ({"truncate": False, "prune": False}, {"step", "overflow"}),
+        ({}, {"turn", "step", "overflow"}),
+    ):
+        policy = ThreeTiers(**fields)  # type: ignore[arg-type]
+        view, budget = view_of(*view_talk, policy=policy), policy.budget(window(1_000_000))
+        moments: tuple[Any, ...] = ("turn", "step", "overflow")
+        assert {moment for moment in moments if policy.plan(view, budget, usage, moment)} == acts
+        assert policy.truncation.saved == fields.get("truncate", True)
+
+
+def test_the_estimate_is_a_quarter_of_the_characters_rounded() -> None:
+    assert isinstance(ThreeTiers().counter, RoundedQuarter)
+    assert [ThreeTiers().counter.count(user("x" * length)) for length in (0, 1, 2, 5, 6)] == [0, 0, 1, 1, 2]
+
+
+def test_lines_and_bytes_are_scaled_with_the_window() -> None:
+    small = scaled(ThreeTiers(), 0.1)
+    assert (small.truncate_lines, small.truncate_bytes, small.protect_tokens, small.protect_turns) == (200, 5_120, 4_000, 2)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"truncate_lines": 0}, {"truncate_bytes": 0}, {"protect_tokens": -1}, {"max_output_tokens": 0}, {"agent": "poet"}],
+)
+def test_values_that_no_session_can_run_with_are_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(UsageError, match=next(iter(wrong))):
+        ThreeTiers(**wrong)
+
+
+def test_what_the_model_says_last_is_summarized_too() -> None:
+    room = Room(ThreeTiers(), 200_000, "all")
+    view = view_of(user("hi"), assistant("LAST " + "x" * 4_000), policy=room.policy)
+    room.ask(view, report(190_000))
+    assert "LAST" in room.prompts()[0]

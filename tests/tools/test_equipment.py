@@ -1,0 +1,57 @@
+"""What tools a session has under a policy, and what becomes of a long output on its way from tool to log and back."""
+
+import json
+
+from harness.compaction.presets.none import NoCompaction
+from harness.compaction.presets.three_tiers import ThreeTiers
+from harness.messages import ToolCall, ToolResult
+from harness.protocols import ExecResult, Policy
+from harness.store.memory import MemoryOutputs
+from harness.testing.memory_sandbox import MemorySandbox
+from harness.tools import tools_under
+
+LONG = "\n".join(f"line {number}" for number in range(1, 3_001)).encode()
+
+
+def long(_: str) -> ExecResult:
+    return ExecResult(exit_code=0, stdout=LONG, stderr=b"", stdout_bytes=len(LONG), stderr_bytes=0)
+
+
+class Bench:
+    def __init__(self, policy: Policy, outputs: MemoryOutputs | None = None) -> None:
+        self.tools = {tool.spec.name: tool for tool in tools_under(policy, MemorySandbox(long), outputs)}
+
+    def use(self, name: str, **arguments: object) -> ToolResult:
+        return self.tools[name].run(ToolCall(call_id="c", name=name, arguments_json=json.dumps(arguments)))
+
+
+def test_an_output_of_more_than_2000_lines_is_cut_at_the_tool_and_can_be_searched_and_read() -> None:
+    bench = Bench(ThreeTiers(), MemoryOutputs())
+    result = bench.use("execute_command", command="seq 3000")
+    assert result.output.startswith("exit code 0\nline 1\nline 2\n")
+    assert "line 1999\n\n..." in result.output
+    assert "line 2000" not in result.output
+    assert result.clipped_characters == len("exit code 0\n") + len(LONG) - len(result.output.split("\n\n...")[0])
+    name = result.output.split("Full output saved to: ")[1].split("\n")[0]
+    assert bench.use("search_output", output=name, text="line 2750").output.startswith("2751: line 2750")
+    assert bench.use("read_output", output=name, from_line=3_001).output == "3001: line 3000\n[lines 3001 to 3001 of 3001]"
+
+
+def test_the_tail_stays_where_the_policy_says_so() -> None:
+    output = Bench(ThreeTiers(truncate_keep="tail", truncate_lines=3), MemoryOutputs()).use("execute_command", command="x").output
+    assert "bytes truncated...\n\nline 2998\nline 2999\nline 3000\n\nFull output saved to: output-" in output
+
+
+def test_without_a_store_a_long_output_is_cut_and_gone() -> None:
+    bench = Bench(ThreeTiers())
+    assert set(bench.tools) == {"execute_command", "read_file", "write_file", "list_directory"}
+    assert bench.use("execute_command", command="x").output.endswith("bytes truncated...")
+
+
+def test_other_policies_cut_at_their_number_of_characters_and_have_the_four_tools() -> None:
+    for policy in (NoCompaction(clip_characters=500), ThreeTiers(truncate=False, clip_characters=500)):
+        bench = Bench(policy, MemoryOutputs())
+        assert len(bench.tools) == 4
+        result = bench.use("execute_command", command="x")
+        assert len(result.output) <= 500
+        assert result.output.endswith(f"[{result.clipped_characters} of {len(LONG) + 12} characters cut]")
