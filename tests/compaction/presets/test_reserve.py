@@ -124,7 +124,7 @@ def test_in_a_single_prompt_session_the_one_turn_is_split_and_its_beginning_is_t
 
 
 def test_a_cut_is_never_at_a_tool_result() -> None:
-    for keep in range(1, 900, 7):
+    for keep in range(1, 300, 3):
         policy = ReserveRecent(reserve_tokens=9_700, keep_recent_tokens=keep)
         room = Room(policy, 10_000, "one", "two")
         view = view_of(user("build it"), *step(1, "a" * 800), *step(2, "b" * 1_600), *step(3, "c" * 400), policy=policy)
