@@ -140,11 +140,14 @@ class LastShare:
 
     share: float
     unit: Literal["messages", "characters"] = "messages"
+    beside_messages: int = 0
+    """Messages at the beginning of which no share is taken; of messages only."""
 
     def start(self, items: Sequence[Item], budget: Budget) -> int:
         """See `Tail`."""
         if self.unit == "messages":
-            return int(len(items) * (1 - self.share))
+            beside = min(self.beside_messages, len(items))
+            return beside + int((len(items) - beside) * (1 - self.share))
         sizes = [written_characters(item.message) for item in items]
         before, gone = (1 - self.share) * sum(sizes), 0
         for index, size in enumerate(sizes):

@@ -76,6 +76,27 @@ def joined(first: Plan, second: Plan) -> Plan:
     )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Repeated:
+    """A reducer again and again, as one plan, until the view is no longer above its threshold or nothing is left to be done."""
+
+    reducer: Reducer
+    most_times: int
+    counter: Counter = QUARTER
+
+    def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
+        """See `harness.compaction.stages.Reducer`."""
+        plan = self.reducer.reduce(view, budget, reason)
+        for _ in range(self.most_times - 1):
+            if plan.empty or plan.slots:
+                break
+            left = after(view, plan, self.counter)
+            if left.tokens <= (budget.threshold_tokens or 0) or (more := self.reducer.reduce(left, budget, reason)).empty:
+                break
+            plan = replace(joined(plan, more), reason=plan.reason)
+        return plan
+
+
 class Preset(ABC):
     """What all presets have in common: a frozen dataclass says by `pipeline` what it does, and keeps `Policy` by that.
 

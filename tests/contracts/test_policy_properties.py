@@ -11,6 +11,7 @@ from harness.compaction.presets import PRESETS
 from harness.compaction.presets.bounds import DropAll, OracleRetention, RandomRetention
 from harness.compaction.presets.keep_last import KeepLast
 from harness.compaction.presets.none import NoCompaction
+from harness.compaction.presets.peers.inspect_ai import InspectEdit, InspectSummary, InspectTrim
 from harness.compaction.presets.peers.langchain import LangChainClear, LangChainSummary
 from harness.compaction.presets.peers.openhands import OpenHands, OpenHandsV0
 from harness.compaction.presets.ratio import Ratio, SeedGemini, SeedOpenCode
@@ -50,6 +51,9 @@ POLICIES: list[Policy] = [
     SeedOpenCode(threshold=0.02, protect_tokens=100),
     SeedGemini(threshold=0.02),
     ReserveRecent(reserve_tokens=15_800, keep_recent_tokens=60, summary_max_tokens=100),
+    InspectEdit(threshold=0.02, keep_results=1),
+    InspectSummary(threshold=0.02),
+    InspectTrim(threshold=0.02),
     LangChainClear(trigger_tokens=150, keep_results=1),
     LangChainClear(trigger_tokens=300, enough_tokens=200),
     LangChainSummary(trigger_share=0.02, keep_messages=4),

@@ -63,21 +63,24 @@ class Walk:
     view: View = field(default_factory=View)
     written: dict[ItemId, int] = field(default_factory=dict)
     """The number of each summary."""
+    entries: int = 0
+    """Messages that the view has seen."""
 
-    def acts(self) -> list[dict[str, Any]]:
-        """What changes before each call of a model."""
+    def acts(self, before: int | None = None) -> list[dict[str, Any]]:
+        """What changes before each call of a model, from where the walk is to before the call at that place."""
         found: list[dict[str, Any]] = []
         budget = self.policy.budget(Window(tokens=self.window_tokens, source="configuration"))
-        entries = 0
         for point in calls_of(conversation_of(self.messages)):
-            while entries < point:
-                event = MessageAdded(message=self.messages[entries], step=0)
-                entries += 1
-                self.view = fold(self.view, Entry(1_000 * entries, event), self.policy.counter)
+            if point < self.entries or (before is not None and point >= before):
+                continue
+            while self.entries < point:
+                event = MessageAdded(message=self.messages[self.entries], step=0)
+                self.entries += 1
+                self.view = fold(self.view, Entry(1_000 * self.entries, event), self.policy.counter)
             plan = self.policy.plan(self.view, budget, self._usage(point), "overflow" if point in self.refused else "step")
             if plan is None or plan.empty:
                 continue
-            tellings = self._apply(plan, 1_000 * entries + 1)
+            tellings = self._apply(plan, 1_000 * self.entries + 1)
             found.append({"call": point, "view": self.shown(), "told": tellings})
         return found
 

@@ -13,6 +13,7 @@ from harness.codec import from_plain
 from harness.compaction.presets.bounds import DropAll, OracleRetention, RandomRetention
 from harness.compaction.presets.keep_last import KeepLast
 from harness.compaction.presets.none import NoCompaction
+from harness.compaction.presets.peers.inspect_ai import InspectEdit, InspectSummary, InspectTrim
 from harness.compaction.presets.peers.langchain import LangChainClear, LangChainSummary
 from harness.compaction.presets.peers.openhands import OpenHands, OpenHandsV0
 from harness.compaction.presets.ratio import Ratio, SeedGemini, SeedOpenCode
@@ -27,6 +28,9 @@ GROUP = "harness.policies"
 
 PRESETS: dict[str, type[Any]] = {
     "drop-all": DropAll,
+    "inspect-edit": InspectEdit,
+    "inspect-summary": InspectSummary,
+    "inspect-trim": InspectTrim,
     "keep-last": KeepLast,
     "langchain-clear-tool-uses": LangChainClear,
     "langchain-summary": LangChainSummary,

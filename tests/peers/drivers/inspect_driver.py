@@ -1,0 +1,119 @@
+"""Inspect's own compaction handler at work on a conversation."""
+
+import asyncio
+from typing import Any
+
+from inspect_ai.model import (
+    ChatMessageAssistant,
+    ChatMessageSystem,
+    ChatMessageTool,
+    ChatMessageUser,
+    CompactionEdit,
+    CompactionSummary,
+    CompactionTrim,
+    GenerateConfig,
+    ModelAPI,
+    ModelOutput,
+    compaction,
+    get_model,
+    modelapi,
+)
+from inspect_ai.tool import ToolCall
+
+from tests.peers.drivers.serving import Shown, calls_of, serve
+
+STRATEGIES = {"summary": CompactionSummary, "trim": CompactionTrim, "edit": CompactionEdit}
+
+
+class Writing(ModelAPI):
+    """Counts a quarter of the characters of each message, as our presets do; writes summaries and remembers what it was told."""
+
+    def __init__(self, model_name: str, config: GenerateConfig, **_: Any) -> None:
+        super().__init__(model_name, config=config)
+        self.told: list[list[Any]] = []
+
+    async def generate(self, input: list[Any], *_: Any, **__: Any) -> Any:  # noqa: A002, the name is the original's
+        self.told.append(input)
+        return ModelOutput.from_content("writing", f"summary {len(self.told)}")
+
+    async def count_tokens(self, input: Any, config: Any = None) -> int:  # noqa: A002, the name is the original's
+        return sum(map(tokens_of, input))
+
+
+@modelapi(name="writing")
+def writing() -> type[ModelAPI]:
+    return Writing
+
+
+def tokens_of(message: Any) -> int:
+    calls = getattr(message, "tool_calls", None) or []
+    return -(-(len(message.text) + sum(len(call.function) + len(call.parse_error) for call in calls)) // 4)
+
+
+def made(message: dict[str, Any], at: int) -> Any:
+    """A message of theirs, its number as its id. The text of a call's arguments is remembered where there is room for one."""
+    name, text = str(at), message["text"]
+    if message["role"] == "system":
+        return ChatMessageSystem(id=name, content=text)
+    if message["role"] == "user":
+        return ChatMessageUser(id=name, content=text, source="input" if at == 1 else None)
+    if message["role"] == "tool":
+        return ChatMessageTool(id=name, content=text, tool_call_id=message["call_id"], function=message["name"])
+    calls = [
+        ToolCall(id=call["id"], function=call["name"], arguments=call["arguments"], parse_error=call["json"])
+        for call in message["calls"]
+    ]
+    return ChatMessageAssistant(id=name, content=text, tool_calls=calls or None)
+
+
+def number_of(message: Any, conversation: list[dict[str, Any]], summaries: dict[str, int]) -> int:
+    """An edited message has a new id; its call tells which it is."""
+    if message.id in summaries:
+        return -summaries[message.id]
+    if message.id.isdecimal():
+        return int(message.id)
+    return next(at for at, one in enumerate(conversation) if one.get("call_id") == message.tool_call_id)
+
+
+async def compacted(conversation: list[dict[str, Any]], strategy: str, arguments: dict[str, Any]) -> list[Any]:
+    """What the handler makes of the history before each call, where that is more than adding to it."""
+    model = get_model("writing/writing", memoize=False)
+    api = model.api
+    prefix = [made(message, at) for at, message in enumerate(conversation[:2])]
+    handler = compaction(STRATEGIES[strategy](**arguments), prefix=prefix, model=model)
+    history: list[Any] = []
+    acts: list[Any] = []
+    last: list[Any] = []
+    summaries: dict[str, int] = {}
+
+    def shown(message: Any) -> Shown:
+        at = number_of(message, conversation, summaries)
+        return [at, None if at >= 0 and message.text == conversation[at]["text"] else message.text, None]
+
+    for point in calls_of(conversation):
+        new = [made(conversation[at], at) for at in range(sum(one.id.isdecimal() for one in history), point)]
+        history += new
+        api.told.clear()
+        try:
+            view, message = await handler.compact_input(history)
+        except RuntimeError as error:
+            if "Compaction insufficient" not in str(error):
+                raise
+            return [*acts, {"call": point, "insufficient": True}]
+        told = [shown(one) for one in api.told[-1][2:-1]] if api.told else None
+        if message is not None:
+            history.append(message)
+            summaries[message.id] = len(summaries) + 1
+        rows = [shown(one) for one in view if one.role != "system"]
+        if rows != last + [shown(one) for one in new if one.role != "system"]:
+            acts.append({"call": point, "view": rows, "told": told and [row[:2] for row in told]})
+        last = rows
+    return acts
+
+
+def compact(**case: Any) -> list[Any]:
+    return asyncio.run(compacted(**case))
+
+
+if __name__ == "__main__":
+    serve({"compact": compact})

@@ -1,0 +1,113 @@
+"""inspect-ai 0.3.285: compaction by summary, trimming and editing, ours beside its own.
+
+Inspect takes answers off the end of what it sends; a session here asks its model only behind a result or the user, so the
+conversations are made such. Where Inspect ends the run because compaction was not enough, ours is still above the threshold too.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.compaction.presets.peers.inspect_ai import InspectEdit, InspectSummary, InspectTrim
+from harness.messages import Message, tool, user
+from harness.testing.strategies import conversations
+from harness.tokens import Window
+from tests.peers.agreeing import Tally
+from tests.peers.original import Original
+from tests.peers.walking import Walk, conversation_of
+
+pytestmark = pytest.mark.peers
+
+WINDOW_TOKENS = 10_000
+THRESHOLDS = st.sampled_from([0.02, 0.05, 0.1, 0.2])
+
+
+@pytest.fixture(scope="module")
+def inspect() -> Iterator[Original]:
+    original = Original("inspect")
+    yield original
+    original.close()
+
+
+def spoken_to(messages: tuple[Message, ...]) -> tuple[Message, ...]:
+    """The conversation with a word of the user behind every answer without calls."""
+    rested = [(message, message.role == "assistant" and not message.calls) for message in messages]
+    return tuple(one for message, rests in rested for one in ((message, user("go on")) if rests else (message,)))
+
+
+def talkative(messages: tuple[Message, ...]) -> tuple[Message, ...]:
+    """The conversation with outputs that make up most of it, so that clearing them is enough."""
+    return tuple(message if message.role != "tool" else _longer(message) for message in messages)
+
+
+def _longer(message: Message) -> Message:
+    (result,) = message.results
+    return tool(replace(result, output=f"{result.output}\n" + "more of the same\n" * 60))
+
+
+def agrees(
+    tally: Tally,
+    inspect: Original,
+    messages: tuple[Message, ...],
+    policy: InspectSummary | InspectTrim | InspectEdit,
+    arguments: dict[str, Any],
+) -> None:
+    threshold = policy.budget(Window(tokens=WINDOW_TOKENS, source="configuration")).threshold_tokens
+    assert threshold is not None
+    arguments = {"threshold": threshold, "memory": False, **arguments}
+    strategy = policy.kind.removeprefix("inspect-")
+    theirs = inspect.ask("compact", conversation=conversation_of(messages), strategy=strategy, arguments=arguments)
+    ended = theirs.pop()["call"] if theirs and "insufficient" in theirs[-1] else None
+    texts = {row[0]: row[1] for act in theirs for row in act["view"] if row[0] < 0}
+    walk = Walk(policy, messages, WINDOW_TOKENS, [texts[-number] for number in range(1, len(texts) + 1)])
+    ours = walk.acts(before=ended)
+    tally.compare(messages, ours, theirs)
+    if ended is not None:
+        tally.seen["ended by the original"] += 1
+        walk.acts(before=ended + 1)
+        assert walk.view.tokens > threshold, "the original ends the run though ours has made room"
+
+
+def test_summaries_keep_and_tell_what_the_original_does(inspect: Original) -> None:
+    tally = Tally()
+
+    @given(messages=conversations().map(spoken_to), policy=st.builds(InspectSummary, threshold=THRESHOLDS))
+    def agree(messages: tuple[Message, ...], policy: InspectSummary) -> None:
+        agrees(tally, inspect, messages, policy, {})
+
+    agree()
+    tally.check()
+
+
+def test_trimming_keeps_what_the_original_does(inspect: Original) -> None:
+    tally = Tally()
+    policies = st.builds(InspectTrim, threshold=THRESHOLDS, preserve=st.sampled_from([0.8, 0.8, 0.5, 0.0, 1.0]))
+
+    @given(messages=conversations().map(spoken_to), policy=policies)
+    def agree(messages: tuple[Message, ...], policy: InspectTrim) -> None:
+        agrees(tally, inspect, messages, policy, {"preserve": policy.preserve})
+
+    agree()
+    tally.check(acted=0.2)
+
+
+def test_editing_clears_what_the_original_does(inspect: Original) -> None:
+    tally = Tally()
+    policies = st.builds(
+        InspectEdit,
+        threshold=st.sampled_from([0.1, 0.2, 0.4]),
+        keep_results=st.integers(0, 5),
+        exempt_tools=st.sampled_from([(), ("read_file",)]),
+    )
+
+    @given(messages=conversations().map(spoken_to).map(talkative), policy=policies)
+    def agree(messages: tuple[Message, ...], policy: InspectEdit) -> None:
+        arguments = {"keep_tool_uses": policy.keep_results, "exclude_tools": list(policy.exempt_tools)}
+        agrees(tally, inspect, messages, policy, arguments)
+
+    agree()
+    tally.check(acted=0.2)
