@@ -41,6 +41,7 @@ class Documented:
 
 
 RULES: dict[str, Documented] = {
+    "inspect-summary": Documented(),
     "keep-last": Documented(),
     "langchain-summary": Documented(),
     "message-window": Documented(failed="goes", empty="goes"),
