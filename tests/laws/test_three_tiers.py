@@ -1,0 +1,79 @@
+"""The traffic of `experiments/three_tiers`, in small: what each tier does to it is what it is for."""
+
+from pathlib import Path
+
+import pytest
+
+from harness.compaction.presets.none import NoCompaction
+from harness.compaction.presets.three_tiers import ThreeTiers
+from harness.compaction.scaling import scaled
+from harness.events import Compaction
+from harness.experiment.grid import Grid
+from harness.experiment.plan import read_plan
+from harness.protocols import Policy
+from harness.task import Task, World
+from harness.tasks import make_task
+from harness.testing.laws.simulation import Run, simulate
+
+FOLDER = Path(__file__).parents[2] / "experiments" / "three_tiers"
+WORLD = World(steps=100, tokens_per_step=160, output_sigma=0.5, use_lag_steps=20)
+TURN_STEPS = 5
+FIRST_ARCHIVE_STEP = 7 * TURN_STEPS + 1
+
+
+def march(seed: int = 0) -> Task:
+    return make_task(f"{FOLDER / 'turns.py'}:turns", seed, WORLD)
+
+
+def run(policy: Policy) -> Run:
+    """In a tenth of the window, with a tenth of the constants."""
+    return simulate(march(), scaled(policy, 0.1), window_tokens=20_000, max_steps=150)
+
+
+def test_the_plan_is_three_tiers_and_three_arms_with_fewer_over_three_seeds() -> None:
+    plan = read_plan(FOLDER)
+    grid = Grid(plan.base, plan.axes, plan.arms)
+    assert len(grid) == 12
+    assert {cell.trial.window_tokens for cell in grid} == {200_000}
+    tiers = {
+        (cell.trial.policy.truncate, cell.trial.policy.prune, cell.trial.policy.auto)
+        for cell in grid
+        if isinstance(cell.trial.policy, ThreeTiers)
+    }
+    assert tiers == {(True, False, False), (True, True, False), (True, True, True)}
+
+
+def test_the_user_speaks_every_five_steps_and_every_eighth_turn_is_a_long_output() -> None:
+    task = march()
+    assert [message.step for message in task.later] == list(range(6, 100, 5))
+    archives = [at for at, step in enumerate(task.script.steps, 1) for call in step.calls if "archive/" in str(call.arguments)]
+    assert archives == [FIRST_ARCHIVE_STEP, FIRST_ARCHIVE_STEP + 8 * TURN_STEPS]
+    assert march(1).script == task.script, "the script is the same for every seed"
+    assert march(1).workspace != task.workspace
+
+
+@pytest.mark.bubblewrap
+def test_without_management_the_first_long_output_ends_the_session() -> None:
+    found = run(NoCompaction(clip_characters=10_000_000))
+    assert found.outcome.reason == "overflow"
+    assert len(found.steps) == FIRST_ARCHIVE_STEP
+
+
+@pytest.mark.bubblewrap
+def test_with_truncation_it_goes_on_and_with_pruning_to_its_end() -> None:
+    alone = run(ThreeTiers(prune=False, auto=False, summarizer="scripted/oracle"))
+    pruned = run(ThreeTiers(auto=False, summarizer="scripted/oracle"))
+    assert alone.outcome.reason == "overflow"
+    assert FIRST_ARCHIVE_STEP < len(alone.steps) < 100
+    assert pruned.outcome.reason == "replied"
+    assert {event.moment for event in pruned.events(Compaction)} == {"turn"}
+    assert max(step.usage.prompt_tokens for step in pruned.steps) < max(step.usage.prompt_tokens for step in alone.steps)
+
+
+@pytest.mark.bubblewrap
+def test_with_all_three_it_ends_with_success_though_the_view_was_summarized() -> None:
+    found = run(ThreeTiers(prune=False, max_output_tokens=80_000, summarizer="scripted/oracle"))
+    assert found.outcome.reason == "replied"
+    assert found.failed == set()
+    assert [event.moment for event in found.compactions] == ["step"] * len(found.compactions)
+    assert len(found.compactions) >= 1
