@@ -26,7 +26,9 @@ METRICS = ("prompt_tokens", "steps", "total_cost_usd")
 """What is compared beside success; `total_cost_usd` is the agent's cost and the summarizer's."""
 
 _OUTCOME = ("trial_id", "arm", "level", "status", "reason", "success")
-_EFFORT = ("score", "prompt_tokens", "steps", "cost_usd", "summarizer_cost_usd")
+IDLE = ("never fired", "no effect")
+"""In the column `activity`: the trial is one of a control, whatever its arm is called."""
+_EFFORT = ("score", "activity", "prompt_tokens", "steps", "cost_usd", "summarizer_cost_usd")
 _NEEDED = (*PAIRED_BY, *_OUTCOME, *_EFFORT)
 
 
@@ -50,6 +52,9 @@ class Comparison:
     ratios: tuple[PairedRatio, ...]
     """Tokens, steps and money of a for each one of b."""
     placebo: Placebo
+    idle_a: int
+    """Pairs in which the policy of a was never due or changed nothing, though it has rules."""
+    idle_b: int
     unpaired: int
     """Trials of either arm that have no partner."""
     set_aside: int
@@ -90,7 +95,19 @@ class Comparison:
     def _doubts(self) -> list[str]:
         lost = [f"{self.set_aside} trials were lost by the machinery and are in no number"] if self.set_aside else []
         alone = [f"{self.unpaired} trials have no partner and are in no number"] if self.unpaired else []
-        return [str(self.placebo), *lost, *alone, f"{what_pairs_can_show(self.counts.pairs)} {what_was_shown(self.counts)}"]
+        idle = {"a": self.idle_a, "b": self.idle_b}
+        inert = [
+            f"{name} is inert in {count} of {counted(self.counts.pairs, 'pair')}: its policy was never due or changed nothing"
+            for name, count in idle.items()
+            if count
+        ]
+        return [
+            str(self.placebo),
+            *inert,
+            *lost,
+            *alone,
+            f"{what_pairs_can_show(self.counts.pairs)} {what_was_shown(self.counts)}",
+        ]
 
 
 def _score(score: PairedDifference) -> str:
@@ -139,6 +156,8 @@ def compare(results: Tables, a: str, b: str) -> Comparison:
         score=paired_difference(pairs, "score"),
         ratios=tuple(paired_ratio(pairs, metric) for metric in METRICS),
         placebo=placebo(results, pairs),
+        idle_a=int(pairs["activity_a"].isin(IDLE).sum()),
+        idle_b=int(pairs["activity_b"].isin(IDLE).sum()),
         unpaired=len(valid) - 2 * len(pairs),
         set_aside=len(both) - len(valid),
     )
@@ -147,4 +166,4 @@ def compare(results: Tables, a: str, b: str) -> Comparison:
 def _pairs(trials: pd.DataFrame, a: str, b: str) -> pd.DataFrame:
     costs = trials[["cost_usd", "summarizer_cost_usd"]].astype(float)
     priced = trials.assign(total_cost_usd=costs["cost_usd"] + costs["summarizer_cost_usd"])
-    return pair(priced[priced["arm"] == a], priced[priced["arm"] == b], ("score", *METRICS))
+    return pair(priced[priced["arm"] == a], priced[priced["arm"] == b], ("score", "activity", *METRICS))

@@ -56,6 +56,16 @@ def test_lost_and_lonely_trials_are_counted_and_in_no_number():
     assert "1 trials were lost by the machinery" in str(found)
 
 
+def test_pairs_in_which_a_policy_did_nothing_are_told_of():
+    idle = ["never fired", "no effect", "active", "summarizer never asked"]
+    rows = [{"arm": "a", "seed": seed, "activity": activity} for seed, activity in enumerate(idle)]
+    rows += [{"arm": "b", "seed": seed, "activity": "control"} for seed in range(4)]
+    found = compare(results(rows), "a", "b")
+    assert (found.idle_a, found.idle_b) == (2, 0)
+    assert "a is inert in 2 of 4 pairs" in str(found)
+    assert "b is inert" not in str(found)
+
+
 def test_the_cost_of_the_summarizer_is_a_cost():
     found = results([{"arm": "a", "cost_usd": 1.0, "summarizer_cost_usd": 1.0}, {"arm": "b", "cost_usd": 1.0}])
     (cost,) = [ratio for ratio in compare(found, "a", "b").ratios if ratio.metric == "total_cost_usd"]
