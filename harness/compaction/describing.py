@@ -12,6 +12,7 @@ from typing import Any
 
 from harness.compaction.pipeline import Pipeline
 from harness.plan import SummaryFormat
+from harness.protocols import Truncates
 
 NOT_A_CONSTANT = frozenset({"kind"})
 """Fields that name a policy and configure nothing."""
@@ -48,11 +49,15 @@ def parts(value: object) -> Iterator[object]:
 
 
 def stages(policy: object) -> tuple[str, ...]:
-    """One line for each rule: when it is asked, its trigger, its reducer; what is as usual is left out."""
+    """One line for what becomes of tool outputs, if it says so, and one for each rule: moment, trigger and reducer.
+
+    Fields that are as usual are left out.
+    """
     pipeline = getattr(policy, "pipeline", None)
+    first = (f"output: {told(policy.truncation)}",) if isinstance(policy, Truncates) else ()
     if not isinstance(pipeline, Pipeline):
-        return ("not told: it is no pipeline of stages",)
-    return tuple(f"{rule.moment}: {told(rule.trigger)} → {told(rule.reducer)}" for rule in pipeline.rules)
+        return (*first, "not told: it is no pipeline of stages")
+    return (*first, *(f"{rule.moment}: {told(rule.trigger)} → {told(rule.reducer)}" for rule in pipeline.rules))
 
 
 def told(value: object) -> str:

@@ -50,6 +50,11 @@ def test_masked_and_dropped_messages_have_signs_of_their_own():
     assert re.search(r"· dropped +\d+", dropped)
 
 
+def test_what_a_policy_warns_of_is_shown():
+    shown = within("policies", "show", "message-window", "--set", "preserve_last_n=100", "--window", "20000").stdout
+    assert re.search(r"^  warning +\S", shown, re.MULTILINE)
+
+
 def test_constants_are_scaled_where_that_is_asked():
     shown = within("policies", "show", "reserve-recent", "--window", "32768", "--nominal-window", "131072").stdout
     assert "reserve_tokens=4096" in shown

@@ -54,10 +54,11 @@ def test_of_a_policy_that_is_no_pipeline_the_summarizer_tells_whether_it_summari
 
 def test_stages_tell_moment_trigger_and_reducer_and_leave_out_what_is_usual() -> None:
     assert stages(KeepLast(keep_last=7)) == (
+        "output: Truncation(max_characters=10000)",
         "step: Full → Summarize(Middle(LastMessages(count=7)), SixSections, max_tokens=800, role=assistant)",
     )
-    assert stages(OracleRetention()) == ("step: Full → Retain(Uninformed, share=0.5)",)
-    assert stages(NoCompaction()) == ()
+    assert stages(OracleRetention())[1:] == ("step: Full → Retain(Uninformed, share=0.5)",)
+    assert stages(NoCompaction(clip_characters=70)) == ("output: Truncation(max_characters=70)",)
 
 
 def test_a_source_is_the_sentence_that_names_it_wherever_it_stands() -> None:

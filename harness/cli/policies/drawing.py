@@ -11,7 +11,7 @@ from harness.cli.printable import one_line, printable
 from harness.compaction.describing import defaults, source, stages
 from harness.experiment.preview.fates import Fate, Fated, fates, left, sampled
 from harness.experiment.preview.walk import Change, Walk
-from harness.protocols import Policy
+from harness.protocols import Policy, Warns
 
 CELLS = 72
 """Width of a bar that stands for a whole view."""
@@ -42,8 +42,9 @@ def heading(name: str, said: str = "") -> Text:
 def described(kind: type[Any], policy: Policy) -> list[tuple[str, str]]:
     """Source, stages and fields of a policy, as rows."""
     constants = " ".join(f"{name}={getattr(policy, name)}" for name in defaults(kind))
-    told = [("stage", stage) for stage in stages(policy) or ("none",)]
-    return [("source", source(kind) or UNFOUNDED), *told, ("fields", constants)]
+    told = [("stage", stage) for stage in stages(policy)]
+    warned = [("warning", text) for text in policy.warnings] if isinstance(policy, Warns) else []
+    return [("source", source(kind) or UNFOUNDED), *told, ("fields", constants), *warned]
 
 
 def rows(named: Sequence[tuple[str, str]]) -> Table:

@@ -4,6 +4,7 @@ The agent is a puppet that goes on with its next step whatever it sees, so all p
 full when the policy's own estimate says so.
 """
 
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -20,7 +21,9 @@ from harness.protocols import Model, Policy, Reply, Request, ToolSpec, unheard
 from harness.store.memory import MemoryLog
 from harness.store.records import Activity
 from harness.tokens import Budget, Counter, Measured, QuarterOfCharacters, Usage, Window
-from harness.tools.standard import clip
+from harness.tools.equipment import limits_of
+from harness.tools.standard import SandboxTool
+from harness.truncation import Truncation
 from harness.view import View, fold
 
 SYSTEM = "You are a coding agent. You work in a sandbox, with tools to run commands and to read and write files. " * 12
@@ -85,7 +88,7 @@ def walk(
     puppet.enough = lambda: heard.tally.compactions == most_compactions
     informed = inform(SampleFuture()) if inform else policy
     compactor = SessionCompactor(policy=informed, window=puppet.window, summarizer=summarizer or writer(SUMMARIZER))
-    tools = [_Told(name, policy.clip_characters) for name in ("execute_command", "read_file", "write_file")]
+    tools = [_Told(name, limits_of(policy)) for name in ("execute_command", "read_file", "write_file")]
     agent = Agent(
         model=puppet,
         tools=tools,
@@ -183,10 +186,11 @@ class _Puppet:
 
 @dataclass(frozen=True, slots=True)
 class _Told:
-    """A tool whose results stand in the sample."""
+    """A tool whose results stand in the sample; they are cut as those of any tool."""
 
     name: str
-    clip_characters: int
+    limits: Truncation
+    lock: threading.Lock = field(default_factory=threading.Lock)
 
     @property
     def spec(self) -> ToolSpec:
@@ -194,5 +198,5 @@ class _Told:
 
     def run(self, call: ToolCall) -> ToolResult:
         """See `harness.protocols.Tool`."""
-        kept, cut = clip(sample_step(int(call.call_id.removeprefix("step-"))).output, self.clip_characters)
-        return ToolResult(call_id=call.call_id, name=call.name, output=kept, clipped_characters=cut)
+        step = sample_step(int(call.call_id.removeprefix("step-")))
+        return SandboxTool(self.spec, lambda _: step.output, (), self.limits, None, self.lock).run(call)
