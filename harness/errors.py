@@ -19,6 +19,7 @@
     │   └── FileMissing
     ├── CompactionError       the treatment under study
     │   ├── SummaryFailed
+    │   │   └── SummaryEmpty  an answer without text
     │   └── IllegalPlan       a policy broke a guard
     └── StoreError            the journal or the results
 
@@ -165,6 +166,10 @@ class CompactionError(HarnessError):
 
 class SummaryFailed(CompactionError):
     """The summarizer gave no usable summary."""
+
+
+class SummaryEmpty(SummaryFailed):
+    """The summarizer answered without text."""
 
 
 class IllegalPlan(CompactionError):

@@ -7,7 +7,7 @@ logging it is `harness.compaction.apply`.
 from dataclasses import dataclass
 from typing import Literal, Protocol, runtime_checkable
 
-from harness.events import ItemId, Replace
+from harness.events import Insert, ItemId, Replace
 from harness.messages import Message
 from harness.view import View
 
@@ -24,6 +24,8 @@ class SummaryRequest:
     """The user's request from the log, verbatim, also when it is no longer in view (S0.6)."""
     round: int
     """The number that the new summary will have."""
+    system: Message | None = None
+    """The session's own system message, for a summarizer that is asked in the session's own name."""
 
 
 @runtime_checkable
@@ -45,6 +47,49 @@ class Excerpt(Protocol):
     def of(self, messages: tuple[Message, ...]) -> tuple[Message, ...]:
         """The messages that it is shown, in order, whole or cut."""
         ...
+
+
+class Shorter(Protocol):
+    """What a summarizer is told instead of what was too long for it. Pure."""
+
+    def of(self, messages: tuple[Message, ...], attempt: int) -> tuple[Message, ...]:
+        """The messages for another attempt, the first being 1; none = there is nothing more to leave out."""
+        ...
+
+
+class Review(Protocol):
+    """A second question to the summarizer about its draft. Pure."""
+
+    def prompt(self, prompt: tuple[Message, ...], draft: Message) -> tuple[Message, ...]:
+        """The prompt whose answer replaces the draft, unless it is empty."""
+        ...
+
+
+class StandIn(Protocol):
+    """A text that is put in the place of a summary that did not come. Pure."""
+
+    def text(self, request: SummaryRequest) -> str:
+        """The text, as a summarizer would have given it."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manner:
+    """What happens around asking for a summary, where that is more than one question and its answer."""
+
+    shorter: Shorter | None = None
+    """What is told when the prompt is too long for the summarizer; None = then the summary has failed."""
+    review: Review | None = None
+    stand_in: StandIn | None = None
+    """What stands for a summary that did not come; the event still says that it failed. None = nothing does."""
+    stand_in_for: Literal["empty", "failed"] = "failed"
+    """Whether that is only for an answer without text, or for every failure."""
+    skips_empty: bool = False
+    """Whether after an answer without text the view stays as it is, whatever the plan's fallback is."""
+
+
+PLAIN = Manner()
+"""One question, one answer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +119,7 @@ class Slot:
     """What of the messages is shown; None = all."""
     when_untold: str = ""
     """The summary where an excerpt leaves nothing to be shown: then nobody is asked."""
+    manner: Manner = PLAIN
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,13 +132,15 @@ class Plan:
     replace: tuple[Replace, ...] = ()
     """Of what is forgotten too, it is what a summarizer is told instead."""
     slots: tuple[Slot, ...] = ()
+    insert: tuple[Insert, ...] = ()
+    """Messages that come without anybody being asked."""
     fallback: "Plan | None" = None
-    """What is done instead, without a summary, when a summary fails or saves nothing; None = nothing is."""
+    """What is done instead when a summary fails or saves nothing; None = nothing is."""
 
     @property
     def empty(self) -> bool:
         """Whether nothing would change."""
-        return not (self.forget or self.replace or self.slots)
+        return not (self.forget or self.replace or self.slots or self.insert)
 
 
 def request_for(slot: Slot, view: View) -> SummaryRequest:
@@ -110,4 +158,5 @@ def request_for(slot: Slot, view: View) -> SummaryRequest:
         previous_summary="\n\n".join(previous),
         task=view.task.text if view.task else "",
         round=view.rounds + 1,
+        system=next((item.message for item in view.items[:1] if item.message.role == "system"), None),
     )

@@ -4,12 +4,13 @@ Also what is derived from counts: the model's window and where its size was foun
 takes from it (the budget), and a provider's usage report.
 """
 
+import json
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, NewType, Protocol
 
-from harness.messages import Message, Reasoning, ToolCall, part_text
+from harness.messages import Message, Part, Reasoning, ToolCall, ToolResult, part_text
 
 Estimated = NewType("Estimated", int)
 """Tokens by a rule of thumb over characters; never what a provider bills."""
@@ -77,6 +78,43 @@ class WeightedCharacters:
         every = characters(message)
         ascii_only = sum(len(text.encode("ascii", "ignore")) for text in _texts(message))
         return Estimated(math.ceil(ascii_only * self.ascii_tokens + (every - ascii_only) * self.other_tokens))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuarterOfBytes:
+    """`ceil(bytes / 4)` for each message, as UTF-8."""
+
+    kind: Literal["ceil-bytes/4"] = "ceil-bytes/4"
+
+    def count(self, message: Message) -> Estimated:
+        """Tokens of one message, rounded up."""
+        return Estimated(-(-sum(len(text.encode(errors="surrogatepass")) for text in _texts(message)) // 4))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JsonCharacters:
+    """Characters of a message as JSON, divided and rounded up: the measure of those who count what they would send."""
+
+    characters_of_token: int
+    kind: Literal["ceil-json/n"] = "ceil-json/n"
+
+    def count(self, message: Message) -> Estimated:
+        """Tokens of one message."""
+        return Estimated(-(-written_characters(message) // self.characters_of_token))
+
+
+def written_characters(message: Message) -> int:
+    """Characters of a message as JSON; reasoning is not sent back."""
+    parts = [_plain(part) for part in message.parts if not isinstance(part, Reasoning)]
+    return len(json.dumps({"role": message.role, "parts": parts}, ensure_ascii=False, separators=(",", ":")))
+
+
+def _plain(part: Part) -> dict[str, str]:
+    if isinstance(part, ToolCall):
+        return {"name": part.name, "args": part.arguments_json}
+    if isinstance(part, ToolResult):
+        return {"name": part.name, "response": part.output}
+    return {"text": part_text(part)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,10 +11,11 @@ answer to the conversation, is taken as the summary that was asked for. It stand
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from itertools import count
 
 from harness.compaction.feasibility import check_feasible
 from harness.compaction.telling import Told, told
-from harness.errors import IllegalPlan, ModelError, SummaryFailed, UsageError
+from harness.errors import ContextOverflow, IllegalPlan, ModelError, SummaryEmpty, SummaryFailed, UsageError
 from harness.events import Compaction, Insert, Moment, Notice, Patch, Signal, Waiting
 from harness.messages import Message, Text, encodable
 from harness.plan import Plan, Slot
@@ -35,6 +36,17 @@ class _Asked:
     """Every answer that was paid for."""
     notes: list[str] = field(default_factory=list)
     """What it was not told."""
+    failures: list[str] = field(default_factory=list)
+    """Why no summary came."""
+
+    def shortened(self, times: int) -> None:
+        """Note that less was told."""
+        note = f"what was told was too long for the summarizer and shortened {times} times"
+        self.notes = [*(self.notes if times == 1 else self.notes[:-1]), note]
+
+    def failed(self, error: Exception) -> None:
+        """Note a failure."""
+        self.failures.append(f"{type(error).__name__}: {error}")
 
 
 class SessionCompactor:
@@ -72,20 +84,27 @@ class SessionCompactor:
         if plan.empty:
             return attempt
         asked = _Asked()
-        try:
-            patch = self._fill(plan, view, asked, signal)
-            attempt = replace(attempt, reason="; ".join((plan.reason, *asked.notes)))
-        except (ModelError, SummaryFailed) as error:
-            why = f"{type(error).__name__}: {error}"
-            attempt = replace(attempt, reason="; ".join((plan.reason, *asked.notes, why)), failure=why)
-            if plan.fallback is None:
-                return self._billed(replace(attempt, status="failed"), asked.replies)
-            patch = _patch(plan.fallback)
-        event = self._checked(self._billed(attempt, asked.replies), view, patch)
+        event = self._event(attempt, asked, view, self._patch(plan, view, asked, signal))
         if event.status == "no-op" and plan.fallback is not None and not event.failure:
-            why = "the summary saves nothing"
-            event = self._checked(replace(event, reason=f"{event.reason}; {why}", failure=why), view, _patch(plan.fallback))
+            asked.notes.clear()
+            asked.failures.append("the summary saves nothing")
+            event = self._event(event, asked, view, self._patch(plan.fallback, view, asked, signal))
         return event
+
+    def _event(self, attempt: Compaction, asked: _Asked, view: View, patch: Patch | None) -> Compaction:
+        """The event of an attempt, with what became of asking; None = there is no patch."""
+        reason = "; ".join((attempt.reason, *asked.notes, *asked.failures))
+        attempt = self._billed(replace(attempt, reason=reason, failure="; ".join(asked.failures)), asked.replies)
+        return replace(attempt, status="failed") if patch is None else self._checked(attempt, view, patch)
+
+    def _patch(self, plan: Plan, view: View, asked: _Asked, signal: Callable[[Signal], None]) -> Patch | None:
+        """The patch of a plan, or of its fallback where a summary fails; None where there is none of these."""
+        try:
+            return self._fill(plan, view, asked, signal)
+        except (ModelError, SummaryFailed) as error:
+            asked.failed(error)
+            skipped = isinstance(error, SummaryEmpty) and any(slot.manner.skips_empty for slot in plan.slots)
+            return None if plan.fallback is None or skipped else self._patch(plan.fallback, view, asked, signal)
 
     def _fill(self, plan: Plan, view: View, asked: _Asked, signal: Callable[[Signal], None]) -> Patch:
         """The patch of a plan with its summaries; `asked` is filled as they come."""
@@ -113,11 +132,41 @@ class SessionCompactor:
             raise UsageError(f"policy {self._name!r} asks for a summary but no summarizer was given")
         if tale.note:
             asked.notes.append(tale.note)
-        reply = self._summarizer.reply(Request(messages=tale.prompt, max_output_tokens=slot.max_tokens))
+        try:
+            return self._said(slot, tale, asked)
+        except (ModelError, SummaryFailed) as error:
+            manner = slot.manner
+            if manner.stand_in is None or (manner.stand_in_for == "empty" and not isinstance(error, SummaryEmpty)):
+                raise
+            asked.failed(error)
+            return manner.stand_in.text(tale.request)
+
+    def _said(self, slot: Slot, tale: Told, asked: _Asked) -> str:
+        """The text of the summarizer; told less where all was too long, reviewed where it is to be."""
+        prompt, draft = tale.prompt, None
+        for attempt in count(1):
+            try:
+                draft = self._answer(prompt, slot, asked)
+                break
+            except ContextOverflow:
+                rest = slot.manner.shorter.of(tale.request.to_summarize, attempt) if slot.manner.shorter else ()
+                if not rest:
+                    raise
+                prompt = slot.format.prompt(replace(tale.request, to_summarize=rest))
+                asked.shortened(attempt)
+        texts = [draft.text] if draft else []
+        if slot.manner.review and draft and draft.text.strip():
+            texts.insert(0, self._answer(slot.manner.review.prompt(prompt, draft), slot, asked).text)
+        text = next((text for text in texts if text.strip()), None)
+        if text is None:
+            raise SummaryEmpty("the summarizer returned no text")
+        return text
+
+    def _answer(self, prompt: tuple[Message, ...], slot: Slot, asked: _Asked) -> Message:
+        assert self._summarizer is not None
+        reply = self._summarizer.reply(Request(messages=prompt, max_output_tokens=slot.max_tokens))
         asked.replies.append(reply)
-        if not reply.message.text.strip():
-            raise SummaryFailed("the summarizer returned no text")
-        return reply.message.text
+        return reply.message
 
     def _count(self, prompt: tuple[Message, ...]) -> int:
         """Tokens of a prompt by the summarizer's own tokenizer, or estimated where it offers none."""
@@ -168,7 +217,7 @@ def _patch(plan: Plan, inserts: tuple[Insert, ...] = ()) -> Patch:
     """What a plan changes in the view; what goes need not be replaced before."""
     gone = set(plan.forget)
     changes = tuple(change for change in plan.replace if change.item not in gone)
-    return Patch(forget=plan.forget, replace=changes, insert=inserts)
+    return Patch(forget=plan.forget, replace=changes, insert=(*inserts, *plan.insert))
 
 
 def _fruitless(view: View, plan: Plan, step: int, moment: Moment) -> Compaction:

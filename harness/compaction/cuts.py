@@ -4,13 +4,12 @@ A tail says where the kept end would begin; `snapped` moves that place to where 
 first kept item; a place at or before the kept head means that nothing lies between head and tail.
 """
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias
 
-from harness.messages import Message, Reasoning, ToolCall, ToolResult, part_text
-from harness.tokens import Budget
+from harness.messages import Message
+from harness.tokens import Budget, written_characters
 from harness.view import Item
 
 Legal: TypeAlias = Literal["any", "no-result", "user", "assistant", "user-or-assistant"]
@@ -199,17 +198,3 @@ _LEGAL: dict[Legal, Callable[[Message], bool]] = {
     "assistant": lambda message: message.role == "assistant",
     "user-or-assistant": lambda message: message.role in {"user", "assistant"},
 }
-
-
-def written_characters(message: Message) -> int:
-    """Characters of a message as JSON, the measure of those who count what they would send."""
-    parts = [_plain(part) for part in message.parts if not isinstance(part, Reasoning)]
-    return len(json.dumps({"role": message.role, "parts": parts}, ensure_ascii=False, separators=(",", ":")))
-
-
-def _plain(part: object) -> dict[str, str]:
-    if isinstance(part, ToolCall):
-        return {"name": part.name, "args": part.arguments_json}
-    if isinstance(part, ToolResult):
-        return {"name": part.name, "response": part.output}
-    return {"text": part_text(part)}  # type: ignore[arg-type]

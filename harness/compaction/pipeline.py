@@ -72,6 +72,7 @@ def joined(first: Plan, second: Plan) -> Plan:
         reason=f"{first.reason}; then {second.reason}",
         forget=(*first.forget, *second.forget),
         replace=(*kept, *second.replace),
+        insert=(*(one for one in first.insert if one.after not in set(second.forget)), *second.insert),
         fallback=fallback if fallback is not None else (replace(first, slots=()) if second.slots else None),
     )
 

@@ -28,6 +28,14 @@ class Reducer(Protocol):
         ...
 
 
+class Stretch(Protocol):
+    """Which items of a view go. Pure."""
+
+    def items(self, view: View, budget: Budget) -> tuple[Item, ...]:
+        """They in view order, one stretch behind the system message, pairs whole; none = there is nothing to do."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Middle:
     """What lies between the kept head and the kept tail."""
@@ -52,7 +60,7 @@ class Middle:
 class Forget:
     """The middle goes."""
 
-    middle: Middle
+    middle: Stretch
     keep_summaries: bool = False
     """Whether summaries in the middle stay."""
 
@@ -67,7 +75,7 @@ class Forget:
 class Summarize:
     """The middle becomes a summary."""
 
-    middle: Middle
+    middle: Stretch
     format: SummaryFormat
     max_tokens: int
     """Output limit that the summarizer is given."""

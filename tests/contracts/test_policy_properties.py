@@ -11,9 +11,16 @@ from harness.compaction.presets import PRESETS
 from harness.compaction.presets.bounds import DropAll, OracleRetention, RandomRetention
 from harness.compaction.presets.keep_last import KeepLast
 from harness.compaction.presets.none import NoCompaction
+from harness.compaction.presets.peers.cline import Cline, ClineBasic, ClineClassic, RooCode, RooSliding
+from harness.compaction.presets.peers.codex import Codex
+from harness.compaction.presets.peers.gemini import GeminiCli
 from harness.compaction.presets.peers.inspect_ai import InspectEdit, InspectSummary, InspectTrim
 from harness.compaction.presets.peers.langchain import LangChainClear, LangChainSummary
+from harness.compaction.presets.peers.opencode import OpenCode, OpenCodePrune
 from harness.compaction.presets.peers.openhands import OpenHands, OpenHandsV0
+from harness.compaction.presets.peers.pi import Pi
+from harness.compaction.presets.peers.services import Crush, Dexto, Goose, Letta
+from harness.compaction.presets.peers.swe_agent import ComplexityTrapMask, SweAgent
 from harness.compaction.presets.ratio import Ratio, SeedGemini, SeedOpenCode
 from harness.compaction.presets.reserve import ReserveRecent
 from harness.compaction.presets.three_tiers import ThreeTiers
@@ -50,6 +57,25 @@ POLICIES: list[Policy] = [
     Ratio(threshold=0.02),
     SeedOpenCode(threshold=0.02, protect_tokens=100),
     SeedGemini(threshold=0.02),
+    Cline(threshold=0.02, keep_recent_tokens=60, summary_max_tokens=100),
+    ClineBasic(threshold=0.02),
+    ClineClassic(spare_share=0.02),
+    ClineClassic(spare_share=0.02, enough_share=0.01),
+    Codex(compact_at_tokens=100, keep_user_tokens=20),
+    ComplexityTrapMask(keep_results=3, polling=2),
+    Crush(left_share=0.98),
+    Dexto(threshold=0.02, protect_tokens=60, least_saved_tokens=40),
+    GeminiCli(threshold=0.02),
+    GeminiCli(threshold=0.02, adapted=True, protect_tokens=50, result_characters=200),
+    Goose(threshold=0.02, adapted=True),
+    Letta(threshold=0.15),
+    OpenCode(output_tokens=15_800, tail_least_tokens=30, tail_most_tokens=90),
+    OpenCodePrune(protect_tokens=40, least_saved_tokens=20, adapted=True),
+    Pi(reserve_tokens=15_800, keep_recent_tokens=60),
+    Pi(reserve_tokens=15_800, keep_recent_tokens=60, fixed=False),
+    RooCode(max_output_tokens=12_400),
+    RooSliding(max_output_tokens=14_200),
+    SweAgent(keep_results=1),
     ReserveRecent(reserve_tokens=15_800, keep_recent_tokens=60, summary_max_tokens=100),
     InspectEdit(threshold=0.02, keep_results=1),
     InspectSummary(threshold=0.02),

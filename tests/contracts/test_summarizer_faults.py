@@ -26,8 +26,9 @@ from tests.contracts.test_policy_properties import POLICIES
 WINDOW_TOKENS = 16_000
 COUNTER = QuarterOfCharacters()
 
-Left = Literal["stays", "goes"]
-"""What was to be summarized stays in view, and the attempt is recorded as failed; or it goes without a summary."""
+Left = Literal["stays", "goes", "stand-in"]
+"""What was to be summarized stays in view, and the attempt is recorded as failed; or it goes without a summary; or it goes,
+and a text of the policy's own stands for it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,14 +42,24 @@ class Documented:
 
 
 RULES: dict[str, Documented] = {
+    "cline": Documented(failed="goes"),
+    "codex": Documented(empty="stand-in"),
+    "crush": Documented(),
+    "dexto": Documented(failed="stand-in", empty="stand-in"),
+    "gemini-cli": Documented(),
+    "goose": Documented(),
     "inspect-summary": Documented(),
     "keep-last": Documented(),
     "langchain-summary": Documented(),
+    "letta": Documented(),
     "message-window": Documented(failed="goes", empty="goes"),
+    "opencode": Documented(),
     "openhands": Documented(),
     "openhands-v0": Documented(),
+    "pi": Documented(),
     "ratio": Documented(),
     "reserve-recent": Documented(),
+    "roo-code": Documented(failed="goes", empty="goes"),
     "seed-gemini": Documented(),
     "seed-opencode": Documented(),
     "three-tiers": Documented(),
@@ -135,14 +146,14 @@ def test_a_summary_that_does_not_come_leaves_the_documented_state_and_the_event_
         assert event.failure
         assert event.failure in event.reason
         assert (event.summarizer_usage is not None) == (fault in NO_TEXT), "what was paid for is on the bill"
-        assert not event.patch.insert
-        assert bool(event.patch.forget) == (left == "goes")
+        assert any(insert.stands_for for insert in event.patch.insert) == (left == "stand-in")
+        assert bool(event.patch.forget) == (left != "stays")
         assert event.status == ("applied" if event.patch.forget or event.patch.replace else "failed")
     if left == "stays":
         assert_patient(tried)
     if found:
         assert tried.steps >= found[0].step, "the session goes on"
-        assert not (left == "goes" and tried.overflowed), "there is room without a summary"
+        assert not (left != "stays" and tried.overflowed), "there is room without a summary"
         assert tried.activity == ("active" if tried.applied else "no effect")
 
 

@@ -67,11 +67,16 @@ class Checkpoint:
         """The document with its lists; of a part of a turn, the text under a heading of its own."""
         if self.part_of_turn:
             return f"## Turn in progress\n{text.strip()}"
-        body = re.sub(rf"<({READ}|{MODIFIED})>.*?</\1>\s*", "", text, flags=re.DOTALL).strip()
-        calls = [call for message in request.to_summarize for call in message.calls]
-        modified = {*listed(MODIFIED, request.previous_summary), *_paths(calls, WRITERS)}
-        read = {*listed(READ, request.previous_summary), *_paths(calls, READERS)} - modified
-        return "\n\n".join((body, *(_list(tag, paths) for tag, paths in ((READ, read), (MODIFIED, modified)) if paths)))
+        return with_files(text, request)
+
+
+def with_files(text: str, request: SummaryRequest) -> str:
+    """A summary with the lists of files read and modified below it: those of the former one and what was called since."""
+    body = re.sub(rf"<({READ}|{MODIFIED})>.*?</\1>\s*", "", text, flags=re.DOTALL).strip()
+    calls = [call for message in request.to_summarize for call in message.calls]
+    modified = {*listed(MODIFIED, request.previous_summary), *_paths(calls, WRITERS)}
+    read = {*listed(READ, request.previous_summary), *_paths(calls, READERS)} - modified
+    return "\n\n".join((body, *(_list(tag, paths) for tag, paths in ((READ, read), (MODIFIED, modified)) if paths)))
 
 
 def _list(tag: str, paths: Iterable[str]) -> str:
@@ -80,9 +85,9 @@ def _list(tag: str, paths: Iterable[str]) -> str:
 
 
 def listed(tag: str, text: str) -> list[str]:
-    """The paths of one list in a summary."""
-    found = re.search(rf"<{tag}>\n(.*?)\n</{tag}>", text, re.DOTALL)
-    return found[1].splitlines() if found else []
+    """The paths of the lists of one kind in a summary; one of two parts may have two."""
+    found = re.findall(rf"<{tag}>\n(.*?)\n</{tag}>", text, re.DOTALL)
+    return [path for lines in found for path in lines.splitlines()]
 
 
 def _paths(calls: Iterable[ToolCall], tools: frozenset[str]) -> Iterable[str]:

@@ -13,9 +13,16 @@ from harness.codec import from_plain
 from harness.compaction.presets.bounds import DropAll, OracleRetention, RandomRetention
 from harness.compaction.presets.keep_last import KeepLast
 from harness.compaction.presets.none import NoCompaction
+from harness.compaction.presets.peers.cline import Cline, ClineBasic, ClineClassic, RooCode, RooSliding
+from harness.compaction.presets.peers.codex import Codex
+from harness.compaction.presets.peers.gemini import GeminiCli
 from harness.compaction.presets.peers.inspect_ai import InspectEdit, InspectSummary, InspectTrim
 from harness.compaction.presets.peers.langchain import LangChainClear, LangChainSummary
+from harness.compaction.presets.peers.opencode import OpenCode, OpenCodePrune
 from harness.compaction.presets.peers.openhands import OpenHands, OpenHandsV0
+from harness.compaction.presets.peers.pi import Pi
+from harness.compaction.presets.peers.services import Crush, Dexto, Goose, Letta
+from harness.compaction.presets.peers.swe_agent import ComplexityTrapMask, SweAgent
 from harness.compaction.presets.ratio import Ratio, SeedGemini, SeedOpenCode
 from harness.compaction.presets.reserve import ReserveRecent
 from harness.compaction.presets.three_tiers import ThreeTiers
@@ -27,23 +34,39 @@ GROUP = "harness.policies"
 """The entry point group."""
 
 PRESETS: dict[str, type[Any]] = {
+    "cline": Cline,
+    "cline-basic": ClineBasic,
+    "cline-classic": ClineClassic,
+    "codex": Codex,
+    "complexity-trap-mask": ComplexityTrapMask,
+    "crush": Crush,
+    "dexto": Dexto,
     "drop-all": DropAll,
+    "gemini-cli": GeminiCli,
+    "goose": Goose,
     "inspect-edit": InspectEdit,
     "inspect-summary": InspectSummary,
     "inspect-trim": InspectTrim,
     "keep-last": KeepLast,
     "langchain-clear-tool-uses": LangChainClear,
     "langchain-summary": LangChainSummary,
+    "letta": Letta,
     "message-window": MessageWindow,
     "none": NoCompaction,
+    "opencode": OpenCode,
+    "opencode-prune": OpenCodePrune,
     "openhands": OpenHands,
     "openhands-v0": OpenHandsV0,
     "oracle": OracleRetention,
+    "pi": Pi,
     "random": RandomRetention,
     "ratio": Ratio,
     "reserve-recent": ReserveRecent,
+    "roo-code": RooCode,
+    "roo-sliding": RooSliding,
     "seed-gemini": SeedGemini,
     "seed-opencode": SeedOpenCode,
+    "swe-agent": SweAgent,
     "three-tiers": ThreeTiers,
 }
 

@@ -8,10 +8,11 @@ import itertools
 import random
 import re
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache, lru_cache
 from typing import Any
 
+from harness import transcript
 from harness.errors import ContextOverflow
 from harness.events import TextDelta
 from harness.messages import Message, assistant
@@ -59,7 +60,7 @@ class ScriptedSummarizer:
 
     def reply(self, request: Request, listen: Callable[[TextDelta], None] = unheard) -> Reply:
         """See `harness.protocols.Model`."""
-        prompt = "\n".join(message.text for message in request.messages)
+        prompt = read(request.messages)
         input_tokens = Measured(self.prompt_tokens(request.messages) + tool_tokens(request.tools))
         if input_tokens > self.window.tokens:
             raise ContextOverflow(self.name, input_tokens, self.window.tokens)
@@ -69,6 +70,13 @@ class ScriptedSummarizer:
         usage = Usage(input_tokens=input_tokens, output_tokens=message_tokens(message))
         seconds = self._profile.seconds(input_tokens, usage.output_tokens)
         return Reply(message=message, usage=usage, seconds=seconds, cost_usd=NOMINAL.cost_usd(usage))
+
+
+def read(messages: Sequence[Message]) -> str:
+    """The text of a prompt; of one that is the session itself, with its calls and results, the transcript."""
+    if any(message.calls or message.results for message in messages):
+        return transcript.text(messages)
+    return "\n".join(message.text for message in messages)
 
 
 def material(prompt: str) -> dict[str, list[str]]:

@@ -1,0 +1,206 @@
+"""An instruction behind what it is about, in the layouts that agents use, and fixed texts around the answer.
+
+The peers' formats are values of this class: sections and markers as their sources name them, the sentences are ours.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from harness import transcript
+from harness.compaction.formats.checkpoint import with_files
+from harness.messages import Message, Part, Text, ToolResult, assistant, system, user
+from harness.plan import SummaryRequest
+from harness.view import rendered
+
+OPENING = "Create a summary"
+"""How an instruction begins, so that a reader of the prompt knows where the material ends."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Brief:
+    """One instruction, the same each time but for a sentence about a former summary."""
+
+    instruction: str
+    """Begins with `Create a summary`."""
+    merge: str = ""
+    """Added to the instruction when a former summary is told apart."""
+    heading: str = ""
+    """Before the answer, a line of its own."""
+    closing: str = ""
+    """Behind the answer, a line of its own."""
+    system: str = ""
+    """System message of the prompt; empty = none, but for the layout `session`."""
+    layout: Literal["transcript", "session", "system"] = "transcript"
+    """`transcript`: text and instruction in one user message. `session`: the session's own messages, then the instruction, so
+    that the prompt begins as the request before it did. `system`: text and instruction are the system message, and the user
+    asks for what it says."""
+    files: bool = False
+    """Whether lists of the files that were read and modified are carried on below the answer."""
+    most_characters: int | None = None
+    """A longer answer is cut; None = it is not."""
+    drops: str = ""
+    """Name of a tag that is taken out of the answer with all that is in it, e.g. a scratchpad."""
+
+    def prompt(self, request: SummaryRequest) -> tuple[Message, ...]:
+        """The messages in the layout."""
+        instruction = f"{self.instruction}\n{self.merge}" if self.merge and request.previous_summary else self.instruction
+        if self.layout == "session":
+            own = (system(self.system),) if self.system else (request.system,) if request.system else ()
+            former = (user(request.previous_summary),) if request.previous_summary else ()
+            return (*rendered((*own, *former, *request.to_summarize)), user(instruction))
+        former_text = f"PREVIOUS SUMMARY:\n{request.previous_summary}\n\n" if request.previous_summary else ""
+        told = f"{former_text}MESSAGES TO SUMMARIZE:\n{transcript.text(request.to_summarize)}\n\n{instruction}"
+        if self.layout == "system":
+            return system(told), user("Write the summary that the instructions above ask for.")
+        return (*((system(self.system),) if self.system else ()), user(told))
+
+    def render(self, text: str, request: SummaryRequest) -> str:
+        """The answer between the fixed texts."""
+        body = without(self.drops, text) if self.drops else text.strip()
+        body = beginning(body, self.most_characters) if self.most_characters is not None else body
+        body = with_files(body, request) if self.files else body
+        return "\n".join(part for part in (self.heading, body, self.closing) if part)
+
+
+def without(tag: str, text: str) -> str:
+    """A text without what stands between `<tag>` and `</tag>`; as it is if nothing else would be left."""
+    before, opening, rest = text.partition(f"<{tag}>")
+    _, ending, after = rest.partition(f"</{tag}>")
+    left = f"{before}{after}".strip() if opening and ending else ""
+    return left or text.strip()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Capped:
+    """Shows a summarizer the beginning of long texts only."""
+
+    result_characters: int
+    """Of one tool result."""
+    text_characters: int | None = None
+    """Of any other text; None = whole."""
+    without: str = ""
+    """What the user says in a message that is not shown, e.g. the question that a former summary answered."""
+
+    def of(self, messages: tuple[Message, ...]) -> tuple[Message, ...]:
+        """See `harness.plan.Excerpt`."""
+        shown = (message for message in messages if not (self.without and message == user(self.without)))
+        return tuple(replace(message, parts=tuple(map(self._capped, message.parts))) for message in shown)
+
+    def _capped(self, part: Part) -> Part:
+        if isinstance(part, ToolResult):
+            return replace(part, output=beginning(part.output, self.result_characters))
+        if isinstance(part, Text) and self.text_characters is not None:
+            return replace(part, text=beginning(part.text, self.text_characters))
+        return part
+
+
+def beginning(text: str, limit_characters: int) -> str:
+    """The first characters of a text, with a mark that says how many are left out."""
+    gone = len(text) - limit_characters
+    return text if gone <= 0 else f"{text[:limit_characters]}\n[... {gone} more characters]"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recheck:
+    """Asks the summarizer what its draft leaves out. See `harness.plan.Review`."""
+
+    question: str
+
+    def prompt(self, prompt: tuple[Message, ...], draft: Message) -> tuple[Message, ...]:
+        """The first prompt, the draft, the question."""
+        return (*prompt, assistant(draft.text), user(self.question))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Constant:
+    """Always the same text. See `harness.plan.StandIn`."""
+
+    words: str
+
+    def text(self, request: SummaryRequest) -> str:
+        """The words."""
+        return self.words
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listed:
+    """What was asked and which tools were used, read off the messages. See `harness.plan.StandIn`."""
+
+    request_characters: int = 200
+    """Of each request."""
+    requests: int = 5
+    """Newest ones that are repeated."""
+
+    def text(self, request: SummaryRequest) -> str:
+        """One line for each request, and one for the tools with their numbers of calls."""
+        asked = [message.text for message in request.to_summarize if message.role == "user"] or [request.task]
+        lines = [f"- asked: {beginning(' '.join(text.split()), self.request_characters)}" for text in asked[-self.requests :]]
+        tools = Counter(call.name for message in request.to_summarize for call in message.calls)
+        used = ", ".join(f"{name} ({count})" for name, count in tools.most_common())
+        return "\n".join((*lines, f"- tools used: {used or 'none'}", f"- messages: {len(request.to_summarize)}"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WithoutOldest:
+    """Leaves out one more message at the beginning each time, a call together with its results. See `harness.plan.Shorter`."""
+
+    def of(self, messages: tuple[Message, ...], attempt: int) -> tuple[Message, ...]:
+        """What is left after so many messages have gone."""
+        starts = [index for index, message in enumerate(messages) if message.role != "tool"]
+        return messages[starts[attempt] :] if attempt < len(starts) else ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WithoutResults:
+    """Leaves out a growing share of the tool results, from the middle outwards. See `harness.plan.Shorter`."""
+
+    shares: tuple[float, ...]
+    """Of the results, by attempt."""
+
+    def of(self, messages: tuple[Message, ...], attempt: int) -> tuple[Message, ...]:
+        """The messages, results that are left out without their content."""
+        results = [index for index, message in enumerate(messages) if message.role == "tool"]
+        if attempt > len(self.shares) or not results:
+            return ()
+        count, middle = max(1, int(len(results) * self.shares[attempt - 1])), (len(results) - 1) / 2
+        gone = {results[at] for at in sorted(range(len(results)), key=lambda at: abs(at - middle))[:count]}
+        return tuple(_emptied(message) if index in gone else message for index, message in enumerate(messages))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ends:
+    """First shorter tool results, then only the two ends of the messages. See `harness.plan.Shorter`."""
+
+    result_characters: int
+    share: float
+    """Of the characters, at either end."""
+
+    def of(self, messages: tuple[Message, ...], attempt: int) -> tuple[Message, ...]:
+        """Clamped in the first attempt, without the middle in the second; no third."""
+        clamped = Capped(result_characters=self.result_characters).of(messages)
+        if attempt == 1:
+            return clamped
+        sizes = [len(transcript.text((message,))) for message in clamped]
+        room = int(self.share * sum(sizes))
+        head, tail = _within(sizes, room), _within(sizes[::-1], room)
+        if attempt > 2 or head + tail >= len(clamped):
+            return ()
+        left_out = user(f"({len(clamped) - head - tail} messages in the middle are left out here.)")
+        return (*clamped[:head], left_out, *clamped[len(clamped) - tail :])
+
+
+def _within(sizes: Sequence[int], room: int) -> int:
+    """How many of the first ones fit."""
+    for index, size in enumerate(sizes):
+        room -= size
+        if room < 0:
+            return index
+    return len(sizes)
+
+
+def _emptied(message: Message) -> Message:
+    left_out = "(left out; together it was too long to be read)"
+    parts = tuple(replace(part, output=left_out) if isinstance(part, ToolResult) else part for part in message.parts)
+    return replace(message, parts=parts)

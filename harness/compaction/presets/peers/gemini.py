@@ -1,0 +1,97 @@
+"""Gemini CLI: at half of the window the first 70 % become a snapshot, if the user said something after them."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from harness.compaction.formats.brief import Brief, Recheck
+from harness.compaction.moves.around import InManner
+from harness.compaction.moves.clipping import ClipOld
+from harness.compaction.moves.stretches import BeforeSaid
+from harness.compaction.pipeline import Pipeline, Preset, Rule
+from harness.compaction.presets.ranges import at_least, share
+from harness.compaction.stages import Summarize
+from harness.compaction.triggers import Full, Reserves, ShareOfAvailable
+from harness.messages import assistant
+from harness.plan import Manner
+from harness.tokens import WeightedCharacters
+
+UNRESERVED = Reserves(system_tokens=0, output_tokens=0, safety_tokens=0)
+INSTRUCTION = """\
+Create a summary of the session above as a snapshot of its state: afterwards it is all that the agent knows of it. If an earlier
+snapshot is among the messages, take over what still holds. Think first in a <scratchpad>, then write:
+
+<state_snapshot>
+<overall_goal></overall_goal>
+<active_constraints></active_constraints>
+<key_knowledge></key_knowledge>
+<artifact_trail></artifact_trail>
+<file_system_state></file_system_state>
+<recent_actions></recent_actions>
+<task_state></task_state>
+</state_snapshot>"""
+RECHECK = (
+    "Compare the snapshot with the session once more: is a path, a result, a decision or a demand of the user missing? Write the "
+    "whole snapshot again with what is missing; if nothing is, write it as it is."
+)
+ACKNOWLEDGED = "Understood. I go on from this snapshot."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GeminiCli(Preset):
+    """At 50 % of the window, the messages before the last 30 % of the characters become a snapshot, with an acknowledgement.
+
+    Source: gemini-cli 5411f113, `packages/core/src/context/chatCompressionService.ts`; PEERS 2.4. The cut stands at a message of
+    the user; in a session of a single request there is none but the first, so it never has an effect: every attempt is a no-op.
+    The *adapted* variant cuts before an answer of the model as well. Old results beyond 50K tokens are clipped where they are
+    longer than the limit of a result, which none is unless `clip_characters` is raised above it. The summarizer is asked twice:
+    for a draft, and what the draft leaves out. After an attempt that made the view larger the original never asks again by
+    itself; here the engine's guard waits, as for every policy.
+    """
+
+    adapted: bool = False
+    """Whether the cut may stand before an answer of the model."""
+    threshold: float = 0.5
+    """Share of the window that the last prompt must reach, above 0 and at most 1."""
+    keep_share: float = 0.3
+    """Share of the characters that stay, above 0 and at most 1."""
+    protect_tokens: int = 50_000
+    """Newest tool output that is never clipped."""
+    result_characters: int = 40_000
+    """A longer result beyond these is clipped to this: its first fifth and its last four fifths."""
+    summarizer: str = "same"
+    """Name of the model that writes summaries; `same` = the agent's own."""
+    summary_max_tokens: int = 4_096
+    """The source sets none; ours."""
+    clip_characters: int = 10_000
+    """A longer tool output is cut before it is logged (S0.9)."""
+    kind: Literal["gemini-cli"] = "gemini-cli"
+
+    def __post_init__(self) -> None:
+        """Refuse values that no session could be run with."""
+        share(self, "threshold", "keep_share")
+        at_least(self, 0, "protect_tokens")
+        at_least(self, 1, "result_characters", "summary_max_tokens", "clip_characters")
+
+    @property
+    def pipeline(self) -> Pipeline:
+        """One rule: clip, then summarize."""
+        summarize = Summarize(
+            middle=BeforeSaid(keep_share=self.keep_share, answers=self.adapted),
+            format=Brief(instruction=INSTRUCTION, drops="scratchpad"),
+            max_tokens=self.summary_max_tokens,
+            former="among",
+            behind=(assistant(ACKNOWLEDGED),),
+        )
+        counter = WeightedCharacters(other_tokens=1.5)
+        clipping = ClipOld(
+            reducer=InManner(reducer=summarize, manner=Manner(review=Recheck(question=RECHECK))),
+            protect_tokens=self.protect_tokens,
+            characters=self.result_characters,
+            head_share=0.2,
+            counter=counter,
+        )
+        return Pipeline(
+            division=ShareOfAvailable(share=self.threshold, reserves=UNRESERVED),
+            rules=(Rule(trigger=Full(measure="prompt"), reducer=clipping),),
+            counter=counter,
+        )

@@ -1,0 +1,68 @@
+"""SWE-agent's last observations: which results become a line, one at a time and several at a time."""
+
+import pytest
+
+from harness.compaction.presets.peers.swe_agent import ComplexityTrapMask, SweAgent
+from harness.errors import UsageError
+from harness.messages import user
+from harness.view import View
+from tests.compaction.talk import Room, grown, step, view_of
+
+LONG = "a line of output\n" * 40
+STUB = "Old environment output: (40 lines omitted)"
+
+
+def worked(steps: int, policy: SweAgent | ComplexityTrapMask) -> View:
+    """A session of some steps at each of which the policy was asked."""
+    room, view = Room(policy, 100_000), view_of(user("mend it"), policy=policy)
+    for number in range(1, steps + 1):
+        view = grown(view, policy, *step(number, LONG), seq=10 * number)
+        event = room.ask(view)
+        view = room.after(view, event, seq=10 * number + 5) if event else view
+    return view
+
+
+def masked(view: View) -> list[int]:
+    """Which results are masked, counted from 1."""
+    results = [item.message.results[0].output for item in view.items if item.message.role == "tool"]
+    return [number for number, output in enumerate(results, 1) if output == STUB]
+
+
+@pytest.mark.parametrize(("steps", "gone"), [(5, []), (6, [1]), (9, [1, 2, 3, 4])])
+def test_the_newest_five_results_stay(steps: int, gone: list[int]) -> None:
+    assert masked(worked(steps, SweAgent())) == gone
+
+
+@pytest.mark.parametrize(("steps", "gone"), [(10, []), (11, [1])])
+def test_the_newest_ten_results_stay_in_the_study(steps: int, gone: list[int]) -> None:
+    assert masked(worked(steps, ComplexityTrapMask())) == gone
+
+
+@pytest.mark.parametrize(("steps", "gone"), [(7, 0), (8, 3), (10, 3), (11, 6), (13, 6), (14, 9)])
+def test_with_polling_so_many_go_at_a_time_counted_with_the_request(steps: int, gone: int) -> None:
+    """The source: of k observations, the request among them, those from the second to the (k // 3 · 3 − 5)-th go."""
+    assert masked(worked(steps, SweAgent(polling=3))) == list(range(1, gone + 1))
+    k = steps + 1
+    assert gone == max(0, k // 3 * 3 - 5 - 1)
+
+
+def test_calls_and_requests_stay_and_only_a_result_changes() -> None:
+    policy = SweAgent()
+    view = view_of(user("mend it"), *(message for number in range(6) for message in step(number, LONG)), policy=policy)
+    event = Room(policy, 100_000).ask(view)
+    assert event is not None
+    assert [change.item.event for change in event.patch.replace] == [4]
+    assert (event.patch.forget, event.patch.insert) == ((), ())
+
+
+def test_results_shorter_than_the_line_are_not_made_longer() -> None:
+    policy = SweAgent(keep_results=1)
+    view = view_of(user("mend it"), *(message for number in range(6) for message in step(number, "ok")), policy=policy)
+    event = Room(policy, 100_000).ask(view)
+    assert event is not None
+    assert (event.status, event.tokens_after) == ("no-op", view.tokens)
+
+
+def test_nothing_to_keep_is_refused() -> None:
+    with pytest.raises(UsageError, match="keep_results"):
+        SweAgent(keep_results=0)
