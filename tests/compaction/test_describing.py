@@ -3,13 +3,19 @@
 from dataclasses import dataclass, replace
 from typing import Literal
 
+import pytest
+
 from harness.compaction.cuts import LastMessages
 from harness.compaction.describing import Abilities, abilities, defaults, sentence, source, stages
 from harness.compaction.pipeline import Pipeline, Preset
+from harness.compaction.presets import PRESETS
 from harness.compaction.presets.bounds import OracleRetention
 from harness.compaction.presets.keep_last import KeepLast
 from harness.compaction.presets.none import NoCompaction
 from harness.compaction.presets.window import MessageWindow
+
+OURS = {"drop-all", "random"}
+"""Bounds, which nobody published."""
 
 
 class Stranger:
@@ -75,3 +81,10 @@ def test_a_sentence_is_the_first_paragraph_without_the_source() -> None:
 
 def test_defaults_are_the_fields_but_the_kind() -> None:
     assert defaults(Odd) == {"keep_messages": 3}
+
+
+@pytest.mark.parametrize("kind", PRESETS)
+def test_every_preset_says_in_a_sentence_what_it_does_and_where_it_comes_from(kind: str) -> None:
+    assert sentence(PRESETS[kind]).endswith((".", ")"))
+    assert bool(source(PRESETS[kind])) == (kind not in OURS)
+    assert stages(PRESETS[kind]())

@@ -53,6 +53,12 @@ class Lawless(Thinning):
             return None
         return Plan(reason="enough", forget=tuple(item.item_id for item in view.items))
 '''
+ENTRY_POINTS = """
+[harness.policies]
+lawless = thin_policies:Lawless
+lost = thin_policies:Lost
+thinning = thin_policies:Thinning
+"""
 PLAN = """
 [experiment]
 title = "Policies from elsewhere"
@@ -81,7 +87,7 @@ def wheel(folder: Path) -> Path:
         "thin_policies.py": CODE,
         f"{about}/METADATA": "Metadata-Version: 2.1\nName: thin-policies\nVersion: 1.0\n",
         f"{about}/WHEEL": "Wheel-Version: 1.0\nGenerator: by hand\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
-        f"{about}/entry_points.txt": "[harness.policies]\nthinning = thin_policies:Thinning\nlawless = thin_policies:Lawless\n",
+        f"{about}/entry_points.txt": ENTRY_POINTS,
     }
     digests = {name: base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()) for name, text in files.items()}
     record = "".join(f"{name},sha256={digests[name].decode().rstrip('=')},{len(text.encode())}\n" for name, text in files.items())
@@ -104,7 +110,7 @@ def installed(tmp_path_factory):
     return {"PYTHONPATH": os.pathsep.join(filter(None, (str(folder / "site"), os.environ.get("PYTHONPATH", ""))))}
 
 
-def test_they_are_listed_beside_ours_and_one_that_breaks_a_guard_hides_no_other(installed):
+def test_they_are_listed_beside_ours_and_one_that_fails_hides_no_other(installed):
     listed = harness("policies", **installed)
     assert listed.returncode == 0, listed.stderr
     blocks = {block.split()[0]: block for block in listed.stdout.strip().split("\n\n")}
@@ -112,6 +118,7 @@ def test_they_are_listed_beside_ours_and_one_that_breaks_a_guard_hides_no_other(
     for said in ("source    nobody's paper", "Full → Forget(Middle(LastMessages(count=4)))", "at_tokens=2000", "acts: "):
         assert said in blocks["thinning"]
     assert "IllegalPlan: policy 'lawless' proposed an illegal view" in blocks["lawless"]
+    assert "policy 'lost' (thin_policies:Lost) of package 'thin-policies' cannot be loaded: AttributeError" in blocks["lost"]
 
 
 def test_they_run_from_a_plan_and_one_that_breaks_a_guard_costs_its_own_trial(installed, tmp_path):
