@@ -11,6 +11,7 @@ from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from typing import Any
 
 from harness.compaction.pipeline import Pipeline
+from harness.messages import Message, part_text
 from harness.plan import SummaryFormat
 from harness.protocols import Truncates
 
@@ -64,6 +65,8 @@ def told(value: object) -> str:
     """A stage as its class and those of its fields that differ from their defaults; a summary format as its class."""
     if isinstance(value, SummaryFormat):
         return type(value).__name__
+    if isinstance(value, Message):
+        return f"{value.role} {' '.join(map(part_text, value.parts))!r}"
     if isinstance(value, tuple):
         return f"({', '.join(map(told, value))})"
     if not is_dataclass(value) or isinstance(value, type):

@@ -18,12 +18,14 @@ from harness.messages import system, user
 from harness.models.names import open_model, open_summarizer
 from harness.models.scripted.agent import tool_tokens
 from harness.models.tokenizer import message_tokens
-from harness.protocols import Sandbox, Warns
+from harness.protocols import OutputStore, Sandbox, Warns
 from harness.sandboxes import choose_backend
 from harness.sandboxes.opening import IMAGES
 from harness.task import Runtime, Task, World
 from harness.tasks import make_task
 from harness.tools import standard_tools
+from harness.tools.equipment import limits_of
+from harness.tools.outputs import output_tools
 
 
 @dataclass(slots=True)
@@ -116,6 +118,12 @@ def _standard_tool_tokens() -> int:
     return tool_tokens(tuple(tool.spec for tool in standard_tools(unopened)))
 
 
+@cache
+def _output_tool_tokens() -> int:
+    unopened = cast("OutputStore", None)
+    return tool_tokens(tuple(tool.spec for tool in output_tools(unopened)))
+
+
 def _check_fits(task: str, first_tokens: int, window_tokens: int) -> None:
     if window_tokens and first_tokens > window_tokens:
         raise WindowTooSmall(task, first_tokens, window_tokens)
@@ -124,7 +132,8 @@ def _check_fits(task: str, first_tokens: int, window_tokens: int) -> None:
 def _check_models(trial: Trial, task: Task, first_tokens: int) -> None:
     model = open_model(trial.model, task=task, seed=trial.model_seed, window_tokens=trial.window_tokens)
     window = model.window
-    _check_fits(trial.task, first_tokens, window.tokens)
+    more = _output_tool_tokens() if limits_of(trial.policy).saved else 0
+    _check_fits(trial.task, first_tokens + more, window.tokens)
     named = getattr(trial.policy, "summarizer", None)
     if named is not None:
         open_summarizer(named, agent=model, task=task, seed=trial.model_seed, window_tokens=None)

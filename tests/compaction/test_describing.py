@@ -12,6 +12,7 @@ from harness.compaction.presets import PRESETS
 from harness.compaction.presets.bounds import OracleRetention
 from harness.compaction.presets.keep_last import KeepLast
 from harness.compaction.presets.none import NoCompaction
+from harness.compaction.presets.three_tiers import ThreeTiers
 from harness.compaction.presets.window import MessageWindow
 
 OURS = {"drop-all", "random"}
@@ -63,6 +64,9 @@ def test_stages_tell_moment_trigger_and_reducer_and_leave_out_what_is_usual() ->
         "output: Truncation(max_characters=10000)",
         "step: Full → Summarize(Middle(LastMessages(count=7)), SixSections, max_tokens=800, role=assistant)",
     )
+    cut, summarize, _ = stages(ThreeTiers(prune=False))
+    assert cut == "output: Truncation(max_lines=2000, max_bytes=51200, saved=True)"
+    assert summarize.endswith("former=among, (user 'What did we do so far?'), (user 'Continue if you have next steps'))")
     assert stages(OracleRetention())[1:] == ("step: Full → Retain(Uninformed, share=0.5)",)
     assert stages(NoCompaction(clip_characters=70)) == ("output: Truncation(max_characters=70)",)
 

@@ -8,16 +8,20 @@ from harness.agent.prompts import system_prompt
 from harness.compaction.presets.keep_last import KeepLast
 from harness.compaction.presets.none import NoCompaction
 from harness.compaction.presets.reserve import ReserveRecent
+from harness.compaction.presets.three_tiers import ThreeTiers
 from harness.compaction.presets.window import MessageWindow
 from harness.errors import ContextOverflow, UsageError, WindowTooSmall
 from harness.experiment.checking import check_first_request, check_trials, first_request_tokens, warnings_of
 from harness.experiment.trial import Trial
 from harness.messages import system, user
 from harness.models.names import open_model
+from harness.models.scripted.agent import tool_tokens
 from harness.protocols import Request
 from harness.sandboxes import open_sandbox
+from harness.store.memory import MemoryOutputs
 from harness.tasks import load_task
 from harness.tools import standard_tools
+from harness.tools.outputs import output_tools
 
 TASK = load_task("flashcards")(0)
 
@@ -76,3 +80,16 @@ def test_what_a_policy_warns_of_is_told_once_whatever_the_number_of_trials():
     ]
     (warning,) = warnings_of(trials)
     assert warning.startswith("policy 'message-window': preserve_first_n=1 and preserve_last_n=12 keep 13 messages")
+
+
+def test_the_tools_over_saved_outputs_count_too():
+    least = first_request_tokens(TASK.prompt, TASK.runtime)
+    policy = ThreeTiers(prune=False, auto=False, summarizer="scripted/empty")
+    trial = Trial(task="flashcards", policy=policy, window_tokens=least)
+    with pytest.raises(WindowTooSmall):
+        check_trials([trial])
+    more = tool_tokens(tuple(tool.spec for tool in output_tools(MemoryOutputs())))
+    check_trials([replace(trial, window_tokens=least + more)])
+    with pytest.raises(WindowTooSmall):
+        check_trials([replace(trial, window_tokens=least + more - 1)])
+    check_trials([replace(trial, policy=replace(policy, truncate=False))])

@@ -3,15 +3,18 @@
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from harness.compaction.presets.three_tiers import ThreeTiers
 from harness.compaction.scaling import scaled
 from harness.errors import ProviderFailed, UsageError
-from harness.events import Compaction
+from harness.events import Compaction, Entry
 from harness.messages import CompactionMarker, Message, ToolResult, assistant, tool, user
 from harness.models.registry import window_of
+from harness.testing.strategies import logs
 from harness.tokens import RoundedQuarter, Window
-from harness.view import View
+from harness.view import View, fold_all, violation
 from tests.compaction.talk import Room, grown, numbers, report, step, view_of, window
 
 CLEARED = "[Old tool result content cleared]"
@@ -264,3 +267,22 @@ def test_what_the_model_says_last_is_summarized_too() -> None:
     view = view_of(user("hi"), assistant("LAST " + "x" * 4_000), policy=room.policy)
     room.ask(view, report(190_000))
     assert "LAST" in room.prompts()[0]
+
+
+@given(log=logs(), moment=st.sampled_from(["turn", "step", "overflow"]), lazy=st.booleans(), protect=st.integers(0, 300))
+def test_at_any_moment_a_change_is_legal_saves_tokens_and_keeps_the_system_message(
+    log: tuple[Entry, ...], moment: Any, lazy: bool, protect: int
+) -> None:
+    policy = ThreeTiers(max_output_tokens=15_900, lazy=lazy, protect_tokens=protect, prune_minimum_tokens=10, protect_turns=1)
+    room = Room(policy, 16_000, "all that was done")
+    view = fold_all(log, policy.counter)
+    event = room.ask(view, report(4_000), moment)
+    if event is None or event.status != "applied":
+        return
+    after = room.after(view, event, len(log) + 1)
+    assert violation(after.messages) is None
+    assert after.items[0] == view.items[0]
+    assert after.tokens < view.tokens
+    if moment == "turn" and not event.summary:
+        calls = [call for message in view.messages for call in message.calls]
+        assert [call for message in after.messages for call in message.calls] == calls
