@@ -159,7 +159,8 @@ class SessionCompactor:
             texts.insert(0, self._answer(slot.manner.review.prompt(prompt, draft), slot, asked).text)
         text = next((text for text in texts if text.strip()), None)
         if text is None:
-            raise SummaryEmpty("the summarizer returned no text")
+            called = "; it called a tool instead, which is never run" if draft and draft.calls else ""
+            raise SummaryEmpty(f"the summarizer returned no text{called}")
         return text
 
     def _answer(self, prompt: tuple[Message, ...], slot: Slot, asked: _Asked) -> Message:

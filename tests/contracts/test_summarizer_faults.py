@@ -145,6 +145,7 @@ def test_a_summary_that_does_not_come_leaves_the_documented_state_and_the_event_
     for event in found:
         assert event.failure
         assert event.failure in event.reason
+        assert ("called a tool" in event.failure) == (fault == "calls a tool")
         assert (event.summarizer_usage is not None) == (fault in NO_TEXT), "what was paid for is on the bill"
         assert any(insert.stands_for for insert in event.patch.insert) == (left == "stand-in")
         assert bool(event.patch.forget) == (left != "stays")
