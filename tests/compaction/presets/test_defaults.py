@@ -11,18 +11,19 @@ from harness.compaction.presets import PRESETS
 
 SHARED: dict[str, object] = {"clip_characters": 10_000, "summarizer": "same"}
 
+KEEP_LAST: dict[str, object] = {
+    "threshold": 0.8,
+    "system_reserve_tokens": 2_000,
+    "output_reserve_tokens": 4_000,
+    "safety_reserve_tokens": 5_000,
+    "context_window": None,
+}
+"""S0.4: trigger and division of `keep-last` and of the bounds beside it."""
+
 DEFAULTS: dict[str, dict[str, object]] = {
-    # S0.4 to S0.6, S0.9
-    "keep-last": {
-        "threshold": 0.8,
-        "keep_last": 10,
-        "system_reserve_tokens": 2_000,
-        "output_reserve_tokens": 4_000,
-        "safety_reserve_tokens": 5_000,
-        "context_window": None,
-        "summary_max_tokens": 800,
-        "summarizer_input_tokens": None,
-    },
+    "drop-all": KEEP_LAST,
+    # S0.5, S0.6
+    "keep-last": {**KEEP_LAST, "keep_last": 10, "summary_max_tokens": 800, "summarizer_input_tokens": None},
     # S4.1, S4.3, S4.5
     "message-window": {
         "max_messages": 100,
@@ -32,6 +33,8 @@ DEFAULTS: dict[str, dict[str, object]] = {
         "summary_max_tokens": 1_024,
     },
     "none": {},
+    "oracle": {**KEEP_LAST, "keep_share": 0.5},
+    "random": {**KEEP_LAST, "keep_share": 0.5, "seed": 0},
     # S1.6
     "ratio": {"threshold": 0.8, "keep_share": 0.3, "summary_max_tokens": 1_000},
     # S2.1, S2.2
