@@ -2,7 +2,11 @@
 
 import json
 import re
+import time
 
+import pytest
+
+from harness.errors import FileMissing
 from harness.experiment.attempt.job import Finished
 from harness.experiment.output import Label, opened
 from harness.store.journal import Journal
@@ -83,3 +87,16 @@ def test_kept_trials_that_are_not_planned_any_more_are_arms_of_their_own_one_for
             assert found["a0"].axes_json == "{}"
         output.relabel({"a0": Label("e", "a", "{}")})
         assert {one.trial_id: one.arm for one in output.journal.trials()}["a0"] == "a"
+
+
+def test_outputs_that_were_kept_for_a_week_are_removed_when_a_run_begins(tmp_path):
+    now = time.time()
+    with Journal.open(tmp_path / "journal.sqlite") as journal:
+        journal.session("s", created_at_ms=0, clock=time.time)
+        old = journal.outputs("s", lambda: now - 8 * 24 * 3_600).save("old")
+        new = journal.outputs("s", lambda: now - 6 * 24 * 3_600).save("new")
+    with opened(tmp_path) as output:
+        outputs = output.journal.outputs("s", time.time)
+        assert outputs.load(new) == "new"
+        with pytest.raises(FileMissing):
+            outputs.load(old)
