@@ -20,6 +20,7 @@ from harness.view import Item, View
 HEADING = "[Older messages were left out. What was done in them:]"
 RUNNERS = frozenset({"execute_command"})
 LABELS = {**dict.fromkeys(READERS, "read"), **dict.fromkeys(WRITERS, "edited"), **dict.fromkeys(RUNNERS, "ran")}
+SAID = "said: "
 COMMAND_CHARACTERS = 100
 SAID_CHARACTERS = 500
 """Of one text in the notice; the source gives none, ours."""
@@ -51,10 +52,10 @@ class Digest:
     def _noticed(self, anchor: Item, gone: Sequence[Item]) -> Replace:
         """The message with its notice, a former one brought up to date."""
         said, _, former = anchor.message.text.partition(f"\n\n{HEADING}\n")
-        lines = dict.fromkeys((*former.splitlines(), *_lines(gone)))
-        answers = [line for line in lines if line.startswith("said: ")]
-        kept = [line for line in lines if line not in answers[: len(answers) - self.texts]]
-        text = f"{said}\n\n{HEADING}\n" + "\n".join(kept)
+        lines = [*former.splitlines(), *_lines(gone)]
+        answers = [line for line in lines if line.startswith(SAID)]
+        done = dict.fromkeys(line for line in lines if not line.startswith(SAID))
+        text = "\n".join((f"{said}\n\n{HEADING}", *done, *answers[-self.texts :]))
         others = tuple(part for part in anchor.message.parts if not isinstance(part, Text))
         return Replace(item=anchor.item_id, message=replace(anchor.message, parts=(Text(text=text), *others)))
 
@@ -84,7 +85,7 @@ def _lines(gone: Iterable[Item]) -> Iterable[str]:
             if label := LABELS.get(call.name):
                 yield f"{label}: {_about(call)}"
         if item.message.role == "assistant" and (text := " ".join(item.message.text.split())):
-            yield f"said: {text[:SAID_CHARACTERS]}"
+            yield f"{SAID}{text[:SAID_CHARACTERS]}"
 
 
 def _about(call: ToolCall) -> str:

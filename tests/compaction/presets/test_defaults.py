@@ -70,6 +70,104 @@ DEFAULTS: dict[str, dict[str, object]] = {
         "agent": "coding",
         "summary_max_tokens": 2_000,
     },
+    # PEERS 2.8; the table's rows "Cline SDK agentic", "Cline SDK basic" and "Cline classic"
+    "cline": {
+        "threshold": 0.9,
+        "input_share": 0.9,
+        "target_share": 0.7,
+        "long_target_share": 0.5,
+        "long_answers": 5,
+        "keep_recent_tokens": 20_000,
+        "result_characters": 2_000,
+        "summary_max_tokens": 4_096,
+    },
+    "cline-basic": {
+        "threshold": 0.9,
+        "input_share": 0.9,
+        "target_share": 0.7,
+        "long_target_share": 0.5,
+        "long_answers": 5,
+    },
+    "cline-classic": {"enough_share": 0.3, "half_share": 0.5, "spare_tokens": 40_000, "spare_share": 0.8},
+    # PEERS 2.5; the length of a summary is ours where the source sets none, there and below
+    "codex": {"threshold": 0.9, "compact_at_tokens": None, "keep_user_tokens": 20_000, "summary_max_tokens": 4_096},
+    # PEERS 2.12
+    "complexity-trap-mask": {"keep_results": 10, "polling": 1},
+    # PEERS 2.19
+    "crush": {"left_share": 0.2, "left_tokens": 20_000, "large_window_tokens": 200_000, "summary_max_tokens": 4_096},
+    # PEERS 2.21
+    "dexto": {
+        "threshold": 0.9,
+        "context_window": None,
+        "protect_tokens": 40_000,
+        "least_saved_tokens": 20_000,
+        "keep_turns": 2,
+        "keep_share": 0.2,
+        "keep_least_messages": 3,
+        "least_messages": 5,
+        "text_characters": 2_000,
+        "result_characters": 500,
+        "summary_max_tokens": 2_000,
+    },
+    # PEERS 2.4
+    "gemini-cli": {
+        "adapted": False,
+        "threshold": 0.5,
+        "keep_share": 0.3,
+        "protect_tokens": 50_000,
+        "result_characters": 40_000,
+        "summary_max_tokens": 4_096,
+    },
+    # PEERS 2.18
+    "goose": {"adapted": False, "threshold": 0.8, "summary_max_tokens": 4_096},
+    # PEERS 2.16
+    "letta": {
+        "threshold": 0.9,
+        "sliding_share": 0.3,
+        "step_share": 0.1,
+        "summary_clip_characters": 50_000,
+        "result_characters": 2_000,
+        "summary_max_tokens": 4_096,
+    },
+    # PEERS 2.3
+    "opencode": {
+        "output_tokens": 32_000,
+        "tail_turns": 2,
+        "tail_share": 0.25,
+        "tail_least_tokens": 2_000,
+        "tail_most_tokens": 8_000,
+        "result_characters": 2_000,
+        "summary_max_tokens": 4_096,
+    },
+    "opencode-prune": {
+        "adapted": False,
+        "protect_tokens": 40_000,
+        "least_saved_tokens": 20_000,
+        "keep_turns": 2,
+        "exempt_tools": ("skill",),
+    },
+    # PEERS 2.17
+    "pi": {
+        "enabled": True,
+        "fixed": True,
+        "reserve_tokens": 16_384,
+        "keep_recent_tokens": 20_000,
+        "summary_max_tokens": 13_107,
+        "turn_summary_max_tokens": 8_192,
+        "result_characters": 2_000,
+    },
+    # PEERS 2.9
+    "roo-code": {
+        "max_output_tokens": 8_192,
+        "hard_share": 0.9,
+        "drop_share": 0.5,
+        "condense_share": 1.0,
+        "least_messages": 2,
+        "summary_max_tokens": 4_096,
+    },
+    "roo-sliding": {"max_output_tokens": 8_192, "hard_share": 0.9, "drop_share": 0.5},
+    # PEERS 2.12
+    "swe-agent": {"keep_results": 5, "polling": 1},
 }
 
 
