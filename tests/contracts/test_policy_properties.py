@@ -69,7 +69,7 @@ POLICIES: list[Policy] = [
     GeminiCli(threshold=0.02, adapted=True, protect_tokens=50, result_characters=200),
     Goose(threshold=0.02, adapted=True),
     Letta(threshold=0.15),
-    OpenCode(output_tokens=15_800, tail_least_tokens=30, tail_most_tokens=90),
+    OpenCode(max_output_tokens=15_800, tail_least_tokens=30, tail_most_tokens=90),
     OpenCodePrune(protect_tokens=40, least_saved_tokens=20, adapted=True),
     Pi(reserve_tokens=15_800, keep_recent_tokens=60),
     Pi(reserve_tokens=15_800, keep_recent_tokens=60, fixed=False),

@@ -131,7 +131,9 @@ DEFAULTS: dict[str, dict[str, object]] = {
     },
     # PEERS 2.3
     "opencode": {
-        "output_tokens": 32_000,
+        "max_output_tokens": 32_000,
+        "input_limit_tokens": None,
+        "input_reserve_tokens": 20_000,
         "tail_turns": 2,
         "tail_share": 0.25,
         "tail_least_tokens": 2_000,

@@ -10,7 +10,8 @@ from harness.compaction.moves.stretches import BeforeTurns
 from harness.compaction.pipeline import Pipeline, Preset, Rule
 from harness.compaction.presets.ranges import at_least, share
 from harness.compaction.stages import Mask, Summarize
-from harness.compaction.triggers import Always, Full, Undivided, WindowLess
+from harness.compaction.triggers import Always, Full, Undivided, UsableInput
+from harness.errors import UsageError
 from harness.messages import user
 from harness.tokens import JsonCharacters
 
@@ -40,12 +41,14 @@ class OpenCode(Preset):
     Source: opencode V1, fork 975d7312, `packages/opencode/src/session/{compaction,overflow}.ts`; PEERS 2.3. The view then holds a
     question of the user, the summary as its answer, the kept turns, and a request to go on. A former summary is updated. After
     an overflow nothing is kept but the user's last message, repeated behind the summary.
-    What the original leaves of a window that lists an input limit of its own is not known here; set `output_tokens` to the
-    model's output limit where that is smaller.
     """
 
-    output_tokens: int = 32_000
-    """Kept free for the answer: the smaller of this and the model's output limit."""
+    max_output_tokens: int = 32_000
+    """Kept free for the answer: the smaller of this and the model's output limit, where that is known."""
+    input_limit_tokens: int | None = None
+    """Of the model, where it lists one apart from its window; None = it has none."""
+    input_reserve_tokens: int = 20_000
+    """Kept free of such a limit, but no more than the above."""
     tail_turns: int = 2
     """Turns at the end that stay as far as they fit."""
     tail_share: float = 0.25
@@ -65,8 +68,11 @@ class OpenCode(Preset):
     def __post_init__(self) -> None:
         """Refuse values that no session could be run with."""
         share(self, "tail_share")
-        at_least(self, 0, "output_tokens", "tail_turns", "tail_least_tokens")
-        at_least(self, 1, "tail_most_tokens", "result_characters", "summary_max_tokens", "clip_characters")
+        at_least(self, 0, "input_reserve_tokens", "tail_turns", "tail_least_tokens")
+        at_least(self, 1, "max_output_tokens", "tail_most_tokens", "result_characters", "summary_max_tokens", "clip_characters")
+        if self.input_limit_tokens is not None and self.input_limit_tokens <= self.input_reserve_tokens:
+            given, least = self.input_limit_tokens, self.input_reserve_tokens
+            raise UsageError(f"input_limit_tokens={given!r} must be more than input_reserve_tokens={least}")
 
     @property
     def pipeline(self) -> Pipeline:
@@ -78,10 +84,12 @@ class OpenCode(Preset):
             most_tokens=self.tail_most_tokens,
         )
         nothing = BeforeTurns(turns=0, share=self.tail_share, least_tokens=0, most_tokens=0)
+        reserve = min(self.input_reserve_tokens, self.max_output_tokens)
+        limit = None if self.input_limit_tokens is None else self.input_limit_tokens - reserve
         due = Rule(trigger=Full(measure="reported"), reducer=Closed(reducer=self._asked(tail), text=GO_ON))
         emergency = Rule(trigger=Always(), reducer=Closed(reducer=self._asked(nothing), text="{said}"), moment="overflow")
         return Pipeline(
-            division=WindowLess(reserve_tokens=self.output_tokens),
+            division=UsableInput(max_output_tokens=self.max_output_tokens, input_limit_tokens=limit),
             rules=(due, emergency),
             counter=JsonCharacters(characters_of_token=4),
         )

@@ -224,4 +224,4 @@ def test_results_of_one_answer_are_one_message_and_the_notice_is_replaced() -> N
 def test_values_that_no_session_could_be_run_with_are_refused() -> None:
     for made, field in ((Cline, "target_share"), (ClineClassic, "half_share"), (RooCode, "condense_share")):
         with pytest.raises(UsageError, match=field):
-            made(**{field: 0})
+            made(**{field: 0})  # type: ignore[arg-type]

@@ -5,10 +5,11 @@ import pytest
 from harness.compaction.presets.peers.opencode import GO_ON, INSTRUCTION, QUESTION, OpenCode, OpenCodePrune
 from harness.errors import ProviderFailed, UsageError
 from harness.messages import Message, assistant, user
+from harness.tokens import Window
 from harness.view import View
 from tests.compaction.talk import Room, grown, numbers, report, step, view_of, window
 
-SMALL = OpenCode(output_tokens=2_000, tail_least_tokens=100, tail_most_tokens=400)
+SMALL = OpenCode(max_output_tokens=2_000, tail_least_tokens=100, tail_most_tokens=400)
 
 
 def turn(number: int, steps: int = 2, output: str = "done") -> list[Message]:
@@ -27,6 +28,22 @@ def test_it_is_due_when_the_last_call_fills_what_the_output_leaves(tokens: int, 
     assert (policy.plan(view(turn(1), policy=policy), budget, report(tokens - 1_000, 1_000)) is not None) == due
 
 
+@pytest.mark.parametrize(
+    ("policy", "longest_answer", "threshold"),
+    [
+        (OpenCode(), 8_000, 192_000),
+        (OpenCode(), 64_000, 168_000),
+        (OpenCode(input_limit_tokens=100_000), None, 80_000),
+        (OpenCode(input_limit_tokens=100_000, max_output_tokens=8_000), None, 92_000),
+    ],
+)
+def test_what_is_usable_follows_from_the_limits_of_the_model(
+    policy: OpenCode, longest_answer: int | None, threshold: int
+) -> None:
+    model = Window(tokens=200_000, source="registry", output_tokens=longest_answer)
+    assert policy.budget(model).threshold_tokens == threshold
+
+
 def test_the_last_two_turns_stay_behind_a_question_and_its_answer_and_a_request_to_go_on_is_last() -> None:
     talk = view(turn(1, steps=9, output="x" * 800), turn(2), turn(3))
     room = Room(SMALL, 10_000, "SUMMARY")
@@ -41,7 +58,7 @@ def test_the_last_two_turns_stay_behind_a_question_and_its_answer_and_a_request_
 
 @pytest.mark.parametrize(("least", "kept_steps"), [(100, 2), (200, 4), (20, 0)])
 def test_of_a_turn_that_does_not_fit_the_longest_end_that_does_stays(least: int, kept_steps: int) -> None:
-    policy = OpenCode(output_tokens=9_900, tail_least_tokens=least, tail_most_tokens=400)
+    policy = OpenCode(max_output_tokens=9_900, tail_least_tokens=least, tail_most_tokens=400)
     talk = view_of(user("do it"), *(message for at in range(9) for message in step(at, "y" * 20)), policy=policy)
     pair = talk.items[2].tokens + talk.items[3].tokens
     assert 40 < pair < 50
@@ -52,7 +69,7 @@ def test_of_a_turn_that_does_not_fit_the_longest_end_that_does_stays(least: int,
 
 
 def test_results_are_told_by_their_first_2000_characters_and_the_former_summary_is_brought_up_to_date() -> None:
-    policy = OpenCode(output_tokens=2_000, tail_least_tokens=10, tail_most_tokens=10)
+    policy = OpenCode(max_output_tokens=2_000, tail_least_tokens=10, tail_most_tokens=10)
     talk = view(turn(1, output="z" * 5_000), policy=policy)
     room = Room(policy, 10_000, "FIRST", "SECOND")
     after = grown(room.after(talk, room.ask(talk, report(9_000))), policy, *turn(2, output="w" * 900))
@@ -126,12 +143,14 @@ def test_skills_are_never_cleared() -> None:
 def test_values_that_no_session_could_be_run_with_are_refused() -> None:
     with pytest.raises(UsageError, match="tail_share"):
         OpenCode(tail_share=0)
+    with pytest.raises(UsageError, match="input_limit_tokens"):
+        OpenCode(input_limit_tokens=20_000)
     with pytest.raises(UsageError, match="protect_tokens"):
         OpenCodePrune(protect_tokens=-1)
 
 
 def test_a_view_after_a_compaction_counts_only_what_came_since_as_turns() -> None:
-    policy = OpenCode(output_tokens=2_000, tail_least_tokens=10, tail_most_tokens=10)
+    policy = OpenCode(max_output_tokens=2_000, tail_least_tokens=10, tail_most_tokens=10)
     talk = view(turn(1, output="x" * 900), policy=policy)
     room = Room(policy, 10_000, "FIRST", "SECOND")
     after = room.after(talk, room.ask(talk, report(9_000)))

@@ -203,4 +203,4 @@ def test_when_its_summarizer_fails_a_list_stands_for_the_summary(trouble: str | 
 def test_values_that_no_session_could_be_run_with_are_refused() -> None:
     for made, field in ((Letta, "step_share"), (Goose, "threshold"), (Crush, "left_share"), (Dexto, "keep_share")):
         with pytest.raises(UsageError, match=field):
-            made(**{field: 0})
+            made(**{field: 0})  # type: ignore[arg-type]
