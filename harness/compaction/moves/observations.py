@@ -14,6 +14,8 @@ from harness.tokens import Budget, Usage
 from harness.view import Item, View
 
 ELIDED = re.compile(r"Old environment output: \(\d+ lines omitted\)")
+LONGEST = 60
+"""Characters of a stub at most: what is longer need not be matched."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +66,7 @@ def _overdue(items: Sequence[Item], keep: int, every: int, enough: int) -> int:
 
 
 def _is_elided(item: Item) -> bool:
-    return all(ELIDED.fullmatch(result.output) for result in item.message.results)
+    return all(len(result.output) <= LONGEST and ELIDED.fullmatch(result.output) for result in item.message.results)
 
 
 def _elided(result: ToolResult) -> ToolResult:
