@@ -42,6 +42,8 @@ class View:
     items: tuple[Item, ...] = ()
     tokens: Estimated = Estimated(0)
     """Sum over `items`, the system message included (S0.4)."""
+    events: int = 0
+    """Sum of `events_of` over `items`."""
     rounds: int = 0
     """Applied compactions so far."""
     edits: int = 0
@@ -69,6 +71,11 @@ class View:
         return tuple([item.message for item in self.items])
 
 
+def events_of(message: Message) -> int:
+    """How many events other systems make of a message: one for each call or result, else one."""
+    return max(1, len(message.calls), len(message.results)) if len(message.parts) > 1 else 1
+
+
 def fold(view: View, entry: Entry, counter: Counter) -> View:
     """The view after one more event."""
     event = entry.event
@@ -76,7 +83,8 @@ def fold(view: View, entry: Entry, counter: Counter) -> View:
         case MessageAdded():
             item = Item(ItemId(entry.seq), event.message, counter.count(event.message))
             task = event.message if view.task is None and event.message.role == "user" else view.task
-            return replace(view, items=(*view.items, item), tokens=Estimated(view.tokens + item.tokens), task=task)
+            tokens, events = Estimated(view.tokens + item.tokens), view.events + events_of(event.message)
+            return replace(view, items=(*view.items, item), tokens=tokens, events=events, task=task)
         case StepFinished():
             return replace(view, steps=event.step, steps_since_compaction=view.steps_since_compaction + 1)
         case Compaction():
@@ -118,6 +126,7 @@ def _fold_compaction(view: View, seq: int, event: Compaction, counter: Counter) 
         view,
         items=items,
         tokens=Estimated(sum(item.tokens for item in items)),
+        events=sum(events_of(item.message) for item in items),
         rounds=event.round,
         edits=view.edits + 1,
         steps_since_compaction=0,

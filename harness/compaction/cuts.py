@@ -10,7 +10,7 @@ from typing import Literal, Protocol, TypeAlias
 
 from harness.messages import Message
 from harness.tokens import Budget, written_characters
-from harness.view import Item
+from harness.view import Item, events_of
 
 Legal: TypeAlias = Literal["any", "no-result", "user", "assistant", "user-or-assistant"]
 """The first kept message: any at all; any but a tool result, which would lose its call; or one of certain roles."""
@@ -22,11 +22,6 @@ class Tail(Protocol):
     def start(self, items: Sequence[Item], budget: Budget) -> int:
         """Index of the first item that stays, before any boundary rule."""
         ...
-
-
-def events_of(message: Message) -> int:
-    """How many events other systems make of a message: one for each call or result, else one."""
-    return max(1, len(message.calls), len(message.results))
 
 
 def first_events(items: Sequence[Item], count: int) -> int:

@@ -43,14 +43,15 @@ class Pipeline:
     def plan(self, view: View, budget: Budget, usage: Usage | None, moment: Moment) -> Plan | None:
         """What the rules of a moment propose together; None when none is due."""
         plan: Plan | None = None
-        for rule in self.rules:
-            if rule.moment != moment or (reason := rule.trigger.due(view, budget, usage)) is None:
+        rules = [rule for rule in self.rules if rule.moment == moment]
+        for rule in rules:
+            if (reason := rule.trigger.due(view, budget, usage)) is None:
                 continue
             proposed = rule.reducer.reduce(view, budget, reason)
             if rule.quiet and proposed.empty:
                 continue
             plan = proposed if plan is None or plan.empty else joined(plan, proposed)
-            if plan.slots:
+            if plan.slots or rule is rules[-1]:
                 break
             if not proposed.empty:
                 view, usage = after(view, proposed, self.counter), None

@@ -108,7 +108,8 @@ class Drawn:
         request = view.task.text if view.task else ""
         salt = f"{self.seed}/{hashlib.sha256(request.encode(errors='surrogatepass')).hexdigest()}"
         ids = [block.items[0].item_id for block in candidates]
-        lots = [random.Random(f"{salt}/{item.event}/{item.slot}").random() for item in ids]
+        drum = random.Random(0)  # one for all, since making one costs more than seeding it again
+        lots = [drum.seed(f"{salt}/{item.event}/{item.slot}") or drum.random() for item in ids]
         return [Offer((lot,), block.items) for lot, block in zip(lots, candidates, strict=True)]
 
 

@@ -10,12 +10,12 @@ from fnmatch import fnmatchcase
 from typing import Literal, Protocol
 
 from harness import transcript
-from harness.compaction.cuts import BACK, Snap, Tail, events_of, first_events
+from harness.compaction.cuts import BACK, Snap, Tail, first_events
 from harness.events import ItemId, Patch, Replace
 from harness.messages import CompactionMarker, Message, ToolCall, ToolResult
 from harness.plan import Excerpt, Plan, Slot, SummaryFormat
 from harness.tokens import Budget, Counter, Estimated, QuarterOfCharacters
-from harness.view import Item, View, patched
+from harness.view import Item, View, events_of, patched
 
 QUARTER = QuarterOfCharacters()
 
@@ -44,7 +44,7 @@ class Middle:
     head_messages: int = 1
     """Messages at the beginning that stay, the system message among them."""
     head_events: int = 0
-    """Events at the beginning that stay too; a message of several is kept whole. See `harness.compaction.cuts.events_of`."""
+    """Events at the beginning that stay too; a message of several is kept whole. See `harness.view.events_of`."""
     snap: Snap = BACK
 
     def _head(self, view: View) -> int:
@@ -90,7 +90,7 @@ class Summarize:
     least_share: float = 0.0
     """Share of the view's messages that must go for it to be worth a call."""
     in_events: bool = False
-    """Whether that share is one of events, see `harness.compaction.cuts.events_of`."""
+    """Whether that share is one of events, see `harness.view.events_of`."""
     only_if_text: bool = False
     """Whether nobody is asked where what goes is tool results and bare calls alone; it goes without a summary then."""
     before: tuple[Message, ...] = ()
@@ -136,8 +136,7 @@ class Summarize:
     def _too_few(self, going: Sequence[Item], view: View) -> bool:
         if self.least_share == 0 or not self.in_events:
             return len(going) < self.least_share * len(view.items)
-        gone, held = (sum(events_of(item.message) for item in items) for items in (going, view.items))
-        return gone < self.least_share * held
+        return sum(events_of(item.message) for item in going) < self.least_share * view.events
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -222,10 +221,21 @@ class Mask:
         saved = sum(item.tokens for item in chosen)
         if not chosen or saved <= self.least_saved_tokens:
             return Plan(reason=f"{reason}, but {saved} tokens of old results are not more than {self.least_saved_tokens}")
-        masked = [replaced(item, lambda result: replace(result, output=self.stub)) for item in chosen]
+        masked = [replaced(item, self._stub_of) for item in chosen]
         calls = {result.call_id for item in chosen for result in item.message.results} if self.clear_arguments else set()
-        cleared = [emptied(item, calls) for item in view.items if any(call.call_id in calls for call in item.message.calls)]
+        asking = view.items if calls else ()
+        cleared = [emptied(item, calls) for item in asking if any(call.call_id in calls for call in item.message.calls)]
         return Plan(reason=f"{reason}; {len(chosen)} old results", replace=(*cleared, *reversed(masked)))
+
+    def _stub_of(self, result: ToolResult) -> ToolResult:
+        """A stub for a result; all fields by hand, since `replace` costs thrice as much and a view has thousands of results."""
+        return ToolResult(
+            call_id=result.call_id,
+            name=result.name,
+            output=self.stub,
+            status=result.status,
+            clipped_characters=result.clipped_characters,
+        )
 
     def _chosen(self, view: View) -> list[Item]:
         """The tool messages to mask, newest first."""
@@ -236,8 +246,10 @@ class Mask:
             if self.stop_at_summary and item.item_id in summaries:
                 break
             turns += item.message.role == "user"
+            if item.message.role != "tool" or turns < self.keep_turns:
+                continue
             exempt = self._is_exempt(item, calls)
-            if item.message.role != "tool" or turns < self.keep_turns or (exempt and not self.exempt_count):
+            if exempt and not self.exempt_count:
                 continue
             results, tokens = results + 1, tokens + item.tokens
             if results > self.keep_results and tokens > self.keep_tokens and not exempt:
@@ -269,7 +281,7 @@ class Mask:
         saved, first = view.saved_tokens, len(chosen)
         while first > 0 and saved < self.enough_tokens:
             first -= 1
-            change = replaced(chosen[first], lambda result: replace(result, output=self.stub))
+            change = replaced(chosen[first], self._stub_of)
             saved += chosen[first].tokens - self.counter.count(change.message)
         return chosen[first:]
 
@@ -277,7 +289,7 @@ class Mask:
 def replaced(item: Item, change: Callable[[ToolResult], ToolResult]) -> Replace:
     """The replacement of a tool message by one whose results are changed."""
     parts = tuple(change(part) if isinstance(part, ToolResult) else part for part in item.message.parts)
-    return Replace(item=item.item_id, message=replace(item.message, parts=parts))
+    return Replace(item=item.item_id, message=Message(role=item.message.role, parts=parts))
 
 
 def emptied(item: Item, call_ids: set[str]) -> Replace:
@@ -286,10 +298,11 @@ def emptied(item: Item, call_ids: set[str]) -> Replace:
         replace(part, arguments_json="{}") if isinstance(part, ToolCall) and part.call_id in call_ids else part
         for part in item.message.parts
     )
-    return Replace(item=item.item_id, message=replace(item.message, parts=parts))
+    return Replace(item=item.item_id, message=Message(role=item.message.role, parts=parts))
 
 
 def after(view: View, plan: Plan, counter: Counter) -> View:
     """The view as a plan without summaries would leave it: what the next stage looks at."""
     items = patched(view.items, Patch(forget=plan.forget, replace=plan.replace), 0, counter)
-    return replace(view, items=items, tokens=Estimated(sum(item.tokens for item in items)))
+    events = sum(events_of(item.message) for item in items)
+    return replace(view, items=items, tokens=Estimated(sum(item.tokens for item in items)), events=events)

@@ -6,10 +6,8 @@ each step. Both are values, so that a preset can be read, compared and hashed.
 
 import math
 from dataclasses import dataclass
-from itertools import islice
 from typing import Literal, Protocol, TypeAlias
 
-from harness.compaction.cuts import events_of
 from harness.errors import UsageError
 from harness.events import ContextUsage
 from harness.tokens import Budget, Usage, Window
@@ -179,9 +177,7 @@ class MoreThan:
 
     def due(self, view: View, budget: Budget, usage: Usage | None) -> str | None:
         """See `Trigger`."""
-        held = len(view.items)
-        if self.unit == "events" and held <= self.count:
-            held = sum(map(events_of, islice((item.message for item in view.items), self.count)))
+        held = view.events if self.unit == "events" else len(view.items)
         return f"{held} {self.unit} > {self.count}" if held > self.count else None
 
 

@@ -1,6 +1,7 @@
 """Inspect's own compaction handler at work on a conversation."""
 
 import asyncio
+import time
 from typing import Any
 
 from inspect_ai.model import (
@@ -14,6 +15,7 @@ from inspect_ai.model import (
     GenerateConfig,
     ModelAPI,
     ModelOutput,
+    ModelUsage,
     compaction,
     get_model,
     modelapi,
@@ -115,5 +117,25 @@ def compact(**case: Any) -> list[Any]:
     return asyncio.run(compacted(**case))
 
 
+async def looking(conversation: list[dict[str, Any]], repeats: int) -> float:
+    """CPU seconds of one look at a conversation whose last two messages are new, with a report of the others."""
+    history = [made(message, at) for at, message in enumerate(conversation)]
+    handler = compaction(CompactionTrim(threshold=10**12, memory=False), prefix=history[:2], model=get_model("mockllm/model"))
+    seen, _ = await handler.compact_input(history[:-2])
+    output = ModelOutput.from_content("mockllm/model", "so it is")
+    output.usage = ModelUsage(input_tokens=1_000, output_tokens=10, total_tokens=1_010)
+    await handler.record_output(seen, output)
+    times = []
+    for _ in range(repeats):
+        began = time.process_time()
+        await handler.compact_input(history)
+        times.append(time.process_time() - began)
+    return min(times)
+
+
+def check(**case: Any) -> float:
+    return asyncio.run(looking(**case))
+
+
 if __name__ == "__main__":
-    serve({"compact": compact})
+    serve({"compact": compact, "check": check})

@@ -1,5 +1,6 @@
 """LangChain's own middleware at work on a conversation."""
 
+import time
 from typing import Any
 
 from langchain.agents.middleware.context_editing import ClearToolUsesEdit, ContextEditingMiddleware
@@ -91,5 +92,18 @@ def clear(conversation: list[dict[str, Any]], arguments: dict[str, Any]) -> list
     return acts
 
 
+def check(conversation: list[dict[str, Any]], repeats: int) -> float:
+    """CPU seconds of one look at a conversation that needs no summary."""
+    middleware = SummarizationMiddleware(model_of(10**12), trigger=("fraction", 0.8))
+    messages = [made(conversation[at], at, "nobody") for at in range(FIRST, len(conversation))]
+    times = []
+    for _ in range(repeats):
+        began = time.process_time()
+        update = middleware.before_model({"messages": messages}, None)
+        times.append(time.process_time() - began)
+        assert update is None
+    return min(times)
+
+
 if __name__ == "__main__":
-    serve({"summary": summary, "clear": clear})
+    serve({"summary": summary, "clear": clear, "check": check})
