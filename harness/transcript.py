@@ -54,6 +54,11 @@ def receipt(call: ToolCall, result: ToolResult) -> str:
     return f"[{call.name}] {key_argument(call)} -> {outcome(result)}"
 
 
+def said(message: Message) -> str:
+    """All that a model reads of a message, its calls aside."""
+    return "\n".join(part_text(part) for part in message.parts if not isinstance(part, (ToolCall, Reasoning)))
+
+
 def lines(messages: Sequence[Message]) -> Iterator[str]:
     """The transcript of some messages: role headings, texts, calls with what their receipts leave out, receipts and outputs."""
     calls = {call.call_id: call for message in messages for call in message.calls}

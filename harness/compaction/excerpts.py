@@ -3,6 +3,7 @@
 from bisect import bisect_right
 from dataclasses import dataclass
 
+from harness import transcript
 from harness.messages import Message, user
 from harness.tokens import Counter
 
@@ -31,7 +32,7 @@ class NewestFromUser:
 
     def _last_lines(self, message: Message, room: int) -> str:
         """The last lines of a text that hold no more than so many tokens as a message."""
-        lines = message.text.split("\n")
+        lines = transcript.said(message).split("\n")
         ends = ["\n".join(lines[len(lines) - count :]) for count in range(1, len(lines) + 1)]
         fitting = bisect_right(ends, room, key=lambda end: self.counter.count(user(end)))
         return ends[fitting - 1] if fitting else ""

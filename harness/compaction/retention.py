@@ -109,7 +109,10 @@ class Drawn:
         salt = f"{self.seed}/{hashlib.sha256(request.encode(errors='surrogatepass')).hexdigest()}"
         ids = [block.items[0].item_id for block in candidates]
         drum = random.Random(0)  # one for all, since making one costs more than seeding it again
-        lots = [drum.seed(f"{salt}/{item.event}/{item.slot}") or drum.random() for item in ids]
+        lots = []
+        for item in ids:
+            drum.seed(f"{salt}/{item.event}/{item.slot}")
+            lots.append(drum.random())
         return [Offer((lot,), block.items) for lot, block in zip(lots, candidates, strict=True)]
 
 

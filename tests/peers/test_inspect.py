@@ -6,6 +6,7 @@ conversations are made such. Where Inspect ends the run because compaction was n
 
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from harness.testing.strategies import conversations
 from harness.tokens import Window
 from tests.peers.agreeing import Tally
 from tests.peers.original import Original
+from tests.peers.recorded import conversations_in, recordings
 from tests.peers.walking import Walk, conversation_of
 
 pytestmark = pytest.mark.peers
@@ -111,3 +113,13 @@ def test_editing_clears_what_the_original_does(inspect: Original) -> None:
 
     agree()
     tally.check(acted=0.2)
+
+
+@pytest.mark.parametrize("path", recordings())
+def test_recorded_sessions_are_compacted_as_by_the_original(inspect: Original, path: Path) -> None:
+    tally = Tally()
+    for messages in map(spoken_to, conversations_in(path)):
+        if messages[1].role == "user":  # a session without a recorded request has no input
+            agrees(tally, inspect, messages, InspectSummary(), {})
+            agrees(tally, inspect, messages, InspectTrim(), {"preserve": 0.8})
+            agrees(tally, inspect, messages, InspectEdit(), {"keep_tool_uses": 3})

@@ -1,6 +1,7 @@
 """LangChain 1.4.7: clearing of tool results and summarization, ours beside its own."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,8 +11,9 @@ from hypothesis import strategies as st
 from harness.compaction.presets.peers.langchain import LangChainClear, LangChainSummary
 from harness.messages import Message, assistant, system, user
 from harness.testing.strategies import conversations
-from tests.peers.agreeing import Tally
+from tests.peers.agreeing import Tally, explained
 from tests.peers.original import Original
+from tests.peers.recorded import conversations_in, recordings
 from tests.peers.walking import Walk, conversation_of
 
 pytestmark = pytest.mark.peers
@@ -126,3 +128,14 @@ def test_summarization_keeps_and_tells_what_the_original_does(langchain: Origina
 
     agree()
     tally.check()
+
+
+@pytest.mark.parametrize("path", recordings())
+def test_recorded_sessions_are_cleared_and_summarized_as_by_the_original(langchain: Original, path: Path) -> None:
+    for messages in conversations_in(path):
+        ours, theirs = clearing(langchain, messages, LangChainClear(trigger_tokens=3_000))
+        assert ours == theirs, explained(ours, theirs)
+        for trim_tokens in (4_000, None):
+            policy = LangChainSummary(trigger_share=None, trigger_tokens=6_000, trim_tokens=trim_tokens)
+            ours, theirs = summarizing(langchain, (messages, policy, {}))
+            assert ours == theirs, explained(ours, theirs)

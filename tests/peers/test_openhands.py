@@ -1,6 +1,7 @@
 """openhands-sdk 1.58.0: its summarizing condenser, ours beside its own."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,8 +13,9 @@ from harness.compaction.presets.peers.openhands import OpenHands
 from harness.messages import Message
 from harness.plan import Slot, SummaryRequest
 from harness.testing.strategies import conversations
-from tests.peers.agreeing import Tally
+from tests.peers.agreeing import Tally, explained
 from tests.peers.original import Original
+from tests.peers.recorded import conversations_in, recordings
 from tests.peers.walking import Walk, conversation_of
 
 pytestmark = pytest.mark.peers
@@ -70,3 +72,11 @@ def test_condensation_keeps_and_tells_what_the_original_does(openhands: Original
 
     agree()
     tally.check()
+
+
+@pytest.mark.parametrize("path", recordings())
+def test_recorded_sessions_are_condensed_as_by_the_original(openhands: Original, path: Path) -> None:
+    for messages in conversations_in(path):
+        for policy in (OpenHands(), OpenHands(max_size=20, keep_first=2), OpenHands(max_size=1_000, max_tokens=4_000)):
+            ours, theirs = condensing(openhands, messages, policy, [])
+            assert ours == theirs, explained(ours, theirs)

@@ -11,7 +11,7 @@ from typing import Any
 from harness import transcript
 from harness.compaction.telling import told
 from harness.events import Compaction, Entry, Insert, ItemId, MessageAdded, Patch
-from harness.messages import Message, Reasoning, ToolCall, part_text, user
+from harness.messages import Message, user
 from harness.plan import Plan, Slot, SummaryRequest
 from harness.protocols import Policy
 from harness.tokens import Estimated, Measured, Usage, Window
@@ -19,14 +19,9 @@ from harness.view import View, fold
 from tests.peers.drivers.serving import Shown, calls_of
 
 
-def text_of(message: Message) -> str:
-    """What a model reads of a message, its calls aside."""
-    return "\n".join(part_text(part) for part in message.parts if not isinstance(part, (ToolCall, Reasoning)))
-
-
 def plain(message: Message) -> dict[str, Any]:
     """A message as the drivers take it."""
-    made: dict[str, Any] = {"role": message.role, "text": text_of(message)}
+    made: dict[str, Any] = {"role": message.role, "text": transcript.said(message)}
     if message.role == "assistant":
         made["calls"] = [
             {"id": call.call_id, "name": call.name, "arguments": dict(transcript.arguments(call)), "json": call.arguments_json}
@@ -117,10 +112,12 @@ class Walk:
         items = [item for item in slot.stands_for if not (apart and item in self.view.summaries)]
         shown = list(zip(items[len(items) - len(request.to_summarize) :], request.to_summarize, strict=True))
         rows: list[Any] = [["previous", request.previous_summary]] if request.previous_summary else []
-        return rows + [[self._number(item), self._if_changed(self._number(item), text_of(message))] for item, message in shown]
+        return rows + [
+            [self._number(item), self._if_changed(self._number(item), transcript.said(message))] for item, message in shown
+        ]
 
     def _if_changed(self, number: int, text: str) -> str | None:
-        return None if number >= 0 and text == text_of(self.messages[number]) else text
+        return None if number >= 0 and text == transcript.said(self.messages[number]) else text
 
     def _number(self, item: ItemId) -> int:
         return -self.written[item] if item in self.written else item.event // 1_000 - 1
@@ -135,7 +132,7 @@ class Walk:
             was = self.messages[number] if number >= 0 else None
             calls = item.message.calls
             changed = [json.loads(call.arguments_json) for call in calls] if was is not None and calls != was.calls else None
-            rows.append([number, self._if_changed(number, text_of(item.message)), changed])
+            rows.append([number, self._if_changed(number, transcript.said(item.message)), changed])
         return rows
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from harness import transcript
-from harness.messages import Message, Reasoning, ToolCall, part_text, user
+from harness.messages import Message, ToolCall, user
 from harness.plan import SummaryRequest
 
 
@@ -72,9 +72,9 @@ class EventList:
         if message.role == "tool":
             yield from (Event("result", result.name, self._cut(result.output)) for result in message.results)
         elif not message.calls:
-            yield Event("message", message.role, self._cut(_said(message), mark_inside=True))
+            yield Event("message", message.role, self._cut(transcript.said(message), mark_inside=True))
         else:
-            thought = self._cut(_said(message))
+            thought = self._cut(transcript.said(message))
             for index, call in enumerate(message.calls):
                 yield Event("call", call.name, "" if index else thought, self._arguments(call))
 
@@ -89,8 +89,3 @@ class EventList:
             half = self.characters // 2
             return f"{text[:half]}\n[... {len(text) - 2 * half} characters are left out here ...]\n{text[len(text) - half :]}"
         return text[: max(0, self.characters - 3 if mark_inside else self.characters)] + "..."
-
-
-def _said(message: Message) -> str:
-    """What is said in a message, calls and thinking aside."""
-    return "\n".join(part_text(part) for part in message.parts if not isinstance(part, (ToolCall, Reasoning)))

@@ -24,6 +24,46 @@ DEFAULTS: dict[str, dict[str, object]] = {
     "drop-all": KEEP_LAST,
     # S0.5, S0.6
     "keep-last": {**KEEP_LAST, "keep_last": 10, "summary_max_tokens": 800, "summarizer_input_tokens": None},
+    # inspect-ai 0.3.285
+    "inspect-edit": {
+        "threshold": 0.9,
+        "context_window": None,
+        "keep_results": 3,
+        "exempt_tools": (),
+        "stub": "(Tool result removed)",
+    },
+    "inspect-summary": {"threshold": 0.9, "context_window": None, "summary_max_tokens": 4_096},
+    "inspect-trim": {"threshold": 0.9, "context_window": None, "preserve": 0.8},
+    # LangChain 1.4.7
+    "langchain-clear-tool-uses": {
+        "trigger_tokens": 100_000,
+        "keep_results": 3,
+        "enough_tokens": 0,
+        "clear_arguments": False,
+        "exempt_tools": (),
+        "stub": "[cleared]",
+    },
+    "langchain-summary": {
+        "trigger_share": 0.8,
+        "trigger_tokens": None,
+        "trigger_messages": None,
+        "keep_messages": 20,
+        "keep_tokens": None,
+        "keep_share": None,
+        "trim_tokens": 4_000,
+        "summary_max_tokens": 4_096,
+    },
+    # openhands-sdk 1.58.0 (`default_condenser`), OpenHands V0 at 156d0686
+    "openhands": {
+        "max_size": 80,
+        "max_tokens": None,
+        "keep_first": 4,
+        "minimum_progress": 0.1,
+        "event_characters": 500,
+        "full_events": False,
+        "summary_max_tokens": 4_096,
+    },
+    "openhands-v0": {"max_size": 120, "keep_first": 4, "event_characters": 10_000, "summary_max_tokens": 4_096},
     # S4.1, S4.3, S4.5
     "message-window": {
         "max_messages": 100,

@@ -1,6 +1,7 @@
 """What all drivers share. Runs in foreign environments: the standard library and nothing else."""
 
 import json
+import logging
 import os
 import sys
 import traceback
@@ -14,6 +15,7 @@ it was; and its calls, likewise."""
 
 def serve(operations: Mapping[str, Callable[..., Any]]) -> None:
     """Answer line by line until there are no more; what libraries print goes to standard error."""
+    logging.disable()
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     for line in sys.stdin:

@@ -23,7 +23,7 @@ from harness.compaction.triggers import (
     Undivided,
 )
 from harness.errors import UsageError
-from harness.messages import Message, part_text
+from harness.messages import Message
 from harness.tokens import Estimated
 
 SECTIONS = ("SESSION INTENT", "SUMMARY", "ARTIFACTS", "NEXT STEPS")
@@ -53,8 +53,7 @@ class CharactersAndOverhead:
             {"name": call.name, "args": dict(transcript.arguments(call)), "id": call.call_id, "type": "tool_call"}
             for call in message.calls
         ]
-        texts = [part_text(part) for part in message.parts if part.kind not in {"tool-call", "reasoning"}]
-        characters = len("\n".join(texts)) + len(message.role) + (len(repr(written)) if written else 0)
+        characters = len(transcript.said(message)) + len(message.role) + (len(repr(written)) if written else 0)
         characters += sum(len(result.call_id) + len(result.name) for result in message.results)
         return Estimated(math.ceil(characters / self.characters_per_token) + self.overhead_tokens)
 

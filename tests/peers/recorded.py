@@ -1,0 +1,31 @@
+"""The recorded sessions of other agents, as conversations; where they are not on this machine, tests of them are skipped."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.events import MessageAdded
+from harness.messages import Message
+from harness.replay.reading import read_recordings
+from harness.replay.session_log import entries
+
+PLACE = Path(os.environ.get("HARNESS_TRAJECTORIES", Path(__file__).parents[3] / "shared" / "data" / "trajectories"))
+MOST_MESSAGES = 200
+"""Of a conversation: the originals look at all of it before each call, which takes its time."""
+SUFFIXES = {".json", ".jsonl", ".traj"}
+
+
+def recordings() -> list[Any]:
+    """The files, each a parameter of a test; one that is skipped if there are none."""
+    files = sorted(path for path in PLACE.rglob("*") if path.suffix in SUFFIXES) if PLACE.is_dir() else []
+    absent = pytest.param(Path(), marks=pytest.mark.skip(f"no recorded sessions in {PLACE.name}: set HARNESS_TRAJECTORIES"))
+    return [pytest.param(path, id=f"{path.parent.name}/{path.stem}") for path in files] or [absent]
+
+
+def conversations_in(path: Path) -> list[tuple[Message, ...]]:
+    """The beginnings of the conversations of a file, each with a system message first."""
+    logs = [entries(recording) for recording in read_recordings(path)]
+    added = ([entry.event.message for entry in log if isinstance(entry.event, MessageAdded)] for log in logs)
+    return [tuple(messages[:MOST_MESSAGES]) for messages in added]
