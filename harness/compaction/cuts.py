@@ -9,8 +9,11 @@ from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias
 
 from harness.messages import Message
-from harness.tokens import Budget, written_characters
+from harness.tokens import Budget, Counter, QuarterOfCharacters, written_characters
 from harness.view import Item, events_of
+from harness.view import Item, events_of
+
+QUARTER = QuarterOfCharacters()
 
 Legal: TypeAlias = Literal["any", "no-result", "user", "assistant", "user-or-assistant"]
 """The first kept message: any at all; any but a tool result, which would lose its call; or one of certain roles."""
@@ -70,17 +73,29 @@ class LastBelowThreshold:
 
     share: float
     head_events: int
-    """Events at the beginning that stay."""
+    """Events at the beginning that count as the first ones; of a message that they do not hold whole, its first calls do."""
+    counter: Counter = QUARTER
 
     def start(self, items: Sequence[Item], budget: Budget) -> int:
         """See `Tail`."""
         head = first_events(items, self.head_events)
-        room = int((budget.threshold_tokens or 0) * self.share) - sum(item.tokens for item in items[:head])
+        room = int((budget.threshold_tokens or 0) * self.share) - self._tokens(items[:head])
         index = len(items)
         while index > head and items[index - 1].tokens < room:
             index -= 1
             room -= items[index].tokens
         return index
+
+    def _tokens(self, head: Sequence[Item]) -> int:
+        """Of the first events."""
+        tokens = sum(item.tokens for item in head)
+        over = sum(events_of(item.message) for item in head) - self.head_events
+        if over <= 0:
+            return tokens
+        *_, last = head
+        gone = set(last.message.calls[len(last.message.calls) - over :])
+        held = Message(role=last.message.role, parts=tuple(part for part in last.message.parts if part not in gone))
+        return tokens - last.tokens + self.counter.count(held)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,42 @@
+"""A small session on which the policies of others are shown: a request, then steps of one call and its result."""
+
+from harness.compaction.compactor import SessionCompactor
+from harness.events import Compaction, Entry, MessageAdded, Moment
+from harness.messages import Message, ToolCall, ToolResult, assistant, system, tool, user
+from harness.protocols import Policy
+from harness.testing.puppet import PuppetModel
+from harness.tokens import Window
+from harness.view import View, fold
+
+
+def session(steps: int, output: str = "x" * 400) -> tuple[Message, ...]:
+    """Number 0 is the system message, 1 the request, 2 and 3 the first call and its result."""
+    messages = [system("Be good."), user("Build it.")]
+    for step in range(steps):
+        call = ToolCall(call_id=f"c{step}", name="read_file", arguments_json=f'{{"path": "f{step}.py"}}')
+        messages += [assistant(f"step {step}", call), tool(ToolResult(call_id=call.call_id, name=call.name, output=output))]
+    return tuple(messages)
+
+
+def compacted(
+    policy: Policy, messages: tuple[Message, ...], window_tokens: int, moment: Moment = "step"
+) -> tuple[list[str], Compaction]:
+    """What is in view afterwards, each message by its number, edited ones with `~`, a summary as `S`; and the event."""
+    view = View()
+    for number, message in enumerate(messages):
+        view = fold(view, Entry(number + 1, MessageAdded(message=message, step=0)), policy.counter)
+    window = Window(tokens=window_tokens, source="configuration")
+    room = SessionCompactor(policy=policy, window=window, summarizer=PuppetModel([assistant("so far so good")]))
+    event = room.compact(view, None, 1, moment, lambda _: None)
+    assert event is not None, "nothing was due"
+    after = fold(view, Entry(len(messages) + 1, event), policy.counter)
+    numbers = [(item.item_id.event - 1, item.message) for item in after.items]
+    return ["S" if at == len(messages) else f"{at}{'' if message == messages[at] else '~'}" for at, message in numbers], event
+
+
+def due(policy: Policy, messages: tuple[Message, ...], window_tokens: int) -> bool:
+    """Whether the policy would do anything before the next step."""
+    view = View()
+    for number, message in enumerate(messages):
+        view = fold(view, Entry(number + 1, MessageAdded(message=message, step=0)), policy.counter)
+    return policy.plan(view, policy.budget(Window(tokens=window_tokens, source="configuration")), None) is not None
