@@ -106,7 +106,10 @@ class JsonCharacters:
 def written_characters(message: Message) -> int:
     """Characters of a message as JSON; reasoning is not sent back."""
     parts = [_plain(part) for part in message.parts if not isinstance(part, Reasoning)]
-    return len(json.dumps({"role": message.role, "parts": parts}, ensure_ascii=False, separators=(",", ":")))
+    return len(_WRITTEN({"role": message.role, "parts": parts}))
+
+
+_WRITTEN = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 def _plain(part: Part) -> dict[str, str]:

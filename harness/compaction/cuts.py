@@ -11,7 +11,6 @@ from typing import Literal, Protocol, TypeAlias
 from harness.messages import Message
 from harness.tokens import Budget, Counter, QuarterOfCharacters, written_characters
 from harness.view import Item, events_of
-from harness.view import Item, events_of
 
 QUARTER = QuarterOfCharacters()
 
