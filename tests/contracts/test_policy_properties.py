@@ -2,8 +2,7 @@
 
 from collections.abc import Sequence
 
-import pytest
-from hypothesis import given
+from hypothesis import given, note
 from hypothesis import strategies as st
 
 from harness.compaction.compactor import SessionCompactor
@@ -103,23 +102,29 @@ def compacted(policy: Policy, view: View, summary: str) -> Compaction | None:
     return room.compact(view, None, 1, "step", lambda _: None)
 
 
-@pytest.mark.parametrize("policy", POLICIES, ids=repr)
-@given(log=logs(), summary=st.text(min_size=1, max_size=900).filter(str.strip))
-def test_a_compaction_is_legal_saves_tokens_and_leaves_the_task_to_the_summarizer(
-    policy: Policy, log: tuple[Entry, ...], summary: str
-) -> None:
-    view = fold_all(log, policy.counter)
-    event = compacted(policy, view, summary)
-    assert event == compacted(policy, view, summary), "the same view gives the same event"
-    if event is None:
-        return
-    after = fold(view, Entry(len(log) + 1, event), policy.counter)
+summaries = st.text(min_size=1, max_size=900).filter(str.strip)
+
+
+@given(log=logs(), summary=summaries)
+def test_a_compaction_is_legal_saves_tokens_and_leaves_the_task_to_the_summarizer(log: tuple[Entry, ...], summary: str) -> None:
+    for policy in POLICIES:
+        note(repr(policy))
+        view = fold_all(log, policy.counter)
+        event = compacted(policy, view, summary)
+        assert event == compacted(policy, view, summary), "the same view gives the same event"
+        if event is not None:
+            check(policy, view, event, len(log) + 1)
+
+
+def check(policy: Policy, view: View, event: Compaction, seq: int) -> None:
+    """What an event must leave of a view."""
+    after = fold(view, Entry(seq, event), policy.counter)
     assert violation(rendered(after.messages)) is None
     assert after.items[0] == view.items[0], "the system message stays"
     assert after.tokens == sum(item.tokens for item in after.items) == event.tokens_after
     if event.status == "applied":
         assert after.tokens < view.tokens
-        assert after.items == patched(view.items, event.patch, len(log) + 1, policy.counter)
+        assert after.items == patched(view.items, event.patch, seq, policy.counter)
         plan = policy.plan(view, policy.budget(Window(tokens=16_000, source="configuration")), None)
         assert plan is not None
         assert view.task is not None
@@ -128,16 +133,18 @@ def test_a_compaction_is_legal_saves_tokens_and_leaves_the_task_to_the_summarize
         assert after.items == view.items
 
 
-@pytest.mark.parametrize("policy", POLICIES, ids=repr)
-@given(log=logs(), summary=st.text(min_size=1, max_size=900).filter(str.strip))
-def test_compaction_comes_to_rest(policy: Policy, log: tuple[Entry, ...], summary: str) -> None:
-    view = fold_all(log, policy.counter)
-    for attempt in range(6):
-        event = compacted(policy, view, summary)
-        if event is None:
-            return
-        view = fold(view, Entry(len(log) + 1 + attempt, event), policy.counter)
-    raise AssertionError("it goes on compacting a view that does not grow")
+@given(log=logs(), summary=summaries)
+def test_compaction_comes_to_rest(log: tuple[Entry, ...], summary: str) -> None:
+    for policy in POLICIES:
+        note(repr(policy))
+        view = fold_all(log, policy.counter)
+        for attempt in range(6):
+            event = compacted(policy, view, summary)
+            if event is None:
+                break
+            view = fold(view, Entry(len(log) + 1 + attempt, event), policy.counter)
+        else:
+            raise AssertionError("it goes on compacting a view that does not grow")
 
 
 @given(log=logs())
