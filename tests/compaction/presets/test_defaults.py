@@ -219,7 +219,7 @@ def defaults_of(kind: str) -> dict[str, object]:
     return found
 
 
-@pytest.mark.parametrize("kind", DEFAULTS)
+@pytest.mark.parametrize("kind", PRESETS)
 def test_the_defaults_of_a_preset_are_those_of_its_source(kind: str) -> None:
     found = defaults_of(kind)
     expected = {name: value for name, value in SHARED.items() if name in found} | DEFAULTS[kind]
