@@ -19,6 +19,7 @@ from harness.compaction.presets.keep_last import KeepLast
 from harness.protocols import Reply, Request
 from harness.tasks import SUITE
 from harness.testing.laws.simulation import WINDOW, Reader, Run, simulate
+from tests.laws.suite import needs
 
 pytestmark = [pytest.mark.laws, pytest.mark.bubblewrap]
 
@@ -59,11 +60,9 @@ def in_process(reply: Reply) -> list[object]:
     return [codec.to_plain(reply.message), codec.to_plain(reply.usage)]
 
 
-@pytest.mark.parametrize("name", sorted(SUITE))
+@pytest.mark.parametrize("name", [pytest.param(name, marks=needs(name)) for name in sorted(SUITE)])
 def test_law_10_a_fresh_process_for_every_call_answers_as_the_session_did(name: str) -> None:
     task = SUITE[name](TASK_SEED)
-    if task.runtime != "python":
-        pytest.skip(f"cannot run here: its sandbox needs {task.runtime}")
     run = simulate(task, POLICY, reader=READER)
     hash_seeds = count(1)
     for at in sampled(run):

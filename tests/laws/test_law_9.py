@@ -14,6 +14,7 @@ from harness.sandboxes import open_sandbox
 from harness.sandboxes.actions import ActionCache, CachedSandbox
 from harness.tasks import SUITE
 from harness.testing.laws.simulation import session_in
+from tests.laws.suite import needs
 
 pytestmark = [pytest.mark.laws, pytest.mark.bubblewrap]
 
@@ -26,11 +27,9 @@ def timeless(entry: Entry) -> Entry:
     return Entry(entry.seq, replace(event, tool_seconds=0.0)) if isinstance(event, StepFinished) else entry
 
 
-@pytest.mark.parametrize("name", sorted(SUITE))
+@pytest.mark.parametrize("name", [pytest.param(name, marks=needs(name)) for name in sorted(SUITE)])
 def test_law_9_a_run_from_the_action_cache_equals_the_run_in_a_real_sandbox(name, tmp_path):
     task = SUITE[name](1)
-    if task.runtime != "python":
-        pytest.skip(f"cannot run here: its sandbox needs {task.runtime}")
     with closing(open_sandbox("bubblewrap", session_id="law-9")) as sandbox:
         real = session_in(sandbox, task, POLICY)
     for warm in (False, True):
