@@ -22,6 +22,9 @@ from harness.events import Entry, MessageAdded, SessionStarted, Signal, StepFini
 from harness.experiment.attempt.tally import Tally
 from harness.messages import ToolCall, ToolResult, assistant
 from harness.models.names import open_model, open_summarizer
+from harness.models.scripted.patterns import fact_patterns
+from harness.models.scripted.reading import message_reader
+from harness.models.scripted.summarizers import extractive, oracle
 from harness.protocols import Model, Reply, Request, Tool, ToolSpec, unheard
 from harness.sandboxes import open_sandbox
 from harness.store.journal import Journal
@@ -120,6 +123,7 @@ def least(sessions: list[list[float]], first: int, last: int) -> float:
 def trivial() -> Iterator[Figure]:
     sessions, sizes = [], []
     for number in range(SESSIONS):
+        forget()
         prepared = iter([words(number * STEPS + step) for step in range(STEPS)])
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "journal.sqlite"
@@ -181,7 +185,14 @@ class Timed:
         return reply
 
 
+def forget() -> None:
+    """Let the scripted models forget what they read in earlier sessions: the figures are of a first one."""
+    for remembering in (fact_patterns, message_reader, oracle, extractive):
+        remembering.cache_clear()
+
+
 def scripted_session(task: Task, tools: Sequence[Tool], timed: Timed) -> tuple[list[float], list[Entry]]:
+    forget()
     model = open_model("scripted", task=task, seed=1, window_tokens=32_768)
     summarizer = timed.before(open_summarizer("scripted/extractive", agent=model, task=task, seed=1, window_tokens=None))
     with tempfile.TemporaryDirectory() as folder:
@@ -220,6 +231,7 @@ def long_script(task: Task) -> Iterator[Figure]:
     task = replace(task, name="long", prompt="The limit is 12.", facts=facts, script=script)
     sessions = []
     for number in range(SESSIONS):
+        forget()
         prepared = iter([words(number * STEPS + step) for step in range(STEPS)])
         with tempfile.TemporaryDirectory() as folder:
             model = open_model("scripted", task=task, seed=number, window_tokens=HUGE)
