@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -34,7 +35,7 @@ def judged(root, made, code, nonce="n0nce"):
         (root / path).write_text(text)
     done = subprocess.run(
         ["/bin/sh", "-c", command_line(made).replace("python3", sys.executable)],
-        check=False, cwd=root, capture_output=True, timeout=60,
+        check=False, cwd=root, capture_output=True, timeout=20,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return {name: verdict.passed for name, verdict in verdicts(done.stdout, nonce).items()}
@@ -89,9 +90,19 @@ def test_the_memory_of_the_agents_process_holds_neither_nonce_nor_expected_value
     assert (tmp_path / "seen").read_text() == "plant-4321"
 
 
-def test_an_observer_that_never_ends_costs_what_it_has_not_seen_yet(tmp_path):
+@pytest.mark.parametrize("forever", ["import time; time.sleep(60)", "while True: print('more', flush=True)"])
+def test_an_observer_that_never_ends_costs_what_it_has_not_seen_yet(forever, tmp_path):
     patient = grader(JUDGE.replace("def verdicts", "LIMIT_SECONDS = 1\ndef verdicts"), OBSERVER)
-    assert judged(tmp_path, patient, "import time\nx = 5\ntime.sleep(60)") == {"seen": False, "told": True}
+    assert judged(tmp_path, patient, f"x = 5\n{forever}") == {"seen": False, "told": True}
+
+
+def test_what_the_agents_code_started_ends_with_its_observer(tmp_path):
+    code = (
+        "import subprocess\nx = 5\nopen('pid', 'w').write(str(subprocess.Popen(['sleep', '60'], stdout=subprocess.DEVNULL).pid))"
+    )
+    assert judge(tmp_path, code) == {"seen": True, "told": True}
+    status = Path(f"/proc/{(tmp_path / 'pid').read_text()}/status")
+    assert not status.exists() or "State:\tZ" in status.read_text()
 
 
 def test_an_observer_of_another_language_is_run_by_the_program_that_is_named(tmp_path):
