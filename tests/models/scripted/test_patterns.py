@@ -5,11 +5,11 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.models.scripted.patterns import Counters, FactPatterns, ReceiptPatterns
+from harness.models.scripted.patterns import Counters, FactPatterns, ReceiptPatterns, fact_patterns
 from harness.task import Evidence, Fact, Step
 
 WORDS = st.sampled_from(["oak7", "elm7", "reads", "12", "oak", "7", "Reads", "oak7s", "\n", "is", "3"])
-TEXTS = st.lists(WORDS, max_size=30).map(" ".join)
+TEXTS = st.lists(WORDS | st.sampled_from(["oak7 reads 12", "oak7 reads 3"]), max_size=30).map(" ".join)
 TREES = ("oak7", "elm7", "oak")
 KEYS = st.text(st.sampled_from("ab .-$^\\0(é"), max_size=4)
 
@@ -27,6 +27,24 @@ def test_a_fact_that_names_its_word_is_read_as_if_it_did_not(text: str) -> None:
     named, plain = FactPatterns(fact(tree, tree) for tree in TREES), FactPatterns(fact(tree, "") for tree in TREES)
     assert sorted(named.newest(text)) == sorted(plain.newest(text))
     assert named.tells(text) == plain.tells(text)
+
+
+@given(TEXTS)
+def test_all_values_are_told_in_order_and_the_last_one_is_the_newest(text: str) -> None:
+    patterns = FactPatterns([fact("oak7", "")])
+    found = [(match[1], match.start()) for match in re.finditer(r"\boak7 reads (\d+)", text)]
+    assert patterns.told(text) == ((("oak7", tuple(value for value, _ in found)),) if found else ())
+    assert patterns.newest(text) == ((("oak7", *found[-1]),) if found else ())
+
+
+@given(st.lists(TEXTS, max_size=5))
+def test_a_text_is_read_the_same_whatever_was_read_before(texts: list[str]) -> None:
+    shared = fact_patterns(tuple(fact(tree, tree) for tree in TREES))
+    for text in (*texts, *texts):
+        fresh = FactPatterns(fact(tree, tree) for tree in TREES)
+        assert (shared.newest(text), shared.told(text), shared.tells(text)) == (
+            fresh.newest(text), fresh.told(text), fresh.tells(text),
+        )  # fmt: skip
 
 
 @given(st.lists(KEYS, min_size=1, max_size=5), KEYS)
