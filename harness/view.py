@@ -23,7 +23,7 @@ from harness.events import (
     SessionStarted,
     StepFinished,
 )
-from harness.messages import Message, user
+from harness.messages import Message, ToolCall, ToolResult, user
 from harness.tokens import Counter, Estimated, QuarterOfCharacters, Usage
 
 
@@ -73,7 +73,10 @@ class View:
 
 def events_of(message: Message) -> int:
     """How many events other systems make of a message: one for each call or result, else one."""
-    return max(1, len(message.calls), len(message.results)) if len(message.parts) > 1 else 1
+    if len(message.parts) <= 1:
+        return 1
+    kinds = [type(part) for part in message.parts]
+    return max(1, kinds.count(ToolCall), kinds.count(ToolResult))
 
 
 def fold(view: View, entry: Entry, counter: Counter) -> View:
@@ -159,7 +162,8 @@ def patched(items: Sequence[Item], patch: Patch, seq: int, counter: Counter) -> 
         if item.item_id not in forgotten:
             message = replaced.get(item.item_id)
             result.append(item if message is None else Item(item.item_id, message, counter.count(message)))
-        result.extend(behind.get(item.item_id, ()))
+        if item.item_id in behind:
+            result.extend(behind[item.item_id])
     return tuple(result)
 
 

@@ -228,14 +228,7 @@ class Mask:
         return Plan(reason=f"{reason}; {len(chosen)} old results", replace=(*cleared, *reversed(masked)))
 
     def _stub_of(self, result: ToolResult) -> ToolResult:
-        """A stub for a result; all fields by hand, since `replace` costs thrice as much and a view has thousands of results."""
-        return ToolResult(
-            call_id=result.call_id,
-            name=result.name,
-            output=self.stub,
-            status=result.status,
-            clipped_characters=result.clipped_characters,
-        )
+        return with_output(result, self.stub)
 
     def _chosen(self, view: View) -> list[Item]:
         """The tool messages to mask, newest first."""
@@ -271,6 +264,8 @@ class Mask:
             return True
         if self.exempt_failures and transcript.outcome(result) not in {"ok", "exit code 0"}:
             return True
+        if not self.exempt_tools:
+            return False
         told = calls.get(result.call_id, result.name)
         return any(fnmatchcase(told if " " in pattern else result.name, pattern) for pattern in self.exempt_tools)
 
@@ -286,9 +281,20 @@ class Mask:
         return chosen[first:]
 
 
+def with_output(result: ToolResult, output: str) -> ToolResult:
+    """The result with another text; all fields by hand, since `replace` costs thrice as much and a view has thousands."""
+    return ToolResult(
+        call_id=result.call_id,
+        name=result.name,
+        output=output,
+        status=result.status,
+        clipped_characters=result.clipped_characters,
+    )
+
+
 def replaced(item: Item, change: Callable[[ToolResult], ToolResult]) -> Replace:
     """The replacement of a tool message by one whose results are changed."""
-    parts = tuple(change(part) if isinstance(part, ToolResult) else part for part in item.message.parts)
+    parts = tuple([change(part) if isinstance(part, ToolResult) else part for part in item.message.parts])
     return Replace(item=item.item_id, message=Message(role=item.message.role, parts=parts))
 
 
@@ -304,5 +310,5 @@ def emptied(item: Item, call_ids: set[str]) -> Replace:
 def after(view: View, plan: Plan, counter: Counter) -> View:
     """The view as a plan without summaries would leave it: what the next stage looks at."""
     items = patched(view.items, Patch(forget=plan.forget, replace=plan.replace), 0, counter)
-    events = sum(events_of(item.message) for item in items)
-    return replace(view, items=items, tokens=Estimated(sum(item.tokens for item in items)), events=events)
+    events = sum([events_of(item.message) for item in items])
+    return replace(view, items=items, tokens=Estimated(sum([item.tokens for item in items])), events=events)

@@ -22,7 +22,9 @@ RESCALED_AT_MOST = 1.25
 
 
 class Division(Protocol):
-    """How a window is divided. Pure."""
+    """How a window is divided. Pure, and a value."""
+
+    def __hash__(self) -> int: ...
 
     def budget(self, window: Window) -> Budget:
         """The budget of a window; 0 tokens = unknown, which turns a threshold off that depends on it (S2.8).

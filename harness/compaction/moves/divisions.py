@@ -1,6 +1,7 @@
 """How published agents divide a window where that is more than one share or one reserve. See `harness.compaction.triggers`."""
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 from harness.compaction.triggers import UNKNOWN, Division, Full, Measure
 from harness.tokens import Budget, Usage, Window
@@ -79,8 +80,13 @@ class FullBy:
 
     def due(self, view: View, budget: Budget, usage: Usage | None) -> str | None:
         """See `Trigger`."""
-        window = Window(tokens=budget.window_tokens, source="configuration")
-        return Full(measure=self.measure).due(view, self.division.budget(window), usage)
+        return Full(measure=self.measure).due(view, _divided(self.division, budget.window_tokens), usage)
+
+
+@lru_cache(maxsize=1_000)
+def _divided(division: Division, window_tokens: int) -> Budget:
+    """Remembered, since it is asked for before every step and writes its arithmetic down each time."""
+    return division.budget(Window(tokens=window_tokens, source="configuration"))
 
 
 def _budget(window: Window, threshold_tokens: int, rule: str) -> Budget:

@@ -9,7 +9,7 @@ from typing import Literal
 
 from harness import transcript
 from harness.compaction.formats.checkpoint import READERS
-from harness.compaction.stages import replaced
+from harness.compaction.stages import replaced, with_output
 from harness.events import Insert, Replace
 from harness.messages import Text, ToolResult, user
 from harness.plan import Plan
@@ -61,9 +61,10 @@ class ForgetHalf:
         return replace(plan, replace=(Replace(item=first.item_id, message=message),))
 
     def _is_notice(self, item: Item) -> bool:
+        if self.place != "behind" or item.message.role != "user":
+            return False
         before, _, behind = self.notice.partition("{count}")
-        text = item.message.text
-        return self.place == "behind" and item.message.role == "user" and text.startswith(before) and text.endswith(behind)
+        return item.message.text.startswith(before) and item.message.text.endswith(behind)
 
 
 def _units(items: Sequence[Item]) -> list[list[Item]]:
@@ -102,4 +103,4 @@ class NoteRereads:
         return Plan(reason=f"{reason}; {len(changes)} files read again" if changes else nothing, replace=tuple(changes[::-1]))
 
     def _noted(self, result: ToolResult, paths: dict[str, str]) -> ToolResult:
-        return replace(result, output=self.note) if result.call_id in paths else result
+        return with_output(result, self.note) if result.call_id in paths else result

@@ -5,9 +5,9 @@ Source: SWE-agent's history processor for the last n observations, and the mask 
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from harness.compaction.stages import replaced
+from harness.compaction.stages import replaced, with_output
 from harness.messages import ToolResult
 from harness.plan import Plan
 from harness.tokens import Budget, Usage
@@ -66,8 +66,11 @@ def _overdue(items: Sequence[Item], keep: int, every: int, enough: int) -> int:
 
 
 def _is_elided(item: Item) -> bool:
-    return all(len(result.output) <= LONGEST and ELIDED.fullmatch(result.output) for result in item.message.results)
+    for part in item.message.parts:  # a loop, since every result is looked at before every step
+        if isinstance(part, ToolResult) and (len(part.output) > LONGEST or not ELIDED.fullmatch(part.output)):
+            return False
+    return True
 
 
 def _elided(result: ToolResult) -> ToolResult:
-    return replace(result, output=f"Old environment output: ({len(result.output.splitlines())} lines omitted)")
+    return with_output(result, f"Old environment output: ({len(result.output.splitlines())} lines omitted)")
