@@ -5,7 +5,7 @@ finished, the view was compacted, and the two ends of a session. What streams by
 that starts) is a `Signal`: shown, never logged.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, TypeAlias
 
 from harness.messages import Message
@@ -143,6 +143,9 @@ class Compaction:
     summarizer_usage: Usage | None = None
     summarizer_cost_usd: float | None = None
     summarizer_seconds: float = 0.0
+    wall_seconds: float = field(default=0.0, compare=False)
+    """From planning to this event as the clock on the wall has it, a summarizer's answer included; no two runs share it, so it
+    is no part of what makes events equal."""
     failure: str = ""
     """Why no summary came; then an applied patch is the policy's fallback, not what was planned."""
     kind: Literal["compaction"] = "compaction"

@@ -12,6 +12,7 @@ answer to the conversation, is taken as the summary that was asked for. It stand
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from itertools import count
+from time import perf_counter
 
 from harness.compaction.feasibility import check_feasible
 from harness.compaction.telling import Told, told
@@ -77,10 +78,15 @@ class SessionCompactor:
             signal(Notice(text=text))
         if view.fruitless >= FRUITLESS_IN_A_ROW and view.tokens < view.fruitless_tokens * GROWTH_BEFORE_NEXT:
             return None
+        began = perf_counter()
         plan = self.policy.plan(view, self.budget, usage, moment)
         if plan is None:
             return None
-        attempt = _fruitless(view, plan, step, moment)
+        event = self._applied(plan, view, _fruitless(view, plan, step, moment), signal)
+        return replace(event, wall_seconds=perf_counter() - began)
+
+    def _applied(self, plan: Plan, view: View, attempt: Compaction, signal: Callable[[Signal], None]) -> Compaction:
+        """What becomes of a plan, its fallback included."""
         if plan.empty:
             return attempt
         asked = _Asked()

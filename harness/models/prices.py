@@ -7,13 +7,13 @@ models cost nothing, which is known and no gap in a table; their time stands bes
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from typing import Any
 
 from harness.models.local.catalogue import is_local
 from harness.models.registry import entry
-from harness.tokens import Usage
+from harness.tokens import Measured, Usage
 
 MILLION = 1_000_000
 
@@ -74,6 +74,16 @@ def cost_usd(name: str, usage: Usage) -> float | None:
     """What a call of this usage costs; None = the price is not known."""
     prices = [price for price in prices_of(name) if usage.prompt_tokens > price.above_prompt_tokens or price in (NOMINAL, FREE)]
     return prices[-1].cost_usd(usage) if prices else None
+
+
+def cache_saving_usd(name: str, usage: Usage) -> float | None:
+    """What a call of this usage costs less than the same prompt without a cache; None = the price is not known.
+
+    Negative where writing to the cache cost more than reading from it saved.
+    """
+    bare = replace(usage, input_tokens=usage.prompt_tokens, cache_read_tokens=Measured(0), cache_write_tokens=Measured(0))
+    paid, unaided = cost_usd(name, usage), cost_usd(name, bare)
+    return None if paid is None or unaided is None else unaided - paid
 
 
 def _step(key: str) -> tuple[str, str] | None:

@@ -75,6 +75,13 @@ TRIALS: tuple[Column, ...] = (
         "active, summarizer never asked, no effect (due, but nothing changed), never fired, control (has no rule); "
         "missing: it broke off before, or an older version ran it",
     ),
+    Column("cache_saved_usd", "float64", "USD", "by the provider's cache, less its surcharge; missing: a price is not known"),
+    Column(
+        "cache_could_save_usd",
+        "float64",
+        "USD",
+        "the same for a cache that forgets nothing, simulated from what requests share; missing: a price is not known",
+    ),
     Column("mean_context_tokens", "float64", "tokens", "mean prompt, measured; the area under the curve is prompt_tokens"),
     Column("first_compaction_step", "Int64", "", "the step before which the view was first compacted; missing: never"),
     Column("execution_calls", "Int64", "calls", f"that do something; {_CONDUCT}"),
@@ -105,6 +112,9 @@ TRIALS: tuple[Column, ...] = (
     Column("clipped_characters", "Int64", "characters", f"that went by those cuts; {_LOGGED}"),
     Column("prunings", "Int64", "", f"applied compactions that put nothing in; {_LOGGED}"),
     Column("pruned_tokens", "Int64", "tokens", f"saved by those, estimated; {_LOGGED}"),
+    Column(
+        "pruning_seconds", "float64", "s", "wall time that those took together; missing: there is none, or its time is not known"
+    ),
     Column("summaries", "Int64", "", f"applied compactions that put a summary in; {_LOGGED}"),
     Column("emergency_compactions", "Int64", "", f"applied after the provider had refused the prompt; {_LOGGED}"),
     Column("fruitless_compactions", "Int64", "", f"attempts that failed or would have saved nothing; {_LOGGED}"),
@@ -171,6 +181,13 @@ COMPACTIONS: tuple[Column, ...] = (
     Column("summarizer_output_tokens", "Int64", "tokens", "measured; missing: nobody was asked"),
     Column("summarizer_cost_usd", "float64", "USD", "missing: nobody was asked or the price is not known"),
     Column("summarizer_seconds", "float64", "s", "of a scripted one on its virtual clock"),
+    Column(
+        "wall_seconds",
+        "float64",
+        "s",
+        "from planning to the logged event as the clock on the wall has it, the summarizer's answer included; "
+        "missing: an older version logged it",
+    ),
     Column("logged_at", "datetime64[ms, UTC]", "", "when it was logged"),
 )
 

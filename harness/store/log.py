@@ -41,7 +41,7 @@ _INSERTS = {
     "version": "INSERT INTO version VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
     "retired": "INSERT INTO retired VALUES (?, ?, ?, ?, ?)",
     "step": "INSERT INTO step VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-    "compaction": "INSERT INTO compaction VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+    "compaction": "INSERT INTO compaction VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
     "started": (
         "UPDATE session SET model = ?, window_tokens = ?, threshold_tokens = ?, budget_rule = ?, sandbox = ? WHERE key = ?"
     ),
@@ -191,7 +191,7 @@ class SessionLog:
             *(self._key, seq, event.round, event.step, event.moment, event.status, shown(event.reason)),
             *(event.tokens_before, event.tokens_after, event.messages_before, event.messages_after),
             *(len(patch.forget), len(patch.replace), len(patch.insert), len(event.summary), shown(event.summarizer)),
-            *(*tokens, event.summarizer_cost_usd, event.summarizer_seconds),
+            *(*tokens, event.summarizer_cost_usd, event.summarizer_seconds, event.wall_seconds),
         )
 
 

@@ -81,6 +81,11 @@ class TrialRecord:
     """By which the policy's constants were multiplied (1 = not scaled); None = it broke off before that was known."""
     activity: Activity | None = None
     """What became of the policy; None = it broke off before that was known."""
+    cache_saved_usd: float | None = None
+    """By what the agent's calls read from the provider's cache, less the surcharge on what they wrote to it; None = a price
+    is not known."""
+    cache_could_save_usd: float | None = None
+    """The same for a cache that forgets nothing, simulated from what each request shares with the one before."""
 
 
 class StepActions(NamedTuple):

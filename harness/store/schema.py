@@ -382,7 +382,14 @@ def _saved_outputs(connection: sqlite3.Connection) -> None:
     )
 
 
-MIGRATIONS: tuple[Migration, ...] = (_first_tables, _conduct_tables, _actions, _scale, _activity, _saved_outputs)
+def _costs(connection: sqlite3.Connection) -> None:
+    """What a compaction took, and what a cache saved a trial; not known of what older versions logged."""
+    connection.execute("ALTER TABLE compaction ADD COLUMN wall_seconds REAL")
+    connection.execute("ALTER TABLE trial ADD COLUMN cache_saved_usd REAL")
+    connection.execute("ALTER TABLE trial ADD COLUMN cache_could_save_usd REAL")
+
+
+MIGRATIONS: tuple[Migration, ...] = (_first_tables, _conduct_tables, _actions, _scale, _activity, _saved_outputs, _costs)
 """In order; one that has been released never changes, a new one is added behind it."""
 
 

@@ -50,6 +50,7 @@ _CUT_SUMS = """SELECT e.session, count(*) AS outputs, sum(json_extract(p.value, 
 _COMPACTION_SUMS = """SELECT session, min(iif(status = 'applied', step, NULL)) AS first_step,
           sum(status = 'applied' AND inserted = 0) AS prunings,
           sum(iif(status = 'applied' AND inserted = 0, tokens_before - tokens_after, 0)) AS pruned_tokens,
+          sum(iif(status = 'applied' AND inserted = 0, wall_seconds, NULL)) AS prune_seconds,
           sum(status = 'applied' AND inserted > 0) AS summaries,
           sum(status = 'applied' AND moment = 'overflow') AS emergencies,
           sum(status <> 'applied') AS fruitless, sum(summarizer_seconds) AS seconds
@@ -67,7 +68,8 @@ _TRIALS = f"""
       k.repeated_dead_ends, k.loop_rule, k.loop_onset_step, k.loop_after_steps,
       k.fact_uses, k.wrong_uses, k.stale_uses, k.constraint_violations,
       {_logged("m.turns", "m.messages", "o.outputs", "o.characters")},
-      {_logged("c.prunings", "c.pruned_tokens", "c.summaries", "c.emergencies", "c.fruitless", "c.seconds")},
+      {_logged("c.prunings", "c.pruned_tokens")}, c.prune_seconds,
+      {_logged("c.summaries", "c.emergencies", "c.fruitless", "c.seconds")},
       {_logged("p.read_tokens", "p.write_tokens")}, p.read_tokens * 1.0 / nullif(r.prompt_tokens, 0)
     FROM trial AS r LEFT JOIN session AS s ON s.id = r.session_id LEFT JOIN conduct AS k ON k.session = s.key
       LEFT JOIN (SELECT session, {", ".join(f"sum({name}) AS {name}" for name in _SUMS)}
@@ -96,7 +98,7 @@ _COMPACTIONS = f"""
       c.messages_before, c.messages_after, c.forgotten, c.replaced, c.inserted, json_extract(e.body, '$.summary'),
       c.summary_characters, c.summarizer,
       c.summarizer_input_tokens + c.summarizer_cache_read_tokens + c.summarizer_cache_write_tokens,
-      c.summarizer_output_tokens, c.summarizer_cost_usd, c.summarizer_seconds, e.at_ms
+      c.summarizer_output_tokens, c.summarizer_cost_usd, c.summarizer_seconds, c.wall_seconds, e.at_ms
     FROM {_NAMES} JOIN compaction AS c ON c.session = s.key JOIN event AS e ON e.session = c.session AND e.seq = c.seq
     WHERE {_IN} ORDER BY s.key, c.seq"""
 _MESSAGES = f"""

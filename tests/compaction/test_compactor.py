@@ -1,5 +1,7 @@
 """The guards, which hold for every policy, ours or a stranger's."""
 
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import pytest
@@ -7,9 +9,10 @@ import pytest
 from harness.compaction.compactor import SessionCompactor
 from harness.compaction.formats.six_sections import SixSections
 from harness.errors import IllegalPlan, ProviderFailed
-from harness.events import Compaction, Entry, ItemId, MessageAdded, Moment, Replace
+from harness.events import Compaction, Entry, ItemId, MessageAdded, Moment, Replace, TextDelta
 from harness.messages import Message, ToolCall, ToolResult, assistant, system, tool, user
 from harness.plan import Plan, Slot
+from harness.protocols import Reply, Request, unheard
 from harness.testing.puppet import PuppetModel
 from harness.tokens import Budget, QuarterOfCharacters, Usage, Window
 from harness.view import View, fold_all
@@ -94,3 +97,21 @@ def test_an_applied_plan_tells_before_after_and_its_summary() -> None:
     assert (event.status, event.round, event.messages_before, event.messages_after) == ("applied", 1, 5, 3)
     assert event.tokens_after < event.tokens_before == VIEW.tokens
     assert event.summary.endswith("short")
+
+
+class Slow(PuppetModel):
+    """Takes its time."""
+
+    def reply(self, request: Request, listen: Callable[[TextDelta], None] = unheard) -> Reply:
+        time.sleep(0.05)
+        return super().reply(request, listen)
+
+
+def test_the_time_of_a_compaction_is_told_and_does_not_make_events_differ() -> None:
+    plan = Plan(reason="all", forget=forget(2, 3, 4), slots=(slot(1, (2, 3, 4)),))
+    quick, slow = apply(plan, PuppetModel([assistant("s")])), apply(plan, Slow([assistant("s")]))
+    assert quick is not None
+    assert slow is not None
+    assert quick == slow
+    assert quick.wall_seconds > 0
+    assert slow.wall_seconds >= 0.05

@@ -29,7 +29,7 @@ REAL = pytest.mark.bubblewrap
 
 def table(results):
     """The trials without what no two runs share."""
-    own = ["started_at", "wall_seconds", "provenance_json", "action_hits", "action_misses"]
+    own = ["started_at", "wall_seconds", "provenance_json", "action_hits", "action_misses", "pruning_seconds"]
     return results.trials.drop(columns=own).sort_values("trial_id", ignore_index=True)
 
 

@@ -272,6 +272,7 @@ def _compactions(draw: st.DrawFn, seq: int) -> Compaction:
             summarizer_usage=st.none() | _USAGES,
             summarizer_cost_usd=_MONEY,
             summarizer_seconds=st.floats(0, 1e6),
+            wall_seconds=st.floats(0, 1e6),
         )
     )
 

@@ -76,6 +76,7 @@ def test_a_trial_has_the_sums_of_its_session(folder: Path) -> None:
     assert (row.emergency_compactions, row.fruitless_compactions, row.summarizer_seconds) == (0, 0, 2.0)
     assert (row.cache_read_tokens, row.cache_write_tokens, row.cache_hit_share) == (90 + 180 + 270, 9, 0.54)
     assert row.first_compaction_step == 3
+    assert pd.isna(row.pruning_seconds), "a summary is no pruning"
     assert pd.isna(row.activity), "nobody said what its policy could do"
 
 
@@ -84,6 +85,7 @@ def test_prunings_emergencies_fruitless_attempts_and_cuts_are_counted_apart(tmp_
     pruning = replace(
         compaction(forget=[4, 5], summary=""), patch=Patch(forget=(ItemId(4), ItemId(5))), tokens_after=Estimated(801)
     )
+    pruning = replace(pruning, wall_seconds=0.25)
     fruitless = [replace(pruning, patch=Patch(), status=status) for status in ("no-op", "failed")]
     emergency = replace(pruning, patch=Patch(forget=(ItemId(7),)), moment="overflow")
     with Journal.open(tmp_path / "output" / "journal.sqlite") as journal:
@@ -94,6 +96,7 @@ def test_prunings_emergencies_fruitless_attempts_and_cuts_are_counted_apart(tmp_
     results = load(tmp_path)
     row, crashed = results.trials.iloc[0], results.trials.iloc[1]
     assert (row.prunings, row.pruned_tokens, row.summaries) == (2, 2 * (20_001 - 801), 0)
+    assert (row.pruning_seconds, results.compactions["wall_seconds"].tolist()) == (0.5, [0.25] * 4)
     assert (row.emergency_compactions, row.fruitless_compactions) == (1, 2)
     assert (row.clipped_outputs, row.clipped_characters, row.activity) == (1, 700, "active")
     assert pd.isna(crashed.turns)

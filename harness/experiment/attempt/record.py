@@ -98,6 +98,8 @@ def _trial_record(job: Job, attempt: Attempt, wall_seconds: float) -> TrialRecor
         action_misses=tally.counts.misses if tally.counts else None,
         scale=1.0 if trial.nominal_window_tokens is None else attempt.scale,
         activity=None if attempt.abilities is None else tally.activity(attempt.abilities),
+        cache_saved_usd=tally.cache_saved_usd,
+        cache_could_save_usd=tally.cache_could_save_usd,
         started_at_ms=int(attempt.started_at * 1000),
         wall_seconds=wall_seconds,
         error=ending.error[:MOST_ERROR_CHARACTERS],

@@ -3,10 +3,11 @@
 from dataclasses import dataclass, field, replace
 
 from harness.compaction.describing import Abilities
-from harness.events import Compaction, Entry, SessionEnded, Signal, StepFinished
+from harness.events import Compaction, Entry, SessionEnded, SessionStarted, Signal, StepFinished
+from harness.models.prices import cache_saving_usd
 from harness.sandboxes.actions import Counts
 from harness.store.records import Activity, StepActions, Treatment
-from harness.tokens import Usage
+from harness.tokens import Measured, Usage
 
 
 @dataclass(slots=True)
@@ -32,6 +33,12 @@ class Tally:
     summarizer_prompt_tokens: int = 0
     summarizer_output_tokens: int = 0
     summarizer_cost_usd: float | None = 0.0
+    cache_saved_usd: float | None = 0.0
+    """By what the provider reports of its cache."""
+    cache_could_save_usd: float | None = 0.0
+    """By a cache that holds the whole request before, and forgets nothing."""
+    model: str = ""
+    """As the session's beginning names it; its prices are those of the cache."""
     ended: SessionEnded | None = None
     counts: Counts | None = None
     """Of the session's sandbox; None = it has no action cache."""
@@ -46,6 +53,8 @@ class Tally:
             return
         self.heard += 1
         match heard.event:
+            case SessionStarted() as session:
+                self.model = session.model
             case StepFinished() as step:
                 self._add_step(step)
             case Compaction() as compaction:
@@ -76,10 +85,15 @@ class Tally:
         self.output_tokens += step.usage.output_tokens
         self.peak_context_tokens = max(self.peak_context_tokens, step.usage.prompt_tokens)
         self.cost_usd = _sum(self.cost_usd, step.cost_usd)
+        self.cache_saved_usd = _sum(self.cache_saved_usd, self._saved(step.usage))
+        self.cache_could_save_usd = _sum(self.cache_could_save_usd, self._saved(_best_cached(step)))
         if self.counts is not None:
             now = self.counts
             self.actions.append(StepActions(step.step, now.hits - self._counted.hits, now.misses - self._counted.misses))
             self._counted = replace(now)
+
+    def _saved(self, usage: Usage) -> float | None:
+        return cache_saving_usd(self.model, usage) if self.model else None
 
     def _add_compaction(self, compaction: Compaction) -> None:
         self.compactions += compaction.status == "applied"
@@ -92,6 +106,14 @@ class Tally:
             self.summarizer_prompt_tokens += usage.prompt_tokens
             self.summarizer_output_tokens += usage.output_tokens
             self.summarizer_cost_usd = _sum(self.summarizer_cost_usd, compaction.summarizer_cost_usd)
+
+
+def _best_cached(step: StepFinished) -> Usage:
+    """The usage of a step if a cache held all that the request before it held too; the rest is written to it."""
+    shared = min(1.0, step.kept_prefix_tokens / step.view_tokens) if step.view_tokens else 0.0
+    whole = step.usage.prompt_tokens
+    read = Measured(round(whole * shared))
+    return replace(step.usage, input_tokens=Measured(0), cache_read_tokens=read, cache_write_tokens=Measured(whole - read))
 
 
 def _sum(total: float | None, more: float | None) -> float | None:

@@ -1,11 +1,13 @@
 """The sums of a session, and whether the treatment was given."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.compaction.describing import Abilities
-from harness.events import Compaction, Entry, Patch, SessionEnded, StepFinished, TextDelta
+from harness.events import Compaction, Entry, Patch, SessionEnded, SessionStarted, StepFinished, TextDelta
 from harness.experiment.attempt.tally import Tally
 from harness.tokens import Estimated, Measured, Usage
 
@@ -127,3 +129,44 @@ def test_signals_are_not_events_and_the_end_is_kept():
     assert tally.heard == 0
     end = SessionEnded(status="failed", reason="overflow")
     assert tallied(end).ended == end
+
+
+def begun(model):
+    return SessionStarted(
+        session_id="s",
+        task="",
+        model=model,
+        policy_json="{}",
+        window_tokens=1,
+        threshold_tokens=None,
+        budget_rule="",
+        sandbox="memory",
+    )
+
+
+def test_what_a_cache_saved_is_its_cheap_reads_less_its_dear_writes():
+    usage = Usage(
+        input_tokens=Measured(100_000),
+        output_tokens=Measured(50_000),
+        cache_read_tokens=Measured(1_000_000),
+        cache_write_tokens=Measured(200_000),
+    )
+    tally = tallied(begun("scripted/flashcards:attentive"), step(usage), step(usage))
+    assert tally.cache_saved_usd == pytest.approx(2 * (1.0 * 2.70 - 0.2 * 0.75))
+
+
+@given(st.integers(0, 10**6), st.integers(0, 10**6), USAGES)
+def test_what_a_cache_could_save_grows_with_what_requests_share(view, kept, usage):
+    def could(shared):
+        sent = replace(step(usage), view_tokens=Estimated(max(view, 1)), kept_prefix_tokens=Estimated(shared))
+        return tallied(begun("scripted"), sent).cache_could_save_usd
+
+    nothing, whole = -0.75 * usage.prompt_tokens / 1e6, 2.70 * usage.prompt_tokens / 1e6
+    assert could(0) == pytest.approx(nothing)
+    assert could(max(view, 1)) == pytest.approx(whole)
+    assert min(nothing, whole) - 1e-9 <= could(kept) <= max(nothing, whole) + 1e-9
+
+
+def test_what_a_cache_saved_is_not_known_where_the_price_is_not():
+    tally = tallied(begun("hosted_vllm/nobody-has-priced-this"), step(Usage(input_tokens=Measured(1), output_tokens=Measured(1))))
+    assert (tally.cache_saved_usd, tally.cache_could_save_usd) == (None, None)
