@@ -8,7 +8,8 @@ from types import TracebackType
 from typing import Self
 
 from harness.errors import StoreError
-from harness.store.schema import is_older, migrate, views
+from harness.store.schema import is_older, migrate
+from harness.store.sessions.views import views
 from harness.store.texts import Packer, shown
 
 BUSY_TIMEOUT_SECONDS = 60.0

@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from harness.errors import StoreError
+from harness.store.sessions.views import views
 
 Migration: TypeAlias = Callable[[sqlite3.Connection], None]
 
@@ -250,86 +251,6 @@ _CONDUCT_TABLES = (
     ) STRICT, WITHOUT ROWID
     """,
 )
-
-_PLAIN = "iif(typeof(t.data) = 'text', t.data, t.head || '… [' || t.characters || ' characters in all, packed]')"
-_WHOLE = "unpacked(t.data)"
-
-
-def _string(holder: str, path: str, shown: str) -> str:
-    """SQL for the string at `path` of a JSON value, looked up in `text` where an address stands for it."""
-    found = f"(SELECT {shown} FROM text AS t WHERE t.address = json_extract({holder}, '{path}.address'))"
-    return f"coalesce({found}, json_extract({holder}, '{path}'))"
-
-
-def _part_text(shown: str) -> str:
-    at = {name: _string("p.value", f"$.{name}", shown) for name in ("text", "output", "path", "content", "prompt", "answer")}
-    call = f"json_extract(p.value, '$.name') || ' ' || {_string('p.value', '$.arguments_json', shown)}"
-    return f"""CASE json_extract(p.value, '$.kind')
-        WHEN 'tool-call' THEN {call}
-        WHEN 'tool-result' THEN {at["output"]}
-        WHEN 'file' THEN {at["path"]} || char(10) || {at["content"]}
-        WHEN 'subtask' THEN {at["prompt"]} || char(10) || {at["answer"]}
-        ELSE {at["text"]} END"""
-
-
-_GONE = """EXISTS (SELECT 1 FROM retired AS r
-        WHERE r.session = i.session AND r.item = i.item AND r.slot = i.slot AND r.seq > i.seq)"""
-
-
-_STATE = """CASE WHEN json_extract(p.value, '$.kind') <> 'tool-call' THEN NULL ELSE coalesce((
-        SELECT CASE WHEN json_extract(a.value, '$.status') <> 'completed' THEN 'error'
-          WHEN EXISTS (SELECT 1 FROM retired AS r WHERE r.session = i.session AND r.item = o.seq AND r.slot = 0)
-          THEN 'compacted' ELSE 'completed' END
-        FROM event AS o JOIN json_each(o.body, '$.parts') AS a
-        WHERE o.session = i.session AND o.seq > i.seq AND o.role = 'tool' AND o.seq < coalesce((
-            SELECT n.seq FROM event AS n WHERE n.session = i.session AND n.seq > i.seq AND n.role = 'assistant' LIMIT 1), 1e9)
-          AND json_extract(a.value, '$.call_id') = json_extract(p.value, '$.call_id')
-        LIMIT 1), 'pending') END"""
-"""Of a tool call: its result stands before the next answer of the model (S1.1)."""
-
-
-def views(prefix: str, *, whole: bool) -> tuple[str, ...]:
-    """The statements that make the seeds' views.
-
-    Args:
-        prefix: `CREATE VIEW` or `CREATE TEMP VIEW`.
-        whole: show packed texts whole, by the SQL function `unpacked` that `Journal.rows` registers.
-    """
-    shown = _WHOLE if whole else _PLAIN
-    return (
-        f"""{prefix} sessions AS
-    SELECT s.id, s.created_at_ms AS created_at, s.status, {_string("e.body", "$.task", shown)} AS task, s.reason, s.detail,
-      s.ended_at_ms AS ended_at, s.model, {_string("e.body", "$.policy_json", shown)} AS policy, s.window_tokens,
-      s.threshold_tokens, s.budget_rule, s.sandbox
-    FROM session AS s LEFT JOIN event AS e ON e.session = s.key AND e.seq = 1 AND e.kind = 'session-started'""",
-        f"""{prefix} messages AS
-    SELECT s.id || '/' || i.sequence AS id, s.id AS session_id, i.sequence, i.role,
-      coalesce((SELECT group_concat({_part_text(shown)}, char(10))
-        FROM json_each(e.body, i.path || '.parts') AS p), '') AS content,
-      i.tokens AS token_count, {_GONE} AS is_compacted, e.at_ms AS created_at, e.step,
-      i.place
-    FROM item AS i JOIN session AS s ON s.key = i.session JOIN event AS e ON e.session = i.session AND e.seq = i.seq""",
-        f"""{prefix} compaction_events AS
-    SELECT s.id || '/round/' || c.round AS id, s.id AS session_id, c.round, e.at_ms AS created_at, c.tokens_before,
-      c.tokens_after, {_string("e.body", "$.summary", shown)} AS summary_content, c.step, c.moment, c.reason
-    FROM compaction AS c JOIN session AS s ON s.key = c.session JOIN event AS e ON e.session = c.session AND e.seq = c.seq
-    WHERE c.status = 'applied'""",
-        f"""{prefix} parts AS
-    SELECT s.id || '/' || i.sequence || '/' || p.key AS id, s.id AS session_id, s.id || '/' || i.sequence AS message_id,
-      p.key AS position, iif(json_extract(p.value, '$.kind') = 'tool-call', 'tool', json_extract(p.value, '$.kind')) AS type,
-      {_part_text(shown)} AS text, json_extract(p.value, '$.call_id') AS call_id, json_extract(p.value, '$.name') AS tool,
-      {_STATE} AS state,
-      {_GONE} AS is_compacted, e.at_ms AS created_at, e.step
-    FROM item AS i JOIN session AS s ON s.key = i.session JOIN event AS e ON e.session = i.session AND e.seq = i.seq
-      JOIN json_each(e.body, i.path || '.parts') AS p
-    UNION ALL
-    SELECT s.id || '/step/' || t.step || '/' || k.type, s.id, NULL, k.position, k.type, NULL, NULL, NULL, NULL, 0, e.at_ms, t.step
-    FROM step AS t JOIN session AS s ON s.key = t.session JOIN event AS e ON e.session = t.session AND e.seq = t.seq
-      JOIN (SELECT 'step-start' AS type, 0 AS position UNION ALL SELECT 'step-finish', 1) AS k
-    UNION ALL
-    SELECT c.id, c.session_id, NULL, 0, 'compaction', c.summary_content, NULL, NULL, NULL, 0, c.created_at, c.step
-    FROM compaction_events AS c""",
-    )
 
 
 def _first_tables(connection: sqlite3.Connection) -> None:
