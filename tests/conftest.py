@@ -191,7 +191,7 @@ def checkout() -> Path:
     return Path(__file__).parents[1]
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def chromium() -> str:
     """Path of the browser; a test that asks for it carries the marker `browser`."""
     path = chromium_path()

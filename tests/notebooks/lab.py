@@ -1,4 +1,4 @@
-"""A JupyterLab of a test's own, and the browser that looks at it: nothing of the user's settings, nothing left behind.
+"""A Jupyter server of a test's own, and the browser that looks at it: nothing of the user's settings, nothing left behind.
 
 Every process that is started here, or by one of these, carries a mark in its environment. When the test is over they must
 all have ended, kernels and their workers too.
@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TypeVar
+from typing import Literal, NamedTuple, TypeAlias, TypeVar
 from urllib.parse import urlsplit
 from uuid import uuid4
 
@@ -34,11 +34,26 @@ SERVER_FLAGS = (
     "--no-browser",
     "--allow-root",
     "--ServerApp.ip=127.0.0.1",
-    "--LabApp.expose_app_in_browser=True",
     "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
 )
 # The news would ask on first start whether they may be fetched, in a box that covers the page.
 PAGE_CONFIG = {"disabledExtensions": {"@jupyterlab/apputils-extension:announcements": True}}
+
+App: TypeAlias = Literal["lab", "notebook"]
+
+
+class _Front(NamedTuple):
+    """How one of Jupyter's front ends is started and addressed."""
+
+    module: str
+    settings: str
+    path: str
+
+
+FRONTS: Mapping[App, _Front] = {
+    "lab": _Front("jupyterlab", "LabApp", "lab/tree"),
+    "notebook": _Front("notebook", "JupyterNotebookApp", "notebooks"),
+}
 
 Found = TypeVar("Found")
 
@@ -86,9 +101,9 @@ def _carrying(mark: str) -> dict[int, str]:
 
 
 @contextmanager
-def jupyterlab(root: Path, private: Path, environment: Mapping[str, str]) -> Iterator[str]:
-    """A server for the notebooks in `root`, with its settings and log in `private`; yields the address of its file tree."""
-    config, runtime = private / "config", private / "runtime"
+def jupyter(root: Path, private: Path, environment: Mapping[str, str], app: App = "lab") -> Iterator[str]:
+    """A server for the notebooks in `root`, with its settings and log in `private`; yields a notebook's address by `name`."""
+    front, config, runtime = FRONTS[app], private / "config", private / "runtime"
     (config / "labconfig").mkdir(parents=True)
     (config / "labconfig" / "page_config.json").write_text(json.dumps(PAGE_CONFIG))
     folders = {
@@ -99,14 +114,15 @@ def jupyterlab(root: Path, private: Path, environment: Mapping[str, str]) -> Ite
         "JUPYTERLAB_SETTINGS_DIR": private / "settings",
         "JUPYTERLAB_WORKSPACES_DIR": private / "workspaces",
     }
-    command = [sys.executable, "-m", "jupyterlab", *SERVER_FLAGS, f"--ServerApp.root_dir={root}"]
+    own = (f"--{front.settings}.expose_app_in_browser=True", f"--ServerApp.root_dir={root}")
+    command = [sys.executable, "-m", front.module, *SERVER_FLAGS, *own]
     with (private / "server.log").open("wb") as log:
         server = subprocess.Popen(
             command, env={**environment, **{name: str(path) for name, path in folders.items()}}, stdout=log, stderr=log
         )
     try:
-        url, token = waited_for("JupyterLab", lambda: _answering(server, runtime, private / "server.log"))
-        yield f"{url}lab/tree/{{name}}?token={token}"
+        url, token = waited_for("the server", lambda: _answering(server, runtime, private / "server.log"))
+        yield f"{url}{front.path}/{{name}}?token={token}"
     finally:
         server.terminate()
         server.wait(timeout=60)
@@ -114,7 +130,7 @@ def jupyterlab(root: Path, private: Path, environment: Mapping[str, str]) -> Ite
 
 def _answering(server: subprocess.Popen[bytes], runtime: Path, log: Path) -> tuple[str, str] | None:
     """Address and token of a server once it listens; it tells them in a file, so no port is chosen beforehand."""
-    assert server.poll() is None, f"JupyterLab ended at its start:\n{log.read_text()}"
+    assert server.poll() is None, f"the server ended at its start:\n{log.read_text()}"
     told = runtime / f"jpserver-{server.pid}.json"
     if not told.exists():
         return None
@@ -143,7 +159,7 @@ def browser_page(chromium: str, environment: Mapping[str, str], screenshot: Path
 
 
 class LabNotebook:
-    """A notebook that is open in a page of JupyterLab, driven from outside."""
+    """A notebook that is open in a page of JupyterLab or Notebook, driven from outside."""
 
     def __init__(self, page: Page, address: str) -> None:
         """Open it and wait for its kernel."""
@@ -180,3 +196,14 @@ class LabNotebook:
         outputs = self._page.evaluate(f"index => {model}.outputs.toJSON()", index)
         errors = ["\n".join(output["traceback"]) for output in outputs if output["output_type"] == "error"]
         assert not errors, errors[0]
+
+    def reopen_without_kernel(self) -> None:
+        """Save the notebook with its outputs, end its kernel, and open it again as somebody would who was sent the file."""
+        self._page.evaluate("() => jupyterapp.shell.currentWidget.context.save()")
+        self.shut_down()
+        self._page.reload()
+        self._page.wait_for_function("window.jupyterapp?.shell?.currentWidget?.context?.isReady")
+
+    def shut_down(self) -> None:
+        """End its kernel."""
+        self._page.evaluate("() => jupyterapp.shell.currentWidget.sessionContext.shutdown()")

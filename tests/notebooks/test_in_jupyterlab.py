@@ -6,7 +6,7 @@ import nbformat
 import pytest
 from playwright.sync_api import Page
 
-from tests.notebooks.lab import LabNotebook, browser_page, jupyterlab, marked_environment
+from tests.notebooks.lab import LabNotebook, browser_page, jupyter, marked_environment
 
 HOSTILE = "<img src=x onerror=window.hacked=1>"
 
@@ -79,7 +79,7 @@ def address(tmp_path, environment):
     node = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in (RUN, LOOK, WOULD_BE_HACKED)])
     node.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
     nbformat.write(node, root / "grid.ipynb")
-    with jupyterlab(root, private, environment) as pattern:
+    with jupyter(root, private, environment) as pattern:
         yield pattern.format(name="grid.ipynb")
 
 

@@ -1,0 +1,85 @@
+"""What all widgets share: script and style of their own, one wire to their pages, and a text where no kernel answers.
+
+Models and tools write hostile text. A page makes elements and sets their text, it never parses a text as HTML; the fallback that
+is saved in a notebook is escaped here.
+"""
+
+import html
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import anywidget
+
+from harness.errors import HarnessError
+from harness.widgets.wire import POST, Post, Wire
+
+FOLDER = Path(__file__).parent
+VIEW = "application/vnd.jupyter.widget-view+json"
+
+
+def script(name: str) -> str:
+    """The script of a widget behind what all share: `NAME.js` uses the functions of `surface.js` without importing them."""
+    return _read("surface.js") + _read(f"{name}.js")
+
+
+def style(name: str) -> str:
+    """The style of a widget behind what all of them share."""
+    return _read("surface.css") + _read(f"{name}.css")
+
+
+def _read(file: str) -> str:
+    return (FOLDER / file).read_text(encoding="utf-8")
+
+
+class Surface(anywidget.AnyWidget):
+    """A widget: it shows what it is told over its wire, and hears what the user does.
+
+    Who inherits sets `_esm = script(NAME)` and `_css = style(NAME)`, and says by `heard` what happens when the user does
+    something, and by `as_text` and `as_html` what is seen where no kernel answers.
+    """
+
+    def __init__(self, post: Post = POST) -> None:
+        """Show nothing yet; the post keeps the pace of all widgets together."""
+        super().__init__()
+        self.wire = Wire(self.send, post)
+        """To all pages that show this widget."""
+        self.on_msg(self._on_page_message)
+
+    def heard(self, message: Mapping[str, Any]) -> None:
+        """The user did something in a page. It may say anything: check it. An error of our tree is shown as the state `error`."""
+
+    def as_text(self) -> str:
+        """What is shown where there is only text."""
+        return f"{type(self).__name__}, live in a notebook with a running kernel"
+
+    def as_html(self) -> str:
+        """What is shown where a notebook is opened without its kernel; everything that others wrote must be escaped."""
+        return preformatted(self.as_text())
+
+    def _on_page_message(self, _widget: object, message: object, _buffers: object) -> None:
+        if not isinstance(message, Mapping) or self.wire.answered(message):
+            return
+        try:
+            self.heard(message)
+        except HarnessError as error:
+            self.wire.show(error=str(error))
+
+    def _repr_mimebundle_(self, **_: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+        view = {"version_major": 2, "version_minor": 0, "model_id": self.model_id}
+        return {"text/plain": self.as_text(), "text/html": self.as_html(), VIEW: view}, {}
+
+
+def preformatted(text: str) -> str:
+    """A text as HTML that shows it as it is."""
+    return f'<pre style="white-space: pre-wrap">{html.escape(text)}</pre>'
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """An HTML table; every cell is escaped."""
+    lines = [_row("th", head), *(_row("td", row) for row in rows)]
+    return f"<table>{''.join(lines)}</table>"
+
+
+def _row(tag: str, cells: Iterable[object]) -> str:
+    return f"<tr>{''.join(f'<{tag}>{html.escape(str(cell))}</{tag}>' for cell in cells)}</tr>"

@@ -1,0 +1,100 @@
+"""A browser, an empty page that shows a widget, and notebooks in JupyterLab and Notebook; every test has pages of its own.
+
+The browser is of a module and no more: while it is open its driver's event loop counts as running in this thread, so tests that
+start one of their own (nbclient) belong in another module. Servers are of the whole run.
+"""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from uuid import uuid4
+
+import nbformat
+import pytest
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from harness.widgets.surface import Surface
+from harness.widgets.wire import Post
+from tests.notebooks.lab import BROWSER_FLAGS, PATIENCE_SECONDS, App, LabNotebook, jupyter, marked_environment
+from tests.widgets.linked import FAST, Linked, Theme
+
+THEMES = {"light": "JupyterLab Light", "dark": "JupyterLab Dark"}
+
+
+@pytest.fixture(scope="module")
+def browser(chromium: str) -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=[*BROWSER_FLAGS])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def page(browser: Browser, tmp_path: Path) -> Iterator[Page]:
+    """An empty page; how it looked in the end is `page.png` in the test's folder."""
+    page = browser.new_page(viewport={"width": 1100, "height": 1000})
+    page.set_default_timeout(20_000)
+    yield page
+    page.screenshot(path=tmp_path / "page.png")
+    page.close()
+
+
+@pytest.fixture
+def post() -> Iterator[Post]:
+    """A post that does not dawdle; give it to the widget."""
+    post = Post(messages_a_second=FAST)
+    yield post
+    assert post.drain()
+
+
+@pytest.fixture
+def link(page: Page, post: Post) -> Callable[..., Linked]:
+    """`link(widget, theme="light")`: show a widget that was made with `post` in the page."""
+
+    def link(widget: Surface, theme: Theme = "light") -> Linked:
+        return Linked(page, widget, post, theme)
+
+    return link
+
+
+Server = tuple[Path, str]
+"""The folder that it serves, and the address of a notebook by `name`."""
+
+
+def served(app: App, folder: Path) -> Iterator[Server]:
+    root, private = folder / "root", folder / "private"
+    root.mkdir()
+    private.mkdir()
+    with marked_environment() as environment, jupyter(root, private, environment, app) as address:
+        yield root, address
+
+
+@pytest.fixture(scope="session")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    yield from served("lab", tmp_path_factory.mktemp("lab"))
+
+
+@pytest.fixture(scope="session")
+def classic(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    yield from served("notebook", tmp_path_factory.mktemp("notebook"))
+
+
+@pytest.fixture
+def open_notebook(page: Page, request: pytest.FixtureRequest) -> Iterator[Callable[..., LabNotebook]]:
+    """`open_notebook(*sources, app="lab", theme="light")`: a new notebook of these cells with a new kernel, none of them run."""
+    opened: list[LabNotebook] = []
+    page.set_default_timeout(1_000 * PATIENCE_SECONDS)
+
+    def open_one(*sources: str, app: App = "lab", theme: Theme = "light") -> LabNotebook:
+        root, address = request.getfixturevalue("lab" if app == "lab" else "classic")
+        name = f"{uuid4().hex}.ipynb"
+        node = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in sources])
+        node.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
+        nbformat.write(node, root / name)
+        opened.append(LabNotebook(page, address.format(name=name)))
+        page.evaluate("theme => jupyterapp.commands.execute('apputils:change-theme', {theme})", THEMES[theme])
+        page.wait_for_function("light => document.body.dataset.jpThemeLight === light", arg=str(theme == "light").lower())
+        return opened[-1]
+
+    yield open_one
+    for notebook in opened:
+        notebook.shut_down()

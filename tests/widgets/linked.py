@@ -1,0 +1,106 @@
+"""A widget of this process in an empty page of a real browser, without Jupyter: the test carries their messages to and fro.
+
+The widget is the real one and so is its script; only the comm between them, which is Jupyter's, is played here. That takes a
+second where a notebook takes ten, so whatever is not about Jupyter itself is tested so.
+"""
+
+import json
+import queue
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, TypeAlias
+
+from playwright.sync_api import Page
+
+from harness.widgets.surface import Surface
+from harness.widgets.wire import Post
+
+Theme: TypeAlias = Literal["light", "dark"]
+QUIET_ROUNDS = 3
+"""Rounds in which nobody said anything until all has been said."""
+FAST = 200
+"""Messages a second."""
+
+MOUNT = """async ([script, style]) => {
+    const listeners = new Set();
+    window.model = {
+        on: (event, listener) => event === 'msg:custom' && listeners.add(listener),
+        off: (event, listener) => listeners.delete(listener),
+        send: message => window.toKernel(message),
+        get: () => undefined, set: () => {}, save_changes: () => {},
+    };
+    window.fromKernel = message => [...listeners].forEach(listener => listener(message));
+    const sheet = document.createElement('style');
+    sheet.textContent = style;
+    document.head.append(sheet);
+    const module = URL.createObjectURL(new Blob([script], {type: 'text/javascript'}));
+    window.widget = (await import(module)).default;
+    window.show = async () => {
+        const el = document.createElement('div');
+        document.body.append(el);
+        return await window.widget.render({model: window.model, el});
+    };
+    window.ended = await window.show();
+}"""
+
+
+class PageComm:
+    """What ipywidgets sends through: custom messages are kept until they are carried to the page."""
+
+    comm_id = "linked"
+
+    def __init__(self) -> None:
+        self.sent: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._hear: Callable[[Any], None] | None = None
+
+    def on_msg(self, hear: Callable[[Any], None]) -> None:
+        self._hear = hear
+
+    def send(self, data: Mapping[str, Any], **_: object) -> None:
+        if data["method"] == "custom":
+            self.sent.put(json.loads(json.dumps(data["content"])))  # as it would travel
+
+    def hear(self, content: object) -> None:
+        assert self._hear is not None
+        self._hear({"content": {"data": {"method": "custom", "content": content}}, "buffers": []})
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+class Linked:
+    """A page that shows a widget."""
+
+    def __init__(self, page: Page, widget: Surface, post: Post, theme: Theme = "light") -> None:
+        self.page, self.widget, self._post = page, widget, post
+        self.heard: list[Any] = []
+        """What the page told the kernel."""
+        self.errors: list[str] = []
+        self._comm = PageComm()
+        widget.comm = self._comm
+        page.on("pageerror", lambda error: self.errors.append(str(error)))
+        page.expose_function("toKernel", self._to_kernel)
+        page.set_content(f"<body data-jp-theme-light='{str(theme == 'light').lower()}'></body>")
+        page.evaluate("light => document.body.style.background = light ? '#fff' : '#111'", theme == "light")
+        page.evaluate(MOUNT, [str(widget._esm), str(widget._css)])
+        self.settle()
+
+    def _to_kernel(self, content: object) -> None:
+        self.heard.append(content)
+        self._comm.hear(content)
+
+    def settle(self, *, lose: Callable[[Any], bool] = lambda _: False) -> None:
+        """Carry messages both ways until nobody has anything left to say.
+
+        Args:
+            lose: whether a message to the page gets lost on its way.
+        """
+        quiet = 0
+        while quiet < QUIET_ROUNDS:
+            self.page.evaluate("() => new Promise(done => requestAnimationFrame(() => setTimeout(done, 5)))")
+            assert self._post.drain()
+            quiet = quiet + 1 if self._comm.sent.empty() else 0
+            while not self._comm.sent.empty():
+                message = self._comm.sent.get()
+                if not lose(message):
+                    self.page.evaluate("message => fromKernel(message)", message)
+        assert self.errors == []
