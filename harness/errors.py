@@ -96,7 +96,7 @@ class ContextOverflow(ModelError):
     def __init__(self, model: str, prompt_tokens: int | None, window_tokens: int | None) -> None:
         self.model, self.prompt_tokens, self.window_tokens = model, prompt_tokens, window_tokens
         numbers = f": {prompt_tokens} tokens, window {window_tokens}" if prompt_tokens is not None else ""
-        super().__init__(f"prompt too long for {model!r}{numbers}")
+        super().__init__(f"prompt too long for {model!r}{numbers}; compact earlier (a lower threshold) or take a larger window")
 
 
 class RateLimited(ModelError):

@@ -17,10 +17,17 @@ COMMANDS = {
     "task": "Begin a task of your own, or find out what is wrong with one.",
     "policies": "List the compaction policies, or draw what one of them does.",
     "models": "List the small real models of this machine, and fetch them.",
+    "serve-scripted": "Serve the scripted models to whoever speaks OpenAI's format, with faults to order.",
     "cache": "Show or empty the action cache: commands that need not run again.",
     "doctor": "Find out what works on this machine and what to install.",
 }
 """Name and short help; the command itself is in the module of its name and loads only when it is used."""
+
+
+def load(name: str) -> click.Command:
+    """The command of a name, from its module."""
+    command: click.Command = importlib.import_module(f"harness.cli.{name.replace('-', '_')}").command
+    return command
 
 
 class Failed(click.ClickException):
@@ -47,11 +54,8 @@ class Commands(click.Group):
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command of a name, from its module."""
-        if cmd_name not in COMMANDS:
-            return None
-        command: click.Command = importlib.import_module(f"harness.cli.{cmd_name}").command
-        return command
+        """The command of a name; None = there is none."""
+        return load(cmd_name) if cmd_name in COMMANDS else None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The list for the help page, without loading any of them."""

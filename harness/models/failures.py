@@ -20,8 +20,12 @@ TOO_LONG = re.compile(
 )
 """How providers say that a prompt does not fit; read only in refusals (400, 413, 422)."""
 
-PROMPT_TOKENS = re.compile(r"\brequest \((\d{1,9}) tokens\) exceeds", re.IGNORECASE)
-"""How llama.cpp's server says how long the prompt was."""
+PROMPT_TOKENS = re.compile(
+    r"\brequest \((\d{1,9}) tokens\) exceeds|prompt is too long: (\d{1,9}) tokens|messages resulted in (\d{1,9}) tokens"
+    r"|\((\d{1,9}) in the messages|input token count \((\d{1,9})\) exceeds",
+    re.IGNORECASE,
+)
+"""How llama.cpp's server, Anthropic, OpenAI, vLLM and Gemini say how long the prompt was."""
 
 NO_CREDIT = re.compile(r"insufficient_quota|exceeded your current quota|billing", re.IGNORECASE)
 """A 429 that no waiting cures."""
@@ -50,7 +54,7 @@ def failure(model: str, window_tokens: int, error: Exception, now: datetime | No
     too_long = status in (400, 413, 422) and TOO_LONG.search(text)
     if type(error).__name__ == "ContextWindowExceededError" or too_long:
         counted = PROMPT_TOKENS.search(text)
-        return ContextOverflow(model, int(counted[1]) if counted else None, window_tokens or None)
+        return ContextOverflow(model, int(counted[counted.lastindex or 0]) if counted else None, window_tokens or None)
     if status == 429 and not NO_CREDIT.search(text):
         return RateLimited(model, retry_after_seconds(_headers(error), now or datetime.now(UTC)))
     if status is None or status in (408, 409) or status >= 500:

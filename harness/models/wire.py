@@ -69,6 +69,25 @@ def _is_object(text: str) -> bool:
         return False
 
 
+def tools_from_wire(plain: Sequence[object]) -> tuple[ToolSpec, ...]:
+    """The tools of a request.
+
+    Raises:
+        UsageError: one of them is no function with a name; names its index.
+    """
+    return tuple(_tool_from_wire(one, f"tools.{index}") for index, one in enumerate(plain))
+
+
+def _tool_from_wire(plain: object, where: str) -> ToolSpec:
+    function = _mapping(_mapping(plain).get("function"))
+    name, parameters = function.get("name"), function.get("parameters", {})
+    if not isinstance(name, str) or not name:
+        raise UsageError(f"{where}.function.name: must be a name (got {name!r:.80})")
+    if not isinstance(parameters, dict):
+        raise UsageError(f"{where}.function.parameters: must be a JSON schema (got {parameters!r:.80})")
+    return ToolSpec(name=name, description=_string(function.get("description")), parameters_json=json.dumps(parameters))
+
+
 def messages_from_wire(plain: Sequence[object]) -> tuple[Message, ...]:
     """The messages of a request. A tool message that names no tool takes the name of the call that it answers.
 
@@ -129,6 +148,17 @@ def usage_from_wire(plain: object) -> Usage:
         cache_read_tokens=Measured(read),
         cache_write_tokens=Measured(written),
     )
+
+
+def usage_to_wire(usage: Usage) -> Plain:
+    """A usage report that `usage_from_wire` reads back."""
+    return {
+        "prompt_tokens": usage.prompt_tokens,
+        "completion_tokens": usage.output_tokens,
+        "total_tokens": usage.prompt_tokens + usage.output_tokens,
+        "prompt_tokens_details": {"cached_tokens": usage.cache_read_tokens, "cache_creation_tokens": usage.cache_write_tokens},
+        "completion_tokens_details": {"reasoning_tokens": usage.reasoning_tokens},
+    }
 
 
 @dataclass(slots=True)

@@ -22,6 +22,7 @@ LONGER_BODIES: dict[str, str] = {}
 MORE_PARAMETERS: dict[str, str] = {}
 FULLER_FOLDERS: dict[str, str] = {
     "harness/compaction/presets": "one file a family of policies; they do not know each other",
+    "harness/cli": "one file a command; they do not know each other",
     "harness/replay": "one file a recorded format; they do not know each other",
     "harness/analysis/figures": "one file a figure; they do not know each other",
     "harness/tasks": "one folder or file a task; they do not know each other",

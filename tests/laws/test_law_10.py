@@ -3,12 +3,15 @@
 Requests of one recorded session of each task go to a process of their own each, which knows nothing but what it is sent. It
 draws the task itself from its seed, so that not even the task's objects are shared. Another hash seed and another order
 of the requests stand for everything else that differs between processes.
+
+Over the wire a whole trial is compared: every call of agent and summarizer goes through litellm and a real socket.
 """
 
 import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 
@@ -16,7 +19,15 @@ import pytest
 
 from harness import codec
 from harness.compaction.presets.keep_last import KeepLast
+from harness.events import Compaction, MessageAdded, StepFinished
+from harness.experiment.attempt.job import Job
+from harness.experiment.attempt.provenance import collect
+from harness.experiment.attempt.session import run_trial
+from harness.experiment.trial import Trial
+from harness.models.endpoint.scripted import scripted_models
+from harness.models.endpoint.server import answering
 from harness.protocols import Reply, Request
+from harness.store.journal import Journal
 from harness.tasks import SUITE
 from harness.testing.laws.simulation import WINDOW, Reader, Run, simulate
 from tests.laws.suite import needs
@@ -68,3 +79,50 @@ def test_law_10_a_fresh_process_for_every_call_answers_as_the_session_did(name: 
     for at in sampled(run):
         request, reply = run.requests[at]
         assert answered_elsewhere(name, request, next(hash_seeds)) == in_process(reply), f"request {at + 1}"
+
+
+def told_of(trial: Trial, journal: Path) -> dict[str, object]:
+    """Everything of a trial that does not tell of its models' names, times and prices."""
+    job = Job(
+        trial=trial,
+        trial_id=trial.trial_id,
+        experiment="e",
+        arm="an arm",
+        axes={},
+        backend="bubblewrap",
+        provenance=collect("prices-1"),
+        journal=journal,
+    )
+    record, checks = run_trial(job)
+    with Journal.open(journal, read_only=True) as opened:
+        events = [entry.event for entry in opened.entries(trial.trial_id)]
+    compactions = [event for event in events if isinstance(event, Compaction)]
+    return {
+        "ended": (record.status, record.reason, record.success, record.score, record.steps, record.error),
+        "checks": [(check.check, check.passed, check.detail) for check in checks],
+        "messages": [event.message for event in events if isinstance(event, MessageAdded)],
+        "usages": [event.usage for event in events if isinstance(event, StepFinished)],
+        "requests": [event.request_digest for event in events if isinstance(event, StepFinished)],
+        "compactions": [(event.status, event.step, event.patch, event.summarizer_usage) for event in compactions],
+    }
+
+
+@pytest.mark.parametrize("reader", ["scripted", "scripted:typical"])
+def test_law_10_a_trial_over_the_wire_equals_the_trial_in_process(
+    reader: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = Trial(task="flashcards", seed=TASK_SEED, model=reader, policy=POLICY, window_tokens=WINDOW, max_steps=300)
+    profile = reader.partition(":")[2] or "attentive"
+    over_the_wire = replace(
+        here,
+        model=f"hosted_vllm/scripted/flashcards:{profile}",
+        policy=replace(POLICY, summarizer="hosted_vllm/scripted/extractive"),
+    )
+    expected = told_of(here, tmp_path / "here.sqlite")
+    find = scripted_models([SUITE["flashcards"](TASK_SEED)], seed=here.model_seed, window_tokens=WINDOW)
+    with answering(find) as endpoint:
+        monkeypatch.setenv("HOSTED_VLLM_API_BASE", endpoint.address)
+        assert told_of(over_the_wire, tmp_path / "there.sqlite") == expected
+        asked = len(endpoint.served)
+    assert expected["compactions"]
+    assert asked == len(expected["usages"]) + len(expected["compactions"])  # type: ignore[arg-type]

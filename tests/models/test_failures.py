@@ -3,6 +3,7 @@ from datetime import UTC, datetime
 import pytest
 
 from harness.errors import ContextOverflow, ProviderFailed, RateLimited, RequestRefused
+from harness.models.endpoint.faults import OVERFLOWS, overflow_words
 from harness.models.failures import failure, retry_after_seconds, without_secrets
 
 NOW = datetime(2026, 1, 2, 3, 4, 0, tzinfo=UTC)
@@ -44,11 +45,12 @@ def test_an_overflow_carries_the_window():
     assert error.window_tokens == 8192
 
 
-def test_an_overflow_carries_the_length_of_the_prompt_where_the_server_tells_it():
-    told = "request (9031 tokens) exceeds the available context size (8192 tokens), try increasing it"
+@pytest.mark.parametrize("wording", sorted(OVERFLOWS))
+def test_an_overflow_is_known_in_every_providers_words_with_the_numbers_that_they_tell(wording):
+    told = overflow_words(wording, 9031, 8192)
     error = failure("m", 8192, Raised(told, 400))
     assert isinstance(error, ContextOverflow)
-    assert error.prompt_tokens == 9031
+    assert error.prompt_tokens == (9031 if "9031" in told else None)
 
 
 def test_retry_after_is_read_from_the_headers_whatever_their_case():

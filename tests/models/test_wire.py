@@ -12,10 +12,13 @@ from harness.models.wire import (
     fresh_ids,
     messages_from_wire,
     messages_to_wire,
+    tools_from_wire,
     tools_to_wire,
     usage_from_wire,
+    usage_to_wire,
 )
 from harness.protocols import ToolSpec
+from harness.tokens import Measured, Usage
 
 texts = st.text(max_size=40)
 some_text = st.text(min_size=1, max_size=40)
@@ -46,6 +49,38 @@ anything = st.recursive(
 )
 
 wires = st.fixed_dictionaries({}, optional={"content": anything, "tool_calls": anything, "tool_call_id": anything})
+
+
+counts = st.integers(min_value=0, max_value=10**9).map(Measured)
+usages = st.builds(
+    Usage,
+    input_tokens=counts,
+    output_tokens=counts,
+    reasoning_tokens=counts,
+    cache_read_tokens=counts,
+    cache_write_tokens=counts,
+)
+specs = st.builds(ToolSpec, name=some_text, description=texts, parameters_json=json_objects)
+
+
+@given(usages)
+def test_a_usage_report_survives_the_way_to_the_wire_and_back(usage):
+    assert usage_from_wire(json.loads(json.dumps(usage_to_wire(usage)))) == usage
+
+
+@given(st.lists(specs, max_size=3).map(tuple))
+def test_tools_survive_the_way_to_the_wire_and_back(tools):
+    assert tools_from_wire(json.loads(json.dumps(tools_to_wire(tools)))) == tools
+
+
+@given(st.lists(anything, max_size=2))
+def test_hostile_tools_are_read_or_refused_with_the_place(plain):
+    named = [isinstance(one, dict) and isinstance(one.get("function"), dict) and one["function"].get("name") for one in plain]
+    if all(isinstance(name, str) and name for name in named):
+        assert [tool.name for tool in tools_from_wire(plain)] == named
+    else:
+        with pytest.raises(UsageError, match=r"^tools\.\d+\.function"):
+            tools_from_wire(plain)
 
 
 @given(messages)

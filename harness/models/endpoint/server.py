@@ -1,0 +1,276 @@
+"""The endpoint itself: chat completions at once or streamed, the list of models, and whatever fault was ordered.
+
+It listens on loopback alone, answers each request in a thread of its own, and keeps nothing but the number of requests so
+far. What comes in is hostile: it is answered with 4xx and a reason, whatever it is.
+"""
+
+import hmac
+import json
+import select
+import socket
+import struct
+import sys
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import count
+from typing import Any, NamedTuple
+
+from harness.errors import ContextOverflow, ModelError, UnknownName, UsageError
+from harness.messages import Message, ToolCall
+from harness.models.endpoint.faults import UNKNOWN_TOOL, Fault, fault_at, overflow_words
+from harness.models.endpoint.reading import Asked, asked_from
+from harness.models.endpoint.writing import chunks, completion, error_body, model_list
+from harness.protocols import Model, Reply
+
+LOOPBACK = "127.0.0.1"
+MOST_BODY_BYTES = 64 * 2**20
+"""A longer request is refused unread."""
+READ_SECONDS = 30.0
+"""A client that takes longer to send its request is given up."""
+POLL_SECONDS = 0.05
+COMPLETIONS, MODELS = "/v1/chat/completions", "/v1/models"
+
+FindModel = Callable[[str], Model]
+"""The model of a name; raises UnknownName or UsageError where there is none."""
+
+
+class Served(NamedTuple):
+    """One completion that was asked for, as it was answered."""
+
+    number: int
+    """Counts from 1, retries among them."""
+    status: int
+    fault: Fault | None
+
+
+class _Refusal(Exception):
+    """An answer with another status than 200."""
+
+    def __init__(self, status: int, message: str, **headers: str) -> None:
+        super().__init__(message)
+        self.status, self.message, self.headers = status, message, headers
+
+
+class ModelEndpoint(ThreadingHTTPServer):
+    """Models behind a socket. Made by `answering`, which also ends it."""
+
+    daemon_threads = True
+
+    def __init__(self, find: FindModel, names: Sequence[str], faults: Sequence[Fault], *, key: str | None, port: int) -> None:
+        """Bind the port; nothing is answered before `serve_forever`."""
+        super().__init__((LOOPBACK, port), _Handler)
+        self.find, self.names, self.faults, self.key = find, tuple(names), tuple(faults), key
+        self.served: list[Served] = []
+        """What was asked so far, in the order of the answers."""
+        self.closing = threading.Event()
+        self.numbers = count(1)
+
+    @property
+    def address(self) -> str:
+        """Up to the version, as a client wants it: `http://127.0.0.1:PORT/v1`."""
+        return f"http://{LOOPBACK}:{self.server_address[1]}/v1"
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that hangs up is no error of ours; anything else is shown as usual."""
+        if not isinstance(sys.exception(), OSError):
+            super().handle_error(request, client_address)
+
+
+@contextmanager
+def answering(
+    find: FindModel, *, names: Iterable[str] = (), faults: Iterable[Fault] = (), key: str | None = None, port: int = 0
+) -> Iterator[ModelEndpoint]:
+    """Answer for some models while the context is open.
+
+    Args:
+        find: finds the model that a request names.
+        names: those that are listed.
+        faults: what goes wrong, and when; the first that a request meets is the one.
+        key: only requests that bear it are answered; None = all are.
+        port: 0 = one that the system chooses.
+
+    Raises:
+        UsageError: the port cannot be had.
+    """
+    try:
+        endpoint = ModelEndpoint(find, tuple(names), tuple(faults), key=key, port=port)
+    except (OSError, OverflowError) as error:
+        raise UsageError(f"port {port} cannot be had: {error}; name another, or 0 for a free one") from None
+    thread = threading.Thread(target=endpoint.serve_forever, args=(POLL_SECONDS,), name="harness-endpoint", daemon=True)
+    thread.start()
+    try:
+        yield endpoint
+    finally:
+        endpoint.closing.set()
+        endpoint.shutdown()
+        thread.join()
+        endpoint.server_close()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    """One connection: one request, one answer."""
+
+    server: ModelEndpoint
+    protocol_version = "HTTP/1.1"
+    server_version, sys_version = "harness", ""
+    timeout = READ_SECONDS
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  (the base class names it so)
+        """Keep quiet: `served` tells."""
+
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        """What the base class refuses by itself, such as a method that there is not, as a refusal of ours."""
+        self.close_connection = True
+        status = code if code < 500 else 405
+        self._send(status, error_body(status, message or explain or "this is no request"))
+
+    def do_GET(self) -> None:
+        """List the models."""
+        self._guarded(lambda: self._send(200, model_list(self.server.names)) if self._path(MODELS) else None)
+
+    def do_POST(self) -> None:
+        """Answer a completion."""
+        self._guarded(lambda: self._complete() if self._path(COMPLETIONS) else None)
+
+    def _guarded(self, answer: Callable[[], None]) -> None:
+        self.close_connection = True
+        with suppress(ConnectionError, TimeoutError):
+            try:
+                answer()
+            except _Refusal as refusal:
+                self._send(refusal.status, error_body(refusal.status, refusal.message), refusal.headers)
+
+    def _path(self, wanted: str) -> bool:
+        if self.path.partition("?")[0].rstrip("/") not in {wanted, wanted.removeprefix("/v1")}:
+            raise _Refusal(404, f"there is nothing at {self.path!r:.200}; try {COMPLETIONS} (POST) or {MODELS} (GET)")
+        given = self.headers.get("Authorization", "").removeprefix("Bearer ").encode(errors="replace")
+        if self.server.key is not None and not hmac.compare_digest(given, self.server.key.encode()):
+            raise _Refusal(401, "Incorrect API key provided")
+        return True
+
+    def _body(self) -> bytes:
+        try:
+            length = int(self.headers["Content-Length"])
+        except (TypeError, ValueError):
+            raise _Refusal(411, "Content-Length: must be the length of the body in bytes") from None
+        if not 0 <= length <= MOST_BODY_BYTES:
+            raise _Refusal(413, f"the body has {length} bytes, and {MOST_BODY_BYTES} are the most")
+        try:
+            body = self.rfile.read(length)
+        except TimeoutError:
+            raise _Refusal(408, f"the body did not come within {READ_SECONDS:g} s") from None
+        if len(body) < length:
+            raise _Refusal(400, f"the body ended after {len(body)} of {length} bytes")
+        return body
+
+    def _complete(self) -> None:
+        try:
+            asked = asked_from(self._body())
+        except UsageError as error:
+            raise _Refusal(400, str(error)) from None
+        number = next(self.server.numbers)
+        fault = fault_at(self.server.faults, number)
+        try:
+            reply = _spoilt(self._reply(asked, fault), fault)
+        except _Refusal as refusal:
+            self.server.served.append(Served(number, refusal.status, fault))
+            raise
+        self.server.served.append(Served(number, 200, fault))
+        cut = fault.kind if fault is not None and fault.kind in {"reset", "stall"} else None
+        if asked.stream:
+            self._stream(
+                [f"data: {json.dumps(chunk)}\n\n".encode() for chunk in chunks(asked.model, reply, usage=asked.usage)], cut
+            )
+        elif cut:
+            self._head(200, "application/json", None)
+            self._break_off(cut)
+        else:
+            self._send(200, completion(asked.model, reply))
+
+    def _reply(self, asked: Asked, fault: Fault | None) -> Reply:
+        try:
+            model = self.server.find(asked.model)
+        except UnknownName as error:
+            raise _Refusal(404, str(error)) from None
+        except UsageError as error:
+            raise _Refusal(400, str(error)) from None
+        if fault is not None:
+            _refuse(fault, model)
+        try:
+            return model.reply(asked.request)
+        except ContextOverflow as error:
+            raise _overflow("openai", error.prompt_tokens or 0, model.window.tokens) from None
+        except ModelError as error:
+            raise _Refusal(502, str(error)) from None
+
+    def _stream(self, pieces: Sequence[bytes], cut: str | None) -> None:
+        self._head(200, "text/event-stream", None)
+        for piece in pieces[: len(pieces) // 2] if cut else pieces:
+            self.wfile.write(piece)
+        self.wfile.flush()
+        if cut:
+            return self._break_off(cut)
+        self.wfile.write(b"data: [DONE]\n\n")
+        return None
+
+    def _break_off(self, how: str) -> None:
+        """Fall silent until the client goes, or tear the connection down under it."""
+        if how == "stall":
+            while not self.server.closing.is_set() and not select.select([self.connection], [], [], POLL_SECONDS)[0]:
+                pass
+            return
+        self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # closing resets
+        self.connection.close()
+
+    def _send(self, status: int, body: dict[str, Any], headers: dict[str, str] | None = None) -> None:
+        data = json.dumps(body).encode()
+        self._head(status, "application/json", len(data), headers)
+        self.wfile.write(data)
+
+    def _head(self, status: int, kind: str, length: int | None, headers: dict[str, str] | None = None) -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", kind)
+        if length is not None:
+            self.send_header("Content-Length", str(length))
+        self.send_header("Connection", "close")
+        for name, value in (headers or {}).items():
+            self.send_header(name.replace("_", "-"), value)
+        self.end_headers()
+
+
+def _refuse(fault: Fault, model: Model) -> None:
+    """Refuse the request if that is what the fault does."""
+    match fault.kind:
+        case "429":
+            asked = {"Retry_After": fault.value} if fault.value else {}
+            raise _Refusal(429, "Rate limit reached for requests", **asked)
+        case "500":
+            raise _Refusal(500, "The server had an error while processing your request")
+        case "529":
+            raise _Refusal(529, "Overloaded")
+        case "overflow":
+            window = model.window.tokens
+            raise _overflow(fault.value or "openai", window + 1, window)
+        case _:
+            return
+
+
+def _overflow(wording: str, prompt_tokens: int, window_tokens: int) -> _Refusal:
+    return _Refusal(400, overflow_words(wording, prompt_tokens, window_tokens))
+
+
+def _spoilt(reply: Reply, fault: Fault | None) -> Reply:
+    """The reply with every call spoilt, if that is what the fault does."""
+    if fault is None or fault.kind not in {"malformed", "unknown-tool"}:
+        return reply
+    parts = tuple(_spoilt_call(part, fault.kind) if isinstance(part, ToolCall) else part for part in reply.message.parts)
+    return replace(reply, message=Message(role="assistant", parts=parts))
+
+
+def _spoilt_call(call: ToolCall, how: str) -> ToolCall:
+    if how == "unknown-tool":
+        return replace(call, name=UNKNOWN_TOOL)
+    return replace(call, arguments_json=call.arguments_json[: max(1, len(call.arguments_json) // 2)])

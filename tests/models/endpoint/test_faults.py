@@ -1,0 +1,56 @@
+"""Faults are written in short, and what cannot be meant is refused."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.errors import UnknownName, UsageError
+from harness.models.endpoint.faults import Fault, fault_at, parse_fault
+
+
+@pytest.mark.parametrize(
+    ("written", "fault"),
+    [
+        ("429@3", Fault(kind="429", first=3, last=3)),
+        ("429:7.5@3-4", Fault(kind="429", first=3, last=4, value="7.5")),
+        ("stall@5-", Fault(kind="stall", first=5, last=None)),
+        ("unknown-tool@1", Fault(kind="unknown-tool", first=1, last=1)),
+        ("overflow:llama.cpp@2", Fault(kind="overflow", first=2, last=2, value="llama.cpp")),
+    ],
+)
+def test_a_fault_is_read_from_its_short_form(written, fault):
+    assert parse_fault(written) == fault
+
+
+@pytest.mark.parametrize(
+    ("written", "error", "message"),
+    [
+        ("429", UsageError, "write KIND"),
+        ("429@", UsageError, "write KIND"),
+        ("429@x", UsageError, "write KIND"),
+        ("429@0", UsageError, "count from 1 up"),
+        ("500@4-2", UsageError, "count from 1 up"),
+        ("529:3@1", UsageError, "takes no value"),
+        ("429:soon@1", UsageError, "number of seconds"),
+        ("stal@1", UnknownName, "did you mean 'stall'"),
+        ("overflow:opnai@1", UnknownName, "did you mean 'openai'"),
+    ],
+)
+def test_what_is_no_fault_is_refused(written, error, message):
+    with pytest.raises(error, match=message):
+        parse_fault(written)
+
+
+@given(st.text(max_size=20))
+def test_any_text_is_a_fault_or_refused(written):
+    try:
+        fault = parse_fault(written)
+    except UsageError:
+        return
+    assert fault.meets(fault.first)
+
+
+def test_of_several_faults_the_first_that_a_request_meets_counts():
+    faults = [parse_fault("500@2-3"), parse_fault("stall@3-")]
+    met = [fault_at(faults, number) for number in range(1, 5)]
+    assert [fault and fault.kind for fault in met] == [None, "500", "500", "stall"]

@@ -1,0 +1,194 @@
+"""The endpoint on a real socket: what it answers, what it refuses, and that nothing brings it down."""
+
+import http.client
+import json
+import socket
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from harness.errors import UnknownName, UsageError
+from harness.messages import assistant
+from harness.models.endpoint.faults import Fault, parse_fault
+from harness.models.endpoint.server import MOST_BODY_BYTES, answering
+from harness.protocols import Reply
+from harness.tokens import Measured, Usage, Window
+from tests.models.test_wire import anything
+
+ASKED = {"model": "echo", "messages": [{"role": "user", "content": "hello"}]}
+
+
+class Echo:
+    """Says what was said last."""
+
+    name = "echo"
+    window = Window(tokens=100, source="configuration")
+
+    def reply(self, request, listen=None):
+        usage = Usage(input_tokens=Measured(3), output_tokens=Measured(1))
+        return Reply(message=assistant(request.messages[-1].text or "nothing"), usage=usage, seconds=0.0)
+
+
+def find(name):
+    if name != "echo":
+        raise UnknownName("model", name, ["echo"])
+    return Echo()
+
+
+@pytest.fixture(scope="module")
+def endpoint():
+    with answering(find, names=["echo"]) as open_one:
+        yield open_one
+
+
+def asked(endpoint, body, path="/v1/chat/completions", method="POST", **headers):
+    connection = http.client.HTTPConnection("127.0.0.1", endpoint.server_address[1], timeout=30)
+    data = body if isinstance(body, bytes) else json.dumps(body).encode()
+    try:
+        connection.request(method, path, body=data if method == "POST" else None, headers=headers)
+        answer = connection.getresponse()
+        return answer.status, answer.read()
+    finally:
+        connection.close()
+
+
+def sent(endpoint, data):
+    """The status line that some bytes get."""
+    with socket.create_connection(("127.0.0.1", endpoint.server_address[1]), timeout=30) as raw:
+        raw.sendall(data)
+        raw.shutdown(socket.SHUT_WR)
+        return raw.makefile("rb").readline()
+
+
+def test_an_answer_at_once_has_message_reason_and_usage(endpoint):
+    status, body = asked(endpoint, ASKED)
+    answer = json.loads(body)
+    assert status == 200
+    assert answer["choices"][0]["message"] == {"role": "assistant", "content": "hello"}
+    assert answer["choices"][0]["finish_reason"] == "stop"
+    assert (answer["usage"]["prompt_tokens"], answer["usage"]["completion_tokens"]) == (3, 1)
+
+
+def test_a_stream_ends_with_usage_where_it_was_asked_for(endpoint):
+    status, body = asked(endpoint, {**ASKED, "stream": True, "stream_options": {"include_usage": True}})
+    lines = [line for line in body.decode().split("\n\n") if line]
+    assert status == 200
+    assert lines[-1] == "data: [DONE]"
+    assert json.loads(lines[-2].removeprefix("data: "))["usage"]["prompt_tokens"] == 3
+    _, plain = asked(endpoint, {**ASKED, "stream": True})
+    assert b"usage" not in plain
+
+
+def test_the_models_are_listed(endpoint):
+    status, body = asked(endpoint, b"", "/v1/models", "GET")
+    assert status == 200
+    assert [one["id"] for one in json.loads(body)["data"]] == ["echo"]
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "message"),
+    [
+        (b"{no json", 400, "no JSON"),
+        (b"\xff\xfe", 400, "no JSON"),
+        (b"[" * 100_000, 400, "no JSON"),
+        (b'{"model": ' + b"9" * 10_000 + b"}", 400, "no JSON"),
+        (b"[]", 400, "JSON object"),
+        ({**ASKED, "model": 5}, 400, "model: must be a name"),
+        ({**ASKED, "model": "ehco"}, 404, "did you mean 'echo'"),
+        ({**ASKED, "messages": "hello"}, 400, "messages: must be a list"),
+        ({**ASKED, "messages": []}, 400, "messages: must be a list"),
+        ({**ASKED, "messages": ["hello"]}, 400, "messages.0: must be an object"),
+        ({**ASKED, "messages": [{"role": "king", "content": ""}]}, 400, "messages.0.role"),
+        ({**ASKED, "messages": [{"role": "user", "content": 5}]}, 400, "messages.0.content"),
+        ({**ASKED, "messages": [{"role": "assistant", "tool_calls": "x"}]}, 400, "messages.0.tool_calls"),
+        ({**ASKED, "tools": {"a": 1}}, 400, "tools: must be a list"),
+        ({**ASKED, "tools": [{"type": "function"}]}, 400, "tools.0.function.name"),
+        ({**ASKED, "max_tokens": -1}, 400, "max_tokens"),
+        ({**ASKED, "max_completion_tokens": True}, 400, "max_completion_tokens"),
+        ({**ASKED, "stream": "yes"}, 400, "stream: must be"),
+        ({**ASKED, "n": 2}, 400, "one answer"),
+    ],
+)
+def test_a_wrong_request_is_refused_with_the_place(endpoint, body, status, message):
+    got, answer = asked(endpoint, body)
+    assert got == status
+    assert message in json.loads(answer)["error"]["message"]
+
+
+@settings(max_examples=60)
+@given(
+    st.one_of(
+        st.binary(max_size=200),
+        anything.map(lambda value: json.dumps(value).encode()),
+        st.fixed_dictionaries(
+            {"model": st.just("echo"), "messages": st.lists(anything, max_size=2)},
+            optional={"tools": anything, "stream": anything, "max_tokens": anything, "stream_options": anything, "n": anything},
+        ).map(lambda value: json.dumps(value).encode()),
+    )
+)
+def test_whatever_is_posted_gets_an_answer_or_a_refusal(endpoint, body):
+    status, _ = asked(endpoint, body)
+    assert status == 200 or 400 <= status < 500
+    assert asked(endpoint, ASKED)[0] == 200
+
+
+@pytest.mark.parametrize(
+    ("data", "status"),
+    [
+        (b"POST /v1/chat/completions HTTP/1.1\r\n\r\n", b"411"),
+        (b"POST /v1/chat/completions HTTP/1.1\r\nContent-Length: many\r\n\r\n", b"411"),
+        (b"POST /v1/chat/completions HTTP/1.1\r\nContent-Length: -5\r\n\r\n", b"413"),
+        (b"POST /v1/chat/completions HTTP/1.1\r\nContent-Length: %d\r\n\r\n" % (MOST_BODY_BYTES + 1), b"413"),
+        (b"POST /v1/chat/completions HTTP/1.1\r\nContent-Length: 50\r\n\r\n{}", b"400"),
+        (b"DELETE /v1/models HTTP/1.1\r\n\r\n", b"405"),
+        (b"GET /etc/passwd HTTP/1.1\r\n\r\n", b"404"),
+        (b"POST /v1/models HTTP/1.1\r\n\r\n", b"404"),
+        (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\n", b"400"),
+        (b"GET /" + b"a" * 70_000 + b" HTTP/1.1\r\n\r\n", b"414"),
+        (b"GET /v1/models HTTP/1.1\r\nX: " + b"a" * 70_000 + b"\r\n\r\n", b"431"),
+    ],
+)
+def test_what_is_hardly_http_is_refused_too(endpoint, data, status, capfd):
+    line = sent(endpoint, data)
+    assert status in line
+    assert asked(endpoint, ASKED)[0] == 200
+    assert capfd.readouterr().err == ""
+
+
+def test_a_key_is_asked_for_where_one_is_set():
+    with answering(find, key="sk-this-one") as endpoint:
+        assert asked(endpoint, ASKED)[0] == 401
+        assert asked(endpoint, ASKED, Authorization="Bearer sk-this-two")[0] == 401
+        assert asked(endpoint, ASKED, Authorization="Bearer sk-this-one")[0] == 200
+
+
+def test_faults_come_when_they_are_due_and_are_told(capfd):
+    faults = [parse_fault(written) for written in ("429:7@1", "500@2", "529@3", "overflow:anthropic@4", "reset@5")]
+    with answering(find, faults=faults) as endpoint:
+        statuses = [asked(endpoint, ASKED)[0] for _ in range(4)]
+        with pytest.raises((ConnectionError, http.client.HTTPException)):
+            asked(endpoint, {**ASKED, "stream": True})
+        assert asked(endpoint, ASKED)[0] == 200
+        served = endpoint.served
+    assert statuses == [429, 500, 529, 400]
+    assert [one.number for one in served] == [1, 2, 3, 4, 5, 6]
+    assert [one.fault and one.fault.kind for one in served] == ["429", "500", "529", "overflow", "reset", None]
+    assert capfd.readouterr().err == ""
+
+
+def test_an_answer_that_stalls_ends_with_the_endpoint():
+    with answering(find, faults=[Fault(kind="stall")]) as endpoint:
+        raw = socket.create_connection(("127.0.0.1", endpoint.server_address[1]), timeout=30)
+        body = json.dumps({**ASKED, "stream": True}).encode()
+        raw.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
+        head = raw.recv(65536)
+        assert b"200" in head
+    with raw:
+        while raw.recv(65536):
+            pass
+
+
+def test_a_port_that_is_taken_is_refused_with_advice(endpoint):
+    with pytest.raises(UsageError, match="cannot be had"), answering(find, port=endpoint.server_address[1]):
+        pass
