@@ -20,11 +20,12 @@ import pebble
 
 from harness.agent.cancellation import Cancellation
 from harness.experiment.attempt.job import Finished, Job
+from harness.sandboxes.actions import SPARES
 
 Work: TypeAlias = Callable[[Job, Cancellation | None], Finished]
 """Runs one job; a function of a module, so that a process can find it."""
 
-JOBS_PER_WORKER = 50
+JOBS_PER_WORKER = 100
 """A worker process is replaced after so many jobs, which bounds what it can gather in memory."""
 
 
@@ -103,12 +104,14 @@ class ThreadWorkers:
     def close(self) -> None:
         """See `Workers`."""
         self._pool.shutdown()
+        SPARES.close()
 
     def stop(self) -> None:
         """See `Workers`. Returns when every running session has noticed."""
         for cancellation in tuple(self._running):
             cancellation.request()
         self._pool.shutdown(cancel_futures=True)
+        SPARES.close()
 
     def _run(self, job: Job) -> Finished:
         cancellation = Cancellation()

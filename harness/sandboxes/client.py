@@ -102,6 +102,7 @@ class ServedSandbox:
         self._files: dict[str, FileState] = {}
         self._orders: dict[str, Sequence[str]] = {}
         self._odd = False
+        self._contained = True
         self._wire: Wire | None = None
         self._info: SandboxInfo | None = None
         self._dead: str | None = "not started"
@@ -121,8 +122,8 @@ class ServedSandbox:
 
     def keep_in(self, blobs: Blobs) -> Self:
         """Let snapshots keep contents there; shared by several sandboxes, one can restore what another one took."""
-        if self._info is not None:
-            raise SandboxError("a sandbox's blobs are named before it starts")
+        if self._files:
+            raise SandboxError("a sandbox's blobs are named while its workspace is empty")
         self._blobs = blobs
         return self
 
@@ -172,6 +173,7 @@ class ServedSandbox:
             if max(len(result.stdout), len(result.stderr)) > self._limits.output_bytes:
                 raise ValueError("more output than agreed")
             contained, started = bool(reply.header["contained"]), bool(reply.header.get("started", True))
+            self._contained = self._contained and contained
         return Traced(result, contained, started and _is_whole(result))
 
     def read(self, path: str, *, max_bytes: int | None = None) -> bytes:
@@ -245,6 +247,23 @@ class ServedSandbox:
         with self._lock:
             self._ask(Frame(header={"op": "reset"}))
             self._ask(Frame(header={"op": "apply", "index_bytes": len(index)}, body=body), path=delete[0] if delete else "")
+
+    def emptied(self) -> bool:
+        """Empty it for another session; False if it cannot be as a new one.
+
+        So it is when it was lost or is at work, and when a command left what emptying does not take away.
+        """
+        if self._dead is not None or not self._contained or not self._lock.acquire(blocking=False):
+            return False
+        try:
+            self.restore(Snapshot(tree_id=tree_id({})))
+            self._ask(Frame(header={"op": "reset", "forget": True}))
+            self._blobs = MemoryBlobs()
+        except SandboxError:
+            return False
+        finally:
+            self._lock.release()
+        return not self._odd
 
     def close(self) -> None:
         """End every process and remove everything."""

@@ -366,8 +366,10 @@ class Server:
         return {"more": more, "index_bytes": len(index), "odd": self.tree.odd}, index + b"".join(pieces)
 
     def do_reset(self, header: Header, body: bytes) -> Reply:
-        """End every process and empty the scratch directory."""
+        """End every process and empty the scratch directory; also forget, if told to, which contents the caller has."""
         self.kill_all()
+        if header.get("forget"):
+            self.tree.sent.clear()
         _empty_directory(self.config["scratch"])
         return {}, b""
 

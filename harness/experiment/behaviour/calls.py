@@ -28,9 +28,9 @@ COMMAND_TOOLS = frozenset({"execute_command"})
 
 VOLATILE_FIELDS = frozenset({"timeout", "timeout_seconds", "timeout_ms", "request_id", "call_id", "timestamp"})
 _PATH_FIELDS = frozenset({"path", "file", "filename", "directory", "folder", "cwd"})
-_VOLATILE = re.compile(
-    r"\b0x[0-9a-fA-F]{6,}\b|\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?Z?|\b\d\d:\d\d:\d\d(?:\.\d+)?\b"
-    r"|\b\d+\.\d+ ?(?:ms|s|sec|seconds)\b"
+_VOLATILE = re.compile(  # begins with a digit and not with \b: so the search skips all else at once
+    r"\d(?<=\b\d)(?:(?<=0)x[0-9a-fA-F]{6,}\b|\d{3}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?Z?"
+    r"|\d:\d\d:\d\d(?:\.\d+)?\b|\d*\.\d+ ?(?:ms|s|sec|seconds)\b)"
 )
 
 

@@ -116,6 +116,7 @@ def named_paths(command: str) -> frozenset[str]:
     return frozenset(path(word) for word in found if word.strip("./-"))
 
 
+@lru_cache(maxsize=1_000)
 def shown_file(command: str) -> str | None:
     """The path of `cat PATH`; None of every other command."""
     try:

@@ -62,7 +62,7 @@ class Uses:
     def _candidates(self, shape: _Shape, texts: Sequence[str]) -> Iterator[_Arguments]:
         """Templates whose texts begin as these do; looked up, since a script may have thousands."""
         for lengths, by_begins in self._by_shape.get(shape, {}).items():
-            yield from by_begins.get(tuple(text[:length] for text, length in zip(texts, lengths, strict=True)), ())
+            yield from by_begins.get(tuple([text[:length] for text, length in zip(texts, lengths, strict=True)]), ())
 
 
 def _pieces(text: str) -> tuple[_Piece, ...]:

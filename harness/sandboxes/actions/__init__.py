@@ -2,5 +2,6 @@
 
 from harness.sandboxes.actions.cache import ActionCache, default_folder, open_cache
 from harness.sandboxes.actions.sandbox import CachedSandbox, Counts
+from harness.sandboxes.actions.spares import SPARES
 
-__all__ = ["ActionCache", "CachedSandbox", "Counts", "default_folder", "open_cache"]
+__all__ = ["SPARES", "ActionCache", "CachedSandbox", "Counts", "default_folder", "open_cache"]

@@ -6,6 +6,8 @@ sandbox is brought to this state, runs it, and what it printed and changed is ke
 What a command leaves beside its workspace (a process, a file in /tmp) is in no key. So after every real run the tool server
 is asked for it, and from then on this session has the real sandbox alone: it neither looks up nor keeps. The same holds once
 the workspace holds what a mirror cannot. What was kept before is right all the same.
+
+A real sandbox that nothing was left in is emptied and serves the next session of this process: see `spares`.
 """
 
 from collections.abc import Callable, Hashable, Mapping
@@ -19,6 +21,7 @@ from harness.sandboxes.actions.cache import ActionCache
 from harness.sandboxes.actions.entry import Entry
 from harness.sandboxes.actions.identity import CACHEABLE, action_key, environment_id
 from harness.sandboxes.actions.mirror import Mirror, Unsure
+from harness.sandboxes.actions.spares import SPARES
 from harness.sandboxes.client import ServedSandbox, check_timeout
 from harness.sandboxes.snapshots import changes
 
@@ -42,7 +45,7 @@ class CachedSandbox:
         """Over a sandbox that was not started.
 
         Args:
-            real: as it came from its opener.
+            real: as it came from its opener; another one of its kind may take its place.
             cache: where actions are kept.
             kind: equal for sandboxes that are opened alike; the first of a kind in a process starts at once, to tell what it is.
             task: whose actions these are, for people.
@@ -145,9 +148,11 @@ class CachedSandbox:
         return self._real
 
     def close(self) -> None:
-        """End the real sandbox if there is one; idempotent."""
+        """End the real sandbox if there is one, or leave it for the next session; idempotent."""
         self._ended = self._ended or "closed"
-        self._real.close()
+        real, started, self._started = self._real, self._started, False
+        if not (started and SPARES.keep(self._kind, real)):
+            real.close()
         self._cache.flush()
 
     def __enter__(self) -> Self:
@@ -225,7 +230,11 @@ class CachedSandbox:
         self._in_step = True
 
     def _start_real(self) -> None:
-        self._real.start()
+        spare = SPARES.take(self._kind)
+        if spare is None:
+            self._real.start()
+        else:
+            self._real = spare.keep_in(self._blobs)
         self._started = True
         self._cache.infos[self._kind] = self._real.info
         self._take_info(self._real.info)
