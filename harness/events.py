@@ -1,14 +1,15 @@
 """One frozen class for each thing that can happen in a session; the log is a sequence of these and nothing else.
 
-Five kinds are enough, since a tool call's progress and a message's fate are read off them: a message was added, a step
-finished, the view was compacted, and the two ends of a session. What streams by while a step runs (text deltas, a tool
-that starts) is a `Signal`: shown, never logged.
+Five kinds are enough for a trial, since a tool call's progress and a message's fate are read off them: a message was added, a
+step finished, the view was compacted, and the two ends of a session. A session of several turns has more: a turn ended, a
+message was queued or left the queue, the workspace was kept, and the session was rolled back, forked or taken up again. What
+streams by while a step runs (text deltas, a tool that starts) is a `Signal`: shown, never logged.
 """
 
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, TypeAlias
 
-from harness.messages import Message
+from harness.messages import Message, ToolCall
 from harness.tokens import Estimated, Usage
 
 Moment: TypeAlias = Literal["turn", "step", "overflow"]
@@ -24,10 +25,11 @@ StopReason: TypeAlias = Literal[
     "sandbox_error",
     "store_error",
     "cancelled",
+    "doom_loop",
     "crashed",
 ]
 """`replied`: an answer without calls; `declared`: the model said that it is done (both complete a session); `cut_short`: its
-last answer was cut off by the output limit."""
+last answer was cut off by the output limit; `doom_loop`: it made the same call again and again, and was stopped."""
 
 
 class ItemId(NamedTuple):
@@ -153,7 +155,7 @@ class Compaction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionEnded:
-    """The last event of a log whose process was not killed."""
+    """The last event of a log whose process was not killed, unless the session is taken up again."""
 
     status: Literal["completed", "failed"]
     reason: StopReason
@@ -161,7 +163,95 @@ class SessionEnded:
     kind: Literal["session-ended"] = "session-ended"
 
 
-Event: TypeAlias = SessionStarted | MessageAdded | StepFinished | Compaction | SessionEnded
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnEnded:
+    """The agent rests, and the session goes on. A session of a single turn, as a trial is, only has its end."""
+
+    turn: int
+    """Counts from 1; one that is gone on with has the same number again."""
+    status: Literal["completed", "failed"]
+    reason: StopReason
+    detail: str = ""
+    kind: Literal["turn-ended"] = "turn-ended"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessageQueued:
+    """A user message waits for its turn; the number of this event is its name (S1.4)."""
+
+    text: str
+    kind: Literal["message-queued"] = "message-queued"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessageUnqueued:
+    """A message waits no longer: it was taken, and follows as `MessageAdded`, or withdrawn."""
+
+    queued: int
+    """Number of the event that queued it."""
+    why: Literal["taken", "withdrawn"]
+    kind: Literal["message-unqueued"] = "message-unqueued"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkspaceSaved:
+    """The workspace was kept as it stood after a step; a step that changed nothing has none (S3.11)."""
+
+    step: int
+    """0 = before the first."""
+    tree_id: str
+    """Names the snapshot."""
+    kind: Literal["workspace-saved"] = "workspace-saved"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RolledBack:
+    """View and workspace are again as they were after a step. What was logged since counts no more; what waits still waits."""
+
+    step: int
+    to_event: int
+    """The last event that counts, of those before this one."""
+    kind: Literal["rolled-back"] = "rolled-back"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionForked:
+    """All events before this one are those of another session, up to a step."""
+
+    session_id: str
+    """Of the other session."""
+    step: int
+    kind: Literal["session-forked"] = "session-forked"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionResumed:
+    """The session was taken up again from its log, after it was closed or its process was killed."""
+
+    model: str
+    policy_json: str
+    """As in `SessionStarted`, and so all below; from here on."""
+    window_tokens: int
+    threshold_tokens: int | None
+    budget_rule: str
+    sandbox: str
+    kind: Literal["session-resumed"] = "session-resumed"
+
+
+Event: TypeAlias = (
+    SessionStarted
+    | MessageAdded
+    | StepFinished
+    | Compaction
+    | SessionEnded
+    | TurnEnded
+    | MessageQueued
+    | MessageUnqueued
+    | WorkspaceSaved
+    | RolledBack
+    | SessionForked
+    | SessionResumed
+)
 
 
 class Entry(NamedTuple):
@@ -219,4 +309,28 @@ class ContextUsage:
     kind: Literal["context-usage"] = "context-usage"
 
 
-Signal: TypeAlias = TextDelta | ToolStarted | Waiting | Notice | ContextUsage
+State: TypeAlias = Literal["new", "starting", "working", "compacting", "asking", "idle", "failed", "closed"]
+"""Of a session of several turns: `compacting` while a summary is written, `asking` while a repeated call waits for an answer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateChanged:
+    """What a session does, or what waits for it, is another."""
+
+    state: State
+    queued: tuple[str, ...]
+    """Messages that wait, the next one first."""
+    kind: Literal["state-changed"] = "state-changed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallRepeated:
+    """The agent is about to make the same call once more; somebody is asked what to do (S3.10)."""
+
+    call: ToolCall
+    times: int
+    """In a row, this one included."""
+    kind: Literal["call-repeated"] = "call-repeated"
+
+
+Signal: TypeAlias = TextDelta | ToolStarted | Waiting | Notice | ContextUsage | StateChanged | CallRepeated

@@ -12,16 +12,24 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple, Protocol, TypeAlias, assert_never
 
+from harness.errors import UsageError
 from harness.events import (
     Compaction,
     ContextUsage,
     Entry,
     ItemId,
     MessageAdded,
+    MessageQueued,
+    MessageUnqueued,
     Patch,
+    RolledBack,
     SessionEnded,
+    SessionForked,
+    SessionResumed,
     SessionStarted,
     StepFinished,
+    TurnEnded,
+    WorkspaceSaved,
 )
 from harness.messages import Message, ToolCall, ToolResult, user
 from harness.tokens import Counter, Estimated, QuarterOfCharacters, Usage
@@ -80,7 +88,11 @@ def events_of(message: Message) -> int:
 
 
 def fold(view: View, entry: Entry, counter: Counter) -> View:
-    """The view after one more event."""
+    """The view after one more event.
+
+    Raises:
+        UsageError: it is a rollback, which leads back to events that a view does not hold; fold what `lived` leaves of the log.
+    """
     event = entry.event
     match event:
         case MessageAdded():
@@ -92,9 +104,27 @@ def fold(view: View, entry: Entry, counter: Counter) -> View:
             return replace(view, steps=event.step, steps_since_compaction=view.steps_since_compaction + 1)
         case Compaction():
             return _fold_compaction(view, entry.seq, event, counter)
-        case SessionStarted() | SessionEnded():
+        case RolledBack():
+            raise UsageError(
+                f"event {entry.seq} is a rollback: fold the log as a whole with fold_all, or what `lived` leaves of it"
+            )
+        case SessionStarted() | SessionEnded() | TurnEnded() | SessionForked() | SessionResumed():
+            return view
+        case MessageQueued() | MessageUnqueued() | WorkspaceSaved():
             return view
     assert_never(event)
+
+
+def lived(entries: Iterable[Entry]) -> list[Entry]:
+    """The events that count: rollbacks are left out, and what they took back."""
+    kept: list[Entry] = []
+    for entry in entries:
+        if not isinstance(entry.event, RolledBack):
+            kept.append(entry)
+            continue
+        while kept and kept[-1].seq > entry.event.to_event:
+            kept.pop()
+    return kept
 
 
 def context_usage(view: View, usage: Usage | None) -> ContextUsage:
@@ -112,7 +142,7 @@ def context_usage(view: View, usage: Usage | None) -> ContextUsage:
 def fold_all(entries: Iterable[Entry], counter: Counter | None = None) -> View:
     """The view after a whole log."""
     view, rule = View(), counter or QuarterOfCharacters()
-    for entry in entries:
+    for entry in lived(entries):
         view = fold(view, entry, rule)
     return view
 

@@ -9,11 +9,20 @@ T = TypeVar("T")
 POLL_SECONDS = 0.05
 
 
+def nothing() -> None:
+    """What is done meanwhile where there is nothing to do."""
+
+
 class Cancellation:
     """A wish to stop. Thread-safe; once made it stands."""
 
-    def __init__(self) -> None:
-        """Nobody wishes to stop yet."""
+    def __init__(self, meanwhile: Callable[[], None] = nothing) -> None:
+        """Nobody wishes to stop yet.
+
+        Args:
+            meanwhile: is called about twenty times a second by who waits for work that can be interrupted; must return quickly.
+        """
+        self.meanwhile = meanwhile
         self._wished = threading.Event()
 
     def request(self) -> None:
@@ -50,11 +59,32 @@ def interruptible(work: Callable[[], T], cancellation: Cancellation | None) -> T
     """
     if cancellation is None:
         return work()
-    box: _Box[T] = _Box()
-    threading.Thread(target=box.fill, args=(work,), name="harness-waits", daemon=True).start()
+    box = _started(work)
     while not box.done.wait(POLL_SECONDS):
+        cancellation.meanwhile()
         if cancellation.requested:
             return None
+    return _opened(box)
+
+
+def attended(work: Callable[[], T], cancellation: Cancellation | None) -> T:
+    """The result of `work`, which is waited for whatever is wished meanwhile: a running tool finishes (S1.5)."""
+    if cancellation is None:
+        return work()
+    box = _started(work)
+    while not box.done.wait(POLL_SECONDS):
+        cancellation.meanwhile()
+    result: T = _opened(box)  # type: ignore[assignment]  # it may be None where T allows it
+    return result
+
+
+def _started(work: Callable[[], T]) -> _Box[T]:
+    box: _Box[T] = _Box()
+    threading.Thread(target=box.fill, args=(work,), name="harness-waits", daemon=True).start()
+    return box
+
+
+def _opened(box: _Box[T]) -> T | None:
     if box.error is not None:
         raise box.error
     return box.value

@@ -8,22 +8,27 @@ request a new one shares is known without comparing texts.
 from dataclasses import dataclass
 
 from harness.codec import message_digest
-from harness.events import Entry, Event
+from harness.events import Compaction, Entry, Event, MessageAdded, RolledBack, StepFinished
 from harness.messages import Message
 from harness.protocols import Log
-from harness.tokens import Counter, Estimated
-from harness.view import View, fold, rendered
+from harness.tokens import Counter, Estimated, Usage
+from harness.view import View, fold, lived, rendered
 
 
 class Conversation:
     """What was logged and what is seen, always in step. Not thread-safe."""
 
+    view: View
+    """What is seen now."""
+    sent: View
+    """Of a session that is gone on with: the view of its last request."""
+    usage: Usage | None
+    """What the provider reported of that one; None = nothing, or the view was edited since."""
+
     def __init__(self, log: Log, counter: Counter) -> None:
         """Start from the log as it is: empty, or that of a session to go on with."""
         self._log, self._counter = log, counter
-        self.view = View()
-        for entry in log.entries():
-            self.view = fold(self.view, entry, counter)
+        self._fold_all()
 
     def append(self, *events: Event) -> tuple[Entry, ...]:
         """Log the events together, then fold them.
@@ -32,9 +37,27 @@ class Conversation:
             StoreError: nothing was logged and the view is as before.
         """
         entries = self._log.append(events)
-        for entry in entries:
-            self.view = fold(self.view, entry, self._counter)
+        if any(isinstance(event, RolledBack) for event in events):
+            self._fold_all()
+        else:
+            for entry in entries:
+                self.view = fold(self.view, entry, self._counter)
         return entries
+
+    def _fold_all(self) -> None:
+        self.view, self.sent, self.usage = View(), View(), None
+        asked = self.view
+        for entry in lived(self._log.entries()):
+            match entry.event:
+                case MessageAdded(message=Message(role="assistant")):
+                    asked = self.view
+                case StepFinished(usage=usage):
+                    self.sent, self.usage = asked, usage
+                case Compaction(status="applied"):
+                    self.usage = None
+                case _:
+                    pass
+            self.view = fold(self.view, entry, self._counter)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +82,10 @@ class Outgoing:
         self._total = 0
         self._seen = 0
         self._edits = 0
+
+    def forget_view(self) -> None:
+        """Make the next request anew: the view is another than the last one with an addition."""
+        self._edits = -1
 
     def prepare(self, view: View) -> Prepared:
         """The request for a view."""

@@ -5,17 +5,21 @@
 One model call a step; tools are run by us, one by one or in parallel, and their results are logged in call order behind the
 message that asked for them (S1.1, S1.3). All events of a step are one transaction, a compaction is another (S0.7). Stopping
 is a reason, not an exception: only what the loop cannot answer for (a bug, an illegal plan) is raised.
+
+A session has turns: from a user message until the agent rests. `Agent.run` is a session of one turn, as a trial is; who wants
+more opens a `Session` and asks for one turn after the other.
 """
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
-from harness.agent.cancellation import Cancellation, interruptible
+from harness.agent.cancellation import Cancellation, attended, interruptible
 from harness.agent.conversation import Conversation, Outgoing, Prepared
 from harness.agent.inbox import Inbox
 from harness.agent.prompts import COMPLETION_MARKER
+from harness.agent.repeats import Repeats
+from harness.agent.toolbox import Toolbox, unanswered
 from harness.errors import ContextOverflow, ModelError, SandboxError
 from harness.events import (
     Entry,
@@ -28,11 +32,9 @@ from harness.events import (
     StepFinished,
     StopReason,
     TextDelta,
-    ToolStarted,
 )
 from harness.messages import ToolCall, ToolResult, assistant, encodable, system, tool, user
 from harness.protocols import Clock, Compactor, Log, Model, Reply, Request, Tool
-from harness.tokens import Usage
 from harness.view import context_usage
 
 
@@ -56,9 +58,16 @@ class Outcome:
     steps: int
 
 
-class _Stop(NamedTuple):
+class Stop(NamedTuple):
+    """Why a turn is over."""
+
     reason: StopReason
     detail: str = ""
+
+    @property
+    def status(self) -> Literal["completed", "failed"]:
+        """Whether the agent says that it is done."""
+        return "completed" if self.reason in {"replied", "declared"} else "failed"
 
 
 def ignore(_: Entry | Signal) -> None:
@@ -80,6 +89,10 @@ class Agent:
     """None = nobody can stop it (a trial); then nothing is run in other threads for its sake."""
     listen: Callable[[Entry | Signal], None] = ignore
     """Hears every logged entry and every signal, in the thread where it happens; must return quickly."""
+    repeats: Repeats | None = None
+    """Asks about calls that are made again and again; None = they are made (a trial: grids measure them)."""
+    keep: Callable[[int], Sequence[Event]] | None = None
+    """Gives what is to be logged together with a step once its tools have run, e.g. that the workspace was saved."""
 
     def run(self, session: SessionStarted, system_prompt: str) -> Outcome:
         """Work on `session.task` until the model rests, a limit is reached or something fails.
@@ -88,48 +101,67 @@ class Agent:
             IllegalPlan: the policy broke a guard.
             StoreError: the log cannot be written; what was logged before stays.
         """
-        return _Session(self).run(session, system_prompt)
+        live = Session(self)
+        live.begin(session, system_prompt)
+        stop = live.turn()
+        live.record(SessionEnded(status=stop.status, reason=stop.reason, detail=stop.detail))
+        return Outcome(status=stop.status, reason=stop.reason, detail=stop.detail, steps=live.conversation.view.steps)
 
 
-class _Session:
-    """The moving parts of one run."""
+class Session:
+    """The moving parts of a session: begun once, or opened over the log of one that is gone on with. Not thread-safe."""
 
     def __init__(self, agent: Agent) -> None:
+        """Fold what the log holds."""
         self.agent = agent
-        self.tools = {tool.spec.name: tool for tool in agent.tools}
-        self.specs = tuple(tool.spec for tool in agent.tools)
+        self.toolbox = Toolbox(agent.tools, agent.listen)
         self.conversation = Conversation(agent.log, agent.compactor.policy.counter)
         self.outgoing = Outgoing(agent.compactor.policy.counter)
-        self.usage: Usage | None = None
+        self.usage = self.conversation.usage
         self.partial: list[str] = []
+        if self.conversation.sent.items:
+            self.outgoing.prepare(self.conversation.sent)
+            self.outgoing.forget_view()
 
-    def run(self, session: SessionStarted, system_prompt: str) -> Outcome:
+    def begin(self, session: SessionStarted, system_prompt: str) -> None:
+        """Log the beginning of a new session."""
         opening = (MessageAdded(message=system(system_prompt), step=0), MessageAdded(message=user(session.task), step=0))
         self.record(session, *opening)
-        stop: _Stop | None = None
-        step = 0
+
+    def turn(self, *said: Event) -> Stop:
+        """Work until the agent rests, a limit is reached, something fails or somebody stops it.
+
+        Args:
+            said: what begins the turn, logged after the policy was asked; nothing = go on with what is there.
+        """
+        began = self.conversation.view.steps
+        if said and not self.open(said):
+            return Stop("cancelled", "stopped by the user")
+        stop: Stop | None = None
+        step = began
         while stop is None:
-            if step == self.agent.limits.max_steps:
-                stop = _Stop("max_steps", f"stopped after {step} steps")
-                break
+            if step - began == self.agent.limits.max_steps:
+                return Stop("max_steps", f"stopped after {step - began} steps")
             step += 1
             stop = self.step(step)
-        status: Literal["completed", "failed"] = "completed" if stop.reason in {"replied", "declared"} else "failed"
-        self.record(SessionEnded(status=status, reason=stop.reason, detail=stop.detail))
-        return Outcome(status=status, reason=stop.reason, detail=stop.detail, steps=self.conversation.view.steps)
+        return stop
 
-    def step(self, step: int) -> _Stop | None:
+    def open(self, said: Sequence[Event]) -> bool:
+        """Ask the policy before a turn, then log what begins it; False when it was stopped meanwhile."""
+        goes_on = self.compact(self.conversation.view.steps + 1, "turn")
+        self.record(*said)
+        return goes_on
+
+    def step(self, step: int) -> Stop | None:
         """One step; a reason when the session ends with it."""
-        said = self.agent.inbox.take(step)
-        goes_on = not said or self.compact(step, "turn")
-        self.record(*(MessageAdded(message=encodable(user(text)), step=step) for text in said))
-        if not (goes_on and self.compact(step, "step")):
+        said = [MessageAdded(message=encodable(user(text)), step=step) for text in self.agent.inbox.take(step)]
+        if (said and not self.open(said)) or not self.compact(step, "step"):
             return self.cancelled()
         prepared = self.outgoing.prepare(self.conversation.view)
         try:
             answer = self.ask(prepared, step)
         except ModelError as error:
-            return _Stop("overflow" if isinstance(error, ContextOverflow) else "model_error", str(error))
+            return Stop("overflow" if isinstance(error, ContextOverflow) else "model_error", str(error))
         if answer is None:
             return self.cancelled(step)
         prepared, reply = answer
@@ -163,24 +195,31 @@ class _Session:
         return None if reply is None else (prepared, reply)
 
     def call(self, prepared: Prepared) -> Reply | None:
-        request = Request(messages=prepared.messages, tools=self.specs)
-        self.partial.clear()
-        return interruptible(lambda: self.agent.model.reply(request, self.hear), self.agent.cancellation)
+        """The model's reply; None when cancelled."""
+        request = Request(messages=prepared.messages, tools=self.toolbox.specs)
+        if self.agent.cancellation is None:
+            return self.agent.model.reply(request, self.agent.listen)
+        partial = self.partial = []
 
-    def hear(self, delta: TextDelta) -> None:
-        if self.agent.cancellation is not None:
-            self.partial.append(delta.text)
-        self.agent.listen(delta)
+        def hear(delta: TextDelta) -> None:
+            if self.partial is partial:  # else it comes from a call that was given up
+                partial.append(delta.text)
+                self.agent.listen(delta)
 
-    def finish(self, step: int, prepared: Prepared, reply: Reply) -> _Stop | None:
+        return interruptible(lambda: self.agent.model.reply(request, hear), self.agent.cancellation)
+
+    def finish(self, step: int, prepared: Prepared, reply: Reply) -> Stop | None:
         """Run the tools of a reply and log the step."""
-        view, calls, began = self.conversation.view, reply.message.calls, self.agent.clock()
-        stop: _Stop | None = None
+        agent, view, calls = self.agent, self.conversation.view, reply.message.calls
+        began, stop = agent.clock(), None
+        kept: Sequence[Event] = ()
         try:
-            results = self.run_tools(calls)
+            stop = self.looping(calls)
+            results = [unanswered(call) for call in calls] if stop else self.run_tools(calls)
+            kept = agent.keep(step) if agent.keep and calls else ()
         except SandboxError as error:
-            stop = _Stop("sandbox_error", str(error))
-            results = [_unanswered(call) for call in calls]
+            stop = Stop("sandbox_error", str(error))
+            results = [unanswered(call) for call in calls]
         self.usage = reply.usage
         finished = StepFinished(
             step=step,
@@ -194,53 +233,49 @@ class _Session:
             calls=len(calls),
             call_errors=sum(result.status != "completed" for result in results),
             model_seconds=reply.seconds,
-            tool_seconds=self.agent.clock() - began if calls else 0.0,
+            tool_seconds=agent.clock() - began if calls else 0.0,
         )
         answers = (MessageAdded(message=encodable(tool(result)), step=step) for result in results)
-        self.record(MessageAdded(message=encodable(reply.message), step=step), *answers, finished)
-        self.agent.listen(context_usage(self.conversation.view, reply.usage))
+        self.record(MessageAdded(message=encodable(reply.message), step=step), *answers, finished, *kept)
+        agent.listen(context_usage(self.conversation.view, reply.usage))
         return stop or self.cancelled() or _rests(reply)
 
+    def looping(self, calls: Sequence[ToolCall]) -> Stop | None:
+        """The reason to stop before these calls are made, where they repeat those before them (S3.10)."""
+        asked = self.agent.repeats
+        looped = next((call for call in calls if asked.stops(call)), None) if asked else None
+        return self.cancelled() or (Stop("doom_loop", f"the same call of {looped.name} again and again") if looped else None)
+
     def run_tools(self, calls: Sequence[ToolCall]) -> list[ToolResult]:
-        """The results in call order. After a cancellation no new call starts (S1.5)."""
-        if self.agent.limits.parallel_tools and len(calls) > 1:
-            with ThreadPoolExecutor(max_workers=len(calls)) as pool:
-                return list(pool.map(self.run_tool, calls))
-        return [self.run_tool(call) for call in calls]
+        """The results in call order; a running tool is waited for, and after a cancellation no new one starts (S1.5)."""
+        agent = self.agent
 
-    def run_tool(self, call: ToolCall) -> ToolResult:
-        if self.cancelled():
-            return _unanswered(call)
-        known = self.tools.get(call.name)
-        if known is None:
-            output = f"error: no tool {call.name!r}; there are {', '.join(sorted(self.tools))}"
-            return ToolResult(call_id=call.call_id, name=call.name, output=output, status="error")
-        self.agent.listen(ToolStarted(call_id=call.call_id, name=call.name))
-        return known.run(call)
+        def run() -> list[ToolResult]:
+            parallel = agent.limits.parallel_tools
+            return self.toolbox.run(calls, parallel=parallel, stopped=lambda: self.cancelled() is not None)
 
-    def cancelled(self, step: int | None = None) -> _Stop | None:
+        return attended(run, agent.cancellation)
+
+    def cancelled(self, step: int | None = None) -> Stop | None:
         """The reason to stop if somebody asked; keeps what the model had written of `step` (S1.5)."""
         if self.agent.cancellation is None or not self.agent.cancellation.requested:
             return None
-        if step is not None and (text := "".join(self.partial)):
+        partial, self.partial = self.partial, []
+        if step is not None and (text := "".join(partial)):
             self.record(MessageAdded(message=encodable(assistant(text)), step=step))
-        return _Stop("cancelled", "stopped by the user")
+        return Stop("cancelled", "stopped by the user")
 
     def record(self, *events: Event) -> None:
+        """Log the events and tell of them."""
         if events:
             for entry in self.conversation.append(*events):
                 self.agent.listen(entry)
 
 
-def _rests(reply: Reply) -> _Stop | None:
+def _rests(reply: Reply) -> Stop | None:
     """The model answered without calls, or declared that it is done; an answer that its output limit cut off is no answer."""
     if reply.message.text.rstrip().endswith(COMPLETION_MARKER):
-        return _Stop("declared")
+        return Stop("declared")
     if reply.message.calls:
         return None
-    return _Stop("cut_short", "the output limit cut the last reply off") if reply.cut_short else _Stop("replied")
-
-
-def _unanswered(call: ToolCall) -> ToolResult:
-    output = "error: the call was interrupted before it gave a result"
-    return ToolResult(call_id=call.call_id, name=call.name, output=output, status="interrupted")
+    return Stop("cut_short", "the output limit cut the last reply off") if reply.cut_short else Stop("replied")

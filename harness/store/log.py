@@ -17,9 +17,16 @@ from harness.events import (
     Event,
     ItemId,
     MessageAdded,
+    MessageQueued,
+    MessageUnqueued,
+    RolledBack,
     SessionEnded,
+    SessionForked,
+    SessionResumed,
     SessionStarted,
     StepFinished,
+    TurnEnded,
+    WorkspaceSaved,
 )
 from harness.messages import Message
 from harness.protocols import Clock
@@ -31,6 +38,13 @@ _CLASSES: dict[str, Any] = {
     "session-started": SessionStarted,
     "compaction": Compaction,
     "session-ended": SessionEnded,
+    "turn-ended": TurnEnded,
+    "message-queued": MessageQueued,
+    "message-unqueued": MessageUnqueued,
+    "workspace-saved": WorkspaceSaved,
+    "rolled-back": RolledBack,
+    "session-forked": SessionForked,
+    "session-resumed": SessionResumed,
 }
 _WHOLE_TOKENS = 128
 """A message of at most this many estimated tokens stays whole in its event, so nothing need be looked for in it."""
@@ -42,8 +56,10 @@ _INSERTS = {
     "retired": "INSERT INTO retired VALUES (?, ?, ?, ?, ?)",
     "step": "INSERT INTO step VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
     "compaction": "INSERT INTO compaction VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+    "rollback": "INSERT INTO rollback VALUES (?, ?, ?)",
     "started": (
-        "UPDATE session SET model = ?, window_tokens = ?, threshold_tokens = ?, budget_rule = ?, sandbox = ? WHERE key = ?"
+        "UPDATE session SET model = ?, window_tokens = ?, threshold_tokens = ?, budget_rule = ?, sandbox = ?, "
+        "status = 'active', reason = NULL, detail = '', ended_at_ms = NULL WHERE key = ?"
     ),
     "ended": "UPDATE session SET status = ?, reason = ?, detail = ?, ended_at_ms = ? WHERE key = ?",
 }
@@ -94,11 +110,22 @@ class SessionLog:
         with explained(self._database.path):
             self._seq: int = execute("SELECT coalesce(max(seq), 0) FROM event WHERE session = ?", key).fetchone()[0]
             items = execute("SELECT sequence, item, slot, place FROM item WHERE session = ? ORDER BY sequence", key).fetchall()
-            gone = execute("SELECT item, slot FROM retired WHERE session = ? AND how = 'forgotten'", key).fetchall()
+            gone = execute("SELECT item, slot, seq FROM retired WHERE session = ? AND how = 'forgotten'", key).fetchall()
+            rollbacks = execute("SELECT seq, to_event FROM rollback WHERE session = ? ORDER BY seq", key).fetchall()
         self._sequence: int = max((row[0] for row in items), default=0)
         self._places: dict[ItemId, str | None] = {ItemId(item, slot): place for _, item, slot, place in items}
-        for item, slot in gone:
-            self._places.pop(ItemId(item, slot), None)
+        self._forgotten: dict[ItemId, int] = {ItemId(item, slot): seq for item, slot, seq in gone}
+        for seq, to_event in rollbacks:
+            self._take_back(seq, to_event)
+
+    def _take_back(self, seq: int, to_event: int) -> None:
+        """Items as before the events between those two."""
+        self._places = {item: place for item, place in self._places.items() if not to_event < item.event < seq}
+        self._forgotten = {item: at for item, at in self._forgotten.items() if not to_event < at < seq}
+
+    def _stands(self, item: ItemId) -> bool:
+        """Whether an item is in view."""
+        return item in self._places and item not in self._forgotten
 
     def _write(self, rows: _Rows) -> None:
         database = self._database
@@ -121,12 +148,20 @@ class SessionLog:
             case Compaction():
                 self._add_compaction(rows, seq, event)
                 self._add_event(rows, seq, event, _body(event, rows.texts), step=event.step)
-            case SessionStarted():
+            case SessionStarted() | SessionResumed():
                 ours = (shown(event.model), event.window_tokens, event.threshold_tokens, shown(event.budget_rule), event.sandbox)
                 rows.of["started"].append((*ours, self._key))
                 self._add_event(rows, seq, event, _body(event, rows.texts))
             case SessionEnded():
                 rows.of["ended"].append((event.status, event.reason, shown(event.detail), rows.at_ms, self._key))
+                self._add_event(rows, seq, event, _body(event, rows.texts))
+            case RolledBack():
+                self._take_back(seq, event.to_event)
+                rows.of["rollback"].append((self._key, seq, event.to_event))
+                self._add_event(rows, seq, event, _body(event, rows.texts), step=event.step)
+            case WorkspaceSaved() | SessionForked():
+                self._add_event(rows, seq, event, _body(event, rows.texts), step=event.step)
+            case TurnEnded() | MessageQueued() | MessageUnqueued():
                 self._add_event(rows, seq, event, _body(event, rows.texts))
         return Entry(seq, event)
 
@@ -151,16 +186,16 @@ class SessionLog:
         rows.of["compaction"].append(self._compaction_row(seq, event))
         if event.status != "applied":
             return
-        parents = {insert.after: self._place(insert.after) for insert in event.patch.insert if insert.after in self._places}
-        forgotten = set(event.patch.forget) & self._places.keys()
+        parents = {insert.after: self._place(insert.after) for insert in event.patch.insert if self._stands(insert.after)}
+        forgotten = {item for item in event.patch.forget if self._stands(item)}
         newest = {change.item: index for index, change in enumerate(event.patch.replace)}
         for item, index in newest.items():
-            if item in self._places and item not in forgotten:
+            if self._stands(item) and item not in forgotten:
                 rows.of["retired"].append((self._key, *item, seq, "replaced"))
                 self._add_version(rows, seq, item, event.patch.replace[index].message, f"$.patch.replace[{index}].message")
         for item in forgotten:
             rows.of["retired"].append((self._key, *item, seq, "forgotten"))
-            del self._places[item]
+            self._forgotten[item] = seq
         for slot, insert in enumerate(event.patch.insert):
             if insert.after in parents:
                 item = ItemId(seq, slot)

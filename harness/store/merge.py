@@ -7,7 +7,7 @@ from harness.store.database import explained
 from harness.store.journal import Journal
 
 _OF_SESSIONS = (
-    *("event", "version", "retired", "step", "compaction", "action", "saved_output"),
+    *("event", "version", "retired", "rollback", "step", "compaction", "action", "saved_output"),
     *("conduct", "step_conduct", "fact", "probe"),
 )
 
@@ -39,7 +39,8 @@ def merge(source: Path, target: Journal) -> None:
 
 def _merge_sessions(target: Journal) -> None:
     execute = target.database.execute
-    execute("INSERT OR IGNORE INTO main.text SELECT * FROM source.text")
+    for table in ("text", "blob", "tree"):
+        execute(f"INSERT OR IGNORE INTO main.{table} SELECT * FROM source.{table}")
     last = "coalesce((SELECT max(seq) FROM {0}.event AS e WHERE e.session = {1}.key), 0)"
     newer = f"(theirs.created_at_ms, {last.format('source', 'theirs')}) > (ours.created_at_ms, {last.format('main', 'ours')})"
     execute(

@@ -310,7 +310,37 @@ def _costs(connection: sqlite3.Connection) -> None:
     connection.execute("ALTER TABLE trial ADD COLUMN cache_could_save_usd REAL")
 
 
-MIGRATIONS: tuple[Migration, ...] = (_first_tables, _conduct_tables, _actions, _scale, _activity, _saved_outputs, _costs)
+def _life(connection: sqlite3.Connection) -> None:
+    """Sessions that are rolled back, and workspaces that outlive their sandbox; the views leave out what was taken back."""
+    for statement in (
+        """
+    CREATE TABLE rollback (
+      session INTEGER NOT NULL REFERENCES session (key) ON DELETE CASCADE,
+      seq INTEGER NOT NULL, -- the rollback
+      to_event INTEGER NOT NULL, -- the last event before it that counts
+      PRIMARY KEY (session, seq)
+    ) STRICT, WITHOUT ROWID
+    """,
+        """
+    CREATE TABLE blob ( -- the content of a file of a workspace, by its SHA-256 (hex)
+      sha256 TEXT NOT NULL PRIMARY KEY, bytes INTEGER NOT NULL, data BLOB NOT NULL -- zstd
+    ) STRICT
+    """,
+        """
+    CREATE TABLE tree ( -- a state of a workspace: JSON of its paths, each with mode, SHA-256 and bytes
+      tree_id TEXT NOT NULL PRIMARY KEY, data BLOB NOT NULL -- zstd
+    ) STRICT
+    """,
+        *(f"DROP VIEW {name}" for name in ("sessions", "messages", "compaction_events", "parts")),
+        *views("CREATE VIEW", whole=False),
+    ):
+        connection.execute(statement)
+
+
+MIGRATIONS: tuple[Migration, ...] = (
+    *(_first_tables, _conduct_tables, _actions, _scale, _activity, _saved_outputs),
+    *(_costs, _life),
+)
 """In order; one that has been released never changes, a new one is added behind it."""
 
 

@@ -11,6 +11,7 @@ from harness.store.columns import TABLES, Column
 from harness.store.journal import Journal
 from harness.store.log import texts_of
 from harness.store.records import TrialRecord
+from harness.store.sessions.views import undone
 from harness.store.texts import attached
 
 SESSIONS_A_BATCH = 50
@@ -104,8 +105,11 @@ _COMPACTIONS = f"""
 _MESSAGES = f"""
     SELECT r.trial_id, s.id, i.sequence, i.seq, coalesce(e.step, 0), i.role,
       CASE WHEN e.kind = 'message-added' THEN 'added' WHEN i.seq = i.item THEN 'inserted' ELSE 'replacement' END,
-      i.tokens, (SELECT min(g.seq) FROM retired AS g
-        WHERE g.session = i.session AND g.item = i.item AND g.slot = i.slot AND g.seq > i.seq) AS gone,
+      i.tokens, (SELECT min(o.seq) FROM (
+          SELECT g.seq FROM retired AS g WHERE g.session = i.session AND g.item = i.item AND g.slot = i.slot AND g.seq > i.seq
+            AND NOT {undone("i.session", "g.seq")}
+          UNION ALL SELECT b.seq FROM rollback AS b WHERE b.session = i.session AND b.to_event < i.seq AND b.seq > i.seq
+        ) AS o) AS gone,
       i.place, e.at_ms, iif(e.role IS NOT NULL, e.body, json_extract(e.body, i.path))
     FROM {_NAMES} JOIN item AS i ON i.session = s.key JOIN event AS e ON e.session = i.session AND e.seq = i.seq
     WHERE {_IN} ORDER BY s.key, i.sequence"""
@@ -201,8 +205,10 @@ def _messages(journal: Journal, keys: str) -> Rows:
 
 
 def _steps_of_compactions(journal: Journal, keys: str) -> dict[tuple[str, int], int]:
-    sql = f"SELECT s.id, c.seq, c.step FROM session AS s JOIN compaction AS c ON c.session = s.key WHERE {_IN}"
-    return {(session_id, seq): step for session_id, seq, step in journal.rows(sql, keys)}
+    sql = f"""SELECT s.id, c.seq, c.step FROM session AS s JOIN compaction AS c ON c.session = s.key WHERE {_IN}
+        UNION ALL SELECT s.id, b.seq, e.step + 1 FROM session AS s JOIN rollback AS b ON b.session = s.key
+          JOIN event AS e ON e.session = b.session AND e.seq = b.seq WHERE {_IN}"""
+    return {(session_id, seq): step for session_id, seq, step in journal.rows(sql, keys, keys)}
 
 
 _FIELDS: dict[str, tuple[tuple[str, ...], str]] = {

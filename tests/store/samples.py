@@ -13,11 +13,18 @@ from harness.events import (
     Insert,
     ItemId,
     MessageAdded,
+    MessageQueued,
+    MessageUnqueued,
     Patch,
     Replace,
+    RolledBack,
     SessionEnded,
+    SessionForked,
+    SessionResumed,
     SessionStarted,
     StepFinished,
+    TurnEnded,
+    WorkspaceSaved,
 )
 from harness.messages import (
     CompactionMarker,
@@ -294,6 +301,24 @@ _STEPS = st.builds(
 )
 
 
+_OF_TURNS: st.SearchStrategy[Event] = st.one_of(
+    st.builds(TurnEnded, turn=st.integers(1, 99), status=st.just("failed"), reason=st.just("doom_loop"), detail=_TEXTS),
+    st.builds(MessageQueued, text=_TEXTS),
+    st.builds(MessageUnqueued, queued=st.integers(1, 99), why=st.sampled_from(["taken", "withdrawn"])),
+    st.builds(WorkspaceSaved, step=st.integers(0, 99), tree_id=_NAMES),
+    st.builds(SessionForked, session_id=_NAMES, step=st.integers(0, 99)),
+    st.builds(
+        SessionResumed,
+        model=_NAMES,
+        policy_json=_TEXTS,
+        window_tokens=_COUNTS,
+        threshold_tokens=st.none() | _COUNTS,
+        budget_rule=_NAMES,
+        sandbox=_NAMES,
+    ),
+)
+
+
 @st.composite
 def events(draw: st.DrawFn) -> list[list[Event]]:
     """Anything that the types allow, also patches of what is not there; in the batches in which it is to be appended."""
@@ -311,6 +336,8 @@ def events(draw: st.DrawFn) -> list[list[Event]]:
                         _STEPS,
                         _compactions(seq),
                         st.builds(started, session_id=_NAMES, task=_TEXTS),
+                        _OF_TURNS,
+                        st.builds(RolledBack, step=st.integers(0, 99), to_event=st.integers(0, seq - 1)),
                         st.builds(
                             SessionEnded,
                             status=st.sampled_from(["completed", "failed"]),

@@ -21,11 +21,18 @@ def _part_text(shown: str) -> str:
         ELSE {at["text"]} END"""
 
 
-_GONE = """EXISTS (SELECT 1 FROM retired AS r
-        WHERE r.session = i.session AND r.item = i.item AND r.slot = i.slot AND r.seq > i.seq)"""
+
+def undone(session: str, seq: str) -> str:
+    """SQL for whether a rollback took an event back."""
+    return f"EXISTS (SELECT 1 FROM rollback AS b WHERE b.session = {session} AND b.to_event < {seq} AND b.seq > {seq})"
 
 
-_STATE = """CASE WHEN json_extract(p.value, '$.kind') <> 'tool-call' THEN NULL ELSE coalesce((
+_GONE = f"""({undone("i.session", "i.seq")} OR EXISTS (SELECT 1 FROM retired AS r
+        WHERE r.session = i.session AND r.item = i.item AND r.slot = i.slot AND r.seq > i.seq
+          AND NOT {undone("i.session", "r.seq")}))"""
+
+
+_STATE = f"""CASE WHEN json_extract(p.value, '$.kind') <> 'tool-call' THEN NULL ELSE coalesce((
         SELECT CASE WHEN json_extract(a.value, '$.status') <> 'completed' THEN 'error'
           WHEN EXISTS (SELECT 1 FROM retired AS r WHERE r.session = i.session AND r.item = o.seq AND r.slot = 0)
           THEN 'compacted' ELSE 'completed' END

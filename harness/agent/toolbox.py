@@ -1,0 +1,52 @@
+"""The tools of a session: runs the calls of one reply, by turns or at the same time, and answers every one of them."""
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from harness.events import Entry, Signal, ToolStarted
+from harness.messages import ToolCall, ToolResult
+from harness.protocols import Tool
+
+
+class Toolbox:
+    """Tools by name. Thread-safe if they are."""
+
+    def __init__(self, tools: Sequence[Tool], listen: Callable[[Entry | Signal], None]) -> None:
+        """Hear from `listen` which call starts."""
+        self._tools = {tool.spec.name: tool for tool in tools}
+        self._listen = listen
+        self.specs = tuple(tool.spec for tool in tools)
+
+    def run(self, calls: Sequence[ToolCall], *, parallel: bool, stopped: Callable[[], bool]) -> list[ToolResult]:
+        """The results in call order.
+
+        Args:
+            calls: of one reply.
+            parallel: run them at the same time.
+            stopped: once it is true no new call starts (S1.5).
+
+        Raises:
+            SandboxError: the machinery was lost.
+        """
+
+        def answer(call: ToolCall) -> ToolResult:
+            return unanswered(call) if stopped() else self._run(call)
+
+        if parallel and len(calls) > 1:
+            with ThreadPoolExecutor(max_workers=len(calls)) as pool:
+                return list(pool.map(answer, calls))
+        return [answer(call) for call in calls]
+
+    def _run(self, call: ToolCall) -> ToolResult:
+        known = self._tools.get(call.name)
+        if known is None:
+            output = f"error: no tool {call.name!r}; there are {', '.join(sorted(self._tools))}"
+            return ToolResult(call_id=call.call_id, name=call.name, output=output, status="error")
+        self._listen(ToolStarted(call_id=call.call_id, name=call.name))
+        return known.run(call)
+
+
+def unanswered(call: ToolCall) -> ToolResult:
+    """The result of a call that gave none."""
+    output = "error: the call was interrupted before it gave a result"
+    return ToolResult(call_id=call.call_id, name=call.name, output=output, status="interrupted")
