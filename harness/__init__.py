@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from harness.errors import HarnessError, UsageError
     from harness.experiment.experiment import Experiment
     from harness.experiment.grid import Arm
+    from harness.experiment.interactive import Interactive
+    from harness.experiment.live import LiveSession
     from harness.experiment.trial import SandboxChoice, Trial
     from harness.models.names import open_model, open_summarizer
     from harness.sandboxes import open_sandbox
@@ -32,9 +34,11 @@ _HOME = {
     "Comparison": "harness.analysis.comparison",
     "Experiment": "harness.experiment.experiment",
     "HarnessError": "harness.errors",
+    "Interactive": "harness.experiment.interactive",
     "Journal": "harness.store.journal",
     "KeepLast": "harness.compaction.presets.keep_last",
     "Limits": "harness.agent.loop",
+    "LiveSession": "harness.experiment.live",
     "NoCompaction": "harness.compaction.presets.none",
     "Outcome": "harness.agent.loop",
     "Report": "harness.analysis.report",
@@ -65,9 +69,11 @@ __all__ = [
     "Comparison",
     "Experiment",
     "HarnessError",
+    "Interactive",
     "Journal",
     "KeepLast",
     "Limits",
+    "LiveSession",
     "NoCompaction",
     "Outcome",
     "Report",

@@ -1,14 +1,17 @@
 """Folding, patching, provider rules and rendering."""
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from harness.events import Compaction, ContextUsage, Entry, Insert, ItemId, MessageAdded, Patch, Replace
+from harness.errors import UsageError
+from harness.events import Compaction, ContextUsage, Entry, Insert, ItemId, MessageAdded, Patch, Replace, RolledBack
 from harness.messages import Message, ToolCall, ToolResult, assistant, system, tool, user
+from harness.store.memory import MemoryLog
 from harness.testing.strategies import conversations
 from harness.tokens import Estimated, Measured, QuarterOfCharacters, Usage
-from harness.view import OPENING, View, context_usage, fold, fold_all, may_cut, rendered, violation
+from harness.view import OPENING, View, context_usage, fold, fold_all, lived, may_cut, rendered, violation
+from tests.store.samples import events
 
 COUNTER = QuarterOfCharacters()
 CALL = ToolCall(call_id="c", name="read_file", arguments_json="{}")
@@ -103,3 +106,22 @@ def test_how_full_the_context_is_is_the_last_report_and_what_came_behind_its_ans
     assert context_usage(view, usage) == ContextUsage(tokens=1_000 + trailing, usage_tokens=1_000, trailing_tokens=trailing)
     longer = view_of(*TALK, user("x" * 40))
     assert context_usage(longer, usage).trailing_tokens == trailing + 10
+
+
+@settings(suppress_health_check=[HealthCheck.too_slow], max_examples=80, deadline=None)
+@given(events(), st.data())
+def test_a_log_that_is_rolled_back_folds_to_the_view_of_its_beginning(batches, data):
+    log = MemoryLog()
+    for batch in batches:
+        log.append(batch)
+    entries = log.entries()
+    to_event = data.draw(st.sampled_from([0, *(entry.seq for entry in lived(entries))]))
+    rolled = (*entries, Entry(len(entries) + 1, RolledBack(step=0, to_event=to_event)))
+    assert fold_all(rolled) == fold_all(entries[:to_event])
+    later = Entry(len(rolled) + 1, MessageAdded(message=user("and now"), step=1))
+    assert fold_all((*rolled, later)) == fold(fold_all(entries[:to_event]), later, COUNTER)
+
+
+def test_a_rollback_is_not_folded_alone() -> None:
+    with pytest.raises(UsageError, match="event 9 is a rollback"):
+        fold(view_of(*TALK), Entry(9, RolledBack(step=0, to_event=3)), COUNTER)

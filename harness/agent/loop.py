@@ -123,10 +123,10 @@ class Session:
             self.outgoing.prepare(self.conversation.sent)
             self.outgoing.forget_view()
 
-    def begin(self, session: SessionStarted, system_prompt: str) -> None:
-        """Log the beginning of a new session."""
+    def begin(self, session: SessionStarted, system_prompt: str, *more: Event) -> None:
+        """Log the beginning of a new session, with what else is known by then."""
         opening = (MessageAdded(message=system(system_prompt), step=0), MessageAdded(message=user(session.task), step=0))
-        self.record(session, *opening)
+        self.record(session, *opening, *more)
 
     def turn(self, *said: Event) -> Stop:
         """Work until the agent rests, a limit is reached, something fails or somebody stops it.

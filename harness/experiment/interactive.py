@@ -11,13 +11,14 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from harness import codec
 from harness.agent.cancellation import Cancellation
 from harness.agent.inbox import Inbox
 from harness.agent.loop import Agent, Limits, Outcome, ignore
 from harness.agent.prompts import system_prompt
+from harness.agent.repeats import Repeats, always
 from harness.compaction.compactor import SessionCompactor
 from harness.compaction.scaling import Fitted, fitted
 from harness.errors import StoreError, ToolError, UsageError
@@ -32,6 +33,8 @@ from harness.models.local.server import Endpoints, serving
 from harness.models.names import open_model, open_summarizer, summarizer_name
 from harness.protocols import Clock, Log, Model, OutputStore, Policy, Sandbox
 from harness.sandboxes import open_sandbox
+from harness.sandboxes.client import ServedSandbox
+from harness.sandboxes.snapshots import Blobs
 from harness.store.journal import Journal
 from harness.store.log import RETENTION_MS
 from harness.store.memory import MemoryLog, MemoryOutputs
@@ -64,6 +67,10 @@ class Interactive:
     """The file in which it is logged; None = it is not kept."""
     keep: Path | None = None
     """A folder, new or empty, into which the workspace is copied at the end; None = it goes with the sandbox."""
+    snapshots: bool = True
+    """Keep the workspace after each step, so that the session can be rolled back, forked and resumed. Of a `LiveSession` only."""
+    repeated: Literal["ask", "continue", "stop"] = "ask"
+    """What is done about the same call for the third time in a row (S3.10). Who is not there is not asked: then it is made."""
 
     @property
     def needed_runtime(self) -> Runtime:
@@ -118,17 +125,57 @@ def converse(
         ProviderFailed: a local model's server did not start.
         SandboxError, StoreError: the sandbox did not start, or the journal or the files cannot be written.
     """
-    _check(session)
+    check(session)
     with (
-        serving(session.models) as endpoints,
         _log(session.journal, session_id, clock) as (log, outputs),
-        closing(_sandbox(session, session_id)) as sandbox,
+        wired(session, session_id, (log, outputs), listen=listen, clock=clock) as it,
     ):
+        lay(session, it.sandbox)
+        it.agent.cancellation = cancellation
+        it.agent.repeats = Repeats(always("stop")) if session.repeated == "stop" else None
+        return ended(session, it.sandbox, it.agent.run(it.started, system_prompt(session.needed_runtime)))
+
+
+class Wired(NamedTuple):
+    """An agent with all that it works with, in a sandbox that runs."""
+
+    agent: Agent
+    sandbox: ServedSandbox
+    started: SessionStarted
+    """The first event of its log."""
+
+
+@contextmanager
+def wired(
+    session: Interactive,
+    session_id: str,
+    kept: tuple[Log, OutputStore],
+    *,
+    listen: Callable[[Entry | Signal], None],
+    clock: Clock,
+    blobs: Blobs | None = None,
+) -> Iterator[Wired]:
+    """Bring up what a session needs; the workspace is empty.
+
+    Args:
+        session: what will run.
+        session_id: names the container.
+        kept: where it is logged, and where its long outputs go; the caller closes both.
+        listen: hears every signal, and what the agent logs.
+        clock: the time of each event.
+        blobs: where snapshots keep the contents of files; None = in memory.
+
+    Raises:
+        ProviderFailed: a local model's server did not start.
+        SandboxError: the sandbox did not start.
+    """
+    with serving(session.models) as endpoints, closing(_sandbox(session, session_id)) as sandbox:
         model = _listening(_model(session, endpoints), listen)
         compactor = _compactor(session, model, endpoints)
+        if blobs is not None:
+            sandbox.keep_in(blobs)
         sandbox.start()
-        for path, text in session.task.workspace if session.task else ():
-            sandbox.write(path, text.encode())
+        log, outputs = kept
         agent = Agent(
             model=model,
             tools=tools_under(compactor.policy, sandbox, outputs),
@@ -137,14 +184,22 @@ def converse(
             clock=clock,
             limits=session.limits,
             inbox=Inbox(session.task.later if session.task else ()),
-            cancellation=cancellation,
             listen=listen,
         )
-        started = _started(session, session_id, model, compactor, sandbox)
-        outcome = agent.run(started, system_prompt(session.needed_runtime))
-        lost = outcome.reason == "sandbox_error"
-        kept = Kept() if lost or session.keep is None else keep_files(sandbox, session.keep)
-        checks = grade(session.task, sandbox) if session.task and not lost and outcome.reason != "cancelled" else ()
+        yield Wired(agent, sandbox, _started(session, session_id, model, compactor, sandbox))
+
+
+def lay(session: Interactive, sandbox: Sandbox) -> None:
+    """Put the files of the session's task into its workspace."""
+    for path, text in session.task.workspace if session.task else ():
+        sandbox.write(path, text.encode())
+
+
+def ended(session: Interactive, sandbox: Sandbox, outcome: Outcome) -> Ended:
+    """What is known at the end: the files are kept, and the checks of a session that was not stopped are run."""
+    lost = outcome.reason == "sandbox_error"
+    kept = Kept() if lost or session.keep is None else keep_files(sandbox, session.keep)
+    checks = grade(session.task, sandbox) if session.task and not lost and outcome.reason != "cancelled" else ()
     return Ended(outcome, checks, kept)
 
 
@@ -187,8 +242,13 @@ def _listening(model: Model, listen: Callable[[Entry | Signal], None]) -> Model:
     return replace(model, waiting=listen) if isinstance(model, LitellmModel | LocalModel) else model
 
 
-def _check(session: Interactive) -> None:
-    """Refuse what could not be run, before anything is started."""
+def check(session: Interactive) -> None:
+    """Refuse what could not be run, before anything is started.
+
+    Raises:
+        WindowTooSmall: the first request cannot fit the window.
+        UsageError: an unknown name, a missing key, a folder that is not empty.
+    """
     model = _model(session, {})
     _compactor(session, model, {})
     name = session.task.name if session.task else textwrap.shorten(session.request, 60)
@@ -232,7 +292,7 @@ def _log(journal: Path | None, session_id: str, clock: Clock) -> Iterator[tuple[
         yield log, opened.outputs(session_id, clock)
 
 
-def _sandbox(session: Interactive, session_id: str) -> Sandbox:
+def _sandbox(session: Interactive, session_id: str) -> ServedSandbox:
     choice = session.sandbox
     return open_sandbox(
         choice.backend,

@@ -21,7 +21,6 @@ def _part_text(shown: str) -> str:
         ELSE {at["text"]} END"""
 
 
-
 def undone(session: str, seq: str) -> str:
     """SQL for whether a rollback took an event back."""
     return f"EXISTS (SELECT 1 FROM rollback AS b WHERE b.session = {session} AND b.to_event < {seq} AND b.seq > {seq})"
@@ -34,7 +33,8 @@ _GONE = f"""({undone("i.session", "i.seq")} OR EXISTS (SELECT 1 FROM retired AS 
 
 _STATE = f"""CASE WHEN json_extract(p.value, '$.kind') <> 'tool-call' THEN NULL ELSE coalesce((
         SELECT CASE WHEN json_extract(a.value, '$.status') <> 'completed' THEN 'error'
-          WHEN EXISTS (SELECT 1 FROM retired AS r WHERE r.session = i.session AND r.item = o.seq AND r.slot = 0)
+          WHEN EXISTS (SELECT 1 FROM retired AS r WHERE r.session = i.session AND r.item = o.seq AND r.slot = 0
+            AND NOT {undone("i.session", "r.seq")})
           THEN 'compacted' ELSE 'completed' END
         FROM event AS o JOIN json_each(o.body, '$.parts') AS a
         WHERE o.session = i.session AND o.seq > i.seq AND o.role = 'tool' AND o.seq < coalesce((

@@ -1,0 +1,172 @@
+"""The work of a live session's thread: bring it up, take one turn after the other, keep workspaces, roll back, end."""
+
+import threading
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+
+from harness.agent.inbox import Inbox
+from harness.agent.loop import Outcome, Session, Stop
+from harness.agent.prompts import system_prompt
+from harness.agent.repeats import Repeats, always
+from harness.errors import HarnessError, SandboxDied, UsageError
+from harness.events import Event, MessageAdded, RolledBack, SessionEnded, SessionResumed, TurnEnded, WorkspaceSaved
+from harness.experiment.interactive import Ended, Interactive, ended, lay, wired
+from harness.experiment.life import history
+from harness.experiment.life.compacting import AnnouncedCompactor
+from harness.experiment.life.desk import Desk
+from harness.experiment.life.places import Place, placed
+from harness.messages import user
+from harness.protocols import Clock
+from harness.store.kept.workspaces import MemoryWorkspaces
+
+GO_ON = "Go on."
+"""Said for the user where the last words of an interrupted turn are the agent's own: several providers refuse to go on there."""
+
+
+class Worker:
+    """Runs in one thread; what others wish is on the desk."""
+
+    def __init__(self, desk: Desk, session: Interactive, memory: MemoryWorkspaces, clock: Clock) -> None:
+        """Prepare.
+
+        Args:
+            desk: shared with those who wish something.
+            session: what decides how it goes.
+            memory: keeps workspaces where there is no journal.
+            clock: the time of each event.
+        """
+        self._desk, self._session, self._memory, self._clock = desk, session, memory, clock
+        self._tree: str | None = None
+        self.ended: Ended | None = None
+
+    def live(self) -> None:
+        """The whole life; whatever breaks it is told by the state."""
+        desk, failure = self._desk, ""
+        desk.thread_number = threading.get_ident()
+        try:
+            with ExitStack() as stack:
+                entries = desk.ledger.entries()
+                place = stack.enter_context(placed(self._session.journal, desk.session_id, entries, self._memory, self._clock))
+                desk.ledger.open(place.log)
+                started = desk.ledger.started
+                request = started.task if started else (self._session.request or desk.first_message())
+                if request is not None:
+                    self._work(place, stack, replace(self._session, request=request))
+        except HarnessError as error:
+            failure = str(error)
+        except Exception as error:  # noqa: BLE001  (the thread's edge: a session that breaks says so instead of dying unheard)
+            failure = f"{type(error).__name__}: {error}; a bug: what was logged is kept"
+        with desk.changed:
+            desk.failure = failure
+            desk.change("failed" if failure else "closed")
+        desk.flush()
+
+    def roll_back(self, step: int) -> None:
+        """See `LiveSession.rollback`."""
+        desk, entries = self._desk, self._desk.ledger.entries()
+        to_event = history.end_of_step(entries, step)
+        tree = history.tree_at(entries, to_event)
+        if tree is None:
+            raise UsageError(f"session {desk.session_id!r} keeps no workspaces (snapshots = False), so it cannot be rolled back")
+        self._it.sandbox.restore(self._place.workspaces.load(tree))
+        self._tree = tree
+        inner = self._inner
+        inner.record(RolledBack(step=step, to_event=to_event))
+        inner.outgoing.forget_view()
+        inner.usage = inner.conversation.usage
+        self._it.agent.inbox = self._inbox()
+        with desk.changed:
+            desk.unfinished, desk.goes_on, desk.resumed, desk.last_stop = True, False, False, None
+
+    def _work(self, place: Place, stack: ExitStack, session: Interactive) -> None:
+        desk = self._desk
+        blobs = place.workspaces if session.snapshots else None
+        kept = (desk.ledger, place.outputs)
+        it = stack.enter_context(wired(session, desk.session_id, kept, listen=desk.tell, clock=self._clock, blobs=blobs))
+        it.agent.compactor = AnnouncedCompactor(it.agent.compactor, desk.compacting)
+        it.agent.repeats = Repeats(desk.ask if session.repeated == "ask" else always(session.repeated))
+        it.agent.keep = self._keep
+        self._session, self._place, self._it = session, place, it
+        self._inner = desk.inner = self._opened() if desk.ledger.begun else self._begun()
+        desk.ledger.log_early()
+        while (todo := desk.next(self._turn)) is not None:
+            todo()
+        self._finish()
+
+    def _begun(self) -> Session:
+        lay(self._session, self._it.sandbox)
+        inner = Session(self._it.agent)
+        inner.begin(self._it.started, system_prompt(self._session.needed_runtime), *self._keep(0))
+        return inner
+
+    def _opened(self) -> Session:
+        """Go on where the log ends, in the workspace that it names."""
+        entries = self._desk.ledger.entries()
+        self._tree = history.tree_at(entries)
+        if self._tree is not None:
+            self._it.sandbox.restore(self._place.workspaces.load(self._tree))
+        elif history.last_step(entries):
+            raise UsageError(
+                f"the workspace of session {self._desk.session_id!r} was not kept (snapshots = False): it cannot go on"
+            )
+        else:
+            lay(self._session, self._it.sandbox)
+        self._it.agent.inbox = self._inbox()
+        inner = Session(self._it.agent)
+        now = self._it.started
+        inner.record(
+            SessionResumed(
+                model=now.model,
+                policy_json=now.policy_json,
+                window_tokens=now.window_tokens,
+                threshold_tokens=now.threshold_tokens,
+                budget_rule=now.budget_rule,
+                sandbox=now.sandbox,
+            )
+        )
+        return inner
+
+    def _inbox(self) -> Inbox:
+        task = self._session.task
+        return Inbox(history.still_due(task.later if task else (), self._desk.ledger.entries()))
+
+    def _keep(self, step: int) -> Sequence[Event]:
+        """Keep the workspace if it is another than the one kept last."""
+        if not self._session.snapshots:
+            return ()
+        snapshot = self._it.sandbox.snapshot()
+        if snapshot.tree_id == self._tree:
+            return ()
+        self._place.workspaces.save(snapshot)
+        self._tree = snapshot.tree_id
+        return (WorkspaceSaved(step=step, tree_id=snapshot.tree_id),)
+
+    def _turn(self) -> None:
+        """Go on with the turn that is not finished, if that was wished, or begin one with the next message."""
+        desk, inner = self._desk, self._inner
+        with desk.changed:
+            goes_on, desk.resumed = desk.resumed and desk.unfinished, False
+            self._it.agent.cancellation = desk.cancellation
+        step = inner.conversation.view.steps + 1
+        said = self._prompted(step) if goes_on else desk.ledger.take(step)
+        stop = inner.turn(*said)
+        number = history.turn(desk.ledger.entries())
+        inner.record(TurnEnded(turn=number, status=stop.status, reason=stop.reason, detail=stop.detail))
+        with desk.changed:
+            desk.last_stop, desk.unfinished, desk.cancellation = stop, stop.status == "failed", None
+            if stop.status == "failed" and stop.reason != "cancelled":
+                desk.goes_on = desk.resumed = False
+        if stop.reason == "sandbox_error":
+            raise SandboxDied(f"{stop.detail}; reopen the session: its log and its last workspace come back")
+
+    def _prompted(self, step: int) -> Sequence[Event]:
+        items = self._inner.conversation.view.items
+        return (MessageAdded(message=user(GO_ON), step=step),) if items[-1].message.role == "assistant" else ()
+
+    def _finish(self) -> None:
+        stop = self._desk.last_stop or Stop("cancelled", "closed before it rested")
+        self._inner.record(SessionEnded(status=stop.status, reason=stop.reason, detail=stop.detail))
+        steps = self._inner.conversation.view.steps
+        outcome = Outcome(status=stop.status, reason=stop.reason, detail=stop.detail, steps=steps)
+        self.ended = ended(self._session, self._it.sandbox, outcome)

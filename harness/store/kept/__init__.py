@@ -1,0 +1,1 @@
+"""What a session keeps beside its log."""
