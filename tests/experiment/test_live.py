@@ -26,25 +26,29 @@ from tests.experiment.test_interactive import session
 SECONDS = 60
 
 
-@pytest.fixture
-def living(tmp_path):
+class Living:
     """Makes live sessions and closes them."""
-    made = []
 
-    def make(listen=lambda _: None, *, start=True, **changes):
-        changes.setdefault("journal", tmp_path / "j.sqlite")
-        one = LiveSession(session(**changes), listen=listen)
-        made.append(one)
+    def __init__(self, folder):
+        self.folder = folder
+        self.made = []
+
+    def __call__(self, listen=lambda _: None, *, start=True, **changes):
+        changes.setdefault("journal", self.folder / "j.sqlite")
+        one = self.too(LiveSession(session(**changes), listen=listen))
         return one.start() if start else one
 
-    make.too = made.append
-    yield make
-    for one in made:
+    def too(self, one):
+        self.made.append(one)
+        return one
+
+
+@pytest.fixture
+def living(tmp_path):
+    made = Living(tmp_path)
+    yield made
+    for one in made.made:
         one.close()
-
-
-def kinds(live):
-    return [entry.event.kind for entry in live.entries]
 
 
 def user_texts(live):
