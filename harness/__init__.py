@@ -27,12 +27,14 @@ if TYPE_CHECKING:
     from harness.task import Task
     from harness.tasks import load_task
     from harness.tools import standard_tools
+    from harness.widgets.grid import GridWidget
 
 _HOME = {
     "Agent": "harness.agent.loop",
     "Arm": "harness.experiment.grid",
     "Comparison": "harness.analysis.comparison",
     "Experiment": "harness.experiment.experiment",
+    "GridWidget": "harness.widgets.grid",
     "HarnessError": "harness.errors",
     "Interactive": "harness.experiment.interactive",
     "Journal": "harness.store.journal",
@@ -68,6 +70,7 @@ __all__ = [
     "Arm",
     "Comparison",
     "Experiment",
+    "GridWidget",
     "HarnessError",
     "Interactive",
     "Journal",

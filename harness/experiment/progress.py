@@ -41,6 +41,8 @@ class Standing:
     """Names of the trials at work."""
     last: str = ""
     """What the last finished trial came to."""
+    latest: TrialRecord | None = None
+    """The last finished trial; every one is shown once at least."""
 
     def after(self, record: TrialRecord) -> "Standing":
         """The standing when one more trial is finished."""
@@ -50,6 +52,7 @@ class Standing:
             succeeded=self.succeeded + record.success,
             crashed=self.crashed + (record.status == "crashed"),
             last=told(record),
+            latest=record,
         )
 
     @property

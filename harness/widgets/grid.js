@@ -1,0 +1,144 @@
+// The page's half of GridWidget: a heat map of success, progress, and the trials that did not succeed.
+
+const STATES = { new: "not started", running: "running", stopping: "stopping", stopped: "stopped", done: "done", failed: "failed" };
+const SHADES = 8; // classes g-s0 … g-s7 of the style
+const MOST_FAILURES = 300;
+const HEARTBEAT_MS = 5000;
+const LOST_MS = 16000;
+
+const percent = (value) => `${Math.round(100 * value)} %`;
+
+/** One arm: successes of finished trials, their share, and how many are still to come. */
+function fillCell(cell, arm, name) {
+  const { planned = 0, finished = 0, succeeded = 0, share = null, low = 0, high = 1, score = null } = arm ?? {};
+  const shade = share === null ? "g-empty" : `g-s${Math.min(SHADES - 1, Math.floor(share * SHADES))}`;
+  cell.className = `g-cell ${shade}${finished < planned ? " g-partial" : ""}`;
+  const count = make("b", { text: finished ? `${succeeded}/${finished}` : "–" });
+  const small = share === null ? `0 of ${planned}` : `${percent(share)} [${Math.round(100 * low)}, ${Math.round(100 * high)}]`;
+  cell.replaceChildren(count, make("span", { text: small }));
+  const rest = finished < planned ? `, ${planned - finished} of ${planned} still to run` : "";
+  const mean = score === null ? "" : `, mean score ${score.toFixed(2)}`;
+  cell.title = `${name}: ${finished ? `${succeeded} of ${finished} succeeded` : "nothing finished"}${mean}${rest}`;
+}
+
+/** The tables of a plan; returns the cell of each arm by its number. */
+function layTables(box, plan) {
+  const cells = new Map();
+  const cell = (arm) => {
+    const made = make("td", { class: "g-cell g-empty" });
+    cells.set(arm, made);
+    return made;
+  };
+  box.replaceChildren();
+  for (const table of plan.tables) {
+    const at = new Map(table.places.map(([row, column, arm]) => [`${row}/${column}`, arm]));
+    const head = make("tr", {}, make("td", { class: "h-faint", text: table.down ? `${table.down} ↓` : "" }),
+      ...table.columns.map((name) => make("th", { scope: "col", text: name })));
+    const rows = table.rows.map((name, row) => make("tr", {}, make("th", { scope: "row", text: table.down ? name : "" }),
+      ...table.columns.map((_, column) => (at.has(`${row}/${column}`) ? cell(at.get(`${row}/${column}`)) : make("td")))));
+    const words = [table.title, table.across && `${table.across} →`].filter(Boolean).join("; ");
+    box.append(make("table", { class: "g-heat" }, make("caption", { text: words }), make("thead", {}, head), make("tbody", {}, ...rows)));
+  }
+  if (plan.beside.length) {
+    const rows = plan.beside.map((arm) => make("tr", {}, make("th", { scope: "row", class: "g-name", text: plan.arms[arm] }), cell(arm)));
+    box.append(make("table", { class: "g-heat" }, make("caption", { text: plan.tables.length ? "beside the grid" : "" }), make("tbody", {}, ...rows)));
+  }
+  return cells;
+}
+
+function view({ model, el }) {
+  const root = stage(el, "Grid of trials");
+  root.classList.add("g-root");
+  const start = make("button", { type: "button", text: "Start" });
+  const stop = make("button", { type: "button", text: "Stop" });
+  const state = make("span", { class: "g-state", role: "status" });
+  const name = make("b", { class: "g-title" });
+  const level = make("span", { class: "g-level h-faint" });
+  const bar = make("progress", { max: 1, value: 0, "aria-label": "Trials finished" });
+  const words = make("span", { class: "g-words" });
+  const alarm = make("div", { class: "g-alarm", role: "alert", hidden: true });
+  const running = make("div", { class: "g-running h-faint" });
+  const heat = make("div", { class: "g-heats" });
+  const legend = make("div", { class: "g-legend h-faint" }, "0 %", ...Array.from({ length: SHADES }, (_, shade) => make("i", { class: `g-s${shade}` })),
+    "100 % succeeded. A cell: succeeded / finished trials, share, 95 % Wilson interval; dashed: more trials come.");
+  const list = make("ul", { class: "g-failures" });
+  const count = make("summary", { text: "No trial without success" });
+  root.append(make("header", { class: "g-head" }, state, name, level, make("span", { class: "g-buttons" }, start, stop)),
+    make("div", { class: "g-progress" }, bar, words), alarm, running, heat, legend, make("details", {}, count, list));
+
+  const [arms, failures] = [new Map(), new Map()];
+  let [cells, plan, whole, heardAt] = [new Map(), { arms: [], trials: 0 }, {}, performance.now()];
+  start.addEventListener("click", () => model.send({ kind: "start" }));
+  stop.addEventListener("click", () => model.send({ kind: "stop" }));
+
+  const showFailures = () => {
+    const all = [...failures.values()];
+    count.textContent = all.length ? `${number(all.length)} trials without success` : "No trial without success";
+    list.replaceChildren(...all.slice(-MOST_FAILURES).map((one) => make("li", { class: `g-${one.status}` }, one.text,
+      ...(one.error ? [make("pre", { class: "h-error", text: one.error })] : []))));
+  };
+  const showState = () => {
+    const { state: now = "new", finished = 0, failure = "", error = "" } = whole;
+    state.textContent = STATES[now] ?? now;
+    state.className = `g-state g-is-${now}`;
+    start.textContent = finished && now !== "done" ? "Resume" : "Start";
+    start.disabled = ["running", "stopping", "done"].includes(now);
+    stop.disabled = now !== "running";
+    level.textContent = whole.level ? `level ${whole.level}` : "";
+    [bar.max, bar.value] = [Math.max(1, plan.trials), finished];
+    const succeeded = [...arms.values()].reduce((sum, arm) => sum + arm.succeeded, 0);
+    words.textContent = `${number(finished)} of ${number(plan.trials)} trials finished, ${number(succeeded)} succeeded`;
+    alarm.hidden = !(failure || error);
+    alarm.textContent = failure || error;
+    running.textContent = whole.running?.length ? `running: ${whole.running.join("; ")}` : "";
+  };
+  const hear = () => {
+    heardAt = performance.now();
+    if (alarm.dataset.silent) {
+      delete alarm.dataset.silent;
+      showState();
+    }
+  };
+  const silent = () => {
+    alarm.dataset.silent = "yes";
+    alarm.hidden = false;
+    alarm.textContent = "No kernel answers. If it was restarted, the run has stopped and what was finished is kept: run the cell again and press Resume.";
+  };
+  model.on("msg:custom", hear);
+  const end = connect(model, {
+    state(changed, all) {
+      whole = all;
+      if (changed.plan) {
+        plan = changed.plan;
+        name.textContent = plan.name;
+        cells = layTables(heat, plan);
+        plan.arms.forEach((arm, at) => cells.has(at) && fillCell(cells.get(at), arms.get(at), arm));
+      }
+      showState();
+    },
+    items(items) {
+      for (const item of items) {
+        if (item.kind === "arm") {
+          arms.set(item.arm, item);
+          if (cells.has(item.arm)) fillCell(cells.get(item.arm), item, plan.arms[item.arm]);
+        } else if (item.over) failures.delete(item.trial);
+        else failures.set(item.trial, item);
+      }
+      showFailures();
+      showState();
+    },
+    silent,
+  });
+  const beat = setInterval(() => {
+    if (document.hidden) heardAt = performance.now();
+    else if (performance.now() - heardAt > LOST_MS) silent();
+    model.send({ kind: "beat", used: root.matches(":hover") || root.contains(document.activeElement) });
+  }, HEARTBEAT_MS);
+  return () => {
+    end();
+    clearInterval(beat);
+    model.off("msg:custom", hear);
+  };
+}
+
+export default { render: view };

@@ -1,0 +1,142 @@
+"""A grid in a cell: it fills while it runs, is stopped and gone on with, and says what failed; with real trials."""
+
+import threading
+import time
+from dataclasses import replace
+
+import pytest
+
+from harness.errors import UsageError
+from harness.experiment.output import opened
+from harness.experiment.progress import Standing
+from harness.store.results import load
+from harness.widgets.grid import GridWidget
+from harness.widgets.wire import POST
+from tests.experiment.made import record
+from tests.experiment.run_grid import SMALL
+from tests.widgets.linked import Linked
+
+HOSTILE = "<img src=x onerror=window.hacked=1><script>window.hacked=1</script>"
+GRID = replace(SMALL, name=f"grid {HOSTILE}", axes={"seed": [0, 1], "policy.keep_last": [2, 4]})
+
+
+def until(linked, true, seconds=120):
+    """Carry messages until something holds in the page."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        linked.settle()
+        if linked.page.evaluate(true):
+            return
+    raise TimeoutError(true)
+
+
+@pytest.fixture
+def widget(tmp_path):
+    widget = GridWidget(GRID, tmp_path / "output", workers=1)
+    yield widget
+    widget.close()
+
+
+def button(linked, name):
+    return linked.page.get_by_role("button", name=name, exact=True)
+
+
+def counts(page):
+    """Successes and finished trials by arm, as the cells of the page say."""
+    titles = page.locator("td.g-cell").evaluate_all(
+        "cells => cells.map(cell => [cell.title, cell.querySelector('b').textContent])"
+    )
+    return {title.partition(": ")[0]: text for title, text in titles}
+
+
+@pytest.mark.slow
+@pytest.mark.browser
+@pytest.mark.bubblewrap
+def test_a_grid_is_started_stopped_and_gone_on_with_by_its_buttons(page, widget, tmp_path):
+    linked = Linked(page, widget, POST)
+    assert set(counts(page).values()) == {"–"}
+    button(linked, "Start").focus()
+    page.keyboard.press("Enter")
+    until(linked, "() => document.querySelector('progress').value >= 1")
+    button(linked, "Stop").click()
+    until(linked, "() => document.querySelector('.g-state').textContent === 'stopped'")
+    finished = page.evaluate("document.querySelector('progress').value")
+    assert 1 <= finished < 6
+    assert len(load(tmp_path / "output").trials) == finished
+    button(linked, "Resume").click()
+    until(linked, "() => document.querySelector('.g-state').textContent === 'done'")
+    trials = widget.results.trials
+    shown = {arm: f"{int(group.success.sum())}/{len(group)}" for arm, group in trials.groupby("arm")}
+    assert counts(page) == shown
+    assert page.locator(".g-failures li").count() == int((~trials.success).sum())
+    assert not page.evaluate("typeof window.hacked !== 'undefined'")
+    assert button(linked, "Start").is_disabled()
+
+
+@pytest.mark.browser
+def test_what_failed_is_told_with_its_reason_and_runs_no_script(page, tmp_path):
+    widget = GridWidget(GRID, tmp_path / "output")
+    linked = Linked(page, widget, POST, "dark")
+    cell = GRID.grid[0]
+    failed = record(trial_id=cell.trial.trial_id, arm=HOSTILE, reason=HOSTILE, status="crashed", error=f"killed {HOSTILE}")
+    widget.show_standing(Standing(experiment="e", total=6, running=(HOSTILE,)).after(failed))
+    until(linked, "() => document.querySelector('.g-failures li') !== null")
+    assert "1 trials without success" in page.locator("details summary").inner_text()
+    assert f"killed {HOSTILE}" in page.locator(".g-failures").text_content()
+    assert page.locator("img").count() == 0
+    assert page.evaluate("typeof window.hacked") == "undefined"
+    assert "<img" not in widget.as_html()
+    assert "&lt;img" in widget.as_html()
+    again = replace(failed, status="completed", success=True, score=1.0, error="")
+    widget.show_standing(Standing(experiment="e", total=6).after(again))
+    until(linked, "() => document.querySelector('.g-failures li') === null")
+
+
+@pytest.mark.browser
+def test_a_page_that_is_opened_again_shows_the_same(page, tmp_path):
+    widget = GridWidget(GRID, tmp_path / "output")
+    records = [record(trial_id=cell.trial.trial_id, arm=cell.arm, success=cell.trial.seed == 0) for cell in GRID.grid]
+    for one in records:
+        widget.show_standing(Standing(experiment="e", total=6).after(one))
+    linked = Linked(page, widget, POST)
+    until(linked, "() => document.querySelector('progress').value === 6")
+    before = counts(page)
+    page.evaluate("() => { window.ended(); document.querySelector('.harness-surface').remove(); return window.show(); }")
+    until(linked, "() => document.querySelector('progress').value === 6")
+    assert counts(page) == before == dict.fromkeys(before, "1/2")
+
+
+@pytest.mark.bubblewrap
+def test_what_an_earlier_run_finished_is_there_at_once_and_is_not_run_again(tmp_path):
+    one = replace(SMALL, axes={"seed": [0]}, arms=())
+    folder = tmp_path / "output"
+    assert len(one.run(folder, workers=1, progress="off").trials) == 1
+    widget = GridWidget(one, folder, workers=1)
+    assert "1 of 1 trials finished" in widget.as_text()
+    before = widget.results.trials
+    widget.start()
+    assert widget.wait(120) == "done"
+    assert widget.results.trials.started_at.tolist() == before.started_at.tolist()
+    widget.close()
+
+
+def test_a_folder_in_which_another_run_is_at_work_is_said_to_be(tmp_path):
+    widget = GridWidget(GRID, tmp_path / "output")
+    with opened(tmp_path / "output"):
+        widget.start()
+        assert widget.wait(60) == "failed"
+    assert "another run is at work" in widget.failure
+
+
+def test_a_run_is_not_started_twice(tmp_path):
+    widget = GridWidget(GRID, tmp_path / "output")
+    widget.state = "running"
+    with pytest.raises(UsageError, match="runs already"):
+        widget.start()
+    assert [thread for thread in threading.enumerate() if thread.name == "harness-grid"] == []
+
+
+def test_stopping_what_does_not_run_changes_nothing(tmp_path):
+    widget = GridWidget(GRID, tmp_path / "output")
+    widget.stop()
+    assert widget.wait(0) == "new"
