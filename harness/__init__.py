@@ -27,10 +27,12 @@ if TYPE_CHECKING:
     from harness.task import Task
     from harness.tasks import load_task
     from harness.tools import standard_tools
+    from harness.widgets.agent import AgentWidget
     from harness.widgets.grid import GridWidget
 
 _HOME = {
     "Agent": "harness.agent.loop",
+    "AgentWidget": "harness.widgets.agent",
     "Arm": "harness.experiment.grid",
     "Comparison": "harness.analysis.comparison",
     "Experiment": "harness.experiment.experiment",
@@ -67,6 +69,7 @@ _HOME = {
 
 __all__ = [
     "Agent",
+    "AgentWidget",
     "Arm",
     "Comparison",
     "Experiment",

@@ -1,0 +1,455 @@
+// The page's half of AgentWidget: a transcript that grows, a gauge, a curve with the compactions, and the buttons.
+// What is drawn comes from the kernel; a page only remembers what its user has typed, unfolded and scrolled to.
+
+const MOST_ROWS = 2000;
+const BEAT_MS = 5000;
+const MISSED_MS = 16000;
+const WORDS = {
+  new: "not started", starting: "starting", working: "working", compacting: "compacting", asking: "asks you",
+  idle: "waits for you", failed: "failed", closed: "closed",
+};
+const FATES = { summary: "new", dropped: "dropped", summarized: "summarized", masked: "masked", kept: "kept" };
+const SPEAKERS = { user: "you", assistant: "agent", system: "system", thought: "thinking", note: "note", notice: "note", ended: "end" };
+
+const short = (tokens) => (tokens < 10000 ? number(tokens) : `${(tokens / 1000).toFixed(tokens < 100000 ? 1 : 0)}K`);
+const share = (part, whole) => (whole ? `${Math.round((100 * part) / whole)} %` : "–");
+const money = (usd) => (typeof usd === "number" ? `$${usd.toFixed(usd < 1 ? 4 : 2)}` : "unknown price");
+
+/** Named boxes of the page, made once. */
+function layout(root) {
+  const parts = {};
+  const keep = (name, element) => (parts[name] = element);
+  const card = (title, ...children) => make("section", { class: "a-card", "aria-label": title }, make("h4", { text: title }), ...children);
+  const button = (name, text, hint) => keep(name, make("button", { type: "button", text, title: hint }));
+  root.append(
+    make("header", { class: "a-head" },
+      keep("phase", make("span", { class: "a-phase", role: "status" })),
+      keep("about", make("span", { class: "a-about h-faint" })),
+      make("span", { class: "a-buttons" },
+        button("start", "Start", "Start the session"),
+        button("stop", "Stop", "Stop the running turn; what was written stays"),
+        button("resume", "Resume", "Go on with the interrupted turn"),
+        button("end", "End", "End the session: run the checks of its task, give its sandbox back"))),
+    keep("silence", make("div", { class: "a-alarm", role: "alert", hidden: true })),
+    keep("failure", make("div", { class: "a-alarm", role: "alert", hidden: true })),
+    keep("question", make("div", { class: "a-question", role: "group", hidden: true })),
+    make("div", { class: "a-columns" },
+      make("div", { class: "a-main" },
+        keep("scroll", make("div", { class: "a-scroll", role: "log", "aria-live": "off", "aria-label": "Transcript", tabindex: "0" },
+          keep("earlier", make("button", { type: "button", class: "a-earlier", hidden: true })),
+          keep("rows", make("div", { class: "a-rows" })))),
+        keep("newest", make("button", { type: "button", class: "a-newest", text: "Back to the newest", hidden: true })),
+        keep("waiting", make("div", { class: "a-waiting h-faint", role: "status" })),
+        keep("queue", make("ol", { class: "a-queue", "aria-label": "Queued messages" })),
+        make("form", { class: "a-form" },
+          keep("draft", make("textarea", {
+            rows: "2", "aria-label": "Message to the agent", placeholder: "Message to the agent. Enter sends, Shift+Enter makes a line.",
+          })),
+          keep("send", make("button", { type: "submit", text: "Send" })))),
+      make("div", { class: "a-side" },
+        card("Context", keep("gauge", make("div", { class: "a-gauge", role: "meter", "aria-label": "Context in use", "aria-valuemin": "0" })),
+          keep("gaugeWords", make("div", { class: "a-words" })), keep("rule", make("div", { class: "a-words h-faint" }))),
+        card("Compactions", keep("curve", make("div", { class: "a-curve" })),
+          keep("rounds", make("div", { class: "a-rounds", role: "group", "aria-label": "Compactions" }))),
+        card("So far", keep("figures", make("dl", { class: "a-figures" }))),
+        card("Workspace", keep("diffBar", make("div", { class: "a-bar" }, button("diff", "Changed in this turn", "Files that the newest turn changed"), button("all", "Since the start", "Files that the session changed"))),
+          keep("files", make("div", { class: "a-files", "aria-live": "polite" }))))),
+    keep("details", make("section", { class: "a-details", "aria-label": "Compaction", tabindex: "-1", hidden: true })));
+  return parts;
+}
+
+/** The bar of the context: in use, reserved at the end, and where the policy compacts. */
+function showGauge(parts, gauge) {
+  const { tokens = 0, window: size = 0, reserved = 0, threshold = null, reported = 0, messages = 0 } = gauge;
+  const at = (value) => (size ? Math.min(100, (100 * value) / size) : 0);
+  const over = threshold !== null && tokens >= threshold;
+  const bar = draw("svg", { viewBox: "0 0 100 10", preserveAspectRatio: "none", "aria-hidden": "true" },
+    draw("rect", { x: 0, y: 0, width: at(tokens), height: 10, class: over ? "a-used a-over" : "a-used" }),
+    draw("rect", { x: 100 - at(reserved), y: 0, width: at(reserved), height: 10, class: "a-reserved" }));
+  if (threshold !== null) bar.append(draw("rect", { x: Math.min(99.4, at(threshold)), y: 0, width: 0.6, height: 10, class: "a-threshold" }));
+  parts.gauge.replaceChildren(bar);
+  parts.gauge.setAttribute("aria-valuemax", size);
+  parts.gauge.setAttribute("aria-valuenow", tokens);
+  const due = threshold === null ? "never compacted" : over ? `over the threshold of ${number(threshold)}` : `threshold ${number(threshold)}`;
+  const words = `about ${number(tokens)} of ${size ? number(size) : "an unknown number of"} tokens in ${number(messages)} messages; ${due}`;
+  parts.gauge.setAttribute("aria-valuetext", words);
+  parts.gauge.classList.toggle("a-is-over", over);
+  const rest = [];
+  if (reserved) rest.push(`${number(reserved)} reserved`);
+  if (reported) rest.push(`${number(reported)} at the last call, as the provider counts`);
+  parts.gaugeWords.replaceChildren(words, ...rest.flatMap((text) => [make("br"), make("span", { class: "h-faint", text })]));
+}
+
+/** Tokens in view over the steps, and where it was compacted. */
+function showCurve(parts, points, rounds, gauge) {
+  const [width, height, floor] = [300, 84, 74];
+  const applied = rounds.filter((one) => one.status === "applied");
+  const threshold = gauge.threshold ?? null;
+  const steps = Math.max(10, ...points.map((point) => point[0]), ...applied.map((one) => one.step));
+  const most = Math.max(1, threshold ?? 0, ...points.map((point) => point[1]), ...applied.map((one) => one.before)) * 1.08;
+  const [x, y] = [(step) => (step / steps) * (width - 8) + 4, (tokens) => floor - (tokens / most) * (floor - 6)];
+  const falls = applied.flatMap((one) => [[one.step - 0.6, one.before], [one.step - 0.5, one.after]]);
+  const line = [...points, ...falls].sort((a, b) => a[0] - b[0]).map(([step, tokens]) => `${x(step).toFixed(1)},${y(tokens).toFixed(1)}`);
+  const svg = draw("svg", { viewBox: `0 0 ${width} ${height}`, "aria-hidden": "true" },
+    draw("line", { x1: 4, x2: width - 4, y1: floor, y2: floor, class: "a-axis" }),
+    draw("polyline", { points: line.join(" "), class: "a-line" }),
+    draw("text", { x: width - 4, y: height - 1, "text-anchor": "end", text: `step ${number(steps)}` }),
+    draw("text", { x: 4, y: height - 1, text: "tokens in view over the steps" }));
+  if (threshold !== null) svg.append(draw("line", { x1: 4, x2: width - 4, y1: y(threshold), y2: y(threshold), class: "a-limit" }));
+  for (const one of applied) {
+    const at = x(one.step - 0.5);
+    svg.append(draw("path", { d: `M${at - 4} 1h8l-4 6z`, class: "a-mark" }));
+  }
+  parts.curve.replaceChildren(svg);
+}
+
+function showFigures(parts, figures, session) {
+  const facts = [
+    ["steps", number(figures.steps)],
+    ["compactions", number(figures.compactions)],
+    ["tokens in", `${short(figures.prompt_tokens)}, ${share(figures.cached_tokens, figures.prompt_tokens)} read from a cache`],
+    ["same prefix", `${share(figures.same_tokens, figures.view_tokens)} of the tokens in view`],
+    ["tokens out", short(figures.output_tokens)],
+    ["cost", money(figures.cost_usd) + (session.simulated && typeof figures.cost_usd === "number" ? " (simulated)" : "")],
+  ];
+  parts.figures.replaceChildren(...facts.flatMap(([name, value]) => [make("dt", { text: name }), make("dd", { text: value })]));
+}
+
+/** What a compaction did, as the kernel told it. */
+function showDetails(box, told, close) {
+  const lines = [];
+  const title = told.status === "applied" ? `Compaction ${told.round} before step ${told.step}` : `Compaction before step ${told.step}: ${told.status}`;
+  const shut = make("button", { type: "button", text: "Close", on: { click: close } });
+  lines.push(make("div", { class: "a-bar" }, make("h4", { text: title }), shut));
+  lines.push(make("p", {
+    text: `${number(told.before)} → ${number(told.after)} tokens, ${told.messages_before} → ${told.messages_after} messages. ${told.reason}`,
+  }));
+  if (told.failure) lines.push(make("p", { class: "h-error", text: `No summary came: ${told.failure}` }));
+  if (told.facts) lines.push(...factLines(told.facts));
+  if (told.summary) {
+    const by = told.summarizer ? ` by ${told.summarizer}` : "";
+    lines.push(make("details", { open: true }, make("summary", { text: `Summary${by}` }), make("pre", { class: "a-text", text: told.summary })));
+  }
+  for (const fate of Object.keys(FATES)) {
+    const messages = told.messages.filter((one) => one.fate === fate);
+    if (messages.length) lines.push(fateLines(fate, messages, told.counts[fate] ?? messages.length));
+  }
+  if (told.left_out) lines.push(make("p", { class: "h-faint", text: `${number(told.left_out)} messages in the middle are not listed.` }));
+  box.replaceChildren(...lines);
+  box.hidden = false;
+}
+
+function factLines({ lost, kept }) {
+  const again = (fact) => (fact.again_calls === null ? "cannot be got again" : `got again by ${fact.again_calls} call${fact.again_calls === 1 ? "" : "s"}`);
+  const words = `Facts of the task in view before: ${lost.length + kept.length}; lost: ${lost.length}`;
+  const found = [make("p", { class: lost.length ? "a-lost" : "a-none-lost", text: words })];
+  if (lost.length) found.push(make("ul", { class: "a-facts" }, ...lost.map((fact) => make("li", { text: `${fact.name} (${fact.kind}): ${again(fact)}` }))));
+  if (kept.length) found.push(make("p", { class: "h-faint", text: `still in view: ${kept.map((fact) => fact.name).join(", ")}` }));
+  return found;
+}
+
+function fateLines(fate, messages, count) {
+  const [before, after] = ["before", "after"].map((when) => messages.reduce((sum, one) => sum + one[when], 0));
+  const tokens = fate === "kept" ? number(after) : `${number(before)} → ${number(after)}`;
+  const rows = messages.map((one) => make("tr", {},
+    make("td", { class: "h-faint", text: one.role }), make("td", { class: "a-what", text: one.text }),
+    make("td", { class: "a-number", text: fate === "kept" || fate === "summary" ? number(one.after) : `${number(one.before)} → ${number(one.after)}` })));
+  return make("details", { open: fate === "summary" ? false : undefined },
+    make("summary", {}, make("span", { class: `a-fate a-${fate}`, text: FATES[fate] }), ` ${number(count)} messages, ${tokens} tokens`),
+    make("table", {}, make("tbody", {}, ...rows)));
+}
+
+function showFiles(box, told) {
+  if (told.error) return box.replaceChildren(make("p", { class: "h-error", text: told.error }));
+  if (!told.files.length) return box.replaceChildren(make("p", { class: "h-faint", text: told.whole ? "Nothing has changed since the start." : "This turn has changed nothing." }));
+  const rows = told.files.map((file) => make("tr", {},
+    make("td", { class: `a-${file.kind}`, text: file.kind }), make("td", { class: "a-what", text: file.path }),
+    make("td", { class: "a-number", text: `+${file.added} −${file.removed}` })));
+  const more = told.count > told.files.length ? [make("p", { class: "h-faint", text: `and ${number(told.count - told.files.length)} more` })] : [];
+  box.replaceChildren(make("table", {}, make("tbody", {}, ...rows)), ...more);
+}
+
+/** The transcript: rows by number, at most MOST_ROWS of them in the page. */
+class Transcript {
+  constructor(parts, ask, memory, openRound) {
+    Object.assign(this, { parts, ask, memory, openRound });
+    this.rows = new Map();
+    this.elements = new Map();
+    this.lowest = 0;
+    this.count = 0;
+    this.detached = false; // the newest rows were dropped to make room for earlier ones
+    this.sticks = true;
+    parts.scroll.addEventListener("scroll", () => {
+      const box = parts.scroll;
+      this.sticks = box.scrollHeight - box.scrollTop - box.clientHeight < 24;
+    });
+    parts.earlier.addEventListener("click", () => ask({ kind: "rows", before: this.lowest }));
+    parts.newest.addEventListener("click", () => this.restart());
+  }
+
+  drops() {
+    this.rows.clear();
+    this.elements.clear();
+    this.parts.rows.replaceChildren();
+    [this.detached, this.sticks, this.lowest] = [false, true, this.count];
+  }
+
+  /** Begin anew with the newest rows. */
+  restart() {
+    this.drops();
+    this.ask({ kind: "rows", before: null });
+    this.frame();
+  }
+
+  put(row) {
+    this.count = Math.max(this.count, row.n + 1);
+    if (this.rows.size === 0) this.lowest = row.n;
+    if (row.n < this.lowest || (this.detached && !this.rows.has(row.n))) return;
+    const fresh = this.element(row);
+    const old = this.elements.get(row.n);
+    this.rows.set(row.n, row);
+    this.elements.set(row.n, fresh);
+    if (old) old.replaceWith(fresh);
+    else this.parts.rows.append(fresh);
+    while (this.rows.size > MOST_ROWS) this.drop(this.lowest++);
+  }
+
+  grow({ n, at, text }) {
+    const row = this.rows.get(n);
+    if (!row || at > row.text.length) return; // the whole row comes when its step has ended
+    row.text += text.slice(row.text.length - at);
+    this.elements.get(n).querySelector("pre").textContent = row.text;
+  }
+
+  /** The newest rows, in place of all. */
+  replace(rows) {
+    this.drops();
+    for (const row of rows) this.put(row);
+    this.frame();
+  }
+
+  /** Rows from before the first one here. */
+  prepend(rows) {
+    const known = rows.filter((row) => row.n < this.lowest || this.rows.size === 0);
+    if (!known.length) return;
+    const [box, height] = [this.parts.scroll, this.parts.scroll.scrollHeight];
+    const made = known.map((row) => [row, this.element(row)]);
+    for (const [row, element] of made) {
+      this.rows.set(row.n, row);
+      this.elements.set(row.n, element);
+    }
+    this.parts.rows.prepend(...made.map(([, element]) => element));
+    this.lowest = known[0].n;
+    let highest = Math.max(...this.rows.keys());
+    while (this.rows.size > MOST_ROWS) {
+      this.drop(highest--);
+      this.detached = true;
+    }
+    if (!this.sticks) box.scrollTop += box.scrollHeight - height;
+    this.frame();
+  }
+
+  drop(n) {
+    this.elements.get(n)?.remove();
+    this.elements.delete(n);
+    this.rows.delete(n);
+  }
+
+  /** What stands around the rows, once a frame. */
+  frame() {
+    this.parts.earlier.hidden = this.lowest === 0;
+    this.parts.earlier.textContent = `Show earlier (${number(this.lowest)} rows)`;
+    this.parts.newest.hidden = !this.detached;
+    if (this.sticks && !this.detached) this.parts.scroll.scrollTop = this.parts.scroll.scrollHeight;
+  }
+
+  element(row) {
+    if (row.kind === "tool") return this.folded(row, `${row.status === "running" ? "…" : row.status} · ${row.title}`, row.size ? `${number(row.size)} characters` : "");
+    if (row.kind === "compaction") return this.compaction(row);
+    if (row.kind === "thought") return this.folded(row, `thinking · ${row.text.slice(0, 100)}`, "");
+    if (row.kind === "system") return this.folded(row, `system prompt · ${row.text.slice(0, 100)}`, "");
+    const box = make("div", { class: `a-row a-${row.kind}`, "data-n": row.n },
+      make("span", { class: "a-who h-faint", text: SPEAKERS[row.kind] ?? row.kind }), make("pre", { class: "a-text", text: row.text }));
+    if (row.more) box.append(this.folded(row, "show all of it", ""));
+    return box;
+  }
+
+  folded(row, title, aside) {
+    const body = make("div", { class: "a-body" });
+    const open = this.memory.open.has(row.n);
+    const wrong = row.status === "error" || /^exit code (?!0$)/.test(row.status ?? "");
+    const line = make("summary", {}, make("span", { class: wrong ? "a-title a-wrong" : "a-title", text: title }), make("span", { class: "h-faint a-aside", text: aside }));
+    const box = make("details", { class: `a-row a-${row.kind}`, "data-n": row.n, open }, line, body);
+    const fill = () => {
+      if (row.kind !== "tool" && !row.more) body.replaceChildren(make("pre", { class: "a-text", text: row.text }));
+      else this.ask({ kind: "body", row: row.n });
+    };
+    box.addEventListener("toggle", () => {
+      this.memory.open[box.open ? "add" : "delete"](row.n);
+      if (box.open) fill();
+      else body.replaceChildren();
+    });
+    return box;
+  }
+
+  /** The content of an unfolded row. */
+  fill({ n, parts }) {
+    const body = this.elements.get(n)?.matches("details") ? this.elements.get(n).querySelector(".a-body") : this.elements.get(n)?.querySelector("details .a-body");
+    body?.replaceChildren(...parts.flatMap(([name, text]) => [
+      ...(name ? [make("div", { class: "a-name h-faint", text: name })] : []), make("pre", { class: "a-text", text })]));
+  }
+
+  compaction(row) {
+    const lost = row.lost === null || row.lost === undefined ? "" : `, ${row.lost} fact${row.lost === 1 ? "" : "s"} lost`;
+    const text = row.status === "applied" ? `Compaction ${row.round}: ${number(row.before)} → ${number(row.after)} tokens${lost}` : `Compaction ${row.status}: ${row.reason}`;
+    return make("div", { class: "a-row a-compaction", "data-n": row.n },
+      make("button", { type: "button", text, title: row.reason, on: { click: () => this.openRound(row.seq) } }));
+  }
+}
+
+/** The line of buttons and boxes that depend on how the session stands. */
+function showPhase(parts, state) {
+  const phase = state.phase ?? "new";
+  parts.phase.textContent = WORDS[phase] ?? phase;
+  parts.phase.className = `a-phase a-is-${phase}`;
+  const busy = ["starting", "working", "compacting", "asking"].includes(phase);
+  parts.start.hidden = phase !== "new";
+  parts.stop.disabled = !busy;
+  parts.resume.disabled = !(phase === "idle" && state.interrupted);
+  const over = phase === "closed" || phase === "failed";
+  parts.end.disabled = over || phase === "new";
+  parts.draft.disabled = parts.send.disabled = over;
+  parts.diff.disabled = parts.all.disabled = phase === "new" || phase === "starting";
+  parts.waiting.textContent = state.waiting || "";
+  const { model = "", policy = "", sandbox = "", id = "", kept = "" } = state.session ?? {};
+  parts.about.textContent = [model, policy, sandbox && `sandbox ${sandbox}`, id && `session ${id}`].filter(Boolean).join(" · ");
+  parts.about.title = kept;
+  const words = state.failure || state.error || "";
+  parts.failure.hidden = !words;
+  parts.failure.textContent = words;
+}
+
+function showQueue(parts, queued) {
+  parts.queue.replaceChildren(...queued.map((text, index) => make("li", {},
+    make("span", { class: "h-faint", text: index ? `queued, position ${index + 1}: ` : "queued, next: " }), text.slice(0, 300))));
+}
+
+function showQuestion(parts, question, ask) {
+  parts.question.hidden = !question;
+  if (!question) return parts.question.replaceChildren();
+  const button = (answer, text) => make("button", { type: "button", text, on: { click: () => ask({ kind: "answer", answer }) } });
+  parts.question.replaceChildren(
+    make("span", { text: question }), button("continue", "Continue"), button("stop", "Stop"), button("always", "Always allow"));
+}
+
+/** One view of a session in a page. */
+function view({ model, el }) {
+  const root = stage(el, "Agent session");
+  root.classList.add("a-root");
+  const parts = layout(root);
+  const me = Math.random().toString(36).slice(2);
+  let heardAt = performance.now();
+  const ask = (message) => model.send({ ...message, view: me });
+  const openRound = (seq) => ask({ kind: "round", seq });
+  const transcript = new Transcript(parts, ask, memory, openRound);
+  let state = {};
+
+  const silent = (yes) => {
+    parts.silence.hidden = !yes;
+    const again = state.session?.reopen;
+    parts.silence.textContent = !yes ? "" : "No kernel answers. If it is busy, this goes on by itself. " +
+      (again ? `If it was restarted, nothing that was logged is lost: run  ${again}  to go on.` : "If it was restarted, run the cell again.");
+  };
+  const draftChanged = () => (memory.draft = parts.draft.value);
+  const send = (event) => {
+    event?.preventDefault();
+    const text = parts.draft.value.trim();
+    if (!text) return;
+    ask({ kind: "send", text });
+    parts.draft.value = memory.draft = "";
+  };
+  parts.draft.value = memory.draft;
+  parts.draft.addEventListener("input", draftChanged);
+  parts.draft.addEventListener("keydown", (event) => {
+    if (event.key === "Enter" && !event.shiftKey && !event.isComposing) send(event);
+  });
+  parts.send.form.addEventListener("submit", send);
+  for (const name of ["start", "stop", "resume", "end"]) parts[name].addEventListener("click", () => ask({ kind: name }));
+  parts.diff.addEventListener("click", () => ask({ kind: "diff" }));
+  parts.all.addEventListener("click", () => ask({ kind: "diff", whole: true }));
+  const shut = () => {
+    parts.details.hidden = true;
+    memory.round = null;
+    parts.scroll.focus();
+  };
+  parts.details.addEventListener("keydown", (event) => event.key === "Escape" && shut());
+
+  const answers = {
+    body: (told) => transcript.fill(told),
+    rows: (told) => told.view === me && (told.newest ? transcript.replace(told.rows) : transcript.prepend(told.rows)),
+    round: (told) => {
+      if (told.view !== me) return;
+      showDetails(parts.details, told, shut);
+      memory.round = told.seq;
+      parts.details.focus();
+    },
+    files: (told) => showFiles(parts.files, told),
+  };
+  const answer = (message) => {
+    heardAt = performance.now();
+    if (!parts.silence.hidden) silent(false);
+    answers[message?.kind]?.(message);
+  };
+  model.on("msg:custom", answer);
+
+  const end = connect(model, {
+    items(items) {
+      for (const item of items) (item.kind === "grown" ? transcript.grow(item) : transcript.put(item));
+      transcript.frame();
+    },
+    state(changed, whole) {
+      state = whole;
+      if ("count" in changed) transcript.count = Math.max(transcript.count, changed.count);
+      showPhase(parts, whole);
+      if ("queued" in changed) showQueue(parts, changed.queued);
+      if ("question" in changed) showQuestion(parts, changed.question, ask);
+      if ("gauge" in changed) showGauge(parts, changed.gauge);
+      if ("gauge" in changed) parts.rule.textContent = changed.gauge.rule ?? "";
+      if ("figures" in changed || "session" in changed) showFigures(parts, whole.figures ?? {}, whole.session ?? {});
+      if ("curve" in changed || "rounds" in changed) {
+        showCurve(parts, whole.curve ?? [], whole.rounds ?? [], whole.gauge ?? {});
+      }
+      if ("rounds" in changed) showRounds(parts, changed.rounds, openRound);
+    },
+    skipped: () => transcript.restart(),
+    silent: () => silent(true),
+  });
+  const beat = setInterval(() => {
+    if (document.hidden || state.phase === "closed") heardAt = performance.now();
+    else if (performance.now() - heardAt > MISSED_MS) silent(true);
+    ask({ kind: "beat", used: inUse() });
+  }, BEAT_MS);
+  const inUse = () => root.matches(":hover") || root.contains(document.activeElement) || memory.draft !== "" || !transcript.sticks;
+  if (memory.round) openRound(memory.round);
+  return () => {
+    end();
+    clearInterval(beat);
+    model.off("msg:custom", answer);
+  };
+}
+
+function showRounds(parts, rounds, openRound) {
+  const button = (one) => {
+    const applied = one.status === "applied";
+    const text = applied ? `${one.round}${one.lost ? ` · ${one.lost} lost` : ""}` : `${one.status} at step ${one.step}`;
+    const title = `before step ${one.step}: ${number(one.before)} → ${number(one.after)} tokens`;
+    return make("button", { type: "button", text, title, "aria-label": `Compaction ${text}, ${title}`, on: { click: () => openRound(one.seq) } });
+  };
+  const words = rounds.length ? [] : [make("span", { class: "h-faint", text: "none yet" })];
+  parts.rounds.replaceChildren(...words, ...rounds.slice(-60).map(button));
+}
+
+// Every widget has a module of its own, so this is remembered when its view is made again.
+const memory = { draft: "", open: new Set(), round: null };
+
+export default { render: view };

@@ -1,0 +1,304 @@
+"""A session in a notebook cell: watched, talked to, stopped and gone on with while it works.
+
+The session runs in its own thread and the cell returns at once. What it logs and signals goes through a queue to a second thread,
+which makes what pages show of it; the user's clicks come in on threads of the kernel and only touch what is thread-safe. The
+widget never holds the truth: `session` does, and can be used from cells too.
+"""
+
+import queue
+import secrets
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+from harness.agent.loop import Limits
+from harness.compaction.presets.keep_last import KeepLast
+from harness.errors import HarnessError, UsageError
+from harness.events import Entry, Signal, StateChanged, TextDelta
+from harness.experiment.interactive import Interactive
+from harness.experiment.live import LiveSession
+from harness.protocols import Policy
+from harness.task import Task
+from harness.widgets.feed import Feed, fed
+from harness.widgets.renewed import Renewed
+from harness.widgets.rounds import Rounds
+from harness.widgets.saved import as_html, as_text
+from harness.widgets.surface import script, style
+from harness.widgets.wire import Wire
+
+FOLDER = Path("sessions")
+"""Where journals go unless another file is named."""
+RESTING = frozenset({"new", "idle", "failed", "closed"})
+_LOOK, _END = "look", "end"
+MOST_STEPS = 300
+"""Of a turn: somebody is there to stop it."""
+PAUSE_SECONDS = 0.05
+"""What comes within it is told together."""
+KEEP_ITEMS = 4_000
+"""That a page can ask for again; of what is older it asks for the rows."""
+MOST_FILES = 500
+ANSWERS = ("continue", "stop", "always")
+
+
+class AgentWidget(Renewed):
+    """A live session: transcript, context, compactions and what the user can do about them."""
+
+    session: LiveSession
+    """The session itself; its methods may be called from cells."""
+    _feed: Feed
+    _feed_lock: threading.Lock
+    _heard: "queue.SimpleQueue[Entry | Signal | str]"
+    _hurry: threading.Event
+    _over: bool
+    _pace_seconds: float
+    _esm: ClassVar[str] = script("agent")
+    _css: ClassVar[str] = style("agent")
+
+    def __init__(
+        self,
+        request: str | Task,
+        *,
+        model: str = "scripted",
+        policy: Policy | None = None,
+        window_tokens: int | None = None,
+        journal: Path | None = None,
+        pace_seconds: float = 0.0,
+    ) -> None:
+        """Prepare a session; it starts with the button or with `session.start()`.
+
+        Args:
+            request: what the agent is asked to do, or a task, whose workspace is laid and whose own request is asked.
+            model: any name that plans know; `scripted` needs a task.
+            policy: None = `KeepLast()`.
+            window_tokens: None = the model's own.
+            journal: the file in which it is logged; None = a new one in the folder `sessions`.
+            pace_seconds: waits so long whenever the model has written a line, and before a compaction, so that a scripted session
+                can be watched.
+        """
+        task = request if isinstance(request, Task) else None
+        name = secrets.token_hex(6)
+        described = Interactive(
+            request=task.prompt if task else str(request),
+            policy=policy or KeepLast(),
+            model=model,
+            task=task,
+            window_tokens=window_tokens,
+            limits=Limits(max_steps=MOST_STEPS),
+            journal=journal or FOLDER / f"{name}.sqlite",
+        )
+        self._begin(described, lambda: LiveSession(described, session_id=name, listen=self._listen), pace_seconds)
+
+    @classmethod
+    def of(cls, session: Interactive, *, pace_seconds: float = 0.0) -> Self:
+        """A session with everything that can be said of one: limits, sandbox, runtime, a folder to keep the files in."""
+        panel = cls.__new__(cls)
+        name = secrets.token_hex(6)
+        panel._begin(session, lambda: LiveSession(session, session_id=name, listen=panel._listen), pace_seconds)
+        return panel
+
+    @classmethod
+    def reopen(cls, journal: str | Path, session_id: str, *, task: Task | None = None, pace_seconds: float = 0.0) -> Self:
+        """A session of a journal again, after its kernel was restarted or its process died; start it, then send or resume.
+
+        Args:
+            journal: the file in which it is logged.
+            session_id: its name there.
+            task: of a session that works on one; no log tells it, and a scripted model cannot go on without.
+            pace_seconds: as for a new one.
+
+        Raises:
+            StoreError: no such journal or session.
+            UsageError: the session has not begun.
+        """
+        before = LiveSession.reopen(Path(journal), session_id)
+        described = before.session if task is None else replace(before.session, task=task)
+        panel = cls.__new__(cls)
+        panel._begin(
+            described,
+            lambda: LiveSession.reopen(Path(journal), session_id, session=described, listen=panel._listen),
+            pace_seconds,
+        )
+        return panel
+
+    def close(self) -> None:
+        """End the session: its files are kept and the checks of a task are run. The panel goes on showing it. Idempotent."""
+        self._hurry.set()
+        ended = self.session.close()
+        with self._feed_lock:
+            if not self._over:
+                self._over = True
+                self._feed.conclude(ended.checks)
+        self._heard.put(_END)
+
+    def heard(self, message: Mapping[str, Any]) -> None:
+        """The user did something in a page."""
+        known: Mapping[str, Callable[[Mapping[str, Any]], object]] = {
+            "start": self._start,
+            "send": self._send_text,
+            "stop": self._stop,
+            "resume": self._resume,
+            "answer": self._answer,
+            "diff": lambda asked: self._aside(lambda: self._show_files(whole=bool(asked.get("whole")))),
+            "rows": self._show_rows,
+            "body": self._show_body,
+            "round": self._show_round,
+            "beat": self.beaten,
+            "end": lambda _: self._aside(self.close),
+        }
+        act = known.get(str(message.get("kind")))
+        if act is not None:
+            act(message)
+
+    @property
+    def rests(self) -> bool:
+        """See `Renewed`."""
+        return self.session.state in RESTING
+
+    def as_text(self) -> str:
+        """See `Surface`."""
+        with self._feed_lock:
+            return as_text(self._feed)
+
+    def as_html(self) -> str:
+        """See `Surface`."""
+        with self._feed_lock:
+            return as_html(self._feed)
+
+    # --- what the session does -------------------------------------------------------------------------------------------
+
+    def _begin(self, described: Interactive, open_session: Callable[[], LiveSession], pace_seconds: float) -> None:
+        super().__init__()
+        self.wire = Wire(self.send, keep_items=KEEP_ITEMS)
+        self._pace_seconds, self._hurry, self._over = pace_seconds, threading.Event(), False
+        self._heard = queue.SimpleQueue()
+        self._feed_lock = threading.Lock()
+        self.session = open_session()
+        self._feed = fed(Rounds(described.task, described.policy.counter), self.session.entries)
+        self._describe(described)
+        threading.Thread(target=self._work, name="harness-agent-panel", daemon=True).start()
+        self._heard.put(_LOOK)
+
+    def _describe(self, described: Interactive) -> None:
+        name, journal = self.session.session_id, described.journal
+        task = ", task=…" if described.task else ""
+        self._feed.describe(
+            id=name,
+            model=described.model,
+            policy=str(getattr(described.policy, "kind", type(described.policy).__name__)),
+            task=described.task.name if described.task else "",
+            kept=f"logged in {journal}" if journal else "not logged into a file: it is lost when the kernel ends",
+            reopen=f'AgentWidget.reopen("{journal}", "{name}"{task})' if journal else "",
+        )
+
+    def _listen(self, heard: Entry | Signal) -> None:
+        """In the session's threads."""
+        self._heard.put(heard)
+        slow = isinstance(heard, TextDelta) or (isinstance(heard, StateChanged) and heard.state == "compacting")
+        if self._pace_seconds and slow:
+            self._hurry.wait(self._pace_seconds)
+
+    def _work(self) -> None:
+        """Take what was heard in bundles and tell the pages, until the panel is closed."""
+        ended = False
+        while not ended:
+            bundle = [self._heard.get()]
+            time.sleep(PAUSE_SECONDS)
+            while not self._heard.empty():
+                bundle.append(self._heard.get())
+            ended = _END in bundle
+            with self._feed_lock:
+                for one in bundle:
+                    if not isinstance(one, str):
+                        self._feed.hear(one)
+                self._look()
+                items, state = self._feed.news()
+            if items:
+                self.wire.append(items)
+            if items or state:
+                self.wire.show(count=len(self._feed.rows), **state)
+            if self.rests:
+                self.renew()
+
+    def _look(self) -> None:
+        """What the session says of itself."""
+        session = self.session
+        self._feed.set(phase=session.state, queued=list(session.queued), failure=session.failure)
+        if session.budget is not None:
+            self._feed.reserve(session.budget)
+
+    # --- what the user does ----------------------------------------------------------------------------------------------
+
+    def _stop(self, _: Mapping[str, Any]) -> None:
+        self._hurry.set()
+        self.session.stop()
+
+    def _resume(self, _: Mapping[str, Any]) -> None:
+        self._hurry.clear()
+        self.wire.show(error="")
+        self.session.resume()
+
+    def _start(self, _: Mapping[str, Any]) -> None:
+        self.wire.show(error="")
+        self.session.start()
+
+    def _send_text(self, message: Mapping[str, Any]) -> None:
+        text = message.get("text")
+        if isinstance(text, str) and text.strip():
+            self._hurry.clear()
+            self.wire.show(error="")
+            self.session.send(text)
+            self._heard.put(_LOOK)
+
+    def _answer(self, message: Mapping[str, Any]) -> None:
+        answer = message.get("answer")
+        if answer not in ANSWERS:
+            raise UsageError(f"answer {answer!r}: one of {', '.join(ANSWERS)}")
+        self.session.answer(answer)
+        self._heard.put(_LOOK)
+
+    def _aside(self, act: Callable[[], object]) -> None:
+        """Do what may take a second without holding up the page; what goes wrong is shown."""
+
+        def work() -> None:
+            try:
+                act()
+                self.wire.show(error="")
+            except HarnessError as error:
+                self.wire.show(error=str(error))
+            self._heard.put(_LOOK)
+
+        threading.Thread(target=work, name="harness-agent-click", daemon=True).start()
+
+    def _show_files(self, *, whole: bool) -> None:
+        try:
+            changes = self.session.summary().changes if whole else self.session.diff()
+        except HarnessError as error:
+            self.send({"kind": "files", "error": str(error)})
+            return
+        files = [
+            {"path": one.path, "kind": one.kind, "added": one.added_lines, "removed": one.removed_lines}
+            for one in changes[:MOST_FILES]
+        ]
+        self.send({"kind": "files", "files": files, "count": len(changes), "whole": whole})
+
+    def _show_rows(self, message: Mapping[str, Any]) -> None:
+        before = message.get("before")
+        with self._feed_lock:
+            rows = self._feed.window(before if isinstance(before, int) else None)
+        self.send({"kind": "rows", "rows": rows, "newest": before is None, "view": message.get("view")})
+
+    def _show_body(self, message: Mapping[str, Any]) -> None:
+        number = message.get("row")
+        if isinstance(number, int):
+            with self._feed_lock:
+                body = self._feed.body(number)
+            self.send({"kind": "body", **body})
+
+    def _show_round(self, message: Mapping[str, Any]) -> None:
+        with self._feed_lock:
+            found = self._feed.rounds.all.get(message.get("seq", 0))
+        if found is not None:
+            self.send({"kind": "round", "view": message.get("view"), **found.details()})

@@ -1,0 +1,395 @@
+"""What the panel of a session shows, as plain values: rows of the transcript, the gauge, figures and the curve of tokens.
+
+A feed hears what a session logs and signals, in order, and gives what has changed since it was last asked, so the cost of
+showing a session does not grow with its length. Rows tell of tool calls in a line; their arguments and outputs are given when
+somebody unfolds them. Nothing in here knows of widgets; all texts are hostile.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, TypeAlias
+
+from harness.events import (
+    CallRepeated,
+    Compaction,
+    ContextUsage,
+    Entry,
+    Event,
+    MessageAdded,
+    Notice,
+    RolledBack,
+    SessionEnded,
+    SessionForked,
+    SessionResumed,
+    SessionStarted,
+    Signal,
+    StateChanged,
+    StepFinished,
+    TextDelta,
+    ToolStarted,
+    TurnEnded,
+    Waiting,
+)
+from harness.experiment.attempt.grading import Judged
+from harness.messages import File, Message, Reasoning, Text, ToolCall, ToolResult, part_text
+from harness.tokens import Budget
+from harness.transcript import arguments, key_argument, outcome
+from harness.widgets.rounds import Round, Rounds
+
+Plain: TypeAlias = dict[str, Any]
+"""What JSON can say."""
+
+ROW_CHARACTERS = 20_000
+"""Of a text that a row shows at once; the rest comes when it is unfolded."""
+BODY_CHARACTERS = 400_000
+"""Of what is given when a row is unfolded."""
+WINDOW_ROWS = 500
+"""That are given at once when somebody asks for earlier ones."""
+WINDOW_CHARACTERS = 600_000
+"""Of their texts."""
+RESTING = ("new", "idle", "failed", "closed")
+MOST_POINTS = 300
+"""Of the curve; from a longer one every second point is left out, again and again."""
+
+
+class News(NamedTuple):
+    """What has changed."""
+
+    items: list[Plain]
+    """Rows as they are now, and what was written on (`grown`), in order."""
+    state: Plain
+    """Parts of the state by name."""
+
+
+@dataclass(slots=True)
+class Figures:
+    """Sums over a session."""
+
+    steps: int = 0
+    compactions: int = 0
+    prompt_tokens: int = 0
+    """Cached ones included."""
+    cached_tokens: int = 0
+    """Of the prompts: read from the provider's cache."""
+    view_tokens: int = 0
+    """Of the views that were sent, by the policy's counter."""
+    same_tokens: int = 0
+    """Of these: the beginning that was the same as in the call before, which a provider's cache can know."""
+    output_tokens: int = 0
+    cost_usd: float | None = 0.0
+    """Of agent and summarizer; None = a price is not known."""
+
+    def pay(self, cost_usd: float | None) -> None:
+        """Add a cost."""
+        self.cost_usd = None if cost_usd is None or self.cost_usd is None else self.cost_usd + cost_usd
+
+    def plain(self) -> Plain:
+        """By name."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+@dataclass(slots=True)
+class Curve:
+    """Estimated tokens in view over the steps, thinned out as it grows."""
+
+    points: list[tuple[int, int]] = field(default_factory=list)
+    _every: int = 1
+
+    def add(self, step: int, tokens: int) -> None:
+        """The next point."""
+        if step % self._every:
+            return
+        self.points.append((step, tokens))
+        if len(self.points) > MOST_POINTS:
+            self.points, self._every = self.points[::2], 2 * self._every
+
+
+@dataclass(slots=True)
+class Feed:
+    """The transcript and the state of one session. Not thread-safe."""
+
+    rounds: Rounds
+    rows: list[Plain] = field(default_factory=list)
+    """In order; a row's number is its place."""
+    state: Plain = field(default_factory=dict)
+    """What is not a row, by name: `phase`, `queued`, `gauge`, `figures`, `session`, `curve`, `rounds`, `waiting`, `failure`."""
+    figures: Figures = field(default_factory=Figures)
+    curve: Curve = field(default_factory=Curve)
+    _sources: dict[int, tuple[ToolCall, ToolResult | None] | Message] = field(default_factory=dict)
+    _open_calls: dict[str, int] = field(default_factory=dict)
+    """Rows of calls without a result, by call id."""
+    _live: int | None = None
+    """The row that is being written."""
+    _changed: dict[int, None] = field(default_factory=dict)
+    _grown: dict[int, list[str]] = field(default_factory=dict)
+    _news: dict[str, None] = field(default_factory=dict)
+
+    # --- what comes in ---------------------------------------------------------------------------------------------------
+
+    def hear(self, heard: Entry | Signal) -> None:
+        """Take note of what was logged or signalled."""
+        if isinstance(heard, Entry):
+            found = self.rounds.hear(heard)
+            self._log(heard.event, found)
+        else:
+            self._signal(heard)
+
+    def set(self, **values: object) -> None:
+        """Change parts of the state."""
+        for name, value in values.items():
+            if self.state.get(name) != value:
+                self.state[name] = value
+                self._news[name] = None
+
+    def describe(self, **values: object) -> None:
+        """Say more of the session: its model, policy, journal and the like."""
+        session = self.state.get("session")
+        self.set(session=(session if isinstance(session, dict) else {}) | values)
+
+    def reserve(self, budget: Budget) -> None:
+        """Say how the window is divided."""
+        self._gauge(
+            window=budget.window_tokens,
+            threshold=budget.threshold_tokens,
+            reserved=budget.reserved_tokens,
+            rule=budget.rule,
+        )
+
+    def conclude(self, checks: Sequence[Judged]) -> None:
+        """Say what the checks of the task found when the session was over."""
+        if not checks:
+            return
+        passed = sum(one.passed for one in checks)
+        failed = [f"{one.check.title}: {one.detail or 'failed'}" for one in checks if not one.passed]
+        self.note("\n".join((f"checks: {passed} of {len(checks)} passed", *failed)), "ended")
+
+    def note(self, text: str, kind: str = "note") -> None:
+        """A row in words of ours."""
+        self._add({"kind": kind, "step": self.figures.steps, "text": text[:ROW_CHARACTERS]})
+
+    def _log(self, event: Event, found: Round | None) -> None:
+        match event:
+            case SessionStarted():
+                self._start(event)
+            case MessageAdded():
+                self._message(event.message, event.step)
+            case StepFinished():
+                self._step(event)
+            case Compaction() if found is not None:
+                self._compaction(event, found)
+            case SessionEnded() | TurnEnded():
+                self._end(event)
+            case RolledBack():
+                self.note(f"rolled back to the end of step {event.step}: what stands above from then on counts no more")
+                self.figures.steps = event.step
+                self.set(rounds=[one.point() for one in self.rounds.all.values()])
+                self._measure()
+            case SessionForked():
+                self.note(f"forked here from session {event.session_id}, after step {event.step}")
+            case SessionResumed():
+                self._start(event)
+                self.note("taken up again")
+                self.set(interrupted=True)
+            case _:
+                pass
+        self.set(waiting="")
+
+    def _signal(self, signal: Signal) -> None:
+        match signal:
+            case TextDelta() if self.state.get("phase") not in RESTING:  # a call that was broken off may still speak
+                self._grow(signal.text)
+            case StateChanged():
+                self.set(phase=signal.state, queued=list(signal.queued))
+                if signal.state != "asking":
+                    self.set(question="")
+            case CallRepeated():
+                told = f"{signal.call.name} {key_argument(signal.call)}"
+                self.set(question=f"The agent is about to make the same call {signal.times} times in a row: {told}")
+            case ToolStarted():
+                if signal.call_id not in self._open_calls:
+                    row = {"kind": "tool", "step": self.figures.steps + 1, "title": signal.name, "status": "running", "size": 0}
+                    self._open_calls[signal.call_id] = self._add(row)
+                else:
+                    self._update(self._open_calls[signal.call_id], status="running")
+            case Waiting():
+                self._restart_live()
+                seconds = "" if signal.seconds is None else f" {signal.seconds:.1f} s"
+                self.set(waiting=f"waiting{seconds}: {signal.what}")
+            case Notice():
+                self.note(signal.text, "notice")
+            case ContextUsage():
+                self._gauge(reported=signal.usage_tokens, trailing=signal.trailing_tokens)
+            case _:
+                pass
+
+    def _start(self, event: SessionStarted | SessionResumed) -> None:
+        simulated = event.model.partition("/")[0] == "scripted"
+        self.describe(model=event.model, sandbox=event.sandbox, simulated=simulated)
+        self._gauge(window=event.window_tokens, threshold=event.threshold_tokens, rule=event.budget_rule)
+
+    def _end(self, event: SessionEnded | TurnEnded) -> None:
+        what = "turn ended" if isinstance(event, TurnEnded) else "session ended"
+        detail = f": {event.detail}" if event.detail else ""
+        self.note(f"{what}: {event.reason.replace('_', ' ')}{detail}", "ended")
+        self.set(interrupted=event.status == "failed")
+        for at in self._open_calls.values():
+            self._update(at, status="interrupted")
+        self._open_calls.clear()
+        if self._live is not None:
+            self._update(self._live, live=False)
+            self._live = None
+
+    def _gauge(self, **values: object) -> None:
+        gauge = self.state.get("gauge")
+        self.set(gauge=(gauge if isinstance(gauge, dict) else {}) | values)
+
+    def _message(self, message: Message, step: int) -> None:
+        for result in message.results:
+            self._answer(result, step)
+        if message.role != "tool":
+            self._add_message(message, step)
+        self._measure()
+
+    def _add_message(self, message: Message, step: int) -> None:
+        text = "\n".join(part_text(part) for part in message.parts if isinstance(part, Text | File))
+        thought = "\n".join(part.text for part in message.parts if isinstance(part, Reasoning))
+        live, self._live = (self._live, None) if message.role == "assistant" else (None, self._live)
+        if thought:
+            self._put_text("thought", thought, step, None)
+        if text or live is not None:
+            self._put_text(message.role, text, step, live)
+        for call in message.calls:
+            self._call(call, step)
+
+    def _put_text(self, kind: str, text: str, step: int, at: int | None) -> None:
+        row: Plain = {"kind": kind, "step": step, "text": text[:ROW_CHARACTERS], "more": len(text) > ROW_CHARACTERS}
+        number = self._add(row) if at is None else self._replace(at, row)
+        if row["more"]:
+            self._sources[number] = Message(role="assistant", parts=(Text(text=text),))
+
+    def _call(self, call: ToolCall, step: int) -> None:
+        title = f"{call.name} {key_argument(call)}"
+        at = self._open_calls.get(call.call_id)
+        row: Plain = {"kind": "tool", "step": step, "title": title, "status": "pending", "size": 0}
+        if at is None:
+            at = self._open_calls[call.call_id] = self._add(row)
+        else:
+            self._replace(at, row | {"status": self.rows[at]["status"]})
+        self._sources[at] = (call, None)
+
+    def _answer(self, result: ToolResult, step: int) -> None:
+        at = self._open_calls.pop(result.call_id, None)
+        if at is None:
+            return
+        known = self._sources.get(at)
+        if isinstance(known, tuple):
+            self._sources[at] = (known[0], result)
+        shown = outcome(result) if result.status == "completed" else result.status
+        self._update(at, status=shown, size=len(result.output), step=step)
+
+    def _step(self, event: StepFinished) -> None:
+        figures = self.figures
+        figures.steps = event.step
+        figures.prompt_tokens += event.usage.prompt_tokens
+        figures.cached_tokens += event.usage.cache_read_tokens
+        figures.view_tokens += event.view_tokens
+        figures.same_tokens += event.kept_prefix_tokens
+        figures.output_tokens += event.usage.output_tokens
+        figures.pay(event.cost_usd)
+        self.curve.add(event.step, event.view_tokens)
+        self.set(figures=figures.plain(), curve=list(self.curve.points))
+
+    def _compaction(self, event: Compaction, found: Round) -> None:
+        self.figures.pay(event.summarizer_cost_usd if event.summarizer else 0.0)
+        if event.status == "applied":
+            self.figures.compactions = event.round
+        points = [one.point() for one in self.rounds.all.values()]
+        self.set(figures=self.figures.plain(), rounds=points)
+        self._add({"kind": "compaction", "step": event.step} | found.point() | {"reason": event.reason[:500]})
+        self._measure()
+
+    def _measure(self) -> None:
+        self._gauge(tokens=self.rounds.view.tokens, messages=len(self.rounds.view.items))
+
+    # --- rows ------------------------------------------------------------------------------------------------------------
+
+    def _add(self, row: Plain) -> int:
+        number = len(self.rows)
+        self.rows.append(row | {"n": number})
+        self._changed[number] = None
+        return number
+
+    def _replace(self, at: int, row: Plain) -> int:
+        self.rows[at] = row | {"n": at}
+        self._changed[at] = None
+        self._grown.pop(at, None)
+        return at
+
+    def _update(self, at: int, **values: object) -> None:
+        self._replace(at, self.rows[at] | values)
+
+    def _grow(self, text: str) -> None:
+        if self._live is None:
+            self._live = self._add({"kind": "assistant", "step": self.figures.steps + 1, "text": "", "live": True})
+        row = self.rows[self._live]
+        room = ROW_CHARACTERS - len(str(row["text"]))
+        if room > 0:
+            row["text"] = f"{row['text']}{text[:room]}"
+            self._grown.setdefault(self._live, []).append(text[:room])
+
+    def _restart_live(self) -> None:
+        """What was streamed comes again, or was cut off before."""
+        if self._live is not None:
+            self._update(self._live, text="")
+
+    # --- what goes out ---------------------------------------------------------------------------------------------------
+
+    def news(self) -> News:
+        """What has changed since this was last asked."""
+        items = [dict(self.rows[at]) for at in self._changed]
+        grown = ((at, "".join(texts)) for at, texts in self._grown.items() if at not in self._changed)
+        items += [
+            {"kind": "grown", "n": at, "at": _units(str(self.rows[at]["text"])) - _units(text), "text": text}
+            for at, text in grown
+        ]
+        told = News(items, {name: self.state[name] for name in self._news})
+        for changes in (self._changed, self._grown, self._news):
+            changes.clear()
+        return told
+
+    def window(self, before: int | None, most_rows: int = WINDOW_ROWS) -> list[Plain]:
+        """The last rows before a number, not more than a message should hold; None = the newest."""
+        end = len(self.rows) if before is None else max(0, min(before, len(self.rows)))
+        start, characters = end, 0
+        while start > max(0, end - most_rows) and characters < WINDOW_CHARACTERS:
+            start -= 1
+            characters += len(str(self.rows[start].get("text", ""))) + 100
+        return [dict(row) for row in self.rows[start:end]]
+
+    def body(self, number: int) -> Plain:
+        """What is shown of a row when it is unfolded: arguments and output of a call, or a whole text."""
+        source = self._sources.get(number)
+        if isinstance(source, Message):
+            return {"n": number, "parts": [["", source.text[:BODY_CHARACTERS]]]}
+        if source is None:
+            return {"n": number, "parts": []}
+        call, result = source
+        given = arguments(call)
+        parts = [[name, str(value)[:BODY_CHARACTERS]] for name, value in given.items()] or [["arguments", call.arguments_json]]
+        if result is not None:
+            cut = f" (cut: {result.clipped_characters:,} characters are not shown)" if result.clipped_characters else ""
+            parts.append([f"output{cut}", result.output[:BODY_CHARACTERS]])
+        return {"n": number, "parts": parts}
+
+
+def fed(rounds: Rounds, entries: Iterable[Entry]) -> Feed:
+    """The feed of a session that has begun before."""
+    feed = Feed(rounds)
+    for entry in entries:
+        feed.hear(entry)
+    return feed
+
+
+def _units(text: str) -> int:
+    """The length of a text as a page counts it."""
+    return len(text.encode("utf-16-le", "surrogatepass")) // 2

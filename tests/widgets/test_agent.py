@@ -1,0 +1,284 @@
+"""A live session in a page: what a person sees and does, with a real session, journal and sandbox behind it."""
+
+import time
+from dataclasses import replace
+
+import pytest
+
+from harness.agent.loop import Limits
+from harness.errors import UsageError
+from harness.events import Entry, MessageAdded
+from harness.experiment.interactive import Interactive
+from harness.experiment.trial import SandboxChoice
+from harness.messages import user
+from harness.task import CallTemplate, Evidence
+from harness.widgets.agent import AgentWidget
+from harness.widgets.wire import POST
+from tests.experiment.run_grid import POLICY
+from tests.experiment.tiny_task import tiny
+from tests.widgets.linked import Linked
+
+pytestmark = [pytest.mark.browser, pytest.mark.bubblewrap]
+
+HOSTILE = "<img src=x onerror=window.hacked=1><script>window.hacked=1</script>"
+TASK = tiny(7)
+
+
+def described(tmp_path, task=TASK, **changes):
+    return Interactive(
+        request=task.prompt,
+        task=task,
+        policy=POLICY,
+        window_tokens=7_000,
+        limits=Limits(max_steps=60),
+        sandbox=SandboxChoice(backend="bubblewrap"),
+        journal=tmp_path / "session.sqlite",
+        **changes,
+    )
+
+
+@pytest.fixture
+def panel(tmp_path, request):
+    """Makes panels and ends their sessions."""
+    made = []
+
+    def make(task=TASK, **given):
+        made.append(AgentWidget.of(described(tmp_path, task), **given))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()
+
+
+class Panel(Linked):
+    """The page of a panel."""
+
+    def until(self, true, seconds=90):
+        """Carry messages until something holds in the page."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            self.settle()
+            if self.page.evaluate(true):
+                return
+        raise TimeoutError(f"{true}; the page says: {self.page.locator('.a-root').inner_text()}")
+
+    def click(self, name):
+        self.page.get_by_role("button", name=name, exact=True).click()
+
+    def phase(self, words):
+        self.until(f"() => document.querySelector('.a-phase').textContent === '{words}'")
+
+    def texts(self, rows):
+        return self.page.locator(f".a-row{rows}").all_text_contents()
+
+
+def test_a_session_is_started_talked_to_stopped_gone_on_with_and_ended_from_its_page(page, panel):
+    widget = panel(pace_seconds=0.4)
+    linked = Panel(page, widget, POST)
+    linked.phase("not started")
+    linked.click("Start")
+    linked.until("() => document.querySelectorAll('.a-tool').length >= 1")
+    draft = page.get_by_label("Message to the agent")
+    draft.fill("and a README")
+    draft.press("Enter")
+    draft.fill("one\n")
+    draft.press("End")
+    draft.press("Shift+Enter")
+    draft.type("two")
+    linked.click("Send")
+    linked.until("() => document.querySelectorAll('.a-queue li').length === 2")
+    assert page.locator(".a-queue li").all_text_contents() == ["queued, next: and a README", "queued, position 2: one\n\ntwo"]
+    linked.until("() => document.querySelector('.a-gauge').classList.contains('a-is-over')")
+    assert "over the threshold of 2,010" in page.locator(".a-gauge").get_attribute("aria-valuetext")
+    linked.until("() => document.querySelectorAll('.a-rounds button').length === 1")
+    stops_and_goes_on(page, linked, widget)
+    shows_what_a_compaction_did(page, linked)
+    linked.phase("waits for you")
+    assert linked.texts(".a-user")[-2:] == ["youand a README", "youone\n\ntwo"]
+    assert page.locator(".a-queue li").count() == 0
+    linked.click("Since the start")
+    linked.until("() => document.querySelector('.a-files table') !== null")
+    assert "conf.txt" in page.locator(".a-files").inner_text()
+    linked.click("End")
+    linked.phase("closed")
+    linked.until("() => document.querySelector('.a-rows').textContent.includes('checks: ')")
+    assert "checks: 2 of 2 passed" in linked.texts(".a-ended")[-1]
+    assert page.get_by_label("Message to the agent").is_disabled()
+
+
+def stops_and_goes_on(page, linked, widget):
+    began = time.monotonic()
+    linked.click("Stop")
+    linked.phase("waits for you")
+    assert time.monotonic() - began < 20, "a wide bar for a busy machine"
+    assert linked.texts(".a-ended")[-1].endswith("cancelled: stopped by the user")
+    assert page.locator(".a-queue li").count() == 2
+    assert page.get_by_role("button", name="Stop", exact=True).is_disabled()
+    steps = widget.session.view.steps
+    linked.click("Resume")
+    linked.until("() => document.querySelectorAll('.a-ended').length >= 2")
+    assert widget.session.view.steps > steps
+
+
+def shows_what_a_compaction_did(page, linked):
+    page.locator(".a-rounds button").first.click()
+    linked.until("() => !document.querySelector('.a-details').hidden")
+    told = page.locator(".a-details").inner_text()
+    assert "Compaction 1 before step" in told
+    assert "Facts of the task in view before: 1; lost: 0" in told
+    assert "Summary by scripted/oracle" in told
+    assert page.evaluate("document.activeElement.className") == "a-details"
+    page.keyboard.press("Escape")
+    assert page.locator(".a-details").is_hidden()
+
+
+def hostile_task():
+    """One whose agent, tool, file and user all speak HTML."""
+    name = "<img src=x onerror=window.hacked=2>.txt"
+    steps = list(TASK.script.steps)
+    said = CallTemplate(tool="execute_command", arguments=(("command", f"echo '{HOSTILE}'; touch '{name}'; echo round-0-"),))
+    steps[0] = replace(steps[0], says=f"Look: {HOSTILE}", calls=(said,))
+    script = replace(TASK.script, steps=tuple(steps), farewell=HOSTILE)
+    return replace(TASK, script=script, prompt=f"{TASK.prompt}\n{HOSTILE}")
+
+
+def test_nothing_that_model_tool_user_or_file_name_say_is_run(page, panel):
+    widget = panel(hostile_task())
+    linked = Panel(page, widget, POST, "dark")
+    linked.click("Start")
+    linked.phase("waits for you")
+    for row in page.locator("details.a-tool summary").all()[:2]:
+        row.click()
+    page.locator(".a-rounds button").first.click()
+    linked.click("Since the start")
+    linked.until("() => document.querySelector('.a-files table') !== null")
+    linked.until("() => document.querySelector('.a-tool pre') !== null")
+    text = page.locator(".a-root").inner_text()
+    assert text.count("<script>window.hacked=1</script>") >= 4
+    assert "<img src=x onerror=window.hacked=2>.txt" in page.locator(".a-files").inner_text()
+    assert page.locator(".a-root img, .a-root script").count() == 0
+    assert page.evaluate("typeof window.hacked") == "undefined"
+    assert "<img" not in widget.as_html()
+    assert "<script" not in widget.as_html()
+    assert "&lt;script" in widget.as_html()
+
+
+def test_a_view_that_is_made_again_shows_the_same_and_keeps_what_was_typed(page, panel):
+    widget = panel()
+    linked = Panel(page, widget, POST)
+    linked.click("Start")
+    linked.phase("waits for you")
+    page.get_by_label("Message to the agent").fill("half a sen")
+    page.locator("details.a-tool summary").first.click()
+    linked.until("() => document.querySelector('.a-tool pre') !== null")
+    before = page.locator(".a-root").inner_text()
+    page.evaluate("() => { window.ended(); document.querySelector('.harness-surface').remove(); }")
+    page.evaluate("window.show()")
+    linked.until("() => document.querySelector('.a-tool pre') !== null")
+    assert page.locator(".a-root").inner_text() == before
+    assert page.get_by_label("Message to the agent").input_value() == "half a sen"
+
+
+def told(widget, first, last):
+    """Tell the panel of so many messages as if the session had logged them."""
+    for number in range(first, last):
+        widget._listen(Entry(number + 1, MessageAdded(message=user(f"message {number} {HOSTILE}"), step=number)))
+
+
+def rows(page):
+    return page.locator(".a-row").evaluate_all("rows => rows.map(row => Number(row.dataset.n))")
+
+
+def test_a_page_holds_two_thousand_rows_and_asks_for_what_is_earlier(page, panel):
+    widget = panel()
+    linked = Panel(page, widget, POST)
+    told(widget, 0, 5_000)
+    linked.until("() => document.querySelector('.a-rows').lastChild?.dataset.n === '4999'")
+    assert rows(page) == list(range(3_000, 5_000))
+    linked.click("Show earlier (3,000 rows)")
+    linked.until("() => document.querySelector('.a-rows').firstChild.dataset.n === '2500'")
+    assert rows(page) == list(range(2_500, 4_500))
+    told(widget, 5_000, 5_010)
+    linked.settle()
+    assert rows(page)[-1] == 4_499
+    linked.click("Back to the newest")
+    linked.until("() => document.querySelector('.a-rows').lastChild?.dataset.n === '5009'")
+    numbers = rows(page)
+    assert numbers == list(range(numbers[0], 5_010))
+
+
+def test_a_page_that_is_opened_late_has_the_newest_rows(page, panel):
+    widget = panel()
+    told(widget, 0, 20_000)
+    linked = Panel(page, widget, POST)
+    linked.until("() => document.querySelector('.a-rows').lastChild?.dataset.n === '19999'")
+    linked.settle()
+    numbers = rows(page)
+    assert len(numbers) <= 2_000
+    assert numbers == list(range(numbers[0], 20_000))
+    assert page.evaluate("typeof window.hacked") == "undefined"
+
+
+def looping_task():
+    """One whose agent never sees that its first step is done."""
+    steps = list(TASK.script.steps)
+    steps[0] = replace(steps[0], done=Evidence(receipts=(("execute_command", "never"),)))
+    return replace(TASK, script=replace(TASK.script, steps=tuple(steps)))
+
+
+def test_a_repeated_call_is_asked_about_with_three_answers(page, panel):
+    linked = Panel(page, panel(looping_task()), POST)
+    linked.click("Start")
+    linked.phase("asks you")
+    question = page.locator(".a-question")
+    assert "the same call 3 times in a row: execute_command" in question.inner_text()
+    assert question.get_by_role("button").all_text_contents() == ["Continue", "Stop", "Always allow"]
+    question.get_by_role("button", name="Stop").click()
+    linked.phase("waits for you")
+    assert question.is_hidden()
+    assert "doom loop" in linked.texts(".a-ended")[-1]
+
+
+def test_a_page_whose_kernel_is_gone_says_how_to_go_on(page, panel, tmp_path):
+    page.clock.install()
+    widget = panel()
+    linked = Panel(page, widget, POST)
+    assert page.locator(".a-alarm").first.is_hidden()
+    linked.page.evaluate("model.send = () => {}")
+    page.clock.run_for(25_000)
+    alarm = page.locator(".a-alarm").first
+    alarm.wait_for()
+    assert "No kernel answers" in alarm.inner_text()
+    name = widget.session.session_id
+    assert f'AgentWidget.reopen("{tmp_path / "session.sqlite"}", "{name}", task=…)' in alarm.inner_text()
+
+
+def test_a_session_is_gone_on_with_from_its_journal(page, panel, tmp_path):
+    first = panel()
+    first.session.start()
+    assert first.session.wait(120) == "idle"
+    first.close()
+    again = AgentWidget.reopen(tmp_path / "session.sqlite", first.session.session_id, task=TASK)
+    linked = Panel(page, again, POST)
+    assert "youWrite `port=N` into conf.txt" in linked.texts(".a-user")[0]
+    assert page.locator(".a-rounds button").count() >= 1
+    linked.click("Start")
+    linked.phase("waits for you")
+    page.get_by_label("Message to the agent").fill("more")
+    linked.click("Send")
+    linked.until("() => document.querySelector('.a-rows').lastChild.textContent.includes('turn ended: replied')")
+    assert linked.texts(".a-user")[-1] == "youmore"
+    again.close()
+
+
+def test_what_cannot_be_is_said_in_the_page(page, tmp_path):
+    widget = AgentWidget("Build it.", model="scripted", journal=tmp_path / "s.sqlite")
+    linked = Panel(page, widget, POST)
+    linked.click("Start")
+    linked.until("() => !document.querySelectorAll('.a-alarm')[1].hidden")
+    assert "task" in page.locator(".a-alarm").nth(1).inner_text()
+    with pytest.raises(UsageError, match="one of continue, stop, always"):
+        widget.heard({"kind": "answer", "answer": "maybe"})
+    widget.heard({"kind": "no such thing", "row": HOSTILE})
+    widget.close()

@@ -1,0 +1,242 @@
+"""What a panel shows of a session: told in pieces it is the same as told at once, whatever was logged."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.events import (
+    CallRepeated,
+    ContextUsage,
+    Entry,
+    MessageAdded,
+    Notice,
+    RolledBack,
+    Signal,
+    StateChanged,
+    StepFinished,
+    TextDelta,
+    ToolStarted,
+    TurnEnded,
+    Waiting,
+)
+from harness.messages import Message as Said
+from harness.messages import Reasoning, Text, ToolCall, ToolResult, assistant, tool, user
+from harness.testing.strategies import TEXTS, finished, logs
+from harness.tokens import Budget, Estimated, Measured, Usage
+from harness.widgets.feed import MOST_POINTS, ROW_CHARACTERS, Curve, Feed, fed
+from harness.widgets.rounds import Rounds
+
+
+class Page:
+    """What a page knows after it was told some news."""
+
+    def __init__(self):
+        self.rows, self.state = {}, {}
+
+    def hear(self, news):
+        for item in news.items:
+            if item["kind"] == "grown":
+                row = self.rows[item["n"]]
+                assert item["at"] == len(row["text"].encode("utf-16-le")) // 2
+                row["text"] += item["text"]
+            else:
+                self.rows[item["n"]] = item
+        self.state |= news.state
+
+
+@st.composite
+def sessions(draw):
+    """A log with what was signalled between its entries."""
+    heard: list[Entry | Signal] = []
+    for entry in draw(logs(max_steps=8)):
+        message = entry.event.message if isinstance(entry.event, MessageAdded) else None
+        if message is not None and message.role == "assistant":
+            heard += [TextDelta(text=text) for text in draw(st.lists(TEXTS, max_size=3))]
+            heard += [ToolStarted(call_id=call.call_id, name=call.name) for call in message.calls if draw(st.booleans())]
+            heard += [Waiting(what="a retry", seconds=2.0)] * draw(st.integers(0, 1))
+        heard.append(entry)
+    return heard
+
+
+@given(sessions(), st.data())
+def test_a_page_that_is_told_in_pieces_knows_what_one_knows_that_is_told_at_once(heard, data):
+    feed, page = Feed(Rounds()), Page()
+    for one in heard:
+        feed.hear(one)
+        if data.draw(st.booleans()):
+            page.hear(feed.news())
+    page.hear(feed.news())
+    assert [page.rows[number] for number in range(len(feed.rows))] == feed.rows
+    assert page.state == feed.state
+    assert feed.news() == ([], {})
+
+
+@given(logs(max_steps=8))
+def test_every_call_has_a_row_with_its_outcome_and_its_whole_answer_when_it_is_unfolded(log):
+    feed = fed(Rounds(), log)
+    said = [entry.event.message for entry in log if isinstance(entry.event, MessageAdded)]
+    results = [result for message in said for result in message.results]
+    rows = [row for row in feed.rows if row["kind"] == "tool"]
+    assert len(rows) == sum(len(message.calls) for message in said) == len(results)
+    for row, result in zip(rows, results, strict=True):
+        assert row["size"] == len(result.output)
+        assert row["status"] in ("ok", "error")
+        assert feed.body(row["n"])["parts"][-1] == ["output", result.output]
+
+
+def entry(seq, event):
+    return Entry(seq, event)
+
+
+def said(seq, message, step=1):
+    return entry(seq, MessageAdded(message=message, step=step))
+
+
+def test_what_is_streamed_is_a_row_that_grows_and_the_whole_answer_takes_its_place():
+    feed = Feed(Rounds())
+    feed.hear(TextDelta(text="Let me 🙂 "))
+    assert feed.news().items == [{"n": 0, "kind": "assistant", "step": 1, "text": "Let me 🙂 ", "live": True}]
+    feed.hear(TextDelta(text="look"))
+    assert feed.news().items == [{"kind": "grown", "n": 0, "at": 10, "text": "look"}]
+    feed.hear(said(1, assistant("Let me look.")))
+    assert [row["text"] for row in feed.rows] == ["Let me look."]
+
+
+def test_what_comes_again_after_a_retry_is_not_shown_twice():
+    feed = Feed(Rounds())
+    feed.hear(TextDelta(text="Let me lo"))
+    feed.hear(Waiting(what="the provider failed", seconds=2.0))
+    assert feed.state["waiting"] == "waiting 2.0 s: the provider failed"
+    feed.hear(TextDelta(text="Let me look"))
+    assert [row["text"] for row in feed.rows] == ["Let me look"]
+
+
+def test_a_model_that_was_broken_off_is_not_heard_any_more():
+    feed = Feed(Rounds())
+    feed.hear(TextDelta(text="I was say"))
+    feed.hear(StateChanged(state="idle", queued=("next",)))
+    feed.hear(TextDelta(text="ing"))
+    assert [row["text"] for row in feed.rows] == ["I was say"]
+    assert feed.state["queued"] == ["next"]
+
+
+def test_calls_that_have_no_result_when_a_turn_ends_are_marked_as_interrupted():
+    feed = Feed(Rounds())
+    feed.hear(ToolStarted(call_id="a", name="execute_command"))
+    feed.hear(entry(1, TurnEnded(turn=1, status="failed", reason="cancelled")))
+    assert [row.get("status") for row in feed.rows] == ["interrupted", None]
+    assert feed.state["interrupted"] is True
+
+
+def test_a_running_call_becomes_a_call_with_its_arguments():
+    feed = Feed(Rounds())
+    feed.hear(ToolStarted(call_id="a", name="read_file"))
+    feed.hear(said(1, assistant("", ToolCall(call_id="a", name="read_file", arguments_json='{"path": "x.py"}'))))
+    feed.hear(said(2, tool(ToolResult(call_id="a", name="read_file", output="no", status="error"))))
+    (row,) = feed.rows
+    assert (row["title"], row["status"], row["size"]) == ("read_file x.py", "error", 2)
+    assert feed.body(0)["parts"] == [["path", "x.py"], ["output", "no"]]
+
+
+def test_arguments_that_are_no_json_are_shown_as_they_are():
+    call = ToolCall(call_id="a", name="x", arguments_json="<img src=x>{")
+    feed = fed(Rounds(), [said(1, assistant("", call))])
+    assert feed.body(0)["parts"] == [["arguments", "<img src=x>{"]]
+
+
+def test_a_long_text_is_shown_in_part_and_whole_when_it_is_unfolded():
+    text = "x" * (ROW_CHARACTERS + 1)
+    feed = fed(Rounds(), [said(1, user(text))])
+    assert len(feed.rows[0]["text"]) == ROW_CHARACTERS
+    assert feed.rows[0]["more"] is True
+    assert feed.body(0)["parts"] == [["", text]]
+
+
+def test_thinking_has_a_row_of_its_own():
+    message = Said(role="assistant", parts=(Reasoning(text="hm"), Text(text="Yes.")))
+    assert [(row["kind"], row["text"]) for row in fed(Rounds(), [said(1, message)]).rows] == [
+        ("thought", "hm"),
+        ("assistant", "Yes."),
+    ]
+
+
+def test_the_gauge_tells_the_budget_the_view_and_the_last_report():
+    feed = Feed(Rounds())
+    feed.reserve(Budget(window_tokens=1000, reserved_tokens=100, threshold_tokens=700, rule="by hand"))
+    feed.hear(said(1, user("x" * 40)))
+    feed.hear(ContextUsage(tokens=30, usage_tokens=20, trailing_tokens=10))
+    told = {"window": 1000, "reserved": 100, "threshold": 700, "rule": "by hand", "tokens": 10, "messages": 1}
+    assert feed.state["gauge"] == told | {"reported": 20, "trailing": 10}
+
+
+def priced(step, cost_usd):
+    usage = Usage(input_tokens=Measured(6), output_tokens=Measured(2), cache_read_tokens=Measured(4))
+    plain = {name: getattr(finished(step), name) for name in StepFinished.__dataclass_fields__}
+    return StepFinished(**plain | {"usage": usage, "cost_usd": cost_usd, "view_tokens": Estimated(8)})
+
+
+def test_figures_are_sums_and_an_unknown_price_makes_the_sum_unknown():
+    feed = fed(Rounds(), [entry(1, priced(1, 0.5)), entry(2, priced(2, 0.25))])
+    assert feed.figures.plain() | {"same_tokens": 0} == {
+        "steps": 2,
+        "compactions": 0,
+        "prompt_tokens": 20,
+        "cached_tokens": 8,
+        "view_tokens": 16,
+        "same_tokens": 0,
+        "output_tokens": 4,
+        "cost_usd": 0.75,
+    }
+    feed.hear(entry(3, priced(3, None)))
+    feed.hear(entry(4, priced(4, 1.0)))
+    assert feed.figures.cost_usd is None
+
+
+@given(st.integers(1, 5_000))
+def test_the_curve_of_a_long_session_stays_short_and_spans_it(steps):
+    curve = Curve()
+    for step in range(1, steps + 1):
+        curve.add(step, step)
+    assert len(curve.points) <= MOST_POINTS
+    assert all(step == tokens for step, tokens in curve.points)
+    assert curve.points[-1][0] > 0.98 * steps if steps > MOST_POINTS else curve.points[-1][0] == steps
+
+
+def test_a_repeated_call_is_a_question_until_the_session_goes_on():
+    feed = Feed(Rounds())
+    call = ToolCall(call_id="a", name="execute_command", arguments_json='{"command": "make"}')
+    feed.hear(StateChanged(state="asking", queued=()))
+    feed.hear(CallRepeated(call=call, times=3))
+    assert "3 times in a row: execute_command make" in feed.state["question"]
+    feed.hear(StateChanged(state="working", queued=()))
+    assert feed.state["question"] == ""
+
+
+def test_a_rollback_says_what_counts_no_more():
+    feed = fed(Rounds(), [said(1, user("a")), said(2, assistant("b")), entry(3, RolledBack(step=0, to_event=1))])
+    assert "rolled back to the end of step 0" in feed.rows[-1]["text"]
+    assert feed.state["gauge"]["messages"] == 1
+
+
+def test_notices_are_rows():
+    feed = Feed(Rounds())
+    feed.hear(Notice(text="80 % of the cap"))
+    assert [(row["kind"], row["text"]) for row in feed.rows] == [("notice", "80 % of the cap")]
+
+
+@pytest.mark.parametrize(
+    ("before", "numbers"), [(None, range(600, 1100)), (600, range(100, 600)), (40, range(40)), (0, range(0))]
+)
+def test_earlier_rows_are_given_in_windows(before, numbers):
+    feed = Feed(Rounds())
+    for number in range(1100):
+        feed.note(str(number))
+    assert [row["n"] for row in feed.window(before)] == list(numbers)
+    assert feed.window(before) == feed.rows[numbers.start : numbers.stop]
+
+
+def test_a_window_of_long_rows_fits_a_message():
+    feed = Feed(Rounds())
+    for _ in range(200):
+        feed.note("x" * ROW_CHARACTERS)
+    assert 10 < len(feed.window(None)) < 40
