@@ -19,11 +19,14 @@ if TYPE_CHECKING:
     from harness.experiment.grid import Arm
     from harness.experiment.interactive import Interactive
     from harness.experiment.live import LiveSession
+    from harness.experiment.inspecting.inspection import Inspection, inspect_session
+    from harness.experiment.inspecting.sent import sent_at
     from harness.experiment.trial import SandboxChoice, Trial
     from harness.models.names import open_model, open_summarizer
     from harness.sandboxes import open_sandbox
     from harness.store.journal import Journal
     from harness.store.results import Results, load
+    from harness.store.sessions.finding import find_session
     from harness.task import Task
     from harness.tasks import load_task
     from harness.tools import standard_tools
@@ -39,6 +42,7 @@ _HOME = {
     "GridWidget": "harness.widgets.grid",
     "HarnessError": "harness.errors",
     "Interactive": "harness.experiment.interactive",
+    "Inspection": "harness.experiment.inspecting.inspection",
     "Journal": "harness.store.journal",
     "KeepLast": "harness.compaction.presets.keep_last",
     "Limits": "harness.agent.loop",
@@ -54,6 +58,8 @@ _HOME = {
     "UsageError": "harness.errors",
     "compaction_rounds": "harness.analysis.figures.compaction_rounds",
     "compare": "harness.analysis.comparison",
+    "find_session": "harness.store.sessions.finding",
+    "inspect_session": "harness.experiment.inspecting.inspection",
     "load": "harness.store.results",
     "load_task": "harness.tasks",
     "open_model": "harness.models.names",
@@ -61,6 +67,7 @@ _HOME = {
     "open_summarizer": "harness.models.names",
     "report": "harness.analysis",
     "retention": "harness.analysis.figures.retention",
+    "sent_at": "harness.experiment.inspecting.sent",
     "standard_tools": "harness.tools",
     "success_heatmap": "harness.analysis.figures.success_heatmap",
     "token_curves": "harness.analysis.figures.token_curves",
@@ -76,6 +83,7 @@ __all__ = [
     "GridWidget",
     "HarnessError",
     "Interactive",
+    "Inspection",
     "Journal",
     "KeepLast",
     "Limits",
@@ -91,6 +99,8 @@ __all__ = [
     "UsageError",
     "compaction_rounds",
     "compare",
+    "find_session",
+    "inspect_session",
     "load",
     "load_task",
     "open_model",
@@ -98,6 +108,7 @@ __all__ = [
     "open_summarizer",
     "report",
     "retention",
+    "sent_at",
     "standard_tools",
     "success_heatmap",
     "token_curves",

@@ -12,6 +12,8 @@ from harness.errors import HarnessError, UsageError
 COMMANDS = {
     "run": "Run an experiment: what is there already is not run again.",
     "report": "Show the table and draw the charts of an experiment.",
+    "inspect": "Show what a session came to, or what was sent at one of its steps.",
+    "sessions": "List, read and search sessions, put old ones away and clean up.",
     "agent": "Give the agent a task on standard input and watch it work.",
     "tasks": "List the tasks of the suite, or show one.",
     "task": "Begin a task of your own, or find out what is wrong with one.",
@@ -23,10 +25,13 @@ COMMANDS = {
 }
 """Name and short help; the command itself is in the module of its name and loads only when it is used."""
 
+HOMES = {"inspect": "sessions.inspecting"}
+"""Of the commands that are not in the module of their name."""
+
 
 def load(name: str) -> click.Command:
     """The command of a name, from its module."""
-    command: click.Command = importlib.import_module(f"harness.cli.{name.replace('-', '_')}").command
+    command: click.Command = importlib.import_module(f"harness.cli.{HOMES.get(name, name.replace('-', '_'))}").command
     return command
 
 

@@ -1,0 +1,129 @@
+"""`harness sessions`: list, read and search logged sessions, put old ones away and clean up.
+
+`harness inspect`, `harness export` and `harness import` stand beside it in this folder.
+"""
+
+import datetime as dt
+from pathlib import Path
+
+import click
+from rich.table import Table
+from rich.text import Text
+
+from harness.cli.printable import one_line, printable
+from harness.cli.sessions.places import IN, found, places
+from harness.cli.tasks import show
+from harness.errors import StoreError
+from harness.store.journal import Journal
+from harness.store.sessions import queries
+from harness.store.sessions.finding import JOURNALS_FOLDER, journals_in
+
+LIMIT = 50
+
+
+@click.group("sessions")
+def command() -> None:
+    """List, read and search logged sessions, put old ones away and clean up.
+
+    Sessions stand in journals: of experiments, and those of `harness agent --journal`. A message is named SESSION/NUMBER.
+    """
+
+
+@command.command("list")
+@IN
+@click.option("--status", type=click.Choice(["active", "completed", "failed"]), help="Only these.")
+@click.option("--limit", type=click.IntRange(min=1), default=LIMIT, show_default=True, help="How many.")
+def list_sessions(given: tuple[Path, ...], status: str | None, limit: int) -> None:
+    """List sessions, newest first. A session whose process was killed stays active."""
+    by_name = {(place, row.session_id): row for place in places(given) for path in journals_in(place) for row in _read(path)}
+    rows = sorted(by_name.values(), key=lambda row: -row.created_at_ms)
+    rows = [row for row in rows if status in {None, row.status}]
+    table = _table("session", "begun (UTC)", "ended", "steps", "rounds", "tokens sent", "USD", "trial", "model", "task")
+    for row in rows[:limit]:
+        table.add_row(*map(Text, _cells(row)))
+    show(table)
+    if len(rows) > limit:
+        click.echo(f"and {len(rows) - limit} more; --limit shows them")
+
+
+@command.command("search")
+@click.argument("text")
+@IN
+@click.option("--limit", type=click.IntRange(min=1), default=LIMIT, show_default=True, help="How many.")
+def search(text: str, given: tuple[Path, ...], limit: int) -> None:
+    """Find TEXT, word for word in any case of letters, in all that was said, called and printed, compacted or not."""
+    shown = 0
+    for path in [path for place in places(given) for path in journals_in(place)]:
+        with Journal.open(path, read_only=True) as journal:
+            for hit in queries.search(journal, text):
+                shown += 1
+                if shown > limit:
+                    click.echo(f"more than {limit} found; --limit shows them")
+                    return
+                gone = ", compacted" if hit.is_compacted else ""
+                click.echo(printable(f"{hit.message_id}  {hit.role} {hit.tool}".rstrip() + f", step {hit.step}{gone}"))
+                click.echo(f"    {one_line(hit.excerpt)}")
+    if not shown:
+        click.echo("not found")
+
+
+@command.command("messages")
+@click.argument("session", default="")
+@IN
+@click.option("--active", is_flag=True, help="Only what is in view at the end, in the order in which it is sent.")
+def list_messages(session: str, given: tuple[Path, ...], active: bool) -> None:
+    """List the messages of SESSION, summaries and replacements included."""
+    where = found(session, given)
+    with Journal.open(where.journal, read_only=True) as journal:
+        rows = queries.messages(journal, where.session_id, active=active)
+    table = _table("message", "step", "role", "tokens", "", "begins")
+    for row in rows:
+        gone = "compacted" if row.is_compacted else ""
+        cells = (row.message_id, str(row.step), row.role, f"{row.tokens:,}", gone, one_line(row.content, 80))
+        table.add_row(*map(Text, cells))
+    show(table)
+
+
+@command.command("message")
+@click.argument("name", metavar="MESSAGE")
+@IN
+def show_message(name: str, given: tuple[Path, ...]) -> None:
+    """Show MESSAGE, a SESSION/NUMBER, part after part."""
+    session, _, number = name.rpartition("/")
+    where = found(session, given)
+    with Journal.open(where.journal, read_only=True) as journal:
+        row = queries.message(journal, f"{where.session_id}/{number}")
+    gone = ", compacted" if row.is_compacted else ""
+    show(Text(f"{printable(row.message_id)}  {row.role}, step {row.step}, {row.tokens:,} tokens{gone}", style="bold"))
+    for part in row.parts:
+        of = " ".join(one for one in (part.tool, part.call_id, part.state) if one)
+        show(Text(printable(f"[{part.position}] {part.type} {of}".rstrip()), style="dim"), Text(printable(part.text)))
+
+
+def _read(path: Path) -> tuple[queries.SessionRow, ...]:
+    """The sessions of a file; none of a trial's own journal that was brought in meanwhile."""
+    try:
+        with Journal.open(path, read_only=True) as journal:
+            return queries.sessions(journal)
+    except StoreError:
+        if path.parent.name != JOURNALS_FOLDER:
+            raise
+        return ()
+
+
+def _cells(row: queries.SessionRow) -> tuple[str, ...]:
+    begun = dt.datetime.fromtimestamp(row.created_at_ms / 1000, tz=dt.UTC).strftime("%Y-%m-%d %H:%M")
+    ended = f"{row.status} ({row.reason})" if row.reason else row.status
+    trial = f"{row.experiment}: {row.arm}" if row.trial_id else ""
+    return (
+        *(row.session_id, begun, ended, str(row.steps), str(row.compactions), f"{row.prompt_tokens:,}"),
+        "?" if row.cost_usd is None else f"{row.cost_usd:.4f}",
+        *(one_line(trial, 40), one_line(row.model, 30), one_line(row.task, 40)),
+    )
+
+
+def _table(*columns: str) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    return table

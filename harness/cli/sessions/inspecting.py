@@ -1,0 +1,32 @@
+"""`harness inspect`: what a session came to, or what was sent at one of its steps (S3.18)."""
+
+from pathlib import Path
+
+import click
+
+from harness.cli.sessions.drawing import ROWS, overview, shares, step_by_step, timeline
+from harness.cli.sessions.places import IN, log_of
+from harness.cli.tasks import show
+from harness.experiment.inspecting.inspection import inspect_session
+from harness.experiment.inspecting.sent import sent_at
+
+
+@click.command("inspect")
+@click.argument("session", default="")
+@IN
+@click.option("--step", type=click.IntRange(min=1), help="Show what was sent at this step, and what came back.")
+@click.option("--whole", is_flag=True, help="With --step: show long messages to their end.")
+@click.option("--rows", type=click.IntRange(min=1), default=ROWS, show_default=True, help="Of the timeline, at most.")
+def command(session: str, given: tuple[Path, ...], step: int | None, whole: bool, rows: int) -> None:
+    """Show what SESSION came to: totals, what is compacted, where its tokens are, and its timeline.
+
+    SESSION is the id of a session or a trial, or its beginning; or a journal file with one session, or the recorded session of
+    another agent. A session that still runs shows what it has. All sizes in tokens are estimates by its policy's counter,
+    except where it says measured.
+    """
+    log = log_of(session, given)
+    if step is not None:
+        show(*step_by_step(sent_at(log, step), whole=whole))
+        return
+    inspection = inspect_session(log)
+    show(overview(inspection), "", shares(inspection), "", *timeline(inspection, rows))

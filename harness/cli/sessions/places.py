@@ -1,0 +1,71 @@
+"""Where the commands on sessions look, and what a person may call a session."""
+
+from pathlib import Path
+
+import click
+
+from harness.errors import UsageError
+from harness.events import Entry
+from harness.replay.reading import read_recording
+from harness.replay.session_log import entries
+from harness.store.sessions.finding import Found, find_session, journals_in
+
+EXPERIMENTS = "experiments"
+_SQLITE = b"SQLite format 3\0"
+
+IN = click.option(
+    "--in",
+    "given",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    metavar="PLACE",
+    help="A journal file, or the folder of an experiment; may be given again.  [default: all experiments below this folder]",
+)
+
+
+def places(given: tuple[Path, ...]) -> tuple[Path, ...]:
+    """Where to look: what was given, or every experiment with results below the current folder.
+
+    Raises:
+        UsageError: there is no such place, or nothing was given and nothing found.
+    """
+    for place in given:
+        if not place.exists():
+            raise UsageError(f"there is no {str(place)!r}; name a journal file or the folder of an experiment with --in")
+    found = given or tuple(sorted(folder for folder in Path(EXPERIMENTS).glob("*") if journals_in(folder)))
+    if not found:
+        raise UsageError("no experiment below this folder has results; name a journal file or a folder with --in")
+    return found
+
+
+def found(name: str, given: tuple[Path, ...]) -> Found:
+    """The session of a name; the name of a journal file or a folder means the only session there.
+
+    Raises:
+        UsageError: there is none, or more than one.
+    """
+    path = Path(name)
+    if name and not given and (path.is_dir() or _is_journal(path)):
+        return find_session("", (path,))
+    return find_session(name, places(given))
+
+
+def log_of(name: str, given: tuple[Path, ...]) -> tuple[Entry, ...]:
+    """The log of a session in a journal, or of one recorded in a file.
+
+    Raises:
+        UsageError: there is none, or more than one.
+        MalformedRecording: the file is no recording of a known format.
+    """
+    path = Path(name)
+    if name and not given and path.is_file() and not _is_journal(path):
+        return entries(read_recording(path))
+    return found(name, given).entries()
+
+
+def _is_journal(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            return file.read(len(_SQLITE)) == _SQLITE
+    except (OSError, ValueError):
+        return False

@@ -1,0 +1,108 @@
+"""From the name of a session and the places where it may be to a journal file.
+
+A place is a journal file, the folder of an experiment, or its output folder. A name is that of a session or of a trial, or the
+beginning of one that no other shares.
+"""
+
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from harness.errors import StoreError, UsageError
+from harness.events import Entry
+from harness.store.journal import Journal
+
+JOURNAL_FILE = "journal.sqlite"
+JOURNALS_FOLDER = "journals"
+OUTPUT_FOLDER = "output"
+NAMES_SHOWN = 5
+
+
+class Found(NamedTuple):
+    """A session and the file that holds it."""
+
+    journal: Path
+    session_id: str
+    trial_id: str
+    """Empty = it belongs to no trial."""
+
+    def entries(self) -> tuple[Entry, ...]:
+        """Its log.
+
+        Raises:
+            StoreError: the file cannot be read, or was changed meanwhile.
+        """
+        with Journal.open(self.journal, read_only=True) as journal:
+            return tuple(journal.entries(self.session_id))
+
+
+def journals_in(place: Path) -> tuple[Path, ...]:
+    """The journal files of a place; none where nothing was run.
+
+    Those of trials at work come first: one that is brought in meanwhile is then read twice and never missed.
+    """
+    if place.is_file():
+        return (place,)
+    output = place / OUTPUT_FOLDER if (place / OUTPUT_FOLDER).is_dir() else place
+    whole = output / JOURNAL_FILE
+    return (*sorted((output / JOURNALS_FOLDER).glob("*.sqlite")), *([whole] if whole.is_file() else []))
+
+
+def sessions_in(places: Iterable[Path]) -> Iterator[Found]:
+    """Every session of some places, once.
+
+    Raises:
+        StoreError: there is no journal at a place, or one cannot be read.
+    """
+    seen: set[tuple[Path, str]] = set()
+    for place in places:
+        journals = journals_in(place)
+        if not journals:
+            raise StoreError(f"there is no journal in {str(place)!r}; name a journal file or the folder of an experiment")
+        for path in journals:
+            for row in _rows(path):
+                found = Found(path, row["id"], row["trial_id"] or "")
+                if (place, found.session_id) not in seen:
+                    seen.add((place, found.session_id))
+                    yield found
+
+
+def _rows(path: Path) -> list[sqlite3.Row]:
+    """Sessions and their trials; none of a trial's own journal that was just brought in, or is just being made."""
+    sql = "SELECT s.id, r.trial_id FROM session AS s LEFT JOIN trial AS r ON r.session_id = s.id ORDER BY s.created_at_ms, s.key"
+    try:
+        with Journal.open(path, read_only=True) as journal:
+            return journal.rows(sql)
+    except StoreError:
+        if path.parent.name != JOURNALS_FOLDER:
+            raise
+        return []
+
+
+def find_session(name: str, places: Sequence[Path]) -> Found:
+    """The session of a name.
+
+    Args:
+        name: of a session or a trial, or the beginning of one; empty = the only one there is.
+        places: where to look.
+
+    Raises:
+        UsageError: there is none, or there are several.
+        StoreError: a place holds no journal, or one cannot be read.
+    """
+    known = list(sessions_in(places))
+    exact = [one for one in known if name and name in {one.session_id, one.trial_id}]
+    fitting = exact or [one for one in known if one.session_id.startswith(name) or one.trial_id.startswith(name)]
+    if not fitting:
+        raise UsageError(f"none of {len(known)} sessions is called {name!r} or begins so; `harness sessions list` shows them")
+    if len(fitting) > 1:
+        raise UsageError(_several(name, fitting))
+    return fitting[0]
+
+
+def _several(name: str, fitting: Sequence[Found]) -> str:
+    shown = ", ".join(f"{one.session_id} in {str(one.journal)!r}" for one in fitting[:NAMES_SHOWN])
+    more = f" and {len(fitting) - NAMES_SHOWN} more" if len(fitting) > NAMES_SHOWN else ""
+    what = f"{len(fitting)} sessions fit {name!r}" if name else f"there are {len(fitting)} sessions"
+    return f"{what}: {shown}{more}; name one"

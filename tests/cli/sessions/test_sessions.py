@@ -1,0 +1,65 @@
+"""`harness sessions` as a user starts it."""
+
+import pytest
+
+from harness.store.journal import Journal
+from tests.cli.command import within
+from tests.store.samples import ENDED, begun, compaction, opening, step, trial
+
+
+@pytest.fixture
+def place(tmp_path):
+    """An experiment with two sessions."""
+    with Journal.open(tmp_path / "tiny" / "output" / "journal.sqlite") as journal:
+        events = [
+            *opening("first"),
+            *step(1, "a needle\x1b[2J"),
+            *step(2),
+            compaction(forget=[4, 5], before_step=3),
+            *step(3),
+            ENDED,
+        ]
+        begun(journal, "first", created_at_ms=1_700_000_000_000).append(events)
+        journal.record_trial(trial("t", "first"))
+        begun(journal, "second", created_at_ms=1_700_000_060_000).append(opening("second"))
+    return tmp_path / "tiny"
+
+
+def test_sessions_are_listed_newest_first(place):
+    lines = within("sessions", "list", "--in", place).stdout.splitlines()
+    assert [line.split()[0] for line in lines] == ["session", "second", "first"]
+    assert "2023-11-14 22:13  completed (replied)  3      1" in lines[2]
+    assert [line.split()[0] for line in within("sessions", "list", "--status", "active", "--in", place).stdout.splitlines()] == [
+        "session",
+        "second",
+    ]
+    assert "and 1 more" in within("sessions", "list", "--limit", "1", "--in", place).stdout
+
+
+def test_a_text_is_searched_in_all_sessions(place):
+    shown = within("sessions", "search", "Needle", "--in", place).stdout
+    assert shown.startswith("first/4  tool execute_command, step 1, compacted\n")
+    assert "\x1b" not in shown
+    assert within("sessions", "search", "nowhere", "--in", place).stdout == "not found\n"
+    assert "more than 1 found" in within("sessions", "search", "be good", "--limit", "1", "--in", place).stdout
+
+
+def test_the_messages_of_a_session_and_one_of_them_are_shown(place):
+    every = within("sessions", "messages", "first", "--in", place).stdout.splitlines()
+    assert [line.split()[0] for line in every[1:]] == [f"first/{number}" for number in range(1, 10)]
+    assert sum("compacted" in line for line in every) == 2
+    active = within("sessions", "messages", "first", "--active", "--in", place).stdout.splitlines()
+    assert [line.split()[0] for line in active[1:4]] == ["first/1", "first/7", "first/2"] or len(active) == 8
+    shown = within("sessions", "message", "first/4", "--in", place).stdout
+    assert "a needle" in shown
+    assert "\x1b" not in shown
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [(("message", "first/99"), "has no message 'first/99'"), (("messages", "nobody"), "none of 2 sessions")],
+)
+def test_what_is_not_there_is_refused(place, arguments, said):
+    refused = within("sessions", *arguments, "--in", place)
+    assert refused.exit_code in {1, 2}
+    assert said in refused.stderr

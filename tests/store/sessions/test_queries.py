@@ -1,0 +1,99 @@
+"""The questions of S0.7 and S3.13: each gives what the view of the log says."""
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from harness.compaction.presets.keep_last import KeepLast
+from harness.compaction.presets.peers.swe_agent import SweAgent
+from harness.errors import StoreError
+from harness.events import Compaction
+from harness.messages import part_text
+from harness.store.journal import Journal
+from harness.store.sessions import queries
+from harness.testing.sessions import sessions
+from harness.view import fold_all
+from tests.store.samples import ENDED, begun, compaction, opening, step, trial
+
+LONG = "x" * 20_000 + " the Needle " + "y" * 20_000
+LOGS = st.sampled_from([KeepLast(threshold=0.1, keep_last=2), SweAgent(keep_results=1)]).flatmap(sessions)
+
+
+@pytest.fixture
+def journal(tmp_path):
+    with Journal.open(tmp_path / "j.sqlite") as journal:
+        events = [*opening("s"), *step(1, LONG), *step(2), compaction(forget=[4, 5], before_step=3), *step(3), ENDED]
+        begun(journal, "s", created_at_ms=7).append(events)
+        journal.record_trial(trial("t", "s"))
+        begun(journal, "other", created_at_ms=9).append(opening("other"))
+        yield journal
+
+
+def shown(message):
+    """What SQLite shows of a message: it ends a text at a NUL."""
+    return "\n".join(part_text(part).partition("\0")[0] for part in message.parts)
+
+
+@settings(max_examples=40)
+@given(LOGS)
+def test_messages_parts_and_the_latest_compaction_are_those_of_the_log(log):
+    view = fold_all(log)
+    with TemporaryDirectory() as folder, Journal.open(Path(folder) / "j.sqlite") as journal:
+        begun(journal).append([entry.event for entry in log])
+        active = queries.messages(journal, "s", active=True)
+        everything = queries.messages(journal, "s")
+        newest = queries.latest_compaction(journal, "s")
+        whole = [queries.message(journal, row.message_id) for row in active]
+    assert [(row.role, row.content, row.tokens) for row in active] == [
+        (item.message.role, shown(item.message), item.tokens) for item in view.items
+    ]
+    assert [row.sequence for row in everything] == list(range(1, len(everything) + 1))
+    assert {row.message_id for row in everything if not row.is_compacted} == {row.message_id for row in active}
+    assert ["\n".join(part.text for part in row.parts) for row in whole] == [shown(item.message) for item in view.items]
+    applied = [entry.event for entry in log if isinstance(entry.event, Compaction) and entry.event.status == "applied"]
+    assert (newest.round if newest else 0) == view.rounds == len(applied)
+    assert not newest or (newest.summary, newest.tokens_after) == (applied[-1].summary, applied[-1].tokens_after)
+
+
+def test_sessions_are_listed_newest_first_with_what_they_took(journal):
+    newest, older = queries.sessions(journal)
+    assert (newest.session_id, newest.status, newest.steps, newest.trial_id) == ("other", "active", 0, "")
+    assert (older.session_id, older.trial_id, older.arm, older.reason) == ("s", "t", "keep-last 0.8", "replied")
+    assert (older.steps, older.compactions, older.messages, older.cost_usd) == (3, 1, 8, 0.75)
+    assert (older.prompt_tokens, older.events) == (103 + 193 + 283, 14)
+    assert (older.created_at_ms, older.updated_at_ms > older.created_at_ms, older.task) == (7, True, "build it")
+
+
+def test_a_message_is_given_whole_with_its_parts_and_their_state(journal):
+    answer = queries.message(journal, "s/3")
+    assert [(part.type, part.tool, part.state) for part in answer.parts] == [
+        ("text", "", ""),
+        ("tool", "execute_command", "compacted"),
+    ]
+    assert queries.message(journal, "s/4").content == LONG
+    assert [part.part_id for part in queries.parts(journal, "s/3")] == ["s/3/0", "s/3/1"]
+
+
+def test_a_text_is_found_in_any_case_also_in_packed_and_compacted_texts_and_in_summaries(journal):
+    (hit,) = queries.search(journal, "THE NEEDLE")
+    assert (hit.message_id, hit.role, hit.tool, hit.is_compacted) == ("s/4", "tool", "execute_command", True)
+    assert hit.excerpt == f"…{'x' * 59} the Needle {'y' * 59}…"
+    assert [hit.role for hit in queries.search(journal, "what was done")] == ["assistant"]
+    assert list(queries.search(journal, "t.e needle")) == [], "it is no pattern"
+    assert len({hit.session_id for hit in queries.search(journal, "be good")}) == 2
+
+
+@pytest.mark.parametrize("name", ["s/99", "s/", "s", "/3", "", "s/3/0", "s/¹", "s/99999999999999999999"])
+def test_a_message_that_is_not_there_is_refused(journal, name):
+    with pytest.raises(StoreError, match="has no message"):
+        queries.message(journal, name)
+    assert queries.parts(journal, name) == ()
+
+
+def test_a_session_that_is_not_there_is_refused(journal):
+    for ask in (queries.messages, queries.latest_compaction):
+        with pytest.raises(StoreError, match="has no session 'nobody'"):
+            ask(journal, "nobody")
