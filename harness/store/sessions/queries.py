@@ -1,7 +1,8 @@
 """The questions that are asked of a journal (S0.7, S3.13), each a function: sessions, messages, parts, compactions, a text.
 
-Messages and parts are ordered as they came into being, or, of a view, as they are sent. A packed text is given whole;
-only a NUL ends it, since these are columns of SQLite. Ids name what they stand in: `SESSION/3` is the third message of a session, `SESSION/3/0` its first part.
+Messages and parts are ordered as they came into being, or, of a view, as they are sent. A packed text is given whole; only a NUL
+ends it, since these are columns of SQLite. Ids name what they stand in: `SESSION/3` is the third message of a session,
+`SESSION/3/0` its first part.
 """
 
 import re
