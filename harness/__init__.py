@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from harness.experiment.grid import Arm
     from harness.experiment.interactive import Interactive
     from harness.experiment.live import LiveSession
-    from harness.experiment.inspecting.inspection import Inspection, inspect_session
-    from harness.experiment.inspecting.sent import sent_at
+    from harness.experiment.sessions.inspection import Inspection, inspect_session
+    from harness.experiment.sessions.sent import sent_at
     from harness.experiment.trial import SandboxChoice, Trial
     from harness.models.names import open_model, open_summarizer
     from harness.sandboxes import open_sandbox
@@ -42,7 +42,7 @@ _HOME = {
     "GridWidget": "harness.widgets.grid",
     "HarnessError": "harness.errors",
     "Interactive": "harness.experiment.interactive",
-    "Inspection": "harness.experiment.inspecting.inspection",
+    "Inspection": "harness.experiment.sessions.inspection",
     "Journal": "harness.store.journal",
     "KeepLast": "harness.compaction.presets.keep_last",
     "Limits": "harness.agent.loop",
@@ -59,7 +59,7 @@ _HOME = {
     "compaction_rounds": "harness.analysis.figures.compaction_rounds",
     "compare": "harness.analysis.comparison",
     "find_session": "harness.store.sessions.finding",
-    "inspect_session": "harness.experiment.inspecting.inspection",
+    "inspect_session": "harness.experiment.sessions.inspection",
     "load": "harness.store.results",
     "load_task": "harness.tasks",
     "open_model": "harness.models.names",
@@ -67,7 +67,7 @@ _HOME = {
     "open_summarizer": "harness.models.names",
     "report": "harness.analysis",
     "retention": "harness.analysis.figures.retention",
-    "sent_at": "harness.experiment.inspecting.sent",
+    "sent_at": "harness.experiment.sessions.sent",
     "standard_tools": "harness.tools",
     "success_heatmap": "harness.analysis.figures.success_heatmap",
     "token_curves": "harness.analysis.figures.token_curves",

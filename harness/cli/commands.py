@@ -14,6 +14,8 @@ COMMANDS = {
     "report": "Show the table and draw the charts of an experiment.",
     "inspect": "Show what a session came to, or what was sent at one of its steps.",
     "sessions": "List, read and search sessions, put old ones away and clean up.",
+    "export": "Write a session to a file of JSONL.",
+    "import": "Log a session from a file into a journal.",
     "agent": "Give the agent a task on standard input and watch it work.",
     "tasks": "List the tasks of the suite, or show one.",
     "task": "Begin a task of your own, or find out what is wrong with one.",
@@ -25,7 +27,7 @@ COMMANDS = {
 }
 """Name and short help; the command itself is in the module of its name and loads only when it is used."""
 
-HOMES = {"inspect": "sessions.inspecting"}
+HOMES = {"inspect": "sessions.inspecting", "export": "sessions.exporting", "import": "sessions.importing"}
 """Of the commands that are not in the module of their name."""
 
 

@@ -21,6 +21,7 @@ from harness.replay import (
     moatless,
     openhands,
     pi,
+    session_file,
     specstory,
     swe_agent,
 )
@@ -51,6 +52,7 @@ FORMATS: Mapping[str, Format] = {
         debug_gym,
         atif,
         specstory,
+        session_file,
     )
 }
 """Every format by its name."""

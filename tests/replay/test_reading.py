@@ -26,6 +26,7 @@ FORMAT_OF = {
     "debug-gym.jsonl": "debug-gym",
     "gemini-contents.json": "gemini",
     "gemini-session.json": "gemini",
+    "harness.jsonl": "harness",
     "mini-swe-agent-1.traj.json": "mini-swe-agent",
     "mini-swe-agent-2.traj.json": "mini-swe-agent",
     "moatless.json": "moatless",

@@ -7,8 +7,8 @@ from rich.table import Table
 from rich.text import Text
 
 from harness.cli.printable import one_line, printable
-from harness.experiment.inspecting.inspection import CompactionPoint, Inspection, StepPoint
-from harness.experiment.inspecting.sent import Sent
+from harness.experiment.sessions.inspection import CompactionPoint, Inspection, StepPoint
+from harness.experiment.sessions.sent import Sent
 from harness.messages import Message, Part, Reasoning, ToolCall, ToolResult, part_text
 
 ROWS = 40

@@ -7,8 +7,8 @@ import click
 from harness.cli.sessions.drawing import ROWS, overview, shares, step_by_step, timeline
 from harness.cli.sessions.places import IN, log_of
 from harness.cli.tasks import show
-from harness.experiment.inspecting.inspection import inspect_session
-from harness.experiment.inspecting.sent import sent_at
+from harness.experiment.sessions.inspection import inspect_session
+from harness.experiment.sessions.sent import sent_at
 
 
 @click.command("inspect")

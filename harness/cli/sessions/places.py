@@ -6,8 +6,7 @@ import click
 
 from harness.errors import UsageError
 from harness.events import Entry
-from harness.replay.reading import read_recording
-from harness.replay.session_log import entries
+from harness.experiment.sessions.exchange import log_in
 from harness.store.sessions.finding import Found, find_session, journals_in
 
 EXPERIMENTS = "experiments"
@@ -59,7 +58,7 @@ def log_of(name: str, given: tuple[Path, ...]) -> tuple[Entry, ...]:
     """
     path = Path(name)
     if name and not given and path.is_file() and not _is_journal(path):
-        return entries(read_recording(path))
+        return log_in(path)
     return found(name, given).entries()
 
 

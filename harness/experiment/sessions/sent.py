@@ -7,7 +7,7 @@ from itertools import takewhile
 from harness.codec import message_digest
 from harness.errors import UsageError
 from harness.events import Compaction, Entry, MessageAdded, StepFinished
-from harness.experiment.inspecting.inspection import counter_of
+from harness.experiment.sessions.inspection import counter_of
 from harness.messages import Message
 from harness.view import View, fold_all, rendered
 

@@ -7,13 +7,13 @@ from hypothesis import given, settings
 
 from harness.errors import UsageError
 from harness.events import Entry, MessageAdded
-from harness.experiment.inspecting.sent import sent_at
+from harness.experiment.sessions.sent import sent_at
 from harness.messages import user
-from tests.experiment.inspecting.test_inspection import LOGS
+from tests.experiment.sessions.test_inspection import LOGS
 from tests.store.samples import finished, opening, step
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(LOGS)
 def test_every_step_of_a_session_shows_the_messages_of_its_digest(log):
     steps = [entry.event for entry in log if entry.event.kind == "step-finished"]

@@ -12,7 +12,7 @@ from harness.compaction.presets.keep_last import KeepLast
 from harness.compaction.presets.none import NoCompaction
 from harness.compaction.presets.peers.swe_agent import SweAgent
 from harness.compaction.presets.three_tiers import ThreeTiers
-from harness.experiment.inspecting.inspection import KINDS, counter_of, inspect_session
+from harness.experiment.sessions.inspection import KINDS, counter_of, inspect_session
 from harness.store.journal import Journal
 from harness.testing.sessions import sessions
 from harness.tokens import QuarterOfCharacters, RoundedQuarter
@@ -28,7 +28,7 @@ POLICIES = (
 LOGS = st.sampled_from(POLICIES).flatmap(sessions)
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(LOGS)
 def test_the_numbers_are_those_of_the_view_and_of_the_log(log):
     found, view = inspect_session(log), fold_all(log, counter_of(log))
@@ -42,7 +42,7 @@ def test_the_numbers_are_those_of_the_view_and_of_the_log(log):
     assert found.status != "active"
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(LOGS)
 def test_the_numbers_are_those_of_the_journal(log):
     found = inspect_session(log)
