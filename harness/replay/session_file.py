@@ -18,25 +18,26 @@ import datetime as dt
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 from pydantic import ValidationError
 
-from harness.codec import EVENTS, adapter, to_plain
+from harness.codec import adapter, to_plain
 from harness.errors import MalformedRecording
-from harness.events import Compaction, Entry, Event, Insert, ItemId, MessageAdded, Patch, SessionStarted, StepFinished
+from harness.events import Compaction, Entry, Event, Insert, ItemId, MessageAdded, Patch, RolledBack, SessionStarted, StepFinished
 from harness.messages import Message, Text
 from harness.replay.document import Document
 from harness.replay.drafting import Draft
 from harness.replay.fields import is_object_with
 from harness.replay.recording import NativeCompaction, Recording
 from harness.tokens import Counter, QuarterOfCharacters
-from harness.view import View, fold
+from harness.view import View, fold, fold_all, lived
 
 NAME = "harness"
 VERSION = 1
 _COUNTER: Counter = QuarterOfCharacters()
 _ROW_NAMES = ("type", "id", "timestamp")
+_KINDS: dict[str, Any] = {of.__dataclass_fields__["kind"].default: of for of in get_args(Event)}
 
 
 class Logged(NamedTuple):
@@ -49,10 +50,11 @@ class Logged(NamedTuple):
 
 def rows(log: Iterable[Logged]) -> Iterator[dict[str, Any]]:
     """The rows of a session, ready to be written as JSON, one a line."""
-    view, added = View(), set[ItemId]()
+    view, added, told = View(), set[ItemId](), list[Entry]()
     for entry, at_ms in log:
         event = entry.event
-        after = fold(view, entry, _COUNTER)
+        told.append(entry)
+        after = _after(view, told)
         own = {"type": event.kind, "id": str(entry.seq), "timestamp": _written_time(at_ms)}
         match event:
             case SessionStarted():
@@ -70,6 +72,12 @@ def rows(log: Iterable[Logged]) -> Iterator[dict[str, Any]]:
             case _:
                 yield {**own, **_fields(event)}
         view = after
+
+
+def _after(view: View, told: list[Entry]) -> View:
+    """The view after the newest of some entries; a rollback goes back to an earlier one."""
+    newest = told[-1]
+    return fold_all(told, _COUNTER) if isinstance(newest.event, RolledBack) else fold(view, newest, _COUNTER)
 
 
 def _fields(event: Event, *without: str) -> dict[str, Any]:
@@ -119,6 +127,7 @@ class _Reader:
 
     file: str
     log: list[Logged] = field(default_factory=list)
+    told: list[Entry] = field(default_factory=list)
     seqs: dict[str, int] = field(default_factory=dict)
     view: View = field(default_factory=View)
 
@@ -134,7 +143,8 @@ class _Reader:
             raise MalformedRecording(self.file, place, "an id that no other row has", repr(name)[:80])
         self.seqs[name] = entry.seq
         self.log.append(Logged(entry, self._time(value, place)))
-        self.view = fold(self.view, entry, _COUNTER)
+        self.told.append(entry)
+        self.view = _after(self.view, self.told)
 
     def _event(self, row: Mapping[str, Any], place: str) -> Event:
         plain = {name: value for name, value in row.items() if name not in _ROW_NAMES}
@@ -151,8 +161,10 @@ class _Reader:
                 case "compaction":
                     found = adapter(Compaction).validate_python(self._compaction(plain, place))
                 case _:
-                    known = "compaction" if kind == "compaction-attempt" else kind
-                    found = EVENTS.validate_python({**plain, "kind": known})
+                    known = _KINDS.get("compaction" if kind == "compaction-attempt" else kind)
+                    if known is None:
+                        raise MalformedRecording(self.file, place, "a row of a kind that this version knows", repr(kind)[:40])
+                    found = adapter(known).validate_python(plain)
         except ValidationError as error:
             raise MalformedRecording(self.file, place, f"a row {kind!r:.40} of a session", _first(error)) from None
         event: Event = found
@@ -205,12 +217,15 @@ def lines(log: Iterable[Logged]) -> Iterator[str]:
 
 
 def read(document: Document) -> tuple[Recording, ...]:
-    """The one session of a file as a recording, for whoever compacts it anew."""
+    """The one session of a file as a recording, for whoever compacts it anew; without what was rolled back."""
     log = [logged.entry for logged in read_log(document)]
     draft = Draft(source=NAME, file=document.file, caveats=list(document.caveats))
     usage = {entry.event.step: entry.event for entry in log if isinstance(entry.event, StepFinished)}
     turns: dict[ItemId, int] = {}
+    counts = {entry.seq for entry in lived(log)}
     for (seq, event), (line, _) in zip(log, document.rows, strict=True):
+        if seq not in counts:
+            continue
         turns[ItemId(seq)] = len(draft.turns)
         if isinstance(event, SessionStarted):
             draft.session_id = event.session_id

@@ -10,13 +10,13 @@ from harness.agent.inbox import Inbox
 from harness.agent.loop import Agent
 from harness.codec import canonical_json
 from harness.compaction.compactor import SessionCompactor
-from harness.events import Entry, SessionStarted
-from harness.messages import Message, ToolCall, ToolResult, assistant
+from harness.events import Entry, Event, MessageAdded, RolledBack, SessionStarted, StepFinished, TurnEnded
+from harness.messages import Message, ToolCall, ToolResult, assistant, user
 from harness.protocols import Policy, ToolSpec
 from harness.store.memory import MemoryLog
 from harness.task import LaterMessage
 from harness.testing.puppet import PuppetModel
-from harness.testing.strategies import TEXTS
+from harness.testing.strategies import TEXTS, finished
 from harness.tokens import Window
 
 WINDOW = Window(tokens=16_000, source="configuration")
@@ -62,6 +62,21 @@ def sessions(draw: st.DrawFn, policy: Policy, max_steps: int = 12) -> tuple[Entr
     )
     agent.run(_started(policy, draw(TEXTS) or "build it"), draw(TEXTS) or "be good")
     return log.entries()
+
+
+@st.composite
+def rolled_back(draw: st.DrawFn, policy: Policy) -> tuple[Entry, ...]:
+    """The log of a session that was rolled back to one of its steps and gone on with."""
+    log = draw(sessions(policy))
+    seq, step = draw(st.sampled_from([(seq, event.step) for seq, event in log if isinstance(event, StepFinished)]))
+    more: tuple[Event, ...] = (
+        RolledBack(step=step, to_event=seq),
+        MessageAdded(message=user(draw(TEXTS)), step=step),
+        MessageAdded(message=assistant(draw(TEXTS)), step=step + 1),
+        finished(step + 1),
+        TurnEnded(turn=2, status="completed", reason="replied"),
+    )
+    return (*log, *(Entry(len(log) + number, event) for number, event in enumerate(more, 1)))
 
 
 def _results(call: ToolCall) -> st.SearchStrategy[ToolResult]:

@@ -15,7 +15,7 @@ from harness.events import Compaction, Entry, ItemId, MessageAdded, SessionEnded
 from harness.messages import Message
 from harness.tokens import Counter as TokenCounter
 from harness.tokens import QuarterOfCharacters
-from harness.view import View, fold
+from harness.view import View, fold, lived
 
 Kind: TypeAlias = Literal["system", "user", "assistant", "tool results", "summaries", "markers"]
 """Of a message: by its role, or what a compaction put in: a summary, or what stands beside one."""
@@ -179,11 +179,11 @@ def inspect_session(entries: Iterable[Entry]) -> Inspection:
     """The numbers of a session.
 
     Args:
-        entries: its log, whole or from its beginning to anywhere.
+        entries: its log, whole or from its beginning to anywhere. What was rolled back stands in `events` alone.
     """
     log = tuple(entries)
-    reader = _Reader(counter_of(log))
-    for entry in log:
+    reader = _Reader(counter_of(log), Counter(entry.event.kind for entry in log))
+    for entry in lived(log):
         reader.read(entry)
     return reader.inspection()
 
@@ -218,10 +218,10 @@ class _Reader:
     """Folds a log and keeps what the view forgets."""
 
     counter: TokenCounter
+    events: Counter[str]
     view: View = field(default_factory=View)
     started: SessionStarted | None = None
     ended: SessionEnded | None = None
-    events: Counter[str] = field(default_factory=Counter)
     added: dict[ItemId, Message] = field(default_factory=dict)
     inserted: dict[ItemId, Kind] = field(default_factory=dict)
     gone: set[ItemId] = field(default_factory=set)
@@ -231,10 +231,10 @@ class _Reader:
     compactions: list[CompactionPoint] = field(default_factory=list)
 
     def read(self, entry: Entry) -> None:
-        """Take in one event; one of a kind that tells nothing here is counted."""
+        """Take in one event that counts."""
         before, event = self.view, entry.event
         self.view = fold(before, entry, self.counter)
-        self.events[event.kind] += 1
+        self.ended = event if isinstance(event, SessionEnded) else None
         match event:
             case SessionStarted():
                 self.started = self.started or event
@@ -247,8 +247,6 @@ class _Reader:
                 self.compactions.append(_compaction_point(entry.seq, event))
                 if event.status == "applied":
                     self._compacted(entry.seq, event, before)
-            case SessionEnded():
-                self.ended = event
 
     def _compacted(self, seq: int, event: Compaction, before: View) -> None:
         known = {item.item_id for item in before.items}

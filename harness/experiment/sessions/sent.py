@@ -9,7 +9,7 @@ from harness.errors import UsageError
 from harness.events import Compaction, Entry, MessageAdded, StepFinished
 from harness.experiment.sessions.inspection import counter_of
 from harness.messages import Message
-from harness.view import View, fold_all, rendered
+from harness.view import View, fold_all, lived, rendered
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,12 +42,13 @@ def sent_at(entries: Sequence[Entry], step: int) -> Sent:
     """What was sent at a step.
 
     Args:
-        entries: the log of the session.
+        entries: the log of the session; what was rolled back is not looked at.
         step: from 1.
 
     Raises:
         UsageError: no such step was finished, or the log does not hold its answer.
     """
+    entries = lived(entries)
     ends = [place for place, entry in enumerate(entries) if isinstance(entry.event, StepFinished)]
     found = [place for place in ends if _finished(entries[place]).step == step]
     if not found:

@@ -14,7 +14,7 @@ from harness.compaction.presets.peers.swe_agent import SweAgent
 from harness.compaction.presets.three_tiers import ThreeTiers
 from harness.experiment.sessions.inspection import KINDS, counter_of, inspect_session
 from harness.store.journal import Journal
-from harness.testing.sessions import sessions
+from harness.testing.sessions import rolled_back, sessions
 from harness.tokens import QuarterOfCharacters, RoundedQuarter
 from harness.view import fold_all
 from tests.store.samples import ENDED, begun, compaction, opening, step
@@ -26,10 +26,11 @@ POLICIES = (
     ThreeTiers(max_output_tokens=15_000, prune_at="step", protect_tokens=60, prune_minimum_tokens=30),
 )
 LOGS = st.sampled_from(POLICIES).flatmap(sessions)
+LIVES = LOGS | st.sampled_from(POLICIES).flatmap(rolled_back)
 
 
 @settings(max_examples=25)
-@given(LOGS)
+@given(LIVES)
 def test_the_numbers_are_those_of_the_view_and_of_the_log(log):
     found, view = inspect_session(log), fold_all(log, counter_of(log))
     assert (found.view_tokens, found.view_messages) == (view.tokens, len(view.items))
@@ -39,7 +40,7 @@ def test_the_numbers_are_those_of_the_view_and_of_the_log(log):
     assert (found.summaries + found.prunings, found.steps) == (view.rounds, view.steps)
     assert sum(found.events.values()) == len(log)
     assert [point.step for point in found.timeline] == list(range(1, view.steps + 1))
-    assert found.status != "active"
+    assert (found.status == "active") == (log[-1].event.kind != "session-ended")
 
 
 @settings(max_examples=25)
