@@ -31,12 +31,14 @@ if TYPE_CHECKING:
     from harness.tasks import load_task
     from harness.tools import standard_tools
     from harness.widgets.agent import AgentWidget
+    from harness.widgets.explorer import CompactionExplorer
     from harness.widgets.grid import GridWidget
 
 _HOME = {
     "Agent": "harness.agent.loop",
     "AgentWidget": "harness.widgets.agent",
     "Arm": "harness.experiment.grid",
+    "CompactionExplorer": "harness.widgets.explorer",
     "Comparison": "harness.analysis.comparison",
     "Experiment": "harness.experiment.experiment",
     "GridWidget": "harness.widgets.grid",
@@ -78,6 +80,7 @@ __all__ = [
     "Agent",
     "AgentWidget",
     "Arm",
+    "CompactionExplorer",
     "Comparison",
     "Experiment",
     "GridWidget",

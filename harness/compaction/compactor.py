@@ -68,13 +68,14 @@ class SessionCompactor:
         self.budget: Budget = policy.budget(window)
         check_feasible(policy, self.budget)
         self._summarizer = summarizer
+        self._warns = policy if isinstance(policy, Warns) else None  # asked at every step, and the question takes longer
         self._name = str(getattr(policy, "kind", type(policy).__name__))
 
     def compact(
         self, view: View, usage: Usage | None, step: int, moment: Moment, signal: Callable[[Signal], None]
     ) -> Compaction | None:
         """See `harness.protocols.Compactor`."""
-        if isinstance(self.policy, Warns) and (text := self.policy.notice(view)):
+        if self._warns is not None and (text := self._warns.notice(view)):
             signal(Notice(text=text))
         if view.fruitless >= FRUITLESS_IN_A_ROW and view.tokens < view.fruitless_tokens * GROWTH_BEFORE_NEXT:
             return None

@@ -5,27 +5,30 @@ is saved in a notebook is escaped here.
 """
 
 import html
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import anywidget
+from IPython.display import display
 
 from harness.errors import HarnessError
 from harness.widgets.wire import POST, Post, Wire
 
 FOLDER = Path(__file__).parent
+STOOD = "harness-stood"
+"""Class of what is read without a kernel."""
 VIEW = "application/vnd.jupyter.widget-view+json"
 
 
-def script(name: str) -> str:
-    """The script of a widget behind what all share: `NAME.js` uses the functions of `surface.js` without importing them."""
-    return _read("surface.js") + _read(f"{name}.js")
+def script(*names: str) -> str:
+    """The script of a widget behind what all share: each `NAME.js` uses what those before it define, without importing it."""
+    return "".join(_read(f"{name}.js") for name in ("surface", *names))
 
 
-def style(name: str) -> str:
+def style(*names: str) -> str:
     """The style of a widget behind what all of them share."""
-    return _read("surface.css") + _read(f"{name}.css")
+    return "".join(_read(f"{name}.css") for name in ("surface", *names))
 
 
 def _read(file: str) -> str:
@@ -66,8 +69,21 @@ class Surface(anywidget.AnyWidget):
             self.wire.show(error=str(error))
 
     def _repr_mimebundle_(self, **_: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-        view = {"version_major": 2, "version_minor": 0, "model_id": self.model_id}
-        return {"text/plain": self.as_text(), "text/html": self.as_html(), VIEW: view}, {}
+        return {"text/plain": self.as_text(), "text/html": self.as_html(), VIEW: self._view}, {}
+
+    @property
+    def _view(self) -> dict[str, Any]:
+        return {"version_major": 2, "version_minor": 0, "model_id": self.model_id}
+
+    def _ipython_display_(self) -> None:
+        """Show the live view, and in an output of its own what is read without a kernel; the style hides it beside a live view.
+
+        In one output JupyterLab would choose the view, also in a notebook of one's own whose kernel is gone, and show an error.
+        """
+        name = f"{type(self).__name__}: live where its kernel runs; below is how it stood"
+        show: Callable[..., None] = display
+        show({"text/plain": name, VIEW: self._view}, raw=True)
+        show({"text/plain": self.as_text(), "text/html": f'<div class="{STOOD}">{self.as_html()}</div>'}, raw=True)
 
 
 def preformatted(text: str) -> str:
@@ -76,8 +92,8 @@ def preformatted(text: str) -> str:
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """An HTML table; every cell is escaped."""
-    lines = [_row("th", head), *(_row("td", row) for row in rows)]
+    """An HTML table, without a head where none is given; every cell is escaped."""
+    lines = [*([_row("th", head)] if head else []), *(_row("td", row) for row in rows)]
     return f"<table>{''.join(lines)}</table>"
 
 

@@ -125,7 +125,11 @@ def jupyter(root: Path, private: Path, environment: Mapping[str, str], app: App 
         yield f"{url}{front.path}/{{name}}?token={token}"
     finally:
         server.terminate()
-        server.wait(timeout=60)
+        try:
+            server.wait(timeout=20)
+        except subprocess.TimeoutExpired:  # it waits for an answer of a kernel that is gone; living kernels end with it
+            server.kill()
+            server.wait()
 
 
 def _answering(server: subprocess.Popen[bytes], runtime: Path, log: Path) -> tuple[str, str] | None:
@@ -197,13 +201,17 @@ class LabNotebook:
         errors = ["\n".join(output["traceback"]) for output in outputs if output["output_type"] == "error"]
         assert not errors, errors[0]
 
-    def reopen_without_kernel(self) -> None:
-        """Save the notebook with its outputs, end its kernel, and open it again as somebody would who was sent the file."""
+    def reopen(self) -> None:
+        """Save the notebook with its outputs, end its kernel, and open it again: a new kernel knows nothing of it."""
         self._page.evaluate("() => jupyterapp.shell.currentWidget.context.save()")
         self.shut_down()
         self._page.reload()
-        self._page.wait_for_function("window.jupyterapp?.shell?.currentWidget?.context?.isReady")
+        self._page.wait_for_function("window.jupyterapp?.shell?.currentWidget?.sessionContext")
 
     def shut_down(self) -> None:
-        """End its kernel."""
-        self._page.evaluate("() => jupyterapp.shell.currentWidget.sessionContext.shutdown()")
+        """End its kernel; one that is still starting may do so first, else the server waits for it for ever."""
+        self._page.evaluate("""async () => {
+            const context = jupyterapp.shell.currentWidget.sessionContext;
+            await context.ready;
+            await context.shutdown();
+        }""")

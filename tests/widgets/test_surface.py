@@ -144,7 +144,7 @@ def test_colours_follow_the_theme(link, post, page, theme, dark):
 @pytest.mark.browser
 @pytest.mark.slow
 @pytest.mark.parametrize("app", ["lab", "notebook"])
-def test_a_widget_lives_in_jupyter(open_notebook, page, app):
+def test_a_widget_lives_in_jupyter_and_is_read_without_its_kernel(open_notebook, page, app):
     notebook = open_notebook(
         "from tests.widgets.test_surface import ListWidget, HOSTILE\n"
         "widget = ListWidget()\nwidget.wire.append([{'text': HOSTILE}])\nwidget",
@@ -157,3 +157,9 @@ def test_a_widget_lives_in_jupyter(open_notebook, page, app):
     page.locator(".harness-surface p").get_by_text("no 7").wait_for()
     assert page.evaluate("typeof window.hacked") == "undefined"
     assert notebook.strangers == []
+    stood = page.locator(".jp-OutputArea pre").get_by_text("ListWidget, live in a notebook")
+    assert stood.count() == 1
+    assert not stood.is_visible()
+    notebook.reopen()
+    stood.wait_for()
+    assert page.locator(".harness-surface").count() == 0

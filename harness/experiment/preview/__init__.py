@@ -1,1 +1,1 @@
-"""What a policy would do: a made-up session of one prompt, and policies tried on it in the real agent loop."""
+"""What a policy would do: policies tried on a made-up session in the real agent loop, and on sessions that are over."""

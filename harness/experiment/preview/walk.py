@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from harness.agent.loop import Agent, Limits
 from harness.compaction.compactor import SessionCompactor
 from harness.compaction.describing import abilities
+from harness.compaction.presets.none import NoCompaction
 from harness.errors import ContextOverflow
 from harness.events import Compaction, Entry, SessionStarted, Signal, TextDelta
 from harness.experiment.attempt.tally import Tally
@@ -34,6 +35,7 @@ ROOM_TOKENS = 10**9
 """Window of a scripted summarizer here: a policy is shown as it is meant, not as its summarizer lets it be."""
 LENGTH = 1.5
 """The session ends when all that was said fills the window so many times; without a policy it never gets there."""
+TOOLS = ("execute_command", "read_file", "write_file")
 QUARTER = QuarterOfCharacters()
 
 
@@ -88,7 +90,7 @@ def walk(
     puppet.enough = lambda: heard.tally.compactions == most_compactions
     informed = inform(SampleFuture()) if inform else policy
     compactor = SessionCompactor(policy=informed, window=puppet.window, summarizer=summarizer or writer(SUMMARIZER))
-    tools = [_Told(name, limits_of(policy)) for name in ("execute_command", "read_file", "write_file")]
+    tools = [_Told(name, limits_of(policy)) for name in TOOLS]
     agent = Agent(
         model=puppet,
         tools=tools,
@@ -108,6 +110,20 @@ def walk(
         overflowed=outcome.reason == "overflow",
         broken_off=puppet.enough(),
     )
+
+
+def sample_log(said_tokens: int = int(LENGTH * WINDOW_TOKENS)) -> tuple[Entry, ...]:
+    """The log of the sample session where nothing is ever compacted, until so many tokens were said."""
+    puppet = _Puppet(window=Window(tokens=ROOM_TOKENS, source="configuration"), counter=QUARTER)
+    puppet.enough = lambda: puppet.said_tokens >= said_tokens
+    compactor = SessionCompactor(policy=NoCompaction(), window=puppet.window, summarizer=None)
+    log = MemoryLog()
+    tools = [_Told(name, limits_of(compactor.policy)) for name in TOOLS]
+    agent = Agent(
+        model=puppet, tools=tools, log=log, compactor=compactor, clock=lambda: 0.0, limits=Limits(max_steps=ROOM_TOKENS)
+    )
+    agent.run(_started(compactor.policy, compactor.budget), SYSTEM)
+    return log.entries()
 
 
 def writer(name: str) -> Model:
@@ -160,8 +176,8 @@ class _Puppet:
     name: str = "puppet"
     enough: Callable[[], bool] = lambda: False
     """Whether to end before all is said."""
+    said_tokens: int = 0
     _steps: Iterator[int] = field(default_factory=lambda: iter(range(1, 10**9)))
-    _said_tokens: int = 0
     _counted: dict[int, tuple[Message, int]] = field(default_factory=dict)
     """By identity, with the message so that it stays the same; a session would else be counted anew at every step."""
 
@@ -171,9 +187,9 @@ class _Puppet:
         if prompt_tokens > self.window.tokens:
             raise ContextOverflow(self.name, prompt_tokens, self.window.tokens)
         step = sample_step(next(self._steps))
-        ended = self._said_tokens >= LENGTH * self.window.tokens or self.enough()
+        ended = self.said_tokens >= LENGTH * self.window.tokens or self.enough()
         answer = assistant("All done.") if ended else step.answer
-        self._said_tokens += self._tokens((answer,)) + len(step.output) // 4
+        self.said_tokens += self._tokens((answer,)) + len(step.output) // 4
         usage = Usage(input_tokens=Measured(prompt_tokens), output_tokens=Measured(self._tokens((answer,))))
         return Reply(message=answer, usage=usage, seconds=0.0)
 

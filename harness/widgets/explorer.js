@@ -1,0 +1,299 @@
+// The compaction explorer: controls, a timeline, what is in view, and every message with what became of it.
+
+const PATIENCE_MS = 15000;
+const MEANS = {
+  kept: "kept as it is",
+  masked: "masked: shown in other words",
+  summarized: "summarized: gone, a summary tells of it",
+  dropped: "dropped: gone, nothing tells of it",
+  summary: "put in by a compaction",
+};
+
+/** Asks for one look at a time; of those that come meanwhile only the last is asked for. */
+function asker(model) {
+  const own = Math.random().toString(36).slice(2);
+  let [count, asked, wanted, timer] = [0, null, null, 0];
+  const pump = () => {
+    if (asked !== null || wanted === null) return;
+    asked = `${own}:${(count += 1)}`;
+    model.send({ kind: "look", request: asked, look: wanted });
+    wanted = null;
+    clearTimeout(timer);
+    timer = setTimeout(() => { asked = null; pump(); }, PATIENCE_MS);
+  };
+  return {
+    want: (look) => { wanted = look; pump(); },
+    /** Whether an answer is to the newest question of this page, or to somebody else's. */
+    answered: (request) => {
+      if (request !== asked) return asked === null && wanted === null;
+      asked = null;
+      clearTimeout(timer);
+      pump();
+      return asked === null;
+    },
+    end: () => clearTimeout(timer),
+  };
+}
+
+/** A slider, a switch or a choice with its name and value; `turned(value)` while it is moved. */
+function knob(control, value, turned) {
+  const title = control.name.replaceAll("_", " ");
+  const told = make("output", { class: "h-value" });
+  const tell = (now) => {
+    told.textContent = now === null || now === undefined ? "off" : control.kind === "share" ? Number(now).toFixed(2) : number(now);
+  };
+  const offered = { "aria-label": title, name: control.name };
+  let input;
+  if (control.kind === "switch") {
+    input = make("input", { ...offered, type: "checkbox", checked: Boolean(value), on: { change: () => turned(input.checked) } });
+  } else if (control.kind === "choice") {
+    const options = control.choices.map((one) => make("option", { value: one, text: one, selected: one === value }));
+    input = make("select", { ...offered, on: { change: () => turned(input.value) } }, ...options);
+  } else {
+    const off = control.optional ? control.least - control.notch : control.least;
+    const now = () => (control.optional && Number(input.value) <= off ? null : Number(input.value));
+    const moved = () => { tell(now()); turned(now()); };
+    const range = { type: "range", min: off, max: Math.max(control.most, value ?? 0), step: control.notch };
+    input = make("input", { ...offered, ...range, value: value ?? off, on: { input: moved } });
+    tell(value ?? (control.optional ? null : off));
+  }
+  return make("label", { class: "h-knob" }, make("span", { text: title }), input, told);
+}
+
+/** Everything that a page shows, and how it is drawn from the kernel's states. */
+class Explorer {
+  constructor(model, el) {
+    this.model = model;
+    this.ask = asker(model);
+    this.root = stage(el, "Compaction explorer");
+    this.look = null;
+    this.known = {};
+    this.build();
+    this.stop = connect(model, {
+      state: (changed, whole) => this.hear(changed, whole),
+      silent: () => this.refuse("No kernel answers: run this cell to explore."),
+    });
+  }
+
+  build() {
+    this.name = make("span", { class: "h-faint" });
+    this.policy = make("select", { "aria-label": "policy", on: { change: () => this.turn({ policy: this.policy.value, fields: {} }) } });
+    this.window = make("select", { "aria-label": "window", on: { change: () => this.turn({ window_tokens: Number(this.window.value) }) } });
+    this.scaled = make("input", { type: "checkbox", on: { change: () => this.turn({ nominal_window_tokens: this.nominal() }) } });
+    this.scaledLabel = make("span");
+    this.first = make("div", { class: "h-knobs" });
+    this.rest = make("div", { class: "h-knobs" });
+    this.more = make("details", { class: "h-more" }, make("summary", { text: "all fields" }), this.rest);
+    this.sentence = make("p", { class: "h-sentence" });
+    this.rule = make("p", { class: "h-faint" });
+    this.error = make("p", { class: "h-error", role: "alert" });
+    this.line = timeline((index) => this.go(index));
+    this.step = make("input", {
+      type: "range", min: 1, max: 1, step: 1, value: 1, "aria-label": "step", name: "step",
+      on: { input: () => this.go(Number(this.step.value) - 1) },
+    });
+    this.at = make("output", { class: "h-at" });
+    const jump = (text, title, way) =>
+      make("button", { type: "button", text, title, "aria-label": title, on: { click: () => this.jump(way) } });
+    this.said = make("p", { class: "h-said", "aria-live": "polite" });
+    this.bars = make("div", { class: "h-bars" });
+    this.sums = make("tbody");
+    const heads = ["fate", "messages", "tokens as logged", "tokens in view"].map((text) => make("th", { text, scope: "col" }));
+    this.texts = make("div", { class: "h-texts", tabindex: "0", "aria-label": "text of the chosen message", role: "region" });
+    this.list = rows("messages", (index) => this.row(index), (index) => this.model.send({ kind: "read", message: index }));
+    const field = (text, ...controls) => make("label", { class: "h-field" }, make("span", { text }), ...controls);
+    this.root.append(
+      make("header", { class: "h-head" }, make("strong", { text: "Compaction explorer" }), this.name),
+      make("div", { class: "h-choices" }, field("policy", this.policy), field("window", this.window),
+        make("label", { class: "h-field" }, this.scaled, this.scaledLabel)),
+      this.first, this.more, this.sentence, this.rule, this.error, this.line.element,
+      make("div", { class: "h-steps" }, this.step, this.at,
+        jump("◀ compaction", "the compaction before", -1), jump("compaction ▶", "the next compaction", 1)),
+      this.said, this.bars,
+      make("table", { class: "h-sums" }, make("thead", {}, make("tr", {}, ...heads)), this.sums),
+      make("div", { class: "h-pair" }, this.list.element, this.texts),
+    );
+  }
+
+  nominal() {
+    return this.scaled.checked ? this.known.offered.nominal : null;
+  }
+
+  /** Look at something else. */
+  turn(change) {
+    this.look = { ...this.look, ...change };
+    this.ask.want(this.look);
+  }
+
+  go(index) {
+    this.at.textContent = `step ${number(this.known.session.steps[index])} of ${number(this.known.session.steps.length)}`;
+    this.turn({ step: index + 1 });
+  }
+
+  /** The compaction before or behind the step that is shown. */
+  jump(way) {
+    const places = this.marks().filter((one) => one.kind === "applied").map((one) => one.index);
+    const here = this.look.step - 1;
+    const next = way > 0 ? places.find((index) => index > here) : places.findLast((index) => index < here);
+    if (next === undefined) return;
+    this.step.value = next + 1;
+    this.go(next);
+  }
+
+  marks() {
+    const { session, run } = this.known;
+    const place = new Map(session.steps.map((step, index) => [step, index]));
+    return run.attempts.map(([step, before, after, status, reason]) => ({
+      index: place.get(step) ?? 0,
+      kind: status === "applied" ? "applied" : "fruitless",
+      text: `before step ${number(step)}: ${number(before)} → ${number(after)} tokens, ${status}: ${reason}`,
+    }));
+  }
+
+  hear(changed, whole) {
+    this.known = whole;
+    const { picture } = whole;
+    if (!whole.session || !whole.offered || !picture) return;
+    if (changed.session || changed.offered) this.introduce(whole);
+    const refused = changed.refused;
+    if (refused) {
+      this.ask.answered(refused.request);
+      this.refuse(refused.text);
+    }
+    if (changed.picture) {
+      const newest = this.ask.answered(picture.request);
+      if (newest) this.adopt(picture.look, Boolean(changed.policy));
+      this.refuse("");
+      this.draw(whole);
+      if (newest && !picture.done) this.ask.want(this.look);
+    }
+    if (changed.reading !== undefined) this.read(whole.reading);
+  }
+
+  refuse(text) {
+    this.error.textContent = text;
+    this.root.classList.toggle("h-refused", text !== "");
+  }
+
+  introduce({ session, offered, picture }) {
+    this.name.textContent = ` ${session.name}`;
+    this.policy.replaceChildren(...offered.policies.map((one) => make("option", { value: one, text: one })));
+    const windows = [...new Set([...offered.windows, picture.look.window_tokens])].sort((a, b) => a - b);
+    this.window.replaceChildren(...windows.map((one) => make("option", { value: one, text: `${number(one)} tokens` })));
+    this.scaledLabel.textContent = `constants scaled from ${number(offered.nominal)}`;
+    this.step.max = session.steps.length;
+  }
+
+  /** Show what is looked at on the controls. */
+  adopt(look, other) {
+    const fresh = other || this.look === null || JSON.stringify(look.fields) !== JSON.stringify(this.look.fields);
+    this.look = look;
+    [this.policy.value, this.window.value] = [look.policy, String(look.window_tokens)];
+    [this.scaled.checked, this.step.value] = [look.nominal_window_tokens !== null, look.step];
+    if (fresh) this.knobs(look);
+  }
+
+  knobs(look) {
+    const made = (control) => {
+      const value = control.name in look.fields ? look.fields[control.name] : control.value;
+      return knob(control, value, (now) => this.turn({ fields: { ...this.look.fields, [control.name]: now } }));
+    };
+    const summary = { name: "length_of_summaries", kind: "amount", least: 1, most: 8000, notch: 100, choices: [], optional: false };
+    const { controls } = this.known.policy;
+    this.first.replaceChildren(...controls.filter((one) => one.first).map(made));
+    const rest = controls.filter((one) => !one.first).map(made);
+    this.rest.replaceChildren(...rest, knob(summary, look.summary_tokens, (now) => this.turn({ summary_tokens: now })));
+    this.sentence.textContent = this.known.policy.sentence;
+  }
+
+  draw({ session, run, picture, offered }) {
+    const { index, sums } = picture;
+    const limits = [{ tokens: run.window_tokens, name: "window", kind: "window" }];
+    if (run.threshold_tokens !== null) limits.unshift({ tokens: run.threshold_tokens, name: "threshold", kind: "threshold" });
+    const marks = this.marks();
+    const applied = marks.filter((one) => one.kind === "applied").length;
+    const label = `tokens in view over ${session.steps.length} steps, ${applied} compactions`;
+    this.line.show({ whole: session.whole, curve: run.curve, limits, marks, at: index, label });
+    this.rule.textContent = run.rule;
+    const until = picture.done ? "" : `, rehearsed to step ${number(session.steps[run.curve.length - 1])} so far`;
+    this.at.textContent = `step ${number(session.steps[index])} of ${number(session.steps.length)}${until}`;
+    const here = marks.filter((one) => one.index === index).map((one) => one.text).join("; ");
+    const fates = sums.filter(([, count]) => count).map(([fate, count]) => `${number(count)} ${fate}`).join(", ");
+    this.said.textContent = `${number(picture.view_tokens)} of ${number(session.whole[index])} tokens in view: ${fates}. ${here}`;
+    this.drawBars(session, picture, offered, run);
+    this.sums.replaceChildren(...sums.map((one) => this.sum(one)));
+    this.list.show(picture.fates.length);
+    if (this.list.chosen() >= 0) this.model.send({ kind: "read", message: this.list.chosen() });
+  }
+
+  sum([fate, count, before, after]) {
+    const swatch = make("span", { class: `h-swatch h-fate-${fate}`, "aria-hidden": "true" });
+    const cells = [count, before, after].map((value) => make("td", { class: "h-number", text: number(value) }));
+    return make("tr", {}, make("th", { scope: "row", title: MEANS[fate] }, swatch, fate), ...cells);
+  }
+
+  drawBars(session, picture, offered, run) {
+    const logged = [];
+    picture.fates.forEach((fate, place) => {
+      const last = logged[logged.length - 1];
+      if (last && last[0] === fate) last[1] += picture.before[place];
+      else logged.push([fate, picture.before[place]]);
+    });
+    const widest = Math.max(session.whole[picture.index], picture.view_tokens, 1);
+    this.bars.replaceChildren(
+      this.bar("as logged", logged, session.whole[picture.index], widest, offered),
+      this.bar("in view", picture.shown, picture.view_tokens, widest, offered),
+    );
+  }
+
+  bar(name, runs, total, widest, offered) {
+    const parts = runs.map(([fate, tokens]) => {
+      const part = make("span", { class: `h-fate-${offered.fates[fate]}`, title: `${offered.fates[fate]}: ${number(tokens)} tokens` });
+      part.style.flexGrow = String(tokens);
+      return part;
+    });
+    const bar = make("span", { class: "h-bar", role: "img", "aria-label": `${name}: ${number(total)} tokens` }, ...parts);
+    bar.style.width = `${(100 * total) / widest}%`;
+    return make("div", { class: "h-barline" }, make("span", { class: "h-faint", text: name }), make("span", {}, bar));
+  }
+
+  row(index) {
+    const { session, offered, picture } = this.known;
+    const [role, text] = session.messages[index];
+    const fate = offered.fates[picture.fates[index]];
+    const [before, after] = [picture.before[index], picture.after[index]];
+    const tokens = fate === "masked" ? `${number(before)}→${number(after)}` : number(before);
+    const since = picture.since[index] ? ` since step ${number(picture.since[index])}` : "";
+    return {
+      class: `h-is-${fate}`,
+      children: [
+        make("span", { class: `h-swatch h-fate-${fate}`, "aria-hidden": "true" }),
+        make("span", { class: "h-fate", text: fate, title: `${MEANS[fate]}${since}` }),
+        make("span", { class: "h-role", text: role }),
+        make("span", { class: "h-number", text: tokens }),
+        make("span", { class: "h-label", text }),
+      ],
+    };
+  }
+
+  read(reading) {
+    if (!reading) {
+      this.texts.replaceChildren(make("p", { class: "h-faint", text: "not said yet at this step" }));
+      return;
+    }
+    const parts = [["in view", reading.shown], [`${reading.role}, as logged`, reading.logged], ["the summary that tells of it", reading.told]];
+    this.texts.replaceChildren(
+      ...parts.filter(([, text]) => text !== null).flatMap(([title, text]) => [make("h4", { text: title }), make("pre", { text })]),
+    );
+  }
+}
+
+export default {
+  render({ model, el }) {
+    const explorer = new Explorer(model, el);
+    return () => {
+      explorer.stop();
+      explorer.ask.end();
+    };
+  },
+};

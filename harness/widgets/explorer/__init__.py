@@ -1,0 +1,5 @@
+"""The compaction explorer: `exploration` is where one looks and what is seen, `controls` what can be turned, `widget` its face."""
+
+from harness.widgets.explorer.widget import CompactionExplorer
+
+__all__ = ["CompactionExplorer"]

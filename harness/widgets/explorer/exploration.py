@@ -1,0 +1,256 @@
+"""What an explorer shows, without its face: a session, where one looks, and the picture of that as plain JSON.
+
+It is a `Rehearsal` that is kept: the same `plan`, no model. A look that was rehearsed before costs nothing but its picture.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+from typing import Any, NamedTuple, cast
+
+from harness import codec
+from harness.compaction.presets import policy_from_plain
+from harness.errors import UsageError
+from harness.events import Compaction
+from harness.experiment.preview.fates import Fate
+from harness.experiment.preview.recorded import RecordedSession
+from harness.experiment.preview.rehearsal import SUMMARY_TOKENS, Course, Rehearsal, Scene, Setting, Standing, uncompacted
+from harness.messages import Message, part_text
+from harness.protocols import Policy
+
+FATES: tuple[Fate, ...] = ("kept", "masked", "summarized", "dropped", "summary")
+"""In a picture a fate is its place here."""
+KEEP_REHEARSALS = 6
+WINDOWS = (8_192, 16_384, 32_768, 65_536, 128_000, 200_000, 256_000, 400_000, 1_000_000)
+"""Offered."""
+FILLED = 0.75
+"""The first choice is the largest window that is at most so much of the conversation."""
+NOMINAL_WINDOW_TOKENS = 200_000
+"""For which most published constants were made; in a smaller window they are scaled from it unless told otherwise."""
+LABEL_CHARACTERS, TEXT_CHARACTERS, REASON_CHARACTERS = 100, 20_000, 300
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """Where one looks: everything that a picture depends on."""
+
+    policy: str
+    """Its kind."""
+    fields: Mapping[str, Any] = field(default_factory=dict)
+    """Of the policy, where they are not its defaults."""
+    window_tokens: int
+    nominal_window_tokens: int | None = None
+    """The window that the policy's constants were made for; None = they are not scaled."""
+    summary_tokens: int = SUMMARY_TOKENS
+    """Length of a summary's stand-in, unless the policy allows less."""
+    step: int
+    """From 1, counted in the steps that the session has."""
+
+    def __post_init__(self) -> None:
+        for name in ("window_tokens", "summary_tokens", "step"):
+            if getattr(self, name) < 1:
+                raise UsageError(f"{name}: must be at least 1 (got {getattr(self, name)!r})")
+
+    @property
+    def setting(self) -> Setting:
+        """Under what that is rehearsed.
+
+        Raises:
+            UsageError: no such policy, or a field that it does not have or take.
+        """
+        return Setting(
+            policy=policy_from_plain({"kind": self.policy, **self.fields}),
+            window_tokens=self.window_tokens,
+            nominal_window_tokens=self.nominal_window_tokens,
+            summary_tokens=self.summary_tokens,
+        )
+
+
+class Sum(NamedTuple):
+    """The messages that met one fate."""
+
+    fate: Fate
+    messages: int
+    tokens_before: int
+    tokens_after: int
+
+
+class Attempt(NamedTuple):
+    """A compaction, or what came to nothing."""
+
+    step: int
+    tokens_before: int
+    tokens_after: int
+    status: str
+    reason: str
+
+
+class Exploration:
+    """A session and where one looks. Not thread-safe."""
+
+    def __init__(self, session: RecordedSession, policy: str | Policy, window_tokens: int | None) -> None:
+        """Look at the last step.
+
+        Args:
+            session: to be rehearsed.
+            policy: by its kind, or with fields of one's own.
+            window_tokens: None = one that the session fills.
+
+        Raises:
+            UsageError: the session has no step, or the policy does not work in that window.
+        """
+        self.session, self.course = session, Course(session.entries)
+        self.whole = list(uncompacted(self.course))
+        """Tokens of the whole conversation at each step."""
+        self._rehearsals: dict[str, Rehearsal] = {}
+        plain = {"kind": policy} if isinstance(policy, str) else codec.to_plain(policy)
+        window = window_tokens or self._window()
+        self.look = Look(
+            policy=str(plain.pop("kind")),
+            fields=plain,
+            window_tokens=window,
+            nominal_window_tokens=NOMINAL_WINDOW_TOKENS if window < NOMINAL_WINDOW_TOKENS else None,
+            step=len(self.course.steps),
+        )
+        self.go(self.look)
+
+    def _window(self) -> int:
+        """That of the session itself if it was filled, else one of those that are offered."""
+        started = self.session.started
+        own = started.window_tokens if started else 0
+        return (
+            own
+            if 0 < own < self.whole[-1]
+            else max((one for one in WINDOWS if one <= FILLED * self.whole[-1]), default=WINDOWS[0])
+        )
+
+    def go(self, look: Look, enough: Callable[[], bool] = lambda: False) -> None:
+        """Look at something else, and rehearse until all is done or it is enough.
+
+        Raises:
+            UsageError: that cannot be; the look stays where it was.
+        """
+        steps = len(self.course.steps)
+        if look.step > steps:
+            raise UsageError(f"step: this session has {steps} steps (got {look.step!r})")
+        key = codec.canonical_json(replace(look, step=1))
+        rehearsal = self._rehearsals.pop(key, None) or Rehearsal(self.session, self.course, look.setting)
+        rehearsal.advance(enough)
+        self._rehearsals[key] = rehearsal
+        if len(self._rehearsals) > KEEP_REHEARSALS:
+            del self._rehearsals[next(iter(self._rehearsals))]
+        self.look = look
+
+    @property
+    def rehearsal(self) -> Rehearsal:
+        """Of what is looked at."""
+        return self._rehearsals[next(reversed(self._rehearsals))]
+
+    @property
+    def index(self) -> int:
+        """Of the step that is shown, from 0: the one that is looked at, or the last that was rehearsed so far."""
+        return min(self.look.step, len(self.rehearsal.scenes)) - 1
+
+    @property
+    def scene(self) -> Scene:
+        """The step that is shown."""
+        return self.rehearsal.scenes[self.index]
+
+    def standings(self) -> list[Standing]:
+        """What became of each message that was told before the step that is shown."""
+        return self.rehearsal.standings(self.index)
+
+    def run(self) -> dict[str, Any]:
+        """What depends on the policy and its window, as far as it was rehearsed."""
+        budget = self.rehearsal.budget
+        return {
+            "curve": [scene.view.tokens for scene in self.rehearsal.scenes],
+            "attempts": list(self.attempts()),
+            "window_tokens": budget.window_tokens,
+            "available_tokens": budget.available_tokens,
+            "threshold_tokens": budget.threshold_tokens,
+            "rule": self.rehearsal.rule,
+        }
+
+    def picture(self) -> dict[str, Any]:
+        """What depends on the step: lists have a place for each message that was told before it."""
+        standings, scene = self.standings(), self.scene
+        places = {item.item_id: place for place, item in enumerate(scene.view.items)}
+        return {
+            "look": codec.to_plain(self.look),
+            "done": self.rehearsal.done,
+            "index": self.index,
+            "fates": [FATES.index(one.fate) for one in standings],
+            "before": [one.tokens_before for one in standings],
+            "after": [one.tokens_after for one in standings],
+            "since": [one.since for one in standings],
+            "teller": [-1 if one.told_by is None else places[one.told_by] for one in standings],
+            "shown": self._runs(standings),
+            "sums": self.sums(standings),
+            "view_tokens": scene.view.tokens,
+        }
+
+    def attempts(self) -> Iterable[Attempt]:
+        """Every attempt at a compaction so far."""
+        for entry in self.rehearsal.attempts:
+            event = cast("Compaction", entry.event)
+            yield Attempt(event.step, event.tokens_before, event.tokens_after, event.status, event.reason[:REASON_CHARACTERS])
+
+    def _runs(self, standings: list[Standing]) -> list[tuple[int, int]]:
+        """The view in order, as fates and their tokens."""
+        fates = {self.rehearsal.item(number): FATES.index(one.fate) for number, one in enumerate(standings)}
+        new = FATES.index("summary")
+        shown = [(fates.get(item.item_id, new), item.tokens) for item in self.scene.view.items]
+        return [(fate, sum(tokens for _, tokens in run)) for fate, run in groupby(shown, key=lambda one: one[0])]
+
+    def sums(self, standings: list[Standing]) -> list[Sum]:
+        """One row for each fate; the last is of what compactions put in."""
+        rows = []
+        for fate in FATES[:-1]:
+            met = [one for one in standings if one.fate == fate]
+            rows.append(Sum(fate, len(met), sum(one.tokens_before for one in met), sum(one.tokens_after for one in met)))
+        view, held = self.scene.view, sum(row.tokens_after for row in rows)
+        return [*rows, Sum("summary", len(view.items) - rows[0].messages - rows[1].messages, 0, view.tokens - held)]
+
+    def facts(self) -> list[tuple[str, str]]:
+        """What is looked at, in words."""
+        look, view = self.look, self.scene.view
+        given = ", ".join(f"{name}={value}" for name, value in look.fields.items())
+        step = self.course.steps[self.index].finished.step
+        held = f"{view.tokens:,} tokens of {self.whole[self.index]:,}"
+        return [
+            ("session", self.session.name),
+            ("policy", f"{look.policy} {given}".strip()),
+            ("budget", self.rehearsal.rule),
+            ("step", f"{step}, number {self.index + 1} of {len(self.course.steps)}"),
+            ("in view", f"{held}, {len(view.items)} messages, after {view.rounds} compactions"),
+        ]
+
+    def reading(self, number: object) -> dict[str, Any] | None:
+        """The texts of one message: as logged, as in view if that differs, and the summary that tells of it; None = no such."""
+        standings = self.standings()
+        if not isinstance(number, int) or not 0 <= number < len(standings):
+            return None
+        items = {item.item_id: item.message for item in self.scene.view.items}
+        one, now = standings[number], items.get(self.rehearsal.item(number))
+        return {
+            "message": number,
+            "role": self.course.messages[number].role,
+            "logged": whole_text(self.course.messages[number]),
+            "shown": whole_text(now) if one.fate == "masked" and now else None,
+            "told": whole_text(items[one.told_by]) if one.told_by is not None else None,
+        }
+
+
+def label(message: Message) -> str:
+    """The beginning of a message, on one line."""
+    named = "".join(f"[{result.name}] " for result in message.results)
+    text = named + " ".join(part_text(part)[: 4 * LABEL_CHARACTERS] for part in message.parts)
+    return " ".join(text.split())[:LABEL_CHARACTERS]
+
+
+def whole_text(message: Message) -> str:
+    """All of a message, or as much as a page shows."""
+    text = "\n\n".join(part_text(part) for part in message.parts)
+    rest = len(text) - TEXT_CHARACTERS
+    return text if rest <= 0 else f"{text[:TEXT_CHARACTERS]}\n(and {rest:,} characters more)"

@@ -1,0 +1,72 @@
+// Tokens over the steps of a session: what was said, what is in view, the threshold, and a mark for each compaction.
+
+const TIMELINE = { width: 1000, height: 150, points: 1000 };
+
+/** The corners of a line through values, one a step; of a long session some are left out, never the largest between two. */
+function corners(values, steps, top) {
+  const group = Math.max(1, Math.ceil(values.length / TIMELINE.points));
+  const made = [];
+  for (let start = 0; start < values.length; start += group) {
+    let at = start;
+    for (let index = start; index < Math.min(start + group, values.length); index += 1) if (values[index] > values[at]) at = index;
+    const x = ((at + 0.5) / steps) * TIMELINE.width;
+    made.push(`${x.toFixed(1)},${(TIMELINE.height * (1 - values[at] / top)).toFixed(1)}`);
+  }
+  return made.join(" ");
+}
+
+/**
+ * A timeline. `choose(index)` is called where the user clicks. `show` takes `whole` and `curve` (tokens by step, `whole` may be
+ * empty), `limits` (`[{tokens, name, kind}]`), `marks` (`[{index, text, kind}]`), `at` (the index that is shown) and `label`.
+ */
+function timeline(choose) {
+  const svg = draw("svg", { viewBox: `0 0 ${TIMELINE.width} ${TIMELINE.height}`, preserveAspectRatio: "none", role: "img" });
+  const names = make("div", { class: "h-limits", "aria-hidden": "true" });
+  const ticks = make("div", { class: "h-marks" });
+  const top = make("span", { class: "h-top h-faint" });
+  const element = make("div", { class: "h-timeline" }, make("div", { class: "h-plot" }, svg, names, ticks, top));
+  let steps = 1;
+  svg.addEventListener("click", (event) => {
+    const box = svg.getBoundingClientRect();
+    const index = Math.floor(((event.clientX - box.left) / box.width) * steps);
+    choose(Math.min(steps - 1, Math.max(0, index)));
+  });
+  const show = ({ whole, curve, limits, marks, at, label }) => {
+    steps = Math.max(whole.length, curve.length, 1);
+    const seen = [...curve, ...limits.map((one) => one.tokens)].reduce((most, one) => Math.max(most, one), 1);
+    const most = 1.08 * Math.max(seen, Math.min(1.6 * seen, whole.length ? whole[whole.length - 1] : 0));
+    const clipped = whole.map((tokens) => Math.min(tokens, most));
+    const cursor = ((at + 0.5) / steps) * TIMELINE.width;
+    const level = (one) => (TIMELINE.height * (1 - one.tokens / most)).toFixed(1);
+    svg.replaceChildren(
+      draw("polyline", { class: "h-whole", points: corners(clipped, steps, most) }),
+      draw("polyline", { class: "h-curve", points: corners(curve, steps, most) }),
+      ...limits.map((one) => draw("line", { class: `h-${one.kind}`, x1: 0, x2: TIMELINE.width, y1: level(one), y2: level(one) })),
+      ...marks.map((one) => {
+        const x = ((one.index + 0.5) / steps) * TIMELINE.width;
+        return draw("line", { class: `h-mark h-${one.kind}`, x1: x, x2: x, y1: 0, y2: TIMELINE.height });
+      }),
+      draw("line", { class: "h-cursor", x1: cursor, x2: cursor, y1: 0, y2: TIMELINE.height }),
+    );
+    svg.setAttribute("aria-label", label);
+    names.replaceChildren(
+      ...limits.map((one) => {
+        const name = make("span", { class: `h-name-${one.kind}`, text: `${one.name} ${number(one.tokens)}` });
+        name.style.top = `${100 * (1 - one.tokens / most)}%`;
+        return name;
+      }),
+    );
+    ticks.replaceChildren(
+      ...marks.map((one) => {
+        const tick = make("button", {
+          type: "button", class: `h-tick h-${one.kind}`, title: one.text, "aria-label": one.text, tabindex: "-1", text: "▼",
+          on: { click: () => choose(one.index) },
+        });
+        tick.style.left = `${(100 * (one.index + 0.5)) / steps}%`;
+        return tick;
+      }),
+    );
+    top.textContent = `${number(most / 1.08)} tokens`;
+  };
+  return { element, show };
+}

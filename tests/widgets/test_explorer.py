@@ -1,0 +1,274 @@
+"""The explorer: every slider and key does what it says, at once, and what others wrote stays a text."""
+
+import pytest
+
+from harness.compaction.presets.keep_last import KeepLast
+from harness.errors import UnknownName, UsageError
+from harness.events import Entry, MessageAdded
+from harness.experiment.preview.recorded import RecordedSession
+from harness.experiment.preview.walk import sample_log
+from harness.messages import ToolCall, ToolResult, assistant, system, tool, user
+from harness.widgets.explorer import CompactionExplorer
+from tests.experiment.preview.test_rehearsal import finished
+
+HOSTILE = "<img src=x onerror=window.hacked=1><script>window.hacked=1</script>"
+SAID_TOKENS = 30_000
+WINDOW_TOKENS = 24_000
+
+
+@pytest.fixture(scope="module")
+def session():
+    return RecordedSession(name="a session", entries=sample_log(SAID_TOKENS))
+
+
+@pytest.fixture
+def explorer(session, post):
+    return CompactionExplorer(session, window_tokens=WINDOW_TOKENS, post=post)
+
+
+def hostile_session():
+    """Everything that others may write is an attack: request, answer, tool name, file name, output."""
+    events = [MessageAdded(message=message, step=0) for message in (system("s"), user(f"task {HOSTILE}" * 30))]
+    for step in range(1, 12):
+        call = ToolCall(call_id=f"c{step}", name=f"read {HOSTILE}", arguments_json=f'{{"path": "{HOSTILE}.py"}}')
+        result = ToolResult(call_id=call.call_id, name=call.name, output=f"{HOSTILE} " * 50)
+        events += [MessageAdded(message=one, step=step) for one in (assistant(HOSTILE, call), tool(result))]
+        events.append(finished(step))
+    return RecordedSession(name=HOSTILE, entries=tuple(Entry(seq, event) for seq, event in enumerate(events, 1)))
+
+
+def shown(page, name):
+    """Messages and tokens in view of a fate, as the page's table says."""
+    row = page.locator(".h-sums tbody tr").filter(has_text=name).first
+    count, _, tokens = (int(text.replace(",", "")) for text in row.locator("td").all_inner_texts())
+    return count, tokens
+
+
+def test_the_table_says_what_became_of_every_message(explorer):
+    table = explorer.table()
+    assert set(table["fate"]) == {"kept", "summarized"}
+    assert (table.loc[table["fate"] == "kept", "tokens_before"] == table.loc[table["fate"] == "kept", "tokens_after"]).all()
+    assert (table.loc[table["fate"] == "summarized", "since_step"] > 0).all()
+    assert list(table["message"]) == list(range(len(table)))
+
+
+def test_one_may_look_elsewhere_by_name(explorer):
+    explorer.look(step=3)
+    assert set(explorer.table()["fate"]) == {"kept"}
+    explorer.look(policy="drop-all", step=explorer.steps)
+    assert "dropped" in set(explorer.table()["fate"])
+    explorer.look(threshold=0.3)
+    assert "threshold=0.3" in explorer.as_text()
+    explorer.look(policy="keep-last")
+    assert "threshold" not in explorer.as_text().split("budget")[0]
+
+
+def test_a_policy_with_fields_of_its_own_is_taken_as_it_is(session):
+    explorer = CompactionExplorer(session, policy=KeepLast(threshold=0.4, keep_last=3), window_tokens=WINDOW_TOKENS)
+    assert "threshold=0.4" in explorer.as_text()
+    assert "keep_last=3" in explorer.as_text()
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"step": 0}, "step: must be at least 1"),
+        ({"step": 10**6}, "this session has"),
+        ({"window_tokens": 0}, "window_tokens: must be at least 1"),
+        ({"window_tokens": 100}, "leave nothing of the window"),
+        ({"threshold": 7}, "threshold=7"),
+        ({"no_such_field": 7}, "unknown field policy.no_such_field"),
+        ({"policy": "keep-lost"}, "did you mean 'keep-last'"),
+        ({"policy": "oracle"}, "must know what will be needed"),
+    ],
+)
+def test_what_cannot_be_is_refused_and_the_look_stays(explorer, change, said):
+    before = explorer.as_text()
+    with pytest.raises(UsageError, match=said):
+        explorer.look(**{"nominal_window_tokens": None, **change})
+    assert explorer.as_text() == before
+
+
+def test_a_session_that_is_not_there_is_refused():
+    with pytest.raises(UnknownName, match="no such file or folder"):
+        CompactionExplorer("no/such/file")
+
+
+@pytest.mark.parametrize(
+    "message", [{}, {"kind": "look"}, {"kind": "look", "look": {"policy": 7}}, {"kind": "read", "message": "x"}]
+)
+def test_a_page_may_say_anything(explorer, message):
+    before = explorer.as_text()
+    explorer.heard(message)
+    assert explorer.as_text() == before
+
+
+def test_the_fallback_tells_the_same_and_is_escaped(post):
+    explorer = CompactionExplorer(hostile_session(), window_tokens=3_000, post=post)
+    assert "<img" not in explorer.as_html()
+    assert "<script" not in explorer.as_html()
+    assert "&lt;img src=x" in explorer.as_html()
+    for word in ("summarized", "before step", "in view"):
+        assert word in explorer.as_html()
+
+
+@pytest.mark.browser
+def test_the_page_shows_what_the_table_says(link, explorer, page):
+    link(explorer)
+    table = explorer.table()
+    for fate in ("kept", "masked", "summarized", "dropped"):
+        rows = table[table["fate"] == fate]
+        assert shown(page, fate) == (len(rows), rows["tokens_after"].sum())
+    first = page.locator(".h-row").first
+    assert first.locator(".h-fate").inner_text() == table["fate"][0]
+    assert page.locator(".h-tick.h-applied").count() == explorer._explored.scene.view.rounds
+
+
+@pytest.mark.browser
+def test_dragging_the_threshold_redraws_everything(link, explorer, page):
+    linked = link(explorer)
+    before = page.locator(".h-curve").get_attribute("points")
+    slider = page.get_by_role("slider", name="threshold", exact=True)
+    box = slider.bounding_box()
+    page.mouse.move(box["x"] + 0.8 * box["width"], box["y"] + box["height"] / 2)
+    page.mouse.down()
+    for share in (0.7, 0.6, 0.5, 0.4):
+        page.mouse.move(box["x"] + share * box["width"], box["y"] + box["height"] / 2)
+    page.mouse.up()
+    linked.settle()
+    assert 0.35 < explorer._explored.look.fields["threshold"] < 0.45
+    assert f"{explorer._explored.look.fields['threshold']:.2f}" in page.locator(".h-knob").first.inner_text()
+    assert page.locator(".h-curve").get_attribute("points") != before
+    table = explorer.table()
+    assert shown(page, "summarized")[0] == (table["fate"] == "summarized").sum()
+
+
+@pytest.mark.browser
+def test_sliders_and_rows_are_moved_by_keys(link, explorer, page):
+    linked = link(explorer)
+    page.get_by_role("slider", name="keep last").focus()
+    for _ in range(4):
+        page.keyboard.press("ArrowLeft")
+    linked.settle()
+    assert explorer._explored.look.fields == {"keep_last": 6}
+    page.get_by_role("slider", name="step", exact=True).focus()
+    page.keyboard.press("Home")
+    linked.settle()
+    assert explorer._explored.look.step == 1
+    assert shown(page, "summarized") == (0, 0)
+    page.keyboard.press("End")
+    linked.settle()
+    page.get_by_role("listbox").focus()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowDown")
+    linked.settle()
+    assert page.locator(".h-row[aria-selected=true]").inner_text().startswith("summarized")
+    texts = page.locator(".h-texts").inner_text()
+    assert explorer._explored.reading(1)["logged"].splitlines()[0] in texts
+    assert "stands in for a line of the summary" in texts
+    page.keyboard.press("End")
+    linked.settle()
+    assert int(page.locator(".h-row[aria-selected=true]").get_attribute("aria-posinset")) == len(explorer.table())
+
+
+@pytest.mark.browser
+def test_the_buttons_and_the_timeline_lead_to_compactions_and_steps(link, explorer, page):
+    linked = link(explorer)
+    steps = [attempt.step for attempt in explorer._explored.attempts()]
+    page.get_by_role("button", name="the compaction before").click()
+    linked.settle()
+    assert explorer._explored.look.step in steps
+    assert f"before step {explorer._explored.look.step}:" in page.locator(".h-said").inner_text()
+    page.locator(".h-plot svg").click(position={"x": 5, "y": 60})
+    linked.settle()
+    assert explorer._explored.look.step == 1
+    page.get_by_role("button", name="the next compaction").click()
+    linked.settle()
+    assert explorer._explored.look.step == steps[0]
+
+
+@pytest.mark.browser
+def test_any_policy_can_be_chosen_and_brings_its_own_sliders(link, explorer, page):
+    linked = link(explorer)
+    offered = page.get_by_label("policy").locator("option").all_inner_texts()
+    assert "oracle" not in offered  # nobody knows this session's future
+    assert len(offered) > 25
+    page.get_by_label("policy").select_option("swe-agent")
+    linked.settle()
+    assert page.get_by_role("slider", name="keep results").is_visible()
+    assert page.get_by_role("slider", name="threshold", exact=True).count() == 0
+    assert shown(page, "masked")[0] == (explorer.table()["fate"] == "masked").sum() > 0
+    masked = explorer.table().query("fate == 'masked'")["message"].iloc[0]
+    page.locator(".h-row").nth(masked).click()
+    linked.settle()
+    assert page.locator(".h-texts h4").all_inner_texts() == ["in view", "tool, as logged"]
+
+
+@pytest.mark.browser
+def test_what_cannot_be_is_said_and_mended_by_the_next_move(link, explorer, page):
+    linked = link(explorer)
+    page.get_by_role("checkbox", name="constants scaled").click()
+    linked.settle()
+    page.get_by_label("window", exact=True).select_option("8192")
+    linked.settle()
+    assert "leave nothing of the window of 8192" in page.get_by_role("alert").inner_text()
+    page.get_by_role("checkbox", name="constants scaled").click()
+    linked.settle()
+    assert page.get_by_role("alert").inner_text() == ""
+    assert explorer._explored.look.window_tokens == 8192
+
+
+@pytest.mark.browser
+def test_python_and_page_look_at_the_same(link, explorer, page):
+    linked = link(explorer)
+    explorer.look(policy="drop-all", threshold=0.5, step=10)
+    linked.settle()
+    assert page.get_by_label("policy").input_value() == "drop-all"
+    assert page.get_by_role("slider", name="threshold", exact=True).input_value() == "0.5"
+    assert page.get_by_role("slider", name="step", exact=True).input_value() == "10"
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_hostile_texts_stay_texts(link, post, page, theme):
+    explorer = CompactionExplorer(hostile_session(), window_tokens=3_000, post=post)
+    linked = link(explorer, theme)
+    for index in range(1, 6):
+        page.locator(".h-row").nth(index).click()
+        linked.settle()
+        assert HOSTILE in page.locator(".h-texts").inner_text()
+    explorer.look(policy="swe-agent")
+    linked.settle()
+    assert page.locator("img, .harness-surface script").count() == 0
+    assert page.evaluate("typeof window.hacked") == "undefined"
+
+
+IN_JUPYTER = """\
+from harness.widgets.explorer import CompactionExplorer
+from tests.widgets.test_explorer import hostile_session
+
+explorer = CompactionExplorer(hostile_session(), window_tokens=3_000)
+explorer
+"""
+
+
+@pytest.mark.browser
+@pytest.mark.slow
+def test_in_jupyterlab_it_explores_and_the_saved_notebook_is_inert_and_readable(open_notebook, page):
+    notebook = open_notebook(IN_JUPYTER, "explorer.as_text().splitlines()[1]", theme="dark")
+    notebook.start_cell(0)
+    notebook.finish_cell(0)
+    page.locator(".harness-surface .h-row").nth(1).click()
+    page.locator(".h-texts").get_by_text(HOSTILE).first.wait_for()
+    slider = page.get_by_role("slider", name="threshold", exact=True)
+    slider.focus()
+    page.keyboard.press("ArrowLeft")
+    page.locator(".h-knob output").first.get_by_text("0.79").wait_for()
+    notebook.start_cell(1)
+    notebook.finish_cell(1)
+    page.locator(".jp-OutputArea").nth(1).get_by_text("threshold=0.79").wait_for()
+    notebook.reopen()
+    page.locator(".jp-OutputArea td").get_by_text("summarized").first.wait_for()
+    assert page.evaluate("typeof window.hacked") == "undefined"
+    assert page.locator(".jp-OutputArea img[src=x]").count() == 0
+    assert notebook.strangers == []
