@@ -21,7 +21,7 @@ from harness.experiment.preview.recorded import RecordedSession
 from harness.messages import Message, assistant
 from harness.protocols import Policy, Reply, Request, unheard
 from harness.tokens import Budget, Counter, Estimated, Measured, QuarterOfCharacters, Usage, Window
-from harness.view import View, fold
+from harness.view import View, fold, lived
 
 SUMMARY_TOKENS = 800
 LINE = "This line stands in for a line of the summary, which nobody was asked to write.\n"
@@ -55,7 +55,7 @@ class Course:
         self.steps: tuple[Step, ...] = ()
         messages: list[Message] = []
         steps: list[Step] = []
-        for entry in entries:
+        for entry in lived(entries):
             if isinstance(entry.event, MessageAdded):
                 messages.append(entry.event.message)
             elif isinstance(entry.event, StepFinished):

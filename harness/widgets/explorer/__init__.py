@@ -1,4 +1,4 @@
-"""The compaction explorer: `exploration` is where one looks and what is seen, `controls` what can be turned, `widget` its face."""
+"""The compaction explorer: `exploration` is where one looks and what is seen, `controls` what is turned, `widget` its face."""
 
 from harness.widgets.explorer.widget import CompactionExplorer
 
