@@ -29,10 +29,11 @@ class Counter(Protocol):
 
 def characters(message: Message) -> int:
     """Characters of everything in a message that a model reads (code points, not bytes); reasoning is not sent back."""
-    return sum(map(len, _texts(message)))
+    return sum(map(len, texts(message)))
 
 
-def _texts(message: Message) -> Iterator[str]:
+def texts(message: Message) -> Iterator[str]:
+    """The texts of a message that a model reads; name and arguments of a call are two."""
     for part in message.parts:
         if isinstance(part, ToolCall):
             yield part.name
@@ -76,7 +77,7 @@ class WeightedCharacters:
     def count(self, message: Message) -> Estimated:
         """Tokens of one message."""
         every = characters(message)
-        ascii_only = sum(len(text.encode("ascii", "ignore")) for text in _texts(message))
+        ascii_only = sum(len(text.encode("ascii", "ignore")) for text in texts(message))
         return Estimated(math.ceil(ascii_only * self.ascii_tokens + (every - ascii_only) * self.other_tokens))
 
 
@@ -88,7 +89,7 @@ class QuarterOfBytes:
 
     def count(self, message: Message) -> Estimated:
         """Tokens of one message, rounded up."""
-        return Estimated(-(-sum(len(text.encode(errors="surrogatepass")) for text in _texts(message)) // 4))
+        return Estimated(-(-sum(len(text.encode(errors="surrogatepass")) for text in texts(message)) // 4))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

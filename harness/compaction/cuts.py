@@ -132,14 +132,16 @@ class LastTokens:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LastOfWindow:
-    """As many messages as hold no more than a share of the window, at least one."""
+    """As many messages as hold no more than a share of the window."""
 
     share: float
+    least_messages: int = 1
+    """Messages that stay whatever they hold."""
 
     def start(self, items: Sequence[Item], budget: Budget) -> int:
         """See `Tail`."""
         tokens = max(1, int(budget.window_tokens * self.share))
-        return LastTokens(tokens=tokens, reaching=False, least_messages=1).start(items, budget)
+        return LastTokens(tokens=tokens, reaching=False, least_messages=self.least_messages).start(items, budget)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

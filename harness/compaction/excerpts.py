@@ -1,10 +1,10 @@
 """What of the messages a summarizer is shown, where a policy does not show it all. See `harness.plan.Excerpt`."""
 
 from bisect import bisect_right
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from harness import transcript
-from harness.messages import Message, user
+from harness.messages import Message, ToolResult, user
 from harness.tokens import Counter
 
 
@@ -36,3 +36,26 @@ class NewestFromUser:
         ends = ["\n".join(lines[len(lines) - count :]) for count in range(1, len(lines) + 1)]
         fitting = bisect_right(ends, room, key=lambda end: self.counter.count(user(end)))
         return ends[fitting - 1] if fitting else ""
+
+
+CUT = "[...]"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShortResults:
+    """Shows all messages, of each tool result no more than so many characters, the mark of the cut counted in."""
+
+    characters: int
+
+    def of(self, messages: tuple[Message, ...]) -> tuple[Message, ...]:
+        """See `harness.plan.Excerpt`."""
+        return tuple(self._shortened(message) if message.role == "tool" else message for message in messages)
+
+    def _shortened(self, message: Message) -> Message:
+        parts = (replace(part, output=self._cut(part.output)) if isinstance(part, ToolResult) else part for part in message.parts)
+        return replace(message, parts=tuple(parts))
+
+    def _cut(self, text: str) -> str:
+        if len(text) <= self.characters:
+            return text
+        return f"{text[: max(0, self.characters - len(CUT))]}{CUT}"[: self.characters]

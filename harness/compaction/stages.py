@@ -196,7 +196,7 @@ class Mask:
     """Newest tool output that is protected, in estimated tokens: masking begins with the result that exceeds it."""
     keep_turns: int = 0
     least_saved_tokens: int = 0
-    """Nothing is masked unless more than this would be saved."""
+    """Nothing is masked unless more than this would be saved; 0 = whatever is."""
     enough_tokens: int = 0
     """Masking begins with the oldest result and ends when so much is saved, former masking included; 0 = all is masked."""
     exempt_tools: tuple[str, ...] = ()
@@ -219,7 +219,7 @@ class Mask:
         """See `Reducer`."""
         chosen = self._enough(view, self._chosen(view))
         saved = sum(item.tokens for item in chosen)
-        if not chosen or saved <= self.least_saved_tokens:
+        if not chosen or (self.least_saved_tokens and saved <= self.least_saved_tokens):
             return Plan(reason=f"{reason}, but {saved} tokens of old results are not more than {self.least_saved_tokens}")
         masked = [replaced(item, self._stub_of) for item in chosen]
         calls = {result.call_id for item in chosen for result in item.message.results} if self.clear_arguments else set()
@@ -245,7 +245,7 @@ class Mask:
             if exempt and not self.exempt_count:
                 continue
             results, tokens = results + 1, tokens + item.tokens
-            if results > self.keep_results and tokens > self.keep_tokens and not exempt:
+            if results > self.keep_results and (tokens > self.keep_tokens or not self.keep_tokens) and not exempt:
                 chosen.append(item)
         return chosen
 

@@ -6,6 +6,7 @@ from hypothesis import given, note
 from hypothesis import strategies as st
 
 from harness.compaction.compactor import SessionCompactor
+from harness.compaction.pipeline import Rule
 from harness.compaction.presets import PRESETS
 from harness.compaction.presets.bounds import DropAll, OracleRetention, RandomRetention
 from harness.compaction.presets.keep_last import KeepLast
@@ -14,17 +15,18 @@ from harness.compaction.presets.peers.cline import Cline, ClineBasic, ClineClass
 from harness.compaction.presets.peers.codex import Codex
 from harness.compaction.presets.peers.gemini import GeminiCli
 from harness.compaction.presets.peers.inspect_ai import InspectEdit, InspectSummary, InspectTrim
-from harness.compaction.presets.peers.langchain import LangChainClear, LangChainSummary
+from harness.compaction.presets.peers.langchain import AnthropicClear, DeepAgents, LangChainClear, LangChainSummary
 from harness.compaction.presets.peers.opencode import OpenCode, OpenCodePrune
 from harness.compaction.presets.peers.openhands import OpenHands, OpenHandsV0
 from harness.compaction.presets.peers.pi import Pi
+from harness.compaction.presets.peers.pydantic_ai import PydanticClear, PydanticSummary, PydanticWindow
 from harness.compaction.presets.peers.services import Crush, Dexto, Goose, Letta
 from harness.compaction.presets.peers.swe_agent import ComplexityTrapMask, SweAgent
 from harness.compaction.presets.ratio import Ratio, SeedGemini, SeedOpenCode
 from harness.compaction.presets.reserve import ReserveRecent
 from harness.compaction.presets.three_tiers import ThreeTiers
 from harness.compaction.presets.window import MessageWindow
-from harness.events import Compaction, Entry
+from harness.events import Compaction, Entry, Moment
 from harness.messages import Message, assistant
 from harness.plan import request_for
 from harness.protocols import Need, Policy
@@ -67,9 +69,11 @@ POLICIES: list[Policy] = [
     GeminiCli(threshold=0.02),
     GeminiCli(threshold=0.02, adapted=True, protect_tokens=50, result_characters=200),
     Goose(threshold=0.02, adapted=True),
+    Goose(threshold=0.02),
     Letta(threshold=0.15),
     OpenCode(max_output_tokens=15_800, tail_least_tokens=30, tail_most_tokens=90),
     OpenCodePrune(protect_tokens=40, least_saved_tokens=20, adapted=True),
+    OpenCodePrune(protect_tokens=40, least_saved_tokens=20, keep_turns=1),
     Pi(reserve_tokens=15_800, keep_recent_tokens=60),
     Pi(reserve_tokens=15_800, keep_recent_tokens=60, fixed=False),
     RooCode(max_output_tokens=12_400),
@@ -79,6 +83,12 @@ POLICIES: list[Policy] = [
     InspectEdit(threshold=0.02, keep_results=1),
     InspectSummary(threshold=0.02),
     InspectTrim(threshold=0.02),
+    AnthropicClear(trigger_tokens=150, keep_results=1, least_saved_tokens=50),
+    DeepAgents(threshold=0.02, keep_share=0.005, argument_characters=10, short_characters=0),
+    PydanticClear(trigger_tokens=150, keep_results=1, clear_arguments=True),
+    PydanticSummary(trigger_share=0.02, keep_messages=3),
+    PydanticSummary(trigger_share=None, trigger_messages=6, keep_tokens=60, keep_request=False, incremental=False),
+    PydanticWindow(trigger_messages=6, keep_messages=4),
     LangChainClear(trigger_tokens=150, keep_results=1),
     LangChainClear(trigger_tokens=300, enough_tokens=200),
     LangChainSummary(trigger_share=0.02, keep_messages=4),
@@ -88,30 +98,50 @@ POLICIES: list[Policy] = [
     MessageWindow(max_messages=8, preserve_last_n=4),
     MessageWindow(max_messages=6, preserve_last_n=3, summarize_on_trim=True),
     ThreeTiers(max_output_tokens=15_800, prune=False),
+    ThreeTiers(max_output_tokens=15_800, protect_tokens=60, prune_minimum_tokens=30, protect_turns=0),
     ThreeTiers(max_output_tokens=15_000, prune_at="step", protect_tokens=60, prune_minimum_tokens=30, differential=True),
 ]
+
+
+def rules_of(policy: Policy) -> tuple[Rule, ...]:
+    """Of a policy that is made of them."""
+    made = getattr(policy, "pipeline", None)
+    return made.rules if made else ()
 
 
 def test_every_preset_is_among_the_policies_under_test() -> None:
     assert {policy.kind for policy in POLICIES} == set(PRESETS)  # type: ignore[attr-defined]
 
 
-def compacted(policy: Policy, view: View, summary: str) -> Compaction | None:
+def compacted(policy: Policy, view: View, summary: str, moment: Moment) -> Compaction | None:
     window = Window(tokens=16_000, source="configuration")
     room = SessionCompactor(policy=policy, window=window, summarizer=PuppetModel([assistant(summary)] * 9))
-    return room.compact(view, None, 1, "step", lambda _: None)
+    return room.compact(view, None, 1, moment, lambda _: None)
 
 
+MOMENTS: list[tuple[Policy, Moment]] = [
+    (policy, moment)
+    for moment in ("step", "turn", "overflow")
+    for policy in POLICIES
+    if moment == "step" or any(rule.moment == moment for rule in rules_of(policy))
+]
+"""Every policy before a step, and at the other moments those that have a rule for them."""
 summaries = st.text(min_size=1, max_size=900).filter(str.strip)
+
+
+def test_policies_act_at_every_moment() -> None:
+    acting = {moment: {policy.kind for policy, at in MOMENTS if at == moment} for moment in ("turn", "overflow")}  # type: ignore[attr-defined]
+    assert {"goose", "opencode-prune", "three-tiers"} <= acting["turn"]
+    assert {"cline", "deepagents", "goose", "inspect-summary", "letta", "openhands", "roo-code"} <= acting["overflow"]
 
 
 @given(log=logs(), summary=summaries)
 def test_a_compaction_is_legal_saves_tokens_and_leaves_the_task_to_the_summarizer(log: tuple[Entry, ...], summary: str) -> None:
-    for policy in POLICIES:
-        note(repr(policy))
+    for policy, moment in MOMENTS:
+        note(f"{moment}: {policy!r}")
         view = fold_all(log, policy.counter)
-        event = compacted(policy, view, summary)
-        assert event == compacted(policy, view, summary), "the same view gives the same event"
+        event = compacted(policy, view, summary, moment)
+        assert event == compacted(policy, view, summary, moment), "the same view gives the same event"
         if event is not None:
             check(policy, view, event, len(log) + 1)
 
@@ -125,7 +155,7 @@ def check(policy: Policy, view: View, event: Compaction, seq: int) -> None:
     if event.status == "applied":
         assert after.tokens < view.tokens
         assert after.items == patched(view.items, event.patch, seq, policy.counter)
-        plan = policy.plan(view, policy.budget(Window(tokens=16_000, source="configuration")), None)
+        plan = policy.plan(view, policy.budget(Window(tokens=16_000, source="configuration")), None, event.moment)
         assert plan is not None
         assert view.task is not None
         assert all(request_for(slot, view).task == view.task.text for slot in plan.slots)
@@ -135,11 +165,11 @@ def check(policy: Policy, view: View, event: Compaction, seq: int) -> None:
 
 @given(log=logs(), summary=summaries)
 def test_compaction_comes_to_rest(log: tuple[Entry, ...], summary: str) -> None:
-    for policy in POLICIES:
-        note(repr(policy))
+    for policy, moment in MOMENTS:
+        note(f"{moment}: {policy!r}")
         view = fold_all(log, policy.counter)
-        for attempt in range(6):
-            event = compacted(policy, view, summary)
+        for attempt in range(len(log) + 6 if moment == "overflow" else 6):  # nobody asks after an overflow unless there was one
+            event = compacted(policy, view, summary, moment)
             if event is None:
                 break
             view = fold(view, Entry(len(log) + 1 + attempt, event), policy.counter)

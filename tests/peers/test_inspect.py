@@ -14,13 +14,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.compaction.presets.peers.inspect_ai import InspectEdit, InspectSummary, InspectTrim
-from harness.messages import Message, tool, user
+from harness.messages import Message, tool
 from harness.testing.strategies import conversations
 from harness.tokens import Window
 from tests.peers.agreeing import Tally
 from tests.peers.original import Original
 from tests.peers.recorded import conversations_in, recordings
-from tests.peers.walking import Walk, conversation_of
+from tests.peers.walking import Walk, conversation_of, spoken_to
 
 pytestmark = pytest.mark.peers
 
@@ -33,12 +33,6 @@ def inspect() -> Iterator[Original]:
     original = Original("inspect")
     yield original
     original.close()
-
-
-def spoken_to(messages: tuple[Message, ...]) -> tuple[Message, ...]:
-    """The conversation with a word of the user behind every answer without calls."""
-    rested = [(message, message.role == "assistant" and not message.calls) for message in messages]
-    return tuple(one for message, rests in rested for one in ((message, user("go on")) if rests else (message,)))
 
 
 def talkative(messages: tuple[Message, ...]) -> tuple[Message, ...]:

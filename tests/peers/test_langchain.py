@@ -1,6 +1,8 @@
-"""LangChain 1.4.7: clearing of tool results and summarization, ours beside its own."""
+"""LangChain 1.4.7 and deepagents 0.7.32: clearing of tool results and summarization, ours beside their own."""
 
+import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,8 +10,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from harness.compaction.presets.peers.langchain import LangChainClear, LangChainSummary
-from harness.messages import Message, assistant, system, user
+from harness.compaction.presets.peers.langchain import SHORTENED, DeepAgents, LangChainClear, LangChainSummary
+from harness.messages import Message, Part, ToolCall, assistant, system, user
 from harness.testing.strategies import conversations
 from tests.peers.agreeing import Tally, explained
 from tests.peers.original import Original
@@ -125,6 +127,78 @@ def test_summarization_keeps_and_tells_what_the_original_does(langchain: Origina
     @example(case=REPORTED_ALONE)
     def agree(case: Case) -> None:
         tally.compare(case, *summarizing(langchain, case))
+
+    agree()
+    tally.check()
+
+
+DeepCase = tuple[tuple[Message, ...], DeepAgents, dict[int, int], list[int]]
+
+
+def written(messages: tuple[Message, ...], characters: int) -> tuple[Message, ...]:
+    """The conversation with so much text in every call that writes a file."""
+    return tuple(replace(message, parts=tuple(_written(part, characters) for part in message.parts)) for message in messages)
+
+
+def _written(part: Part, characters: int) -> Part:
+    if not isinstance(part, ToolCall) or part.name != "write_file":
+        return part
+    return replace(part, arguments_json=json.dumps({**json.loads(part.arguments_json), "content": "w" * characters}))
+
+
+@st.composite
+def deep_cases(draw: st.DrawFn) -> DeepCase:
+    """A conversation, a policy, what a provider reported, and the calls at which it refuses the prompt."""
+    messages, seldom = draw(conversations()), draw(st.integers(0, 19)) == 0
+    long = draw(st.sampled_from([0, 0, 60, 400]))
+    policy = DeepAgents(
+        threshold=draw(st.sampled_from([0.02, 0.05, 0.2])),
+        keep_share=draw(st.sampled_from([0.005, 0.02, 0.05])),
+        argument_characters=draw(st.sampled_from([50, 200])),
+    )
+    answers = [at for at, message in enumerate(messages) if message.role == "assistant"]
+    reports = draw(st.lists(st.integers(1, 5_000), min_size=len(answers), max_size=len(answers)))
+    reported = dict(zip(answers, reports, strict=True)) if (not long or seldom) and draw(st.booleans()) else {}
+    refused = draw(st.lists(st.integers(3, len(messages) + 3), max_size=1)) if draw(st.booleans()) else []
+    return written(messages, long) if long else messages, policy, reported, refused
+
+
+def deeply(langchain: Original, case: DeepCase) -> tuple[list[Any], list[Any]]:
+    messages, policy, reported, refused = case
+    theirs = langchain.ask(
+        "deep",
+        conversation=conversation_of(messages, reported),
+        window=DEEP_WINDOW_TOKENS,
+        refused=refused,
+        arguments={
+            "trigger": policy.threshold,
+            "keep": policy.keep_share,
+            "max_length": policy.argument_characters,
+            "mark": SHORTENED,
+        },
+    )
+    ended = theirs.pop()["call"] if theirs and "ended" in theirs[-1] else None
+    texts = {row[0]: row[1] for act in theirs for row in act["view"] if row[0] < 0}
+    summaries = [texts[number] for number in sorted(texts, reverse=True)]
+    return Walk(policy, messages, DEEP_WINDOW_TOKENS, summaries, reported, refused).acts(before=ended), theirs
+
+
+DEEP_WINDOW_TOKENS = 30_000
+
+
+def shortened(case: DeepCase) -> bool:
+    return any(len(call.arguments_json) > case[1].argument_characters for message in case[0] for call in message.calls)
+
+
+def test_deepagents_shortens_summarizes_and_tells_as_the_original_does(langchain: Original) -> None:
+    tally = Tally({
+        "what is shortened stays so in ours, and the count after it is not corrected by a report": shortened,
+    })  # fmt: skip
+
+    @given(case=deep_cases())
+    def agree(case: DeepCase) -> None:
+        tally.seen["shortened"] += shortened(case)
+        tally.compare(case, *deeply(langchain, case))
 
     agree()
     tally.check()

@@ -41,6 +41,12 @@ def conversation_of(messages: Sequence[Message], reported: Mapping[int, int] | N
     return numbered
 
 
+def spoken_to(messages: Sequence[Message]) -> tuple[Message, ...]:
+    """The conversation with a word of the user behind every answer without calls."""
+    rested = [(message, message.role == "assistant" and not message.calls) for message in messages]
+    return tuple(one for message, rests in rested for one in ((message, user("go on")) if rests else (message,)))
+
+
 @dataclass(slots=True)
 class Walk:
     """One walk of a preset through a conversation."""

@@ -68,6 +68,26 @@ class Unless:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class IfSaves:
+    """Does nothing where another reducer's replacements save too little."""
+
+    tokens: int
+    """At least so many."""
+    reducer: Reducer
+    counter: Counter
+    """Of the policy."""
+
+    def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
+        """See `harness.compaction.stages.Reducer`."""
+        plan = self.reducer.reduce(view, budget, reason)
+        held = {item.item_id: item.tokens for item in view.items}
+        saved = sum(held[change.item] - self.counter.count(change.message) for change in plan.replace)
+        if plan.empty or saved >= self.tokens:
+            return plan
+        return Plan(reason=f"{plan.reason}, but {saved} tokens would be saved, fewer than {self.tokens}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class IfMessages:
     """Does nothing where there are too few messages since the last summary, or in all."""
 

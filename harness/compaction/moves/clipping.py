@@ -1,9 +1,13 @@
-"""Clipping of long old results in what a compaction leaves."""
+"""Clipping of what is long and old: results in what a compaction leaves, arguments of calls before one is needed."""
 
+import json
 from dataclasses import dataclass, replace
 
+from harness import transcript
+from harness.compaction.cuts import Tail
 from harness.compaction.stages import Reducer, replaced
-from harness.messages import ToolResult
+from harness.events import Replace
+from harness.messages import Part, ToolCall, ToolResult
 from harness.plan import Plan
 from harness.tokens import Budget, Counter
 from harness.view import View
@@ -50,3 +54,36 @@ class ClipOld:
         gone = len(text) - self.characters
         output = f"{text[:head]}\n[... {gone} characters ...]\n{text[len(text) - self.characters + head :]}"
         return replace(result, output=output, clipped_characters=result.clipped_characters + gone)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShortenArguments:
+    """Of long texts among the arguments of certain calls before a tail, only the beginning stays, with a mark."""
+
+    tail: Tail
+    tools: tuple[str, ...]
+    characters: int
+    """A longer text is shortened."""
+    kept_characters: int
+    """To so many, before the mark."""
+    mark: str
+
+    def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
+        """See `harness.compaction.stages.Reducer`."""
+        start, changes = self.tail.start(view.items, budget), []
+        for item in view.items[:start]:
+            parts = tuple(map(self._shortened, item.message.parts)) if item.message.role == "assistant" else item.message.parts
+            if parts != item.message.parts:
+                changes.append(Replace(item=item.item_id, message=replace(item.message, parts=parts)))
+        told = f"{reason}; long arguments of {len(changes)} old answers" if changes else f"{reason}, but no old call is long"
+        return Plan(reason=told, replace=tuple(changes))
+
+    def _shortened(self, part: Part) -> Part:
+        if not isinstance(part, ToolCall) or part.name not in self.tools or len(part.arguments_json) <= self.characters:
+            return part
+        given = dict(transcript.arguments(part))
+        long = {name: text for name, text in given.items() if isinstance(text, str) and len(text) > self.characters}
+        if not long:
+            return part
+        short = {name: f"{text[: self.kept_characters]}{self.mark}" for name, text in long.items()}
+        return replace(part, arguments_json=json.dumps(given | short, ensure_ascii=False))

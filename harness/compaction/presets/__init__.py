@@ -17,10 +17,11 @@ from harness.compaction.presets.peers.cline import Cline, ClineBasic, ClineClass
 from harness.compaction.presets.peers.codex import Codex
 from harness.compaction.presets.peers.gemini import GeminiCli
 from harness.compaction.presets.peers.inspect_ai import InspectEdit, InspectSummary, InspectTrim
-from harness.compaction.presets.peers.langchain import LangChainClear, LangChainSummary
+from harness.compaction.presets.peers.langchain import AnthropicClear, DeepAgents, LangChainClear, LangChainSummary
 from harness.compaction.presets.peers.opencode import OpenCode, OpenCodePrune
 from harness.compaction.presets.peers.openhands import OpenHands, OpenHandsV0
 from harness.compaction.presets.peers.pi import Pi
+from harness.compaction.presets.peers.pydantic_ai import PydanticClear, PydanticSummary, PydanticWindow
 from harness.compaction.presets.peers.services import Crush, Dexto, Goose, Letta
 from harness.compaction.presets.peers.swe_agent import ComplexityTrapMask, SweAgent
 from harness.compaction.presets.ratio import Ratio, SeedGemini, SeedOpenCode
@@ -34,12 +35,14 @@ GROUP = "harness.policies"
 """The entry point group."""
 
 PRESETS: dict[str, type[Any]] = {
+    "anthropic-clear-tool-uses": AnthropicClear,
     "cline": Cline,
     "cline-basic": ClineBasic,
     "cline-classic": ClineClassic,
     "codex": Codex,
     "complexity-trap-mask": ComplexityTrapMask,
     "crush": Crush,
+    "deepagents": DeepAgents,
     "dexto": Dexto,
     "drop-all": DropAll,
     "gemini-cli": GeminiCli,
@@ -59,6 +62,9 @@ PRESETS: dict[str, type[Any]] = {
     "openhands-v0": OpenHandsV0,
     "oracle": OracleRetention,
     "pi": Pi,
+    "pydantic-clear": PydanticClear,
+    "pydantic-summary": PydanticSummary,
+    "pydantic-window": PydanticWindow,
     "random": RandomRetention,
     "ratio": Ratio,
     "reserve-recent": ReserveRecent,

@@ -34,6 +34,23 @@ DEFAULTS: dict[str, dict[str, object]] = {
     },
     "inspect-summary": {"threshold": 0.9, "context_window": None, "summary_max_tokens": 4_096},
     "inspect-trim": {"threshold": 0.9, "context_window": None, "preserve": 0.8},
+    # anthropic-sdk-python 009b0353; PEERS 2.14
+    "anthropic-clear-tool-uses": {
+        "trigger_tokens": 100_000,
+        "keep_results": 3,
+        "least_saved_tokens": 0,
+        "clear_arguments": False,
+        "exempt_tools": (),
+        "stub": "[cleared]",
+    },
+    # deepagents 0.7.32, `compute_summarization_defaults`
+    "deepagents": {
+        "threshold": 0.85,
+        "keep_share": 0.1,
+        "argument_characters": 2_000,
+        "short_characters": 20,
+        "summary_max_tokens": 4_096,
+    },
     # LangChain 1.4.7
     "langchain-clear-tool-uses": {
         "trigger_tokens": 100_000,
@@ -197,6 +214,36 @@ DEFAULTS: dict[str, dict[str, object]] = {
         "summary_max_tokens": 13_107,
         "turn_summary_max_tokens": 8_192,
         "result_characters": 2_000,
+    },
+    # pydantic-ai-harness 0.62.0; the triggers are those of its documentation
+    "pydantic-clear": {
+        "trigger_share": None,
+        "trigger_tokens": 100_000,
+        "trigger_messages": None,
+        "keep_results": 3,
+        "least_saved_tokens": None,
+        "clear_arguments": False,
+        "exempt_tools": (),
+        "stub": "[tool result cleared]",
+    },
+    "pydantic-summary": {
+        "trigger_share": 0.9,
+        "trigger_tokens": None,
+        "trigger_messages": None,
+        "keep_messages": 20,
+        "keep_tokens": None,
+        "keep_request": True,
+        "incremental": True,
+        "result_characters": 500,
+        "summary_max_tokens": 4_096,
+    },
+    "pydantic-window": {
+        "trigger_share": None,
+        "trigger_tokens": None,
+        "trigger_messages": 80,
+        "keep_messages": 40,
+        "keep_tokens": None,
+        "keep_request": True,
     },
     # PEERS 2.9
     "roo-code": {

@@ -1,13 +1,18 @@
-"""LangChain's own middleware at work on a conversation."""
+"""LangChain's own middleware, and that of its deepagents, at work on a conversation."""
 
+import tempfile
 import time
+from pathlib import Path
 from typing import Any
 
+from deepagents.backends import FilesystemBackend
+from deepagents.middleware.summarization import SummarizationMiddleware as DeepMiddleware
 from langchain.agents.middleware.context_editing import ClearToolUsesEdit, ContextEditingMiddleware
 from langchain.agents.middleware.summarization import SummarizationMiddleware
-from langchain.agents.middleware.types import ModelRequest
+from langchain.agents.middleware.types import ExtendedModelResponse, ModelRequest, ModelResponse
+from langchain_core.exceptions import ContextOverflowError
 from langchain_core.language_models.fake_chat_models import FakeListChatModel
-from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 
 from tests.peers.drivers.serving import Shown, calls_of, serve
 
@@ -92,6 +97,78 @@ def clear(conversation: list[dict[str, Any]], arguments: dict[str, Any]) -> list
     return acts
 
 
+def deep(conversation: list[dict[str, Any]], window: int, refused: list[int], arguments: dict[str, Any]) -> list[Any]:
+    """What the middleware of deepagents sends at each call of the model, where that is news; at some the prompt is refused."""
+    with tempfile.TemporaryDirectory() as folder:
+        return Deep(conversation, window, Path(folder), arguments).acts(refused)
+
+
+class Deep:
+    """One walk of the middleware of deepagents through a conversation."""
+
+    def __init__(self, conversation: list[dict[str, Any]], window: int, folder: Path, arguments: dict[str, Any]) -> None:
+        self.conversation, self.model = conversation, model_of(window)
+        self.told: list[Any] = []
+        self.sent: list[Any] = []
+        self.refuses = False
+        self.middleware = DeepMiddleware(
+            self.model,
+            backend=FilesystemBackend(root_dir=folder, virtual_mode=True),
+            summarizer=self.write,
+            trim_tokens_to_summarize=None,
+            trigger=("fraction", arguments["trigger"]),
+            keep=("fraction", arguments["keep"]),
+            truncate_args_settings={
+                "trigger": ("fraction", arguments["trigger"]),
+                "keep": ("fraction", arguments["keep"]),
+                "max_length": arguments["max_length"],
+                "truncation_text": arguments["mark"],
+            },
+        )
+
+    def write(self, messages: Any) -> str:
+        self.told.append([shown(message, self.conversation)[:2] for message in messages])
+        return f"summary {len(self.told)}"
+
+    def answer(self, request: Any) -> ModelResponse:
+        self.sent.append(request.messages)
+        if self.refuses:
+            self.refuses = False
+            raise ContextOverflowError("the prompt is too long")
+        return ModelResponse(result=[AIMessage(content="ok")])
+
+    def acts(self, refused: list[int]) -> list[Any]:
+        """Ends where it gives up, with what it was told last."""
+        provider = self.model._get_ls_params()["ls_provider"]
+        history: list[Any] = []
+        state: dict[str, Any] = {}
+        acts: list[Any] = []
+        last: list[Shown] = []
+        before = FIRST
+        for point in calls_of(self.conversation):
+            news = range(before, point)
+            history += [made(self.conversation[at], at, provider) for at in news]
+            self.refuses, asked = point in refused, len(self.told)
+            request = ModelRequest(
+                model=self.model,
+                messages=list(history),
+                state={"messages": list(history), **state},
+                system_message=SystemMessage(content=self.conversation[0]["text"]),
+            )
+            try:
+                response = self.middleware.wrap_model_call(request, self.answer)
+            except ContextOverflowError:
+                return [*acts, {"call": point, "ended": True}]
+            if isinstance(response, ExtendedModelResponse) and response.command is not None:
+                state |= response.command.update
+                state["_summarization_event"]["summary_message"].id = str(-len(self.told))
+            view = [shown(message, self.conversation) for message in self.sent[-1]]
+            if view != last + [[at, None, None] for at in news]:
+                acts.append({"call": point, "view": view, "told": self.told[-1] if len(self.told) > asked else None})
+            last, before = view, point
+        return acts
+
+
 def check(conversation: list[dict[str, Any]], repeats: int) -> float:
     """CPU seconds of one look at a conversation that needs no summary."""
     middleware = SummarizationMiddleware(model_of(10**12), trigger=("fraction", 0.8))
@@ -106,4 +183,4 @@ def check(conversation: list[dict[str, Any]], repeats: int) -> float:
 
 
 if __name__ == "__main__":
-    serve({"summary": summary, "clear": clear, "check": check})
+    serve({"summary": summary, "clear": clear, "deep": deep, "check": check})

@@ -1,4 +1,4 @@
-"""The middleware of LangChain: clearing old tool results, and summarizing what lies before the newest messages."""
+"""The middleware of LangChain and of its deepagents, and the clearing of tool uses that LangChain took from Anthropic's API."""
 
 import math
 from dataclasses import dataclass
@@ -8,10 +8,13 @@ from harness import transcript
 from harness.compaction.cuts import LastMessages, LastOfWindow, LastTokens, Tail
 from harness.compaction.excerpts import NewestFromUser
 from harness.compaction.formats.sections import Sections
+from harness.compaction.moves.around import IfSaves
+from harness.compaction.moves.clipping import ShortenArguments
 from harness.compaction.pipeline import Pipeline, Preset, Rule
-from harness.compaction.presets.ranges import at_least
+from harness.compaction.presets.ranges import at_least, share
 from harness.compaction.stages import Mask, Middle, Summarize
 from harness.compaction.triggers import (
+    Always,
     AnyOf,
     Division,
     FixedTokens,
@@ -24,10 +27,11 @@ from harness.compaction.triggers import (
 )
 from harness.errors import UsageError
 from harness.messages import Message
-from harness.tokens import Estimated
+from harness.tokens import Estimated, QuarterOfCharacters
 
 SECTIONS = ("SESSION INTENT", "SUMMARY", "ARTIFACTS", "NEXT STEPS")
 OPENING = "(Summary of the conversation so far.)"
+SHORTENED = "...(the rest of this argument was left out)"
 UNTOLD = "(The conversation before this was too long to be summarized.)"
 WHOLE = Reserves(system_tokens=0, output_tokens=0, safety_tokens=0)
 
@@ -36,18 +40,20 @@ WHOLE = Reserves(system_tokens=0, output_tokens=0, safety_tokens=0)
 class CharactersAndOverhead:
     """Characters of text, role, calls and ids, divided and rounded up, and an overhead for each message.
 
-    Calls count as LangChain writes them down, a list of dictionaries; the system message and tool schemas do not count, since
-    its middleware is not given them. Source: langchain-core 1.7.2 `messages/utils.py`, without the correction by a provider's
-    report, which is a trigger's measure here.
+    Calls count as LangChain writes them down, a list of dictionaries; tool schemas do not count, since a policy does not see
+    them. Source: langchain-core 1.7.2 `messages/utils.py`, without the correction by a provider's report, which is a trigger's
+    measure here.
     """
 
     characters_per_token: float = 4.0
     overhead_tokens: int = 3
+    with_system: bool = False
+    """Whether the system message counts; LangChain's own middleware is not given it."""
     kind: Literal["characters-and-overhead"] = "characters-and-overhead"
 
     def count(self, message: Message) -> Estimated:
-        """Tokens of one message; 0 of a system message."""
-        if message.role == "system":
+        """Tokens of one message; of a system message 0 unless it counts."""
+        if message.role == "system" and not self.with_system:
             return Estimated(0)
         written = [
             {"name": call.name, "args": dict(transcript.arguments(call)), "id": call.call_id, "type": "tool_call"}
@@ -59,6 +65,8 @@ class CharactersAndOverhead:
 
 
 COUNTER = CharactersAndOverhead()
+COUNTER_OF_ALL = CharactersAndOverhead(with_system=True)
+QUARTER = QuarterOfCharacters()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,3 +198,110 @@ class LangChainSummary(Preset):
         if self.trigger_share is not None:
             return ShareOfAvailable(share=self.trigger_share, reserves=WHOLE)
         return Undivided(rule=f"at {self.trigger_messages} messages" if self.trigger_messages else "no trigger: it never acts")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeepAgents(Preset):
+    """At 85 % of the window long arguments of old calls are shortened; if that is not enough, all but 10 % becomes a summary.
+
+    Source: deepagents 0.7.32 `middleware/summarization.py` with the sizes of its factory; PEERS "deepagents" and 2.10. The user's
+    request goes with the rest, and the summarizer is shown all of it. A refused prompt is summarized too. Different from the
+    original: what goes is not written to a file whose path the summary names (the log holds it); an argument that was shortened
+    stays short, also in an answer that a summary leaves in view; after shortening the count is not corrected by the provider's
+    report; after a refused prompt the newest results are not cut; where a summary fails the session goes on as it is.
+    """
+
+    threshold: float = 0.85
+    """Share of the window at which it acts, by the estimate or by the provider's last report, above 0 and at most 1."""
+    keep_share: float = 0.1
+    """Share of the window up to which newest messages stay, at least one; above 0 and at most 1."""
+    argument_characters: int = 2_000
+    """A longer argument of an old call that writes a file is shortened."""
+    short_characters: int = 20
+    """To so many."""
+    summarizer: str = "same"
+    """Name of the model that writes summaries; `same` = the agent's own."""
+    summary_max_tokens: int = 4_096
+    """Output limit of a summary; the original sets none."""
+    clip_characters: int = 10_000
+    """A longer tool output is cut before it is logged (S0.9)."""
+    kind: Literal["deepagents"] = "deepagents"
+
+    def __post_init__(self) -> None:
+        """Refuse values that no session could be run with."""
+        share(self, "threshold", "keep_share")
+        at_least(self, 1, "argument_characters", "summary_max_tokens", "clip_characters")
+        at_least(self, 0, "short_characters")
+
+    @property
+    def pipeline(self) -> Pipeline:
+        """Two tiers before a step, and one rule after an overflow."""
+        shorten = ShortenArguments(
+            tail=LastOfWindow(share=self.keep_share, least_messages=0),
+            tools=("write_file", "edit_file"),
+            characters=self.argument_characters,
+            kept_characters=self.short_characters,
+            mark=SHORTENED,
+        )
+        summarize = Summarize(
+            middle=Middle(tail=LastOfWindow(share=self.keep_share)),
+            format=Sections(titles=SECTIONS, opening=OPENING),
+            max_tokens=self.summary_max_tokens,
+            former="among",
+        )
+        full = AnyOf((Full(measure="rescaled"), Full(measure="reported")))
+        return Pipeline(
+            division=ShareOfAvailable(share=self.threshold, reserves=WHOLE),
+            rules=(
+                Rule(trigger=Full(measure="unedited"), reducer=shorten, quiet=True),
+                Rule(trigger=full, reducer=summarize),
+                Rule(trigger=Always(), reducer=summarize, moment="overflow"),
+            ),
+            counter=COUNTER_OF_ALL,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnthropicClear(Preset):
+    """Above 100,000 tokens of input, all but the results of the newest 3 tool uses become stubs.
+
+    Source: anthropic-sdk-python 009b0353, types of `clear_tool_uses_20250919`, and the page "Context editing" of its platform;
+    PEERS "Anthropic context editing" and 2.14. The provider does this to each request and leaves the session as it is: so the
+    trigger looks at what the view would hold unedited. Different from the original: it counts with its own tokenizer, here
+    characters / 4; its trigger by the number of tool uses is left out; what must be saved is what is cleared anew.
+    """
+
+    trigger_tokens: int = 100_000
+    """Clears when there are more than so many, counted as if nothing had been cleared yet."""
+    keep_results: int = 3
+    """Results of the newest tool uses that stay, those of exempt tools among them."""
+    least_saved_tokens: int = 0
+    """Nothing is cleared unless at least so many are saved (`clear_at_least` of the original)."""
+    clear_arguments: bool = False
+    """Whether the arguments of the cleared calls are emptied too."""
+    exempt_tools: tuple[str, ...] = ()
+    """Tools whose results are never cleared."""
+    stub: str = "[cleared]"
+    """What stands in the place of a cleared result; the provider's text is not documented, ours."""
+    clip_characters: int = 10_000
+    """A longer tool output is cut before it is logged (S0.9)."""
+    kind: Literal["anthropic-clear-tool-uses"] = "anthropic-clear-tool-uses"
+
+    def __post_init__(self) -> None:
+        """Refuse values that no session could be run with."""
+        at_least(self, 1, "trigger_tokens", "clip_characters")
+        at_least(self, 0, "keep_results", "least_saved_tokens")
+
+    @property
+    def pipeline(self) -> Pipeline:
+        """One rule: mask, if it saves enough."""
+        mask = Mask(
+            stub=self.stub,
+            keep_results=self.keep_results,
+            exempt_tools=self.exempt_tools,
+            exempt_count=True,
+            clear_arguments=self.clear_arguments,
+        )
+        reducer = IfSaves(tokens=self.least_saved_tokens, reducer=mask, counter=QUARTER)
+        rule = Rule(trigger=Full(measure="unedited", above=True), reducer=reducer, quiet=True)
+        return Pipeline(division=FixedTokens(tokens=self.trigger_tokens), rules=(rule,), counter=QUARTER)

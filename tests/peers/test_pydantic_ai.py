@@ -1,0 +1,140 @@
+"""pydantic-ai-harness 0.62.0: summarizing, the sliding window, and clearing of tool results, ours beside its own."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.compaction.presets.peers.pydantic_ai import PydanticClear, PydanticSummary, PydanticWindow
+from harness.messages import Message
+from harness.testing.strategies import conversations
+from tests.peers.agreeing import Tally, explained
+from tests.peers.original import Original
+from tests.peers.recorded import conversations_in, recordings
+from tests.peers.walking import Walk, conversation_of, spoken_to
+
+pytestmark = pytest.mark.peers
+
+WINDOW_TOKENS = 4_000
+Policy = PydanticSummary | PydanticWindow | PydanticClear
+STRATEGIES: dict[type[Policy], tuple[str, dict[str, str]]] = {
+    PydanticSummary: ("summary", {"incremental": "incremental", "result_characters": "tool_return_max_chars"}),
+    PydanticWindow: ("window", {}),
+    PydanticClear: (
+        "clear",
+        {
+            "keep_results": "keep_pairs",
+            "least_saved_tokens": "min_clear_tokens",
+            "clear_arguments": "clear_tool_inputs",
+            "exempt_tools": "exclude_tools",
+        },
+    ),
+}
+TRIGGERS = {"trigger_messages": "max_messages", "trigger_tokens": "max_tokens", "trigger_share": "max_fraction"}
+KEPT = {"keep_messages": "keep_messages", "keep_tokens": "keep_tokens", "keep_request": "preserve_first_user_message"}
+
+
+class Case(NamedTuple):
+    messages: tuple[Message, ...]
+    policy: Policy
+    reported: dict[int, int]
+
+
+@pytest.fixture(scope="module")
+def pydantic_ai() -> Iterator[Original]:
+    original = Original("pydantic_ai")
+    yield original
+    original.close()
+
+
+def triggered(kind: Any, **fields: st.SearchStrategy[Any]) -> st.SearchStrategy[Policy]:
+    """Policies with a trigger by messages, by tokens or both."""
+    many, held = st.integers(1, 30), st.sampled_from([50, 300, 1_000])
+    none = st.none()
+    return (
+        st.builds(kind, trigger_messages=many, trigger_tokens=none | held, trigger_share=none, **fields)
+        | st.builds(kind, trigger_messages=none, trigger_tokens=held, trigger_share=none, **fields)
+        | st.builds(kind, trigger_messages=none | many, trigger_tokens=none, trigger_share=st.sampled_from([0.05, 0.3]), **fields)
+    )
+
+
+KEEPING: dict[str, st.SearchStrategy[Any]] = {
+    "keep_messages": st.integers(0, 20),
+    "keep_tokens": st.none() | st.none() | st.sampled_from([1, 60, 400]),
+    "keep_request": st.sampled_from([True, True, False]),
+}
+SUMMARIES = triggered(
+    PydanticSummary,
+    incremental=st.sampled_from([True, True, False]),
+    result_characters=st.sampled_from([1, 7, 500]),
+    **KEEPING,
+)
+WINDOWS = triggered(PydanticWindow, **KEEPING)
+CLEARINGS = triggered(
+    PydanticClear,
+    keep_results=st.integers(0, 5),
+    least_saved_tokens=st.sampled_from([None, None, 0, 20, 300]),
+    clear_arguments=st.booleans(),
+    exempt_tools=st.sampled_from([(), ("read_file",)]),
+)
+
+
+@st.composite
+def cases(draw: st.DrawFn, policies: st.SearchStrategy[Policy]) -> Case:
+    """A conversation, a policy, and now and then what a provider reported with the answers."""
+    messages, policy = spoken_to(draw(conversations())), draw(policies)
+    answers = [at for at, message in enumerate(messages) if message.role == "assistant"]
+    reports = draw(st.lists(st.integers(1, 2_000), min_size=len(answers), max_size=len(answers)))
+    rescaled = getattr(policy, "keep_tokens", None) is None or draw(st.integers(0, 19)) == 0
+    return Case(messages, policy, dict(zip(answers, reports, strict=True)) if rescaled and draw(st.booleans()) else {})
+
+
+def compacting(original: Original, case: Case) -> tuple[list[Any], list[Any]]:
+    messages, policy, reported = case
+    strategy, own = STRATEGIES[type(policy)]
+    names = TRIGGERS | (KEPT if strategy != "clear" else {}) | own
+    arguments = {theirs: getattr(policy, ours) for ours, theirs in names.items()}
+    theirs = original.ask(
+        "compact", conversation=conversation_of(messages, reported), strategy=strategy, window=WINDOW_TOKENS, arguments=arguments
+    )
+    texts = {row[0]: row[1] for act in theirs for row in act["view"] if row[0] < 0}
+    return Walk(
+        policy, messages, WINDOW_TOKENS, [texts[number] for number in sorted(texts, reverse=True)], reported
+    ).acts(), theirs
+
+
+def shares_by_reports(case: Case) -> bool:
+    return bool(case.reported) and getattr(case.policy, "keep_tokens", None) is not None
+
+
+DIFFERENCES = {"where tokens are kept, the original counts shares of what the provider reported": shares_by_reports}
+
+
+@pytest.mark.parametrize("policies", [SUMMARIES, WINDOWS, CLEARINGS], ids=["summary", "window", "clear"])
+def test_compaction_keeps_clears_and_tells_what_the_original_does(
+    pydantic_ai: Original, policies: st.SearchStrategy[Policy]
+) -> None:
+    tally = Tally(DIFFERENCES)
+
+    @given(case=cases(policies))
+    def agree(case: Case) -> None:
+        tally.compare(case, *compacting(pydantic_ai, case))
+
+    agree()
+    tally.check()
+
+
+@pytest.mark.parametrize("path", recordings())
+def test_recorded_sessions_are_compacted_as_by_the_original(pydantic_ai: Original, path: Path) -> None:
+    for messages in map(spoken_to, conversations_in(path)):
+        for policy in (
+            PydanticSummary(trigger_share=None, trigger_tokens=6_000),
+            PydanticSummary(trigger_share=None, trigger_messages=30, keep_tokens=2_000),
+            PydanticWindow(trigger_messages=30, keep_messages=10),
+            PydanticClear(trigger_tokens=3_000),
+        ):
+            ours, theirs = compacting(pydantic_ai, Case(messages, policy, {}))
+            assert ours == theirs, explained(ours, theirs)
