@@ -69,11 +69,9 @@ POLICIES: list[Policy] = [
     GeminiCli(threshold=0.02),
     GeminiCli(threshold=0.02, adapted=True, protect_tokens=50, result_characters=200),
     Goose(threshold=0.02, adapted=True),
-    Goose(threshold=0.02),
     Letta(threshold=0.15),
     OpenCode(max_output_tokens=15_800, tail_least_tokens=30, tail_most_tokens=90),
     OpenCodePrune(protect_tokens=40, least_saved_tokens=20, adapted=True),
-    OpenCodePrune(protect_tokens=40, least_saved_tokens=20, keep_turns=1),
     Pi(reserve_tokens=15_800, keep_recent_tokens=60),
     Pi(reserve_tokens=15_800, keep_recent_tokens=60, fixed=False),
     RooCode(max_output_tokens=12_400),
@@ -119,10 +117,12 @@ def compacted(policy: Policy, view: View, summary: str, moment: Moment) -> Compa
     return room.compact(view, None, 1, moment, lambda _: None)
 
 
+BETWEEN_TURNS: list[Policy] = [Goose(threshold=0.02), OpenCodePrune(protect_tokens=40, least_saved_tokens=20, keep_turns=1)]
+"""Policies that act within no turn of their own accord, so in a session of one request not before an overflow."""
 MOMENTS: list[tuple[Policy, Moment]] = [
     (policy, moment)
     for moment in ("step", "turn", "overflow")
-    for policy in POLICIES
+    for policy in (*POLICIES, *BETWEEN_TURNS)
     if moment == "step" or any(rule.moment == moment for rule in rules_of(policy))
 ]
 """Every policy before a step, and at the other moments those that have a rule for them."""
