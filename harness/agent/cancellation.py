@@ -35,6 +35,10 @@ class Cancellation:
         return self._wished.is_set()
 
 
+class GivenUp(Exception):
+    """Ends work that nobody waits for any more."""
+
+
 class _Box(Generic[T]):
     """Where a thread leaves its result or its error."""
 
@@ -42,8 +46,10 @@ class _Box(Generic[T]):
         self.value: T | None = None
         self.error: BaseException | None = None
         self.done = threading.Event()
+        self.given_up = False
 
     def fill(self, work: Callable[[], T]) -> None:
+        _of_thread.box = self
         try:
             self.value = work()
         except BaseException as error:  # noqa: BLE001  (raised again by the waiting thread)
@@ -52,8 +58,24 @@ class _Box(Generic[T]):
             self.done.set()
 
 
+_of_thread = threading.local()
+
+
+def end_if_given_up() -> None:
+    """End the work of this thread if it was given up; called where it tells something, so that a provider is not asked again.
+
+    Raises:
+        GivenUp: nobody waits for it.
+    """
+    box: _Box[object] | None = getattr(_of_thread, "box", None)
+    if box is not None and box.given_up:
+        raise GivenUp
+
+
 def interruptible(work: Callable[[], T], cancellation: Cancellation | None) -> T | None:
     """The result of `work`, or None when the session was cancelled first; the work is then left to end by itself.
+
+    It ends the next time that it tells anything (see `end_if_given_up`).
 
     Without a cancellation the work runs right here, so trials pay nothing.
     """
@@ -63,6 +85,7 @@ def interruptible(work: Callable[[], T], cancellation: Cancellation | None) -> T
     while not box.done.wait(POLL_SECONDS):
         cancellation.meanwhile()
         if cancellation.requested:
+            box.given_up = True
             return None
     return _opened(box)
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
-from harness.agent.cancellation import Cancellation, attended, interruptible
+from harness.agent.cancellation import Cancellation, attended, end_if_given_up, interruptible
 from harness.agent.conversation import Conversation, Outgoing, Prepared
 from harness.agent.inbox import Inbox
 from harness.agent.prompts import COMPLETION_MARKER
@@ -202,9 +202,9 @@ class Session:
         partial = self.partial = []
 
         def hear(delta: TextDelta) -> None:
-            if self.partial is partial:  # else it comes from a call that was given up
-                partial.append(delta.text)
-                self.agent.listen(delta)
+            end_if_given_up()
+            partial.append(delta.text)
+            self.agent.listen(delta)
 
         return interruptible(lambda: self.agent.model.reply(request, hear), self.agent.cancellation)
 

@@ -1,11 +1,11 @@
 """`harness agent`: one session in front of a person (S0.10)."""
 
 import secrets
-import signal
 import sys
 import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 from typing import Literal, TextIO
@@ -14,11 +14,16 @@ import click
 
 from harness.agent.cancellation import Cancellation
 from harness.agent.loop import Limits
+from harness.cli.dialog.orders import Terminal
+from harness.cli.dialog.talking import handling, talk
 from harness.cli.narrator import Narrator
 from harness.cli.printable import one_line
 from harness.compaction.presets import policy_from_plain
 from harness.errors import UsageError
+from harness.events import Entry, Signal, StateChanged
 from harness.experiment.interactive import Ended, Interactive, Kept, converse
+from harness.experiment.life.places import logged, recorded
+from harness.experiment.live import LiveSession
 from harness.experiment.trial import SandboxChoice
 from harness.protocols import SandboxLimits, Warns
 from harness.task import Runtime, Task
@@ -53,6 +58,8 @@ SKIPPED_SHOWN = 10
 @click.option("--runtime", type=click.Choice(["python", "bun"]), default="python", show_default=True)
 @click.option("--network", is_flag=True, help="Let commands reach the network.")
 @click.option("--journal", type=click.Path(path_type=Path, dir_okay=False), help="Log the session into this SQLite file.")
+@click.option("--resume", help="Go on with this session of the journal: its model and policy, unless others are named.")
+@click.option("--explore", is_flag=True, help="Give the agent a tool that asks a sub-agent to look around.")
 @click.option(
     "--keep", type=click.Path(path_type=Path, file_okay=False), help="Copy the workspace into this new folder at the end."
 )
@@ -75,6 +82,8 @@ def command(
     runtime: Runtime,
     network: bool,
     journal: Path | None,
+    resume: str | None,
+    explore: bool,
     keep: Path | None,
 ) -> None:
     """Read a task from standard input, work on it in a sandbox, and tell what happens.
@@ -83,13 +92,17 @@ def command(
     input means the task's own request. The model's words go to standard output, the log of the session to standard error.
     Ctrl-C stops the session when the running tool has finished; a second one stops it at once.
 
+    At a terminal the session goes on after the first answer: what is typed while it works is queued, Ctrl-C stops the turn,
+    /help lists what else can be done, and the end of the input ends the session. With --resume a session of the journal is
+    gone on with, at a terminal or with one message of a pipe; an empty one goes on with an unfinished turn.
+
     The exit code is 0 when the session was completed, 1 when it failed and 130 when it was stopped.
     """
     task = load_task(task_name)(seed) if task_name else None
     given = {"threshold": threshold, "keep_last": keep_last, "summarizer": summarizer}
     table = {name: value for name, value in given.items() if value is not None}
     session = Interactive(
-        request=request(sys.stdin, task),
+        request="" if resume else request(sys.stdin, task),
         policy=policy_from_plain({"kind": policy, **table, **parsed(fields)}),
         model=model,
         task=task,
@@ -101,15 +114,67 @@ def command(
         sandbox=SandboxChoice(backend=backend, image=image, limits=SandboxLimits(network=network)),
         unsafe_local=unsafe_local,
         journal=journal,
+        explore=explore,
         keep=keep,
     )
+    if resume:
+        session = gone_on_with(session, resume, chosen())
     narrator = Narrator(words=sys.stdout, log=sys.stderr)
     if isinstance(session.policy, Warns):
         for text in session.policy.warnings:
             narrator.say(f"warning: {text}")
+    if resume or sys.stdin.isatty():
+        close(lived(session, resume, narrator), narrator, session)
+        return
     with stopping() as cancellation:
         ended = converse(session, secrets.token_hex(6), listen=narrator, cancellation=cancellation)
     close(ended, narrator, session)
+
+
+def chosen() -> frozenset[str]:
+    """Names of the options that were written, not left at their defaults."""
+    context = click.get_current_context()
+    return frozenset(
+        name for name in context.params if context.get_parameter_source(name) is not click.core.ParameterSource.DEFAULT
+    )
+
+
+def gone_on_with(given: Interactive, session_id: str, written: frozenset[str]) -> Interactive:
+    """A session of the journal as the options want it; where they say nothing, as its log tells.
+
+    Raises:
+        UsageError: no journal was named.
+        StoreError: there is no such session.
+    """
+    if given.journal is None:
+        raise UsageError("--resume needs the journal that the session is in; name it with --journal FILE")
+    entries = logged(given.journal, session_id)
+    told = recorded(entries, given.journal, None)
+    model = given.model if "model" in written else told.model
+    window = given.window_tokens if {"model", "window"} & written else told.window_tokens
+    policy = given.policy if {"policy", "threshold", "keep_last", "summarizer", "fields"} & written else told.policy
+    return recorded(entries, given.journal, replace(given, model=model, window_tokens=window, policy=policy))
+
+
+def lived(session: Interactive, resumed: str | None, narrator: Narrator) -> Ended:
+    """Run a session of several turns at a terminal; or, of one that is resumed by a pipe, the turn of its message."""
+
+    def hear(heard: Entry | Signal) -> None:
+        narrator(heard)
+        if isinstance(heard, StateChanged) and heard.state == "failed":
+            narrator.say(f"the session broke off: {live.failure}")
+
+    if resumed and session.journal:
+        live = LiveSession.reopen(session.journal, resumed, session=session, listen=hear)
+    else:
+        live = LiveSession(session, listen=hear)
+    at = Terminal(live=live, narrator=narrator)
+    live.start()
+    if sys.stdin.isatty():
+        return talk(at, sys.stdin)
+    message = sys.stdin.read()
+    live.send(message) if message.strip() else live.resume()
+    return talk(at, ())
 
 
 def request(source: TextIO, task: Task | None) -> str:
@@ -169,12 +234,8 @@ def stopping() -> Iterator[Cancellation]:
             raise KeyboardInterrupt
         cancellation.request()
 
-    before = {number: signal.signal(number, asked) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
+    with handling(asked):
         yield cancellation
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def tell_skipped(kept: Kept, narrator: Narrator) -> None:

@@ -6,17 +6,23 @@ from typing import TextIO
 
 from harness.cli.printable import one_line, printable
 from harness.events import (
+    CallRepeated,
     Compaction,
     ContextUsage,
     Entry,
     MessageAdded,
     Notice,
+    RolledBack,
     SessionEnded,
+    SessionForked,
+    SessionResumed,
     SessionStarted,
     Signal,
+    StateChanged,
     StepFinished,
     TextDelta,
     ToolStarted,
+    TurnEnded,
     Waiting,
 )
 from harness.messages import ToolCall
@@ -38,6 +44,7 @@ class Narrator:
     cost_usd: float | None = 0.0
     _calls: dict[str, ToolCall] = field(default_factory=dict)
     _streaming: bool = False
+    _last_state: str = ""
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __call__(self, heard: Entry | Signal) -> None:
@@ -65,8 +72,28 @@ class Narrator:
                 self.say(f"waiting{'' if event.seconds is None else f' {event.seconds:.1f} s'}: {event.what}")
             case Notice():
                 self.say(f"warning: {event.text}")
+            case TurnEnded():
+                detail = f": {event.detail}" if event.detail else ""
+                self.say(f"turn {event.turn} ended: {event.status} ({event.reason}){detail}")
+            case RolledBack():
+                self.say(f"rolled back to step {event.step}, view and workspace")
+            case SessionForked():
+                self.say(f"forked from session {event.session_id} at step {event.step}")
+            case SessionResumed():
+                self.say(f"session resumed: model {event.model}, sandbox {event.sandbox}")
+            case CallRepeated():
+                self.say(f"the same call for the {event.times}. time in a row: {event.call.name} {event.call.arguments_json}")
+                self.say("[c]ontinue, [s]top, [a]lways allow?", indent="  ")
+            case StateChanged():
+                self._state(event)
             case ToolStarted() | ContextUsage():
                 pass
+
+    def _state(self, event: StateChanged) -> None:
+        if event.state == "idle" and self._last_state != "idle":
+            waits = f", {len(event.queued)} messages wait" if event.queued else ""
+            self.say(f"idle{waits}: type a message, or /help")
+        self._last_state = event.state
 
     def say(self, line: str, indent: str = "") -> None:
         """Write one line of the log, on a line of its own."""

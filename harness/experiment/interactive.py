@@ -4,6 +4,7 @@ It is wired like a trial, but somebody watches: what happens is told as it happe
 can be kept, and errors are raised instead of recorded.
 """
 
+import secrets
 import stat
 import textwrap
 import time
@@ -26,12 +27,13 @@ from harness.events import Entry, SessionStarted, Signal
 from harness.experiment.attempt.foresight import told_the_future
 from harness.experiment.attempt.grading import Judged, grade
 from harness.experiment.checking import check_first_request
+from harness.experiment.life.exploring import Child, Explore
 from harness.experiment.trial import SandboxChoice
 from harness.models.litellm_model import LitellmModel
 from harness.models.local.model import LocalModel
 from harness.models.local.server import Endpoints, serving
 from harness.models.names import open_model, open_summarizer, summarizer_name
-from harness.protocols import Clock, Log, Model, OutputStore, Policy, Sandbox
+from harness.protocols import Clock, Log, Model, OutputStore, Policy, Sandbox, Tool
 from harness.sandboxes import open_sandbox
 from harness.sandboxes.client import ServedSandbox
 from harness.sandboxes.snapshots import Blobs
@@ -69,6 +71,8 @@ class Interactive:
     """A folder, new or empty, into which the workspace is copied at the end; None = it goes with the sandbox."""
     snapshots: bool = True
     """Keep the workspace after each step, so that the session can be rolled back, forked and resumed. Of a `LiveSession` only."""
+    explore: bool = False
+    """Give the agent the tool `explore`: a sub-agent looks around with a context of its own and answers shortly (S3.20)."""
     repeated: Literal["ask", "continue", "stop"] = "ask"
     """What is done about the same call for the third time in a row (S3.10). Who is not there is not asked: then it is made."""
 
@@ -176,9 +180,22 @@ def wired(
             sandbox.keep_in(blobs)
         sandbox.start()
         log, outputs = kept
+        started = _started(session, session_id, model, compactor, sandbox)
+        tools: tuple[Tool, ...] = tools_under(compactor.policy, sandbox, outputs)
+        if session.explore:
+            explore = Explore(
+                model=model,
+                tools=tools,
+                compactor=lambda: _compactor(session, model, endpoints),
+                started=lambda name, question: replace(started, session_id=name, task=question),
+                child=lambda: _child(session.journal, session_id, clock),
+                clock=clock,
+                cancellation=lambda: agent.cancellation,
+            )
+            tools = (*tools, explore)
         agent = Agent(
             model=model,
-            tools=tools_under(compactor.policy, sandbox, outputs),
+            tools=tools,
             log=log,
             compactor=compactor,
             clock=clock,
@@ -186,7 +203,7 @@ def wired(
             inbox=Inbox(session.task.later if session.task else ()),
             listen=listen,
         )
-        yield Wired(agent, sandbox, _started(session, session_id, model, compactor, sandbox))
+        yield Wired(agent, sandbox, started)
 
 
 def lay(session: Interactive, sandbox: Sandbox) -> None:
@@ -290,6 +307,17 @@ def _log(journal: Path | None, session_id: str, clock: Clock) -> Iterator[tuple[
         opened.remove_outputs(int(clock() * 1000) - RETENTION_MS)
         log = opened.session(session_id, created_at_ms=int(clock() * 1000), clock=clock)
         yield log, opened.outputs(session_id, clock)
+
+
+@contextmanager
+def _child(journal: Path | None, session_id: str, clock: Clock) -> Iterator[Child]:
+    """The log of a new sub-agent: beside that of its session, under its name and a part of its own."""
+    name = f"{session_id}.{secrets.token_hex(3)}"
+    if journal is None:
+        yield Child(name, MemoryLog())
+        return
+    with Journal.open(journal) as opened:
+        yield Child(name, opened.session(name, created_at_ms=int(clock() * 1000), clock=clock))
 
 
 def _sandbox(session: Interactive, session_id: str) -> ServedSandbox:

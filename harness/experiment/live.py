@@ -17,13 +17,15 @@ from typing import Self
 from harness.agent.loop import Outcome, ignore
 from harness.agent.repeats import Answer
 from harness.errors import UsageError
-from harness.events import Entry, Signal, State
+from harness.events import Entry, Event, MessageAdded, Signal, State
 from harness.experiment.interactive import Ended, Interactive, Kept, check
 from harness.experiment.life import history
 from harness.experiment.life.desk import Desk
 from harness.experiment.life.places import logged, recorded
+from harness.experiment.life.restoration import compaction_of_round, dropped
 from harness.experiment.life.summaries import Summary, summed
 from harness.experiment.life.worker import Worker
+from harness.messages import user
 from harness.protocols import Clock, FileChange
 from harness.sandboxes.snapshots import changes
 from harness.store.journal import Journal
@@ -109,6 +111,12 @@ class LiveSession:
     def failure(self) -> str:
         """Why it failed and what to do; empty = it did not."""
         return self._desk.failure
+
+    @property
+    def stopping(self) -> bool:
+        """Whether the running turn was asked to end and has not yet."""
+        cancellation = self._desk.cancellation
+        return cancellation is not None and cancellation.requested
 
     @property
     def entries(self) -> tuple[Entry, ...]:
@@ -283,10 +291,56 @@ class LiveSession:
             UsageError: there is no such step.
             StoreError: it could not be written.
         """
-        path = journal or self.session.journal
-        base = replace(session or replace(self.session, keep=None), journal=path)
-        new_id, entries = secrets.token_hex(6), self.entries
-        events = history.forked(entries, new_id, step)
+        entries = self.entries
+        return self._branch(entries, history.end_of_step(entries, step), (), (journal, session), listen)
+
+    def fork_behind(
+        self,
+        round_number: int,
+        journal: Path | None = None,
+        *,
+        remind: bool = True,
+        session: Interactive | None = None,
+        listen: Callable[[Entry | Signal], None] = ignore,
+    ) -> "LiveSession":
+        """Another session that is this one up to a compaction, which dropped nothing of what will be needed (RESEARCH 5.6).
+
+        The lines that told the facts of the task which the compaction took out of view are told again by a user message. With
+        `remind = False` they are not: what the two do differently is what the loss of these facts did.
+
+        Args:
+            round_number: of the applied compaction, from 1.
+            journal: as in `fork`.
+            remind: tell the facts again.
+            session: as in `fork`.
+            listen: hears the new one.
+
+        Raises:
+            UsageError: there is no such round, or no task that knows its facts.
+            StoreError: it could not be written.
+        """
+        task, entries = self.session.task, self.entries
+        if task is None:
+            raise UsageError("only a session of a task knows which facts a compaction dropped; name its task")
+        at = compaction_of_round(entries, round_number)
+        lost = dropped(entries, task, at, self.session.policy.counter)
+        step = history.last_step(entries[:at]) + 1
+        reminder = (MessageAdded(message=user(lost.reminder), step=step),) if remind and lost.lines else ()
+        return self._branch(entries, at, reminder, (journal, session), listen)
+
+    def _branch(
+        self,
+        entries: Sequence[Entry],
+        to_event: int,
+        more: Sequence[Event],
+        given: tuple[Path | None, Interactive | None],
+        listen: Callable[[Entry | Signal], None],
+    ) -> "LiveSession":
+        """The beginning of a log as a session of its own, with its workspaces."""
+        path = given[0] or self.session.journal
+        base = replace(given[1] or replace(self.session, keep=None), journal=path)
+        new_id = secrets.token_hex(6)
+        events = (*history.forked(entries, new_id, to_event), *more)
         new = tuple(Entry(seq, event) for seq, event in enumerate(events, 1))
         if path is not None:
             with self._workspaces() as here, closing(JournalWorkspaces(path)) as there, Journal.open(path) as opened:

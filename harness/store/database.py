@@ -15,6 +15,7 @@ from harness.store.texts import Packer, shown
 BUSY_TIMEOUT_SECONDS = 60.0
 _ADVICE = (
     ("full", "free some space on its disk and run again"),
+    ("disk I/O error", "its disk is full or fails: free some space, or name a file on another one"),
     ("readonly", "make the file and its folder writable"),
     ("locked", f"another process kept it busy for {BUSY_TIMEOUT_SECONDS:g} s; try again when it is done"),
     ("unable to open", "check that its folder exists and can be written"),

@@ -5,6 +5,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import threading
 
 import pytest
 
@@ -162,24 +163,111 @@ def test_a_signal_stops_the_session_in_order(number, tmp_path):
     assert "session ended: failed (cancelled)" in rest
 
 
+SLOW = TINY.replace(":tiny", ":slow")
+
+
+class Person:
+    """Somebody at a terminal: types, reads the log line by line, presses keys."""
+
+    def __init__(self, *arguments):
+        self.keyboard, theirs = pty.openpty()
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", START, "agent", "--task", SLOW, *LOCAL, *map(str, arguments)],
+            stdin=theirs,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=environment(),
+        )
+        os.close(theirs)
+        self.told = ""
+        self.patience = threading.Timer(180, self.process.kill)
+        self.patience.start()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.patience.cancel()
+        self.process.kill()
+        self.process.communicate()
+        os.close(self.keyboard)
+
+    def types(self, text):
+        os.write(self.keyboard, text.encode())
+
+    def reads_until(self, sign):
+        assert self.process.stderr is not None
+        for line in self.process.stderr:
+            self.told += line
+            if sign in line:
+                return line
+        raise AssertionError(f"{sign!r} never came:\n{self.told}")
+
+    def leaves(self):
+        """The end of the input; the exit code."""
+        self.types("\x04")
+        _, rest = self.process.communicate(timeout=120)
+        self.told += rest
+        return self.process.returncode
+
+
 def test_a_person_at_a_terminal_is_asked_and_ends_with_two_empty_lines():
-    ours, theirs = pty.openpty()
-    process = subprocess.Popen(
-        [sys.executable, "-c", START, "agent", "--task", TINY, *LOCAL],
-        stdin=theirs,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=environment(),
-    )
-    os.close(theirs)
-    try:
-        os.write(ours, b"Write the port down.\nThe port is 4000.\n\n\n")
-        _, told = process.communicate(timeout=120)
-    finally:
-        os.close(ours)
-    assert "end with two empty lines:\n> " in told
-    assert "checks: 2 of 2 passed" in told
+    with Person() as person:
+        person.types("Write the port down.\nThe port is 4000.\n\n\n")
+        assert person.leaves() == 0, person.told
+    assert "end with two empty lines:\n> " in person.told
+    assert "checks: 2 of 2 passed" in person.told
+
+
+def test_what_is_typed_while_it_works_is_queued_and_orders_are_obeyed(tmp_path):
+    with Person("--journal", tmp_path / "j.sqlite") as person:
+        person.types("\n")
+        person.reads_until("step 1:")
+        person.types("and one more\nand another\n")
+        assert "position 2" in person.reads_until("queued at position 2")
+        person.reads_until("turn 3 ended: completed (replied)")
+        person.reads_until("idle: type a message")
+        person.types("/summary\n")
+        assert "1 files changed, 1 lines added" in person.reads_until("files changed")
+        assert "conf.txt" in person.reads_until("added +1 -0")
+        person.types("/diff 9\n/nonsense\n/rollback\n/rollback 5\n")
+        person.reads_until("error: the session has no turn 9; there are 1 to 3")
+        person.reads_until("error: there is no order '/nonsense'; /help lists them")
+        person.reads_until("error: write /rollback STEP")
+        person.reads_until("rolled back to step 5")
+        person.types("/fork 4\n/resume\n")
+        forked = person.reads_until("forked: harness agent --journal").split()[-1]
+        person.reads_until("turn 1 ended: completed")
+        assert person.leaves() == 0, person.told
+    assert "checks: 2 of 2 passed" in person.told
+    gone_on = harness("agent", "--task", SLOW, "--unsafe-local", "--journal", tmp_path / "j.sqlite", "--resume", forked)
+    assert gone_on.returncode == 0, gone_on.stderr
+    assert "session resumed: model scripted/tiny:attentive" in gone_on.stderr
+    assert "checks: 2 of 2 passed" in gone_on.stderr
+
+
+def test_ctrl_c_stops_the_turn_and_a_second_one_the_session():
+    with Person() as person:
+        person.types("\n")
+        person.reads_until("step 1:")
+        person.process.send_signal(signal.SIGINT)
+        person.reads_until("turn 1 ended: failed (cancelled)")
+        person.reads_until("idle: type a message")
+        person.types("/resume\n")
+        person.reads_until("turn 1 ended: completed")
+        person.reads_until("idle: type a message")
+        person.process.send_signal(signal.SIGINT)
+        _, rest = person.process.communicate(timeout=60)
+        assert "session ended: completed (replied)" in rest
+        assert person.process.returncode == 0
+
+
+def test_a_session_that_is_not_there_cannot_be_resumed(tmp_path):
+    refused = within("agent", "--task", TINY, *LOCAL, "--resume", "nobody")
+    assert (refused.exit_code, "--journal FILE" in refused.stderr) == (2, True)
+    refused = within("agent", "--task", TINY, *LOCAL, "--resume", "nobody", "--journal", tmp_path / "j.sqlite")
+    assert (refused.exit_code, "there is no journal" in refused.stderr) == (1, True)
 
 
 def test_lines_end_at_two_empty_ones_and_single_empty_lines_belong_to_the_task():

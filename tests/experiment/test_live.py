@@ -1,12 +1,19 @@
 """A live session: turns, queue, stop, resume, rollback, fork, reopening. The sandbox, the journal and the thread are real."""
 
+import json
+import subprocess
+import sys
 import threading
 import time
+from contextlib import ExitStack
+from dataclasses import replace
 
 import pytest
 
+from harness.compaction.presets import policy_from_plain
 from harness.errors import UsageError
 from harness.events import (
+    CallRepeated,
     Entry,
     MessageAdded,
     MessageQueued,
@@ -16,12 +23,15 @@ from harness.events import (
     SessionStarted,
     StateChanged,
     StepFinished,
+    TextDelta,
+    ToolStarted,
     TurnEnded,
 )
 from harness.experiment.live import LiveSession
 from harness.store.journal import Journal
 from harness.view import fold_all
 from tests.experiment.test_interactive import session
+from tests.models.openai_stub import Refuse, Say, serving
 
 SECONDS = 60
 
@@ -279,3 +289,267 @@ def test_stopping_twice_and_stopping_an_idle_session_changes_nothing(living):
     time.sleep(0.1)
     assert live.wait(1) == "idle"
     assert live.entries == before
+
+
+# --- what breaks ------------------------------------------------------------------------------------------------------
+
+VICTIM = """
+import pathlib, sys, time
+from harness.events import Entry, StepFinished
+from harness.experiment.live import LiveSession
+from tests.experiment.test_interactive import session
+
+def listen(one):
+    if isinstance(one, Entry) and isinstance(one.event, StepFinished) and one.event.step == 9:
+        live.send("first")
+        live.send("second")
+        print("told", flush=True)
+        time.sleep(60)
+
+live = LiveSession(session(journal=pathlib.Path(sys.argv[1])), session_id="victim", listen=listen)
+live.start()
+time.sleep(120)
+"""
+
+
+def test_what_was_queued_and_done_survives_the_death_of_the_process(living, tmp_path, checkout):
+    victim = subprocess.Popen(
+        [sys.executable, "-c", VICTIM, str(tmp_path / "j.sqlite")], cwd=checkout, stdout=subprocess.PIPE, text=True
+    )
+    with victim:
+        assert victim.stdout is not None
+        assert victim.stdout.readline() == "told\n"
+        victim.kill()
+    live = living.too(LiveSession.reopen(tmp_path / "j.sqlite", "victim", session=session(journal=None)))
+    assert live.queued == ("first", "second")
+    live.start()
+    assert live.wait(SECONDS) == "idle", live.failure
+    assert live.queued == ("first", "second"), "nobody wished to go on yet"
+    assert live.view.steps == 9
+    assert [one.path for one in live.summary().changes] == ["conf.txt"], "the workspace of the last step is back"
+    live.resume()
+    assert live.wait(SECONDS) == "idle"
+    assert user_texts(live)[-2:] == ["first", "second"]
+    assert all(check.passed for check in live.close().checks)
+
+
+@pytest.fixture
+def provider(monkeypatch):
+    """Makes an endpoint of a real model that gives these answers."""
+    with ExitStack() as stack:
+
+        def answering(*answers):
+            stub = stack.enter_context(serving(*answers))
+            monkeypatch.setenv("HOSTED_VLLM_API_BASE", stub.base)
+            monkeypatch.setenv("HOSTED_VLLM_API_KEY", "planted-0123456789")
+            return stub
+
+        yield answering
+
+
+REAL = {"model": "hosted_vllm/stub", "window_tokens": 50_000, "task": None, "request": "do something"}
+
+
+def asks(number, tool="execute_command", arguments='{"command": "true"}'):
+    return Say(calls=((f"c{number}", tool, arguments),), finish="tool_calls")
+
+
+def reaches(live, *states):
+    end = time.monotonic() + SECONDS
+    while live.state not in states:
+        assert time.monotonic() < end, (live.state, live.failure)
+        time.sleep(0.01)
+
+
+def test_a_provider_that_stalls_is_left_within_a_second_and_what_it_said_is_kept(living, provider):
+    provider(Say(pieces=("I was about", " to say"), stall_after=3), Say(pieces=("Now I say it.",)))
+    spoken = threading.Event()
+    live = living(lambda one: spoken.set() if isinstance(one, TextDelta) and "to say" in one.text else None, **REAL)
+    assert spoken.wait(SECONDS), live.failure
+    began = time.monotonic()
+    live.stop()
+    assert live.wait(5) == "idle"
+    assert time.monotonic() - began < 1.0
+    assert live.view.messages[-1].text == "I was about to say"
+    live.send("go on")
+    assert live.wait(SECONDS) == "idle"
+    assert live.view.messages[-1].text == "Now I say it."
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason", "made"), [("continue", "replied", 5), ("always", "replied", 5), ("stop", "doom_loop", 2)]
+)
+def test_the_third_equal_call_in_a_row_asks_what_to_do(living, provider, answer, reason, made):
+    provider(*(asks(number) for number in range(5)), Say(pieces=("done",)))
+    heard = list[object]()
+    live = living(heard.append, **REAL)
+    assert live.wait(SECONDS) == "asking", live.failure
+    with pytest.raises(UsageError, match="stop it"):
+        live.rollback(1)
+    live.answer(answer)
+    assert live.wait(SECONDS) == "idle"
+    [asked] = [one for one in heard if isinstance(one, CallRepeated)]
+    assert (asked.call.name, asked.times) == ("execute_command", 3)
+    assert next(one.event.reason for one in reversed(live.entries) if isinstance(one.event, TurnEnded)) == reason
+    results = [part for one in live.view.messages for part in one.results]
+    assert sum(one.status == "completed" for one in results) == made
+    with pytest.raises(UsageError, match="asks nothing"):
+        live.answer("stop")
+
+
+def test_stopping_a_session_that_asks_ends_its_turn(living, provider):
+    provider(*(asks(number) for number in range(3)))
+    live = living(**REAL)
+    assert live.wait(SECONDS) == "asking", live.failure
+    live.stop()
+    assert live.wait(SECONDS) == "idle"
+    assert live.entries[-1].event.reason == "cancelled"
+
+
+def test_a_running_tool_finishes_when_the_turn_is_stopped_and_no_other_starts(living, provider):
+    calls = (
+        ("c1", "execute_command", '{"command": "sleep 1; touch one"}'),
+        ("c2", "write_file", '{"path": "two", "content": ""}'),
+    )
+    provider(Say(calls=calls, finish="tool_calls"))
+    running = threading.Event()
+    live = living(lambda one: running.set() if isinstance(one, ToolStarted) else None, **REAL)
+    assert running.wait(SECONDS), live.failure
+    live.stop()
+    assert live.wait(SECONDS) == "idle"
+    assert [one.results[0].status for one in live.view.messages if one.role == "tool"] == ["completed", "interrupted"]
+    assert [one.path for one in live.summary().changes] == ["one"]
+
+
+def test_a_provider_that_refuses_costs_the_turn_and_not_the_session(living, provider):
+    provider(Refuse(status=400, error={"message": "no such thing"}), Say(pieces=("fine",)))
+    live = living(**REAL)
+    assert live.wait(SECONDS) == "idle", live.failure
+    assert live.entries[-1].event.reason == "model_error"
+    live.resume()
+    assert live.wait(SECONDS) == "idle"
+    assert live.entries[-1].event.reason == "replied"
+
+
+def test_a_summary_that_takes_its_time_leaves_the_queue_open_and_can_be_stopped(living, provider):
+    long = "word " * 9_000
+    provider(
+        asks(1, "write_file", json.dumps({"path": "a", "content": long})),
+        asks(2, "write_file", json.dumps({"path": "b", "content": long})),
+        Say(pieces=("a summary that", " never ends"), stall_after=2),
+    )
+    policy = policy_from_plain({"kind": "keep-last", "summarizer": "same", "threshold": 0.5, "keep_last": 1})
+    live = living(policy=policy, **REAL)
+    reaches(live, "compacting", "failed", "idle")
+    assert live.state == "compacting", live.failure
+    assert live.send("hurry up") == 1
+    began = time.monotonic()
+    live.stop()
+    assert live.wait(5) == "idle"
+    assert time.monotonic() - began < 1.0
+    assert live.queued == ("hurry up",)
+
+
+def test_a_sandbox_that_is_gone_fails_the_session_with_advice_and_the_log_goes_on_elsewhere(living, tmp_path):
+    def listen(one):
+        if isinstance(one, Entry) and isinstance(one.event, StepFinished) and one.event.step == 8:
+            live._worker._it.sandbox.close()
+
+    live = living(listen, start=False)
+    live.start()
+    live.send("still there?")
+    assert live.wait(SECONDS) == "failed"
+    with pytest.raises(UsageError, match="reopen"):
+        live.send("more")
+    assert "reopen the session: its log and its last workspace come back" in live.failure
+    again = living.too(LiveSession.reopen(tmp_path / "j.sqlite", live.session_id, session=live.session)).start()
+    assert again.wait(SECONDS) == "idle", again.failure
+    assert again.queued == ("still there?",)
+    again.resume()
+    assert again.wait(SECONDS) == "idle"
+    assert [one.path for one in again.summary().changes] == ["conf.txt"]
+    assert all(check.passed for check in again.close().checks)
+
+
+FULL = """
+import pathlib, resource, signal, sys
+from harness.errors import HarnessError
+from harness.experiment.live import LiveSession
+from tests.experiment.test_interactive import session
+
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+path = pathlib.Path(sys.argv[1])
+live = LiveSession(session(journal=path), session_id="full")
+
+def listen(one):
+    if len(live.entries) >= 12:
+        most = path.with_name(path.name + "-wal").stat().st_size
+        resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+
+live._desk._listen = listen
+live.start()
+live.wait(60)
+print(live.state)
+print(live.failure)
+try:
+    live.send("more")
+except HarnessError as error:
+    print("refused")
+"""
+
+
+def test_a_disk_that_is_full_fails_the_session_with_advice_and_keeps_what_was_logged(living, tmp_path, checkout):
+    path = tmp_path / "j.sqlite"
+    done = subprocess.run([sys.executable, "-c", FULL, str(path)], cwd=checkout, capture_output=True, text=True, check=False)
+    state, failure, refused = done.stdout.splitlines()
+    assert (state, refused) == ("failed", "refused"), done.stderr
+    assert "free some space" in failure
+    live = living.too(LiveSession.reopen(path, "full", session=session(journal=None)))
+    assert len(live.entries) >= 12
+    assert live.start().wait(SECONDS) == "idle", live.failure
+    live.resume()
+    assert live.wait(SECONDS) == "idle"
+    assert all(check.passed for check in live.close().checks)
+
+
+def test_a_sub_agent_explores_with_a_context_of_its_own(living, provider, tmp_path):
+    stub = provider(
+        asks(1, "explore", '{"question": "Which port is in note.txt?"}'),
+        asks(2, "execute_command", '{"command": "seq 1 2000; echo port 4711"}'),
+        Say(pieces=("It is port 4711.",)),
+        Say(pieces=("The port is 4711.",)),
+    )
+    live = living(explore=True, **REAL)
+    assert live.wait(SECONDS) == "idle", live.failure
+    [answer] = [one.results[0].output for one in live.view.messages if one.role == "tool"]
+    assert answer.startswith("It is port 4711.\n[2 steps, session ")
+    assert live.view.tokens < 1_500
+    tools = [{one["function"]["name"] for one in request["tools"]} for request in stub.asked]
+    assert "explore" in tools[0]
+    assert not {"explore", "write_file"} & tools[1]
+    assert "do something" not in json.dumps(stub.asked[1]["messages"])
+    with Journal.open(tmp_path / "j.sqlite", read_only=True) as journal:
+        [child] = [name for name in journal.session_ids() if name != live.session_id]
+        assert child.startswith(f"{live.session_id}.")
+        assert [entry.event.kind for entry in journal.entries(child)][-1] == "session-ended"
+
+
+def test_what_a_compaction_dropped_is_told_again_in_a_fork(living):
+    policy = policy_from_plain({"kind": "keep-last", "summarizer": "scripted/empty", "threshold": 0.5, "keep_last": 2})
+    live = living(policy=policy, window_tokens=16_000)
+    assert live.wait(SECONDS) == "idle", live.failure
+    assert not live.close().checks[0].passed, "the port was forgotten"
+    restored = living.too(live.fork_behind(1, session=replace(live.session, policy=policy_from_plain({"kind": "none"}))))
+    plain = living.too(
+        live.fork_behind(1, remind=False, session=replace(live.session, policy=policy_from_plain({"kind": "none"})))
+    )
+    assert len(restored.entries) == len(plain.entries) + 1
+    assert "The port is 4000." in restored.entries[-1].event.message.text
+    for fork, passes in ((restored, True), (plain, False)):
+        fork.start()
+        fork.wait(SECONDS)
+        fork.resume()
+        assert fork.wait(SECONDS) == "idle", fork.failure
+        assert fork.close().checks[0].passed is passes
+    with pytest.raises(UsageError, match="no compaction of round 999"):
+        live.fork_behind(999)

@@ -37,6 +37,11 @@ def wordy(seed):
     return made(seed, "for i in 1 2 3 4 5 6; do echo 'The server reads its settings from a file and listens on the port.'; done")
 
 
+def slow(seed):
+    """The same, and every round takes long enough for somebody to say something."""
+    return made(seed, "sleep 0.4 && seq 1 400")
+
+
 def made(seed, output):
     port = str(4000 + seed)
     rounds = [step(f"round {n}", "execute_command", command=f"{output} && echo round-{n}-") for n in range(ROUNDS)]

@@ -4,7 +4,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 
-from harness.agent.cancellation import POLL_SECONDS, Cancellation
+from harness.agent.cancellation import POLL_SECONDS, Cancellation, end_if_given_up
 from harness.agent.loop import Session, Stop
 from harness.agent.repeats import Answer
 from harness.errors import UsageError
@@ -78,7 +78,12 @@ class Desk:
         self.change("working" if self.state == "asking" else None)
 
     def tell(self, heard: Entry | Signal) -> None:
-        """Have something told; an entry was handed over by the ledger already."""
+        """Have something told; an entry was handed over by the ledger already.
+
+        Raises:
+            GivenUp: it comes from work that nobody waits for, which ends here.
+        """
+        end_if_given_up()
         if not isinstance(heard, Entry):
             self.outbox.append(heard)
         elif isinstance(heard.event, MessageUnqueued):

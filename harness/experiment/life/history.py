@@ -125,18 +125,18 @@ def trees_of_turn(entries: Iterable[Entry], number: int | None = None) -> tuple[
     return (mine[0], mine[-1]) if mine else None
 
 
-def forked(entries: Sequence[Entry], session_id: str, step: int) -> tuple[Event, ...]:
-    """The events of a new session that is the old one up to a step; what waited in the old one waits there.
+def forked(entries: Sequence[Entry], session_id: str, to_event: int) -> tuple[Event, ...]:
+    """The events of a new session that is the old one up to an event; what waited in the old one waits there.
 
     Raises:
-        UsageError: no such step, or the log has no beginning.
+        UsageError: the log has no beginning.
     """
     first = entries[0].event if entries else None
     if not isinstance(first, SessionStarted):
         raise UsageError("a session that has not begun cannot be forked")
-    prefix = entries[: end_of_step(entries, step)]
+    prefix = entries[:to_event]
     withdrawn = (MessageUnqueued(queued=seq, why="withdrawn") for seq in waiting(prefix))
-    origin = SessionForked(session_id=first.session_id, step=step)
+    origin = SessionForked(session_id=first.session_id, step=last_step(prefix))
     return (replace(first, session_id=session_id), *(event for _, event in prefix[1:]), origin, *withdrawn)
 
 

@@ -1,0 +1,1 @@
+"""A session of several turns at a terminal."""

@@ -1,0 +1,67 @@
+"""Carries a live session on from one line to the next, and closes it: at a terminal, or for one message of a pipe."""
+
+import signal
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+from harness.cli.dialog.orders import Quit, Terminal
+from harness.errors import HarnessError
+from harness.experiment.interactive import Ended
+from harness.experiment.live import LiveSession
+
+BUSY = frozenset({"starting", "working", "compacting", "asking"})
+
+
+def talk(at: Terminal, lines: Iterable[str]) -> Ended:
+    """Obey line after line until the input ends, somebody quits or the session breaks; then close it.
+
+    At the end of the input the running turn and all that waits are worked off. Ctrl-C stops the turn, a second one the session.
+
+    Raises:
+        HarnessError: the session broke; the message says why and what to do.
+    """
+    live = at.live
+    try:
+        with interrupting(live):
+            for line in lines:
+                at.obey(line)
+                if live.state == "failed":
+                    break
+            else:
+                live.wait()
+    except (Quit, KeyboardInterrupt):
+        live.stop()
+    return closed(live)
+
+
+def closed(live: LiveSession) -> Ended:
+    """Close a session. Raises HarnessError if it broke: what was logged is kept."""
+    ended = live.close()
+    if live.failure:
+        raise HarnessError(f"session {live.session_id!r} broke off: {live.failure}")
+    return ended
+
+
+@contextmanager
+def interrupting(live: LiveSession) -> Iterator[None]:
+    """The first Ctrl-C or SIGTERM stops a running turn; one that finds nothing to stop is a KeyboardInterrupt."""
+
+    def asked(_number: int, _frame: FrameType | None) -> None:
+        if live.stopping or live.state not in BUSY:
+            raise KeyboardInterrupt
+        live.stop()
+
+    with handling(asked):
+        yield
+
+
+@contextmanager
+def handling(asked: Callable[[int, FrameType | None], None]) -> Iterator[None]:
+    """Have a function called on Ctrl-C and SIGTERM."""
+    before = {number: signal.signal(number, asked) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
