@@ -289,7 +289,7 @@ def tool_states(entries: Iterable[Entry], running: Iterable[str] = ()) -> Mappin
     """
     states: dict[str, ToolState] = {}
     calls_of: dict[ItemId, list[str]] = {}
-    for seq, event in entries:
+    for seq, event in lived(entries):
         if isinstance(event, MessageAdded):
             states.update(dict.fromkeys((call.call_id for call in event.message.calls), "pending"))
             for result in event.message.results:

@@ -127,7 +127,7 @@ TRIALS: tuple[Column, ...] = (
 STEPS: tuple[Column, ...] = (
     _TRIAL,
     _SESSION,
-    Column("step", "int64", "", "number of the model call, from 1"),
+    Column("step", "int64", "", "number of the model call, from 1; after a rollback it counts from there again"),
     Column("rounds", "int64", "", "compactions applied before this step, since the session began"),
     Column("view_tokens", "int64", "tokens", "the view that was sent, estimated by the policy's counter"),
     Column("view_messages", "int64", "messages", "in the view that was sent"),

@@ -2,7 +2,19 @@
 
 from hypothesis import strategies as st
 
-from harness.events import Entry, MessageAdded, StepFinished
+from harness.events import (
+    Entry,
+    Event,
+    MessageAdded,
+    MessageQueued,
+    MessageUnqueued,
+    RolledBack,
+    SessionStarted,
+    StepFinished,
+    TurnEnded,
+    WorkspaceSaved,
+)
+from harness.experiment.life.history import end_of_step, last_step, waiting
 from harness.messages import Message, ToolCall, ToolResult, assistant, system, tool, user
 from harness.tokens import Estimated, Measured, Usage
 
@@ -50,6 +62,59 @@ def logs(draw: st.DrawFn, max_steps: int = 30) -> tuple[Entry, ...]:
             events.append(finished(step))
         events.append(MessageAdded(message=message, step=step))
     return tuple(Entry(seq, event) for seq, event in enumerate(events, start=1))
+
+
+_ACTS = ("step", "step", "change", "queue", "take", "withdraw", "end", "back")
+
+
+@st.composite
+def lives(draw: st.DrawFn) -> tuple[Entry, ...]:
+    """The log of a session `s` of several turns: messages queue, are taken or withdrawn, workspaces change, it is rolled back."""
+    events: list[Event] = [started("s"), MessageAdded(message=user("build it"), step=0), WorkspaceSaved(step=0, tree_id="t0")]
+    step, turn, trees = 0, 1, 0
+
+    def entries() -> tuple[Entry, ...]:
+        return tuple(Entry(seq, event) for seq, event in enumerate(events, 1))
+
+    for act in draw(st.lists(st.sampled_from(_ACTS), max_size=25)):
+        waits = list(waiting(entries()))
+        if act in {"step", "change"}:
+            step += 1
+            events += [MessageAdded(message=assistant(f"step {step}"), step=step), finished(step)]
+            if act == "change":
+                trees += 1
+                events.append(WorkspaceSaved(step=step, tree_id=f"t{trees}"))
+        elif act == "queue":
+            events.append(MessageQueued(text=f"message {len(events)}"))
+        elif act == "take" and waits:
+            events += [
+                MessageUnqueued(queued=waits[0], why="taken"),
+                MessageAdded(message=user(waiting(entries())[waits[0]]), step=step + 1),
+            ]
+            turn += 1
+        elif act == "withdraw" and waits:
+            events.append(MessageUnqueued(queued=draw(st.sampled_from(waits)), why="withdrawn"))
+        elif act == "end":
+            events.append(TurnEnded(turn=turn, status=draw(st.sampled_from(["completed", "failed"])), reason="replied"))
+        elif act == "back":
+            back = draw(st.integers(0, last_step(entries())))
+            events.append(RolledBack(step=back, to_event=end_of_step(entries(), back)))
+            step = last_step(entries())
+    return entries()
+
+
+def started(session_id: str) -> SessionStarted:
+    """The first event of a session about which nothing is remarkable."""
+    return SessionStarted(
+        session_id=session_id,
+        task="build it",
+        model="scripted",
+        policy_json='{"kind":"none"}',
+        window_tokens=32_768,
+        threshold_tokens=None,
+        budget_rule="",
+        sandbox="memory",
+    )
 
 
 def finished(step: int) -> StepFinished:

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from harness.errors import StoreError, UsageError
-from harness.events import ItemId, MessageAdded, Patch
+from harness.events import ItemId, MessageAdded, Patch, RolledBack
 from harness.messages import ToolCall, ToolResult, assistant, tool
 from harness.store.columns import TABLES
 from harness.store.journal import Journal
@@ -129,6 +129,18 @@ def test_a_message_has_its_whole_content_and_the_step_that_took_it_out(folder: P
     assert messages["is_compacted"].sum() == 2
     assert messages["compacted_before_step"].isna().sum() == 7
     assert messages.sort_values("place").query("not is_compacted")["sequence"].tolist() == [1, 7, 2, 5, 6, 8, 9]
+
+
+def test_what_was_rolled_back_left_the_view_and_what_only_a_taken_back_compaction_took_is_in_it(tmp_path: Path) -> None:
+    with Journal.open(tmp_path / "e" / "output" / "journal.sqlite") as journal:
+        events = [*opening(), *step(1), *step(2), compaction(forget=[4, 5], before_step=3), *step(3)]
+        begun(journal).append([*events, RolledBack(step=2, to_event=9), *step(3, "another way")])
+    messages = load(tmp_path / "e").messages
+    shown = messages.query("not is_compacted").sort_values("place")
+    assert shown["event"].tolist() == [2, 3, 4, 5, 7, 8, 15, 16]
+    gone = messages.query("is_compacted")
+    assert gone["event"].tolist() == [10, 11, 12]
+    assert gone["compacted_before_step"].tolist() == [3, 3, 3]
 
 
 def test_a_check_has_a_row(folder: Path) -> None:

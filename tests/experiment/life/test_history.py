@@ -9,60 +9,17 @@ from hypothesis import strategies as st
 from harness.errors import UsageError
 from harness.events import (
     Entry,
-    Event,
     MessageAdded,
-    MessageQueued,
-    MessageUnqueued,
     RolledBack,
     SessionForked,
     SessionStarted,
-    TurnEnded,
-    WorkspaceSaved,
 )
 from harness.experiment.life import history
-from harness.messages import assistant, user
+from harness.messages import user
 from harness.task import LaterMessage
-from harness.testing.strategies import finished
+from harness.testing.strategies import finished, lives
 from harness.view import fold_all, lived
 from tests.store.samples import started
-
-
-@st.composite
-def lives(draw):
-    """The log of a session of several turns: messages queue, are taken or withdrawn, workspaces change, it is rolled back."""
-    events: list[Event] = [started("s"), MessageAdded(message=user("build it"), step=0), WorkspaceSaved(step=0, tree_id="t0")]
-    step, turn, trees = 0, 1, 0
-
-    def entries():
-        return tuple(Entry(seq, event) for seq, event in enumerate(events, 1))
-
-    for act in draw(
-        st.lists(st.sampled_from(["step", "step", "change", "queue", "take", "withdraw", "end", "back"]), max_size=25)
-    ):
-        waiting = list(history.waiting(entries()))
-        if act in {"step", "change"}:
-            step += 1
-            events += [MessageAdded(message=assistant(f"step {step}"), step=step), finished(step)]
-            if act == "change":
-                trees += 1
-                events.append(WorkspaceSaved(step=step, tree_id=f"t{trees}"))
-        elif act == "queue":
-            events.append(MessageQueued(text=f"message {len(events)}"))
-        elif act == "take" and waiting:
-            events += [
-                MessageUnqueued(queued=waiting[0], why="taken"),
-                MessageAdded(message=user(history.waiting(entries())[waiting[0]]), step=step + 1),
-            ]
-            turn += 1
-        elif act == "withdraw" and waiting:
-            events.append(MessageUnqueued(queued=draw(st.sampled_from(waiting)), why="withdrawn"))
-        elif act == "end":
-            events.append(TurnEnded(turn=turn, status=draw(st.sampled_from(["completed", "failed"])), reason="replied"))
-        elif act == "back":
-            back = draw(st.integers(0, history.last_step(entries())))
-            events.append(RolledBack(step=back, to_event=history.end_of_step(entries(), back)))
-            step = history.last_step(entries())
-    return entries()
 
 
 @settings(max_examples=150, deadline=None)
