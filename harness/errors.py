@@ -10,7 +10,8 @@
     │   ├── ContextOverflow   the prompt is longer than the window
     │   ├── RateLimited       429; may carry the seconds to wait
     │   ├── ProviderFailed    5xx, resets, stalls: worth another try
-    │   └── RequestRefused    any other 4xx: trying again changes nothing
+    │   ├── RequestRefused    any other 4xx: trying again changes nothing
+    │   └── NotRecorded       a replayed cassette holds no answer to this request
     ├── SandboxError          the machinery under the tools
     │   ├── SandboxUnavailable  no such backend here, and what to install
     │   └── SandboxDied         lost in mid-session; never shown to the model
@@ -122,6 +123,18 @@ class RequestRefused(ModelError):
     def __init__(self, model: str, status: int | None, detail: str) -> None:
         self.model, self.status, self.detail = model, status, detail
         super().__init__(f"the provider of {model!r} refused the request ({status or 'no status'}): {detail}")
+
+
+class NotRecorded(ModelError):
+    """A cassette that is replayed holds no answer to a request; tells how much of the conversation it knows."""
+
+    def __init__(self, model: str, cassette: str, messages: int, known_messages: int) -> None:
+        self.model, self.cassette, self.messages, self.known_messages = model, cassette, messages, known_messages
+        known = f"it knows the first {known_messages} of its {messages} messages" if known_messages else "it knows nothing of it"
+        super().__init__(
+            f"the cassette {cassette!r} holds no answer of {model!r} to this request; {known}, so prompt, policy, tools or an "
+            "output of a command differ from the recording: record it anew, or play what was recorded"
+        )
 
 
 class SandboxError(HarnessError):

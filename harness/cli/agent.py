@@ -25,6 +25,8 @@ from harness.experiment.interactive import Ended, Interactive, Kept, converse
 from harness.experiment.life.places import logged, recorded
 from harness.experiment.live import LiveSession
 from harness.experiment.trial import SandboxChoice
+from harness.models.cassette import Cassette
+from harness.models.wiring import ToolCalls
 from harness.protocols import SandboxLimits, Warns
 from harness.task import Runtime, Task
 from harness.tasks import load_task
@@ -46,6 +48,17 @@ SKIPPED_SHOWN = 10
 @click.option("--keep-last", type=int, help="Field of the policy: messages that stay verbatim.")
 @click.option("--summarizer", help="Field of the policy: who writes the summaries.")
 @click.option("--set", "fields", multiple=True, metavar="FIELD=VALUE", help="Any field of the policy, the value as in TOML.")
+@click.option(
+    "--tool-calls",
+    type=click.Choice(["native", "text"]),
+    default="native",
+    show_default=True,
+    help="How a real model calls tools.",
+)
+@click.option(
+    "--record", type=click.Path(path_type=Path, dir_okay=False), help="Keep the answers of real models in this cassette."
+)
+@click.option("--replay", type=click.Path(path_type=Path, dir_okay=False), help="Take them from this cassette and ask no model.")
 @click.option("--window", type=click.IntRange(min=1), help="Context window in tokens.  [default: the model's]")
 @click.option("--nominal-window", type=click.IntRange(min=1), help="Scale the policy's constants from this window.")
 @click.option("--max-steps", type=click.IntRange(min=1), default=50, show_default=True)
@@ -72,6 +85,9 @@ def command(
     keep_last: int | None,
     summarizer: str | None,
     fields: tuple[str, ...],
+    tool_calls: ToolCalls,
+    record: Path | None,
+    replay: Path | None,
     window: int | None,
     nominal_window: int | None,
     max_steps: int,
@@ -108,6 +124,8 @@ def command(
         task=task,
         seed=seed,
         window_tokens=window,
+        tool_calls=tool_calls,
+        cassette=taping(record, replay),
         nominal_window_tokens=nominal_window,
         limits=Limits(max_steps=max_steps, parallel_tools=parallel_tools),
         runtime=runtime,
@@ -204,6 +222,18 @@ def typed(source: TextIO) -> Iterator[str]:
         if empty == 2 or (number == 0 and empty):
             return
         yield line
+
+
+def taping(record: Path | None, replay: Path | None) -> Cassette | None:
+    """The cassette of two options of which one at most is given.
+
+    Raises:
+        UsageError: both are.
+    """
+    if record is not None and replay is not None:
+        raise UsageError("--record and --replay exclude each other; recording plays what is there already")
+    path = record or replay
+    return None if path is None else Cassette(path=path.absolute(), mode="record" if record else "replay")
 
 
 def parsed(fields: tuple[str, ...]) -> Mapping[str, object]:

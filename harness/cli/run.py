@@ -6,6 +6,7 @@ from typing import Literal
 
 import click
 
+from harness.cli.agent import taping
 from harness.experiment.checking import warnings_of
 from harness.experiment.experiment import Experiment
 from harness.experiment.trial import Trial
@@ -33,6 +34,10 @@ REPLY_TOKENS = 4_000
     "--cache", type=click.Path(path_type=Path, file_okay=False), help="Folder of the action cache, in place of the plan's."
 )
 @click.option("--no-cache", is_flag=True, help="Run every command, also those whose outcome is known.")
+@click.option(
+    "--record", type=click.Path(path_type=Path, dir_okay=False), help="Keep the answers of real models in this cassette."
+)
+@click.option("--replay", type=click.Path(path_type=Path, dir_okay=False), help="Take them from this cassette and ask no model.")
 @click.option("--retry-failed", is_flag=True, help="Run trials again that failed by provider, sandbox or disk.")
 @click.option("--progress", type=click.Choice(["auto", "rich", "plain", "off"]), default="auto", envvar="HARNESS_PROGRESS")
 @click.option("--dry-run", is_flag=True, help="Check the plan and say what it comes to; start nothing.")
@@ -44,6 +49,8 @@ def command(
     output: Path | None,
     cache: Path | None,
     no_cache: bool,
+    record: Path | None,
+    replay: Path | None,
     retry_failed: bool,
     progress: str,
     dry_run: bool,
@@ -58,6 +65,8 @@ def command(
         planned = planned.with_sandbox(backend)
     if no_cache or cache is not None:
         planned = planned.with_cache("off" if no_cache else _caching_on(planned), cache)
+    if cassette := taping(record, replay):
+        planned = planned.with_cassette(cassette.path, cassette.mode)
     planned.check()
     click.echo(outlook(planned))
     from harness.cli.report import show  # noqa: PLC0415  (pandas and scipy take seconds, and a mistake should show at once)

@@ -15,9 +15,11 @@ from harness.errors import UsageError, WindowTooSmall
 from harness.experiment.attempt.foresight import told_the_future
 from harness.experiment.trial import Trial
 from harness.messages import system, user
-from harness.models.names import open_model, open_summarizer
+from harness.models.cassette import Cassette
+from harness.models.names import check_tool_calls, open_model, open_summarizer
 from harness.models.scripted.agent import tool_tokens
 from harness.models.tokenizer import message_tokens
+from harness.models.wiring import Wiring
 from harness.protocols import OutputStore, Sandbox, Warns
 from harness.sandboxes import choose_backend
 from harness.sandboxes.opening import IMAGES
@@ -37,8 +39,12 @@ class _Seen:
     arms: set[object] = field(default_factory=set)
 
 
-def check_trials(trials: Iterable[Trial]) -> None:
+def check_trials(trials: Iterable[Trial], cassette: Cassette | None = None) -> None:
     """Refuse trials that could not run.
+
+    Args:
+        trials: whose names, keys and windows are looked at.
+        cassette: whose answers they shall live on, if any; replayed, real models need no key.
 
     Raises:
         UnknownName: a task, model, profile or summarizer that there is not.
@@ -47,16 +53,19 @@ def check_trials(trials: Iterable[Trial]) -> None:
         UsageError: the reserves of a policy leave nothing of a window, it keeps more than its threshold leaves, or it is to be
             scaled to a window that is not known.
     """
+    if cassette is not None:
+        cassette.check()
     seen = _Seen()
     for trial in trials:
         key = (trial.task, trial.seed, trial.world)
         if key not in seen.tasks:
             task = make_task(*key)
             seen.tasks[key], seen.first_tokens[key] = task, first_request_tokens(task.prompt, task.runtime)
-        arm = (*key, trial.model, trial.window_tokens, trial.nominal_window_tokens, trial.policy)
+        arm = (*key, trial.model, trial.tool_calls, trial.window_tokens, trial.nominal_window_tokens, trial.policy)
         if arm not in seen.arms:
             seen.arms.add(arm)
-            _check_models(trial, seen.tasks[key], seen.first_tokens[key])
+            wiring = Wiring(tool_calls=trial.tool_calls, cassette=cassette)
+            _check_models(trial, wiring, seen.tasks[key], seen.first_tokens[key])
 
 
 def warnings_of(trials: Iterable[Trial]) -> tuple[str, ...]:
@@ -129,14 +138,15 @@ def _check_fits(task: str, first_tokens: int, window_tokens: int) -> None:
         raise WindowTooSmall(task, first_tokens, window_tokens)
 
 
-def _check_models(trial: Trial, task: Task, first_tokens: int) -> None:
-    model = open_model(trial.model, task=task, seed=trial.model_seed, window_tokens=trial.window_tokens)
+def _check_models(trial: Trial, wiring: Wiring, task: Task, first_tokens: int) -> None:
+    check_tool_calls(trial.model, trial.tool_calls)
+    model = open_model(trial.model, task=task, seed=trial.model_seed, window_tokens=trial.window_tokens, wiring=wiring)
     window = model.window
     more = _output_tool_tokens() if limits_of(trial.policy).saved else 0
     _check_fits(trial.task, first_tokens + more, window.tokens)
     named = getattr(trial.policy, "summarizer", None)
     if named is not None:
-        open_summarizer(named, agent=model, task=task, seed=trial.model_seed, window_tokens=None)
+        open_summarizer(named, agent=model, task=task, seed=trial.model_seed, window_tokens=None, wiring=wiring)
     policy = fitted(trial.policy, window, trial.nominal_window_tokens).policy
     told_the_future(policy, task)
     check_feasible(policy, policy.budget(window))

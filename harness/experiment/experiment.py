@@ -20,6 +20,7 @@ from harness.experiment.progress import Display, Standing, choose
 from harness.experiment.runner import Runner, interrupts
 from harness.experiment.trial import Trial
 from harness.experiment.workers import ProcessWorkers, ThreadWorkers, Work, Workers
+from harness.models.cassette import Cassette
 from harness.models.local.server import serving
 from harness.models.names import is_scripted
 from harness.models.prices import price_table
@@ -45,6 +46,8 @@ class Experiment:
     settings: Settings = field(default_factory=Settings)
     backend: Literal["auto", "docker", "bubblewrap", "local"] | None = None
     """Of the sandbox in all trials, whatever base, axes and arms say; None = as they say."""
+    cassette: Cassette | None = None
+    """Where answers of real models are recorded or played from; None = nowhere."""
     grid: Grid = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -81,13 +84,17 @@ class Experiment:
         place = self.settings.action_cache_folder if folder is None else str(folder)
         return replace(self, settings=replace(self.settings, action_cache=use, action_cache_folder=place))
 
+    def with_cassette(self, path: Path, mode: Literal["record", "replay"]) -> "Experiment":
+        """The same experiment with its real models recorded, or played from what was recorded; the trials are the same."""
+        return replace(self, cassette=Cassette(path=path.absolute(), mode=mode))
+
     def check(self) -> None:
         """Find everything that can be known to be wrong; nothing is written, no model is called.
 
         Raises:
             UsageError: an unknown name, a missing key, a window that is too small.
         """
-        check_trials(cell.trial for cell in self.grid)
+        check_trials((cell.trial for cell in self.grid), self.cassette)
 
     def run(
         self,
@@ -159,7 +166,7 @@ class _Run:
                 output=output, open_workers=self._open_workers, display=self.display, standing=standing, stop=self.stop
             )
             try:
-                with serving(name for job in jobs for name in job.trial.models) as endpoints:
+                with serving(self._asked(jobs)) as endpoints:
                     runner.run([replace(job, endpoints=endpoints) for job in jobs])
             finally:
                 self.display.close()
@@ -167,6 +174,11 @@ class _Run:
                 export(folder / "journal.sqlite", folder / "results")
             if came.is_set():
                 raise KeyboardInterrupt
+
+    def _asked(self, jobs: Sequence[Job]) -> Sequence[str]:
+        """The models that will really answer."""
+        cassette = self.experiment.cassette
+        return [] if cassette is not None and cassette.mode == "replay" else [name for job in jobs for name in job.trial.models]
 
     def _job(self, cell: Cell, backend: str, provenance: Provenance, output: Output, caching: Caching | None) -> Job:
         trial_id = cell.trial.trial_id
@@ -182,6 +194,7 @@ class _Run:
             journal=output.trial_journal(trial_id),
             unsafe_local=self.unsafe_local,
             caching=caching if asked else None,
+            cassette=self.experiment.cassette,
         )
 
     def _caching(self) -> Caching | None:

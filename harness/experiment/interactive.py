@@ -29,10 +29,10 @@ from harness.experiment.attempt.grading import Judged, grade
 from harness.experiment.checking import check_first_request
 from harness.experiment.life.exploring import Child, Explore
 from harness.experiment.trial import SandboxChoice
-from harness.models.litellm_model import LitellmModel
-from harness.models.local.model import LocalModel
-from harness.models.local.server import Endpoints, serving
-from harness.models.names import open_model, open_summarizer, summarizer_name
+from harness.models.cassette import Cassette
+from harness.models.local.server import serving
+from harness.models.names import check_tool_calls, listening, open_model, open_summarizer, summarizer_name
+from harness.models.wiring import ToolCalls, Wiring
 from harness.protocols import Clock, Log, Model, OutputStore, Policy, Sandbox, Tool
 from harness.sandboxes import open_sandbox
 from harness.sandboxes.client import ServedSandbox
@@ -58,6 +58,10 @@ class Interactive:
     """Of a scripted model's own draws."""
     window_tokens: int | None = None
     """None = the model's own."""
+    tool_calls: ToolCalls = "native"
+    """How the model calls tools."""
+    cassette: Cassette | None = None
+    """Where answers of real models are recorded or played from; None = nowhere."""
     nominal_window_tokens: int | None = None
     """The window that the policy's constants were made for; None = they are not scaled."""
     limits: Limits = field(default_factory=Limits)
@@ -173,9 +177,11 @@ def wired(
         ProviderFailed: a local model's server did not start.
         SandboxError: the sandbox did not start.
     """
-    with serving(session.models) as endpoints, closing(_sandbox(session, session_id)) as sandbox:
-        model = _listening(_model(session, endpoints), listen)
-        compactor = _compactor(session, model, endpoints)
+    wiring = _wiring(session)
+    with serving(() if wiring.replays else session.models) as endpoints, closing(_sandbox(session, session_id)) as sandbox:
+        wiring = replace(wiring, endpoints=endpoints)
+        model = listening(_model(session, wiring), listen)
+        compactor = _compactor(session, model, wiring)
         if blobs is not None:
             sandbox.keep_in(blobs)
         sandbox.start()
@@ -254,11 +260,6 @@ def _lay(target: Path, content: bytes, folder: Path) -> None:
         raise StoreError(f"cannot write to {str(folder)!r}: {error.strerror}; name another folder") from None
 
 
-def _listening(model: Model, listen: Callable[[Entry | Signal], None]) -> Model:
-    """The same model; a real one tells of its retries too."""
-    return replace(model, waiting=listen) if isinstance(model, LitellmModel | LocalModel) else model
-
-
 def check(session: Interactive) -> None:
     """Refuse what could not be run, before anything is started.
 
@@ -266,25 +267,28 @@ def check(session: Interactive) -> None:
         WindowTooSmall: the first request cannot fit the window.
         UsageError: an unknown name, a missing key, a folder that is not empty.
     """
-    model = _model(session, {})
-    _compactor(session, model, {})
+    if session.cassette is not None:
+        session.cassette.check()
+    model = _model(session, wiring := _wiring(session))
+    check_tool_calls(session.model, session.tool_calls)
+    _compactor(session, model, wiring)
     name = session.task.name if session.task else textwrap.shorten(session.request, 60)
     check_first_request(name, session.request, session.needed_runtime, model.window.tokens)
     _refuse_full(session.keep)
 
 
-def _model(session: Interactive, endpoints: Endpoints) -> Model:
-    return open_model(
-        session.model, task=session.task, seed=session.seed, window_tokens=session.window_tokens, endpoints=endpoints
-    )
+def _wiring(session: Interactive) -> Wiring:
+    return Wiring(tool_calls=session.tool_calls, cassette=session.cassette)
 
 
-def _compactor(session: Interactive, model: Model, endpoints: Endpoints) -> SessionCompactor:
+def _model(session: Interactive, wiring: Wiring) -> Model:
+    return open_model(session.model, task=session.task, seed=session.seed, window_tokens=session.window_tokens, wiring=wiring)
+
+
+def _compactor(session: Interactive, model: Model, wiring: Wiring) -> SessionCompactor:
     named, summarizer = getattr(session.policy, "summarizer", None), None
     if named is not None:
-        summarizer = open_summarizer(
-            named, agent=model, task=session.task, seed=session.seed, window_tokens=None, endpoints=endpoints
-        )
+        summarizer = open_summarizer(named, agent=model, task=session.task, seed=session.seed, window_tokens=None, wiring=wiring)
     policy = told_the_future(_fitted(session, model).policy, session.task)
     return SessionCompactor(policy=policy, window=model.window, summarizer=summarizer)
 

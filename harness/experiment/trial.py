@@ -14,6 +14,7 @@ from harness.compaction.presets import policy_from_plain, written_out
 from harness.errors import UnknownName, UsageError
 from harness.experiment.paths import known_paths, refuse_coerced
 from harness.models.names import summarizer_name
+from harness.models.wiring import ToolCalls
 from harness.protocols import Policy, SandboxLimits
 from harness.task import World
 
@@ -45,6 +46,8 @@ class Trial:
     """Runs the same configuration again with another model seed: the A/A arm."""
     model: str = "scripted"
     """`scripted` = the attentive scripted model of the trial's task; `scripted/…`, or any litellm name."""
+    tool_calls: ToolCalls = "native"
+    """How a real model calls tools: by the provider's field for them, or in text (for models without)."""
     window_tokens: int | None = None
     """Overrides the model's context window (S0.11); None = what is known of the model."""
     nominal_window_tokens: int | None = None

@@ -30,6 +30,20 @@ PROMPT_TOKENS = re.compile(
 NO_CREDIT = re.compile(r"insufficient_quota|exceeded your current quota|billing", re.IGNORECASE)
 """A 429 that no waiting cures."""
 
+ADVICE = {
+    401: "check the provider's key in the environment",
+    402: "the account has no credit",
+    403: "the key may not use this model",
+    404: "check the model's name and the endpoint's address",
+    429: "the account has no credit",
+}
+"""What to do about a refusal, by its status."""
+
+UNREACHABLE = re.compile(
+    r"connection error|connect(ion)? (refused|call failed)|cannot connect|name or service not known", re.IGNORECASE
+)
+"""How the HTTP clients say that nobody answers at an address."""
+
 SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL", re.IGNORECASE)
 SECRET_SHAPE = re.compile(r"\b(?:sk|pk|gsk|xai|hf|AIza)[-_A-Za-z0-9*]{12,}|(?<=Bearer )\S+|(?<=://)[^/\s:@]+:[^/\s@]+(?=@)")
 
@@ -58,8 +72,9 @@ def failure(model: str, window_tokens: int, error: Exception, now: datetime | No
     if status == 429 and not NO_CREDIT.search(text):
         return RateLimited(model, retry_after_seconds(_headers(error), now or datetime.now(UTC)))
     if status is None or status in (408, 409) or status >= 500:
-        return ProviderFailed(model, status, text)
-    return RequestRefused(model, status, text)
+        advice = "; nobody answers there: check the endpoint's address, and that it is up" if UNREACHABLE.search(text) else ""
+        return ProviderFailed(model, status, text + advice)
+    return RequestRefused(model, status, text + (f"; {ADVICE[status]}" if status in ADVICE else ""))
 
 
 def _status(error: Exception) -> int | None:

@@ -13,7 +13,7 @@ from harness.events import TextDelta
 from harness.models import retry as retries
 from harness.models.failures import failure
 from harness.models.prices import cost_usd
-from harness.models.registry import check_model_name, litellm, provider_errors, window_of
+from harness.models.registry import check_model_name, litellm, provider_errors, takes, window_of
 from harness.models.retry import Retry
 from harness.models.wire import StreamedReply, fresh_ids, messages_to_wire, tools_to_wire, usage_from_wire
 from harness.protocols import Reply, Request, unheard
@@ -45,6 +45,8 @@ class LitellmModel:
     """Of a server that was started for this run; None = from the environment, as for every provider."""
     temperature: float | None = None
     """None = the provider's default."""
+    stop: tuple[str, ...] = ()
+    """Texts at which the answer ends, where the provider takes such; they are no part of it."""
     timeout_seconds: float = 300.0
     """Silence after which a call has stalled."""
     retry: Retry = field(default_factory=Retry)
@@ -86,6 +88,7 @@ class LitellmModel:
             "max_tokens": request.max_output_tokens,
             "api_base": self.api_base,
             "api_key": self.api_key,
+            "stop": list(self.stop) if self.stop and takes(self.route or self.name, "stop") else None,
         }
         temperature = {} if self.temperature is None else {"temperature": self.temperature}
         return {

@@ -6,18 +6,22 @@ machine; anything else is a name that litellm knows.
 """
 
 import re
-from types import MappingProxyType
+from collections.abc import Callable
+from dataclasses import replace
 
 from harness.errors import UnknownName, UsageError
+from harness.events import Waiting
+from harness.models.cassette import Taped
 from harness.models.litellm_model import LitellmModel
 from harness.models.local import weights
 from harness.models.local.catalogue import is_local, weights_of
 from harness.models.local.model import LocalModel
-from harness.models.local.server import Endpoints
 from harness.models.registry import check_model_name
 from harness.models.scripted.agent import ScriptedModel
 from harness.models.scripted.profiles import KNOWN, probability, profile
 from harness.models.scripted.summarizers import ScriptedSummarizer, Summarize, empty, extractive, lossy, oracle
+from harness.models.text_calls import RESULT_OPEN, TextCalls
+from harness.models.wiring import PLAIN, ToolCalls, Wiring
 from harness.protocols import Model
 from harness.task import Task
 
@@ -27,9 +31,6 @@ LOSSY = re.compile(r"lossy-(.*)")
 DEFAULT_PROFILE = "attentive"
 SCRIPTED_WINDOW_TOKENS = 128_000
 """Of a scripted model when none is configured: that of GPT-4o, the first design document's default."""
-
-NOWHERE: Endpoints = MappingProxyType({})
-"""No local model is served."""
 
 
 def is_scripted(name: str) -> bool:
@@ -44,7 +45,7 @@ def summarizer_name(named: str, agent: str) -> str:
     return "scripted/extractive" if is_scripted(agent) else agent
 
 
-def open_model(name: str, *, task: Task | None, seed: int, window_tokens: int | None, endpoints: Endpoints = NOWHERE) -> Model:
+def open_model(name: str, *, task: Task | None, seed: int, window_tokens: int | None, wiring: Wiring = PLAIN) -> Model:
     """The agent's model.
 
     Args:
@@ -52,15 +53,18 @@ def open_model(name: str, *, task: Task | None, seed: int, window_tokens: int | 
         task: what a scripted model works on; its script and patterns are used, never its values.
         seed: of a scripted model's own draws.
         window_tokens: overrides the window; None = the model's own.
-        endpoints: where local models are served; one that is not can tell its window and no more.
+        wiring: how a real model is reached.
 
     Raises:
         UnknownName: no such model, task or profile.
         MissingKey: a real model's key is not in the environment.
-        UsageError: a scripted model without its task, a summarizer as an agent, a local model that is not installed.
+        UsageError: a scripted model without its task, a summarizer as an agent, a local model that is not installed, calls
+            in text of a model that is scripted.
     """
     if not is_scripted(name):
-        return _real(name, window_tokens, endpoints)
+        real = _real(name, window_tokens, wiring)
+        return TextCalls(model=real) if wiring.tool_calls == "text" else real
+    check_tool_calls(name, wiring.tool_calls)
     if task is None:
         raise UsageError(f"model {name!r} follows the script of a task, and none was given; name a task")
     trade, _, profile_name = name.removeprefix("scripted").removeprefix("/").partition(":")
@@ -80,7 +84,7 @@ def open_model(name: str, *, task: Task | None, seed: int, window_tokens: int | 
 
 
 def open_summarizer(
-    name: str, *, agent: Model, task: Task | None, seed: int, window_tokens: int | None, endpoints: Endpoints = NOWHERE
+    name: str, *, agent: Model, task: Task | None, seed: int, window_tokens: int | None, wiring: Wiring = PLAIN
 ) -> Model:
     """The model that writes a policy's summaries.
 
@@ -90,7 +94,7 @@ def open_summarizer(
         task: whose facts the oracle knows.
         seed: of the draws of `scripted/lossy-P`.
         window_tokens: overrides the window of a scripted summarizer, which is 128K, or the agent's if that is larger.
-        endpoints: where local models are served.
+        wiring: how a real model is reached.
 
     Raises:
         As `open_model`; also UsageError for the oracle without a task.
@@ -99,7 +103,7 @@ def open_summarizer(
         return agent
     name = summarizer_name(name, agent.name)
     if not is_scripted(name):
-        return _real(name, None, endpoints)
+        return _real(name, None, wiring)
     return ScriptedSummarizer(
         name=name,
         summarize=_summarize(name, task, seed),
@@ -108,12 +112,37 @@ def open_summarizer(
     )
 
 
-def _real(name: str, window_tokens: int | None, endpoints: Endpoints) -> Model:
+def check_tool_calls(name: str, tool_calls: ToolCalls) -> None:
+    """Refuse an agent that could not call its tools.
+
+    Raises:
+        UsageError: a scripted model has nothing to do with text, a local one makes no native calls.
+    """
+    if is_scripted(name) and tool_calls == "text":
+        raise UsageError(f"tool_calls = 'text' is for real models; {name!r} makes its calls itself")
+    if is_local(name) and tool_calls == "native":
+        raise UsageError(f"model {name!r} makes no native calls, so it could not use a tool; set tool_calls = 'text'")
+
+
+def listening(model: Model, listen: Callable[[Waiting], None]) -> Model:
+    """The same model; a real one tells of each wait before a retry."""
+    if isinstance(model, LitellmModel | LocalModel):
+        return replace(model, waiting=listen)
+    return replace(model, model=listening(model.model, listen)) if isinstance(model, Taped | TextCalls) else model
+
+
+def _real(name: str, window_tokens: int | None, wiring: Wiring) -> Model:
+    """A real model; one that is only replayed needs no key and no weights."""
+    model: Model
+    stop = (RESULT_OPEN,) if wiring.tool_calls == "text" else ()
     if is_local(name):
-        weights.check(weights_of(name))
-        return LocalModel(name=name, endpoint=endpoints.get(name), window_tokens=window_tokens)
-    check_model_name(name)
-    return LitellmModel(name=name, window_tokens=window_tokens)
+        if not wiring.replays:
+            weights.check(weights_of(name))
+        model = LocalModel(name=name, endpoint=wiring.endpoints.get(name), window_tokens=window_tokens, stop=stop)
+    else:
+        check_model_name(name, keys=not wiring.replays)
+        model = LitellmModel(name=name, window_tokens=window_tokens, stop=stop)
+    return model if wiring.cassette is None else Taped(model=model, cassette=wiring.cassette, take=wiring.take)
 
 
 def _summarize(name: str, task: Task | None, seed: int) -> Summarize:

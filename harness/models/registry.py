@@ -58,6 +58,11 @@ def entry(name: str) -> Mapping[str, Any]:
     return found if isinstance(found, Mapping) else {}
 
 
+def takes(name: str, parameter: str) -> bool:
+    """Whether the provider of a model takes a parameter of OpenAI's format."""
+    return parameter in (litellm().get_supported_openai_params(model=name) or ())
+
+
 def window_of(name: str, override_tokens: int | None = None) -> Window:
     """The context window of a model: what the caller says, else the registry, else 0 tokens = unknown (S0.11, S2.8).
 
@@ -75,8 +80,13 @@ def window_of(name: str, override_tokens: int | None = None) -> Window:
     return Window(tokens=0, source="unknown")
 
 
-def check_model_name(name: str, api_base: str | None = None) -> None:
+def check_model_name(name: str, api_base: str | None = None, *, keys: bool = True) -> None:
     """Whether a call to this model could be made: provider known, made for conversation, key or address in the environment.
+
+    Args:
+        name: as litellm spells it.
+        api_base: where it answers; then the environment needs to tell nothing.
+        keys: whether the environment is looked at.
 
     A name that the registry does not list passes if its provider is known, since providers add models every week.
 
@@ -89,7 +99,7 @@ def check_model_name(name: str, api_base: str | None = None) -> None:
     mode = entry(name).get("mode")
     if mode not in CONVERSING:
         raise UsageError(f"model {name!r} is for {mode}, not for conversation; choose a chat model")
-    if api_base is None:
+    if keys and api_base is None:
         missing = missing_keys(name, provider)
         if missing:
             raise MissingKey(name, missing)

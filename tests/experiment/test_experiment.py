@@ -20,8 +20,12 @@ from harness.errors import MissingKey, SandboxUnavailable, StoreError, UnknownNa
 from harness.experiment.experiment import Experiment
 from harness.experiment.grid import Arm
 from harness.experiment.output import opened
+from harness.experiment.plan import Settings
 from harness.experiment.trial import SandboxChoice, Trial
+from harness.models.endpoint.scripted import scripted_models
+from harness.models.endpoint.server import answering
 from tests.experiment.run_grid import SMALL
+from tests.experiment.tiny_task import tiny
 
 CHECKOUT = Path(__file__).parents[2]
 REAL = pytest.mark.bubblewrap
@@ -292,3 +296,24 @@ class TestARealSummarizerOnThisMachine:
             [model] = told["local_models"]
             assert (model["name"], model["temperature"], len(model["sha256"])) == (LOCAL, 0.0, 64)
             assert "xllamacpp" in dict(told["packages"])
+
+
+@REAL
+@pytest.mark.slow
+def test_a_recorded_experiment_is_run_again_without_its_models(tmp_path, monkeypatch):
+    policy = KeepLast(threshold=0.5, keep_last=2, summarizer="hosted_vllm/scripted/oracle")
+    base = replace(SMALL.base, model="hosted_vllm/scripted/tiny:attentive", policy=policy, window_tokens=16_000)
+    experiment = Experiment(name="taped", base=base, axes={"replicate": [0, 1]}, settings=Settings(executor="threads"))
+    tape = tmp_path / "tape.jsonl"
+    with answering(scripted_models([tiny(0)], window_tokens=16_000)) as endpoint:
+        monkeypatch.setenv("HOSTED_VLLM_API_BASE", endpoint.address)
+        recorded = experiment.with_cassette(tape, "record").run(tmp_path / "recorded", workers=2, progress="off")
+        answers = len(endpoint.served)
+    monkeypatch.delenv("HOSTED_VLLM_API_BASE")
+    with pytest.raises(MissingKey):
+        experiment.check()
+    replayed = experiment.with_cassette(tape, "replay").run(tmp_path / "replayed", workers=2, progress="off")
+    pd.testing.assert_frame_equal(table(replayed), table(recorded))
+    assert list(replayed.trials["success"]) == [True, True]
+    assert (replayed.trials["compactions"] > 0).all()
+    assert answers == len(tape.read_bytes().splitlines()) - 1

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from harness.experiment.attempt.provenance import Provenance
 from harness.experiment.trial import Trial
+from harness.models.cassette import Cassette
 from harness.models.local.server import Endpoints
 from harness.store.records import CheckRecord, TrialRecord
 
@@ -38,6 +39,8 @@ class Job:
     """None = every command is run."""
     endpoints: Endpoints = field(default_factory=dict)
     """Where the parent serves local models."""
+    cassette: Cassette | None = None
+    """Where answers of real models are recorded or played from; None = nowhere."""
 
 
 class Finished(NamedTuple):

@@ -39,6 +39,8 @@ class LocalModel:
     """None = nobody serves it: good for its window, not for an answer."""
     window_tokens: int | None = None
     """None = all that it is served with."""
+    stop: tuple[str, ...] = ()
+    """As of `LitellmModel`."""
     waiting: Callable[["Waiting"], None] = retries.unheard
     """As of `LitellmModel`; nothing is tried again here, since nothing on this machine gets better by waiting."""
 
@@ -85,6 +87,7 @@ class LocalModel:
             api_key=key,
             window_tokens=self.window_tokens,
             temperature=TEMPERATURE,
+            stop=self.stop,
             timeout_seconds=SILENCE_SECONDS,
             retry=Retry(retries=0),
             waiting=self.waiting,

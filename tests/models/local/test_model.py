@@ -7,6 +7,7 @@ from harness.messages import assistant, system, user
 from harness.models.local.model import TEMPERATURE, LocalModel, as_served
 from harness.models.local.server import serving
 from harness.models.names import open_model
+from harness.models.wiring import Wiring
 from harness.protocols import Request
 
 NAME = "local/smollm2-135m"
@@ -17,7 +18,7 @@ TALK = (system("You answer in few words."), user("Hello."), assistant("Hello!"),
 @pytest.fixture(scope="module")
 def model():
     with serving([NAME]) as endpoints:
-        yield open_model(NAME, task=None, seed=0, window_tokens=None, endpoints=endpoints)
+        yield open_model(NAME, task=None, seed=0, window_tokens=None, wiring=Wiring(endpoints=endpoints))
 
 
 def answer(model, messages=TALK, **limits):

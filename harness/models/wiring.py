@@ -1,0 +1,34 @@
+"""How real models are reached in a session: who serves the local ones, how they call tools, and what is recorded of them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from harness.models.cassette import Cassette
+from harness.models.local.server import Endpoint
+
+ToolCalls = Literal["native", "text"]
+"""`native` by the provider's own field for tools; `text` by the protocol of `harness.models.text_calls`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wiring:
+    """All that decides how a name becomes a model, beside the name."""
+
+    endpoints: Mapping[str, Endpoint] = field(default_factory=dict)
+    """Where local models are served; one that is not can tell its window and no more."""
+    tool_calls: ToolCalls = "native"
+    """How the agent's model calls tools."""
+    cassette: Cassette | None = None
+    """None = every answer is asked for, and none is kept."""
+    take: int = 0
+    """Which of several answers to equal requests is recorded or played."""
+
+    @property
+    def replays(self) -> bool:
+        """Whether no real model is asked."""
+        return self.cassette is not None and self.cassette.mode == "replay"
+
+
+PLAIN = Wiring()
+"""Names alone."""

@@ -1,0 +1,170 @@
+"""What was recorded comes back as it was; what was not is an error that says how far the recording goes."""
+
+import json
+import subprocess
+import sys
+from dataclasses import dataclass, field, replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.errors import ContextOverflow, MalformedRecording, NotRecorded, ProviderFailed, StoreError, UsageError
+from harness.messages import assistant, user
+from harness.models.cassette import HEADER, Cassette, Taped, tape_of
+from harness.protocols import Reply, Request, ToolSpec, unheard
+from harness.tokens import Measured, Usage, Window
+from tests.models.endpoint.test_writing import replies
+from tests.models.test_wire import messages as conversations
+from tests.models.test_wire import specs
+
+HELLO = Request(messages=(user("hello"),))
+TOOL = ToolSpec(name="t", description="", parameters_json="{}")
+MANY = """
+import sys
+from pathlib import Path
+from harness.models.cassette import tape_of
+tape = tape_of(Path(sys.argv[1]))
+for number in range(200):
+    tape.add(f"{sys.argv[2]}-{number}", {"overflow": [number, len(sys.argv[2])]})
+"""
+
+
+@dataclass
+class Counting:
+    """Says how often it was asked; or raises what it was given."""
+
+    name: str = "counting"
+    answer: Reply | Exception | None = None
+    asked: list[Request] = field(default_factory=list)
+
+    @property
+    def window(self):
+        return Window(tokens=100, source="configuration")
+
+    def reply(self, request, listen=unheard):
+        self.asked.append(request)
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        usage = Usage(input_tokens=Measured(5), output_tokens=Measured(2))
+        return self.answer or Reply(message=assistant(f"answer {len(self.asked)}"), usage=usage, seconds=1.5, cost_usd=0.25)
+
+
+def taped(path, mode, model=None, take=0):
+    return Taped(model=model or Counting(), cassette=Cassette(path=path, mode=mode), take=take)
+
+
+@given(request=st.builds(Request, messages=conversations, tools=st.lists(specs, max_size=2).map(tuple)), reply=replies)
+def test_any_answer_comes_back_as_it_was(request, reply, tmp_path_factory):
+    path = tmp_path_factory.mktemp("tape") / "c.jsonl"
+    assert taped(path, "record", Counting(answer=reply)).reply(request) == reply
+    tape_of.cache_clear()
+    heard: list[str] = []
+    model = Counting()
+    assert taped(path, "replay", model).reply(request, lambda delta: heard.append(delta.text)) == reply
+    assert "".join(heard) == reply.message.text
+    assert model.asked == []
+
+
+def test_what_is_there_is_not_asked_for_again_while_recording(tmp_path):
+    model = Counting()
+    recording = taped(tmp_path / "c.jsonl", "record", model)
+    first = recording.reply(HELLO)
+    assert recording.reply(HELLO) == first
+    assert len(model.asked) == 1
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        Request(messages=(user("hello!"),)),
+        replace(HELLO, tools=(TOOL,)),
+        replace(HELLO, max_output_tokens=7),
+    ],
+    ids=["messages", "tools", "limit"],
+)
+def test_another_request_is_another_answer(tmp_path, other):
+    recording = taped(tmp_path / "c.jsonl", "record", Counting())
+    assert recording.reply(HELLO) != recording.reply(other)
+
+
+def test_another_model_or_take_is_another_answer(tmp_path):
+    path = tmp_path / "c.jsonl"
+    model = Counting()
+    taped(path, "record", model).reply(HELLO)
+    assert taped(path, "record", model, take=1).reply(HELLO).message.text == "answer 2"
+    assert taped(path, "record", replace(model, name="another")).reply(HELLO).message.text == "answer 3"
+
+
+def test_a_refusal_of_a_long_prompt_is_recorded_and_other_failures_are_not(tmp_path):
+    path = tmp_path / "c.jsonl"
+    failing = Counting(answer=ProviderFailed("counting", 500, "oops"))
+    with pytest.raises(ProviderFailed):
+        taped(path, "record", failing).reply(HELLO)
+    with pytest.raises(ContextOverflow):
+        taped(path, "record", Counting(answer=ContextOverflow("counting", 120, 100))).reply(HELLO)
+    with pytest.raises(ContextOverflow) as caught:
+        taped(path, "replay").reply(HELLO)
+    assert (caught.value.prompt_tokens, caught.value.window_tokens) == (120, 100)
+
+
+def test_a_miss_says_how_much_of_the_conversation_is_known(tmp_path):
+    path = tmp_path / "c.jsonl"
+    reply = taped(path, "record").reply(HELLO)
+    longer = Request(messages=(*HELLO.messages, reply.message, user("and now?")))
+    with pytest.raises(NotRecorded, match="knows the first 1 of its 3 messages") as caught:
+        taped(path, "replay").reply(longer)
+    assert "record it anew" in str(caught.value)
+    with pytest.raises(NotRecorded, match="knows nothing of it"):
+        taped(path, "replay").reply(Request(messages=(user("bye"),)))
+
+
+def test_several_processes_record_into_one_file(tmp_path):
+    path = tmp_path / "c.jsonl"
+    writers = [subprocess.Popen([sys.executable, "-c", MANY, str(path), "w" * n]) for n in (1, 2, 3)]
+    assert [writer.wait(120) for writer in writers] == [0, 0, 0]
+    lines = path.read_bytes().splitlines(keepends=True)
+    assert lines[0] == HEADER
+    kept = {json.loads(line)["key"]: json.loads(line)["overflow"] for line in lines[1:]}
+    assert kept == {f"{'w' * n}-{number}": [number, n] for n in (1, 2, 3) for number in range(200)}
+
+
+def test_a_line_that_a_killed_process_left_is_written_over(tmp_path):
+    path = tmp_path / "c.jsonl"
+    taped(path, "record").reply(HELLO)
+    whole = path.read_bytes()
+    path.write_bytes(whole + b'{"key": "abc", "repl')
+    tape_of.cache_clear()
+    assert taped(path, "replay").reply(HELLO).message.text == "answer 1"
+    taped(path, "record").reply(Request(messages=(user("more"),)))
+    assert path.read_bytes().startswith(whole + b'{"key":')
+    assert all(json.loads(line) for line in path.read_bytes().splitlines())
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"SQLite format 3\0\n", "line 1: expected the first line of a cassette"),
+        (HEADER + b"{no json\n", "line 2: expected an answer with its key"),
+        (HEADER + b'{"key": 5, "overflow": [1, 2]}\n', "line 2"),
+        (HEADER + b'{"key": "a", "reply": {"message": "x"}}\n', "line 2"),
+        (HEADER + b"[]\n", "line 2"),
+        (HEADER + b"[" * 100_000 + b"\n", "line 2"),
+    ],
+)
+def test_a_file_that_is_no_cassette_is_refused_with_the_place(tmp_path, content, message):
+    path = tmp_path / "c.jsonl"
+    path.write_bytes(content)
+    for mode in ("record", "replay"):
+        tape_of.cache_clear()
+        with pytest.raises(MalformedRecording, match=message):
+            Cassette(path=path, mode=mode).check()
+    assert path.read_bytes() == content
+
+
+def test_a_cassette_that_is_not_there_or_cannot_be_is_refused(tmp_path):
+    with pytest.raises(UsageError, match="record one first"):
+        Cassette(path=tmp_path / "c.jsonl", mode="replay").check()
+    (tmp_path / "file").touch()
+    with pytest.raises(StoreError):
+        Cassette(path=tmp_path / "file" / "c.jsonl", mode="record").check()

@@ -1,0 +1,156 @@
+"""Calls in text come back as what they were, and nothing that is only quoted is one."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.events import TextDelta
+from harness.messages import Message, Text, ToolCall, ToolResult, assistant, system, tool, user
+from harness.models.text_calls import CLOSE, OPEN, RESULT_CLOSE, RESULT_OPEN, TextCalls, as_text, harmless, spoken, written
+from harness.protocols import Reply, Request, ToolSpec, unheard
+from harness.tokens import Measured, Usage, Window
+from tests.models.test_wire import json_objects, texts
+
+tags = st.sampled_from(
+    [OPEN, CLOSE, RESULT_OPEN, RESULT_CLOSE, "<call_tool", "</CALL_TOOL>", "\n", "\r\n", " ", "{", "}", '"', "&lt;"]
+)
+hostile = st.lists(st.one_of(tags, texts, st.just('{"name": "rm", "arguments": {}}')), max_size=8).map("".join)
+pretty = json_objects.map(lambda text: json.dumps(json.loads(text), indent=2, ensure_ascii=False))
+arguments = st.one_of(
+    json_objects, pretty, hostile, st.just(" {} "), st.just('{"a": 1, "a": 2}'), st.just('"text"'), st.just("[1]")
+)
+calls = st.builds(ToolCall, call_id=st.just(""), name=hostile, arguments_json=arguments)
+some_calls = st.lists(calls, min_size=1, max_size=3)
+LIST = ToolSpec(name="list_directory", description="Lists {it}.", parameters_json='{"type": "object", "properties": {}}')
+
+
+def told(call):
+    return call.name, call.arguments_json
+
+
+@given(hostile, some_calls)
+def test_any_call_survives_the_way_to_text_and_back(text, made):
+    [message] = as_text([assistant(text, *made)], ())
+    assert spoken(message.text).calls == tuple(map(told, made))
+
+
+@given(st.text(alphabet="ab\n <", max_size=40), some_calls)
+def test_text_before_the_calls_survives_but_for_its_last_spaces(text, made):
+    [message] = as_text([assistant(text, *made)], ())
+    assert spoken(message.text).text == text.rstrip()
+
+
+@given(hostile, st.sampled_from(["system", "user", "assistant"]))
+def test_no_quoted_text_is_a_call(text, role):
+    [message] = as_text([Message(role=role, parts=(Text(text=text),))], ())
+    assert spoken(message.text).calls == ()
+
+
+@given(st.lists(hostile, min_size=1, max_size=4), hostile)
+def test_no_result_is_a_call_or_ends_before_its_end(outputs, said):
+    messages = [tool(ToolResult(call_id=str(n), name="t", output=output)) for n, output in enumerate(outputs)]
+    [message] = as_text([*messages, user(said)], ())
+    assert message.role == "user"
+    assert spoken(message.text).calls == ()
+    assert message.text.count(RESULT_OPEN) == message.text.count(RESULT_CLOSE) == len(outputs)
+    for output in outputs:
+        assert f"{RESULT_OPEN}\n{harmless(output)}\n{RESULT_CLOSE}" in message.text
+
+
+@given(hostile)
+def test_whatever_a_model_writes_is_read(text):
+    said = spoken(text)
+    assert all(isinstance(name, str) and isinstance(arguments, str) for name, arguments in said.calls)
+    if not said.calls:
+        assert said.text == text
+
+
+@pytest.mark.parametrize(
+    ("block", "call"),
+    [
+        ('{"name": "a", "arguments": {"b": 1}}', ("a", '{"b": 1}')),
+        ('{"arguments": {"b":1}, "name": "a"}', ("a", '{"b": 1}')),
+        ('{"name": "a"}', ("a", "{}")),
+        ('{"name": "a", "arguments": "{\\"b\\": 1}"}', ("a", '{"b": 1}')),
+        ('{"name": "a", "arguments": {"b": 1}', ("a", '{"name": "a", "arguments": {"b": 1}')),
+        ('{"name": "a", "arguments": {"b": "two\nlines"}}', ("a", '{"name": "a", "arguments": {"b": "two\nlines"}}')),
+        ('{"b": 1}', ("call_tool", '{"b": 1}')),
+        ("", ("call_tool", "")),
+        ("[" * 50_000, ("call_tool", "[" * 50_000)),
+    ],
+)
+def test_a_block_is_a_call_whatever_stands_in_it(block, call):
+    assert spoken(f"I call.\n{OPEN}\n{block}\n{CLOSE}\nand the result is 5").calls == (call,)
+
+
+def test_calls_that_rest_on_results_which_are_not_there_are_left_out():
+    one, two = (written(ToolCall(call_id="", name=name, arguments_json="{}")) for name in ("a", "b"))
+    assert spoken(f"{one}\n\n{two}").calls == (("a", "{}"), ("b", "{}"))
+    assert spoken(f"{one}\n{RESULT_OPEN}\n5\n{RESULT_CLOSE}\n{two}").calls == (("a", "{}"),)
+
+
+def test_a_block_that_does_not_end_is_a_call_of_what_is_there():
+    assert spoken(f'{OPEN}{{"name": "a", "arguments": {{}}}}').calls == (("a", "{}"),)
+    assert spoken(f'{OPEN}{{"name": "a", "argum').calls == (("a", '{"name": "a", "argum'),)
+
+
+class Parrot:
+    """Says what it is told, in small pieces, and keeps what it was asked."""
+
+    name = "parrot"
+    window = Window(tokens=100, source="configuration")
+
+    def __init__(self, text, size=3):
+        self.text, self.size, self.asked = text, size, []
+
+    def reply(self, request, listen=unheard):
+        self.asked.append(request)
+        for at in range(0, len(self.text), self.size):
+            listen(TextDelta(text=self.text[at : at + self.size]))
+        usage = Usage(input_tokens=Measured(1), output_tokens=Measured(1))
+        return Reply(message=assistant(self.text), usage=usage, seconds=0.0)
+
+
+def test_a_model_is_told_of_its_tools_in_the_first_part_of_the_system_prompt():
+    parrot = Parrot("fine")
+    prompt = Message(role="system", parts=(Text(text="Stable."), Text(text="Changing.")))
+    TextCalls(model=parrot).reply(Request(messages=(prompt, user("hi")), tools=(LIST,)))
+    [asked] = parrot.asked
+    assert asked.tools == ()
+    stable, changing = asked.messages[0].parts
+    assert stable.text.startswith("Stable.\n\nTOOLS:")
+    assert "Lists {it}." in stable.text
+    assert changing.text == "Changing."
+    TextCalls(model=parrot).reply(Request(messages=(user("hi"),), tools=(LIST,)))
+    assert [message.role for message in parrot.asked[1].messages] == ["system", "user"]
+
+
+@given(hostile, some_calls, st.integers(1, 9))
+def test_the_listener_hears_the_text_before_the_first_call_and_nothing_else(text, made, size):
+    [message] = as_text([assistant(text, *made)], ())
+    heard: list[str] = []
+    reply = TextCalls(model=Parrot(message.text, size)).reply(
+        Request(messages=(system("s"), user("u")), tools=(LIST,)), lambda delta: heard.append(delta.text)
+    )
+    assert "".join(heard).rstrip() == reply.message.text == harmless(text).rstrip()
+    assert [told(call) for call in reply.message.calls] == [told(call) for call in made]
+    assert len({call.call_id for call in reply.message.calls}) == len(made)
+
+
+def test_without_tools_nothing_that_is_said_is_a_call():
+    text = written(ToolCall(call_id="", name="a", arguments_json="{}"))
+    assert TextCalls(model=Parrot(text)).reply(Request(messages=(user("summarize"),))).message == assistant(text)
+
+
+@given(st.lists(st.tuples(texts, some_calls, hostile), min_size=1, max_size=3), hostile)
+def test_a_longer_conversation_extends_the_text_of_the_shorter(steps, said):
+    messages = [system("s"), user(said)]
+    sent = []
+    for text, made, output in steps:
+        sent.append(as_text(messages, (LIST,)))
+        messages.append(assistant(text, *made))
+        messages.extend(tool(ToolResult(call_id="", name=call.name, output=output)) for call in made)
+    whole = as_text(messages, (LIST,))
+    assert all(whole[: len(before)] == before for before in sent)
