@@ -8,7 +8,7 @@ BIN := .venv/bin
 unexport PYTHONDONTWRITEBYTECODE # else every process compiles pandas, scipy and matplotlib again
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check bench laws notebooks local-models peers lock clean
+.PHONY: help setup demo test check bench laws notebooks local-models test-local-llm peers lock clean
 
 help:           ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 20
@@ -48,6 +48,9 @@ notebooks: setup  ## run the notebooks again and keep their charts
 
 local-models: setup  ## fetch the small real models, 1.7 GB, into the user's cache
 	$(BIN)/harness models fetch
+
+test-local-llm: setup  ## small real models at work, a quarter of an hour: tools in a sandbox, a summary of their own
+	REQUIRE_LOCAL_LLM=1 REQUIRE_LOCAL_CODER=1 $(BIN)/python -m pytest -q -s -m 'local_llm or local_coder' tests/models/local tests/contracts/test_local_session.py $(PYTEST_ARGS)
 
 peers: setup    ## make the environments of the original policies, 0.8 GB, in the user's cache
 	$(BIN)/python -m tests.peers

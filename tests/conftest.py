@@ -156,6 +156,13 @@ def _local_llm_missing() -> str | None:
     return reason and f"local/smollm2-135m cannot be served: {reason}"
 
 
+def _local_coder_missing() -> str | None:
+    if os.environ.get("REQUIRE_LOCAL_CODER") != "1":
+        return "it takes a quarter of an hour: make test-local-llm"
+    reason = weights.missing(weights_of("local/qwen2.5-coder-1.5b"))
+    return reason and f"local/qwen2.5-coder-1.5b cannot be served: {reason}"
+
+
 def _bun_missing() -> str | None:
     found = shutil.which("bun", path="/usr/local/bin:/usr/bin:/bin")  # where a sandbox sees it
     return None if found else "no program bun below /usr (.ci/bun.sh installs it)"
@@ -167,6 +174,7 @@ _NEEDS: dict[str, Callable[[], str | None]] = {
     "browser": cache(_browser_missing),
     "bun": cache(_bun_missing),
     "local_llm": cache(_local_llm_missing),
+    "local_coder": cache(_local_coder_missing),
     "peers": cache(environments.missing),
 }
 

@@ -1,0 +1,79 @@
+"""A small real model at work: several steps in a sandbox with its own calls, and a compaction with its own summary.
+
+Not for its success, which proves nothing, but for wire, text protocol, loop and compaction with a model that nobody scripted.
+"""
+
+import pytest
+
+from harness.agent.loop import Limits
+from harness.compaction.presets.keep_last import KeepLast
+from harness.events import Compaction, Entry, MessageAdded, StepFinished
+from harness.experiment.interactive import Interactive, converse
+from harness.experiment.trial import SandboxChoice
+
+pytestmark = [pytest.mark.local_coder, pytest.mark.bubblewrap, pytest.mark.timeout(3_600)]
+
+NAME = "local/qwen2.5-coder-1.5b"
+REQUEST = """\
+Do these steps one after the other, with one tool call for each:
+1. Run the command `seq 1 5`.
+2. Write the file hello.py, which prints the word hello.
+3. Run `python3 hello.py`.
+4. Write the file sum.py, which prints the sum of the numbers from 1 to 100.
+5. Run `python3 sum.py`.
+When all are done, answer with the word finished."""
+POLICY = KeepLast(
+    threshold=0.5,
+    keep_last=2,
+    summarizer="same",
+    summary_max_tokens=160,
+    system_reserve_tokens=0,
+    output_reserve_tokens=300,
+    safety_reserve_tokens=100,
+)
+
+
+def told(entry):
+    """An event in one line, for the one who runs it."""
+    match entry.event:
+        case MessageAdded(message=message) if message.calls or message.results or message.role == "assistant":
+            calls = [f"{call.name} {call.arguments_json}" for call in message.calls]
+            return f"{message.role}: {message.text[:200]!r} {calls} {[result.output[:120] for result in message.results]}"
+        case StepFinished() as step:
+            usage = step.usage
+            return f"step {step.step}: {usage.prompt_tokens} tokens in, {usage.output_tokens} out, {step.model_seconds:.0f} s"
+        case Compaction() as event:
+            return f"{event.status}: {event.tokens_before} -> {event.tokens_after} tokens {event.failure}\n{event.summary}"
+        case other:
+            return f"{other.kind}"
+
+
+def test_it_calls_tools_in_a_sandbox_and_summarizes_its_own_session():
+    entries = []
+
+    def listen(heard):
+        if isinstance(heard, Entry):
+            entries.append(heard.event)
+            print(told(heard), flush=True)
+
+    session = Interactive(
+        request=REQUEST,
+        policy=POLICY,
+        model=NAME,
+        tool_calls="text",
+        window_tokens=1_200,
+        limits=Limits(max_steps=9),
+        sandbox=SandboxChoice(backend="bubblewrap"),
+    )
+    outcome = converse(session, "coder", listen=listen).outcome
+    results = [result for event in entries if isinstance(event, MessageAdded) for result in event.message.results]
+    compactions = [event for event in entries if isinstance(event, Compaction) and event.status == "applied"]
+    assert outcome.reason in {"replied", "declared", "max_steps"}
+    assert sum(result.status == "completed" for result in results) >= 3
+    assert len({result.name for result in results if result.status == "completed"}) >= 2
+    assert compactions
+    assert not compactions[0].failure
+    assert compactions[0].summarizer == NAME
+    assert len(compactions[0].summary.split()) > 15
+    assert compactions[0].tokens_after < compactions[0].tokens_before
+    assert any(isinstance(event, StepFinished) and event.step > compactions[0].step for event in entries)
