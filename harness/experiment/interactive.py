@@ -192,7 +192,7 @@ def wired(
             explore = Explore(
                 model=model,
                 tools=tools,
-                compactor=lambda: _compactor(session, model, endpoints),
+                compactor=lambda: _compactor(session, model, wiring),
                 started=lambda name, question: replace(started, session_id=name, task=question),
                 child=lambda: _child(session.journal, session_id, clock),
                 clock=clock,
