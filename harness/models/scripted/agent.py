@@ -127,14 +127,13 @@ class ScriptedModel:
     def _look_up(fact: Fact, sight: Sight) -> CallTemplate | None:
         """The next call that may bring a fact back into view, its source looked for first; None when there is none left.
 
-        A call that did not show it is not made again while its receipt is visible; one whose answer was overlooked is, but
-        only once in a row of look-ups.
+        Each is made once in a row of look-ups: an answer that does not show the fact may have been overlooked, or its text
+        may have gone since from a view that still holds the call.
         """
         calls = list(look_ups(fact))
         if fact.source:
             calls = calls[-1:] if fact.source in sight.listed else calls[:1]
-        made = sight.looked_up if fact.name in sight.facts else sight.tried
-        return next((call for call in calls if call_key(call) not in made), None)
+        return next((call for call in calls if call_key(call) not in sight.looked_up), None)
 
     def _values(self, needs: Iterable[str], known: Mapping[str, str]) -> dict[str, str]:
         return {name: known.get(name, self._facts[name].prior) for name in needs}

@@ -86,8 +86,6 @@ class Sight:
     """(tool, key) of the look-ups behind it."""
     well: dict[tuple[str, str], int] = field(default_factory=dict)
     """Position of the newest receipt that ended well, by (tool, key)."""
-    tried: set[tuple[str, str]] = field(default_factory=set)
-    """(tool, key) of every call whose result is visible itself, however it ended."""
     signs: set[Sign] = field(default_factory=set)
     failures: dict[int, Failure] = field(default_factory=dict)
     """By index of the step."""
@@ -198,8 +196,6 @@ class Reader:
                 sight.done.update(self._messages.counters.covered(counter, number, before))
         for receipt in reading.receipts:
             self._add_receipt(sight, receipt, reading.output)
-            if reading.output is not None:
-                sight.tried.add((receipt.tool, receipt.key))
         while sight.first_open in sight.done:
             sight.first_open += 1
 

@@ -118,9 +118,20 @@ def test_a_forgotten_fact_that_cannot_be_got_again_becomes_the_prior() -> None:
     assert "PORT = 8080" in json.loads(answer(forgotten).calls[0].arguments_json)["content"]
 
 
-def test_a_recovering_call_that_did_not_help_is_not_made_again_while_it_is_in_view() -> None:
+def test_a_recovering_call_that_did_not_help_is_not_made_again_at_once() -> None:
     blank = looked() + results(answer(looked()), "nothing here")
     assert "TABLE = 'cards'" in json.loads(answer(blank).calls[0].arguments_json)["content"]
+
+
+def test_what_was_masked_in_a_result_is_looked_up_again_and_only_once() -> None:
+    masked = (*looked(), *results(answer(looked()), "[Old tool result content cleared]"), assistant("On to the application."))
+    again = answer(masked)
+    assert asked(again) == [("read_file", "docs/db.md")]
+    assert (
+        "TABLE = 'decks'"
+        in json.loads(answer(masked + results(again, "The table is called decks.")).calls[0].arguments_json)["content"]
+    )
+    assert "TABLE = 'cards'" in json.loads(answer(masked + results(again, "[cleared]")).calls[0].arguments_json)["content"]
 
 
 def test_the_newest_visible_value_counts() -> None:

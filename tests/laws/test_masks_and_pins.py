@@ -1,0 +1,93 @@
+"""What masks, triggers and pins must show beside summaries: predictions made before looking (RESEARCH 5.5, item 10).
+
+Marches through the real runner, in a world where everything can be read again and in one where nothing can.
+"""
+
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from harness.compaction.presets.keep_last import KeepLast
+from harness.experiment.experiment import Experiment
+from harness.experiment.grid import Arm
+from harness.experiment.trial import SandboxChoice, Trial
+from harness.store.results import Results
+
+pytestmark = [pytest.mark.laws, pytest.mark.bubblewrap, pytest.mark.timeout(1_800)]
+
+SEEDS = [11, 12, 13]
+KEPT_RESULTS = 10
+ROUNDS = 4
+
+
+def march(folder: Any, arms: dict[str, dict[str, Any]], **world: Any) -> Results:
+    """Some policies on the same march."""
+    base = Trial(
+        task="long-march",
+        policy=KeepLast(summarizer="scripted/lossy-0.5"),
+        window_tokens=24_000,
+        max_steps=600,
+        sandbox=SandboxChoice(backend="bubblewrap"),
+    )
+    axes = {**{f"world.{knob}": [value] for knob, value in world.items()}, "seed": SEEDS}
+    named = [Arm(name=name, trial=trial) for name, trial in arms.items()]
+    results = Experiment(name="march", base=base, axes=axes, arms=named).run(folder, workers=2, progress="off")
+    assert set(results.trials["status"]) <= {"completed", "failed"}, "no trial crashed"
+    return results
+
+
+def of(results: Results, arm: str) -> pd.DataFrame:
+    """The trials of an arm by seed."""
+    return results.trials[results.trials["arm"] == arm].set_index("seed").sort_index()
+
+
+@pytest.fixture(scope="module")
+def queryable(tmp_path_factory: pytest.TempPathFactory) -> Results:
+    """Masks by two triggers and no compaction, where everything can be read again."""
+    arms = {
+        "by step": {"policy": {"kind": "complexity-trap-mask", "keep_results": KEPT_RESULTS}},
+        "by threshold": {"policy": {"kind": "inspect-edit", "keep_results": KEPT_RESULTS}},
+        "none": {"policy": {"kind": "none"}, "window_tokens": 4_000_000},
+    }
+    return march(tmp_path_factory.mktemp("queryable"), arms, steps=150, recoverable_share=1.0)
+
+
+@pytest.mark.parametrize("mask", ["by step", "by threshold"])
+def test_what_was_masked_is_read_again_and_the_work_is_done(queryable: Results, mask: str) -> None:
+    """A stub in the place of a result says nothing of the fact, so it is no look-up that was made in vain."""
+    masked, plain = of(queryable, mask), of(queryable, "none")
+    assert (masked["reacquisitions"] > 0).all()
+    assert (masked["steps"] > plain["steps"]).all()
+    assert (masked["score"] == plain["score"]).all()
+    assert (masked["prompt_tokens"] < plain["prompt_tokens"]).all()
+
+
+def test_a_trigger_by_step_costs_more_calls_than_one_by_threshold(queryable: Results) -> None:
+    assert (of(queryable, "by step")["steps"] > of(queryable, "by threshold")["steps"]).all()
+
+
+def test_constraints_fall_off_a_cliff_of_rounds_in_free_form_and_not_where_they_are_pinned(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    """`codex` keeps what the user said beside its summary; `keep-last` trusts the summary with it."""
+    pinned = {"policy": {"kind": "codex", "summarizer": "scripted/lossy-0.5"}}
+    results = march(tmp_path_factory.mktemp("history"), {"pinned": pinned}, steps=240, recoverable_share=0.0)
+    free_form = survival(results, "keep-last")
+    assert survival(results, "pinned") == [1.0] * ROUNDS
+    assert free_form == sorted(free_form, reverse=True)
+    assert free_form[-1] < free_form[0] / 2
+    assert (of(results, "pinned")["score"] > of(results, "keep-last")["score"]).all()
+
+
+def survival(results: Results, arm: str) -> list[float]:
+    """Share of the facts that the user told and the first compaction found in view, which were in view after round 1, 2, ..."""
+    probes = results.sql("SELECT * FROM probes")
+    told = probes[(probes["said_in"] == "prompt") & probes["trial_id"].isin(of(results, arm)["trial_id"])]
+    alive = told[(told["round"] == 1) & told["seen_before"]].set_index(["trial_id", "fact"]).index
+    at_risk, shares = len(alive), []
+    for number in range(1, ROUNDS + 1):
+        kept = told[(told["round"] == number) & told["seen_after"]].set_index(["trial_id", "fact"]).index
+        alive = alive.intersection(kept)
+        shares.append(len(alive) / at_risk)
+    return shares
