@@ -361,6 +361,7 @@ def reaches(live, *states):
         time.sleep(0.01)
 
 
+@pytest.mark.slow  # the library of real models takes its time to load
 def test_a_provider_that_stalls_is_left_within_a_second_and_what_it_said_is_kept(living, provider):
     provider(Say(pieces=("I was about", " to say"), stall_after=3), Say(pieces=("Now I say it.",)))
     spoken = threading.Event()
@@ -376,6 +377,7 @@ def test_a_provider_that_stalls_is_left_within_a_second_and_what_it_said_is_kept
     assert live.view.messages[-1].text == "Now I say it."
 
 
+@pytest.mark.slow  # the library of real models takes its time to load
 @pytest.mark.parametrize(
     ("answer", "reason", "made"), [("continue", "replied", 5), ("always", "replied", 5), ("stop", "doom_loop", 2)]
 )
@@ -397,6 +399,7 @@ def test_the_third_equal_call_in_a_row_asks_what_to_do(living, provider, answer,
         live.answer("stop")
 
 
+@pytest.mark.slow  # the library of real models takes its time to load
 def test_stopping_a_session_that_asks_ends_its_turn(living, provider):
     provider(*(asks(number) for number in range(3)))
     live = living(**REAL)
@@ -406,6 +409,7 @@ def test_stopping_a_session_that_asks_ends_its_turn(living, provider):
     assert live.entries[-1].event.reason == "cancelled"
 
 
+@pytest.mark.slow  # the library of real models takes its time to load
 def test_a_running_tool_finishes_when_the_turn_is_stopped_and_no_other_starts(living, provider):
     calls = (
         ("c1", "execute_command", '{"command": "sleep 1; touch one"}'),
@@ -421,6 +425,7 @@ def test_a_running_tool_finishes_when_the_turn_is_stopped_and_no_other_starts(li
     assert [one.path for one in live.summary().changes] == ["one"]
 
 
+@pytest.mark.slow  # the library of real models takes its time to load
 def test_a_provider_that_refuses_costs_the_turn_and_not_the_session(living, provider):
     provider(Refuse(status=400, error={"message": "no such thing"}), Say(pieces=("fine",)))
     live = living(**REAL)
@@ -431,6 +436,7 @@ def test_a_provider_that_refuses_costs_the_turn_and_not_the_session(living, prov
     assert live.entries[-1].event.reason == "replied"
 
 
+@pytest.mark.slow  # the library of real models takes its time to load
 def test_a_summary_that_takes_its_time_leaves_the_queue_open_and_can_be_stopped(living, provider):
     long = "word " * 9_000
     provider(
@@ -512,6 +518,7 @@ def test_a_disk_that_is_full_fails_the_session_with_advice_and_keeps_what_was_lo
     assert all(check.passed for check in live.close().checks)
 
 
+@pytest.mark.slow  # the library of real models takes its time to load
 def test_a_sub_agent_explores_with_a_context_of_its_own(living, provider, tmp_path):
     stub = provider(
         asks(1, "explore", '{"question": "Which port is in note.txt?"}'),
@@ -553,3 +560,46 @@ def test_what_a_compaction_dropped_is_told_again_in_a_fork(living):
         assert fork.close().checks[0].passed is passes
     with pytest.raises(UsageError, match="no compaction of round 999"):
         live.fork_behind(999)
+
+
+def test_a_resumed_session_extends_its_last_request_as_if_nothing_had_been(living, tmp_path):
+    live = stopped_after(living, 5)
+    live.close()
+    again = living.too(LiveSession.reopen(tmp_path / "j.sqlite", live.session_id, session=live.session)).start()
+    again.resume()
+    assert again.wait(SECONDS) == "idle", again.failure
+    steps = [entry.event for entry in again.entries if isinstance(entry.event, StepFinished)]
+    assert [step.step for step in steps] == list(range(1, 11))
+    assert [step.kept_prefix_messages for step in steps] == [0, *(step.view_messages for step in steps[:-1])]
+    uninterrupted = living(journal=None)
+    assert uninterrupted.wait(SECONDS) == "idle"
+    digests = [entry.event.request_digest for entry in uninterrupted.entries if isinstance(entry.event, StepFinished)]
+    assert [step.request_digest for step in steps] == digests
+
+
+def test_many_who_send_at_once_lose_nothing_and_change_no_order(living):
+    live = living(start=False)
+    senders = [
+        threading.Thread(target=lambda name=name: [live.send(f"{name} {number}") for number in range(8)]) for name in "abcd"
+    ]
+    live.start()
+    for sender in senders:
+        sender.start()
+    for _ in range(5):
+        live.stop()
+        live.resume()
+        time.sleep(0.02)
+    for sender in senders:
+        sender.join()
+    live.resume()
+    assert live.wait(SECONDS) == "idle", live.failure
+    live.resume()
+    assert live.wait(SECONDS) == "idle", live.failure
+    said = [text for text in user_texts(live)[1:] if text != "Go on."]
+    assert live.queued == ()
+    queued = [entry.event.text for entry in live.entries if isinstance(entry.event, MessageQueued)]
+    assert said == queued
+    assert sorted(said) == sorted(f"{name} {number}" for name in "abcd" for number in range(8))
+    for name in "abcd":
+        assert [text for text in said if text.startswith(name)] == [f"{name} {number}" for number in range(8)]
+    assert live.view == fold_all(live.entries)

@@ -45,10 +45,10 @@ def closed(live: LiveSession) -> Ended:
 
 @contextmanager
 def interrupting(live: LiveSession) -> Iterator[None]:
-    """The first Ctrl-C or SIGTERM stops a running turn; one that finds nothing to stop is a KeyboardInterrupt."""
+    """The first Ctrl-C stops a running turn; one that finds nothing to stop, and SIGTERM, is a KeyboardInterrupt."""
 
-    def asked(_number: int, _frame: FrameType | None) -> None:
-        if live.stopping or live.state not in BUSY:
+    def asked(number: int, _frame: FrameType | None) -> None:
+        if number == signal.SIGTERM or live.stopping or live.state not in BUSY:
             raise KeyboardInterrupt
         live.stop()
 

@@ -74,7 +74,7 @@ class Ledger:
             StoreError: it could not be logged, and does not wait.
         """
         with self._lock:
-            if self._log is None or not self.begun:
+            if self._log is None or not self.begun or self._early:
                 self._early.append(text)
             else:
                 self.append((MessageQueued(text=text),))
@@ -83,8 +83,8 @@ class Ledger:
     def log_early(self) -> None:
         """Log the messages that were queued before the session had begun."""
         with self._lock:
-            early, self._early = self._early, []
-            self.append(tuple(MessageQueued(text=text) for text in early))
+            self.append(tuple(MessageQueued(text=text) for text in self._early))
+            self._early.clear()
 
     def first(self) -> str | None:
         """Take the first message of a session that begins with it; None when there is none."""
