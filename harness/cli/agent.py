@@ -72,6 +72,13 @@ SKIPPED_SHOWN = 10
 @click.option("--network", is_flag=True, help="Let commands reach the network.")
 @click.option("--journal", type=click.Path(path_type=Path, dir_okay=False), help="Log the session into this SQLite file.")
 @click.option("--resume", help="Go on with this session of the journal: its model and policy, unless others are named.")
+@click.option(
+    "--repeated",
+    type=click.Choice(["ask", "continue", "stop"]),
+    default="ask",
+    show_default=True,
+    help="About the same call for the third time in a row; who is not there is not asked.",
+)
 @click.option("--explore", is_flag=True, help="Give the agent a tool that asks a sub-agent to look around.")
 @click.option(
     "--keep", type=click.Path(path_type=Path, file_okay=False), help="Copy the workspace into this new folder at the end."
@@ -99,6 +106,7 @@ def command(
     network: bool,
     journal: Path | None,
     resume: str | None,
+    repeated: Literal["ask", "continue", "stop"],
     explore: bool,
     keep: Path | None,
 ) -> None:
@@ -133,6 +141,7 @@ def command(
         unsafe_local=unsafe_local,
         journal=journal,
         explore=explore,
+        repeated=repeated if repeated != "ask" or sys.stdin.isatty() else "continue",
         keep=keep,
     )
     if resume:

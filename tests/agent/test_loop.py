@@ -11,6 +11,7 @@ import pytest
 from harness.agent.cancellation import Cancellation
 from harness.agent.inbox import Inbox
 from harness.agent.loop import Agent, Limits, Outcome
+from harness.agent.repeats import Repeats, always
 from harness.compaction.compactor import SessionCompactor
 from harness.compaction.cuts import LastMessages
 from harness.compaction.presets.keep_last import KeepLast
@@ -236,6 +237,16 @@ def test_the_states_of_a_call_are_pending_running_completed_and_compacted() -> N
     assert tool_states(entries[: asked + 2]) == {"c0": "completed"}
     final = tool_states(entries)
     assert (final["c0"], final["c39"]) == ("compacted", "completed")
+
+
+def test_a_loop_of_equal_calls_ends_the_session_before_the_third_is_made_if_a_policy_says_so() -> None:
+    outcome, events = run([assistant("", call(1)) for _ in range(9)], repeats=Repeats(always("stop")))
+    assert (outcome.status, outcome.reason, outcome.steps) == ("failed", "doom_loop", 3)
+    assert "execute_command" in outcome.detail
+    statuses = [one.message.results[0].status for one in events if isinstance(one, MessageAdded) and one.message.results]
+    assert statuses == ["completed", "completed", "interrupted"]
+    outcome, _ = run([*(assistant("", call(1)) for _ in range(9)), assistant("ok")])
+    assert (outcome.reason, outcome.steps) == ("replied", 10), "nobody is asked by default"
 
 
 class Stalling:

@@ -80,7 +80,7 @@ def test_a_session_that_runs_out_of_steps_fails():
     [
         ((), "no task on standard input"),
         (("--task", "flashcard"), "unknown task 'flashcard'; did you mean 'flashcards'"),
-        (("--task", TINY, "--policy", "keeplast"), "did you mean 'keep-last'?"),
+        (("--task", TINY, "--policy", "keeplast"), "did you mean 'keep-last'"),
         (("--task", TINY, "--threshold", "7"), "threshold=7.0 must be above 0 and at most 1"),
         (("--task", TINY, "--policy", "none", "--threshold", "0.5"), "threshold"),
         (("--task", TINY, "--set", "keep_last"), "write FIELD=VALUE"),
