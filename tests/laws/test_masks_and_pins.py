@@ -45,7 +45,7 @@ def of(results: Results, arm: str) -> pd.DataFrame:
 @pytest.fixture(scope="module")
 def queryable(tmp_path_factory: pytest.TempPathFactory) -> Results:
     """Masks by two triggers and no compaction, where everything can be read again."""
-    arms = {
+    arms: dict[str, dict[str, Any]] = {
         "by step": {"policy": {"kind": "complexity-trap-mask", "keep_results": KEPT_RESULTS}},
         "by threshold": {"policy": {"kind": "inspect-edit", "keep_results": KEPT_RESULTS}},
         "none": {"policy": {"kind": "none"}, "window_tokens": 4_000_000},
