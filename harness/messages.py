@@ -105,9 +105,9 @@ class Message:
         return tuple([part for part in self.parts if isinstance(part, ToolResult)])
 
 
-def system(text: str) -> Message:
-    """A system message of one text."""
-    return Message(role="system", parts=(Text(text=text),))
+def system(text: str, changing: str = "") -> Message:
+    """A system message of a text that is the same in every session and, behind it, what is particular to this one (S3.5)."""
+    return Message(role="system", parts=(Text(text=text), *((Text(text=changing),) if changing else ())))
 
 
 def user(text: str) -> Message:

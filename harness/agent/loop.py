@@ -85,6 +85,8 @@ class Agent:
     clock: Clock
     limits: Limits = field(default_factory=Limits)
     inbox: Inbox = field(default_factory=Inbox)
+    instructions: str = ""
+    """What the system prompt says for this session alone, behind what it says in every one."""
     cancellation: Cancellation | None = None
     """None = nobody can stop it (a trial); then nothing is run in other threads for its sake."""
     listen: Callable[[Entry | Signal], None] = ignore
@@ -125,7 +127,8 @@ class Session:
 
     def begin(self, session: SessionStarted, system_prompt: str, *more: Event) -> None:
         """Log the beginning of a new session, with what else is known by then."""
-        opening = (MessageAdded(message=system(system_prompt), step=0), MessageAdded(message=user(session.task), step=0))
+        prompt = system(system_prompt, self.agent.instructions)
+        opening = (MessageAdded(message=prompt, step=0), MessageAdded(message=user(session.task), step=0))
         self.record(session, *opening, *more)
 
     def turn(self, *said: Event) -> Stop:

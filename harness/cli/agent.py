@@ -48,6 +48,7 @@ SKIPPED_SHOWN = 10
 @click.option("--keep-last", type=int, help="Field of the policy: messages that stay verbatim.")
 @click.option("--summarizer", help="Field of the policy: who writes the summaries.")
 @click.option("--set", "fields", multiple=True, metavar="FIELD=VALUE", help="Any field of the policy, the value as in TOML.")
+@click.option("--instructions", type=click.File(), help="Add the text of this file to the system prompt.")
 @click.option(
     "--tool-calls",
     type=click.Choice(["native", "text"]),
@@ -92,6 +93,7 @@ def command(
     keep_last: int | None,
     summarizer: str | None,
     fields: tuple[str, ...],
+    instructions: TextIO | None,
     tool_calls: ToolCalls,
     record: Path | None,
     replay: Path | None,
@@ -132,6 +134,7 @@ def command(
         task=task,
         seed=seed,
         window_tokens=window,
+        instructions=instructions.read().strip() if instructions else "",
         tool_calls=tool_calls,
         cassette=taping(record, replay),
         nominal_window_tokens=nominal_window,

@@ -58,6 +58,8 @@ class Interactive:
     """Of a scripted model's own draws."""
     window_tokens: int | None = None
     """None = the model's own."""
+    instructions: str = ""
+    """What the system prompt says for this session alone, e.g. the conventions of a project."""
     tool_calls: ToolCalls = "native"
     """How the model calls tools."""
     cassette: Cassette | None = None
@@ -206,6 +208,7 @@ def wired(
             compactor=compactor,
             clock=clock,
             limits=session.limits,
+            instructions=session.instructions,
             inbox=Inbox(session.task.later if session.task else ()),
             listen=listen,
         )
@@ -273,7 +276,7 @@ def check(session: Interactive) -> None:
     check_tool_calls(session.model, session.tool_calls)
     _compactor(session, model, wiring)
     name = session.task.name if session.task else textwrap.shorten(session.request, 60)
-    check_first_request(name, session.request, session.needed_runtime, model.window.tokens)
+    check_first_request(name, f"{session.instructions}\n{session.request}", session.needed_runtime, model.window.tokens)
     _refuse_full(session.keep)
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from harness.errors import ModelError, ProviderFailed
 from harness.events import TextDelta
 from harness.models import retry as retries
+from harness.models.caching import marked, takes_marks
 from harness.models.failures import failure
 from harness.models.prices import cost_usd
 from harness.models.registry import check_model_name, litellm, provider_errors, takes, window_of
@@ -93,7 +94,7 @@ class LitellmModel:
         temperature = {} if self.temperature is None else {"temperature": self.temperature}
         return {
             "model": self.route or self.name,
-            "messages": messages_to_wire(request.messages),
+            "messages": (marked if takes_marks(self.route or self.name) else messages_to_wire)(request.messages),
             "stream": True,
             "stream_options": {"include_usage": True},
             "timeout": self.timeout_seconds,

@@ -95,7 +95,7 @@ def check_model_name(name: str, api_base: str | None = None, *, keys: bool = Tru
         MissingKey: a variable is not set; names it.
         UsageError: the model does something else, such as images.
     """
-    provider = _provider(name)
+    provider = provider_of(name)
     mode = entry(name).get("mode")
     if mode not in CONVERSING:
         raise UsageError(f"model {name!r} is for {mode}, not for conversation; choose a chat model")
@@ -105,7 +105,12 @@ def check_model_name(name: str, api_base: str | None = None, *, keys: bool = Tru
             raise MissingKey(name, missing)
 
 
-def _provider(name: str) -> str:
+def provider_of(name: str) -> str:
+    """The provider that answers to a name.
+
+    Raises:
+        UnknownName: there is none.
+    """
     package = litellm()
     try:
         return str(package.get_llm_provider(name)[1])

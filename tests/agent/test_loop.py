@@ -31,7 +31,7 @@ from harness.events import (
     StepFinished,
     TextDelta,
 )
-from harness.messages import Message, ToolCall, ToolResult, assistant
+from harness.messages import Message, ToolCall, ToolResult, assistant, part_text
 from harness.plan import Plan
 from harness.protocols import ExecResult, Model, Policy, Reply, Request, unheard
 from harness.store.memory import MemoryLog
@@ -90,6 +90,12 @@ def test_system_and_user_message_are_logged_before_the_first_call() -> None:
     model = Watching([assistant("done")])
     make(model, log).run(STARTED, "Be a coding agent.")
     assert model.logged == ["session-started", "message-added", "message-added"]
+
+
+def test_what_a_session_is_told_alone_is_a_part_of_its_own_behind_what_all_are_told() -> None:
+    _, events = run([assistant("done")], instructions="Use tabs.")
+    [prompt] = [event.message for event in events if isinstance(event, MessageAdded) and event.message.role == "system"]
+    assert [part_text(part) for part in prompt.parts] == ["Be a coding agent.", "Use tabs."]
 
 
 @pytest.mark.parametrize("parallel", [False, True])

@@ -1,0 +1,122 @@
+"""A key in the environment stays there: nothing that a session leaves or shows holds it, whether it worked or failed.
+
+The provider is one that repeats the key in its refusals, as real ones do.
+"""
+
+import logging
+import os
+import sys
+from pathlib import Path
+
+import nbformat
+import pytest
+from click.testing import CliRunner
+from nbclient import NotebookClient
+
+from harness import codec
+from harness.cli import main
+from harness.compaction.presets.none import NoCompaction
+from harness.experiment.experiment import Experiment
+from harness.experiment.plan import Settings
+from harness.experiment.trial import SandboxChoice, Trial
+from harness.store.journal import Journal
+from tests.cli.command import LOCAL, TINY
+from tests.models.openai_stub import Refuse, Say, serving
+
+pytestmark = pytest.mark.slow
+
+KEY = "planted-Zq81-not-a-shape-that-is-known-7731"
+ECHO = Refuse(status=401, error={"message": f"Incorrect API key provided: {KEY}. You can find yours at our site."})
+WORK = (
+    Say(pieces=("I write.",), calls=(("c1", "write_file", '{"path": "a.txt", "content": "hi"}'),), finish="tool_calls"),
+    Say(pieces=("It is written.",)),
+)
+CELL = """
+from harness.experiment.interactive import Interactive, converse
+from harness.experiment.trial import SandboxChoice
+from harness import open_model
+from harness.compaction.presets.none import NoCompaction
+from harness.messages import user
+from harness.protocols import Request
+place = SandboxChoice(backend="local")
+session = Interactive(
+    request="x", policy=NoCompaction(), model="hosted_vllm/stub", window_tokens=50_000, sandbox=place, unsafe_local=True
+)
+display(session, converse(session, "s", listen=print))
+model = open_model("hosted_vllm/stub", task=None, seed=0, window_tokens=None)
+display(model)
+model.reply(Request(messages=(user("x"),)))
+"""
+
+
+@pytest.fixture(autouse=True)
+def planted(monkeypatch):
+    for name in [name for name in os.environ if "API_" in name]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("HOSTED_VLLM_API_KEY", KEY)
+
+
+def left_in(folder: Path) -> str:
+    """All that stands in the files of a folder, and in journals what is compressed too."""
+    texts = []
+    for path in folder.rglob("*"):
+        if path.is_file():
+            texts.append(path.read_bytes().decode(errors="replace"))
+        if path.suffix == ".sqlite":
+            with Journal.open(path, read_only=True) as journal:
+                entries = (entry for name in journal.session_ids() for entry in journal.entries(name))
+                texts.extend(codec.encode_event(entry.event).decode() for entry in entries)
+    return "\n".join(texts)
+
+
+@pytest.mark.parametrize(("answers", "code"), [(WORK, 0), ((ECHO,), 1)], ids=["works", "fails"])
+def test_a_session_leaves_and_shows_no_key(answers, code, tmp_path, monkeypatch, caplog, capfd):
+    caplog.set_level(logging.DEBUG)
+    with serving(*answers) as stub:
+        monkeypatch.setenv("HOSTED_VLLM_API_BASE", stub.base)
+        kept = ("--journal", tmp_path / "j.sqlite", "--record", tmp_path / "tape.jsonl", "--keep", tmp_path / "kept")
+        arguments = ("--debug", "agent", "--model", "hosted_vllm/stub", "--window", "50000", *kept, *LOCAL)
+        done = CliRunner().invoke(main, [*map(str, arguments)], "write hi")
+        assert stub.headers_seen[0]["Authorization"] == f"Bearer {KEY}"
+    assert done.exit_code == code, done.output
+    captured = capfd.readouterr()
+    shown = "\n".join((done.stdout, done.stderr, str(done.exc_info), caplog.text, captured.out, captured.err))
+    left = left_in(tmp_path)
+    assert ("***" in left) == ("***" in shown) == (code == 1)
+    assert "session-started" in left
+    assert KEY not in shown + left
+
+
+def test_a_trial_leaves_no_key(tmp_path, monkeypatch, caplog):
+    caplog.set_level(logging.DEBUG)
+    base = Trial(
+        task=TINY,
+        policy=NoCompaction(),
+        model="hosted_vllm/stub",
+        window_tokens=50_000,
+        sandbox=SandboxChoice(backend="local"),
+    )
+    experiment = Experiment(name="keys", base=base, settings=Settings(executor="threads"))
+    with serving(ECHO) as stub:
+        monkeypatch.setenv("HOSTED_VLLM_API_BASE", stub.base)
+        taped = experiment.with_cassette(tmp_path / "tape.jsonl", "record")
+        results = taped.run(tmp_path / "output", progress="off", unsafe_local=True)
+    [error] = results.trials["error"]
+    assert "check the provider's key" in error
+    assert "***" in error
+    everything = left_in(tmp_path) + results.trials.to_csv() + results.messages.to_csv() + caplog.text
+    assert KEY not in everything
+
+
+def test_a_notebook_that_fails_shows_no_key(tmp_path, monkeypatch):
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(CELL)])
+    with serving(ECHO, ECHO) as stub:
+        monkeypatch.setenv("HOSTED_VLLM_API_BASE", stub.base)
+        monkeypatch.setenv("IPYTHONDIR", str(tmp_path))
+        monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
+        NotebookClient(notebook, timeout=300, allow_errors=True).execute()
+    shown = nbformat.writes(notebook)
+    assert "RequestRefused" in shown
+    assert "Traceback" in shown
+    assert "***" in shown
+    assert KEY not in shown

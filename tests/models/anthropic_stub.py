@@ -1,0 +1,60 @@
+"""An endpoint in Anthropic's format on a real socket: says one word, and reports what it is told to of its cache."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+from typing import Any
+
+
+class Stub(ThreadingHTTPServer):
+    """Keeps what it was asked."""
+
+    daemon_threads = True
+
+    def __init__(self, usage: dict[str, int]) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.usage = usage
+        self.asked: list[dict[str, Any]] = []
+
+    @property
+    def base(self) -> str:
+        return f"http://127.0.0.1:{self.server_address[1]}"
+
+
+class Handler(BaseHTTPRequestHandler):
+    server: Stub
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base class names it so
+        pass
+
+    def do_POST(self) -> None:
+        self.server.asked.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        self.end_headers()
+        message = {"id": "m", "type": "message", "role": "assistant", "model": "stub", "content": [], "usage": self.server.usage}
+        for event in (
+            {"type": "message_start", "message": message},
+            {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
+            {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "ok"}},
+            {"type": "content_block_stop", "index": 0},
+            {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 7}},
+            {"type": "message_stop"},
+        ):
+            self.wfile.write(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode())
+
+
+@contextmanager
+def serving(**usage: int) -> Iterator[Stub]:
+    """A stub that is up; its port is free again afterwards."""
+    stub = Stub({"input_tokens": 0, "output_tokens": 1, **usage})
+    thread = Thread(target=stub.serve_forever, kwargs={"poll_interval": 0.02})
+    thread.start()
+    try:
+        yield stub
+    finally:
+        stub.shutdown()
+        thread.join()
+        stub.server_close()
