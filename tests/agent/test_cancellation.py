@@ -1,0 +1,59 @@
+"""Work that can be given up: who waits comes back at once, and the work ends the next time that it tells anything."""
+
+import threading
+import time
+
+import pytest
+
+from harness.agent.cancellation import Cancellation, GivenUp, attended, end_if_given_up, interruptible
+
+
+def slow():
+    time.sleep(0.3)
+    end_if_given_up()
+    return "done"
+
+
+def test_work_that_was_given_up_ends_when_it_tells_something_and_is_not_heard():
+    cancellation, going, ended, heard = Cancellation(), threading.Event(), threading.Event(), list[int]()
+
+    def work():
+        try:
+            for number in range(1_000):
+                end_if_given_up()
+                heard.append(number)
+                going.set()
+                time.sleep(0.01)
+        except GivenUp:
+            ended.set()
+            raise
+
+    def stop():
+        going.wait(5)
+        cancellation.request()
+
+    threading.Thread(target=stop).start()
+    assert interruptible(work, cancellation) is None
+    assert ended.wait(5)
+    assert len(heard) < 900
+
+
+def test_work_that_is_waited_for_is_never_given_up():
+    end_if_given_up()
+    cancellation = Cancellation()
+    cancellation.request()
+    assert attended(slow, cancellation) == "done"
+
+
+def test_what_is_to_be_done_meanwhile_is_done_by_who_waits():
+    threads = set[int]()
+    cancellation = Cancellation(lambda: threads.add(threading.get_ident()))
+    assert interruptible(slow, cancellation) == "done"
+    assert threads == {threading.get_ident()}
+
+
+@pytest.mark.parametrize("cancellation", [None, Cancellation()])
+@pytest.mark.parametrize("wait", [interruptible, attended])
+def test_an_error_of_the_work_is_raised_where_it_is_waited_for(wait, cancellation):
+    with pytest.raises(ZeroDivisionError):
+        wait(lambda: 1 / 0, cancellation)
