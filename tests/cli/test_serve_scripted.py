@@ -9,6 +9,8 @@ import pytest
 
 from tests.cli.command import LOCAL, TINY, harness, started, within
 
+pytestmark = pytest.mark.slow
+
 
 @contextmanager
 def serving(*arguments):

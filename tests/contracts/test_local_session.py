@@ -16,21 +16,23 @@ pytestmark = [pytest.mark.local_coder, pytest.mark.bubblewrap, pytest.mark.timeo
 NAME = "local/qwen2.5-coder-1.5b"
 REQUEST = """\
 Do these steps one after the other, with one tool call for each:
-1. Run the command `seq 1 5`.
+1. Run the command `python3 -c "import this"`.
 2. Write the file hello.py, which prints the word hello.
 3. Run `python3 hello.py`.
 4. Write the file sum.py, which prints the sum of the numbers from 1 to 100.
 5. Run `python3 sum.py`.
 When all are done, answer with the word finished."""
+WINDOW_TOKENS = 1_480
 POLICY = KeepLast(
     threshold=0.5,
     keep_last=2,
     summarizer="same",
-    summary_max_tokens=160,
+    summary_max_tokens=100,
     system_reserve_tokens=0,
     output_reserve_tokens=300,
     safety_reserve_tokens=100,
 )
+"""The long output of the first step is the middle before the third; the threshold lies between the second and the third."""
 
 
 def told(entry):
@@ -61,7 +63,7 @@ def test_it_calls_tools_in_a_sandbox_and_summarizes_its_own_session():
         policy=POLICY,
         model=NAME,
         tool_calls="text",
-        window_tokens=1_200,
+        window_tokens=WINDOW_TOKENS,
         limits=Limits(max_steps=9),
         sandbox=SandboxChoice(backend="bubblewrap"),
     )
