@@ -26,10 +26,12 @@ StopReason: TypeAlias = Literal[
     "store_error",
     "cancelled",
     "doom_loop",
+    "illegal_plan",
     "crashed",
 ]
 """`replied`: an answer without calls; `declared`: the model said that it is done (both complete a session); `cut_short`: its
-last answer was cut off by the output limit; `doom_loop`: it made the same call again and again, and was stopped."""
+last answer was cut off by the output limit; `doom_loop`: it made the same call again and again, and was stopped;
+`illegal_plan`: the policy proposed a view that breaks a guard, which is the policy's fault and no crash."""
 
 
 class ItemId(NamedTuple):

@@ -135,7 +135,7 @@ class Narrator:
         )
 
     def _started(self, event: SessionStarted) -> None:
-        due = "never compacted" if event.threshold_tokens is None else f"compacted at {event.threshold_tokens:,} tokens"
+        due = f"compacted at {event.threshold_tokens:,} tokens" if event.threshold_tokens else "no threshold in tokens"
         self.say(
             f"session {event.session_id} started: model {event.model}, window {event.window_tokens:,} tokens, {due} "
             f"({event.budget_rule}), sandbox {event.sandbox}"

@@ -58,7 +58,7 @@ def command(
     """Run the experiment in the folder EXPERIMENT (with a plan.toml).
 
     Trials that are finished already are not run again, so an interrupted run goes on where it stopped. Ctrl-C ends it and
-    keeps what is finished. The exit code is 1 when trials crashed, whatever their checks say otherwise.
+    keeps what is finished. The exit code is 1 when trials crashed or their policy broke a guard, whatever their checks say.
     """
     planned = Experiment.from_toml(experiment)
     if backend is not None:
@@ -84,6 +84,10 @@ def command(
     crashed = int((results.trials["status"] == "crashed").sum())
     if crashed:
         click.echo(f"{crashed} trials crashed; the same command runs them again", err=True)
+    broken = results.trials[results.trials["reason"] == "illegal_plan"]
+    for error, count in broken["error"].value_counts().items():
+        click.echo(f"{count} trials ended by their policy: {error}; once it is mended, --retry-failed runs them again", err=True)
+    if crashed or len(broken):
         raise click.exceptions.Exit(1)
 
 

@@ -28,8 +28,8 @@ from harness.store.log import RETENTION_MS
 from harness.store.merge import merge
 from harness.store.records import TrialRecord
 
-RETRIABLE = frozenset({"model_error", "sandbox_error", "store_error"})
-"""Reasons of failure that say nothing about the arm: another run may well end otherwise."""
+RETRIABLE = frozenset({"model_error", "sandbox_error", "store_error", "illegal_plan"})
+"""Reasons of failure after which another run may end otherwise: no fault of the arm, or one of a policy that was mended since."""
 
 
 _EARLIER = re.compile(r" \(earlier plan [0-9a-f]{6}\)$")

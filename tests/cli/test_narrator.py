@@ -1,4 +1,5 @@
 import io
+from dataclasses import replace
 
 from harness.cli.narrator import Narrator
 from harness.events import (
@@ -75,6 +76,11 @@ def test_start_compaction_and_end_are_told_with_their_numbers():
     assert "session s1 started: model m, window 128,000 tokens, compacted at 93,600 tokens" in log
     assert "compaction 1 before step 7: 95,000 -> 9,500 tokens, 41 -> 12 messages (over the threshold)" in log
     assert "session ended: failed (max_steps): stopped after 50 steps" in log
+
+
+def test_a_policy_that_is_triggered_by_counts_is_not_said_never_to_compact():
+    _, _, log = told(replace(STARTED, threshold_tokens=None, budget_rule="at most 80 events"))
+    assert "window 128,000 tokens, no threshold in tokens (at most 80 events)" in log
 
 
 def test_words_that_streamed_are_not_said_twice():

@@ -124,14 +124,14 @@ def test_they_are_listed_beside_ours_and_one_that_fails_hides_no_other(installed
 def test_they_run_from_a_plan_and_one_that_breaks_a_guard_costs_its_own_trial(installed, tmp_path):
     (tmp_path / "plan.toml").write_text(PLAN.format(task=json.dumps(TINY)))
     ran = harness("run", tmp_path, "--workers", "1", *LOCAL, **installed)
-    assert (ran.returncode, "1 trials crashed" in ran.stderr) == (1, True), ran.stdout + ran.stderr
+    broken = "policy 'lawless' proposed an illegal view: the system message does not stay as it is"
+    assert (ran.returncode, f"1 trials ended by their policy: {broken}" in ran.stderr) == (1, True), ran.stdout + ran.stderr
     trials = load(tmp_path).trials.set_index("policy")
     thinning, lawless = trials.loc["thinning"], trials.loc["lawless"]
     assert (thinning.status != "crashed", thinning.activity) == (True, "active")
     assert thinning.compactions == thinning.prunings > 0
     assert json.loads(thinning.policy_json)["at_tokens"] == 1_500
-    assert lawless.status == "crashed"
-    assert lawless.error == "IllegalPlan: policy 'lawless' proposed an illegal view: the system message does not stay as it is"
+    assert (lawless.status, lawless.reason, lawless.error) == ("failed", "illegal_plan", broken)
 
 
 def test_without_the_package_its_policies_are_unknown(tmp_path):

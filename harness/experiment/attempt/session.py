@@ -18,7 +18,7 @@ from harness.agent.prompts import system_prompt
 from harness.compaction.compactor import SessionCompactor
 from harness.compaction.describing import abilities
 from harness.compaction.scaling import fitted
-from harness.errors import SandboxError, StoreError
+from harness.errors import IllegalPlan, SandboxError, StoreError
 from harness.events import SessionEnded, SessionStarted
 from harness.experiment.attempt.foresight import told_the_future
 from harness.experiment.attempt.grading import grade, ungraded
@@ -164,7 +164,10 @@ class _Session:
             cancellation=self.cancellation,
             listen=self.attempt.tally,
         )
-        outcome = agent.run(started, system_prompt(task.runtime))
+        try:
+            outcome = agent.run(started, system_prompt(task.runtime))
+        except IllegalPlan as error:  # the arm's own failure: what the agent left by then is judged
+            return Ending(status="failed", reason="illegal_plan", error=str(error))
         error = outcome.detail if outcome.status == "failed" else ""
         return Ending(status=outcome.status, reason=outcome.reason, error=error)
 
@@ -184,4 +187,8 @@ class _Session:
     def _end(self, log: Log) -> None:
         """End the log of a session that broke off, so that it does not look as if it still ran."""
         if self.attempt.tally.heard and self.attempt.tally.ended is None:
-            log.append((SessionEnded(status="failed", reason="crashed", detail="the session broke off"),))
+            ending = self.attempt.ending
+            if ending.reason == "illegal_plan":
+                log.append((SessionEnded(status="failed", reason="illegal_plan", detail=ending.error),))
+            else:
+                log.append((SessionEnded(status="failed", reason="crashed", detail="the session broke off"),))

@@ -16,6 +16,7 @@ from harness.experiment.attempt.job import Caching, Job
 from harness.experiment.attempt.provenance import collect
 from harness.experiment.attempt.session import run_trial
 from harness.experiment.trial import SandboxChoice, Trial
+from harness.plan import Plan
 from harness.store.journal import Journal
 from harness.store.tables import batches
 
@@ -185,6 +186,27 @@ def test_a_bug_in_a_policy_is_a_crash_and_ends_the_log_as_well(job):
     assert isinstance(last.event, SessionEnded)
     assert (last.event.status, last.event.reason) == ("failed", "crashed")
     assert [check.passed for check in checks] == [False, False]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lawless(NoCompaction):
+    """A policy that forgets the system message once the agent has done something."""
+
+    def plan(self, view, budget, usage, moment="step"):
+        return Plan(reason="whim", forget=(view.items[0].item_id,)) if view.steps else None
+
+
+def test_an_illegal_plan_is_a_failure_of_the_policy_and_what_was_left_by_then_is_judged(job):
+    one = job(replace(BASE, policy=Lawless()))
+    trial, checks = run_trial(one)
+    assert (trial.status, trial.reason, trial.traceback) == ("failed", "illegal_plan", "")
+    assert trial.error.startswith("policy ")
+    assert "illegal view: the system message does not stay" in trial.error
+    with Journal.open(one.journal) as journal:
+        *_, last = journal.entries(trial.session_id)
+    assert isinstance(last.event, SessionEnded)
+    assert (last.event.status, last.event.reason, last.event.detail) == ("failed", "illegal_plan", trial.error)
+    assert not any("broke off" in check.detail for check in checks)
 
 
 def test_the_same_trial_run_twice_is_the_same_to_the_last_digest(job, tmp_path):
