@@ -166,8 +166,8 @@ class _Session:
         )
         try:
             outcome = agent.run(started, system_prompt(task.runtime))
-        except IllegalPlan as error:  # the arm's own failure: what the agent left by then is judged
-            return Ending(status="failed", reason="illegal_plan", error=str(error))
+        except IllegalPlan as broken:  # the arm's own failure: what the agent left by then is judged
+            return Ending(status="failed", reason="illegal_plan", error=str(broken))
         error = outcome.detail if outcome.status == "failed" else ""
         return Ending(status=outcome.status, reason=outcome.reason, error=error)
 
