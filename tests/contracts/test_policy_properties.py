@@ -21,7 +21,7 @@ from harness.compaction.presets.peers.openhands import OpenHands, OpenHandsV0
 from harness.compaction.presets.peers.pi import Pi
 from harness.compaction.presets.peers.pydantic_ai import PydanticClear, PydanticSummary, PydanticWindow
 from harness.compaction.presets.peers.services import Crush, Dexto, Goose, Letta
-from harness.compaction.presets.peers.swe_agent import ComplexityTrapMask, SweAgent
+from harness.compaction.presets.peers.swe_agent import ComplexityTrapMask, ComplexityTrapSummary, SweAgent
 from harness.compaction.presets.ratio import Ratio, SeedGemini, SeedOpenCode
 from harness.compaction.presets.reserve import ReserveRecent
 from harness.compaction.presets.three_tiers import ThreeTiers
@@ -64,6 +64,8 @@ POLICIES: list[Policy] = [
     ClineClassic(spare_share=0.02, enough_share=0.01),
     Codex(compact_at_tokens=100, keep_user_tokens=20),
     ComplexityTrapMask(keep_results=3, polling=2),
+    ComplexityTrapSummary(turns=6, keep_turns=2),
+    ComplexityTrapSummary(turns=6, keep_turns=1, latest_only=True, mask_results=1),
     Crush(left_share=0.98),
     Dexto(threshold=0.02, protect_tokens=60, least_saved_tokens=40),
     GeminiCli(threshold=0.02),

@@ -44,6 +44,7 @@ class Documented:
 RULES: dict[str, Documented] = {
     "cline": Documented(failed="goes"),
     "codex": Documented(empty="stand-in"),
+    "complexity-trap-summary": Documented(),
     "crush": Documented(),
     "deepagents": Documented(),
     "dexto": Documented(failed="stand-in", empty="stand-in"),

@@ -23,7 +23,7 @@ from harness.compaction.presets.peers.openhands import OpenHands, OpenHandsV0
 from harness.compaction.presets.peers.pi import Pi
 from harness.compaction.presets.peers.pydantic_ai import PydanticClear, PydanticSummary, PydanticWindow
 from harness.compaction.presets.peers.services import Crush, Dexto, Goose, Letta
-from harness.compaction.presets.peers.swe_agent import ComplexityTrapMask, SweAgent
+from harness.compaction.presets.peers.swe_agent import ComplexityTrapMask, ComplexityTrapSummary, SweAgent
 from harness.compaction.presets.ratio import Ratio, SeedGemini, SeedOpenCode
 from harness.compaction.presets.reserve import ReserveRecent
 from harness.compaction.presets.three_tiers import ThreeTiers
@@ -41,6 +41,7 @@ PRESETS: dict[str, type[Any]] = {
     "cline-classic": ClineClassic,
     "codex": Codex,
     "complexity-trap-mask": ComplexityTrapMask,
+    "complexity-trap-summary": ComplexityTrapSummary,
     "crush": Crush,
     "deepagents": DeepAgents,
     "dexto": Dexto,

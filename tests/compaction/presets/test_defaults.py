@@ -150,6 +150,13 @@ DEFAULTS: dict[str, dict[str, object]] = {
     "codex": {"threshold": 0.9, "compact_at_tokens": None, "keep_user_tokens": 20_000, "summary_max_tokens": 4_096},
     # PEERS 2.12
     "complexity-trap-mask": {"keep_results": 10, "polling": 1},
+    "complexity-trap-summary": {
+        "turns": 21,
+        "keep_turns": 10,
+        "latest_only": False,
+        "mask_results": None,
+        "summary_max_tokens": 4_096,
+    },
     # PEERS 2.19
     "crush": {"left_share": 0.2, "left_tokens": 20_000, "large_window_tokens": 200_000, "summary_max_tokens": 4_096},
     # PEERS 2.21

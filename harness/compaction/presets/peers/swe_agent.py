@@ -1,9 +1,10 @@
-"""SWE-agent and the study The Complexity Trap: all but the newest observations become one line each, and nobody is asked."""
+"""SWE-agent and the study The Complexity Trap: old observations become one line each, or old turns a checkpoint."""
 
 from dataclasses import dataclass
 from typing import Literal
 
-from harness.compaction.moves.observations import Elide, Overdue
+from harness.compaction.formats.notes import Notes
+from harness.compaction.moves.observations import Elide, Overdue, SummarizeTurns, TurnsSinceSummary
 from harness.compaction.pipeline import Pipeline, Preset, Rule
 from harness.compaction.presets.ranges import at_least
 from harness.compaction.triggers import Undivided
@@ -68,3 +69,55 @@ class ComplexityTrapMask(_LastObservations):
     def pipeline(self) -> Pipeline:
         """One rule: mask what is overdue."""
         return self._pipeline(self.keep_results)
+
+
+CHECKPOINT = (
+    "Sum up the turns of a coding agent below as a checkpoint from which it goes on. Leave out nothing that it still needs."
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComplexityTrapSummary(Preset):
+    """At 31 turns without one, the oldest 21 become a checkpoint of the assistant behind the request; the newest 10 stay.
+
+    Source: The Complexity Trap (arXiv 2508.21433), fork of SWE-agent 1b07decf, SummarizeEveryNTurns with n = 21 and m = 10 of its
+    main runs; PEERS 2.12. Former checkpoints stay, and the newest is told. With `mask_results = 10` it is the study's hybrid.
+    Different from the original: the request is told each time, there only to the first checkpoint; what the user said between
+    turns is told and goes with them, there it goes untold; where a summary fails the session goes on as it is.
+    """
+
+    turns: int = 21
+    """Turns that a checkpoint stands for."""
+    keep_turns: int = 10
+    """Newest turns that stay."""
+    latest_only: bool = False
+    """Whether only the newest checkpoint stays (`static` of the original)."""
+    mask_results: int | None = None
+    """Newest results that stay, the others becoming a line each; None = all stay."""
+    summarizer: str = "same"
+    """Name of the model that writes summaries; `same` = the agent's own."""
+    summary_max_tokens: int = 4_096
+    """The source sets none; ours."""
+    clip_characters: int = 10_000
+    """A longer tool output is cut before it is logged (S0.9)."""
+    kind: Literal["complexity-trap-summary"] = "complexity-trap-summary"
+
+    def __post_init__(self) -> None:
+        """Refuse values that no session could be run with."""
+        at_least(self, 1, "turns", "mask_results", "summary_max_tokens", "clip_characters")
+        at_least(self, 0, "keep_turns")
+
+    @property
+    def pipeline(self) -> Pipeline:
+        """One rule: summarize the oldest turns. In the hybrid another: mask what is overdue."""
+        summarize = SummarizeTurns(
+            turns=self.turns,
+            latest_only=self.latest_only,
+            format=Notes(instruction=CHECKPOINT, heading="Checkpoint of earlier turns:"),
+            max_tokens=self.summary_max_tokens,
+        )
+        rules: tuple[Rule, ...] = (Rule(trigger=TurnsSinceSummary(count=self.turns + self.keep_turns), reducer=summarize),)
+        if self.mask_results is not None:
+            mask = Elide(keep=self.mask_results, every=1)
+            rules = (*rules, Rule(trigger=Overdue(keep=self.mask_results, every=1), reducer=mask, quiet=True))
+        return Pipeline(division=Undivided(rule=f"{self.turns + self.keep_turns} turns without a summary"), rules=rules)

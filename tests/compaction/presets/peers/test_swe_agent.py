@@ -2,19 +2,19 @@
 
 import pytest
 
-from harness.compaction.presets.peers.swe_agent import ComplexityTrapMask, SweAgent
+from harness.compaction.presets.peers.swe_agent import ComplexityTrapMask, ComplexityTrapSummary, SweAgent
 from harness.errors import UsageError
-from harness.messages import user
+from harness.messages import assistant, user
 from harness.view import View
-from tests.compaction.talk import Room, grown, step, view_of
+from tests.compaction.talk import Room, grown, numbers, step, view_of
 
 LONG = "a line of output\n" * 40
 STUB = "Old environment output: (40 lines omitted)"
 
 
-def worked(steps: int, policy: SweAgent | ComplexityTrapMask) -> View:
+def worked(steps: int, policy: SweAgent | ComplexityTrapMask | ComplexityTrapSummary, room: Room | None = None) -> View:
     """A session of some steps at each of which the policy was asked."""
-    room, view = Room(policy, 100_000), view_of(user("mend it"), policy=policy)
+    room, view = room or Room(policy, 100_000), view_of(user("mend it"), policy=policy)
     for number in range(1, steps + 1):
         view = grown(view, policy, *step(number, LONG), seq=10 * number)
         event = room.ask(view)
@@ -66,3 +66,45 @@ def test_results_shorter_than_the_line_are_not_made_longer() -> None:
 def test_nothing_to_keep_is_refused() -> None:
     with pytest.raises(UsageError, match="keep_results"):
         SweAgent(keep_results=0)
+
+
+CHECKPOINTS = ("21 turns in short", "21 more", "the last 21")
+"""Steps are events 10 and 11, 20 and 21, ...; the checkpoint made behind step n is event 10 n + 5."""
+
+
+def turns_in(view: View) -> list[int]:
+    return [at // 10 for at in numbers(view)[2:] if at % 10 == 0]
+
+
+def test_at_31_turns_the_oldest_21_become_a_checkpoint_of_the_assistant() -> None:
+    policy = ComplexityTrapSummary()
+    assert turns_in(worked(30, policy)) == list(range(1, 31))
+    view = worked(31, policy, Room(policy, 100_000, *CHECKPOINTS))
+    assert numbers(view)[:4] == [1, 2, 315, 220]
+    assert turns_in(view) == list(range(22, 32))
+    assert view.items[2].message == assistant("Checkpoint of earlier turns:\n21 turns in short")
+
+
+def test_checkpoints_follow_each_other_and_the_newest_is_told_with_the_next_turns() -> None:
+    policy = ComplexityTrapSummary()
+    room = Room(policy, 100_000, *CHECKPOINTS)
+    view = worked(73, policy, room)
+    assert numbers(view)[:6] == [1, 2, 315, 525, 735, 640]
+    assert turns_in(view) == list(range(64, 74))
+    first, second, third = room.prompts()
+    assert ("PREVIOUS SUMMARY" in first, "21 turns in short" in second) == (False, True)
+    assert ("21 more" in third, "21 turns in short" in third) == (True, False)
+
+
+def test_of_the_newest_checkpoint_alone_there_is_one_at_a_time() -> None:
+    policy = ComplexityTrapSummary(latest_only=True)
+    view = worked(73, policy, Room(policy, 100_000, *CHECKPOINTS))
+    assert numbers(view)[:4] == [1, 2, 735, 640]
+
+
+def test_the_hybrid_masks_results_between_its_checkpoints() -> None:
+    policy = ComplexityTrapSummary(mask_results=10)
+    assert masked(worked(12, policy)) == [1, 2]
+    view = worked(40, policy, Room(policy, 100_000, *CHECKPOINTS))
+    assert numbers(view)[2] == 315
+    assert masked(view) == list(range(1, 10))
