@@ -9,6 +9,7 @@ from math import isnan
 
 import pandas as pd
 
+from harness.analysis.alerts import alert_sections
 from harness.analysis.arms import ArmSummary, Spread, by_axis, in_order, set_aside, summarize
 from harness.analysis.behaviour.sections import behaviour_sections
 from harness.analysis.comparison import Comparison, compare
@@ -41,6 +42,7 @@ def sections(results: Tables, against: str | None = None) -> Iterator[Section]:
         if comparisons:
             yield _against(name, arms, comparisons)
     yield from behaviour_sections(results)
+    yield from alert_sections(results)
     yield _trust(results, [one for comparisons in contrasts.values() for one in comparisons])
 
 

@@ -1,0 +1,144 @@
+"""The three alerts of S3.17: what they measure, and on which side of their thresholds they go off."""
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from harness.analysis.alerts import ALERTS, CACHE_HIT_RATE, OVERFLOW_RATE, SUMMARIZATION_COST, alert_sections, alerts
+from tests.analysis.made import arms, grid, results
+
+TRIAL = "a/flashcards/0/0"
+
+
+def made(steps, acts=(), **trial):
+    """One trial of arm `a`."""
+    rows = [{"trial_id": TRIAL, "step": number, "model_seconds": 10.0} | step for number, step in enumerate(steps, 1)]
+    told = [
+        {"trial_id": TRIAL, "event": number, "status": "applied", "inserted": 1, "summarizer": "m", "summarizer_cost_usd": 0.0}
+        | act
+        for number, act in enumerate(acts)
+    ]
+    return results([trial], rows, told)
+
+
+def told(found, alert):
+    (row,) = alerts(found).query("alert == @alert.name").itertuples()
+    return row
+
+
+def test_a_value_at_the_threshold_does_not_go_off_and_the_next_one_does():
+    for alert in ALERTS:
+        beyond = np.nextafter(alert.threshold, np.inf if alert.above else -np.inf)
+        assert not alert.fires(alert.threshold)
+        assert alert.fires(beyond)
+        assert not alert.fires(float("nan"))
+    assert [(alert.threshold, alert.window_seconds, alert.severity) for alert in ALERTS] == [
+        (0.1, 300.0, "warning"),
+        (0.7, None, "warning"),
+        (10.0, 3600.0, "critical"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("before", "rate", "fired"), [((5, 15, 25), 0.1, False), ((5, 15, 25, 28), 4 / 30, True), ((), 0.0, False)]
+)
+def test_the_overflow_rate_is_summaries_per_model_call_of_five_minutes(before, rate, fired):
+    """Thirty calls of ten seconds are five minutes."""
+    row = told(made([{}] * 30, [{"step": step} for step in before]), OVERFLOW_RATE)
+    assert (row.value, row.fired) == (pytest.approx(rate), fired)
+
+
+def test_summaries_of_different_five_minutes_do_not_add_up():
+    far = told(made([{}] * 100, [{"step": step} for step in (5, 10, 15, 60, 65, 70, 75)]), OVERFLOW_RATE)
+    assert far.value == pytest.approx(4 / 30)
+    assert far.step in range(75, 90)
+    assert not told(made([{}] * 100, [{"step": step} for step in (5, 10, 15, 60, 65, 70)]), OVERFLOW_RATE).fired
+
+
+def test_a_short_session_is_one_window():
+    row = told(made([{}] * 10, [{"step": 9}]), OVERFLOW_RATE)
+    assert (row.value, row.fired, row.step) == (0.1, False, 10)
+    assert told(made([{}] * 9, [{"step": 9}]), OVERFLOW_RATE).fired
+
+
+def test_prunings_and_attempts_for_which_nobody_was_asked_are_no_overflow():
+    quiet = [{"step": 2, "inserted": 0, "summarizer": ""}, {"step": 3, "status": "no-op", "inserted": 0, "summarizer": ""}]
+    assert told(made([{}] * 5, quiet), OVERFLOW_RATE).value == 0
+    assert told(made([{}] * 5, [*quiet, {"step": 4, "status": "failed", "inserted": 0}]), OVERFLOW_RATE).value == 0.2
+
+
+@settings(max_examples=50)
+@given(st.lists(st.integers(1, 400), min_size=1, max_size=20), st.data())
+def test_the_windows_are_those_that_one_counts_by_hand(seconds, data):
+    before = sorted(data.draw(st.lists(st.integers(1, len(seconds)), max_size=6)))
+    ends = list(itertools.accumulate(seconds))
+    when = [ends[step - 1] for step in before]
+    last = [end for end in ends if end >= 300] or [ends[-1]]
+    rates = [sum(end - 300 < at <= end for at in when) / sum(end - 300 < one <= end for one in ends) for end in last]
+    found = made([{"model_seconds": float(one)} for one in seconds], [{"step": step} for step in before])
+    assert told(found, OVERFLOW_RATE).value == pytest.approx(max(rates))
+
+
+@pytest.mark.parametrize(("read", "fired"), [(700, False), (699, True), (1000, False)])
+def test_the_cache_hit_rate_is_what_the_provider_read_from_its_cache(read, fired):
+    steps = [
+        {"prompt_tokens": 500, "cache_read_tokens": 0, "cache_write_tokens": 9},
+        {"prompt_tokens": 500, "cache_read_tokens": read},
+    ]
+    row = told(made(steps), CACHE_HIT_RATE)
+    assert (row.value, row.fired, row.simulated) == (read / 1000, fired, False)
+
+
+@pytest.mark.parametrize(("kept", "fired"), [(70, False), (69, True)])
+def test_the_cache_hit_rate_is_simulated_where_no_cache_is_reported(kept, fired):
+    row = told(made([{"view_tokens": 40, "prompt_tokens": 7}, {"view_tokens": 60, "kept_prefix_tokens": kept}]), CACHE_HIT_RATE)
+    assert (row.value, row.fired, row.simulated) == (kept / 100, fired, True)
+
+
+@pytest.mark.parametrize(("costs", "fired"), [((5.0, 5.0), False), ((5.0, 5.01), True), ((11.0,), True)])
+def test_the_cost_of_summaries_is_that_of_an_hour(costs, fired):
+    row = told(
+        made([{}] * 20, [{"step": 3 + n, "summarizer_cost_usd": cost} for n, cost in enumerate(costs)]), SUMMARIZATION_COST
+    )
+    assert (row.value, row.fired, row.step) == (pytest.approx(sum(costs)), fired, 3 + len(costs) - 1)
+
+
+def test_summaries_of_different_hours_do_not_add_up():
+    acts = [{"step": step, "summarizer_cost_usd": 6.0} for step in (2, 400)]
+    assert told(made([{}] * 500, acts), SUMMARIZATION_COST).value == 6.0
+    assert told(made([{}] * 500, [acts[0], acts[1] | {"step": 300}]), SUMMARIZATION_COST).value == 12.0
+
+
+def test_the_time_of_a_summary_counts_too():
+    acts = [{"step": 2, "summarizer_cost_usd": 6.0}, {"step": 3, "summarizer_cost_usd": 6.0, "summarizer_seconds": 3600.0}]
+    assert told(made([{}] * 5, acts), SUMMARIZATION_COST).value == 6.0
+
+
+def test_a_price_that_is_not_known_is_no_price_of_nothing():
+    row = told(made([{}] * 5, [{"step": 2, "summarizer_cost_usd": None}]), SUMMARIZATION_COST)
+    assert np.isnan(row.value)
+    assert not row.fired
+
+
+def test_a_summary_after_the_last_finished_call_counts():
+    row = told(made([{}] * 5, [{"step": 6, "summarizer_cost_usd": 11.0}]), SUMMARIZATION_COST)
+    assert (row.value, row.fired) == (11.0, True)
+
+
+def test_the_report_says_by_arm_how_many_trials_alarm_and_what_to_do():
+    (section,) = alert_sections(made([{"view_tokens": 10}] * 9, [{"step": 9}]))
+    ((arm, n, overflow, cache, cost, *_),) = section.rows
+    assert (arm, n, overflow, cache, cost) == ("a", "1", "1, 11.1 %", "1, 0.0 %", "0, 0.00")
+    assert any(note.startswith("warning, overflow rate: a summary before more than 10 %") for note in section.notes)
+    assert not any("critical" in note for note in section.notes)
+    assert any("simulated" in note for note in section.notes)
+
+
+def test_every_trial_with_steps_is_watched_and_none_without():
+    found = grid()
+    assert len(alerts(found)) == 3 * len(found.trials)
+    assert alerts(arms([True], [False])).empty
+    assert list(alert_sections(arms([True], [False]))) == []
