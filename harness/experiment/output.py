@@ -87,12 +87,12 @@ class Output:
 
 
 @contextmanager
-def opened(folder: Path) -> Iterator[Output]:
-    """Lock the folder, open its journal and take over what a dead run left.
+def locked(folder: Path) -> Iterator[None]:
+    """Keep runs out of an output folder.
 
     Raises:
         StoreError: the folder cannot be written.
-        UsageError: another run is at work in it.
+        UsageError: a run is at work in it.
     """
     try:
         (folder / "journals").mkdir(parents=True, exist_ok=True)
@@ -104,11 +104,22 @@ def opened(folder: Path) -> Iterator[Output]:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise UsageError(f"another run is at work in {str(folder)!r}; wait for it or name another output folder") from None
-        with Journal.open(folder / "journal.sqlite") as journal:
-            journal.remove_outputs(int(time.time() * 1_000) - RETENTION_MS)
-            output = Output(folder, journal)
-            output.sweep()
-            yield output
+        yield
+
+
+@contextmanager
+def opened(folder: Path) -> Iterator[Output]:
+    """Lock the folder, open its journal and take over what a dead run left.
+
+    Raises:
+        StoreError: the folder cannot be written.
+        UsageError: another run is at work in it.
+    """
+    with locked(folder), Journal.open(folder / "journal.sqlite") as journal:
+        journal.remove_outputs(int(time.time() * 1_000) - RETENTION_MS)
+        output = Output(folder, journal)
+        output.sweep()
+        yield output
 
 
 def remove_journal(path: Path) -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 from harness.errors import StoreError
 from harness.store.database import explained
 from harness.store.journal import Journal
+from harness.store.sessions.referring import SHORTEST, addresses, files_of, hashes
 
 _OF_SESSIONS = (
     *("event", "version", "retired", "rollback", "step", "compaction", "action", "saved_output"),
@@ -12,11 +13,16 @@ _OF_SESSIONS = (
 )
 
 
-def merge(source: Path, target: Journal) -> None:
+def merge(source: Path, target: Journal, *, only: str | None = None) -> None:
     """Copy what a journal file holds into an open one, in one transaction; doing it again changes nothing.
 
     Texts are the same when their address is. A session that both hold is taken from the source if it began later there
     (a trial that was run again) or is longer there; else the target's stays. Trials of the source replace those of the target.
+
+    Args:
+        source: the file.
+        target: where it goes.
+        only: the id of a session; all others, and texts that it does not refer to, stay behind. None = all.
 
     Raises:
         StoreError: the source is no journal, or nothing could be written; the target is as it was.
@@ -30,17 +36,39 @@ def merge(source: Path, target: Journal) -> None:
         database.execute("ATTACH ? AS source", (str(source),))
     try:
         with database.transaction():
-            _merge_sessions(target)
-            _merge_trials(target)
+            _merge_contents(target, only)
+            _merge_sessions(target, only)
+            _merge_trials(target, only)
     finally:
         with explained(target.path):
             database.execute("DETACH source")
 
 
-def _merge_sessions(target: Journal) -> None:
+_CONTENTS = {"text": "address", "blob": "sha256", "tree": "tree_id"}
+"""Tables of what sessions refer to, and what it is named by there."""
+
+
+def _merge_contents(target: Journal, only: str | None) -> None:
+    execute, executemany = target.database.execute, target.database.executemany
+    if only is None:
+        for table in _CONTENTS:
+            execute(f"INSERT OR IGNORE INTO main.{table} SELECT * FROM source.{table}")
+        return
+    of_one = "SELECT e.body FROM source.session AS s JOIN source.event AS e ON e.session = s.key WHERE s.id = ?"
+    bodies = [body for (body,) in execute(f"{of_one} AND length(e.body) >= {SHORTEST}", (only,))]
+    trees = {name for body in bodies for name in hashes(body)}
+    needed = {
+        "text": {name for body in bodies for name in addresses(body)},
+        "tree": trees,
+        "blob": files_of(target.database, trees, schema="source"),
+    }
+    for table, name in _CONTENTS.items():
+        copied = f"INSERT OR IGNORE INTO main.{table} SELECT * FROM source.{table} WHERE {name} = ?"
+        executemany(copied, [(one,) for one in needed[table]])
+
+
+def _merge_sessions(target: Journal, only: str | None) -> None:
     execute = target.database.execute
-    for table in ("text", "blob", "tree"):
-        execute(f"INSERT OR IGNORE INTO main.{table} SELECT * FROM source.{table}")
     last = "coalesce((SELECT max(seq) FROM {0}.event AS e WHERE e.session = {1}.key), 0)"
     newer = f"(theirs.created_at_ms, {last.format('source', 'theirs')}) > (ours.created_at_ms, {last.format('main', 'ours')})"
     execute(
@@ -50,7 +78,7 @@ def _merge_sessions(target: Journal) -> None:
     columns = _columns(target, "session", without={"key"})
     known = {row[0] for row in execute("SELECT id FROM main.session")}
     for key, session_id in execute("SELECT key, id FROM source.session").fetchall():
-        if session_id in known:
+        if session_id in known or only not in {None, session_id}:
             continue
         copied = execute(
             f"INSERT INTO main.session ({columns}) SELECT {columns} FROM source.session WHERE key = ?",
@@ -64,11 +92,11 @@ def _merge_sessions(target: Journal) -> None:
             )
 
 
-def _merge_trials(target: Journal) -> None:
+def _merge_trials(target: Journal, only: str | None) -> None:
     execute = target.database.execute
     columns = _columns(target, "trial", without={"revision"})
-    fresh = f"SELECT trial_id FROM (SELECT {columns} FROM source.trial EXCEPT SELECT {columns} FROM main.trial)"
-    trials = [row[0] for row in execute(fresh).fetchall()]
+    fresh = f"SELECT trial_id, session_id FROM (SELECT {columns} FROM source.trial EXCEPT SELECT {columns} FROM main.trial)"
+    trials = [trial_id for trial_id, session_id in execute(fresh).fetchall() if only in {None, session_id}]
     for trial_id in trials:
         execute('DELETE FROM main."check" WHERE trial_id = ?', (trial_id,))
         execute("DELETE FROM main.trial WHERE trial_id = ?", (trial_id,))

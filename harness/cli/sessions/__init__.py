@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from harness.cli.printable import one_line, printable
+from harness.cli.sessions.keeping import clean, put_away, restore
 from harness.cli.sessions.places import IN, found, places
 from harness.cli.tasks import show
 from harness.errors import StoreError
@@ -27,6 +28,10 @@ def command() -> None:
 
     Sessions stand in journals: of experiments, and those of `harness agent --journal`. A message is named SESSION/NUMBER.
     """
+
+
+for _one in (put_away, restore, clean):
+    command.add_command(_one)
 
 
 @command.command("list")

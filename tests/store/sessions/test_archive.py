@@ -1,0 +1,200 @@
+"""Sessions that are put away and brought back: nothing is lost, nothing of others is touched, whatever breaks."""
+
+import subprocess
+import sys
+import time
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.errors import StoreError
+from harness.events import WorkspaceSaved
+from harness.store.journal import Journal
+from harness.store.kept.workspaces import JournalWorkspaces
+from harness.store.results import load
+from harness.store.sessions import archive, cleaning, queries
+from tests.store.kept.test_workspaces import put_all
+from tests.store.samples import CONDUCT, ENDED, PROBES, begun, checks, compaction, opening, started, step, ticking, trial
+
+LONG = "a line that all of them share\n" * 100
+OWN = "a line of this one alone\n" * 2_000
+TABLES = ("session", "event", "version", "retired", "step", "compaction", "conduct", "step_conduct", "fact", "probe", "action")
+
+
+def write(journal, name, *more):
+    first = [started(name, f"{LONG}{name}"), *opening(name)[1:]]
+    events = [*first, *step(1, LONG), *step(2, *more), compaction(forget=[4, 5], before_step=3, summary=LONG), *step(3), ENDED]
+    begun(journal, name).append(events)
+    journal.record_conduct(name, CONDUCT, PROBES)
+    journal.outputs(name, ticking().__next__).save(f"{name}{LONG}")
+
+
+def cleaned(journal, quiet_before_ms=10**13):
+    return cleaning.clean(journal, outputs_before_ms=0, quiet_before_ms=quiet_before_ms)
+
+
+@pytest.fixture
+def journal(tmp_path):
+    """Three sessions, one of a trial; `b` has a long text of its own."""
+    with Journal.open(tmp_path / "output" / "journal.sqlite") as journal:
+        for name, more in (("a", ()), ("b", (OWN,)), ("of-trial", ())):
+            write(journal, name, *more)
+        journal.record_trial(trial("t", "of-trial"), checks("t"))
+        yield journal
+
+
+def held(journal):
+    """All that a journal says of its sessions, keys aside."""
+    told: dict[Any, Any] = {}
+    for key, name in journal.rows("SELECT key, id FROM session"):
+        for table in TABLES:
+            where = "key" if table == "session" else "session"
+            rows = journal.rows(f'SELECT * FROM "{table}" WHERE {where} = ?', key)
+            told[name, table] = sorted(tuple(row)[1:] for row in rows)
+        told[name, "log"] = list(journal.entries(name))
+        told[name, "messages"] = queries.messages(journal, name)
+    told["trials"] = [(journal.trials(), journal.checks("t"))]
+    return told
+
+
+def texts(journal):
+    return {tuple(row) for row in journal.rows("SELECT * FROM text")}
+
+
+@pytest.mark.parametrize("names", [["b"], ["a", "b", "of-trial"], []])
+def test_what_was_put_away_comes_back_as_it_was(journal, names):
+    before, all_texts = held(journal), texts(journal)
+    put = archive.put_away(journal, names)
+    assert [one.session_id for one in put] == names
+    assert {one.session_id for one in archive.archived(journal.path)} == set(names)
+    assert set(journal.session_ids()) == {"a", "b", "of-trial"} - set(names)
+    assert ("t" in journal.finished_trials()) == ("of-trial" not in names)
+    cleaned(journal)
+    assert archive.restore(journal, names) == tuple(names)
+    assert held(journal) == before
+    assert texts(journal) == all_texts
+    assert archive.archived(journal.path) == ()
+    for name in ("a", "b", "of-trial"):
+        assert (
+            len(journal.rows("SELECT o.name FROM saved_output AS o JOIN session AS s ON s.key = o.session WHERE s.id = ?", name))
+            == 1
+        )
+
+
+def test_others_are_not_touched_and_their_texts_stay(journal):
+    before = {key: value for key, value in held(journal).items() if key == "trials" or key[0] != "b"}
+    archive.put_away(journal, ["b"])
+    gone = cleaned(journal)
+    assert gone.texts == 2, "its task and its long output; the rest is shared"
+    assert {key: value for key, value in held(journal).items() if key == "trials" or key[0] != "b"} == before
+    assert journal.rows("PRAGMA foreign_key_check") == []
+    assert journal.rows("PRAGMA integrity_check")[0][0] == "ok"
+
+
+def test_a_file_holds_one_session_with_its_texts_alone_and_is_small(journal, tmp_path):
+    size = len(LONG) + len(OWN)
+    (one,) = archive.put_away(journal, ["b"])
+    assert one.size_bytes < size / 4
+    other = tmp_path / "other" / "journal.sqlite"
+    with Journal.open(other) as empty:
+        archive.folder_of(other).mkdir()
+        one.file.rename(archive.folder_of(other) / one.file.name)
+        archive.restore(empty, ["b"])
+        assert empty.session_ids() == ("b",)
+        found = cleaned(empty)
+    assert (found.texts, found.files) == (0, 0)
+
+
+def test_only_old_sessions_are_due_and_those_of_trials_only_when_they_are_asked_for(journal):
+    last = max(row.updated_at_ms for row in queries.sessions(journal))
+    assert archive.due(journal, last, with_trials=True) == ((), ())
+    due = archive.due(journal, last + 1, with_trials=False)
+    assert {row.session_id for row in due.sessions} == {"a", "b"}
+    assert [row.session_id for row in due.of_trials] == ["of-trial"]
+    assert len(archive.due(journal, last + 1, with_trials=True).sessions) == 3
+
+
+def test_tables_show_no_trial_without_its_steps(journal):
+    archive.put_away(journal, ["of-trial"])
+    results = load(journal.path.parent)
+    assert results.trials.empty
+    assert set(results.steps["session_id"]) == {"a", "b"}
+    archive.restore(journal, ["of-trial"])
+    assert load(journal.path.parent).trials["trial_id"].tolist() == ["t"]
+
+
+def test_a_file_that_cannot_be_written_costs_nothing(journal, tmp_path):
+    before = held(journal)
+    archive.folder_of(journal.path).write_text("in the way")
+    with pytest.raises(StoreError, match="cannot write to"):
+        archive.put_away(journal, ["a"])
+    assert held(journal) == before
+
+
+def test_a_name_with_odd_signs_is_that_of_a_file_and_one_that_is_too_long_is_refused(journal):
+    odd = "..\\ %2F\n\x1b[0m é"
+    write(journal, odd)
+    write(journal, "x" * 300)
+    archive.put_away(journal, [odd])
+    assert [one.session_id for one in archive.archived(journal.path)] == [odd]
+    assert archive.restore(journal, [odd]) == (odd,)
+    with pytest.raises(StoreError, match="too long for a file"):
+        archive.put_away(journal, ["x" * 300])
+
+
+def test_a_session_that_is_there_or_was_never_put_away_or_is_broken_is_not_restored(journal):
+    (one,) = archive.put_away(journal, ["a"])
+    with pytest.raises(StoreError, match="'nobody' is not in"):
+        archive.restore(journal, ["nobody"])
+    write(journal, "a")
+    with pytest.raises(StoreError, match="in the journal already"):
+        archive.restore(journal, ["a"])
+    data = bytearray(one.file.read_bytes())
+    data[len(data) // 2] ^= 0xFF
+    one.file.write_bytes(data)
+    journal.database.execute("DELETE FROM session WHERE id = 'a'")
+    with pytest.raises(StoreError, match="cannot read the archived session"):
+        archive.restore(journal, ["a"])
+    assert one.file.exists()
+
+
+def test_sessions_are_put_away_while_other_processes_write(tmp_path: Path, checkout: Path):
+    path = tmp_path / "journal.sqlite"
+    with Journal.open(path) as journal:
+        for number in range(6):
+            write(journal, f"old-{number}")
+        writers = [
+            subprocess.Popen([sys.executable, "-m", "tests.store.writing", str(path), name, "60"], cwd=checkout) for name in "xy"
+        ]
+        while not {"x", "y"} <= set(journal.session_ids()):
+            time.sleep(0.01)
+        for number in range(6):
+            archive.put_away(journal, [f"old-{number}"])
+            cleaned(journal)
+        archive.restore(journal, ["old-3"])
+        assert [writer.wait() for writer in writers] == [0, 0]
+        assert set(journal.session_ids()) == {"x", "y", "old-3"}
+        for name in "xy":
+            log = [entry.event for entry in journal.entries(name)]
+            assert (len(log), log[-1], log[3:6]) == (3 * 60 + 4, ENDED, step(1, f"{name} 1\n" * 200))
+        assert journal.rows("PRAGMA integrity_check")[0][0] == "ok"
+
+
+def test_kept_workspaces_go_along_and_come_back(journal, tmp_path):
+    files = {"src/a.py": b"print(1)" * 100, "b.txt": b"b"}
+    with closing(JournalWorkspaces(journal.path)) as kept:
+        snapshot = put_all(kept, files)
+        orphan = put_all(kept, {"c.txt": b"nobody has this"})
+        begun(journal, "a").append([WorkspaceSaved(step=3, tree_id=snapshot.tree_id)])
+    archive.put_away(journal, ["a"])
+    assert cleaned(journal, quiet_before_ms=0).files == 0, "somebody may be keeping a workspace right now"
+    assert cleaned(journal).files == 3
+    archive.restore(journal, ["a"])
+    with closing(JournalWorkspaces(journal.path)) as kept:
+        back = kept.load(snapshot.tree_id)
+        assert {path: kept.get(state.sha256) for path, state in back.files.items()} == files
+        with pytest.raises(StoreError, match="keeps no workspace"):
+            kept.load(orphan.tree_id)
+    assert cleaned(journal).files == 0
