@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from harness.widgets.agent import AgentWidget
     from harness.widgets.explorer import CompactionExplorer
     from harness.widgets.grid import GridWidget
+    from harness.widgets.inspector import SessionInspector
 
 _HOME = {
     "Agent": "harness.agent.loop",
@@ -55,6 +56,7 @@ _HOME = {
     "Results": "harness.store.results",
     "SandboxChoice": "harness.experiment.trial",
     "SessionCompactor": "harness.compaction.compactor",
+    "SessionInspector": "harness.widgets.inspector",
     "Task": "harness.task",
     "Trial": "harness.experiment.trial",
     "UsageError": "harness.errors",
@@ -97,6 +99,7 @@ __all__ = [
     "Results",
     "SandboxChoice",
     "SessionCompactor",
+    "SessionInspector",
     "Task",
     "Trial",
     "UsageError",

@@ -1,6 +1,5 @@
 // The compaction explorer: controls, a timeline, what is in view, and every message with what became of it.
 
-const PATIENCE_MS = 15000;
 const MEANS = {
   kept: "kept as it is",
   masked: "masked: shown in other words",
@@ -8,32 +7,6 @@ const MEANS = {
   dropped: "dropped: gone, nothing tells of it",
   summary: "put in by a compaction",
 };
-
-/** Asks for one look at a time; of those that come meanwhile only the last is asked for. */
-function asker(model) {
-  const own = Math.random().toString(36).slice(2);
-  let [count, asked, wanted, timer] = [0, null, null, 0];
-  const pump = () => {
-    if (asked !== null || wanted === null) return;
-    asked = `${own}:${(count += 1)}`;
-    model.send({ kind: "look", request: asked, look: wanted });
-    wanted = null;
-    clearTimeout(timer);
-    timer = setTimeout(() => { asked = null; pump(); }, PATIENCE_MS);
-  };
-  return {
-    want: (look) => { wanted = look; pump(); },
-    /** Whether an answer is to the newest question of this page, or to somebody else's. */
-    answered: (request) => {
-      if (request !== asked) return asked === null && wanted === null;
-      asked = null;
-      clearTimeout(timer);
-      pump();
-      return asked === null;
-    },
-    end: () => clearTimeout(timer),
-  };
-}
 
 /** A slider, a switch or a choice with its name and value; `turned(value)` while it is moved. */
 function knob(control, value, turned) {
@@ -66,6 +39,7 @@ class Explorer {
     this.model = model;
     this.ask = asker(model);
     this.root = stage(el, "Compaction explorer");
+    this.root.classList.add("harness-looking");
     this.look = null;
     this.known = {};
     this.build();

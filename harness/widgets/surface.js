@@ -33,9 +33,15 @@ function number(value) {
   return typeof value === "number" && Number.isFinite(value) ? grouped.format(value) : "–";
 }
 
-/** The root of a widget in its cell. Shortcuts of the notebook are off inside of it, else a key could cut the cell. */
+/**
+ * The root of a widget in its cell. Plain keys stay inside of it: the notebook would take an arrow from a slider, and an x would
+ * cut the cell. Keys with Control, Alt or Meta still reach it.
+ */
 function stage(el, label) {
   const root = make("section", { class: "harness-surface", "aria-label": label, "data-lm-suppress-shortcuts": "true" });
+  root.addEventListener("keydown", (event) => {
+    if (!event.ctrlKey && !event.altKey && !event.metaKey) event.stopPropagation();
+  });
   el.append(root);
   return root;
 }

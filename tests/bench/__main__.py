@@ -5,7 +5,7 @@ import os
 import sys
 from pathlib import Path
 
-from tests.bench import demo, marching, overhead, planning, reading, round_trips, starting, warm
+from tests.bench import demo, marching, overhead, planning, reading, round_trips, starting, warm, widgets
 from tests.bench.figure import write
 
 OUTPUT = Path(__file__).parents[2] / "bench.json"
@@ -23,6 +23,7 @@ def main() -> int:
         warm.warm(),
         marching.marching(),
         planning.planning(),
+        widgets.widgets(),
     )
     figures = []
     for figure in itertools.chain.from_iterable(parts):

@@ -107,6 +107,17 @@ def test_an_error_of_ours_is_told_to_the_page(link, post, page):
 
 
 @pytest.mark.browser
+def test_plain_keys_stay_in_a_widget_and_others_reach_the_notebook(link, post, page):
+    link(ListWidget(post))
+    page.evaluate("() => { window.keys = []; document.addEventListener('keydown', event => keys.push(event.key)); }")
+    page.get_by_role("button", name="ask").focus()
+    page.keyboard.press("x")
+    page.keyboard.press("ArrowLeft")
+    page.keyboard.press("Control+s")
+    assert page.evaluate("keys") == ["Control", "s"]
+
+
+@pytest.mark.browser
 def test_a_view_that_is_removed_hears_nothing_more(link, post, page):
     linked = link(ListWidget(post))
     page.evaluate("ended()")

@@ -4,8 +4,6 @@ What is opened is the log and nothing else; whoever shows or rehearses it does s
 """
 
 import os
-from collections.abc import Iterator
-from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -16,10 +14,13 @@ from harness.experiment.attempt.foresight import ScriptedForesight
 from harness.experiment.interactive import Interactive, converse
 from harness.experiment.preview.sample import SampleFuture
 from harness.experiment.preview.walk import sample_log
+from harness.experiment.sessions.exchange import log_in
 from harness.protocols import Foresight
-from harness.replay.reading import read_recordings
+from harness.replay.document import open_document
+from harness.replay.reading import detect, read_recordings
+from harness.replay.session_file import NAME
 from harness.replay.session_log import entries
-from harness.store.journal import Journal
+from harness.store.sessions.finding import find_session
 from harness.task import Task
 from harness.tasks import SUITE, load_task
 
@@ -61,25 +62,18 @@ def open_recorded(source: str | os.PathLike[str] = SAMPLE, session_id: str | Non
     Raises:
         UnknownName: it is none of these, or no such session is in it.
         UsageError: it holds several sessions and none was named, or it cannot be read.
-        StoreError: the journal is broken.
+        StoreError: a folder holds no journal, or it is broken.
         SandboxError: a task's session cannot be run here.
     """
     path = Path(source)
-    if path.is_dir():
-        return _from_journals(path, tuple(_journals(path)), session_id)
+    if path.is_dir() or (path.is_file() and _is_journal(path)):
+        found = find_session(session_id or "", (path,))
+        return RecordedSession(name=found.session_id, entries=tuple(found.entries()))
     if path.is_file():
-        return _from_journals(path, (path,), session_id) if _is_journal(path) else _from_recording(path, session_id)
+        return _from_file(path, session_id)
     if session_id is not None:
         raise UsageError(f"there is no journal or folder {str(source)!r} in which a session {session_id!r} could be")
     return _named(str(source))
-
-
-def _journals(folder: Path) -> Iterator[Path]:
-    output = folder / "output" if (folder / "output").is_dir() else folder
-    found = [path for path in (output / "journal.sqlite", *sorted((output / "journals").glob("*.sqlite"))) if path.is_file()]
-    if not found:
-        raise UsageError(f"{str(folder)!r} holds no journal; give the folder of an experiment that was run, or a file")
-    yield from found
 
 
 def _is_journal(path: Path) -> bool:
@@ -90,34 +84,24 @@ def _is_journal(path: Path) -> bool:
         raise UsageError(f"cannot read {str(path)!r}: {error.strerror}") from None
 
 
-def _from_journals(place: Path, paths: tuple[Path, ...], session_id: str | None) -> RecordedSession:
-    where: dict[str, Path] = {}
-    for path in paths:
-        with closing(Journal.open(path, read_only=True)) as journal:
-            where.update(dict.fromkeys(journal.session_ids(), path))
-    chosen = _chosen(place, tuple(where), session_id)
-    with closing(Journal.open(where[chosen], read_only=True)) as journal:
-        return RecordedSession(name=chosen, entries=tuple(journal.entries(chosen)))
-
-
-def _from_recording(path: Path, session_id: str | None) -> RecordedSession:
+def _from_file(path: Path, session_id: str | None) -> RecordedSession:
+    if detect(open_document(path)) == NAME:
+        return RecordedSession(name=path.name, entries=log_in(path))
     found = read_recordings(path)
     names = [one.session_id or f"session {number}" for number, one in enumerate(found, 1)]
     chosen = found[names.index(_chosen(path, tuple(names), session_id))]
     return RecordedSession(name=f"{path.name} ({chosen.source})", entries=entries(chosen))
 
 
-def _chosen(place: Path, names: tuple[str, ...], wanted: str | None) -> str:
+def _chosen(path: Path, names: tuple[str, ...], wanted: str | None) -> str:
     """The one name that is wanted."""
     fitting = names if wanted is None else tuple(name for name in names if name.startswith(wanted))
-    if len(fitting) == 1 or wanted in fitting:
-        return fitting[0] if len(fitting) == 1 else str(wanted)
-    if not fitting and names:
-        raise UnknownName(f"session in {str(place)!r}:", str(wanted), names)
+    if len(fitting) == 1:
+        return fitting[0]
     if not fitting:
-        raise UsageError(f"{str(place)!r} holds no session")
+        raise UnknownName(f"session in {str(path)!r}:", str(wanted), names)
     more = f" and {len(fitting) - OFFERED} more" if len(fitting) > OFFERED else ""
-    raise UsageError(f"{str(place)!r} holds {len(fitting)} sessions; name one: {', '.join(fitting[:OFFERED])}{more}")
+    raise UsageError(f"{str(path)!r} holds {len(fitting)} sessions; name one: {', '.join(fitting[:OFFERED])}{more}")
 
 
 def _named(name: str) -> RecordedSession:

@@ -62,6 +62,8 @@ class Walk:
     """The window was full and the policy made no room."""
     broken_off: bool = False
     """It had compacted as often as was wanted."""
+    entries: tuple[Entry, ...] = ()
+    """The whole log."""
 
     @property
     def applied(self) -> tuple[Change, ...]:
@@ -91,10 +93,11 @@ def walk(
     informed = inform(SampleFuture()) if inform else policy
     compactor = SessionCompactor(policy=informed, window=puppet.window, summarizer=summarizer or writer(SUMMARIZER))
     tools = [_Told(name, limits_of(policy)) for name in TOOLS]
+    log = MemoryLog()
     agent = Agent(
         model=puppet,
         tools=tools,
-        log=MemoryLog(),
+        log=log,
         compactor=compactor,
         clock=lambda: 0.0,
         limits=Limits(max_steps=window_tokens),
@@ -109,6 +112,7 @@ def walk(
         steps=outcome.steps,
         overflowed=outcome.reason == "overflow",
         broken_off=puppet.enough(),
+        entries=log.entries(),
     )
 
 

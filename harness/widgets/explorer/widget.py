@@ -33,7 +33,7 @@ class CompactionExplorer(Surface):
     Summaries are stand-ins of a given length, and nobody knows what the agent would have done without what it lost.
     """
 
-    _esm = script("timeline", "rows", "explorer")
+    _esm = script("asking", "timeline", "rows", "explorer")
     _css = style("timeline", "rows", "explorer")
 
     def __init__(

@@ -1,0 +1,162 @@
+// The session inspector: a timeline, the step that is looked at, every message of it, and keys to go through them.
+
+class Inspector {
+  constructor(model, el) {
+    this.model = model;
+    this.ask = asker(model);
+    this.root = stage(el, "Session inspector");
+    this.root.classList.add("harness-looking");
+    this.known = {};
+    this.place = 1;
+    this.build();
+    this.stop = connect(model, {
+      state: (changed, whole) => this.hear(changed, whole),
+      silent: () => { this.error.textContent = "No kernel answers: run this cell to step through the session."; },
+    });
+  }
+
+  build() {
+    this.name = make("span", { class: "h-faint" });
+    this.facts = make("tbody");
+    this.error = make("p", { class: "h-error", role: "alert" });
+    this.line = timeline((index) => this.go(index + 1));
+    this.step = make("input", {
+      type: "range", min: 1, max: 1, step: 1, value: 1, "aria-label": "step", name: "step",
+      on: { input: () => this.go(Number(this.step.value)) },
+    });
+    this.at = make("output", { class: "h-at", "aria-live": "polite" });
+    const button = (text, title, act) =>
+      make("button", { type: "button", text, title, "aria-label": title, on: { click: act } });
+    this.told = make("tbody");
+    this.compactions = make("div", { class: "h-compactions" });
+    this.texts = make("div", { class: "h-texts", tabindex: "0", "aria-label": "text of the chosen message", role: "region" });
+    this.list = rows("messages of this step", (index) => this.row(index), (index) => this.model.send({ kind: "read", message: index }));
+    this.root.append(
+      make("header", { class: "h-head" }, make("strong", { text: "Session inspector" }), this.name),
+      make("details", { class: "h-more" }, make("summary", { text: "the session" }), make("table", { class: "h-facts" }, this.facts)),
+      this.error, this.line.element,
+      make("div", { class: "h-steps" },
+        button("◀ step", "the step before", () => this.go(this.place - 1)), this.step,
+        button("step ▶", "the next step", () => this.go(this.place + 1)), this.at,
+        button("◀ compaction", "the compaction before", () => this.jump(-1)),
+        button("compaction ▶", "the next compaction", () => this.jump(1))),
+      make("p", { class: "h-faint h-keys", text: "keys: ← → a step, page up and down a compaction, home and end; ↑ ↓ in the list a message" }),
+      make("table", { class: "h-facts" }, this.told), this.compactions,
+      make("div", { class: "h-pair" }, this.list.element, this.texts),
+    );
+    this.root.tabIndex = 0;
+    this.root.addEventListener("keydown", (event) => this.pressed(event));
+  }
+
+  pressed(event) {
+    if (event.target.matches("input, select, textarea") || event.altKey || event.ctrlKey || event.metaKey) return;
+    const acts = {
+      ArrowLeft: () => this.go(this.place - 1), ArrowRight: () => this.go(this.place + 1),
+      PageUp: () => this.jump(-1), PageDown: () => this.jump(1),
+      Home: () => this.go(1), End: () => this.go(this.known.session.steps.length),
+    };
+    if (!(event.key in acts)) return;
+    event.preventDefault();
+    acts[event.key]();
+  }
+
+  go(place) {
+    const { steps } = this.known.session;
+    this.place = Math.min(steps.length, Math.max(1, place));
+    this.step.value = this.place;
+    this.at.textContent = `step ${number(steps[this.place - 1])} of ${number(steps.length)}`;
+    this.ask.want({ step: this.place });
+  }
+
+  marks() {
+    const { steps, attempts } = this.known.session;
+    const place = new Map(steps.map((step, index) => [step, index]));
+    return attempts.map(([step, before, after, status, reason]) => ({
+      index: place.get(step) ?? steps.length - 1,
+      kind: status === "applied" ? "applied" : "fruitless",
+      text: `before step ${number(step)}: ${number(before)} → ${number(after)} tokens, ${status}: ${reason}`,
+    }));
+  }
+
+  jump(way) {
+    const places = this.marks().map((one) => one.index + 1);
+    const next = way > 0 ? places.find((place) => place > this.place) : places.findLast((place) => place < this.place);
+    if (next !== undefined) this.go(next);
+  }
+
+  hear(changed, whole) {
+    this.known = whole;
+    if (!whole.session || !whole.step) return;
+    if (changed.session) this.introduce(whole.session);
+    if (changed.refused) {
+      this.ask.answered(changed.refused.request);
+      this.error.textContent = changed.refused.text;
+    }
+    if (changed.step) {
+      if (this.ask.answered(whole.step.request)) this.place = whole.step.place;
+      this.error.textContent = "";
+      this.draw(whole);
+    }
+    if (changed.reading) {
+      const { title, text } = whole.reading;
+      this.texts.replaceChildren(make("h4", { text: title }), make("pre", { text }));
+    }
+  }
+
+  introduce(session) {
+    this.name.textContent = ` ${session.name}`;
+    this.step.max = session.steps.length;
+    this.facts.replaceChildren(...session.facts.map(([name, text]) => this.fact(name, text)));
+  }
+
+  fact(name, text) {
+    return make("tr", {}, make("th", { scope: "row", text: name }), make("td", { text }));
+  }
+
+  draw({ session, step }) {
+    const limits = [];
+    if (session.threshold_tokens !== null) limits.push({ tokens: session.threshold_tokens, name: "threshold", kind: "threshold" });
+    const most = session.curve.reduce((one, other) => Math.max(one, other), 0);
+    if (session.window_tokens > 0 && session.window_tokens < 4 * most)
+      limits.push({ tokens: session.window_tokens, name: "window", kind: "window" });
+    const marks = this.marks();
+    const label = `tokens in view over ${session.steps.length} steps, ${marks.length} compactions`;
+    this.line.show({ whole: [], curve: session.curve, limits, marks, at: step.place - 1, label });
+    this.step.value = step.place;
+    this.at.textContent = `step ${number(session.steps[step.place - 1])} of ${number(session.steps.length)}`;
+    this.told.replaceChildren(...step.told.map(([name, text]) => this.fact(name, text)));
+    this.compactions.replaceChildren(...step.compactions.map((one) => this.compaction(one)));
+    this.list.show(step.messages.length);
+    this.list.select(step.messages.length - 1);
+    this.list.select(step.messages.findIndex(([kind]) => kind === "answer"));
+  }
+
+  compaction({ title, reason, summary }) {
+    const parts = [make("p", { class: "h-compacted", text: `${title}. ${reason}` })];
+    if (summary) parts.push(make("details", {}, make("summary", { text: "its summary" }), make("pre", { text: summary })));
+    return make("div", { class: "h-compaction" }, ...parts);
+  }
+
+  row(index) {
+    const [kind, role, mark, text] = this.known.step.messages[index];
+    return {
+      class: `h-part-${kind}`,
+      children: [
+        make("span", { class: "h-kind", text: kind }),
+        make("span", { class: "h-role", text: role }),
+        make("span", { class: "h-new", text: mark }),
+        make("span", { class: "h-label", text }),
+      ],
+    };
+  }
+}
+
+export default {
+  render({ model, el }) {
+    const inspector = new Inspector(model, el);
+    return () => {
+      inspector.stop();
+      inspector.ask.end();
+    };
+  },
+};

@@ -1,0 +1,205 @@
+"""`SessionInspector`: a session that is over or still runs elsewhere, step by step: what was sent, what came back, what it cost.
+
+The numbers are those of `harness inspect`; here they have a timeline, keys, and every text that was sent.
+"""
+
+import os
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+from harness.errors import UsageError
+from harness.events import Compaction, WorkspaceSaved
+from harness.experiment.preview.recorded import SAMPLE, RecordedSession, open_recorded
+from harness.experiment.sessions.inspection import inspect_session
+from harness.experiment.sessions.sent import Sent, sent_at
+from harness.messages import Message
+from harness.view import lived
+from harness.widgets.explorer.exploration import label, whole_text
+from harness.widgets.surface import Surface, script, style, table
+from harness.widgets.wire import POST, Post
+
+KEEP_STEPS = 20
+REASON_CHARACTERS = 300
+
+
+class SessionInspector(Surface):
+    """Steps through a session: the view that was sent, its digest, the answer, the results, and the workspace if it was kept."""
+
+    _esm = script("asking", "timeline", "rows", "inspector")
+    _css = style("timeline", "rows", "inspector")
+
+    def __init__(
+        self,
+        session: str | os.PathLike[str] | RecordedSession = SAMPLE,
+        *,
+        session_id: str | None = None,
+        post: Post = POST,
+    ) -> None:
+        """Open a session at its first step.
+
+        Args:
+            session: a journal file, an experiment's folder, a recorded or exported session, a task's name, or `sample`.
+            session_id: which one, where there are several; its beginning is enough.
+            post: keeps the pace of all widgets.
+
+        Raises:
+            UsageError: no such session, or it has no step.
+            StoreError, SandboxError: it cannot be read, or a task's cannot be run here.
+        """
+        super().__init__(post)
+        self.session = session if isinstance(session, RecordedSession) else open_recorded(session, session_id)
+        self._inspection = inspect_session(self.session.entries)
+        if not self._inspection.timeline:
+            raise UsageError(f"session {self.session.name!r} has no finished step, so there is nothing to show")
+        self._trees = [entry.event for entry in lived(self.session.entries) if isinstance(entry.event, WorkspaceSaved)]
+        self._lock = threading.Lock()
+        self._sent: dict[int, Sent] = {}
+        self._place = 1
+        self.wire.show(session=self._constants(), step=self._step(""), refused=None)
+
+    @property
+    def steps(self) -> int:
+        """How many steps were finished."""
+        return self._inspection.steps
+
+    def look(self, step: int) -> None:
+        """Show another step, from 1.
+
+        Raises:
+            UsageError: there is no such step; what was shown stays.
+        """
+        with self._lock:
+            self._go("", step)
+
+    def heard(self, message: Mapping[str, Any]) -> None:
+        """What a page asks for: another step, or the text of a message of this one."""
+        with self._lock:
+            if message.get("kind") == "look":
+                request, look = str(message.get("request")), message.get("look")
+                try:
+                    self._go(request, look.get("step") if isinstance(look, Mapping) else None)
+                except UsageError as error:
+                    self.wire.show(refused={"request": request, "text": str(error)})
+            elif message.get("kind") == "read":
+                self.wire.show(reading=self._reading(message.get("message")))
+
+    def as_text(self) -> str:
+        """See `Surface`."""
+        return "\n".join(f"{name}: {value}" for name, value in self._facts())
+
+    def as_html(self) -> str:
+        """See `Surface`."""
+        head = ("before step", "what", "tokens before", "tokens after", "why")
+        rows = [
+            (one.step, one.what, one.tokens_before, one.tokens_after, one.reason[:REASON_CHARACTERS])
+            for one in self._inspection.compactions
+        ]
+        compactions = table(head, rows) if rows else ""
+        return f"{table((), self._facts())}{compactions}{table((), self._told())}"
+
+    def _go(self, request: str, step: object) -> None:
+        if not isinstance(step, int) or not 1 <= step <= self.steps:
+            raise UsageError(f"step: must be between 1 and {self.steps} (got {step!r})")
+        self._place = step
+        self.wire.show(step=self._step(request), refused=None)
+
+    def _now(self) -> Sent:
+        """The step that is shown."""
+        if self._place not in self._sent:
+            self._sent[self._place] = sent_at(self.session.entries, self._inspection.timeline[self._place - 1].step)
+            if len(self._sent) > KEEP_STEPS:
+                del self._sent[next(iter(self._sent))]
+        return self._sent[self._place]
+
+    def _messages(self) -> list[tuple[str, Message]]:
+        """Everything of the step in order, with what it is."""
+        sent = self._now()
+        told = [("sent", message) for message in sent.messages]
+        return [*told, ("answer", sent.answer), *(("result", message) for message in sent.results)]
+
+    def _facts(self) -> list[tuple[str, str]]:
+        """The session in words."""
+        session = self._inspection
+        cost = "at an unknown price" if session.cost_usd is None else f"for ${session.cost_usd:.4f}"
+        ended = f"{session.status} {session.reason}".strip()
+        return [
+            ("session", self.session.name),
+            ("model", session.model or "not recorded"),
+            ("policy", f"{session.policy or 'none recorded'}; {session.budget_rule}".rstrip("; ")),
+            ("ended", f"{ended}: {session.detail}" if session.detail else ended),
+            ("steps", f"{session.steps}, {session.prompt_tokens:,} tokens in, {session.output_tokens:,} out, {cost}"),
+            ("compactions", f"{session.summaries} summaries, {session.prunings} prunings, {session.fruitless} fruitless"),
+        ]
+
+    def _told(self) -> list[tuple[str, str]]:
+        """The step in words."""
+        sent, point = self._now(), self._inspection.timeline[self._place - 1]
+        cost = "price unknown" if point.cost_usd is None else f"${point.cost_usd:.4f}"
+        same = "as logged" if sent.is_as_logged else f"NOT what was logged, {sent.logged_digest[:16]}…"
+        rows = [
+            ("step", f"{point.step}, number {self._place} of {self.steps}"),
+            ("sent", f"{len(sent.messages)} messages, {sent.view.tokens:,} tokens estimated, {point.prompt_tokens:,} reported"),
+            (
+                "of these as before",
+                f"{sent.finished.kept_prefix_messages} messages; {point.cache_read_tokens:,} tokens from a cache",
+            ),
+            ("digest", f"{sent.digest[:16]}… {same}"),
+            ("answer", f"{point.output_tokens:,} tokens, {point.calls} calls, {point.call_errors} with an error"),
+            ("took", f"{point.seconds:.2f} s, {cost}"),
+        ]
+        return [*rows, *self._workspace(point.step)]
+
+    def _workspace(self, step: int) -> list[tuple[str, str]]:
+        """Under which name the workspace was kept, if it was."""
+        kept = [one for one in self._trees if one.step <= step]
+        if not kept:
+            return []
+        when = "after this step" if kept[-1].step == step else f"unchanged since step {kept[-1].step}"
+        return [("workspace", f"{kept[-1].tree_id[:16]}… {when}")]
+
+    def _step(self, request: str) -> dict[str, Any]:
+        sent, messages = self._now(), self._messages()
+        count = sent.finished.kept_prefix_messages
+        return {
+            "request": request,
+            "place": self._place,
+            "told": self._told(),
+            "messages": [
+                [kind, message.role, "new" if kind == "sent" and index >= count else "", label(message)]
+                for index, (kind, message) in enumerate(messages)
+            ],
+            "compactions": [_compaction(one) for one in sent.compactions],
+        }
+
+    def _constants(self) -> dict[str, Any]:
+        session = self._inspection
+        return {
+            "name": self.session.name,
+            "facts": self._facts(),
+            "steps": [point.step for point in session.timeline],
+            "curve": [point.view_tokens for point in session.timeline],
+            "window_tokens": session.window_tokens,
+            "threshold_tokens": session.threshold_tokens,
+            "attempts": [
+                (one.step, one.tokens_before, one.tokens_after, one.status, one.reason[:REASON_CHARACTERS])
+                for one in session.compactions
+            ],
+        }
+
+    def _reading(self, number: object) -> dict[str, Any] | None:
+        messages = self._messages()
+        if not isinstance(number, int) or not 0 <= number < len(messages):
+            return None
+        kind, message = messages[number]
+        return {"message": number, "title": f"{kind}, {message.role}", "text": whole_text(message)}
+
+
+def _compaction(event: Compaction) -> dict[str, Any]:
+    changes = f"{len(event.patch.forget)} forgotten, {len(event.patch.replace)} replaced, {len(event.patch.insert)} put in"
+    numbers = f"{event.tokens_before:,} → {event.tokens_after:,} tokens"
+    return {
+        "title": f"compaction before this step: {event.status}, {numbers}, {changes}",
+        "reason": event.reason[:REASON_CHARACTERS],
+        "summary": event.summary,
+    }

@@ -1,0 +1,204 @@
+"""The inspector: every step of a session with what was sent and what came back, by mouse and by keys, and only as texts."""
+
+import hashlib
+
+import pytest
+
+from harness.compaction.presets.keep_last import KeepLast
+from harness.errors import UsageError
+from harness.events import Compaction, Entry, Insert, ItemId, MessageAdded, Patch, StepFinished, WorkspaceSaved
+from harness.experiment.preview.recorded import RecordedSession
+from harness.experiment.preview.walk import sample_log, walk
+from harness.experiment.sessions.sent import sent_at
+from harness.messages import ToolCall, ToolResult, assistant, system, tool, user
+from harness.tokens import Estimated
+from harness.widgets.inspector import SessionInspector
+from tests.experiment.preview.test_rehearsal import finished, small_log
+
+HOSTILE = "<img src=x onerror=window.hacked=1><script>window.hacked=1</script>"
+SAID_TOKENS = 20_000
+
+
+@pytest.fixture(scope="module")
+def session():
+    return RecordedSession(name="a session", entries=sample_log(SAID_TOKENS))
+
+
+@pytest.fixture
+def inspector(session, post):
+    return SessionInspector(session, post=post)
+
+
+def compacted_session():
+    """Three steps, a compaction with a hostile summary before the second, and a workspace that was kept after the first."""
+    call = ToolCall(call_id="c1", name=f"read {HOSTILE}", arguments_json=f'{{"path": "{HOSTILE}"}}')
+    output = ToolResult(call_id="c1", name=call.name, output=HOSTILE * 40)
+    summary = Insert(message=user(f"summary {HOSTILE}"), after=ItemId(1), stands_for=(ItemId(2), ItemId(3), ItemId(4)))
+    compaction = Compaction(
+        round=1,
+        step=2,
+        moment="step",
+        status="applied",
+        reason=f"full {HOSTILE}",
+        patch=Patch(forget=(ItemId(2), ItemId(3), ItemId(4)), insert=(summary,)),
+        tokens_before=Estimated(900),
+        tokens_after=Estimated(60),
+        messages_before=4,
+        messages_after=2,
+        summary=f"summary {HOSTILE}",
+    )
+    added = [MessageAdded(message=one, step=1) for one in (system("s"), user(HOSTILE), assistant(HOSTILE, call), tool(output))]
+    events = [
+        *added,
+        finished(1),
+        WorkspaceSaved(step=1, tree_id="ab" * 32),
+        compaction,
+        MessageAdded(message=assistant("second"), step=2),
+        finished(2),
+        MessageAdded(message=assistant("third"), step=3),
+        finished(3),
+    ]
+    return RecordedSession(name=HOSTILE, entries=tuple(Entry(seq, event) for seq, event in enumerate(events, 1)))
+
+
+def told(page, name):
+    """The cell beside a name in the table of the step."""
+    return page.locator(".h-facts tr").filter(has=page.get_by_role("rowheader", name=name, exact=True)).locator("td").inner_text()
+
+
+def test_it_tells_of_each_step_what_was_sent_and_what_came_back(inspector, session):
+    for step in (1, inspector.steps // 2, inspector.steps):
+        inspector.look(step)
+        sent = sent_at(session.entries, step)
+        told = dict(inspector._told())
+        assert told["sent"].startswith(f"{len(sent.messages)} messages, {sent.view.tokens:,} tokens")
+        assert sent.digest[:16] in told["digest"]
+        assert told["digest"].endswith("as logged")
+
+
+def test_a_log_that_is_not_what_was_sent_is_said_so(session):
+    other = hashlib.sha256(b"other").hexdigest()
+    entries = list(session.entries)
+    place = next(place for place, entry in enumerate(entries) if isinstance(entry.event, StepFinished))
+    kept = {name: getattr(entries[place].event, name) for name in StepFinished.__dataclass_fields__}
+    entries[place] = Entry(entries[place].seq, StepFinished(**{**kept, "request_digest": other}))
+    inspector = SessionInspector(RecordedSession(name="changed", entries=tuple(entries)))
+    assert f"NOT what was logged, {other[:16]}" in dict(inspector._told())["digest"]
+
+
+def test_the_workspace_is_named_where_it_was_kept():
+    inspector = SessionInspector(compacted_session())
+    assert dict(inspector._told())["workspace"] == f"{'ab' * 8}… after this step"
+    inspector.look(3)
+    assert dict(inspector._told())["workspace"] == f"{'ab' * 8}… unchanged since step 1"
+    assert "workspace" not in dict(SessionInspector(RecordedSession(name="s", entries=small_log(("a", "b", None))))._told())
+
+
+@pytest.mark.parametrize("step", [0, -1, 10**6, None, "2", 2.5])
+def test_a_step_that_is_not_there_is_refused_and_the_place_stays(inspector, step):
+    before = inspector._place
+    with pytest.raises(UsageError, match="step: must be between 1 and"):
+        inspector.look(step)
+    assert inspector._place == before
+
+
+def test_a_session_without_a_step_is_refused():
+    with pytest.raises(UsageError, match="no finished step"):
+        SessionInspector(RecordedSession(name="empty", entries=small_log()))
+
+
+@pytest.mark.parametrize("message", [{}, {"kind": "look"}, {"kind": "look", "look": [1]}, {"kind": "read", "message": None}])
+def test_a_page_may_say_anything(inspector, message):
+    inspector.heard(message)
+    assert inspector._place == 1
+
+
+def test_the_fallback_is_escaped_and_tells_of_compactions():
+    html = SessionInspector(compacted_session()).as_html()
+    assert "<img" not in html
+    assert "<script" not in html
+    assert "summary" in html
+    assert "&lt;img src=x" in html
+
+
+@pytest.mark.browser
+def test_keys_and_buttons_go_through_the_steps(link, inspector, page):
+    linked = link(inspector)
+    root = page.locator(".harness-surface")
+    root.focus()
+    for key, place in (
+        ("ArrowRight", 2),
+        ("ArrowRight", 3),
+        ("ArrowLeft", 2),
+        ("End", inspector.steps),
+        ("Home", 1),
+        ("ArrowLeft", 1),
+    ):
+        page.keyboard.press(key)
+        linked.settle()
+        assert inspector._place == place
+        assert told(page, "step").endswith(f"number {place} of {inspector.steps}")
+    page.get_by_role("button", name="the next step").click()
+    linked.settle()
+    assert inspector._place == 2
+    page.get_by_role("slider", name="step").focus()
+    page.keyboard.press("ArrowRight")
+    linked.settle()
+    assert inspector._place == 3
+
+
+@pytest.mark.browser
+def test_a_row_of_a_step_shows_its_text_and_new_ones_are_marked(link, inspector, page, session):
+    linked = link(inspector)
+    inspector.look(4)
+    linked.settle()
+    sent = sent_at(session.entries, 4)
+    assert page.locator(".h-row[aria-selected=true] .h-kind").inner_text() == "answer"
+    assert sent.answer.text.splitlines()[0] in page.locator(".h-texts").inner_text()
+    rows = page.locator(".h-row")
+    assert rows.count() == len(sent.messages) + 1 + len(sent.results)
+    marks = [row.locator(".h-new").inner_text() for row in rows.all()]
+    new = [index for index, mark in enumerate(marks) if mark == "new"]
+    assert new == list(range(sent.finished.kept_prefix_messages, len(sent.messages)))
+    page.get_by_role("listbox").focus()
+    page.keyboard.press("Home")
+    linked.settle()
+    assert "You are a coding agent" in page.locator(".h-texts").inner_text()
+    assert inspector._place == 4  # keys in the list do not change the step
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_compactions_are_marked_and_reached_and_hostile_texts_stay_texts(link, post, page, theme):
+    inspector = SessionInspector(compacted_session(), post=post)
+    linked = link(inspector, theme)
+    assert page.locator(".h-tick.h-applied").count() == 1
+    page.locator(".harness-surface").focus()
+    page.keyboard.press("PageDown")
+    linked.settle()
+    assert inspector._place == 2
+    assert "900 → 60 tokens" in page.locator(".h-compacted").inner_text()
+    page.get_by_text("its summary").click()
+    assert page.locator(".h-compaction pre").inner_text() == f"summary {HOSTILE}"
+    page.keyboard.press("Home")
+    page.locator(".h-row").nth(1).click()
+    linked.settle()
+    assert HOSTILE in page.locator(".h-texts").inner_text()
+    page.get_by_text("the session", exact=True).click()
+    assert page.locator("img, .harness-surface script").count() == 0
+    assert page.evaluate("typeof window.hacked") == "undefined"
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_a_session_with_real_compactions_is_drawn(link, post, page, theme, tmp_path):
+    session = RecordedSession(name="compacted", entries=walk(KeepLast(), 30_000).entries)
+    inspector = SessionInspector(session, post=post)
+    linked = link(inspector, theme)
+    inspector.look(inspector._inspection.compactions[1].step)
+    linked.settle()
+    assert page.locator(".h-tick.h-applied").count() == len(
+        [one for one in inspector._inspection.compactions if one.status == "applied"]
+    )
+    points = page.locator(".h-curve").get_attribute("points").split()
+    assert len(points) == inspector.steps
