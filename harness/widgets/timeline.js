@@ -1,6 +1,6 @@
 // Tokens over the steps of a session: what was said, what is in view, the threshold, and a mark for each compaction.
 
-const TIMELINE = { width: 1000, height: 150, points: 1000 };
+const TIMELINE = { width: 1000, height: 150, points: 1000, ticks: 80 };
 
 /** The corners of a line through values, one a step; of a long session some are left out, never the largest between two. */
 function corners(values, steps, top) {
@@ -57,7 +57,8 @@ function timeline(choose) {
       }),
     );
     ticks.replaceChildren(
-      ...marks.map((one) => {
+      // so many that they would cover each other are lines alone
+      ...(marks.length > TIMELINE.ticks ? [] : marks).map((one) => {
         const tick = make("button", {
           type: "button", class: `h-tick h-${one.kind}`, title: one.text, "aria-label": one.text, tabindex: "-1", text: "▼",
           on: { click: () => choose(one.index) },

@@ -1,4 +1,4 @@
-"""Executes notebooks so that two executions give the same file: no timings, no widget state, counts in order."""
+"""Executes notebooks so that two executions give the same file: no timings, no widgets or their state, counts in order."""
 
 import asyncio
 import os
@@ -8,6 +8,8 @@ import nbformat
 from nbclient import NotebookClient
 
 CHECKOUT = Path(__file__).parents[2]
+VIEW = "application/vnd.jupyter.widget-view+json"
+"""Of a live widget: in a file it is dead, and what it showed stands in an output of its own."""
 
 
 def committed() -> list[Path]:
@@ -32,4 +34,7 @@ def execute(notebook: Path, *, timeout_seconds: int = 900) -> nbformat.NotebookN
         resources={"metadata": {"path": str(notebook.parent)}},
     )
     asyncio.run(client.async_execute(env={**os.environ, "PYTHONHASHSEED": "0"}))  # execute() would leave its event loop open
+    for cell in node.cells:
+        if cell.cell_type == "code":
+            cell.outputs = [output for output in cell.outputs if VIEW not in output.get("data", {})]
     return node

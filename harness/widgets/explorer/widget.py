@@ -8,7 +8,7 @@ import os
 import threading
 import time
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
@@ -19,9 +19,14 @@ from harness.errors import CompactionError, UsageError
 from harness.experiment.preview.recorded import SAMPLE, RecordedSession, open_recorded
 from harness.protocols import Policy
 from harness.widgets.explorer.controls import controls
+from harness.widgets.explorer.drawing import draw
 from harness.widgets.explorer.exploration import FATES, NOMINAL_WINDOW_TOKENS, WINDOWS, Exploration, Look, label
 from harness.widgets.surface import Surface, script, style, table
 from harness.widgets.wire import POST, Post
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 SLICE_SECONDS = 0.05
 """How long a page waits for steps to be rehearsed before it is shown what there is."""
@@ -99,6 +104,16 @@ class CompactionExplorer(Surface):
             ]
         names = ("message", "role", "fate", "tokens_before", "tokens_after", "since_step", "text")
         return pd.DataFrame(rows, columns=list(names))
+
+    def draw(self, ax: "Axes | None" = None) -> "Figure":
+        """The timeline as a chart, to be kept where no kernel runs.
+
+        Args:
+            ax: to draw on; None = a figure of its own.
+        """
+        with self._lock:
+            self._explored.go(self._explored.look)
+            return draw(self._explored, ax)
 
     def heard(self, message: Mapping[str, Any]) -> None:
         """What a page asks for: another look, or the texts of a message."""
