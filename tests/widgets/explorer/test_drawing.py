@@ -1,5 +1,6 @@
 """The chart holds the same numbers as the table and the page."""
 
+import numpy as np
 import pytest
 
 from harness.experiment.preview.recorded import RecordedSession
@@ -15,16 +16,16 @@ def explored():
 
 def test_its_lines_are_the_tokens_of_every_step(explored):
     (ax,) = draw(explored).axes
-    lines = {line.get_label(): line.get_ydata() for line in ax.lines}
-    assert list(lines["whole conversation"]) == explored.whole
-    assert list(lines["in view"]) == explored.run()["curve"]
+    lines = {line.get_label(): np.asarray(line.get_ydata()).tolist() for line in ax.lines}
+    assert lines["whole conversation"] == explored.whole
+    assert lines["in view"] == explored.run()["curve"]
     assert set(lines["threshold"]) == {explored.rehearsal.budget.threshold_tokens}
 
 
 def test_it_marks_every_applied_compaction_and_says_what_it_is(explored):
     figure = draw(explored)
     marks = next(line for line in figure.axes[0].lines if line.get_marker() == "v")
-    assert list(marks.get_xdata()) == [one.step for one in explored.attempts() if one.status == "applied"]
+    assert np.asarray(marks.get_xdata()).tolist() == [one.step for one in explored.attempts() if one.status == "applied"]
     said = " ".join(text.get_text() for text in figure.texts)
     assert "open loop" in said
     assert "a $session_" in said
