@@ -11,9 +11,23 @@ const WORDS = {
 const FATES = { summary: "new", dropped: "dropped", summarized: "summarized", masked: "masked", kept: "kept" };
 const SPEAKERS = { user: "you", assistant: "agent", system: "system", thought: "thinking", note: "note", notice: "note", ended: "end" };
 
-const short = (tokens) => (tokens < 10000 ? number(tokens) : `${(tokens / 1000).toFixed(tokens < 100000 ? 1 : 0)}K`);
+const short = (tokens = 0) => (tokens < 10000 ? number(tokens) : `${(tokens / 1000).toFixed(tokens < 100000 ? 1 : 0)}K`);
 const share = (part, whole) => (whole ? `${Math.round((100 * part) / whole)} %` : "–");
 const money = (usd) => (typeof usd === "number" ? `$${usd.toFixed(usd < 1 ? 4 : 2)}` : "unknown price");
+
+/** Whether a button works. It keeps the focus when it does not: without one, keys would go to the notebook and could cut the cell. */
+const enable = (button, yes) => button.setAttribute("aria-disabled", String(!yes));
+const works = (button) => button.getAttribute("aria-disabled") !== "true";
+
+/** Do what replaces elements of a box, and give the focus back to what has the same `data-key`. */
+function keepingFocus(box, act) {
+  const held = box.contains(document.activeElement) ? document.activeElement.closest("[data-key]")?.dataset.key : undefined;
+  act();
+  if (held !== undefined) [...box.querySelectorAll("[data-key]")].find((one) => one.dataset.key === held)?.focus();
+}
+
+/** The style that hides the saved form below a live view. */
+const hidden = (mark) => (/^[0-9a-f]+$/.test(mark) ? `.harness-saved-${mark} { display: none; }` : "");
 
 /** Named boxes of the page, made once. */
 function layout(root) {
@@ -51,9 +65,10 @@ function layout(root) {
           keep("gaugeWords", make("div", { class: "a-words" })), keep("rule", make("div", { class: "a-words h-faint" }))),
         card("Compactions", keep("curve", make("div", { class: "a-curve" })),
           keep("rounds", make("div", { class: "a-rounds", role: "group", "aria-label": "Compactions" }))),
-        card("So far", keep("figures", make("dl", { class: "a-figures" }))),
+        card("So far", keep("figures", make("table", { class: "a-figures" }))),
         card("Workspace", keep("diffBar", make("div", { class: "a-bar" }, button("diff", "Changed in this turn", "Files that the newest turn changed"), button("all", "Since the start", "Files that the session changed"))),
           keep("files", make("div", { class: "a-files", "aria-live": "polite" }))))),
+    keep("saved", make("style")),
     keep("details", make("section", { class: "a-details", "aria-label": "Compaction", tabindex: "-1", hidden: true })));
   return parts;
 }
@@ -104,6 +119,7 @@ function showCurve(parts, points, rounds, gauge) {
 }
 
 function showFigures(parts, figures, session) {
+  if (!("steps" in figures)) return;
   const facts = [
     ["steps", number(figures.steps)],
     ["compactions", number(figures.compactions)],
@@ -112,7 +128,7 @@ function showFigures(parts, figures, session) {
     ["tokens out", short(figures.output_tokens)],
     ["cost", money(figures.cost_usd) + (session.simulated && typeof figures.cost_usd === "number" ? " (simulated)" : "")],
   ];
-  parts.figures.replaceChildren(...facts.flatMap(([name, value]) => [make("dt", { text: name }), make("dd", { text: value })]));
+  parts.figures.replaceChildren(...facts.map(([name, value]) => make("tr", {}, make("th", { scope: "row", text: name }), make("td", { text: value }))));
 }
 
 /** What a compaction did, as the kernel told it. */
@@ -209,7 +225,7 @@ class Transcript {
     const old = this.elements.get(row.n);
     this.rows.set(row.n, row);
     this.elements.set(row.n, fresh);
-    if (old) old.replaceWith(fresh);
+    if (old) keepingFocus(this.parts.rows, () => old.replaceWith(fresh));
     else this.parts.rows.append(fresh);
     while (this.rows.size > MOST_ROWS) this.drop(this.lowest++);
   }
@@ -278,7 +294,7 @@ class Transcript {
     const body = make("div", { class: "a-body" });
     const open = this.memory.open.has(row.n);
     const wrong = row.status === "error" || /^exit code (?!0$)/.test(row.status ?? "");
-    const line = make("summary", {}, make("span", { class: wrong ? "a-title a-wrong" : "a-title", text: title }), make("span", { class: "h-faint a-aside", text: aside }));
+    const line = make("summary", { "data-key": `row ${row.n}` }, make("span", { class: wrong ? "a-title a-wrong" : "a-title", text: title }), make("span", { class: "h-faint a-aside", text: aside }));
     const box = make("details", { class: `a-row a-${row.kind}`, "data-n": row.n, open }, line, body);
     const fill = () => {
       if (row.kind !== "tool" && !row.more) body.replaceChildren(make("pre", { class: "a-text", text: row.text }));
@@ -303,7 +319,7 @@ class Transcript {
     const lost = row.lost === null || row.lost === undefined ? "" : `, ${row.lost} fact${row.lost === 1 ? "" : "s"} lost`;
     const text = row.status === "applied" ? `Compaction ${row.round}: ${number(row.before)} → ${number(row.after)} tokens${lost}` : `Compaction ${row.status}: ${row.reason}`;
     return make("div", { class: "a-row a-compaction", "data-n": row.n },
-      make("button", { type: "button", text, title: row.reason, on: { click: () => this.openRound(row.seq) } }));
+      make("button", { type: "button", text, title: row.reason, "data-key": `row ${row.n}`, on: { click: () => this.openRound(row.seq) } }));
   }
 }
 
@@ -313,13 +329,15 @@ function showPhase(parts, state) {
   parts.phase.textContent = WORDS[phase] ?? phase;
   parts.phase.className = `a-phase a-is-${phase}`;
   const busy = ["starting", "working", "compacting", "asking"].includes(phase);
-  parts.start.hidden = phase !== "new";
-  parts.stop.disabled = !busy;
-  parts.resume.disabled = !(phase === "idle" && state.interrupted);
+  enable(parts.start, phase === "new");
+  enable(parts.stop, busy);
+  enable(parts.resume, phase === "idle" && state.interrupted);
   const over = phase === "closed" || phase === "failed";
-  parts.end.disabled = over || phase === "new";
-  parts.draft.disabled = parts.send.disabled = over;
-  parts.diff.disabled = parts.all.disabled = phase === "new" || phase === "starting";
+  enable(parts.end, !over && phase !== "new");
+  enable(parts.send, !over);
+  enable(parts.draft, !over);
+  parts.draft.readOnly = over;
+  for (const name of ["diff", "all"]) enable(parts[name], phase !== "new" && phase !== "starting");
   parts.waiting.textContent = state.waiting || "";
   const { model = "", policy = "", sandbox = "", id = "", kept = "" } = state.session ?? {};
   parts.about.textContent = [model, policy, sandbox && `sandbox ${sandbox}`, id && `session ${id}`].filter(Boolean).join(" · ");
@@ -335,6 +353,7 @@ function showQueue(parts, queued) {
 }
 
 function showQuestion(parts, question, ask) {
+  if (!question && parts.question.contains(document.activeElement)) parts.scroll.focus();
   parts.question.hidden = !question;
   if (!question) return parts.question.replaceChildren();
   const button = (answer, text) => make("button", { type: "button", text, on: { click: () => ask({ kind: "answer", answer }) } });
@@ -364,7 +383,7 @@ function view({ model, el }) {
   const send = (event) => {
     event?.preventDefault();
     const text = parts.draft.value.trim();
-    if (!text) return;
+    if (!text || !works(parts.send)) return;
     ask({ kind: "send", text });
     parts.draft.value = memory.draft = "";
   };
@@ -374,9 +393,9 @@ function view({ model, el }) {
     if (event.key === "Enter" && !event.shiftKey && !event.isComposing) send(event);
   });
   parts.send.form.addEventListener("submit", send);
-  for (const name of ["start", "stop", "resume", "end"]) parts[name].addEventListener("click", () => ask({ kind: name }));
-  parts.diff.addEventListener("click", () => ask({ kind: "diff" }));
-  parts.all.addEventListener("click", () => ask({ kind: "diff", whole: true }));
+  for (const name of ["start", "stop", "resume", "end"]) parts[name].addEventListener("click", () => works(parts[name]) && ask({ kind: name }));
+  parts.diff.addEventListener("click", () => works(parts.diff) && ask({ kind: "diff" }));
+  parts.all.addEventListener("click", () => works(parts.all) && ask({ kind: "diff", whole: true }));
   const shut = () => {
     parts.details.hidden = true;
     memory.round = null;
@@ -411,6 +430,7 @@ function view({ model, el }) {
       state = whole;
       if ("count" in changed) transcript.count = Math.max(transcript.count, changed.count);
       showPhase(parts, whole);
+      if ("saved" in changed) parts.saved.textContent = hidden(changed.saved);
       if ("queued" in changed) showQueue(parts, changed.queued);
       if ("question" in changed) showQuestion(parts, changed.question, ask);
       if ("gauge" in changed) showGauge(parts, changed.gauge);
@@ -427,9 +447,8 @@ function view({ model, el }) {
   const beat = setInterval(() => {
     if (document.hidden || state.phase === "closed") heardAt = performance.now();
     else if (performance.now() - heardAt > MISSED_MS) silent(true);
-    ask({ kind: "beat", used: inUse() });
+    ask({ kind: "beat" });
   }, BEAT_MS);
-  const inUse = () => root.matches(":hover") || root.contains(document.activeElement) || memory.draft !== "" || !transcript.sticks;
   if (memory.round) openRound(memory.round);
   return () => {
     end();
@@ -443,10 +462,10 @@ function showRounds(parts, rounds, openRound) {
     const applied = one.status === "applied";
     const text = applied ? `${one.round}${one.lost ? ` · ${one.lost} lost` : ""}` : `${one.status} at step ${one.step}`;
     const title = `before step ${one.step}: ${number(one.before)} → ${number(one.after)} tokens`;
-    return make("button", { type: "button", text, title, "aria-label": `Compaction ${text}, ${title}`, on: { click: () => openRound(one.seq) } });
+    return make("button", { type: "button", text, title, "data-key": `round ${one.seq}`, "aria-label": `Compaction ${text}, ${title}`, on: { click: () => openRound(one.seq) } });
   };
   const words = rounds.length ? [] : [make("span", { class: "h-faint", text: "none yet" })];
-  parts.rounds.replaceChildren(...words, ...rounds.slice(-60).map(button));
+  keepingFocus(parts.rounds, () => parts.rounds.replaceChildren(...words, ...rounds.slice(-60).map(button)));
 }
 
 // Every widget has a module of its own, so this is remembered when its view is made again.

@@ -18,7 +18,7 @@ from harness.agent.loop import Limits
 from harness.compaction.presets.keep_last import KeepLast
 from harness.errors import HarnessError, UsageError
 from harness.events import Entry, Signal, StateChanged, TextDelta
-from harness.experiment.interactive import Interactive
+from harness.experiment.interactive import Ended, Interactive
 from harness.experiment.live import LiveSession
 from harness.protocols import Policy
 from harness.task import Task
@@ -123,7 +123,7 @@ class AgentWidget(Renewed):
         )
         return panel
 
-    def close(self) -> None:
+    def close(self) -> Ended:
         """End the session: its files are kept and the checks of a task are run. The panel goes on showing it. Idempotent."""
         self._hurry.set()
         ended = self.session.close()
@@ -132,6 +132,7 @@ class AgentWidget(Renewed):
                 self._over = True
                 self._feed.conclude(ended.checks)
         self._heard.put(_END)
+        return ended
 
     def heard(self, message: Mapping[str, Any]) -> None:
         """The user did something in a page."""
@@ -145,7 +146,7 @@ class AgentWidget(Renewed):
             "rows": self._show_rows,
             "body": self._show_body,
             "round": self._show_round,
-            "beat": self.beaten,
+            "beat": lambda _: self.wire.show(beat=time.monotonic()),
             "end": lambda _: self._aside(self.close),
         }
         act = known.get(str(message.get("kind")))
@@ -172,6 +173,7 @@ class AgentWidget(Renewed):
     def _begin(self, described: Interactive, open_session: Callable[[], LiveSession], pace_seconds: float) -> None:
         super().__init__()
         self.wire = Wire(self.send, keep_items=KEEP_ITEMS)
+        self.wire.show(saved=self.mark)
         self._pace_seconds, self._hurry, self._over = pace_seconds, threading.Event(), False
         self._heard = queue.SimpleQueue()
         self._feed_lock = threading.Lock()

@@ -61,15 +61,18 @@ function view({ model, el }) {
   const heat = make("div", { class: "g-heats" });
   const legend = make("div", { class: "g-legend h-faint" }, "0 %", ...Array.from({ length: SHADES }, (_, shade) => make("i", { class: `g-s${shade}` })),
     "100 % succeeded. A cell: succeeded / finished trials, share, 95 % Wilson interval; dashed: more trials come.");
+  const saved = make("style"); // hides the saved form below a live view
   const list = make("ul", { class: "g-failures" });
   const count = make("summary", { text: "No trial without success" });
   root.append(make("header", { class: "g-head" }, state, name, level, make("span", { class: "g-buttons" }, start, stop)),
-    make("div", { class: "g-progress" }, bar, words), alarm, running, heat, legend, make("details", {}, count, list));
+    make("div", { class: "g-progress" }, bar, words), alarm, running, heat, legend, make("details", {}, count, list), saved);
 
   const [arms, failures] = [new Map(), new Map()];
   let [cells, plan, whole, heardAt] = [new Map(), { arms: [], trials: 0 }, {}, performance.now()];
-  start.addEventListener("click", () => model.send({ kind: "start" }));
-  stop.addEventListener("click", () => model.send({ kind: "stop" }));
+  // A button that does not work keeps the focus: without one, keys would go to the notebook and could cut the cell.
+  for (const [button, kind] of [[start, "start"], [stop, "stop"]]) {
+    button.addEventListener("click", () => button.getAttribute("aria-disabled") !== "true" && model.send({ kind }));
+  }
 
   const showFailures = () => {
     const all = [...failures.values()];
@@ -82,8 +85,8 @@ function view({ model, el }) {
     state.textContent = STATES[now] ?? now;
     state.className = `g-state g-is-${now}`;
     start.textContent = finished && now !== "done" ? "Resume" : "Start";
-    start.disabled = ["running", "stopping", "done"].includes(now);
-    stop.disabled = now !== "running";
+    start.setAttribute("aria-disabled", String(["running", "stopping", "done"].includes(now)));
+    stop.setAttribute("aria-disabled", String(now !== "running"));
     level.textContent = whole.level ? `level ${whole.level}` : "";
     [bar.max, bar.value] = [Math.max(1, plan.trials), finished];
     const succeeded = [...arms.values()].reduce((sum, arm) => sum + arm.succeeded, 0);
@@ -108,6 +111,7 @@ function view({ model, el }) {
   const end = connect(model, {
     state(changed, all) {
       whole = all;
+      if (/^[0-9a-f]+$/.test(changed.saved ?? "")) saved.textContent = `.harness-saved-${changed.saved} { display: none; }`;
       if (changed.plan) {
         plan = changed.plan;
         name.textContent = plan.name;
@@ -132,7 +136,7 @@ function view({ model, el }) {
   const beat = setInterval(() => {
     if (document.hidden) heardAt = performance.now();
     else if (performance.now() - heardAt > LOST_MS) silent();
-    model.send({ kind: "beat", used: root.matches(":hover") || root.contains(document.activeElement) });
+    model.send({ kind: "beat" });
   }, HEARTBEAT_MS);
   return () => {
     end();

@@ -6,6 +6,7 @@ trial id, in this notebook or anywhere else.
 
 import html
 import threading
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
@@ -121,7 +122,7 @@ class GridWidget(Renewed):
             case "stop":
                 self.stop()
             case "beat":
-                self.beaten(message)
+                self.wire.show(beat=time.monotonic())
 
     def as_text(self) -> str:
         """See `Surface`."""

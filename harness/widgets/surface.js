@@ -1,9 +1,13 @@
 // What all widgets share; it stands before the script of each of them, in one module.
 // Texts of models and tools are hostile: elements are made here, and a text only ever becomes the text of one.
 
+const FOCUSED = new Set(["button", "input", "select", "summary", "textarea"]);
+
 /** An element. `given`: attributes by name; `text` is its text, `on` its listeners by event. Children are elements or texts. */
 function make(tag, given = {}, ...children) {
   const made = document.createElement(tag);
+  // A shortcut of the notebook looks at the focused element first, so it is not enough that the stage turns them off.
+  if (FOCUSED.has(tag) || "tabindex" in given) made.setAttribute("data-lm-suppress-shortcuts", "true");
   for (const [name, value] of Object.entries(given)) {
     if (name === "text") made.textContent = value;
     else if (name === "on") for (const [event, listener] of Object.entries(value)) made.addEventListener(event, listener);

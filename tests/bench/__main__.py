@@ -5,7 +5,7 @@ import os
 import sys
 from pathlib import Path
 
-from tests.bench import demo, marching, overhead, planning, reading, round_trips, starting, warm, widgets
+from tests.bench import demo, marching, overhead, panel, planning, reading, round_trips, starting, warm, widgets
 from tests.bench.figure import write
 
 OUTPUT = Path(__file__).parents[2] / "bench.json"
@@ -24,6 +24,8 @@ def main() -> int:
         marching.marching(),
         planning.planning(),
         widgets.widgets(),
+        panel.streaming(),
+        panel.paging(),
     )
     figures = []
     for figure in itertools.chain.from_iterable(parts):

@@ -2,6 +2,7 @@
 
 import time
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -20,6 +21,7 @@ from tests.widgets.linked import Linked
 
 pytestmark = [pytest.mark.browser, pytest.mark.bubblewrap]
 
+CHECKOUT = Path(__file__).parents[2]
 HOSTILE = "<img src=x onerror=window.hacked=1><script>window.hacked=1</script>"
 TASK = tiny(7)
 
@@ -282,3 +284,113 @@ def test_what_cannot_be_is_said_in_the_page(page, tmp_path):
         widget.heard({"kind": "answer", "answer": "maybe"})
     widget.heard({"kind": "no such thing", "row": HOSTILE})
     widget.close()
+
+
+CELL = f"""\
+import sys
+
+sys.path.insert(0, {str(CHECKOUT)!r})
+from dataclasses import replace
+from pathlib import Path
+
+from harness import AgentWidget
+from tests.experiment.run_grid import POLICY
+from tests.widgets.test_agent import hostile_task
+
+panel = AgentWidget(hostile_task(), policy=POLICY, window_tokens=7_000, journal=Path("NAME.sqlite"), pace_seconds=0.7)
+panel
+"""
+AGAIN = "panel.session.state, panel.session.queued"
+END = "panel.close()"
+
+
+def finds(page, true, seconds=120):
+    page.wait_for_function(true, timeout=1_000 * seconds)
+
+
+def goes_from_start_to_resume(page, notebook):
+    """The user's way through a session, in any front end; the first cell is the panel."""
+    notebook.start_cell(0)
+    notebook.finish_cell(0)
+    root = page.locator(".a-root")
+    root.get_by_role("button", name="Start", exact=True).click()
+    finds(page, "() => document.querySelectorAll('.a-tool').length >= 1")
+    draft = root.get_by_label("Message to the agent")
+    draft.fill("and a README")
+    draft.press("Enter")
+    root.get_by_text("queued, next: ").wait_for()
+    notebook.start_cell(1)
+    notebook.finish_cell(1)
+    assert page.get_by_text("'and a README'").count() == 1
+    finds(page, "() => document.querySelector('.a-gauge').classList.contains('a-is-over')")
+    finds(page, "() => document.querySelectorAll('.a-rounds button').length === 1")
+    root.get_by_role("button", name="Stop", exact=True).click()
+    finds(page, "() => document.querySelector('.a-phase').textContent === 'waits for you'")
+    assert "cancelled: stopped by the user" in root.locator(".a-ended").last.inner_text()
+
+
+def rests(page):
+    finds(page, "() => document.querySelector('.a-phase')?.textContent === 'waits for you'")
+    finds(page, "() => document.querySelector('.a-rows').textContent.includes('turn ended: replied')")
+
+
+@pytest.mark.slow
+def test_in_notebook_a_session_outlives_a_reload_of_its_page(open_notebook, page, tmp_path):
+    notebook = open_notebook(CELL.replace("NAME", "one"), AGAIN, END, app="notebook")
+    goes_from_start_to_resume(page, notebook)
+    steps = page.locator(".a-assistant").count()
+    page.evaluate("() => jupyterapp.shell.currentWidget.context.save()")
+    page.reload()
+    page.locator(".a-root").get_by_role("button", name="Resume", exact=True).click()
+    rests(page)
+    page.screenshot(path=tmp_path / "notebook.png")
+    assert page.locator(".a-assistant").count() > steps
+    assert page.locator(".a-user").last.inner_text().endswith("and a README")
+    assert rows(page) == list(range(len(rows(page))))
+    page.locator(".a-rounds button").first.click()
+    page.get_by_text("Facts of the task in view before").wait_for()
+    assert HOSTILE in page.locator(".a-root").inner_text()
+    notebook.start_cell(2)
+    notebook.finish_cell(2)
+    finds(page, "() => document.querySelector('.a-phase')?.textContent === 'closed'")
+    assert page.evaluate("typeof window.hacked") == "undefined"
+    assert notebook.strangers == []
+
+
+@pytest.mark.slow
+def test_in_notebook_a_session_can_be_read_without_its_kernel_as_it_was_in_the_end(open_notebook, page, tmp_path):
+    notebook = open_notebook(CELL.replace("NAME", "three").replace("0.7", "0"), "panel.session.start()", END, app="notebook")
+    for cell in range(3):
+        notebook.start_cell(cell)
+        notebook.finish_cell(cell)
+    finds(page, "() => document.querySelector('.a-phase')?.textContent === 'closed'")
+    outputs = "jupyterapp.shell.currentWidget.content.widgets[0].model.outputs.toJSON()"  # the saved form is among them
+    finds(page, f"() => JSON.stringify({outputs}).includes(': closed;')")
+    saved = page.locator("[class^=harness-saved]")
+    assert saved.count() == 1
+    assert saved.is_hidden()
+    notebook.reopen()
+    saved.wait_for()
+    assert ": closed; " in saved.inner_text()
+    assert HOSTILE in saved.inner_text()
+    assert page.locator(".a-root").count() == 0
+    assert page.locator(".jp-OutputArea-output img, .jp-OutputArea-output script").count() == 0
+    page.screenshot(path=tmp_path / "saved.png")
+    assert page.evaluate("typeof window.hacked") == "undefined"
+
+
+@pytest.mark.slow
+def test_in_jupyterlab_a_session_runs_in_a_dark_theme_and_its_keys_are_not_those_of_the_notebook(open_notebook, page, tmp_path):
+    notebook = open_notebook(CELL.replace("NAME", "two"), AGAIN, END, theme="dark")
+    goes_from_start_to_resume(page, notebook)
+    resume = page.locator(".a-root").get_by_role("button", name="Resume", exact=True)
+    finds(page, "() => document.querySelector('.a-root [title^=Go]').getAttribute('aria-disabled') === 'false'")
+    resume.focus()
+    for key in ("d", "d", "x", "m"):  # in command mode these cut the cell, or make another kind of it
+        page.keyboard.press(key)
+    page.keyboard.press("Enter")
+    rests(page)
+    page.screenshot(path=tmp_path / "lab.png")
+    assert page.locator(".a-root").count() == 1
+    assert page.evaluate("typeof window.hacked") == "undefined"
+    assert notebook.strangers == []

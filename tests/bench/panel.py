@@ -1,0 +1,118 @@
+"""What a panel costs that streams 200 updates a second for a minute, and a page that holds a session of 2,000 steps."""
+
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from playwright.sync_api import Page, sync_playwright
+
+from harness.compaction.presets.keep_last import KeepLast
+from harness.events import Entry, MessageAdded, TextDelta
+from harness.experiment.interactive import Interactive
+from harness.messages import ToolCall, ToolResult, assistant, tool
+from harness.testing.strategies import finished
+from harness.widgets.agent import AgentWidget
+from harness.widgets.wire import POST
+from tests.bench.figure import Figure
+from tests.conftest import chromium_path
+from tests.notebooks.lab import BROWSER_FLAGS
+from tests.widgets.linked import Linked, PageComm
+
+UPDATES_A_SECOND = 200
+STEPS = 2_000
+FRAME = "() => new Promise(done => requestAnimationFrame(() => setTimeout(done)))"
+
+
+def panel() -> AgentWidget:
+    """One whose session is not started: it is told by hand what a session would tell."""
+    widget = AgentWidget.of(Interactive(request="x", policy=KeepLast(), journal=Path("unused.sqlite")))
+    widget.session._desk.state = "working"
+    return widget
+
+
+def streaming(seconds: float = 60.0) -> Iterator[Figure]:
+    """CPU of this process while a panel streams; what Jupyter takes to sign and send the messages is not in it."""
+    widget, comm = panel(), PageComm()
+    widget.comm = comm  # writes JSON as a kernel would, and counts
+    began, cpu = time.monotonic(), time.process_time()
+    for number in range(int(seconds * UPDATES_A_SECOND)):
+        widget._listen(TextDelta(text=f"word {number} of an answer\n"))
+        time.sleep(max(0.0, began + (number + 1) / UPDATES_A_SECOND - time.monotonic()))
+    cpu, wall = time.process_time() - cpu, time.monotonic() - began
+    assert POST.drain()
+    widget.close()
+    yield Figure(
+        name=f"panel, {UPDATES_A_SECOND} updates a second: CPU of the kernel", value=cpu / wall, unit="of a core", bar=0.1
+    )
+    yield Figure(name="panel, the same: messages to the page", value=comm.sent.qsize() / wall, unit="a second", bar=20.0)
+
+
+def paging() -> Iterator[Figure]:
+    """A page that is told a long session: how soon a click is answered meanwhile, and what it holds in the end."""
+    chromium = chromium_path()
+    if chromium is None:
+        return
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=[*BROWSER_FLAGS])
+        page = browser.new_page()
+        widget = panel()
+        linked = Linked(page, widget, POST)
+        tell(widget, 0, STEPS // 2)
+        settle(linked)
+        half = heap_bytes(page)
+        tell(widget, STEPS // 2, STEPS)
+        settle(linked)
+        whole, rows = heap_bytes(page), page.locator(".a-row").count()
+        busy = threading.Event()
+        threading.Thread(target=stream, args=(widget, busy), daemon=True).start()
+        seconds = answered(linked)
+        busy.set()
+        browser.close()
+    yield Figure(name=f"panel, {STEPS:,} steps: rows in the page", value=rows, unit="rows", bar=2_000)
+    yield Figure(name=f"panel, {STEPS:,} steps: memory of the page", value=whole / 2**20, unit="MiB", bar=None)
+    yield Figure(name="panel, the same over that of half the steps", value=whole / half, unit="times", bar=1.5)
+    yield Figure(name="panel, a click while it streams", value=seconds, unit="s", bar=0.2)
+
+
+def tell(widget: AgentWidget, first: int, last: int) -> None:
+    for step in range(first, last):
+        call = ToolCall(call_id=f"c{step}", name="execute_command", arguments_json=f'{{"command": "make part-{step}"}}')
+        result = ToolResult(call_id=call.call_id, name=call.name, output=f"output of step {step}\n" * 200)
+        events = (assistant(f"Now part {step}. " * 8, call), tool(result))
+        for place, message in enumerate(events):
+            widget._listen(Entry(3 * step + place + 1, MessageAdded(message=message, step=step + 1)))
+        widget._listen(Entry(3 * step + 3, finished(step + 1)))
+
+
+def stream(widget: AgentWidget, until: threading.Event) -> None:
+    while not until.wait(1 / UPDATES_A_SECOND):
+        widget._listen(TextDelta(text="word by word "))
+
+
+def settle(linked: Linked) -> None:
+    """Until everything that was told is in the page."""
+    widget = linked.widget
+    assert isinstance(widget, AgentWidget)
+    while not widget._heard.empty():
+        time.sleep(0.1)
+    time.sleep(0.2)
+    linked.settle()
+
+
+def answered(linked: Linked) -> float:
+    """Seconds from a click on a row until its output is there; the widget's part, without Jupyter's own."""
+    began = time.perf_counter()
+    linked.page.evaluate("[...document.querySelectorAll('.a-tool summary')].at(-1).click()")
+    linked.page.evaluate(FRAME)  # a details element says that it was opened in a task of its own
+    while not linked._comm.sent.empty():
+        linked.page.evaluate("message => fromKernel(message)", linked._comm.sent.get())
+    assert linked.page.locator(".a-tool .a-body pre").count() > 0
+    return time.perf_counter() - began
+
+
+def heap_bytes(page: Page) -> float:
+    session = page.context.new_cdp_session(page)
+    session.send("HeapProfiler.collectGarbage")
+    counters: dict[str, float] = session.send("Runtime.getHeapUsage")
+    return counters["usedSize"]
