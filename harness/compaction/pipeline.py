@@ -80,7 +80,7 @@ def joined(first: Plan, second: Plan) -> Plan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Repeated:
-    """A reducer again and again, as one plan, until the view is no longer above its threshold or nothing is left to be done."""
+    """A reducer again and again, as one plan, until the view is no longer above its threshold or a pass has saved nothing."""
 
     reducer: Reducer
     most_times: int
@@ -89,13 +89,19 @@ class Repeated:
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
         """See `harness.compaction.stages.Reducer`."""
         plan = self.reducer.reduce(view, budget, reason)
+        if plan.empty or plan.slots:
+            return plan
+        left, before = after(view, plan, self.counter), view.tokens + 1
         for _ in range(self.most_times - 1):
-            if plan.empty or plan.slots:
+            if left.tokens <= (budget.threshold_tokens or 0) or left.tokens >= before:
                 break
-            left = after(view, plan, self.counter)
-            if left.tokens <= (budget.threshold_tokens or 0) or (more := self.reducer.reduce(left, budget, reason)).empty:
+            before, more = left.tokens, self.reducer.reduce(left, budget, reason)
+            if more.empty:
                 break
             plan = replace(joined(plan, more), reason=plan.reason)
+            if more.slots:
+                break
+            left = after(view, plan, self.counter)
         return plan
 
 

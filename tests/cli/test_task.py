@@ -49,13 +49,13 @@ def test_a_law_that_is_broken_is_told_with_the_check_and_exit_code_one():
 def test_a_template_that_raises_is_a_broken_law_and_no_traceback():
     told = within("task", "check", TINY.replace(":tiny", ":broken"), *LOCAL)
     assert told.exit_code == 1
-    assert "seed 1: the template raises ZeroDivisionError: division by zero (line 67 of tiny_task.py)" in told.stdout
+    assert "seed 1: the template raises ZeroDivisionError: division by zero (line 72 of tiny_task.py)" in told.stdout
 
 
 def test_a_file_with_several_tasks_needs_the_name_of_one():
     refused = within("task", "check", TINY.removesuffix(":tiny"), *LOCAL)
     assert refused.exit_code == 2
-    assert "has 3: tiny, wordy, broken of" in refused.stderr
+    assert "has 4: tiny, wordy, slow, broken of" in refused.stderr
 
 
 def test_local_needs_leave():

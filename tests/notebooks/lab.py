@@ -48,11 +48,12 @@ class _Front(NamedTuple):
     module: str
     settings: str
     path: str
+    query: str
 
 
 FRONTS: Mapping[App, _Front] = {
-    "lab": _Front("jupyterlab", "LabApp", "lab/tree"),
-    "notebook": _Front("notebook", "JupyterNotebookApp", "notebooks"),
+    "lab": _Front("jupyterlab", "LabApp", "lab/tree", "&reset"),  # else the tabs of an earlier notebook come back
+    "notebook": _Front("notebook", "JupyterNotebookApp", "notebooks", ""),
 }
 
 Found = TypeVar("Found")
@@ -122,7 +123,7 @@ def jupyter(root: Path, private: Path, environment: Mapping[str, str], app: App 
         )
     try:
         url, token = waited_for("the server", lambda: _answering(server, runtime, private / "server.log"))
-        yield f"{url}{front.path}/{{name}}?token={token}"
+        yield f"{url}{front.path}/{{name}}?token={token}{front.query}"
     finally:
         server.terminate()
         try:

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from harness.compaction.presets.peers.inspect_ai import InspectEdit, InspectSummary, InspectTrim
-from harness.messages import Message, tool
+from harness.messages import Message, ToolCall, ToolResult, assistant, system, tool, user
 from harness.testing.strategies import conversations
 from harness.tokens import Window
 from tests.peers.agreeing import Tally
@@ -43,6 +43,19 @@ def talkative(messages: tuple[Message, ...]) -> tuple[Message, ...]:
 def _longer(message: Message) -> Message:
     (result,) = message.results
     return tool(replace(result, output=f"{result.output}\n" + "more of the same\n" * 60))
+
+
+def _called(number: int, *, calls: int) -> tuple[Message, ...]:
+    names = [f"c{number}-{index}" for index in range(calls)]
+    made = [ToolCall(call_id=name, name="execute_command", arguments_json="{}") for name in names]
+    return assistant("", *made), *(tool(ToolResult(call_id=name, name="execute_command", output="")) for name in names)
+
+
+SAVES_NOTHING_ONCE = (
+    *(system("be good"), user("build it"), user("go on"), assistant(""), user("go on")),
+    *(*_called(1, calls=1), *_called(2, calls=3)),
+)
+"""The empty answer goes in a pass of its own, which ends the passes."""
 
 
 def agrees(
@@ -86,6 +99,7 @@ def test_trimming_keeps_what_the_original_does(inspect: Original) -> None:
     )
 
     @given(messages=conversations().map(spoken_to).map(talkative), policy=policies)
+    @example(messages=talkative(SAVES_NOTHING_ONCE), policy=InspectTrim(threshold=0.1))
     def agree(messages: tuple[Message, ...], policy: InspectTrim) -> None:
         agrees(tally, inspect, messages, policy, {"preserve": policy.preserve})
 

@@ -42,7 +42,7 @@ class LocalModel:
     stop: tuple[str, ...] = ()
     """As of `LitellmModel`."""
     waiting: Callable[["Waiting"], None] = retries.unheard
-    """As of `LitellmModel`; nothing is tried again here, since nothing on this machine gets better by waiting."""
+    """As of `LitellmModel`; tried again once and at once, since nothing on this machine gets better by waiting."""
 
     def __post_init__(self) -> None:
         """Refuse a window that the server has not got."""
@@ -89,7 +89,7 @@ class LocalModel:
             temperature=TEMPERATURE,
             stop=self.stop,
             timeout_seconds=SILENCE_SECONDS,
-            retry=Retry(retries=0),
+            retry=Retry(retries=1, first_seconds=0.0, jitter_seconds=0.0),  # a kept connection may have been closed meanwhile
             waiting=self.waiting,
         )
 
