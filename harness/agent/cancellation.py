@@ -7,6 +7,9 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 POLL_SECONDS = 0.05
+ATTENTIVE_SECONDS = 0.1
+"""How long the main thread waits at a time. Python's signal handlers run only when it comes out of a call, and a signal that
+another thread took, or that came just before the call, does not bring it out."""
 
 
 def nothing() -> None:

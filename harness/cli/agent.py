@@ -14,6 +14,7 @@ import click
 
 from harness.agent.cancellation import Cancellation
 from harness.agent.loop import Limits
+from harness.cli.dialog.keyboard import lines
 from harness.cli.dialog.orders import Terminal
 from harness.cli.dialog.talking import handling, talk
 from harness.cli.narrator import Narrator
@@ -201,7 +202,7 @@ def lived(session: Interactive, resumed: str | None, narrator: Narrator) -> Ende
     at = Terminal(live=live, narrator=narrator)
     live.start()
     if sys.stdin.isatty():
-        return talk(at, sys.stdin)
+        return talk(at, lines(sys.stdin))
     message = sys.stdin.read()
     live.send(message) if message.strip() else live.resume()
     return talk(at, ())

@@ -6,6 +6,7 @@ from types import FrameType
 
 import click
 
+from harness.agent.cancellation import ATTENTIVE_SECONDS
 from harness.models.endpoint.faults import parse_fault
 from harness.models.endpoint.scripted import names_of, scripted_models
 from harness.models.endpoint.server import answering
@@ -45,7 +46,8 @@ def command(task_names: tuple[str, ...], seed: int, window: int | None, port: in
         before = {number: signal.signal(number, asked) for number in (signal.SIGINT, signal.SIGTERM)}
         click.echo(f"HOSTED_VLLM_API_BASE={endpoint.address}")
         click.echo("\n".join(f"  hosted_vllm/{name}" for name in endpoint.names), err=True)
-        stop.wait()
+        while not stop.wait(ATTENTIVE_SECONDS):
+            pass
         for number, handler in before.items():
             signal.signal(number, handler)
         click.echo(f"{len(endpoint.served)} requests answered", err=True)

@@ -14,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Self
 
+from harness.agent.cancellation import ATTENTIVE_SECONDS
 from harness.agent.loop import Outcome, ignore
 from harness.agent.repeats import Answer
 from harness.errors import UsageError
@@ -225,8 +226,10 @@ class LiveSession:
         Returns:
             The state by then.
         """
+        at_a_time = ATTENTIVE_SECONDS if timeout_seconds is None else timeout_seconds
         with self._desk.changed:
-            self._desk.changed.wait_for(self._desk.rests, timeout_seconds)
+            while not self._desk.changed.wait_for(self._desk.rests, at_a_time) and timeout_seconds is None:
+                pass
             return self._desk.state
 
     def close(self) -> Ended:
@@ -239,8 +242,8 @@ class LiveSession:
             self._desk.stop()
             if self.state == "new":
                 self._desk.change("closed")
-        if self._thread is not None:
-            self._thread.join()
+        while self._thread is not None and self._thread.is_alive():
+            self._thread.join(ATTENTIVE_SECONDS)
         if self._worker is not None and self._worker.ended is not None:
             return self._worker.ended
         detail = self.failure or "it never began"
