@@ -19,7 +19,7 @@ from harness.analysis.statistics import (
     what_was_shown,
 )
 from harness.analysis.tables import Tables, one_level
-from harness.analysis.validity import PAIRED_BY, Placebo, pair, placebo
+from harness.analysis.validity import PAIRED_BY, Placebo, Requests, pair
 from harness.analysis.wording import bounds, counted, level_in_words, points, short_number
 
 METRICS = ("prompt_tokens", "steps", "total_cost_usd")
@@ -28,7 +28,7 @@ METRICS = ("prompt_tokens", "steps", "total_cost_usd")
 _OUTCOME = ("trial_id", "arm", "level", "status", "reason", "success")
 IDLE = ("never fired", "no effect")
 """In the column `activity`: the trial is one of a control, whatever its arm is called."""
-_EFFORT = ("score", "activity", "prompt_tokens", "steps", "cost_usd", "summarizer_cost_usd")
+_EFFORT = ("score", "activity", "prompt_tokens", "steps")
 _NEEDED = (*PAIRED_BY, *_OUTCOME, *_EFFORT)
 
 
@@ -131,6 +131,41 @@ def in_words(ratio: PairedRatio) -> str:
     return f"{line} ({ratio.warning})" if ratio.warning else line
 
 
+class Arms:
+    """The arms of an experiment. What all comparisons of them rest on is gathered once."""
+
+    def __init__(self, results: Tables) -> None:
+        """Gather it."""
+        costs = results.trials[["cost_usd", "summarizer_cost_usd"]].astype(float)
+        self._trials = results.trials[list(_NEEDED)].assign(total_cost_usd=costs["cost_usd"] + costs["summarizer_cost_usd"])
+        self._requests = Requests.of(results)
+
+    def compare(self, a: str, b: str) -> Comparison:
+        """See `compare`."""
+        sides = of_arm(self._trials, a), of_arm(self._trials, b)
+        level = one_level(pd.concat(sides))
+        valid = counting(sides[0]), counting(sides[1])
+        pairs = pair(*valid, ("score", "activity", *METRICS))
+        counts = PairedCounts.of(list(pairs["success_a"]), list(pairs["success_b"]))
+        return Comparison(
+            a=a,
+            b=b,
+            level=level,
+            counts=counts,
+            success_a=success_of(pairs.rename(columns={"success_a": "success"})),
+            success_b=success_of(pairs.rename(columns={"success_b": "success"})),
+            interval=newcombe(counts),
+            p_value=mcnemar_p(counts),
+            score=paired_difference(pairs, "score"),
+            ratios=tuple(paired_ratio(pairs, metric) for metric in METRICS),
+            placebo=self._requests.placebo(pairs),
+            idle_a=int(pairs["activity_a"].isin(IDLE).sum()),
+            idle_b=int(pairs["activity_b"].isin(IDLE).sum()),
+            unpaired=sum(map(len, valid)) - 2 * len(pairs),
+            set_aside=sum(map(len, sides)) - sum(map(len, valid)),
+        )
+
+
 def compare(results: Tables, a: str, b: str) -> Comparison:
     """Compare two arms, named as in the column `arm` of the trials.
 
@@ -138,32 +173,4 @@ def compare(results: Tables, a: str, b: str) -> Comparison:
         UnknownName: no trial of that arm; the nearest names are offered.
         UsageError: the arms are of different fidelity levels, or one has two trials of a task, seed and replicate.
     """
-    trials = results.trials[list(_NEEDED)]
-    both = pd.concat([of_arm(trials, a), of_arm(trials, b)])
-    level = one_level(both)
-    valid = counting(both)
-    pairs = _pairs(counting(trials[trials["arm"].isin([a, b])]), a, b)
-    counts = PairedCounts.of(list(pairs["success_a"]), list(pairs["success_b"]))
-    return Comparison(
-        a=a,
-        b=b,
-        level=level,
-        counts=counts,
-        success_a=success_of(pairs.rename(columns={"success_a": "success"})),
-        success_b=success_of(pairs.rename(columns={"success_b": "success"})),
-        interval=newcombe(counts),
-        p_value=mcnemar_p(counts),
-        score=paired_difference(pairs, "score"),
-        ratios=tuple(paired_ratio(pairs, metric) for metric in METRICS),
-        placebo=placebo(results, pairs),
-        idle_a=int(pairs["activity_a"].isin(IDLE).sum()),
-        idle_b=int(pairs["activity_b"].isin(IDLE).sum()),
-        unpaired=len(valid) - 2 * len(pairs),
-        set_aside=len(both) - len(valid),
-    )
-
-
-def _pairs(trials: pd.DataFrame, a: str, b: str) -> pd.DataFrame:
-    costs = trials[["cost_usd", "summarizer_cost_usd"]].astype(float)
-    priced = trials.assign(total_cost_usd=costs["cost_usd"] + costs["summarizer_cost_usd"])
-    return pair(priced[priced["arm"] == a], priced[priced["arm"] == b], ("score", "activity", *METRICS))
+    return Arms(results).compare(a, b)

@@ -12,7 +12,7 @@ import pandas as pd
 from harness.analysis.alerts import alert_sections
 from harness.analysis.arms import ArmSummary, Spread, by_axis, in_order, set_aside, summarize
 from harness.analysis.behaviour.sections import behaviour_sections
-from harness.analysis.comparison import Comparison, compare
+from harness.analysis.comparison import Arms, Comparison
 from harness.analysis.ratios import PairedRatio
 from harness.analysis.section import Section
 from harness.analysis.statistics import holm, minimum_detectable_effect, smallest_p, what_pairs_can_show
@@ -37,7 +37,8 @@ def sections(results: Tables, against: str | None = None) -> Iterator[Section]:
     yield _efforts(arms)
     yield from _axes(results)
     baselines = [against] if against is not None else _baselines(results)
-    contrasts = {name: _contrasts(results, arms, name) for name in baselines}
+    comparable = Arms(results)
+    contrasts = {name: _contrasts(comparable, arms, name) for name in baselines}
     for name, comparisons in contrasts.items():
         if comparisons:
             yield _against(name, arms, comparisons)
@@ -150,9 +151,9 @@ def _baselines(results: Tables) -> list[str]:
     return list(dict.fromkeys([*controls, *repeated])) or in_order(trials)[:1]
 
 
-def _contrasts(results: Tables, arms: Sequence[ArmSummary], against: str) -> list[Comparison]:
+def _contrasts(comparable: Arms, arms: Sequence[ArmSummary], against: str) -> list[Comparison]:
     others = [one.arm for one in arms if one.arm != against]
-    return [found for arm in others if (found := compare(results, arm, against)).counts.pairs]
+    return [found for arm in others if (found := comparable.compare(arm, against)).counts.pairs]
 
 
 def _against(name: str, arms: Sequence[ArmSummary], comparisons: Sequence[Comparison]) -> Section:

@@ -6,6 +6,7 @@ read as markup.
 """
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
@@ -57,21 +58,22 @@ class Report:
         return "\n\n".join(blocks) + "\n"
 
     def write(self, directory: Path) -> list[Path]:
-        """Write `charts/*.png`, `report.txt` and `report.md`, each whole or not at all; gives their paths.
-
-        A chart for which there is nothing to draw is left out.
+        """Write charts and texts (see `write_charts`, `write_texts`); gives their paths.
 
         Raises:
             StoreError: the folder cannot be written.
         """
-        charts = directory / "charts"
+        return [*write_charts(self.results, directory), *self.write_texts(directory)]
+
+    def write_texts(self, directory: Path) -> list[Path]:
+        """Write `report.txt` and `report.md`, each whole or not at all; gives their paths.
+
+        Raises:
+            StoreError: the folder cannot be written.
+        """
         texts = {"report.txt": self.text(), "report.md": self.markdown()}
-        try:
-            charts.mkdir(parents=True, exist_ok=True)
-            return [*_draw(self.results, charts), *(_write(directory / name, text) for name, text in texts.items())]
-        except OSError as error:
-            said = f"cannot write the report to {str(directory)!r}: {error.strerror or error}; name another folder"
-            raise StoreError(said) from error
+        with _writing(directory):
+            return [_write(directory / name, text) for name, text in texts.items()]
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         printer.text(self.text())
@@ -131,16 +133,32 @@ def _row(cells: Iterable[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def _draw(results: Tables, charts: Path) -> list[Path]:
+def write_charts(results: Tables, directory: Path) -> list[Path]:
+    """Draw `charts/*.png`, each whole or not at all; gives their paths. One for which there is nothing to draw is left out.
+
+    Raises:
+        StoreError: the folder cannot be written.
+    """
     parts = by_level(results)
     written = []
-    for part in parts:
-        beside = f"_{shown(one_level(part.trials))}" if len(parts) > 1 else ""
-        for name, (compute, draw) in FIGURES.items():
-            table = compute(part)
-            if not table.empty:
-                written.append(style.save(draw(table), charts / f"{name}{beside}.png"))
+    with _writing(directory / "charts"):
+        for part in parts:
+            beside = f"_{shown(one_level(part.trials))}" if len(parts) > 1 else ""
+            for name, (compute, draw) in FIGURES.items():
+                table = compute(part)
+                if not table.empty:
+                    written.append(style.save(draw(table), directory / "charts" / f"{name}{beside}.png"))
     return written
+
+
+@contextmanager
+def _writing(directory: Path) -> Iterator[None]:
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        yield
+    except OSError as error:
+        said = f"cannot write the report to {str(directory)!r}: {error.strerror or error}; name another folder"
+        raise StoreError(said) from error
 
 
 def _write(path: Path, text: str) -> Path:

@@ -7,6 +7,7 @@ studies have, where the bootstrap and Wald's interval do not.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from math import nan, sqrt
 from typing import NamedTuple
 
@@ -48,6 +49,7 @@ class Rate:
         return f"{self.successes}/{self.trials}, {100 * self.share:.0f} % [{100 * self.low:.0f}, {100 * self.high:.0f}]"
 
 
+@lru_cache(maxsize=10_000)
 def wilson(successes: int, trials: int, confidence: float = 0.95) -> Rate:
     """The rate of one arm with Wilson's score interval.
 

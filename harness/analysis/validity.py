@@ -6,10 +6,10 @@ alone makes, below which no difference between arms means anything.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
-from typing import TypeAlias
+from typing import Self
 
 import pandas as pd
 
@@ -23,8 +23,6 @@ PAIRED_BY = ("task", "seed", "replicate")
 
 CONFIGURED_BY = ("level", "task", "seed", "model", "policy_json", "window_tokens", "max_steps")
 """What two trials share that are one configuration run twice."""
-
-Digests: TypeAlias = dict[str, list[str]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +56,52 @@ class Placebo:
             f"{head}; the earliest difference is at step {self.earliest_difference}: something other than the policy "
             "told these arms apart (a model that does not repeat itself does this)"
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Requests:
+    """What the trials of an experiment sent, step by step, and how long nothing had been done to it."""
+
+    digests: Mapping[str, Sequence[str]]
+    """Of each request of a trial, in order; nothing of a trial without steps."""
+    compacted: Mapping[str, int]
+    """The step of a trial's first applied compaction; nothing of a trial without one."""
+
+    @classmethod
+    def of(cls, results: Tables) -> Self:
+        """Those of all trials."""
+        steps = results.steps[["trial_id", "step", "request_digest"]].sort_values(["trial_id", "step"])
+        applied = results.compactions[results.compactions["status"] == "applied"]
+        return cls(
+            digests={str(trial_id): list(sent) for trial_id, sent in steps.groupby("trial_id")["request_digest"]},
+            compacted=applied.groupby("trial_id")["step"].min().to_dict(),
+        )
+
+    def sent(self, trial_id: str) -> Sequence[str]:
+        """The digests of one trial."""
+        return self.digests.get(trial_id, ())
+
+    def placebo(self, pairs: pd.DataFrame) -> Placebo:
+        """Compare the requests of paired trials up to the first compaction of either; pairs are as `pair` gives them."""
+        found = [self._first_difference(a, b) for a, b in _ids(pairs)]
+        differ = [step for step, _ in found if step is not None]
+        return Placebo(
+            pairs=len(pairs),
+            equal=len(pairs) - len(differ),
+            steps=sum(compared for _, compared in found),
+            first_requests_differ=differ.count(1),
+            earliest_difference=min(differ, default=None),
+        )
+
+    def _first_difference(self, a: str, b: str) -> tuple[int | None, int]:
+        """The first step that differs (None = none does) and how many steps were compared."""
+        until = min(self.compacted.get(a, inf), self.compacted.get(b, inf))
+        sent_a, sent_b = self.sent(a), self.sent(b)
+        length = int(min(len(sent_a), len(sent_b), until - 1))
+        for place in range(length):
+            if sent_a[place] != sent_b[place]:
+                return place + 1, place + 1
+        return None, length
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,8 +154,8 @@ def repeats(results: Tables) -> Repeats:
     kept = [*CONFIGURED_BY, "configuration", "trial_id", "success"]
     first, again = trials.loc[trials["replicate"] == 0, kept], trials.loc[trials["replicate"] > 0, kept]
     pairs = first.merge(again, on=[*CONFIGURED_BY, "configuration"], suffixes=("_a", "_b"))
-    digests = _digests(results, pairs)
-    same = sum(digests[a] == digests[b] for a, b in _ids(pairs))
+    requests = Requests.of(results)
+    same = sum(requests.sent(a) == requests.sent(b) for a, b in _ids(pairs))
     return Repeats(counts=PairedCounts.of(list(pairs["success_a"]), list(pairs["success_b"])), same_calls=same)
 
 
@@ -119,27 +163,6 @@ def _but_for_replicate(config_json: str) -> str:
     configuration = json.loads(config_json or "{}")
     configuration.pop("replicate", None)
     return json.dumps(configuration, sort_keys=True)
-
-
-def placebo(results: Tables, pairs: pd.DataFrame) -> Placebo:
-    """Compare the requests of paired trials up to the first compaction of either.
-
-    Args:
-        results: where steps and compactions stand.
-        pairs: as `pair` gives them.
-    """
-    digests = _digests(results, pairs)
-    applied = results.compactions[results.compactions["status"] == "applied"]
-    acts = applied.groupby("trial_id")["step"].min().to_dict()
-    found = [_first_difference(digests[a], digests[b], min(acts.get(a, inf), acts.get(b, inf))) for a, b in _ids(pairs)]
-    differ = [step for step, _ in found if step is not None]
-    return Placebo(
-        pairs=len(pairs),
-        equal=len(pairs) - len(differ),
-        steps=sum(compared for _, compared in found),
-        first_requests_differ=differ.count(1),
-        earliest_difference=min(differ, default=None),
-    )
 
 
 def pooled(checks: Sequence[Placebo]) -> Placebo:
@@ -151,23 +174,6 @@ def pooled(checks: Sequence[Placebo]) -> Placebo:
         first_requests_differ=sum(one.first_requests_differ for one in checks),
         earliest_difference=min((one.earliest_difference for one in checks if one.earliest_difference), default=None),
     )
-
-
-def _first_difference(a: list[str], b: list[str], until: float) -> tuple[int | None, int]:
-    """The first step that differs (None = none does) and how many steps were compared."""
-    length = int(min(len(a), len(b), until - 1))
-    for place in range(length):
-        if a[place] != b[place]:
-            return place + 1, place + 1
-    return None, length
-
-
-def _digests(results: Tables, pairs: pd.DataFrame) -> Digests:
-    wanted = {*pairs["trial_id_a"], *pairs["trial_id_b"]}
-    steps = results.steps[["trial_id", "step", "request_digest"]]
-    steps = steps[steps["trial_id"].isin(wanted)].sort_values(["trial_id", "step"])
-    found: Digests = {trial_id: list(group) for trial_id, group in steps.groupby("trial_id")["request_digest"]}
-    return {trial_id: found.get(trial_id, []) for trial_id in wanted}
 
 
 def _ids(pairs: pd.DataFrame) -> list[tuple[str, str]]:

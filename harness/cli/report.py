@@ -1,11 +1,13 @@
 """`harness report`: the tables and charts of an experiment, drawn from its results alone."""
 
+import multiprocessing
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import click
 from rich.console import Console
 
-from harness.analysis.report import TEXT_WIDTH, report
+from harness.analysis.report import TEXT_WIDTH, report, write_charts
 from harness.store.results import Results, load
 
 
@@ -26,13 +28,19 @@ def command(experiment: Path, against: str | None, output: Path | None) -> None:
 
 
 def show(results: Results, folder: Path, against: str | None = None) -> None:
-    """Print the report and write it into a folder."""
-    said = report(results, against)
-    console = Console(highlight=False)
-    if console.is_terminal:
-        console.print(said)
-    else:
-        click.echo(said.text(TEXT_WIDTH), nl=False)
-    click.echo()
-    for path in said.write(folder):
-        click.echo(f"wrote {path}")
+    """Print the report and write it into a folder; the charts are drawn by another process meanwhile."""
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as beside:
+        charts = beside.submit(_charts, results.output, folder)
+        said = report(results, against)
+        console = Console(highlight=False)
+        if console.is_terminal:
+            console.print(said)
+        else:
+            click.echo(said.text(TEXT_WIDTH), nl=False)
+        click.echo()
+        for path in [*charts.result(), *said.write_texts(folder)]:
+            click.echo(f"wrote {path}")
+
+
+def _charts(output: Path, folder: Path) -> list[Path]:
+    return write_charts(load(output), folder)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from harness.analysis.validity import pair, placebo, repeats
+from harness.analysis.validity import Requests, pair, repeats
 from harness.errors import UsageError
 from tests.analysis.made import results
 
@@ -17,7 +17,7 @@ def applied(trial_id, step, status="applied"):
 
 def checked(a, b, compactions=()):
     found = results([{"arm": "a", "trial_id": "A"}, {"arm": "b", "trial_id": "B"}], [*steps("A", a), *steps("B", b)], compactions)
-    return placebo(found, pair(found.trials.query("arm == 'a'"), found.trials.query("arm == 'b'")))
+    return Requests.of(found).placebo(pair(found.trials.query("arm == 'a'"), found.trials.query("arm == 'b'")))
 
 
 def test_equal_requests_until_the_first_compaction_pass():

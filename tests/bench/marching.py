@@ -5,7 +5,7 @@ in the sandbox is other processes' time. Summaries come at a steady rate and are
 """
 
 import json
-import resource
+import re
 import subprocess
 import sys
 import tempfile
@@ -27,6 +27,12 @@ SHORT = 120
 """Steps of a session before the one that is measured, so that no library is loaded in it."""
 
 
+def own_peak_kib() -> int:
+    """Peak resident memory of this process; what `getrusage` gives may be that of the process that started it."""
+    (peak,) = re.findall(r"^VmHWM:\s+(\d+)", Path("/proc/self/status").read_text(), re.MULTILINE)
+    return int(peak)
+
+
 def measured(steps: int) -> dict[str, float]:
     """CPU milliseconds of a step in the first and in the last tenth, and the peak of the process's memory."""
     policy = KeepLast(summarizer="scripted/extractive")
@@ -37,7 +43,7 @@ def measured(steps: int) -> dict[str, float]:
             provenance=collect("none"), journal=Path(folder) / "journal.sqlite",
         )  # fmt: skip
         finished = run_trial(job, clock=time.process_time)
-        peak_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        peak_kib = own_peak_kib()
         with Journal.open(job.journal) as journal:
             marks = [row[0] for row in journal.rows("SELECT at_ms FROM event WHERE kind = 'step-finished' ORDER BY seq")]
     assert finished.trial.status == "completed", finished.trial.error

@@ -31,6 +31,8 @@ THRESHOLDS, KEPT, SEEDS = [0.5, 0.65, 0.8, 0.95], [4, 10, 20], list(range(7))
 TRIALS = 1_000
 WORKERS = 2
 MAX_BYTES = 2**30
+PROVENANCE = collect("none")
+"""Gathered once a run, not once a trial."""
 
 
 def warm() -> Iterator[Figure]:
@@ -113,7 +115,7 @@ def job(trial: Trial, cache: Path) -> None:
         session.run_trial(
             Job(
                 trial=trial, trial_id="warm", experiment="bench", arm="warm", axes={}, backend="bubblewrap",
-                provenance=collect("none"), journal=Path(folder) / "journal.sqlite",
+                provenance=PROVENANCE, journal=Path(folder) / "journal.sqlite",
                 caching=Caching(folder=cache, max_bytes=MAX_BYTES),
             )
         )  # fmt: skip

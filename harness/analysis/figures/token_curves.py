@@ -7,6 +7,7 @@ step to step, falls where it is compacted (triangle), and ends in a dot (success
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import isnan
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -204,11 +205,12 @@ def _panel(ax: "Axes", rows: pd.DataFrame, colours: dict[Any, str]) -> None:
 
 
 def _session(ax: "Axes", session: pd.DataFrame, colour: str, strength: float) -> None:
+    columns = (session[name].tolist() for name in ("step", "view_tokens", "tokens_before"))
     points: list[tuple[float, float]] = []
-    for row in session.itertuples():
-        if row.tokens_before == row.tokens_before:
-            points.append((row.step, row.tokens_before))
-        points.append((row.step, row.view_tokens))
+    for step, tokens, before in zip(*columns, strict=True):
+        if not isnan(before):
+            points.append((step, before))
+        points.append((step, tokens))
     x, y = zip(*points, strict=True)
     ax.plot(x, y, color=colour, linewidth=1.1 * strength**0.5, alpha=strength, zorder=1.5 + strength / 2)
     drops = session.dropna(subset=["tokens_before"])
