@@ -177,10 +177,11 @@ class Task:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class World:
-    """The knobs of a task that has any; None leaves a knob where the task has it.
+    """The knobs of a task; None leaves a knob where the task has it.
 
-    What they turn decides which policy can win, so results are maps over them (RESEARCH 5.4). Reader quality, the sixth knob
-    of that list, belongs to the model: see the profiles of the scripted model.
+    What they turn decides which policy can win, so results are maps over them (RESEARCH 5.4). `long-march` has all of them,
+    every other task the last four, by which its user behaves otherwise: there they are about what the request tells (see
+    `harness.tasks.worlds`). Reader quality belongs to the model: see the profiles of the scripted model.
     """
 
     steps: int | None = None

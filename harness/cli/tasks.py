@@ -12,7 +12,7 @@ from rich.text import Text
 from harness.cli.printable import one_line, printable
 from harness.experiment.checking import first_request_tokens
 from harness.task import Fact, Task
-from harness.tasks import SUITE, load_task
+from harness.tasks import SUITE, knobs, load_task
 
 SEED = 0
 """Under which a task is shown; facts, script and checks are the same under every other one."""
@@ -29,13 +29,13 @@ def command(name: str | None) -> None:
     call shows it again; the cost is the number of calls that this takes when nothing is in view.
     """
     if name is None:
-        show(suite())
+        show(suite(), Text(), Text("Each task is a world with knobs, `world.NAME` in a plan: see `harness tasks NAME`."))
         return
     template = load_task(name)
     task = template(SEED)
     told = inspect.getdoc(inspect.getmodule(template)) or inspect.getdoc(template) or ""
     show(Text(printable(f"{task.name}: {task.title}\n")), Text(f"{printable(told)}\n"))
-    show(facts(task), Text(), checks(task))
+    show(facts(task), Text(), checks(task), Text(), Text(f"knobs: {', '.join(f'world.{knob}' for knob in knobs(template))}"))
 
 
 def show(*parts: RenderableType) -> None:

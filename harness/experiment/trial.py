@@ -41,7 +41,7 @@ class Trial:
     seed: int = 0
     """Draws the values of the task's facts; with `replicate` it also gives the model's seed."""
     world: World = field(default_factory=World)
-    """The knobs of a task that has any; every turn makes another problem, on which arms are paired as on another task."""
+    """The knobs of the task; every turn makes another problem, on which arms are paired as on another task."""
     replicate: int = 0
     """Runs the same configuration again with another model seed: the A/A arm."""
     model: str = "scripted"

@@ -4,6 +4,7 @@ import importlib.util
 import inspect
 import sys
 import traceback
+from dataclasses import fields
 from pathlib import Path
 from types import ModuleType
 
@@ -17,6 +18,7 @@ from harness.tasks.log_forensics import log_forensics
 from harness.tasks.long_march import long_march
 from harness.tasks.rename_sweep import rename_sweep
 from harness.tasks.spec_api import spec_api
+from harness.tasks.worlds import KNOBS, in_world
 
 SUITE: dict[str, TaskTemplate] = {
     "bug-hunt": bug_hunt,
@@ -29,8 +31,6 @@ SUITE: dict[str, TaskTemplate] = {
     "spec-api": spec_api,
 }
 """Every task of this package by its name."""
-KNOBBED = "'long-march'"
-"""The task of the suite that has all knobs."""
 
 
 def load_task(name: str) -> TaskTemplate:
@@ -49,21 +49,28 @@ def load_task(name: str) -> TaskTemplate:
 
 
 def make_task(name: str, seed: int, world: World | None = None) -> Task:
-    """The task of that name under a seed, in a world.
+    """The task of that name under a seed, in a world: its own, if it has worlds, or one in which its user behaves otherwise.
 
     Raises:
-        UsageError: as `load_task`; or the task has no such knob as the world turns.
+        UsageError: as `load_task`; or the task has no such knob as the world turns, or no room for its value.
     """
     template = load_task(name)
     if world is None or not world.turned:
         made: Task = template(seed)
-    elif "world" in inspect.signature(template).parameters:
+    elif _has_worlds(template):
         made = template(seed, world=world)
     else:
-        raise UsageError(
-            f"world.{next(iter(world.turned))}: the task {name!r} has no knobs; leave `world` out, or take {KNOBBED}"
-        )
+        made = in_world(template, seed, world)
     return made
+
+
+def knobs(template: TaskTemplate) -> tuple[str, ...]:
+    """The knobs of a task, by the names of the fields of `World`."""
+    return tuple(one.name for one in fields(World)) if _has_worlds(template) else KNOBS
+
+
+def _has_worlds(template: TaskTemplate) -> bool:
+    return "world" in inspect.signature(template).parameters
 
 
 def only_function(path: str) -> str:

@@ -23,6 +23,8 @@ def test_a_task_is_shown_with_facts_and_checks_and_never_a_value():
         assert task.values[fact.name] not in re.split(r"\s{2,}", line.rstrip())
     for check in task.checks:
         assert check.title in shown
+    assert "knobs: world.recoverable_share, world.use_lag_steps, world.redundancy, world.update_rate\n" in shown
+    assert "world.output_sigma" in within("tasks", "long-march").stdout.rpartition("knobs: ")[2]
 
 
 def test_a_task_of_ones_own_is_shown_too():

@@ -1,8 +1,27 @@
 """What a simulation must show before anybody believes it: predictions made before looking (RESEARCH 5.5, the battery of ten).
 
 Marches in four worlds, through the real runner: everything can be got again, nothing can, facts are used as soon as they are
-told, and a long march in the first of these worlds. Nothing here was tuned to hold. Items 1, 2, 5 are laws of their own
-(`succeeds` and `idle`, `repeats`, `law-1`), item 9 is `test_threshold_curve.py`; those about prompt caches wait for a cache.
+told, and a long march in the first of these worlds. Nothing here was tuned to hold. Where each item of the battery stands:
+
+| item | where |
+| --- | --- |
+| 1: who remembers all scores 100 %, who does nothing 0 % | the laws `succeeds` and `idle`, on all tasks |
+| 2: A/A identical to the byte | the laws `repeats` and `law-6-bytes`, on all tasks; `law-6-answers` without the answer key |
+| 3: the same requests until the first compaction | `test_3` |
+| 4: tokens and costs are conserved | `test_4` |
+| 5: a threshold above the peak is no compaction | `law-1`, on all tasks |
+| 6: what keeps the facts completes with fewer tokens | `test_6`; `law-3` on all tasks |
+| 7: with everything dropped only what can be read again is done | `test_7`; `test_worlds.py` and `law-4` on other tasks |
+| 8: keeping more never evicts more | `test_8` |
+| 9: the cheapest threshold is where theory has it | `test_threshold_curve.py` |
+| 10: reads instead of losses where all can be read again | `test_10_in_a_queryable_world` |
+| 10: no reads where all is visible | `test_10_where_facts_are_used_at_once` |
+| 10: losses where nothing can be got again | `test_10_where_nothing_can_be_got_again` |
+| 10: a trigger by step makes more calls than one by threshold | `test_masks_and_pins.py` |
+| 10: ranks turn with the price of what is read from a cache | `test_masks_and_pins.py` |
+| 10: thrash where a compaction leaves the view nearly full | `test_10_a_view_that_is_hardly_smaller` |
+| 10: constraints fall off a cliff of rounds unless they are pinned | `test_masks_and_pins.py` |
+| 10: savings lie in the long sessions | `test_10_savings` |
 """
 
 import json

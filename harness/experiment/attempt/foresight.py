@@ -49,7 +49,7 @@ class ScriptedForesight:
         newest = {told.name: at for at, reading in enumerate(readings) for told in reading.facts}
         for fact in self._facts:
             if fact.name in newest and fact.name in next_use:
-                found[newest[fact.name]].append(Need(next_use[fact.name], fact.recover is None))
+                found[newest[fact.name]].append(Need(next_use[fact.name], _lost_for_good(fact)))
         for at, need in self._evidence(sight, readings, _block_sizes(messages)):
             found[at].append(need)
         return [_joined(each) for each in found]
@@ -80,6 +80,11 @@ class ScriptedForesight:
                 yield tellers[step], Need(0)
             else:
                 yield from ((paths[path], Need(0)) for path in self._steps[step].done.listed if path in paths)
+
+
+def _lost_for_good(fact: Fact) -> bool:
+    """Whether no call brings its newest value back: none brings it back at all, or a page shows what was later corrected."""
+    return fact.recover is None or (fact.kind == "superseded" and fact.said_in != "file")
 
 
 def _joined(needs: Sequence[Need]) -> Need | None:

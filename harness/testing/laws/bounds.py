@@ -101,9 +101,10 @@ def law_4(sessions: Sessions, seed: int, preset: str) -> Iterator[Finding]:
 
 
 def prompt_only(task: Task) -> set[str]:
-    """Facts that the prompt tells and no later message tells again."""
+    """Facts that the prompt tells, no later message tells again, and no call shows again."""
     late = "\n".join(message.text for message in task.later)
-    return {fact.name for fact in task.facts if fact.said_in == "prompt" and not values_in(late, fact)}
+    told = (fact for fact in task.facts if fact.said_in == "prompt" and fact.recover is None)
+    return {fact.name for fact in told if not values_in(late, fact)}
 
 
 def _first_use(sessions: Sessions, seed: int, fact: str) -> int:

@@ -2,27 +2,34 @@
 
 import functools
 from collections.abc import Iterator
+from dataclasses import replace
 
 from harness.codec import message_digest
 from harness.messages import Message
 from harness.models.names import open_model
 from harness.models.scripted.agent import tool_tokens
 from harness.models.tokenizer import message_tokens
+from harness.task import Grader
 from harness.testing.laws.findings import Finding
 from harness.testing.laws.sessions import PRESETS, Sessions
 from harness.view import fold_all, violation
 
+NO_GRADER = Grader(files=(), command="false")
 ASKED_AGAIN = 15
 """Requests of a session that a new model is asked once more."""
 
 
 def same_answer(sessions: Sessions, seed: int, preset: str) -> Iterator[Finding]:
-    """Requests of a compacted session, asked of a new model in another order, get the same answers."""
+    """Requests of a compacted session, asked of a new model in another order, get the same answers.
+
+    The new model is made from a task without answer key, request, files and checks: what is not in view cannot have been known.
+    """
     done, tight = sessions.compacted(seed, preset), sessions.tight(seed)
+    trade = replace(sessions.task(seed), values={}, prompt="", workspace=(), later=(), checks=(), grader=NO_GRADER)
     stride = max(1, len(done.requests) // ASKED_AGAIN)
     for number in reversed(range(0, len(done.requests), stride)):
         request, reply = done.requests[number]
-        fresh = open_model("scripted", task=sessions.task(seed), seed=1, window_tokens=tight.window_tokens)
+        fresh = open_model("scripted", task=trade, seed=1, window_tokens=tight.window_tokens)
         if fresh.reply(request).message != reply.message:
             yield Finding(words=f"request {number + 1} gets another answer from a new model", seed=seed)
 

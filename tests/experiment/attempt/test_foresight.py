@@ -1,5 +1,7 @@
 """The future that a clairvoyant policy is told is what the scripted model will really look for."""
 
+from dataclasses import replace
+
 import pytest
 
 from harness.compaction.presets.bounds import OracleRetention
@@ -26,6 +28,12 @@ def test_evidence_of_what_is_done_is_needed_at_every_step() -> None:
 
 def test_what_can_be_looked_up_is_not_lost_for_good() -> None:
     assert FUTURE.needs(read())[-1] == Need(0, lost_for_good=False)
+
+
+def test_a_page_with_the_old_value_does_not_bring_a_corrected_fact_back() -> None:
+    for said_in, lost in (("prompt", True), ("output", True), ("file", False)):
+        facts = tuple(replace(fact, kind="superseded", said_in=said_in) if fact.recover else fact for fact in FACTS)  # type: ignore[arg-type]
+        assert ScriptedForesight(facts, SCRIPT).needs(read())[-1] == Need(0, lost_for_good=lost)
 
 
 def test_a_fact_that_no_open_step_names_is_needed_no_more() -> None:

@@ -1,0 +1,129 @@
+"""The laws in other worlds: a task whose user behaves otherwise is a good task too, and its knobs decide who loses what.
+
+Every law that runs no policy, and those of the bounds, on every task with all its knobs turned; with HARNESS_LAWS=full every law
+in every world. What the knobs do to a policy that forgets was predicted before it was looked at.
+"""
+
+import functools
+import os
+from collections.abc import Iterator
+from functools import partial
+from typing import NamedTuple
+
+import pytest
+
+from harness.compaction.presets.keep_last import KeepLast
+from harness.experiment.behaviour.conduct import behaviour
+from harness.task import World
+from harness.tasks import SUITE, make_task
+from harness.tasks.worlds import ORDER
+from harness.testing.laws import LAWS, Law, Sessions
+from harness.testing.laws.simulation import Run, simulate
+from tests.laws.suite import needs
+
+pytestmark = [pytest.mark.laws, pytest.mark.bubblewrap]
+
+FULL = os.environ.get("HARNESS_LAWS") == "full"
+WORLDS = {
+    "late": World(use_lag_steps=12),
+    "again": World(redundancy=3),
+    "changed": World(update_rate=0.5),
+    "written": World(recoverable_share=0.5),
+    "all": World(use_lag_steps=20, redundancy=4, update_rate=0.4, recoverable_share=0.4),
+}
+TASKS = sorted(set(SUITE) - {"long-march"})
+"""Those that have no worlds of their own."""
+SEED = 1
+FORGETTING = "flashcards"
+"""The task of which is predicted what is forgotten."""
+
+
+class Case(NamedTuple):
+    """One law on one task in one world."""
+
+    law: Law
+    world: str
+    task: str
+
+    def __str__(self) -> str:
+        return f"{self.law.name}-{self.world}-{self.task}"
+
+
+def cases() -> Iterator[Case]:
+    chosen = LAWS if FULL else tuple(law for law in LAWS if law.stage in {1, 2, 3} or law.name in {"law-3", "law-4"})
+    for name in TASKS:
+        for world in WORLDS if FULL else ["all"]:
+            yield from (Case(law, world, name) for law in chosen)
+
+
+CASES = tuple(cases())
+
+
+@functools.lru_cache(maxsize=1)
+def sessions(task: str, world: str) -> Sessions:
+    return Sessions(partial(make_task, task, world=WORLDS[world]))
+
+
+def laws_of(task: str) -> type:
+    """The tests of one task as a class of its own: they share a worker, and with it the sessions (--dist=loadscope)."""
+
+    class Laws:
+        pytestmark = needs(task)
+
+        @pytest.mark.parametrize("case", [case for case in CASES if case.task == task], ids=str)
+        def test_the_law_holds(self, case: Case) -> None:
+            found = case.law.find(sessions(task, case.world), SEED, "extractive")
+            assert [str(one) for one in found] == [], case.law.title
+
+    return Laws
+
+
+for _task in TASKS:
+    globals()["Test" + "".join(word.capitalize() for word in _task.split("-"))] = laws_of(_task)
+
+
+@functools.cache
+def lost(world: World, summarizer: str = "scripted/empty") -> float:
+    """Share of the checks resting on the request alone that fail, over two seeds of a task that is compacted."""
+    shares = []
+    for seed in (1, 2):
+        task = make_task(FORGETTING, seed, world)
+        told = {fact.name for fact in task.facts if fact.said_in == "prompt"}
+        resting = {check.name for check in task.checks if check.rests_on and told.issuperset(check.rests_on)}
+        shares.append(len(forgotten(world, seed, summarizer).failed & resting) / len(resting))
+    return sum(shares) / len(shares)
+
+
+@functools.cache
+def forgotten(world: World, seed: int, summarizer: str) -> Run:
+    done = simulate(make_task(FORGETTING, seed, world), KeepLast(summarizer=summarizer))
+    assert done.compactions
+    return done
+
+
+def test_what_is_written_down_is_never_lost_and_costs_reads() -> None:
+    assert lost(World()) > 0.5
+    assert lost(World(recoverable_share=1.0)) == 0
+    assert 0 < lost(World(recoverable_share=0.5)) < lost(World())
+    for seed in (1, 2):
+        plain, written = (forgotten(world, seed, "scripted/empty") for world in (World(), World(recoverable_share=1.0)))
+        assert [done.acts.count(("read_file", ORDER)) > 0 for done in (plain, written)] == [False, True]
+
+
+def test_the_later_a_thing_is_told_the_less_of_it_is_lost() -> None:
+    assert lost(World(use_lag_steps=2)) < lost(World(use_lag_steps=20)) <= lost(World())
+
+
+def test_what_is_said_again_is_lost_less() -> None:
+    assert lost(World(redundancy=8)) < lost(World(redundancy=3)) <= lost(World())
+
+
+def test_who_forgets_a_correction_uses_the_old_value() -> None:
+    """Summaries that keep the request, as they are asked to, keep its old values."""
+    stale = []
+    for world in (World(), World(update_rate=1.0)):
+        done, task = forgotten(world, 1, "scripted/extractive"), make_task(FORGETTING, 1, world)
+        conduct, _ = behaviour(done.entries, task, KeepLast().counter)
+        stale.append(conduct.stale_uses)
+    assert stale[0] == 0
+    assert stale[1]
