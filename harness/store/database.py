@@ -1,8 +1,11 @@
 """One SQLite file, opened the way all of ours are, with errors that say what to do."""
 
+import os
+import secrets
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -97,7 +100,28 @@ class Database:
             self._connection.close()
 
 
+@cache
+def _empty() -> bytes:
+    """A journal that holds nothing, as the bytes of its file; made once a process, since so many tables take their time."""
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
+        migrate(connection)
+        return connection.serialize()
+
+
+def _lay(path: Path) -> None:
+    """Put an empty journal where no file is, if that can be done in one go; whoever opens it makes one where it cannot."""
+    beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    with suppress(OSError):
+        try:
+            beside.write_bytes(_empty())
+            os.link(beside, path)
+        finally:
+            beside.unlink(missing_ok=True)
+
+
 def _opened_to_write(path: Path) -> sqlite3.Connection:
+    if not path.exists():
+        _lay(path)
     connection = sqlite3.connect(path, timeout=BUSY_TIMEOUT_SECONDS, isolation_level=None, check_same_thread=False)
     try:
         connection.execute("PRAGMA page_size = 4096")

@@ -1,4 +1,5 @@
 import json
+import os
 import subprocess
 import sys
 import time
@@ -61,3 +62,18 @@ def test_a_killed_writer_loses_at_most_the_step_in_flight(tmp_path: Path, checko
     assert found["kills"] == 240
     assert found["while writing"] >= 200, "too many writers died before they had begun"
     assert found["longest"] > 100
+
+
+def test_a_new_journal_is_the_same_where_no_file_can_be_laid_in_one_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: object) -> None:
+        raise PermissionError
+
+    Journal.open(tmp_path / "laid.sqlite").close()
+    monkeypatch.setattr(os, "link", refused)  # as on a disk without hard links
+    Journal.open(tmp_path / "made.sqlite").close()
+    laid, made = (
+        (plain(path, "PRAGMA user_version"), sorted(plain(path, "SELECT type, name, sql FROM sqlite_schema")))
+        for path in (tmp_path / "laid.sqlite", tmp_path / "made.sqlite")
+    )
+    assert laid == made
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["laid.sqlite", "made.sqlite"]
