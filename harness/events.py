@@ -27,11 +27,13 @@ StopReason: TypeAlias = Literal[
     "cancelled",
     "doom_loop",
     "illegal_plan",
+    "broken_off",
     "crashed",
 ]
 """`replied`: an answer without calls; `declared`: the model said that it is done (both complete a session); `cut_short`: its
 last answer was cut off by the output limit; `doom_loop`: it made the same call again and again, and was stopped;
-`illegal_plan`: the policy proposed a view that breaks a guard, which is the policy's fault and no crash."""
+`illegal_plan`: the policy proposed a view that breaks a guard, which is the policy's fault and no crash; `broken_off`: the process
+of a session was gone while its model wrote, found when the session is opened again."""
 
 
 class ItemId(NamedTuple):
@@ -269,6 +271,8 @@ class TextDelta:
     """The model wrote some more of its answer."""
 
     text: str
+    anew: bool = False
+    """The provider is asked again: what was heard of this answer before counts no more."""
     kind: Literal["text-delta"] = "text-delta"
 
 

@@ -206,6 +206,8 @@ class Session:
 
         def hear(delta: TextDelta) -> None:
             end_if_given_up()
+            if delta.anew:
+                partial.clear()
             partial.append(delta.text)
             self.agent.listen(delta)
 

@@ -54,7 +54,7 @@ class Narrator:
 
     def _hear(self, event: object) -> None:
         match event:
-            case TextDelta():
+            case TextDelta() if event.text:
                 self._streaming = True
                 print(printable(event.text), end="", file=self.words, flush=True)
             case MessageAdded():
@@ -86,7 +86,7 @@ class Narrator:
                 self.say("[c]ontinue, [s]top, [a]lways allow?", indent="  ")
             case StateChanged():
                 self._state(event)
-            case ToolStarted() | ContextUsage():
+            case ToolStarted() | ContextUsage() | TextDelta():
                 pass
 
     def _state(self, event: StateChanged) -> None:

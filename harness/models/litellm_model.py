@@ -6,6 +6,7 @@ Keys of providers come from the environment, where litellm finds them itself; th
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from harness.errors import ModelError, ProviderFailed
@@ -61,7 +62,7 @@ class LitellmModel:
         return window_of(self.name, self.window_tokens)
 
     def reply(self, request: Request, listen: Callable[[TextDelta], None] = unheard) -> Reply:
-        """Answer; after a failure in the middle of an answer the listener hears the new one from its beginning.
+        """Answer; after a failure the listener hears that the answer comes anew, then the new one from its beginning.
 
         `Reply.seconds` counts retries and waits too. Where an endpoint reports no usage, tokens are those of litellm's
         own tokenizers.
@@ -73,7 +74,14 @@ class LitellmModel:
         litellm()  # loading it is no part of the answer's time
         started = self.clock()
         arguments = self._arguments(request)
-        answer = self.retry.run(lambda: self._attempt(arguments, listen), self.waiting)
+        tries = count()
+
+        def attempt() -> StreamedReply:
+            if next(tries):
+                listen(TextDelta(text="", anew=True))
+            return self._attempt(arguments, listen)
+
+        answer = self.retry.run(attempt, self.waiting)
         usage = answer.usage or usage_from_wire({})
         return Reply(
             message=answer.message(fresh_ids(request.messages)),

@@ -208,6 +208,9 @@ class _UntilCall:
 
     def __call__(self, delta: TextDelta) -> None:
         """Hear some more."""
+        if delta.anew:
+            self.held, self.in_line, self.over = "", False, False
+            self.listen(TextDelta(text="", anew=True))
         for piece in delta.text.splitlines(keepends=True):
             if self.over:
                 return

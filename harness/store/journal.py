@@ -14,6 +14,7 @@ from harness.store.database import Database, explained
 from harness.store.log import SavedOutputs, SessionLog, entries
 from harness.store.records import (
     CheckRecord,
+    Draft,
     FactRecord,
     ProbeRecord,
     Probes,
@@ -99,6 +100,15 @@ class Journal:
             StoreError: no such session.
         """
         return entries(self.database, self._key(session_id))
+
+    def draft(self, session_id: str) -> Draft | None:
+        """What the model had written of an answer that was not logged; None = every answer was.
+
+        Raises:
+            StoreError: no such session.
+        """
+        rows = self.rows("SELECT step, text FROM draft WHERE session = ?", self._key(session_id))
+        return Draft(*rows[0]) if rows else None
 
     def _key(self, session_id: str) -> int:
         with explained(self.path):

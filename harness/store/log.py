@@ -49,6 +49,9 @@ _CLASSES: dict[str, Any] = {
 _WHOLE_TOKENS = 128
 """A message of at most this many estimated tokens stays whole in its event, so nothing need be looked for in it."""
 
+_OF_THE_QUEUE = frozenset({"message-queued", "message-unqueued"})
+"""Events that others log while the model writes."""
+
 _INSERTS = {
     "text": "INSERT OR IGNORE INTO text (address, characters, head, data) VALUES (?, ?, ?, ?)",
     "event": "INSERT INTO event VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -101,6 +104,22 @@ class SessionLog:
         """All events so far, in order."""
         return entries(self._database, self._key)
 
+    @property
+    def length(self) -> int:
+        """Events so far."""
+        return self._seq
+
+    def draft(self, step: int, text: str) -> None:
+        """Keep what the model has written so far of its answer in a step; what is logged next of the agent takes its place.
+
+        Raises:
+            StoreError: it was not kept.
+        """
+        row = (self._key, step, int(self._clock() * 1000), shown(text))
+        with self._database.transaction():
+            self._database.execute("INSERT OR REPLACE INTO draft VALUES (?, ?, ?, ?)", row)
+        self._drafted = True
+
     def close(self) -> None:
         """Every append is already in the file; the journal is closed by its opener."""
 
@@ -112,6 +131,7 @@ class SessionLog:
             items = execute("SELECT sequence, item, slot, place FROM item WHERE session = ? ORDER BY sequence", key).fetchall()
             gone = execute("SELECT item, slot, seq FROM retired WHERE session = ? AND how = 'forgotten'", key).fetchall()
             rollbacks = execute("SELECT seq, to_event FROM rollback WHERE session = ? ORDER BY seq", key).fetchall()
+            self._drafted: bool = execute("SELECT count(*) FROM draft WHERE session = ?", key).fetchone()[0] > 0
         self._sequence: int = max((row[0] for row in items), default=0)
         self._places: dict[ItemId, str | None] = {ItemId(item, slot): place for _, item, slot, place in items}
         self._forgotten: dict[ItemId, int] = {ItemId(item, slot): seq for item, slot, seq in gone}
@@ -131,10 +151,14 @@ class SessionLog:
         database = self._database
         pack = database.packer.pack
         rows.of["text"] = [pack(address, text, packed=packed) for address, (text, packed) in rows.texts.items()]
+        over = self._drafted and any(kind not in _OF_THE_QUEUE for _, _, kind, *_ in rows.of["event"])
         with database.transaction():
             for name, statement in _INSERTS.items():
                 if values := rows.of[name]:
                     database.executemany(statement, values)
+            if over:
+                database.execute("DELETE FROM draft WHERE session = ?", (self._key,))
+        self._drafted = self._drafted and not over
 
     def _add(self, rows: _Rows, event: Event) -> Entry:
         self._seq += 1

@@ -8,7 +8,7 @@ from harness.store.journal import Journal
 from harness.store.sessions.referring import SHORTEST, addresses, files_of, hashes
 
 _OF_SESSIONS = (
-    *("event", "version", "retired", "rollback", "step", "compaction", "action", "saved_output"),
+    *("event", "version", "retired", "rollback", "step", "compaction", "action", "saved_output", "draft"),
     *("conduct", "step_conduct", "fact", "probe"),
 )
 

@@ -88,6 +88,13 @@ class TrialRecord:
     """The same for a cache that forgets nothing, simulated from what each request shares with the one before."""
 
 
+class Draft(NamedTuple):
+    """An answer as far as it had come when it was kept, at most a second before its process ended."""
+
+    step: int
+    text: str
+
+
 class StepActions(NamedTuple):
     """How the commands of one step came by their results."""
 

@@ -4,7 +4,8 @@
 analysis asks for in typed columns and are written in the same transaction. Long strings of an event stand in `text` once,
 under their address; the event then holds `{"address": ...}` in their place.
 
-`action` stands beside the log: how a command came by its result is no part of what happened.
+`action` stands beside the log: how a command came by its result is no part of what happened. So does `draft`: an answer that
+has not come to its end is no event yet.
 
 The views `sessions`, `messages`, `parts` and `compaction_events` can be queried by any SQLite program. Such a program cannot
 unpack zstd, so of a packed text (a long tool output or argument) it sees the head and a note; `Journal.rows` lays views of the
@@ -337,9 +338,21 @@ def _life(connection: sqlite3.Connection) -> None:
         connection.execute(statement)
 
 
+def _drafts(connection: sqlite3.Connection) -> None:
+    """What a model has written of an answer that is still coming; it goes when the answer is logged."""
+    connection.execute(
+        """
+    CREATE TABLE draft (
+      session INTEGER PRIMARY KEY REFERENCES session (key) ON DELETE CASCADE,
+      step INTEGER NOT NULL, at_ms INTEGER NOT NULL, text TEXT NOT NULL
+    ) STRICT
+    """
+    )
+
+
 MIGRATIONS: tuple[Migration, ...] = (
     *(_first_tables, _conduct_tables, _actions, _scale, _activity, _saved_outputs),
-    *(_costs, _life),
+    *(_costs, _life, _drafts),
 )
 """In order; one that has been released never changes, a new one is added behind it."""
 

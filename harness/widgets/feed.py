@@ -197,7 +197,10 @@ class Feed:
     def _signal(self, signal: Signal) -> None:
         match signal:
             case TextDelta() if self.state.get("phase") not in RESTING:  # a call that was broken off may still speak
-                self._grow(signal.text)
+                if signal.anew:
+                    self._restart_live()
+                if signal.text:
+                    self._grow(signal.text)
             case StateChanged():
                 self.set(phase=signal.state, queued=list(signal.queued))
                 if signal.state != "asking":

@@ -292,6 +292,28 @@ def test_cancelling_while_a_model_stalls_comes_back_within_a_second_and_keeps_th
     assert isinstance(list(log.entries())[-1].event, SessionEnded)
 
 
+class Stuttering(Stalling):
+    """It broke off and was asked again before it stalls."""
+
+    def reply(self, request: Request, listen: Callable[[TextDelta], None] = unheard) -> Reply:
+        listen(TextDelta(text="I was ab"))
+        listen(TextDelta(text="", anew=True))
+        return super().reply(request, listen)
+
+
+def test_the_partial_text_of_an_answer_that_came_anew_is_not_doubled() -> None:
+    stuttering, cancellation, log = Stuttering(), Cancellation(), MemoryLog()
+    agent = make(stuttering, log, cancellation=cancellation)
+    thread = threading.Thread(target=lambda: agent.run(STARTED, "s"))
+    thread.start()
+    assert stuttering.asked.wait(5)
+    cancellation.request()
+    thread.join(5)
+    stuttering.let_go.set()
+    said = [entry.event.message for entry in log.entries() if isinstance(entry.event, MessageAdded)]
+    assert [message.text for message in said if message.role == "assistant"] == ["I was about to"]
+
+
 def test_every_logged_entry_is_heard_in_order() -> None:
     heard: list[object] = []
     log = MemoryLog()

@@ -99,6 +99,12 @@ def test_a_log_line_never_starts_within_the_words():
     assert log == "waiting 2.0 s: retry 1 of 3\n"
 
 
+def test_an_answer_that_comes_anew_begins_on_a_line_of_its_own():
+    anew = TextDelta(text="", anew=True)
+    _, words, _ = told(TextDelta(text="half a"), Waiting(what="retry 1 of 3", seconds=2.0), anew, TextDelta(text="half a word"))
+    assert words == "half a\nhalf a word"
+
+
 def test_every_call_is_told_with_how_it_ended():
     call = ToolCall(call_id="c", name="write_file", arguments_json='{"path": "a.py", "content": "x"}')
     result = ToolResult(call_id="c", name="write_file", output="wrote 1 byte")

@@ -11,7 +11,7 @@ from dataclasses import replace
 import pytest
 
 from harness.compaction.presets import policy_from_plain
-from harness.errors import UsageError
+from harness.errors import StoreError, UsageError
 from harness.events import (
     CallRepeated,
     Entry,
@@ -345,6 +345,57 @@ def provider(monkeypatch):
             return stub
 
         yield answering
+
+
+SPEAKER = """
+import pathlib, sys, time
+from harness.experiment.live import LiveSession
+from tests.experiment.test_interactive import session
+from tests.experiment.test_live import REAL
+
+live = LiveSession(session(journal=pathlib.Path(sys.argv[1]), **REAL), session_id="victim").start()
+time.sleep(120)
+"""
+
+
+@pytest.mark.slow  # the library of real models takes its time to load
+def test_what_the_model_had_written_survives_the_death_of_the_process_and_is_told_to_be_no_whole_answer(
+    living, tmp_path, checkout, provider
+):
+    provider(Say(pieces=("I was about", " to say"), stall_after=3, stall_seconds=60), Say(pieces=("Now I say it.",)))
+    file = tmp_path / "j.sqlite"
+    with subprocess.Popen([sys.executable, "-c", SPEAKER, str(file)], cwd=checkout) as victim:
+        end = time.monotonic() + SECONDS
+        while drafted(file) != "I was about to say":
+            assert time.monotonic() < end
+            assert victim.poll() is None
+            time.sleep(0.05)
+        victim.kill()
+    live = living.too(LiveSession.reopen(file, "victim", session=session(journal=None, **REAL)))
+    said, ended = (one.event for one in live.entries[-2:])
+    assert (said.message.role, said.message.text, said.step) == ("assistant", "I was about to say", 1)
+    assert (ended.turn, ended.status, ended.reason) == (1, "failed", "broken_off")
+    before = live.entries
+    live.start()
+    assert live.wait(SECONDS) == "idle", live.failure
+    live.resume()
+    assert live.wait(SECONDS) == "idle"
+    assert [one.text for one in live.view.messages[-3:]] == ["I was about to say", "Go on.", "Now I say it."]
+    live.close()
+    with Journal.open(file, read_only=True) as journal:
+        logged = tuple(journal.entries("victim"))
+        assert journal.draft("victim") is None
+    assert logged == live.entries
+    assert logged[: len(before)] == before
+
+
+def drafted(file):
+    try:
+        with Journal.open(file, read_only=True) as journal:
+            draft = journal.draft("victim")
+    except StoreError:  # it has not begun
+        return None
+    return draft and draft.text
 
 
 REAL = {"model": "hosted_vllm/stub", "window_tokens": 50_000, "task": None, "request": "do something"}

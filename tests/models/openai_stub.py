@@ -27,6 +27,8 @@ class Say:
     """Chunks after which the stream ends as if it were whole."""
     stall_after: int | None = None
     """Chunks after which nothing more comes."""
+    stall_seconds: float = 5
+    """Until the stub hangs up."""
     garbage_after: int | None = None
     """Chunks after which one comes that is no JSON."""
 
@@ -96,7 +98,7 @@ class Handler(BaseHTTPRequestHandler):
             if number == answer.end_after:
                 return None
             if number == answer.stall_after:
-                self.connection.settimeout(5)
+                self.connection.settimeout(answer.stall_seconds)
                 self.rfile.read(1)
                 return None
             data = "{no json" if number == answer.garbage_after else json.dumps(chunk)

@@ -138,6 +138,29 @@ def test_a_model_is_told_of_its_tools_in_the_first_part_of_the_system_prompt():
     assert [message.role for message in parrot.asked[1].messages] == ["system", "user"]
 
 
+class Stutterer(Parrot):
+    """A parrot whose provider fails after so many characters, and is asked again."""
+
+    fails_after = 0
+
+    def reply(self, request, listen=unheard):
+        for character in self.text[: self.fails_after]:
+            listen(TextDelta(text=character))
+        listen(TextDelta(text="", anew=True))
+        return super().reply(request, listen)
+
+
+@given(hostile, some_calls, st.integers(0, 99))
+def test_what_came_before_an_answer_that_comes_anew_counts_no_more(text, made, fails_after):
+    [message] = as_text([assistant(text, *made)], ())
+    stutterer = Stutterer(message.text)
+    stutterer.fails_after = fails_after
+    heard: list[TextDelta] = []
+    reply = TextCalls(model=stutterer).reply(Request(messages=(user("u"),), tools=(LIST,)), heard.append)
+    [anew] = [at for at, delta in enumerate(heard) if delta.anew]
+    assert "".join(delta.text for delta in heard[anew:]).rstrip() == reply.message.text
+
+
 @given(hostile, some_calls, st.integers(1, 9))
 def test_the_listener_hears_the_text_before_the_first_call_and_nothing_else(text, made, size):
     [message] = as_text([assistant(text, *made)], ())

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from harness.errors import FileMissing, StoreError
+from harness.events import MessageQueued
 from harness.store.journal import Journal
 from harness.store.records import FactRecord, ProbeRecord, SessionConduct, StepConduct, TrialRecord
 from tests.store.samples import CONDUCT, PROBES, begun, checks, opening, plain, step, trial
@@ -143,6 +144,23 @@ def test_a_reader_sees_what_is_committed_while_a_writer_works(journal: Journal) 
 def test_a_query_that_is_wrong_is_an_error_of_ours(journal: Journal) -> None:
     with pytest.raises(StoreError, match="no such column"):
         journal.rows("SELECT colour FROM messages")
+
+
+def test_the_text_of_an_answer_that_is_coming_is_kept_until_the_agent_goes_on(journal: Journal) -> None:
+    log = begun(journal)
+    log.append(opening())
+    assert journal.draft("s") is None
+    for text in ("I was", "I was about \udc80 to"):
+        log.draft(4, text)
+    log.append([MessageQueued(text="later")])
+    assert journal.draft("s") == (4, "I was about ? to")
+    again = begun(journal)
+    assert again.length == log.length == len(list(journal.entries("s")))
+    again.append(step(1))
+    assert journal.draft("s") is None
+    assert plain(journal.path, "SELECT count(*) FROM draft") == [(0,)]
+    with pytest.raises(StoreError, match="no session 'other'"):
+        journal.draft("other")
 
 
 def test_saved_outputs_belong_to_their_session_and_equal_ones_are_kept_once(journal: Journal) -> None:

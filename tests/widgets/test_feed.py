@@ -109,6 +109,9 @@ def test_what_comes_again_after_a_retry_is_not_shown_twice():
     assert feed.state["waiting"] == "waiting 2.0 s: the provider failed"
     feed.hear(TextDelta(text="Let me look"))
     assert [row["text"] for row in feed.rows] == ["Let me look"]
+    feed.hear(TextDelta(text="", anew=True))
+    feed.hear(TextDelta(text="I look"))
+    assert [row["text"] for row in feed.rows] == ["I look"]
 
 
 def test_a_model_that_was_broken_off_is_not_heard_any_more():

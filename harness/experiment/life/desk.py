@@ -10,6 +10,7 @@ from harness.agent.repeats import Answer
 from harness.errors import UsageError
 from harness.events import CallRepeated, Entry, MessageUnqueued, Signal, State, StateChanged
 from harness.experiment.life import history
+from harness.experiment.life.drafts import Draft
 from harness.experiment.life.ledger import Ledger
 from harness.messages import ToolCall
 
@@ -44,6 +45,12 @@ class Desk:
         """Of the session's thread, which is the only one to tell."""
         self._listen, self._telling = listen, False
         self._told: StateChanged | None = None
+        self._draft = Draft(self.ledger.draft)
+
+    @property
+    def _step(self) -> int:
+        """The one that is at work."""
+        return self.inner.conversation.view.steps + 1 if self.inner else 1
 
     def change(self, state: State | None = None) -> None:
         """Be in a state, None = the same, and tell if that or the queue is another."""
@@ -97,7 +104,11 @@ class Desk:
         self._telling = True
         try:
             while self.outbox:
-                self._listen(self.outbox.popleft())
+                heard = self.outbox.popleft()
+                self._draft.hear(heard)
+                self._listen(heard)
+            if self.state == "working":  # what a call says that was broken off belongs to no answer
+                self._draft.keep(self._step)
         finally:
             self._telling = False
 

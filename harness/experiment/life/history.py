@@ -18,6 +18,7 @@ from harness.events import (
     TurnEnded,
     WorkspaceSaved,
 )
+from harness.messages import assistant, encodable
 from harness.task import LaterMessage
 from harness.view import lived
 
@@ -138,6 +139,14 @@ def forked(entries: Sequence[Entry], session_id: str, to_event: int) -> tuple[Ev
     withdrawn = (MessageUnqueued(queued=seq, why="withdrawn") for seq in waiting(prefix))
     origin = SessionForked(session_id=first.session_id, step=last_step(prefix))
     return (replace(first, session_id=session_id), *(event for _, event in prefix[1:]), origin, *withdrawn)
+
+
+def broken_off(entries: Sequence[Entry], step: int, text: str) -> tuple[Entry, ...]:
+    """What goes behind a log whose process was killed while the model wrote: the text so far, and that it is no whole answer."""
+    first = entries[-1].seq + 1 if entries else 1
+    said = MessageAdded(message=encodable(assistant(text)), step=step)
+    detail = "its process ended in the middle of this answer; what had come of it by then is kept"
+    return Entry(first, said), Entry(first + 1, TurnEnded(turn=turn(entries), status="failed", reason="broken_off", detail=detail))
 
 
 def still_due(later: Iterable[LaterMessage], entries: Iterable[Entry]) -> tuple[LaterMessage, ...]:

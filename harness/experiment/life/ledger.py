@@ -25,13 +25,29 @@ class Ledger:
         self._waiting = waiting(entries)
         self._early: list[str] = []
         self._log: Log | None = None
+        self._draft: Callable[[int, str], None] | None = None
         self._taking: int | None = None
         self._lock = threading.RLock()
 
-    def open(self, log: Log) -> None:
-        """Log there from now on."""
+    def open(self, log: Log, draft: Callable[[int, str], None]) -> None:
+        """Log there from now on.
+
+        Args:
+            log: takes events.
+            draft: takes what the model has written so far of its answer in a step.
+        """
         with self._lock:
-            self._log = log
+            self._log, self._draft = log, draft
+
+    def draft(self, step: int, text: str) -> None:
+        """Keep what the model has written so far of its answer in a step.
+
+        Raises:
+            StoreError: it was not kept.
+        """
+        with self._lock:
+            if self._draft is not None:
+                self._draft(step, text)
 
     def append(self, events: Sequence[Event]) -> tuple[Entry, ...]:
         """See `harness.protocols.Log`."""

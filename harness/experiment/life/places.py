@@ -1,7 +1,7 @@
 """Where a live session is kept: in a journal file, or in memory as long as the object lives."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +11,7 @@ from harness.compaction.presets import policy_from_plain
 from harness.errors import UsageError
 from harness.events import Entry, SessionResumed, SessionStarted
 from harness.experiment.interactive import Interactive
+from harness.experiment.life.history import broken_off
 from harness.protocols import Clock, Log, OutputStore
 from harness.store.journal import Journal
 from harness.store.kept.workspaces import JournalWorkspaces, MemoryWorkspaces, Workspaces
@@ -24,6 +25,8 @@ class Place(NamedTuple):
     log: Log
     outputs: OutputStore
     workspaces: Workspaces
+    draft: Callable[[int, str], None]
+    """Keeps what the model has written so far of its answer in a step."""
 
 
 @contextmanager
@@ -35,7 +38,7 @@ def placed(
     Args:
         journal: the file; None = memory.
         session_id: its name in the file.
-        entries: what it has logged so far, for a log in memory.
+        entries: what it has logged so far; what the file lacks of it is logged now.
         memory: keeps its workspaces where there is no file.
         clock: the time of each event.
 
@@ -45,23 +48,26 @@ def placed(
     if journal is None:
         log = MemoryLog()
         log.append([event for _, event in entries])
-        yield Place(log, MemoryOutputs(), memory)
+        yield Place(log, MemoryOutputs(), memory, lambda _step, _text: None)
         return
     now_ms = int(clock() * 1000)
     with Journal.open(journal) as ours, Journal.open(journal) as beside, closing(JournalWorkspaces(journal)) as workspaces:
         beside.remove_outputs(now_ms - RETENTION_MS)
         session = ours.session(session_id, created_at_ms=now_ms, clock=clock)
-        yield Place(session, beside.outputs(session_id, clock), workspaces)
+        if session.length < len(entries):
+            session.append([event for _, event in entries[session.length :]])
+        yield Place(session, beside.outputs(session_id, clock), workspaces, session.draft)
 
 
 def logged(journal: Path, session_id: str) -> tuple[Entry, ...]:
-    """The log of a session.
+    """The log of a session, with the answer that its process was in the middle of when it was killed.
 
     Raises:
         StoreError: no such journal or session.
     """
     with Journal.open(journal, read_only=True) as opened:
-        return tuple(opened.entries(session_id))
+        entries, draft = tuple(opened.entries(session_id)), opened.draft(session_id)
+    return entries if draft is None else (*entries, *broken_off(entries, draft.step, draft.text))
 
 
 def recorded(entries: Sequence[Entry], journal: Path, session: Interactive | None) -> Interactive:

@@ -48,7 +48,7 @@ class Worker:
             with ExitStack() as stack:
                 entries = desk.ledger.entries()
                 place = stack.enter_context(placed(self._session.journal, desk.session_id, entries, self._memory, self._clock))
-                desk.ledger.open(place.log)
+                desk.ledger.open(place.log, place.draft)
                 started = desk.ledger.started
                 request = started.task if started else (self._session.request or desk.first_message())
                 if request is not None:

@@ -20,13 +20,18 @@ from tests.store.samples import CONDUCT, ENDED, PROBES, begun, checks, compactio
 
 LONG = "a line that all of them share\n" * 100
 OWN = "a line of this one alone\n" * 2_000
-TABLES = ("session", "event", "version", "retired", "step", "compaction", "conduct", "step_conduct", "fact", "probe", "action")
+TABLES = (
+    *("session", "event", "version", "retired", "step", "compaction", "conduct", "step_conduct", "fact", "probe", "action"),
+    "draft",
+)
 
 
 def write(journal, name, *more):
     first = [started(name, f"{LONG}{name}"), *opening(name)[1:]]
     events = [*first, *step(1, LONG), *step(2, *more), compaction(forget=[4, 5], before_step=3, summary=LONG), *step(3), ENDED]
-    begun(journal, name).append(events)
+    log = begun(journal, name)
+    log.append(events)
+    log.draft(4, f"half an answer of {name}")
     journal.record_conduct(name, CONDUCT, PROBES)
     journal.outputs(name, ticking().__next__).save(f"{name}{LONG}")
 

@@ -1,0 +1,62 @@
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.events import Entry, MessageAdded, MessageQueued, TextDelta, Waiting
+from harness.experiment.life.drafts import KEEP_SECONDS, Draft
+from harness.messages import assistant
+
+ENDED = Entry(1, MessageAdded(message=assistant("whole"), step=1))
+HEARD = st.one_of(
+    st.builds(TextDelta, text=st.text(max_size=5)),
+    st.just(TextDelta(text="", anew=True)),
+    st.just(Waiting(what="a summary")),
+    st.just(Entry(1, MessageQueued(text="later"))),
+    st.just(ENDED),
+)
+
+
+class Keeper:
+    """What was kept when, and the time."""
+
+    def __init__(self):
+        self.now = 0.0
+        self.kept = []
+        self.draft = Draft(lambda step, text: self.kept.append((self.now, step, text)), lambda: self.now)
+
+
+@given(st.lists(st.tuples(HEARD, st.floats(0, 2))))
+def test_what_is_kept_is_the_answer_so_far_and_at_most_once_a_second(heard):
+    keeper, text = Keeper(), ""
+    for one, seconds in heard:
+        keeper.now += seconds
+        keeper.draft.hear(one)
+        before = len(keeper.kept)
+        if isinstance(one, TextDelta):
+            text = one.text if one.anew else text + one.text
+        elif one == ENDED:
+            text = ""
+        keeper.draft.keep(7)
+        if len(keeper.kept) > before:
+            assert keeper.kept[-1][1:] == (7, text)
+    times = [at for at, _, _ in keeper.kept]
+    assert all(later - earlier >= KEEP_SECONDS for earlier, later in zip(times, times[1:], strict=False))
+
+
+def test_a_second_later_all_is_kept_also_when_nothing_more_comes():
+    keeper = Keeper()
+    for piece in ("I was ", "about ", "to say"):
+        keeper.draft.hear(TextDelta(text=piece))
+        keeper.draft.keep(1)
+    assert keeper.kept == [(0.0, 1, "I was ")]
+    keeper.now = KEEP_SECONDS
+    keeper.draft.keep(1)
+    keeper.draft.keep(1)
+    assert keeper.kept[1:] == [(KEEP_SECONDS, 1, "I was about to say")]
+
+
+def test_nothing_is_kept_of_an_answer_that_is_logged():
+    keeper = Keeper()
+    keeper.draft.hear(TextDelta(text="whole"))
+    keeper.draft.hear(ENDED)
+    keeper.draft.keep(1)
+    assert keeper.kept == []
