@@ -394,3 +394,45 @@ def test_in_jupyterlab_a_session_runs_in_a_dark_theme_and_its_keys_are_not_those
     assert page.locator(".a-root").count() == 1
     assert page.evaluate("typeof window.hacked") == "undefined"
     assert notebook.strangers == []
+
+
+STREAMED = f"""\
+import os
+import threading
+from pathlib import Path
+
+from harness import AgentWidget
+from tests.models.openai_stub import Say, Stub
+
+stub = Stub(Say(pieces=("I was about to say {HOSTILE}", " and more"), stall_after=3, stall_seconds=90), Say(pieces=("Now I say it.",)))
+threading.Thread(target=stub.serve_forever, daemon=True).start()
+os.environ["HOSTED_VLLM_API_BASE"] = stub.base
+panel = AgentWidget("Say it.", model="hosted_vllm/stub", window_tokens=50_000, journal=Path("streamed.sqlite"))
+panel
+"""
+
+
+@pytest.mark.slow
+def test_in_jupyterlab_an_answer_is_stopped_in_its_middle_and_gone_on_with_after_a_reload(open_notebook, page, tmp_path):
+    notebook = open_notebook(STREAMED, END)
+    notebook.start_cell(0)
+    notebook.finish_cell(0)
+    root = page.locator(".a-root")
+    root.get_by_role("button", name="Start", exact=True).click()
+    root.locator(".a-assistant").get_by_text("and more").wait_for()
+    root.get_by_role("button", name="Stop", exact=True).click()
+    finds(page, "() => document.querySelector('.a-phase').textContent === 'waits for you'", seconds=20)
+    assert f"I was about to say {HOSTILE} and more" in root.locator(".a-assistant").inner_text()
+    assert root.locator(".a-ended").inner_text().endswith("cancelled: stopped by the user")
+    page.evaluate("() => jupyterapp.shell.currentWidget.context.save()")
+    page.reload()
+    root.get_by_text(f"I was about to say {HOSTILE} and more").wait_for()
+    root.get_by_role("button", name="Resume", exact=True).click()
+    rests(page)
+    page.screenshot(path=tmp_path / "lab.png")
+    assert root.locator(".a-assistant").last.inner_text().endswith("Now I say it.")
+    assert root.locator("img, script").count() == 0
+    assert page.evaluate("typeof window.hacked") == "undefined"
+    assert notebook.strangers == []
+    notebook.start_cell(1)
+    notebook.finish_cell(1)

@@ -244,31 +244,75 @@ def test_hostile_texts_stay_texts(link, post, page, theme):
 
 
 IN_JUPYTER = """\
-from harness.widgets.explorer import CompactionExplorer
+from harness import CompactionExplorer
 from tests.widgets.test_explorer import hostile_session
 
 explorer = CompactionExplorer(hostile_session(), window_tokens=3_000)
 explorer
 """
+INSPECTOR = """\
+from harness import SessionInspector
+from tests.widgets.test_inspector import compacted_session
+
+SessionInspector(compacted_session())
+"""
 
 
 @pytest.mark.browser
 @pytest.mark.slow
-def test_in_jupyterlab_it_explores_and_the_saved_notebook_is_inert_and_readable(open_notebook, page):
-    notebook = open_notebook(IN_JUPYTER, "explorer.as_text().splitlines()[1]", theme="dark")
-    notebook.start_cell(0)
-    notebook.finish_cell(0)
-    page.locator(".harness-surface .h-row").nth(1).click()
-    page.locator(".h-texts").get_by_text(HOSTILE).first.wait_for()
-    slider = page.get_by_role("slider", name="threshold", exact=True)
-    slider.focus()
-    page.keyboard.press("ArrowLeft")
-    page.locator(".h-knob output").first.get_by_text("0.79").wait_for()
-    notebook.start_cell(1)
-    notebook.finish_cell(1)
-    page.locator(".jp-OutputArea").nth(1).get_by_text("threshold=0.79").wait_for()
+@pytest.mark.parametrize(("app", "theme"), [("lab", "dark"), ("notebook", "light")])
+def test_in_jupyter_one_explores_and_inspects_and_the_saved_notebook_is_inert_and_readable(
+    open_notebook, page, tmp_path, app, theme
+):
+    notebook = open_notebook(IN_JUPYTER, "explorer.as_text().splitlines()[1]", INSPECTOR, app=app, theme=theme)
+    for cell in (0, 2):
+        notebook.start_cell(cell)
+        notebook.finish_cell(cell)
+    explores(page, notebook)
+    page.screenshot(path=tmp_path / "explorer.png")
+    inspects(page)
+    page.screenshot(path=tmp_path / "inspector.png")
+    assert page.evaluate("typeof window.hacked") == "undefined"
     notebook.reopen()
     page.locator(".jp-OutputArea td").get_by_text("summarized").first.wait_for()
+    page.locator(".jp-OutputArea td").get_by_text(f"full {HOSTILE}").first.wait_for()
+    assert page.locator(".jp-OutputArea img[src=x], .jp-OutputArea-output script").count() == 0
     assert page.evaluate("typeof window.hacked") == "undefined"
-    assert page.locator(".jp-OutputArea img[src=x]").count() == 0
     assert notebook.strangers == []
+
+
+def explores(page, notebook):
+    """Chooses a message, drags a slider and moves it by a key; the kernel knows of it."""
+    root = page.get_by_role("region", name="Compaction explorer")
+    root.locator(".h-row").nth(1).click()
+    root.locator(".h-texts").get_by_text(HOSTILE).first.wait_for()
+    before = root.locator(".h-curve").get_attribute("points")
+    slider = root.get_by_role("slider", name="threshold", exact=True)
+    slider.scroll_into_view_if_needed()
+    box = slider.bounding_box()
+    page.mouse.move(box["x"] + 0.8 * box["width"], box["y"] + box["height"] / 2)
+    page.mouse.down()
+    for share in (0.7, 0.6, 0.5, 0.4):
+        page.mouse.move(box["x"] + share * box["width"], box["y"] + box["height"] / 2)
+    page.mouse.up()
+    dragged = float(slider.input_value())
+    assert 0.3 < dragged < 0.5
+    page.wait_for_function("before => document.querySelector('.h-curve').getAttribute('points') !== before", arg=before)
+    page.keyboard.press("ArrowLeft")
+    root.locator(".h-knob output").first.get_by_text(f"{dragged - 0.01:.2f}").wait_for()
+    notebook.start_cell(1)
+    notebook.finish_cell(1)
+    page.locator(".jp-OutputArea").nth(1).get_by_text(f"threshold={dragged - 0.01:.3g}").wait_for()
+
+
+def inspects(page):
+    """Goes to the compaction by keys that a notebook has uses of its own for, and reads a message."""
+    root = page.get_by_role("region", name="Session inspector")
+    root.scroll_into_view_if_needed()
+    root.focus()
+    for key in ("PageDown", "x", "m"):  # x would cut the cell, m would make text of it
+        page.keyboard.press(key)
+    root.locator(".h-compacted").get_by_text("900 → 60 tokens").wait_for()
+    root.locator(".h-row").nth(1).click()
+    root.locator(".h-texts").get_by_text(f"summary {HOSTILE}").wait_for()
+    assert root.locator("img, script").count() == 0

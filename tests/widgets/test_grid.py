@@ -73,6 +73,80 @@ def test_a_grid_is_started_stopped_and_gone_on_with_by_its_buttons(page, widget,
     assert button(linked, "Start").is_disabled()
 
 
+IN_JUPYTER = """\
+from pathlib import Path
+
+from harness import GridWidget
+from tests.widgets.test_grid import GRID
+
+widget = GridWidget(GRID, Path("NAME"), workers=1)
+widget
+"""
+COUNTED = """\
+trials = widget.results.trials
+print(*(f"{arm}={int(group.success.sum())}/{len(group)}" for arm, group in trials.groupby("arm")), sep="; ")
+"""
+
+
+def runs_until_it_is_stopped(page, notebook):
+    """Start and Stop; returns how many trials are finished."""
+    notebook.start_cell(0)
+    notebook.finish_cell(0)
+    root = page.locator(".g-root")
+    root.get_by_role("button", name="Start", exact=True).click()
+    page.wait_for_function("() => document.querySelector('.g-root progress').value >= 1")
+    root.get_by_role("button", name="Stop", exact=True).click()
+    page.wait_for_function("() => document.querySelector('.g-state').textContent === 'stopped'")
+    finished = page.evaluate("document.querySelector('.g-root progress').value")
+    assert 1 <= finished < 6
+    return finished
+
+
+def goes_on_to_the_end(page, notebook):
+    """Resume; the page shows in the end what the tables hold."""
+    page.locator(".g-root").get_by_role("button", name="Resume", exact=True).click()
+    page.wait_for_function("() => document.querySelector('.g-state').textContent === 'done'")
+    notebook.start_cell(1)
+    notebook.finish_cell(1)
+    told = "; ".join(f"{arm}={count}" for arm, count in sorted(counts(page).items()))
+    assert page.locator(".jp-OutputArea-output pre").get_by_text(told, exact=True).count() == 1, told
+    assert HOSTILE in page.locator(".g-title").inner_text()
+    assert page.locator(".g-root img, .g-root script").count() == 0
+    assert page.evaluate("typeof window.hacked") == "undefined"
+    assert notebook.strangers == []
+
+
+@pytest.mark.slow
+@pytest.mark.browser
+@pytest.mark.bubblewrap
+def test_in_jupyterlab_a_grid_is_run_and_stopped_and_can_be_read_without_its_kernel(open_notebook, page, tmp_path):
+    notebook = open_notebook(IN_JUPYTER.replace("NAME", "grid-in-lab"), COUNTED, theme="dark")
+    runs_until_it_is_stopped(page, notebook)
+    goes_on_to_the_end(page, notebook)
+    page.screenshot(path=tmp_path / "lab.png")
+    outputs = "jupyterapp.shell.currentWidget.content.widgets[0].model.outputs.toJSON()"  # the saved form is among them
+    page.wait_for_function(f"() => JSON.stringify({outputs}).includes(': done; 6 of 6 trials finished')")
+    notebook.reopen()
+    page.locator("[class^=harness-saved]").get_by_text(": done; 6 of 6 trials finished").wait_for()
+    assert page.locator(".jp-OutputArea-output img, .jp-OutputArea-output script").count() == 0
+    assert page.evaluate("typeof window.hacked") == "undefined"
+
+
+@pytest.mark.slow
+@pytest.mark.browser
+@pytest.mark.bubblewrap
+def test_in_notebook_a_stopped_grid_outlives_a_reload_of_its_page(open_notebook, page, tmp_path):
+    notebook = open_notebook(IN_JUPYTER.replace("NAME", "grid-in-notebook"), COUNTED, app="notebook")
+    finished = runs_until_it_is_stopped(page, notebook)
+    before = counts(page)
+    page.evaluate("() => jupyterapp.shell.currentWidget.context.save()")
+    page.reload()
+    page.wait_for_function("finished => document.querySelector('.g-root progress')?.value === finished", arg=finished)
+    assert counts(page) == before
+    goes_on_to_the_end(page, notebook)
+    page.screenshot(path=tmp_path / "notebook.png")
+
+
 @pytest.mark.browser
 def test_what_failed_is_told_with_its_reason_and_runs_no_script(page, tmp_path):
     widget = GridWidget(GRID, tmp_path / "output")
