@@ -27,6 +27,7 @@ from harness.experiment.life.places import logged, recorded
 from harness.experiment.live import LiveSession
 from harness.experiment.trial import SandboxChoice
 from harness.models.cassette import Cassette
+from harness.models.litellm_model import STALL_SECONDS
 from harness.models.wiring import ToolCalls
 from harness.protocols import SandboxLimits, Warns
 from harness.task import Runtime, Task
@@ -61,6 +62,14 @@ SKIPPED_SHOWN = 10
     "--record", type=click.Path(path_type=Path, dir_okay=False), help="Keep the answers of real models in this cassette."
 )
 @click.option("--replay", type=click.Path(path_type=Path, dir_okay=False), help="Take them from this cassette and ask no model.")
+@click.option(
+    "--stall",
+    type=click.FloatRange(min=0, min_open=True),
+    default=STALL_SECONDS,
+    show_default=True,
+    metavar="SECONDS",
+    help="Silence of a provider after which it is asked again.",
+)
 @click.option("--window", type=click.IntRange(min=1), help="Context window in tokens.  [default: the model's]")
 @click.option("--nominal-window", type=click.IntRange(min=1), help="Scale the policy's constants from this window.")
 @click.option("--max-steps", type=click.IntRange(min=1), default=50, show_default=True)
@@ -98,6 +107,7 @@ def command(
     tool_calls: ToolCalls,
     record: Path | None,
     replay: Path | None,
+    stall: float,
     window: int | None,
     nominal_window: int | None,
     max_steps: int,
@@ -138,6 +148,7 @@ def command(
         instructions=instructions.read().strip() if instructions else "",
         tool_calls=tool_calls,
         cassette=taping(record, replay),
+        stall_seconds=stall,
         nominal_window_tokens=nominal_window,
         limits=Limits(max_steps=max_steps, parallel_tools=parallel_tools),
         runtime=runtime,

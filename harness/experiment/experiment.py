@@ -195,6 +195,7 @@ class _Run:
             unsafe_local=self.unsafe_local,
             caching=caching if asked else None,
             cassette=self.experiment.cassette,
+            stall_seconds=self.experiment.settings.stall_seconds,
         )
 
     def _caching(self) -> Caching | None:

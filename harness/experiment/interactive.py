@@ -30,6 +30,7 @@ from harness.experiment.checking import check_first_request
 from harness.experiment.life.exploring import Child, Explore
 from harness.experiment.trial import SandboxChoice
 from harness.models.cassette import Cassette
+from harness.models.litellm_model import STALL_SECONDS
 from harness.models.local.server import serving
 from harness.models.names import check_tool_calls, listening, open_model, open_summarizer, summarizer_name
 from harness.models.wiring import ToolCalls, Wiring
@@ -64,6 +65,8 @@ class Interactive:
     """How the model calls tools."""
     cassette: Cassette | None = None
     """Where answers of real models are recorded or played from; None = nowhere."""
+    stall_seconds: float = STALL_SECONDS
+    """Silence of a provider after which a call has stalled, which is then made again."""
     nominal_window_tokens: int | None = None
     """The window that the policy's constants were made for; None = they are not scaled."""
     limits: Limits = field(default_factory=Limits)
@@ -281,7 +284,7 @@ def check(session: Interactive) -> None:
 
 
 def _wiring(session: Interactive) -> Wiring:
-    return Wiring(tool_calls=session.tool_calls, cassette=session.cassette)
+    return Wiring(tool_calls=session.tool_calls, cassette=session.cassette, stall_seconds=session.stall_seconds)
 
 
 def _model(session: Interactive, wiring: Wiring) -> Model:

@@ -1,6 +1,6 @@
 """`plan.toml` read into plain tables: the file's shape is checked here, its meaning by the grid.
 
-[experiment]   title, description, trial_timeout_seconds, executor, action_cache, …
+[experiment]   title, description, trial_timeout_seconds, stall_seconds, executor, action_cache, …
 [trial]        the base trial: task, policy, model, window_tokens, …
 [axes]         dotted path = list of values
 [[arms]]       name, and under `trial` what differs from the base
@@ -17,6 +17,7 @@ from harness.errors import UnknownName, UsageError
 from harness.experiment.grid import Arm
 from harness.experiment.paths import flatten, refuse_coerced
 from harness.experiment.trial import Trial, from_plain
+from harness.models.litellm_model import STALL_SECONDS
 from harness.sandboxes.actions.cache import MAX_BYTES
 
 PLAN = "plan.toml"
@@ -30,6 +31,8 @@ class Settings:
     description: str = ""
     trial_timeout_seconds: float = 3600.0
     """A trial that takes longer is killed and recorded as crashed."""
+    stall_seconds: float = STALL_SECONDS
+    """Silence of a provider after which a call has stalled, which is then made again."""
     executor: Literal["processes", "threads"] = "processes"
     """`threads` suits slow real models: many trials wait at once, but one that overruns cannot be killed."""
     action_cache: Literal["auto", "on", "off"] = "auto"
@@ -96,8 +99,9 @@ def _settings(table: Mapping[str, Any]) -> Settings:
             raise UnknownName("path in experiment:", name, allowed)
     settings = codec.from_plain(Settings, table, "experiment")
     refuse_coerced(table, codec.to_plain(settings), "experiment")
-    if not settings.trial_timeout_seconds > 0:
-        raise UsageError(f"experiment.trial_timeout_seconds: must be above 0 (got {settings.trial_timeout_seconds!r})")
+    for name in ("trial_timeout_seconds", "stall_seconds"):
+        if not getattr(settings, name) > 0:
+            raise UsageError(f"experiment.{name}: must be above 0 (got {getattr(settings, name)!r})")
     if settings.action_cache_max_bytes < 0:
         raise UsageError(f"experiment.action_cache_max_bytes: must not be below 0 (got {settings.action_cache_max_bytes!r})")
     return settings

@@ -35,6 +35,14 @@ class Cassette:
     """`record` plays what is there and records what is not, so that a broken recording goes on where it ended; `replay` asks no
     model: what is not there is an error."""
 
+    def identity(self) -> dict[str, str]:
+        """What a trial's record says of it: mode and file name, and of one that is replayed the SHA-256 of its content (hex)."""
+        told = {"mode": self.mode, "file": self.path.name}
+        if self.mode == "replay":
+            found = self.path.stat()
+            told["sha256"] = _sha256(self.path, found.st_size, found.st_mtime_ns)
+        return told
+
     def check(self) -> None:
         """Refuse a file that cannot be used, before anything starts.
 
@@ -92,6 +100,13 @@ class Taped:
             raise
         tape.add(keys[-1], {"reply": codec.to_plain(reply)})
         return reply
+
+
+@lru_cache(maxsize=8)
+def _sha256(path: Path, _size: int, _changed_ns: int) -> str:
+    """Of a file as it is; it is read once as long as it does not change."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _played(name: str, kept: dict[str, Any], listen: Callable[[TextDelta], None]) -> Reply:

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
 __all__ = ["LitellmModel", "check_model_name"]
 
+STALL_SECONDS = 300.0
+"""Silence of a provider after which a call has stalled, unless one says otherwise."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LitellmModel:
@@ -49,7 +52,7 @@ class LitellmModel:
     """None = the provider's default."""
     stop: tuple[str, ...] = ()
     """Texts at which the answer ends, where the provider takes such; they are no part of it."""
-    timeout_seconds: float = 300.0
+    timeout_seconds: float = STALL_SECONDS
     """Silence after which a call has stalled."""
     retry: Retry = field(default_factory=Retry)
     waiting: Callable[["Waiting"], None] = retries.unheard

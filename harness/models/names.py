@@ -141,7 +141,7 @@ def _real(name: str, window_tokens: int | None, wiring: Wiring) -> Model:
         model = LocalModel(name=name, endpoint=wiring.endpoints.get(name), window_tokens=window_tokens, stop=stop)
     else:
         check_model_name(name, keys=not wiring.replays)
-        model = LitellmModel(name=name, window_tokens=window_tokens, stop=stop)
+        model = LitellmModel(name=name, window_tokens=window_tokens, stop=stop, timeout_seconds=wiring.stall_seconds)
     return model if wiring.cassette is None else Taped(model=model, cassette=wiring.cassette, take=wiring.take)
 
 

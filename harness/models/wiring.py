@@ -4,7 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from harness.errors import UsageError
 from harness.models.cassette import Cassette
+from harness.models.litellm_model import STALL_SECONDS
 from harness.models.local.server import Endpoint
 
 ToolCalls = Literal["native", "text"]
@@ -23,6 +25,13 @@ class Wiring:
     """None = every answer is asked for, and none is kept."""
     take: int = 0
     """Which of several answers to equal requests is recorded or played."""
+    stall_seconds: float = STALL_SECONDS
+    """Silence of a provider after which a call has stalled, which is then made again; a model of this machine has its own."""
+
+    def __post_init__(self) -> None:
+        """Refuse what no call could be made with."""
+        if not self.stall_seconds > 0:
+            raise UsageError(f"stall_seconds: must be above 0 (got {self.stall_seconds!r})")
 
     @property
     def replays(self) -> bool:

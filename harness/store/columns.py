@@ -82,6 +82,8 @@ TRIALS: tuple[Column, ...] = (
         "USD",
         "the same for a cache that forgets nothing, simulated from what requests share; missing: a price is not known",
     ),
+    Column("retries", "Int64", "calls", "of real models, made again after a limit or a fault; missing: an older version ran it"),
+    Column("waited_seconds", "float64", "s", "before those retries, all together; missing: an older version ran it"),
     Column("mean_context_tokens", "float64", "tokens", "mean prompt, measured; the area under the curve is prompt_tokens"),
     Column("first_compaction_step", "Int64", "", "the step before which the view was first compacted; missing: never"),
     Column("execution_calls", "Int64", "calls", f"that do something; {_CONDUCT}"),

@@ -131,7 +131,7 @@ class SessionLog:
             items = execute("SELECT sequence, item, slot, place FROM item WHERE session = ? ORDER BY sequence", key).fetchall()
             gone = execute("SELECT item, slot, seq FROM retired WHERE session = ? AND how = 'forgotten'", key).fetchall()
             rollbacks = execute("SELECT seq, to_event FROM rollback WHERE session = ? ORDER BY seq", key).fetchall()
-            self._drafted: bool = execute("SELECT count(*) FROM draft WHERE session = ?", key).fetchone()[0] > 0
+            self._drafted = execute("SELECT count(*) FROM draft WHERE session = ?", key).fetchone()[0] > 0
         self._sequence: int = max((row[0] for row in items), default=0)
         self._places: dict[ItemId, str | None] = {ItemId(item, slot): place for _, item, slot, place in items}
         self._forgotten: dict[ItemId, int] = {ItemId(item, slot): seq for item, slot, seq in gone}

@@ -86,6 +86,10 @@ class TrialRecord:
     is not known."""
     cache_could_save_usd: float | None = None
     """The same for a cache that forgets nothing, simulated from what each request shares with the one before."""
+    retries: int | None = None
+    """Calls of real models, summarizers among them, that were made again after a rate limit or a fault; None = not known."""
+    waited_seconds: float | None = None
+    """Before those; None = not known."""
 
 
 class Draft(NamedTuple):

@@ -350,9 +350,15 @@ def _drafts(connection: sqlite3.Connection) -> None:
     )
 
 
+def _retries(connection: sqlite3.Connection) -> None:
+    """Calls of real models that were made again, and the time before; not known of what older versions ran."""
+    connection.execute("ALTER TABLE trial ADD COLUMN retries INTEGER")
+    connection.execute("ALTER TABLE trial ADD COLUMN waited_seconds REAL")
+
+
 MIGRATIONS: tuple[Migration, ...] = (
     *(_first_tables, _conduct_tables, _actions, _scale, _activity, _saved_outputs),
-    *(_costs, _life, _drafts),
+    *(_costs, _life, _drafts, _retries),
 )
 """In order; one that has been released never changes, a new one is added behind it."""
 

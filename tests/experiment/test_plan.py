@@ -53,6 +53,7 @@ def test_axes_may_be_nested_tables_or_quoted_paths(tmp_path):
         (TRIAL + "[experiment]\ntitel = 'x'", r"path in experiment: 'titel'; did you mean 'title'"),
         (TRIAL + "[experiment]\ntitle = 3", r"experiment\.title"),
         (TRIAL + "[experiment]\ntrial_timeout_seconds = 0", "must be above 0"),
+        (TRIAL + "[experiment]\nstall_seconds = -1", r"experiment\.stall_seconds: must be above 0 \(got -1"),
         (TRIAL + "[experiment]\nexecutor = 'cluster'", r"experiment\.executor: .*'processes' or 'threads'"),
         (TRIAL + "[arms]\nname = 'x'", r"arms: write each arm under its own \[\[arms\]\]"),
         (TRIAL + "[[arms]]\nnam = 'x'", r"path in arms\[0\]: 'nam'; did you mean 'name'"),

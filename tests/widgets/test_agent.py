@@ -404,7 +404,8 @@ from pathlib import Path
 from harness import AgentWidget
 from tests.models.openai_stub import Say, Stub
 
-stub = Stub(Say(pieces=("I was about to say {HOSTILE}", " and more"), stall_after=3, stall_seconds=90), Say(pieces=("Now I say it.",)))
+stalls = Say(pieces=("I was about to say {HOSTILE}", " and more"), stall_after=3, stall_seconds=90)
+stub = Stub(stalls, Say(pieces=("Now I say it.",)))
 threading.Thread(target=stub.serve_forever, daemon=True).start()
 os.environ["HOSTED_VLLM_API_BASE"] = stub.base
 panel = AgentWidget("Say it.", model="hosted_vllm/stub", window_tokens=50_000, journal=Path("streamed.sqlite"))

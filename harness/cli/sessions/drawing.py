@@ -10,6 +10,7 @@ from harness.cli.printable import one_line, printable
 from harness.experiment.sessions.inspection import CompactionPoint, Inspection, StepPoint
 from harness.experiment.sessions.sent import Sent
 from harness.messages import Message, Part, Reasoning, ToolCall, ToolResult, part_text
+from harness.store.records import Draft
 
 ROWS = 40
 """Of a timeline, where nobody asks for another number."""
@@ -21,8 +22,8 @@ COMPACTIONS = 4
 """Shown in one row of the timeline."""
 
 
-def overview(session: Inspection) -> Table:
-    """The totals."""
+def overview(session: Inspection, draft: Draft | None = None) -> Table:
+    """The totals, and how far an answer had come that is not logged."""
     due = "never compacted for its size" if session.threshold_tokens is None else f"compacted at {session.threshold_tokens:,}"
     window = f"window {session.window_tokens:,} tokens" if session.window_tokens else "window not known"
     ended = " ".join(part for part in (session.status, f"({session.reason})" if session.reason else "", session.detail) if part)
@@ -34,6 +35,7 @@ def overview(session: Inspection) -> Table:
             ("model", f"{session.model or 'not named'}, {window}"),
             ("policy", f"{session.policy or 'not named'}, {due} ({session.budget_rule})"),
             ("ended", one_line(ended, 160)),
+            *([("unended", _unended(draft))] if draft else []),
             ("length", f"{session.turns} turns, {session.steps} steps, {session.messages} messages, {session.parts} parts"),
             ("in view", f"{session.view_messages} messages, {session.view_tokens:,} tokens"),
             ("compacted", _compacted(session)),
@@ -52,6 +54,10 @@ def _named(told: Sequence[tuple[str, str]]) -> Table:
     for name, text in told:
         table.add_row(Text(name, style="dim"), Text(printable(text)))
     return table
+
+
+def _unended(draft: Draft) -> str:
+    return f"step {draft.step}, {len(draft.text):,} characters of its answer so far: {one_line(draft.text, 100)}"
 
 
 def _compacted(session: Inspection) -> str:

@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from harness.cli.sessions.drawing import ROWS, overview, shares, step_by_step, timeline
-from harness.cli.sessions.places import IN, log_of
+from harness.cli.sessions.places import IN, seen
 from harness.cli.tasks import show
 from harness.experiment.sessions.inspection import inspect_session
 from harness.experiment.sessions.sent import sent_at
@@ -24,9 +24,9 @@ def command(session: str, given: tuple[Path, ...], step: int | None, whole: bool
     another agent. A session that still runs shows what it has. All sizes in tokens are estimates by its policy's counter,
     except where it says measured.
     """
-    log = log_of(session, given)
+    log, draft = seen(session, given)
     if step is not None:
         show(*step_by_step(sent_at(log, step), whole=whole))
         return
     inspection = inspect_session(log)
-    show(overview(inspection), "", shares(inspection), "", *timeline(inspection, rows))
+    show(overview(inspection, draft), "", shares(inspection), "", *timeline(inspection, rows))

@@ -1,12 +1,14 @@
 """Where the commands on sessions look, and what a person may call a session."""
 
 from pathlib import Path
+from typing import NamedTuple
 
 import click
 
 from harness.errors import UsageError
 from harness.events import Entry
 from harness.experiment.sessions.exchange import log_in
+from harness.store.records import Draft
 from harness.store.sessions.finding import Found, find_session, journals_in
 
 EXPERIMENTS = "experiments"
@@ -49,8 +51,16 @@ def found(name: str, given: tuple[Path, ...]) -> Found:
     return find_session(name, places(given))
 
 
-def log_of(name: str, given: tuple[Path, ...]) -> tuple[Entry, ...]:
-    """The log of a session in a journal, or of one recorded in a file.
+class Seen(NamedTuple):
+    """What is there of a session."""
+
+    log: tuple[Entry, ...]
+    draft: Draft | None = None
+    """Of an answer that is still coming, or was when its process was killed."""
+
+
+def seen(name: str, given: tuple[Path, ...]) -> Seen:
+    """A session in a journal, or one recorded in a file.
 
     Raises:
         UsageError: there is none, or more than one.
@@ -58,8 +68,9 @@ def log_of(name: str, given: tuple[Path, ...]) -> tuple[Entry, ...]:
     """
     path = Path(name)
     if name and not given and path.is_file() and not _is_journal(path):
-        return log_in(path)
-    return found(name, given).entries()
+        return Seen(log_in(path))
+    session = found(name, given)
+    return Seen(session.entries(), session.draft())
 
 
 def _is_journal(path: Path) -> bool:

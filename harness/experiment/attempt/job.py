@@ -8,6 +8,7 @@ from typing import NamedTuple
 from harness.experiment.attempt.provenance import Provenance
 from harness.experiment.trial import Trial
 from harness.models.cassette import Cassette
+from harness.models.litellm_model import STALL_SECONDS
 from harness.models.local.server import Endpoints
 from harness.store.records import CheckRecord, TrialRecord
 
@@ -41,6 +42,8 @@ class Job:
     """Where the parent serves local models."""
     cassette: Cassette | None = None
     """Where answers of real models are recorded or played from; None = nowhere."""
+    stall_seconds: float = STALL_SECONDS
+    """Silence of a provider after which a call has stalled."""
 
 
 class Finished(NamedTuple):

@@ -15,6 +15,7 @@ from harness.experiment.attempt.tally import Tally
 from harness.experiment.trial import to_plain
 from harness.models.local.catalogue import is_local
 from harness.models.local.model import as_served
+from harness.models.names import is_scripted
 from harness.protocols import SandboxInfo
 from harness.store.records import CheckRecord, TrialRecord
 
@@ -100,6 +101,8 @@ def _trial_record(job: Job, attempt: Attempt, wall_seconds: float) -> TrialRecor
         activity=None if attempt.abilities is None else tally.activity(attempt.abilities),
         cache_saved_usd=tally.cache_saved_usd,
         cache_could_save_usd=tally.cache_could_save_usd,
+        retries=tally.retries,
+        waited_seconds=tally.waited_seconds,
         started_at_ms=int(attempt.started_at * 1000),
         wall_seconds=wall_seconds,
         error=ending.error[:MOST_ERROR_CHARACTERS],
@@ -118,6 +121,7 @@ def _provenance_json(job: Job, attempt: Attempt) -> str:
     own = {
         "model": trial.model,
         "summarizer": trial.summarizer,
+        "cassette": job.cassette.identity() if job.cassette and not all(map(is_scripted, trial.models)) else None,
         "local_models": [as_served(name) for name in trial.models if is_local(name)],
         "task_seed": trial.seed,
         "model_seed": trial.model_seed,

@@ -25,7 +25,7 @@ from harness.experiment.attempt.grading import grade, ungraded
 from harness.experiment.attempt.job import Finished, Job
 from harness.experiment.attempt.record import Attempt, Ending
 from harness.experiment.behaviour.conduct import behaviour
-from harness.models.names import open_model, open_summarizer
+from harness.models.names import listening, open_model, open_summarizer
 from harness.models.wiring import Wiring
 from harness.protocols import Clock, Log, Model, OutputStore, Sandbox
 from harness.sandboxes import open_sandbox
@@ -137,7 +137,8 @@ class _Session:
     def _converse(self, task: Task, sandbox: Sandbox, log: Log, outputs: OutputStore) -> Ending:
         """Run the session to its end."""
         trial, wiring = self.job.trial, self._wiring
-        model = open_model(trial.model, task=task, seed=trial.model_seed, window_tokens=trial.window_tokens, wiring=wiring)
+        opened = open_model(trial.model, task=task, seed=trial.model_seed, window_tokens=trial.window_tokens, wiring=wiring)
+        model = listening(opened, self.attempt.tally)
         fit = fitted(trial.policy, model.window, trial.nominal_window_tokens)
         self.attempt.scale, self.attempt.abilities = fit.scale, abilities(fit.policy)
         policy = told_the_future(fit.policy, task)
@@ -177,12 +178,19 @@ class _Session:
         if named is None:
             return None
         seed, wiring = self.job.trial.model_seed, self._wiring
-        return open_summarizer(named, agent=model, task=task, seed=seed, window_tokens=None, wiring=wiring)
+        opened = open_summarizer(named, agent=model, task=task, seed=seed, window_tokens=None, wiring=wiring)
+        return listening(opened, self.attempt.tally)
 
     @property
     def _wiring(self) -> Wiring:
         job = self.job
-        return Wiring(endpoints=job.endpoints, tool_calls=job.trial.tool_calls, cassette=job.cassette, take=job.trial.replicate)
+        return Wiring(
+            endpoints=job.endpoints,
+            tool_calls=job.trial.tool_calls,
+            cassette=job.cassette,
+            take=job.trial.replicate,
+            stall_seconds=job.stall_seconds,
+        )
 
     def _end(self, log: Log) -> None:
         """End the log of a session that broke off, so that it does not look as if it still ran."""

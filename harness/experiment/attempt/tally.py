@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field, replace
 
 from harness.compaction.describing import Abilities
-from harness.events import Compaction, Entry, SessionEnded, SessionStarted, Signal, StepFinished
+from harness.events import Compaction, Entry, SessionEnded, SessionStarted, Signal, StepFinished, Waiting
 from harness.models.prices import cache_saving_usd
 from harness.sandboxes.actions import Counts
 from harness.store.records import Activity, StepActions, Treatment
@@ -37,6 +37,10 @@ class Tally:
     """By what the provider reports of its cache."""
     cache_could_save_usd: float | None = 0.0
     """By a cache that holds the whole request before, and forgets nothing."""
+    retries: int = 0
+    """Calls of real models that were made again."""
+    waited_seconds: float = 0.0
+    """Before those."""
     model: str = ""
     """As the session's beginning names it; its prices are those of the cache."""
     ended: SessionEnded | None = None
@@ -49,6 +53,9 @@ class Tally:
 
     def __call__(self, heard: Entry | Signal) -> None:
         """Take in what the session tells."""
+        if isinstance(heard, Waiting) and heard.seconds is not None:  # else it is for a summary
+            self.retries += 1
+            self.waited_seconds += heard.seconds
         if not isinstance(heard, Entry):
             return
         self.heard += 1

@@ -146,7 +146,8 @@ def broken_off(entries: Sequence[Entry], step: int, text: str) -> tuple[Entry, .
     first = entries[-1].seq + 1 if entries else 1
     said = MessageAdded(message=encodable(assistant(text)), step=step)
     detail = "its process ended in the middle of this answer; what had come of it by then is kept"
-    return Entry(first, said), Entry(first + 1, TurnEnded(turn=turn(entries), status="failed", reason="broken_off", detail=detail))
+    ended = TurnEnded(turn=turn(entries), status="failed", reason="broken_off", detail=detail)
+    return Entry(first, said), Entry(first + 1, ended)
 
 
 def still_due(later: Iterable[LaterMessage], entries: Iterable[Entry]) -> tuple[LaterMessage, ...]:

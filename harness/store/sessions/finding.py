@@ -12,6 +12,7 @@ from typing import NamedTuple
 from harness.errors import StoreError, UsageError
 from harness.events import Entry
 from harness.store.journal import Journal
+from harness.store.records import Draft
 
 JOURNAL_FILE = "journal.sqlite"
 JOURNALS_FOLDER = "journals"
@@ -35,6 +36,15 @@ class Found(NamedTuple):
         """
         with Journal.open(self.journal, read_only=True) as journal:
             return tuple(journal.entries(self.session_id))
+
+    def draft(self) -> Draft | None:
+        """What its model has written of an answer that is still coming, or was when its process was killed; None = nothing.
+
+        Raises:
+            StoreError: as `entries`.
+        """
+        with Journal.open(self.journal, read_only=True) as journal:
+            return journal.draft(self.session_id)
 
 
 def journals_in(place: Path) -> tuple[Path, ...]:

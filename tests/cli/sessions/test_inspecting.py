@@ -36,6 +36,14 @@ def test_a_session_is_shown_with_totals_kinds_and_timeline(journal):
     assert "20,001 → 900 tokens" in bars[2]
 
 
+def test_an_answer_that_is_not_whole_is_shown_as_far_as_it_had_come(journal):
+    with Journal.open(journal) as opened:
+        begun(opened, "second").draft(1, "I was \x1b[2J about")
+    shown = " ".join(within("inspect", "second", "--in", journal).stdout.split())
+    assert "step 1, 15 characters of its answer so far: I was �[2J about" in shown
+    assert "so far" not in within("inspect", "first", "--in", journal).stdout
+
+
 @pytest.mark.parametrize("name", ["the-trial", "the-", "fir"])
 def test_a_session_is_found_by_its_trial_and_by_a_beginning(journal, name):
     assert "first" in within("inspect", name, "--in", journal.parents[1]).stdout

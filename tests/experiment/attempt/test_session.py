@@ -19,6 +19,7 @@ from harness.experiment.trial import SandboxChoice, Trial
 from harness.plan import Plan
 from harness.store.journal import Journal
 from harness.store.tables import batches
+from tests.models.openai_stub import Say, serving
 
 pytestmark = pytest.mark.bubblewrap
 
@@ -258,3 +259,20 @@ def test_a_task_can_opt_out_of_the_action_cache(job, tmp_path):
     trial = replace(BASE, task=f"{file}:opted_out")
     record, _ = run_trial(replace(job(trial), caching=Caching(folder=tmp_path / "actions", max_bytes=2**20)))
     assert (record.success, record.action_hits, record.action_misses) == (True, None, None)
+
+
+@pytest.mark.slow  # the library of real models takes its time to load
+def test_a_provider_that_stalls_is_asked_again_after_the_time_that_was_set_and_the_record_counts_it(job, monkeypatch):
+    stalls, done = Say(pieces=("I", "am"), stall_after=2, stall_seconds=60), Say(pieces=("Done.",))
+    monkeypatch.setenv("HOSTED_VLLM_API_KEY", "planted")
+    with serving(stalls, done) as stub:
+        monkeypatch.setenv("HOSTED_VLLM_API_BASE", stub.base)
+        trial, _ = run_trial(job(replace(BASE, model="hosted_vllm/stub"), stall_seconds=1.0))
+    assert (trial.status, trial.reason, trial.steps, trial.retries) == ("completed", "replied", 1, 1)
+    assert 2.0 <= (trial.waited_seconds or 0.0) <= 3.0, "two seconds and up to one of jitter"
+    assert json.loads(trial.provenance_json)["cassette"] is None
+
+
+def test_a_scripted_trial_waits_for_nobody(job):
+    trial, _ = run_trial(job())
+    assert (trial.retries, trial.waited_seconds) == (0, 0.0)

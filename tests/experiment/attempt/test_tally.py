@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.compaction.describing import Abilities
-from harness.events import Compaction, Entry, Patch, SessionEnded, SessionStarted, StepFinished, TextDelta
+from harness.events import Compaction, Entry, Patch, SessionEnded, SessionStarted, StepFinished, TextDelta, Waiting
 from harness.experiment.attempt.tally import Tally
 from harness.tokens import Estimated, Measured, Usage
 
@@ -127,6 +127,9 @@ def test_signals_are_not_events_and_the_end_is_kept():
     tally = Tally()
     tally(TextDelta(text="x"))
     assert tally.heard == 0
+    for one in (Waiting(what="retry 1 of 3", seconds=2.5), Waiting(what="summary"), Waiting(what="retry 2 of 3", seconds=4.0)):
+        tally(one)
+    assert (tally.heard, tally.retries, tally.waited_seconds) == (0, 2, 6.5)
     end = SessionEnded(status="failed", reason="overflow")
     assert tallied(end).ended == end
 
