@@ -136,14 +136,14 @@ def _tables(cells: Sequence[Cell], numbers: Mapping[str, int]) -> list[Plain]:
             "places": [],
         }
         table = tables.setdefault(key, made)
-        place = [_index(table["rows"], cell, down), _index(table["columns"], cell, across), numbers[cell.arm]]
-        table["places"].append(place)
+        row = str(cell.axes[down[0]]) if down else ""
+        column = str(cell.axes[across[0]]) if across else cell.arm
+        table["places"].append([_index(table["rows"], row), _index(table["columns"], column), numbers[cell.arm]])
     return list(tables.values())
 
 
-def _index(values: list[str], cell: Cell, path: Sequence[str]) -> int:
-    """Where a cell stands on an axis of a table; a value that is new there is added."""
-    value = str(cell.axes[path[0]]) if path else cell.arm
+def _index(values: list[str], value: str) -> int:
+    """Where a value stands on an axis of a table; one that is new there is added."""
     if value not in values:
         values.append(value)
     return values.index(value)

@@ -59,8 +59,9 @@ function view({ model, el }) {
   const alarm = make("div", { class: "g-alarm", role: "alert", hidden: true });
   const running = make("div", { class: "g-running h-faint" });
   const heat = make("div", { class: "g-heats" });
-  const legend = make("div", { class: "g-legend h-faint" }, "0 %", ...Array.from({ length: SHADES }, (_, shade) => make("i", { class: `g-s${shade}` })),
-    "100 % succeeded. A cell: succeeded / finished trials, share, 95 % Wilson interval; dashed: more trials come.");
+  const shades = Array.from({ length: SHADES }, (_, shade) => make("i", { class: `g-s${shade}` }));
+  const legend = make("div", { class: "g-legend h-faint" }, make("span", { class: "g-scale" }, "0 %", ...shades, "100 % succeeded"),
+    make("span", { text: "A cell: succeeded / finished trials, share, 95 % Wilson interval; dashed: more trials come." }));
   const saved = make("style"); // hides the saved form below a live view
   const list = make("ul", { class: "g-failures" });
   const count = make("summary", { text: "No trial without success" });

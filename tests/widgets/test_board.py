@@ -50,6 +50,12 @@ def test_the_last_two_axes_span_tables_and_the_others_name_them():
     assert [plan["arms"][arm] for arm in plan["beside"]] == ["control"]
 
 
+def test_a_grid_of_one_axis_is_one_row():
+    [table] = Board(Experiment(name="e", base=BASE, axes={"seed": [0, 1], "policy.keep_last": [4, 10, 20]})).plan()["tables"]
+    assert (table["columns"], len(table["rows"])) == (["4", "10", "20"], 1)
+    assert [(row, column) for row, column, _ in table["places"]] == [(0, 0), (0, 1), (0, 2)]
+
+
 def test_a_grid_of_seeds_alone_is_one_cell():
     plan = Board(Experiment(name="e", base=BASE, axes={"seed": [0, 1]})).plan()
     assert [len(table["places"]) for table in plan["tables"]] == [1]
