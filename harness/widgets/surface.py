@@ -6,6 +6,7 @@ is saved in a notebook is escaped here.
 
 import html
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ FOLDER = Path(__file__).parent
 STOOD = "harness-stood"
 """Class of what is read without a kernel."""
 VIEW = "application/vnd.jupyter.widget-view+json"
+LEFT = ' style="text-align: left"'
 
 
 def script(*names: str) -> str:
@@ -92,10 +94,15 @@ def preformatted(text: str) -> str:
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """An HTML table, without a head where none is given; every cell is escaped."""
-    lines = [*([_row("th", head)] if head else []), *(_row("td", row) for row in rows)]
+    """An HTML table, without a head where none is given; every cell is escaped, and words stand at the left."""
+    laid = [tuple(row) for row in rows]
+    numbers = [all(isinstance(cell, int | float) for cell in column) for column in zip(*laid, strict=True)]
+    lines = [_row("th", head, numbers)] if head else []
+    lines += [_row("td", row, numbers) for row in laid]
     return f"<table>{''.join(lines)}</table>"
 
 
-def _row(tag: str, cells: Iterable[object]) -> str:
-    return f"<tr>{''.join(f'<{tag}>{html.escape(str(cell))}</{tag}>' for cell in cells)}</tr>"
+def _row(tag: str, cells: Iterable[object], numbers: Iterable[bool]) -> str:
+    """A notebook puts all cells at the right, which suits columns of numbers alone."""
+    made = (f"<{tag}{'' if number else LEFT}>{html.escape(str(cell))}</{tag}>" for cell, number in zip_longest(cells, numbers))
+    return f"<tr>{''.join(made)}</tr>"

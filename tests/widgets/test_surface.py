@@ -68,6 +68,15 @@ def test_cells_of_a_table_are_escaped():
     assert "<img" not in made + preformatted(HOSTILE)
 
 
+def test_words_stand_at_the_left_and_columns_of_numbers_where_a_notebook_puts_them():
+    left = ' style="text-align: left"'
+    assert table(["what", "tokens"], [["kept", 1], ["2", 20]]) == (
+        f"<table><tr><th{left}>what</th><th>tokens</th></tr>"
+        f"<tr><td{left}>kept</td><td>1</td></tr><tr><td{left}>2</td><td>20</td></tr></table>"
+    )
+    assert table((), []) == "<table></table>"
+
+
 @pytest.mark.browser
 def test_items_and_states_appear_and_a_text_stays_a_text(link, post, page):
     widget = ListWidget(post)
