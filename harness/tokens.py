@@ -35,7 +35,9 @@ def characters(message: Message) -> int:
 def texts(message: Message) -> Iterator[str]:
     """The texts of a message that a model reads; name and arguments of a call are two."""
     for part in message.parts:
-        if isinstance(part, ToolCall):
+        if isinstance(part, ToolResult):  # first, since most of what is counted twice is results
+            yield part.output
+        elif isinstance(part, ToolCall):
             yield part.name
             yield part.arguments_json
         elif not isinstance(part, Reasoning):

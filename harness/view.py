@@ -181,19 +181,21 @@ def _unedited(view: View, patch: Patch, kept: set[ItemId]) -> dict[ItemId, Estim
 
 def patched(items: Sequence[Item], patch: Patch, seq: int, counter: Counter) -> tuple[Item, ...]:
     """The items after a patch that is (or would be) logged as event `seq`. Inserts behind one item keep their order."""
-    forgotten = set(patch.forget)
-    replaced = {change.item: change.message for change in patch.replace}
+    touched: dict[ItemId, Message | None] = {change.item: change.message for change in patch.replace}
+    touched.update(dict.fromkeys(patch.forget))
     behind: dict[ItemId, list[Item]] = {}
     for index, insert in enumerate(patch.insert):
         item = Item(ItemId(seq, index), insert.message, counter.count(insert.message))
         behind.setdefault(insert.after, []).append(item)
     result: list[Item] = []
     for item in items:
-        if item.item_id not in forgotten:
-            message = replaced.get(item.item_id)
-            result.append(item if message is None else Item(item.item_id, message, counter.count(message)))
-        if item.item_id in behind:
-            result.extend(behind[item.item_id])
+        item_id = item.item_id
+        if item_id not in touched:
+            result.append(item)
+        elif (message := touched[item_id]) is not None:
+            result.append(Item(item_id, message, counter.count(message)))
+        if behind and item_id in behind:
+            result.extend(behind[item_id])
     return tuple(result)
 
 
