@@ -12,7 +12,7 @@ from rich.text import Text
 from harness.cli.printable import one_line, printable
 from harness.experiment.checking import first_request_tokens
 from harness.task import Fact, Task
-from harness.tasks import SUITE, knobs, load_task
+from harness.tasks import SUITE, knobs, load_task, only_function
 
 SEED = 0
 """Under which a task is shown; facts, script and checks are the same under every other one."""
@@ -23,7 +23,7 @@ PLAIN_WIDTH = 200
 @click.command("tasks")
 @click.argument("name", required=False)
 def command(name: str | None) -> None:
-    """List the tasks of the suite, or show the one called NAME (path/to/file.py:function for one of your own).
+    """List the tasks of the suite, or show the one called NAME (path/to/file.py for one of your own).
 
     First tokens are those of the first request: system prompt, tool schemas and the task's prompt. A fact is recoverable if a
     call shows it again; the cost is the number of calls that this takes when nothing is in view.
@@ -31,7 +31,7 @@ def command(name: str | None) -> None:
     if name is None:
         show(suite(), Text(), Text("Each task is a world with knobs, `world.NAME` in a plan: see `harness tasks NAME`."))
         return
-    template = load_task(name)
+    template = load_task(f"{name}:{only_function(name)}" if name.endswith(".py") else name)
     task = template(SEED)
     told = inspect.getdoc(inspect.getmodule(template)) or inspect.getdoc(template) or ""
     show(Text(printable(f"{task.name}: {task.title}\n")), Text(f"{printable(told)}\n"))

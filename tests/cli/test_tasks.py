@@ -34,6 +34,14 @@ def test_a_task_of_ones_own_is_shown_too():
     assert "4000" not in shown.stdout
 
 
+def test_a_file_with_one_task_needs_no_name_of_its_function(tmp_path):
+    assert within("task", "new", tmp_path / "mine.py").exit_code == 0
+    shown = within("tasks", f"{tmp_path / 'mine.py'}")
+    assert shown.exit_code == 0
+    assert shown.stdout == within("tasks", f"{tmp_path / 'mine.py'}:greeting").stdout
+    assert "Greet the guests" in shown.stdout
+
+
 def test_an_unknown_task_is_refused():
     refused = within("tasks", "flashcard")
     assert refused.exit_code == 2
