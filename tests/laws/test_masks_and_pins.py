@@ -67,6 +67,22 @@ def test_a_trigger_by_step_costs_more_calls_than_one_by_threshold(queryable: Res
     assert (of(queryable, "by step")["steps"] > of(queryable, "by threshold")["steps"]).all()
 
 
+def test_ranks_turn_with_the_price_of_what_a_cache_holds(queryable: Results) -> None:
+    """Masks at every step read least; but each changes what stands far from the end, and all behind it is read anew."""
+    step, threshold, none = (prompts(queryable, arm, 1.0) for arm in ("by step", "by threshold", "none"))
+    assert ((step < threshold) & (threshold < none)).all()
+    assert (prompts(queryable, "by threshold", 0.1) < prompts(queryable, "by step", 0.1)).all()
+
+
+def prompts(results: Results, arm: str, cached: float) -> "pd.Series[float]":
+    """What the prompts of each trial cost in tokens, where those that the request before it began with cost `cached` each."""
+    steps = results.steps[results.steps["trial_id"].isin(of(results, arm)["trial_id"])]
+    kept = (steps["kept_prefix_tokens"] / steps["view_tokens"]).clip(upper=1.0)
+    paid = steps["prompt_tokens"] * (1 - (1 - cached) * kept)
+    seeds = of(results, arm).reset_index().set_index("trial_id")["seed"]
+    return paid.groupby(steps["trial_id"].map(seeds)).sum()
+
+
 def test_constraints_fall_off_a_cliff_of_rounds_in_free_form_and_not_where_they_are_pinned(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
