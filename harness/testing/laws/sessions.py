@@ -20,6 +20,8 @@ PRESETS: dict[str, KeepLast] = {
     "late-extractive": KeepLast(threshold=0.95, keep_last=20, summarizer="scripted/extractive"),
 }
 """Policies whose trigger is relative to the window, by the name that they have in tests."""
+DEFAULT = "extractive"
+"""The preset that has the defaults of its policy."""
 SMALL_SHARE = 0.6
 """Window of a session that does not fill `WINDOW`: this share of its longest request."""
 ROOMY = 1.25
