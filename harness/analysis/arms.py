@@ -13,9 +13,7 @@ import pandas as pd
 from harness.analysis.statistics import Rate, wilson
 from harness.analysis.tables import Tables, one_level
 from harness.errors import UnknownName
-
-NO_FAULT_OF_THE_ARM = ("sandbox_error", "store_error", "model_error", "cancelled", "crashed")
-"""Reasons for which a trial is set aside. `overflow` and `max_steps` are none of them: they are what an arm led to."""
+from harness.store.records import NO_FAULT_OF_THE_ARM
 
 EARLIER_PLAN = " (earlier plan "
 """In the names of arms that stand in the journal and not in the plan any more."""
@@ -111,6 +109,15 @@ def policy_field(trials: pd.DataFrame, field: str) -> pd.Series:
     return pd.Series(values, index=trials.index, dtype=object)
 
 
+def field_as_told(trials: pd.DataFrame, field: str) -> pd.Series:
+    """The same, but where an axis tells it the value of that axis: `q0.9`, where the policy has the number of tokens."""
+    axes = [json.loads(text or "{}") for text in trials["axes_json"]]
+    wholes = [whole if isinstance(whole := one.get("policy"), dict) else {} for one in axes]
+    told = [one.get(f"policy.{field}", whole.get(field)) for one, whole in zip(axes, wholes, strict=True)]
+    values = [own if one is None else one for one, own in zip(told, policy_field(trials, field), strict=True)]
+    return pd.Series(values, index=trials.index, dtype=object)
+
+
 def in_order(trials: pd.DataFrame) -> list[str]:
     """Names of the arms: controls without compaction first, then grid arms by their axes, then arms beside the grid.
 
@@ -122,7 +129,7 @@ def in_order(trials: pd.DataFrame) -> list[str]:
             EARLIER_PLAN in arm,
             policy != "none",
             replicate > 0,
-            [_sortable(v) for v in json.loads(axes or "{}").values()],
+            [sortable(v) for v in json.loads(axes or "{}").values()],
             arm,
         )
         for arm, policy, replicate, axes in zip(
@@ -132,7 +139,8 @@ def in_order(trials: pd.DataFrame) -> list[str]:
     return sorted(keys, key=lambda arm: keys[arm])
 
 
-def _sortable(value: object) -> tuple[int, float, str]:
+def sortable(value: object) -> tuple[int, float, str]:
+    """A key by which values of an axis are put in order: numbers first, then what is left by its words."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         return (0, float(value), "")
     return (1, 0.0, str(value))
@@ -207,7 +215,7 @@ def by_axis(trials: pd.DataFrame) -> pd.DataFrame:
 
 
 def _first_value(group: pd.DataFrame) -> tuple[int, float, str]:
-    return _sortable(group["value"].iloc[0])
+    return sortable(group["value"].iloc[0])
 
 
 def of_arm(trials: pd.DataFrame, arm: str) -> pd.DataFrame:

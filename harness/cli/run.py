@@ -97,12 +97,13 @@ def _caching_on(planned: Experiment) -> Literal["auto", "on"]:
 
 
 def outlook(planned: Experiment) -> str:
-    """What a run comes to: trials, money at most, and what policies warn of."""
+    """What a run comes to: trials, money at most, numbers that were told as quantiles, and what policies warn of."""
     cells = planned.grid
     arms = len({cell.arm for cell in cells})
     trials = [cell.trial for cell in cells]
-    warnings = "".join(f"\nwarning: {text}" for text in warnings_of(trials))
-    return f"{planned.name}: {len(cells)} trials, {arms} arms\ncost: {money(trials)}{warnings}"
+    found = [f"{path}={one.text} of {cell.trial.problem}: {one}" for cell in cells for path, one in cell.quantiles.items()]
+    more = [*dict.fromkeys(found), *(f"warning: {text}" for text in warnings_of(trials))]
+    return "\n".join((f"{planned.name}: {len(cells)} trials, {arms} arms", f"cost: {money(trials)}", *more))
 
 
 def comparability(planned: Experiment) -> str:

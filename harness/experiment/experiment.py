@@ -18,6 +18,7 @@ from harness.experiment.output import Label, Output, opened
 from harness.experiment.plan import Settings, read_plan
 from harness.experiment.progress import Display, Standing, choose
 from harness.experiment.runner import Runner, interrupts
+from harness.experiment.sessions.quantiles import Uncompressed
 from harness.experiment.trial import Trial
 from harness.experiment.workers import ProcessWorkers, ThreadWorkers, Work, Workers
 from harness.models.cassette import Cassette
@@ -51,8 +52,11 @@ class Experiment:
     grid: Grid = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        """Expand the grid, which refuses unknown paths and wrong types."""
-        object.__setattr__(self, "grid", Grid(self.base, self.axes, self.arms, backend=self.backend))
+        """Expand the grid, which refuses unknown paths and wrong types; quantiles are looked up now."""
+        folder = self.settings.uncompressed
+        uncompressed = Uncompressed(Path(folder)) if folder else None
+        grid = Grid(self.base, self.axes, self.arms, backend=self.backend, uncompressed=uncompressed)
+        object.__setattr__(self, "grid", grid)
 
     @classmethod
     def from_toml(cls, path: str | Path) -> Self:

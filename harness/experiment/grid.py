@@ -3,7 +3,9 @@
 Cells come in blocks of one task, seed and world, so that what is compared is run close together. Cells with equal configurations
 are one cell. Extra arms (a control, an A/A arm) vary over those axes only, so every block has each of them.
 
-An arm is known by its name, so whatever has one name is one configuration on several tasks and seeds.
+An arm is known by its name, so whatever has one name is one configuration on several tasks and seeds. A number of tokens that
+is told as a quantile (see `harness.experiment.sessions.quantiles`) is another one on each task and one treatment all the same, so
+arms and axes show it as it was told.
 """
 
 import itertools
@@ -14,7 +16,8 @@ from typing import Any, Literal, overload
 from harness.compaction.presets import written_out
 from harness.errors import UsageError
 from harness.experiment.paths import changes_of, flatten, value_at, with_values
-from harness.experiment.trial import Trial, from_plain, to_plain
+from harness.experiment.sessions.quantiles import Quantile, Uncompressed, told
+from harness.experiment.trial import Trial, to_plain
 from harness.task import World
 
 BLOCK_AXES = ("task", "seed", "world")
@@ -43,7 +46,14 @@ class Cell:
     arm: str
     """Readable name of the arm: equal for all seeds and tasks."""
     axes: Mapping[str, object]
-    """The trial's value on each axis by dotted path; None where an extra arm has no such field."""
+    """The trial's value on each axis by dotted path, a quantile as it was told; None where an extra arm has no such field."""
+    quantiles: Mapping[str, Quantile] = field(default_factory=dict)
+    """The trial's numbers of tokens that were told as quantiles, by dotted path."""
+
+    @property
+    def plain(self) -> dict[str, object]:
+        """The trial as nested tables, quantiles as they were told."""
+        return with_values(to_plain(self.trial), {path: one.text for path, one in self.quantiles.items()}, "trial")
 
 
 class Grid(Sequence[Cell]):
@@ -56,6 +66,7 @@ class Grid(Sequence[Cell]):
         arms: Sequence[Arm] = (),
         *,
         backend: Literal["auto", "docker", "bubblewrap", "local"] | None = None,
+        uncompressed: Uncompressed | None = None,
     ) -> None:
         """Expand.
 
@@ -64,12 +75,13 @@ class Grid(Sequence[Cell]):
             axes: values by dotted path.
             arms: beside the grid.
             backend: of the sandbox in all trials, whatever base, axes and arms say; None = as they say.
+            uncompressed: where numbers of tokens that are told as quantiles are looked up; None = there are none.
 
         Raises:
             UnknownName: an axis or change of a path that trials do not have.
-            UsageError: an empty axis, two arms of one name, a value of the wrong type.
+            UsageError: an empty axis, two arms of one name, a value of the wrong type, a quantile that cannot be looked up.
         """
-        self._base, self._backend = to_plain(base), backend
+        self._base, self._backend, self._uncompressed = to_plain(base), backend, uncompressed
         self._axes = {path: list(axes[path]) for path in sorted(axes)}
         _refuse_odd(self._axes, arms)
         self._cells = _named(tuple(_unique(self._expand(arms))))
@@ -101,12 +113,12 @@ class Grid(Sequence[Cell]):
 
     def _cell(self, values: dict[str, object], where: str, name: str | None) -> Cell:
         plain = with_values(self._base, {path: _in_full(path, value) for path, value in values.items()}, where)
-        trial = from_plain(plain, where)
+        trial, quantiles = told(plain, self._uncompressed, where)
         if self._backend is not None:
             trial = replace(trial, sandbox=replace(trial.sandbox, backend=self._backend))
-        full = to_plain(trial)
-        axes = {path: value_at(full, path) for path in self._axes}
-        return Cell(trial=trial, arm=name or "", axes=axes)
+        cell = Cell(trial=trial, arm=name or "", axes={}, quantiles=quantiles)
+        full = cell.plain
+        return replace(cell, axes={path: value_at(full, path) for path in self._axes})
 
 
 def _in_full(path: str, value: object) -> object:
@@ -119,11 +131,21 @@ def _product(axes: Mapping[str, Sequence[object]]) -> Iterator[dict[str, object]
 
 
 def _unique(cells: Iterator[Cell]) -> Iterator[Cell]:
-    seen: set[str] = set()
+    seen: dict[str, Cell] = {}
     for cell in cells:
-        if (trial_id := cell.trial.trial_id) not in seen:
-            seen.add(trial_id)
+        known = seen.setdefault(cell.trial.trial_id, cell)
+        if known is cell:
             yield cell
+        elif known.quantiles != cell.quantiles:
+            raise UsageError(
+                f"{_quantiles(known) or 'a number'} and {_quantiles(cell) or 'a number'} are the same trial of "
+                f"{cell.trial.problem}; leave one out"
+            )
+
+
+def _quantiles(cell: Cell) -> str:
+    """Of a trial, in words; empty = it has none."""
+    return " and ".join(f"{path}={quantile.text} ({quantile})" for path, quantile in cell.quantiles.items())
 
 
 def _named(cells: tuple[Cell, ...]) -> tuple[Cell, ...]:
@@ -176,15 +198,24 @@ def _short(value: object) -> str:
 
 def _refuse_shared_names(cells: Sequence[Cell]) -> None:
     """Two configurations under one name would be counted as one arm."""
-    known: dict[str, Trial] = {}
+    known: dict[str, Cell] = {}
     for cell in cells:
-        arm = replace(cell.trial, task="", seed=0, world=World())
-        if known.setdefault(cell.arm, arm) != arm:
-            one, other = flatten(to_plain(known[cell.arm])), flatten(to_plain(arm))
+        first = known.setdefault(cell.arm, cell)
+        if _configuration(first) != _configuration(cell):
+            one, other = flatten(_plain_of_arm(first)), flatten(_plain_of_arm(cell))
             differ = [path for path in dict.fromkeys([*one, *other]) if one.get(path) != other.get(path)]
             raise UsageError(
                 f"arms: {cell.arm!r} names two configurations, which differ in {', '.join(differ)}; give one another name"
             )
+
+
+def _configuration(cell: Cell) -> object:
+    """What cells of one arm have in common; tables only where they must be, since a grid may have many cells."""
+    return _plain_of_arm(cell) if cell.quantiles else replace(cell.trial, task="", seed=0, world=World())
+
+
+def _plain_of_arm(cell: Cell) -> dict[str, object]:
+    return {name: value for name, value in cell.plain.items() if name not in BLOCK_AXES}
 
 
 def _refuse_odd(axes: Mapping[str, list[object]], arms: Sequence[Arm]) -> None:

@@ -16,6 +16,7 @@ from harness import codec
 from harness.errors import UnknownName, UsageError
 from harness.experiment.grid import Arm
 from harness.experiment.paths import flatten, refuse_coerced
+from harness.experiment.sessions.quantiles import quantile_texts
 from harness.experiment.trial import Trial, from_plain
 from harness.models.litellm_model import STALL_SECONDS
 from harness.sandboxes.actions.cache import MAX_BYTES
@@ -35,6 +36,8 @@ class Settings:
     """Silence of a provider after which a call has stalled, which is then made again."""
     executor: Literal["processes", "threads"] = "processes"
     """`threads` suits slow real models: many trials wait at once, but one that overruns cannot be killed."""
+    uncompressed: str = ""
+    """Folder of a run that is over, in whose sessions without compaction quantiles are looked up; empty = there are none."""
     action_cache: Literal["auto", "on", "off"] = "auto"
     """Whether equal commands in equal workspaces are run once for all trials: `auto` = where the agent is scripted."""
     action_cache_folder: str = ""
@@ -65,10 +68,15 @@ def read_plan(path: Path) -> PlanFile:
     for name in tables:
         if name not in {"experiment", "trial", "axes", "arms"}:
             raise UnknownName(f"table in {file.name}:", name, ("experiment", "trial", "axes", "arms"))
+    trial = _table(tables, "trial")
+    for where, text in quantile_texts(trial).items():
+        raise UsageError(
+            f"trial.{where}: a quantile such as {text!r} stands in axes or arms; write {where} = [{text!r}] under [axes]"
+        )
     return PlanFile(
         folder=file.parent,
         settings=_settings(_table(tables, "experiment")),
-        base=from_plain(_table(tables, "trial")),
+        base=from_plain(trial),
         axes=_axes(_table(tables, "axes")),
         arms=_arms(tables.get("arms", [])),
     )

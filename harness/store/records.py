@@ -13,6 +13,9 @@ Activity: TypeAlias = Literal["active", "summarizer never asked", "no effect", "
 """What became of a policy in a session: it changed the view; it did, but never asked for the summary that it could ask for; it
 was due and changed nothing; it was never due; or it has no rule that could ever be due."""
 
+NO_FAULT_OF_THE_ARM = ("sandbox_error", "store_error", "model_error", "cancelled", "crashed")
+"""Reasons of an end that say nothing about an arm. `overflow` and `max_steps` are none of them: they are what it led to."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialRecord:

@@ -4,11 +4,12 @@ A cell shows what it rests on: successes and trials, their share, and Wilson's i
 cannot pass for a result.
 """
 
+from math import nan
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from harness.analysis.arms import counting, policy_field, success
+from harness.analysis.arms import counting, field_as_told, policy_field, sortable, success
 from harness.analysis.figures.style import INK, foot, head, new_figure, styled
 from harness.analysis.tables import Tables, one_level
 from harness.analysis.wording import level_in_words, shown
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-COLUMNS = ("summarizer", "threshold", "keep_last", "successes", "trials", "share", "low", "high", "level")
+KEY = ("summarizer", "threshold", "keep_last")
+COLUMNS = (*KEY, "successes", "trials", "share", "low", "high", "level")
 CELL_WIDTH_INCHES, CELL_HEIGHT_INCHES = 0.92, 0.74
 
 
@@ -28,20 +30,23 @@ def table(results: Tables) -> pd.DataFrame:
     | column | dtype | unit |
     | --- | --- | --- |
     | summarizer | str | model that writes the summaries |
-    | threshold | float | share of the available window, 0–1 |
+    | threshold | object | share of the available window, 0–1 (float); or tokens (int), as a quantile where it was told so (str) |
     | keep_last | int | messages left whole |
     | successes, trials | int | trials; repeats (A/A) are left out |
     | share, low, high | float | rate of success and its 95 % Wilson interval, 0–1 |
     | level | str | fidelity |
     """
     trials = counting(results.trials)
-    fields = {name: policy_field(trials, name) for name in ("summarizer", "threshold", "keep_last")}
-    cells = trials.assign(**fields).query("replicate == 0").dropna(subset=list(fields))
+    share, tokens = policy_field(trials, "threshold"), field_as_told(trials, "trigger_tokens")
+    summarizer, keep_last = policy_field(trials, "summarizer"), policy_field(trials, "keep_last")
+    cells = trials.assign(summarizer=summarizer, threshold=tokens.where(tokens.notna(), share), keep_last=keep_last)
+    groups = cells.query("replicate == 0").dropna(subset=list(KEY)).groupby(list(KEY), sort=False)
     rows = [
         (*key, (rate := success(group)).successes, rate.trials, rate.share, rate.low, rate.high, one_level(group))
-        for key, group in cells.groupby(list(fields))
+        for key, group in sorted(groups, key=lambda one: [sortable(value) for value in one[0]])
     ]
-    return pd.DataFrame(rows, columns=list(COLUMNS))
+    thresholds = pd.Series([row[1] for row in rows], dtype=object)  # else a number of tokens beside a share becomes a share
+    return pd.DataFrame(rows, columns=list(COLUMNS)).assign(threshold=thresholds)
 
 
 def draw(table: pd.DataFrame, ax: "Axes | None" = None) -> "Figure":
@@ -86,25 +91,39 @@ def _figure(table: pd.DataFrame, panels: list[str], level: str) -> "Figure":
 
 
 def _scale(table: pd.DataFrame) -> dict[str, list[Any]]:
-    return {name: sorted(table[name].unique()) for name in ("threshold", "keep_last")}
+    return {name: sorted(table[name].unique(), key=sortable) for name in ("threshold", "keep_last")}
+
+
+def _tick(value: object) -> str:
+    return f"{value:g}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else shown(value, 12)
+
+
+def _unit(thresholds: list[Any]) -> str:
+    """Of the thresholds on an axis; a chart may have those of several policies."""
+    tokens = "tokens; q = quantile of uncompressed contexts" if any(isinstance(one, str) for one in thresholds) else "tokens"
+    shares = [isinstance(one, float) for one in thresholds]
+    if all(shares):
+        return "threshold (share of available window)"
+    return f"threshold (share of available window, or {tokens})" if any(shares) else f"threshold ({tokens})"
 
 
 def _panel(ax: "Axes", cells: pd.DataFrame, scale: dict[str, list[Any]]) -> Any:
     rows, columns = scale["threshold"], scale["keep_last"]
-    shares = cells.pivot_table(index="threshold", columns="keep_last", values="share").reindex(index=rows, columns=columns)
+    shares = {(cell.threshold, cell.keep_last): cell.share for cell in cells.itertuples()}
+    colours = [[shares.get((row, column), nan) for column in columns] for row in rows]
     ax.set_facecolor("#f2f3f5")
-    image = ax.imshow(shares.to_numpy(dtype=float), cmap="cividis", vmin=0, vmax=1, aspect="auto", origin="lower")
+    image = ax.imshow(colours, cmap="cividis", vmin=0, vmax=1, aspect="auto", origin="lower")
     for cell in cells.itertuples():
         _write(ax, columns.index(cell.keep_last), rows.index(cell.threshold), cell)
     ax.set_xticks(range(len(columns)), [f"{value:g}" for value in columns])
-    ax.set_yticks(range(len(rows)), [f"{value:g}" for value in rows])
+    ax.set_yticks(range(len(rows)), [_tick(value) for value in rows])
     ax.set_xticks([place - 0.5 for place in range(1, len(columns))], minor=True)
     ax.set_yticks([place - 0.5 for place in range(1, len(rows))], minor=True)
     ax.grid(which="minor", color="white", linewidth=2.0)
     ax.tick_params(which="both", length=0)
     ax.spines[:].set_visible(False)
     ax.set_xlabel("keep-last (messages)")
-    ax.set_ylabel("threshold (share of available window)")
+    ax.set_ylabel(_unit(rows))
     return image
 
 

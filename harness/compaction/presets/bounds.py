@@ -10,7 +10,7 @@ from harness.compaction.cuts import LastMessages
 from harness.compaction.pipeline import Pipeline, Preset, Rule
 from harness.compaction.retention import Drawn, Needed, Ranking, Retain, Uninformed
 from harness.compaction.stages import Forget, Middle, Reducer
-from harness.compaction.triggers import Full, Reserves, ShareOfAvailable
+from harness.compaction.triggers import Full, Reserves, at_share_or_tokens
 from harness.errors import UsageError
 from harness.events import Moment
 from harness.plan import Plan
@@ -25,6 +25,8 @@ class _Bound(Preset):
 
     threshold: float = 0.8
     """Share of the window less its reserves at which the view is compacted, above 0 and at most 1."""
+    trigger_tokens: int | None = None
+    """Tokens at which it is compacted in place of that share, or what the reserves leave if that is less; None = by the share."""
     system_reserve_tokens: int = 2_000
     output_reserve_tokens: int = 4_000
     safety_reserve_tokens: int = 5_000
@@ -39,7 +41,7 @@ class _Bound(Preset):
             value = getattr(self, name, 1.0)
             if not 0 < value <= 1:
                 raise UsageError(f"{name}={value!r} must be above 0 and at most 1")
-        for name, least in {"clip_characters": 1, "context_window": 1, "seed": 0}.items():
+        for name, least in {"trigger_tokens": 1, "clip_characters": 1, "context_window": 1, "seed": 0}.items():
             value = getattr(self, name, None)
             if value is not None and value < least:
                 raise UsageError(f"{name}={value!r} must be at least {least}")
@@ -53,7 +55,7 @@ class _Bound(Preset):
             output_tokens=self.output_reserve_tokens,
             safety_tokens=self.safety_reserve_tokens,
         )
-        division = ShareOfAvailable(share=self.threshold, reserves=reserves)
+        division = at_share_or_tokens(self.threshold, self.trigger_tokens, reserves)
         return Pipeline(division=division, rules=(Rule(trigger=Full(), reducer=reducer),))
 
 

@@ -7,7 +7,7 @@ from harness.compaction.cuts import LastMessages
 from harness.compaction.formats.six_sections import SixSections
 from harness.compaction.pipeline import Pipeline, Preset, Rule
 from harness.compaction.stages import Middle, Summarize
-from harness.compaction.triggers import Full, Reserves, ShareOfAvailable
+from harness.compaction.triggers import Full, Reserves, at_share_or_tokens
 from harness.errors import UsageError
 
 
@@ -22,6 +22,8 @@ class KeepLast(Preset):
 
     threshold: float = 0.8
     """Share of the window less its reserves at which the view is compacted, above 0 and at most 1."""
+    trigger_tokens: int | None = None
+    """Tokens at which it is compacted in place of that share, or what the reserves leave if that is less; None = by the share."""
     keep_last: int = 10
     """Messages at the end that stay verbatim, at least 1; more stay where a call would lose its results."""
     summarizer: str = "same"
@@ -43,7 +45,8 @@ class KeepLast(Preset):
         """Refuse values that no session could be run with."""
         if not 0 < self.threshold <= 1:
             raise UsageError(f"threshold={self.threshold!r} must be above 0 and at most 1 (a share of the available window)")
-        for name in ("keep_last", "summary_max_tokens", "summarizer_input_tokens", "clip_characters", "context_window"):
+        least_one = ("trigger_tokens", "keep_last", "summary_max_tokens", "summarizer_input_tokens", "context_window")
+        for name in (*least_one, "clip_characters"):
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise UsageError(f"{name}={value!r} must be at least 1")
@@ -67,6 +70,6 @@ class KeepLast(Preset):
             role="assistant",
         )
         return Pipeline(
-            division=ShareOfAvailable(share=self.threshold, reserves=reserves),
+            division=at_share_or_tokens(self.threshold, self.trigger_tokens, reserves),
             rules=(Rule(trigger=Full(), reducer=summarize),),
         )

@@ -1,5 +1,7 @@
 """The success map: one row per cell with its interval, one panel per summarizer, numbers in every cell."""
 
+import json
+
 import pytest
 
 from harness.analysis.figures import success_heatmap
@@ -30,6 +32,27 @@ def test_there_is_a_panel_for_each_summarizer_in_units():
     assert figure.axes[0].get_ylabel() == "threshold (share of available window)"
     assert figure.axes[3].get_ylabel() == "successful trials (%)"
     assert "L0 simulated" in {text.get_text() for text in figure.texts}
+
+
+def test_a_trigger_in_tokens_is_shown_as_it_was_told():
+    tokens = {"q0.5": 9_000, "q0.9": 20_000, 12_000: 12_000, None: None}
+    rows = [
+        {
+            "arm": str(told),
+            "policy_json": json.dumps(
+                {"kind": "keep-last", "threshold": 0.8, "trigger_tokens": number, "keep_last": 10, "summarizer": "same"}
+            ),
+            "axes_json": json.dumps({"policy.trigger_tokens": told}),
+        }
+        for told, number in tokens.items()
+    ]
+    table = success_heatmap.table(results(rows))
+    assert list(table["threshold"]) == [0.8, 12_000, "q0.5", "q0.9"]
+    ax = success_heatmap.draw(table).axes[0]
+    assert [label.get_text() for label in ax.get_yticklabels()] == ["0.8", "12,000", "q0.5", "q0.9"]
+    assert ax.get_ylabel() == "threshold (share of available window, or tokens; q = quantile of uncompressed contexts)"
+    numbers = success_heatmap.draw(table.query("threshold == 12_000")).axes[0]
+    assert numbers.get_ylabel() == "threshold (tokens)"
 
 
 def test_a_cell_that_was_not_run_stays_empty():

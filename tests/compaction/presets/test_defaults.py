@@ -13,6 +13,7 @@ SHARED: dict[str, object] = {"clip_characters": 10_000, "summarizer": "same"}
 
 KEEP_LAST: dict[str, object] = {
     "threshold": 0.8,
+    "trigger_tokens": None,
     "system_reserve_tokens": 2_000,
     "output_reserve_tokens": 4_000,
     "safety_reserve_tokens": 5_000,

@@ -6,6 +6,7 @@ import pytest
 
 from harness.compaction.compactor import SessionCompactor
 from harness.compaction.cuts import LastMessages
+from harness.compaction.presets.bounds import DropAll
 from harness.compaction.presets.keep_last import KeepLast
 from harness.compaction.stages import Middle
 from harness.errors import ModelError, ProviderFailed, UsageError
@@ -109,6 +110,14 @@ def test_below_the_threshold_nothing_is_due_and_at_it_compaction_is() -> None:
     assert policy.plan(view, replace(budget, threshold_tokens=view.tokens), None) is not None
 
 
+def test_a_trigger_in_tokens_takes_the_place_of_the_share_but_leaves_the_reserves() -> None:
+    for kind in (KeepLast, DropAll):
+        early = kind(trigger_tokens=20_000, threshold=0.9).budget(WINDOW)
+        assert (early.threshold_tokens, early.reserved_tokens) == (20_000, 11_000)
+        assert early.rule.endswith("at most 20000 tokens")
+        assert kind(trigger_tokens=10**6).budget(WINDOW).threshold_tokens == WINDOW.tokens - 11_000
+
+
 def test_an_unknown_window_turns_compaction_off() -> None:
     policy = KeepLast()
     budget = policy.budget(Window(tokens=0, source="unknown"))
@@ -197,6 +206,7 @@ def test_after_two_fruitless_attempts_nobody_is_asked_until_the_view_has_grown_b
     [
         {"threshold": 0.0},
         {"threshold": 1.5},
+        {"trigger_tokens": 0},
         {"keep_last": 0},
         {"summary_max_tokens": 0},
         {"summarizer_input_tokens": 0},
