@@ -46,6 +46,10 @@ def test_axes_may_be_nested_tables_or_quoted_paths(tmp_path):
     ("text", "words"),
     [
         ("[trial\n", r"plan\.toml' is no TOML: .*line 1"),
+        (
+            '[trial]\ntask = "t"\npolicy = { kind = "keep-last", trigger_tokens = "q0.5" }',
+            r"trial\.policy\.trigger_tokens: a quantile such as 'q0\.5' stands in axes or arms",
+        ),
         (TRIAL + "[trail]\n", r"unknown table in plan\.toml: 'trail'; did you mean 'trial'"),
         ("", r"trial\.task: every trial needs one"),
         ("trial = 3", r"trial: a table is needed \(got 3"),

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.cli.run import outlook
 from harness.compaction.presets.none import NoCompaction
 from harness.compaction.presets.peers.langchain import COUNTER
 from harness.errors import UsageError
@@ -122,6 +123,19 @@ def test_whole_policies_and_arms_may_hold_quantiles_too(folder):
     assert [cell.arm for cell in cells] == [*names, "late"]
     assert [set(cell.quantiles) for cell in cells] == [{PATH}, {PATH}, set(), {PATH}]
     assert cells[3].trial.policy == replace(POLICY, trigger_tokens=cells[3].quantiles[PATH].tokens)
+
+
+@pytest.mark.bubblewrap
+def test_a_plan_names_the_run_and_says_before_it_starts_what_was_found(folder, tmp_path):
+    trial = f'[trial]\ntask = "{TINY}"\npolicy = "keep-last"\n'
+    (tmp_path / "plan.toml").write_text(
+        f'[experiment]\nuncompressed = "{folder}"\n{trial}[axes]\n{PATH} = ["q0.5"]\nseed = [0, 1]\n'
+    )
+    planned = Experiment.from_toml(tmp_path)
+    found = planned.grid[0].quantiles[PATH]
+    assert found.sessions == 2
+    told = [line for line in outlook(planned).splitlines() if line.startswith(PATH)]
+    assert told == [f"{PATH}=q0.5 of {TINY}: {found.tokens:,} tokens, from {found.requests} requests of 2 uncompressed sessions"]
 
 
 @pytest.mark.bubblewrap
