@@ -143,9 +143,9 @@ def test_an_answer_that_breaks_off_is_asked_for_again_and_never_taken_for_whole(
 
 def test_a_listener_hears_that_an_answer_comes_anew(route):
     heard: list[str] = []
-    with serving(Say(pieces=("never", "mind"), reset_after=2), OK) as stub:
+    with serving(Say(pieces=("never", "mind"), end_after=2), OK) as stub:
         model_at(stub, route)[0].reply(HELLO, lambda delta: heard.append("ANEW" if delta.anew else delta.text))
-    assert heard == ["never", "ANEW", "ok"]
+    assert "".join(heard) == "neverANEWok"
 
 
 def test_an_unreachable_endpoint_is_a_failure_of_the_provider(route):
