@@ -22,8 +22,6 @@ class KeepLast(Preset):
 
     threshold: float = 0.8
     """Share of the window less its reserves at which the view is compacted, above 0 and at most 1."""
-    trigger_tokens: int | None = None
-    """Tokens at which it is compacted in place of that share, or what the reserves leave if that is less; None = by the share."""
     keep_last: int = 10
     """Messages at the end that stay verbatim, at least 1; more stay where a call would lose its results."""
     summarizer: str = "same"
@@ -35,6 +33,8 @@ class KeepLast(Preset):
     system_reserve_tokens: int = 2_000
     output_reserve_tokens: int = 4_000
     safety_reserve_tokens: int = 5_000
+    trigger_tokens: int | None = None
+    """Tokens at which it is compacted in place of the share, or what the reserves leave if that is less; None = by the share."""
     context_window: int | None = None
     """Overrides the model's window for this policy (S2.8); None = the window of the model."""
     clip_characters: int = 10_000
