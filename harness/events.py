@@ -12,8 +12,8 @@ from typing import Literal, NamedTuple, TypeAlias
 from harness.messages import Message, ToolCall
 from harness.tokens import Estimated, Usage
 
-Moment: TypeAlias = Literal["turn", "step", "overflow"]
-"""When a policy is asked: before a turn, before a step, after the provider refused the prompt."""
+Moment: TypeAlias = Literal["turn", "step", "overflow", "manual"]
+"""When a policy is asked: before a turn, before a step, after the provider refused the prompt, when somebody wishes it."""
 
 StopReason: TypeAlias = Literal[
     "replied",

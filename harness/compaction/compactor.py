@@ -77,7 +77,8 @@ class SessionCompactor:
         """See `harness.protocols.Compactor`."""
         if self._warns is not None and (text := self._warns.notice(view)):
             signal(Notice(text=text))
-        if view.fruitless >= FRUITLESS_IN_A_ROW and view.tokens < view.fruitless_tokens * GROWTH_BEFORE_NEXT:
+        held_back = view.fruitless >= FRUITLESS_IN_A_ROW and view.tokens < view.fruitless_tokens * GROWTH_BEFORE_NEXT
+        if held_back and moment != "manual":
             return None
         began = perf_counter()
         plan = self.policy.plan(view, self.budget, usage, moment)

@@ -19,6 +19,9 @@ from harness.truncation import Truncation
 from harness.view import View
 
 QUARTER = QuarterOfCharacters()
+AUTOMATIC: tuple[Moment, ...] = ("step", "turn", "overflow")
+MANUAL = "asked for"
+"""The reason of a compaction that somebody wished."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,11 +44,11 @@ class Pipeline:
     counter: Counter = QUARTER
 
     def plan(self, view: View, budget: Budget, usage: Usage | None, moment: Moment) -> Plan | None:
-        """What the rules of a moment propose together; None when none is due."""
+        """What the rules of a moment propose together; None when none is due. Somebody's wish makes all of them due."""
         plan: Plan | None = None
-        rules = [rule for rule in self.rules if rule.moment == moment]
+        rules = self._asked(moment)
         for rule in rules:
-            if (reason := rule.trigger.due(view, budget, usage)) is None:
+            if (reason := MANUAL if moment == "manual" else rule.trigger.due(view, budget, usage)) is None:
                 continue
             proposed = rule.reducer.reduce(view, budget, reason)
             if rule.quiet and proposed.empty:
@@ -56,6 +59,12 @@ class Pipeline:
             if not proposed.empty:
                 view, usage = after(view, proposed, self.counter), None
         return plan
+
+    def _asked(self, moment: Moment) -> list[Rule]:
+        """The rules of a moment; for somebody's wish those before a step or, of a policy that has none there, the next ones."""
+        if moment == "manual":
+            moment = next((one for one in AUTOMATIC if any(rule.moment == one for rule in self.rules)), "step")
+        return [rule for rule in self.rules if rule.moment == moment]
 
 
 def joined(first: Plan, second: Plan) -> Plan:

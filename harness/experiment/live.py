@@ -12,13 +12,13 @@ from concurrent.futures import Future
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Self
+from typing import Self, TypeVar
 
 from harness.agent.cancellation import ATTENTIVE_SECONDS
 from harness.agent.loop import Outcome, ignore
 from harness.agent.repeats import Answer
 from harness.errors import UsageError
-from harness.events import Entry, Event, MessageAdded, Signal, State
+from harness.events import Compaction, Entry, Event, MessageAdded, Signal, State
 from harness.experiment.interactive import Ended, Interactive, Kept, check
 from harness.experiment.life import history
 from harness.experiment.life.desk import Desk
@@ -33,6 +33,11 @@ from harness.store.journal import Journal
 from harness.store.kept.workspaces import JournalWorkspaces, MemoryWorkspaces, Workspaces, copied
 from harness.tokens import Budget
 from harness.view import View, fold_all
+
+Done = TypeVar("Done")
+
+NOT_COMPACTED = "nothing was compacted: it was stopped, or the policy has no rule that could"
+"""What `LiveSession.compact` means by None."""
 
 
 class LiveSession:
@@ -263,6 +268,17 @@ class LiveSession:
         trees = history.trees(self.entries)
         return summed(self._between(trees[0], trees[-1]) if trees else ())
 
+    def compact(self) -> Compaction | None:
+        """Compact now, as the policy would before the next step if it were due; waits for the summary, which `stop` ends.
+
+        Returns:
+            What was logged: applied, or come to nothing with the reason. None: the policy has no rule for it, or it was stopped.
+
+        Raises:
+            UsageError: it is not idle.
+        """
+        return self._do(Worker.compact)
+
     def rollback(self, step: int) -> None:
         """Bring view and workspace back to what they were after a step; 0 = before the first. What came since counts no more.
 
@@ -366,28 +382,29 @@ class LiveSession:
             with closing(JournalWorkspaces(self.session.journal)) as kept:
                 yield kept
 
-    def _do(self, work: Callable[[Worker], None]) -> None:
+    def _do(self, work: Callable[[Worker], Done]) -> Done:
         """Have something done in the session's thread, which must be idle."""
-        done: Future[None] = Future()
+        done: Future[Done] = Future()
         worker = self._worker
 
         def job() -> None:
             assert worker is not None
             try:
-                work(worker)
+                result = work(worker)
             except BaseException as error:
                 done.set_exception(error)
                 if not isinstance(error, UsageError):
                     raise
             else:
-                done.set_result(None)
+                done.set_result(result)
 
         with self._desk.changed:
             if self.state != "idle" or self._desk.inner is None or not self._desk.rests():
                 raise UsageError(f"session {self.session_id!r} is {self.state}; stop it and wait until it is idle")
             self._desk.jobs.append(job)
             self._desk.changed.notify_all()
-            self._desk.changed.wait_for(lambda: done.done() or self.state in {"failed", "closed"})
+            while not self._desk.changed.wait_for(lambda: done.done() or self.state in {"failed", "closed"}, ATTENTIVE_SECONDS):
+                pass
             if not done.done():
                 raise UsageError(f"session {self.session_id!r} is {self.state}: {self.failure}")
-        done.result()
+        return done.result()

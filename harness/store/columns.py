@@ -166,7 +166,7 @@ COMPACTIONS: tuple[Column, ...] = (
     Column("event", "int64", "", "number of the event in the session's log"),
     Column("round", "int64", "", "number of the applied compaction; of other attempts that of the last applied one"),
     Column("step", "int64", "", "the step before which it took place"),
-    Column("moment", "str", "", "turn, step or overflow: when the policy was asked"),
+    Column("moment", "str", "", "turn, step, overflow or manual: when the policy was asked"),
     Column("status", "str", "", "applied, no-op or failed"),
     Column("reason", "str", "", "the trigger, or what went wrong"),
     Column("tokens_before", "int64", "tokens", "the view, estimated"),

@@ -43,6 +43,7 @@ function layout(root) {
         button("start", "Start", "Start the session"),
         button("stop", "Stop", "Stop the running turn; what was written stays"),
         button("resume", "Resume", "Go on with the interrupted turn"),
+        button("compact", "Compact", "Compact now, whether the policy is due or not"),
         button("end", "End", "End the session: run the checks of its task, give its sandbox back"))),
     keep("silence", make("div", { class: "a-alarm", role: "alert", hidden: true })),
     keep("failure", make("div", { class: "a-alarm", role: "alert", hidden: true })),
@@ -332,6 +333,7 @@ function showPhase(parts, state) {
   enable(parts.start, phase === "new");
   enable(parts.stop, busy);
   enable(parts.resume, phase === "idle" && state.interrupted);
+  enable(parts.compact, phase === "idle");
   const over = phase === "closed" || phase === "failed";
   enable(parts.end, !over && phase !== "new");
   enable(parts.send, !over);
@@ -393,7 +395,7 @@ function view({ model, el }) {
     if (event.key === "Enter" && !event.shiftKey && !event.isComposing) send(event);
   });
   parts.send.form.addEventListener("submit", send);
-  for (const name of ["start", "stop", "resume", "end"]) parts[name].addEventListener("click", () => works(parts[name]) && ask({ kind: name }));
+  for (const name of ["start", "stop", "resume", "compact", "end"]) parts[name].addEventListener("click", () => works(parts[name]) && ask({ kind: name }));
   parts.diff.addEventListener("click", () => works(parts.diff) && ask({ kind: "diff" }));
   parts.all.addEventListener("click", () => works(parts.all) && ask({ kind: "diff", whole: true }));
   const shut = () => {

@@ -19,7 +19,7 @@ from harness.compaction.presets.keep_last import KeepLast
 from harness.errors import HarnessError, UsageError
 from harness.events import Entry, Signal, StateChanged, TextDelta
 from harness.experiment.interactive import Ended, Interactive
-from harness.experiment.live import LiveSession
+from harness.experiment.live import NOT_COMPACTED, LiveSession
 from harness.protocols import Policy
 from harness.task import Task
 from harness.widgets.feed import Feed, fed
@@ -141,6 +141,7 @@ class AgentWidget(Renewed):
             "send": self._send_text,
             "stop": self._stop,
             "resume": self._resume,
+            "compact": lambda _: self._aside(self._compact),
             "answer": self._answer,
             "diff": lambda asked: self._aside(lambda: self._show_files(whole=bool(asked.get("whole")))),
             "rows": self._show_rows,
@@ -241,6 +242,10 @@ class AgentWidget(Renewed):
         self._hurry.clear()
         self.wire.show(error="")
         self.session.resume()
+
+    def _compact(self) -> None:
+        if self.session.compact() is None:
+            raise UsageError(NOT_COMPACTED)
 
     def _start(self, _: Mapping[str, Any]) -> None:
         self.wire.show(error="")

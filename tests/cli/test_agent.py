@@ -231,6 +231,8 @@ def test_what_is_typed_while_it_works_is_queued_and_orders_are_obeyed(tmp_path):
         person.types("/summary\n")
         assert "1 files changed, 1 lines added" in person.reads_until("files changed")
         assert "conf.txt" in person.reads_until("added +1 -0")
+        person.types("/compact\n")
+        assert "asked for" in person.reads_until("compaction 1 before step")
         person.types("/diff 9\n/nonsense\n/rollback\n/rollback 5\n")
         person.reads_until("error: the session has no turn 9; there are 1 to 3")
         person.reads_until("error: there is no order '/nonsense'; /help lists them")

@@ -123,11 +123,11 @@ BETWEEN_TURNS: list[Policy] = [Goose(threshold=0.02), OpenCodePrune(protect_toke
 """Policies that act within no turn of their own accord, so in a session of one request not before an overflow."""
 MOMENTS: list[tuple[Policy, Moment]] = [
     (policy, moment)
-    for moment in ("step", "turn", "overflow")
+    for moment in ("step", "manual", "turn", "overflow")
     for policy in (*POLICIES, *BETWEEN_TURNS)
-    if moment == "step" or any(rule.moment == moment for rule in rules_of(policy))
+    if moment in {"step", "manual"} or any(rule.moment == moment for rule in rules_of(policy))
 ]
-"""Every policy before a step, and at the other moments those that have a rule for them."""
+"""Every policy before a step and when somebody wishes it, and at the other moments those that have a rule for them."""
 summaries = st.text(min_size=1, max_size=900).filter(str.strip)
 
 
@@ -165,9 +165,21 @@ def check(policy: Policy, view: View, event: Compaction, seq: int) -> None:
         assert after.items == view.items
 
 
+@given(log=logs())
+def test_a_wish_makes_due_whatever_a_policy_does_of_its_own_accord(log: tuple[Entry, ...]) -> None:
+    budget_of = {policy: policy.budget(Window(tokens=200_000_000, source="configuration")) for policy in POLICIES}
+    for policy, budget in budget_of.items():
+        view = fold_all(log, policy.counter)
+        plan = policy.plan(view, budget, None, "manual")
+        assert plan is not None or all(rule.quiet for rule in rules_of(policy)), policy
+        assert plan is None or plan.reason.startswith("asked for"), policy
+
+
 @given(log=logs(), summary=summaries)
 def test_compaction_comes_to_rest(log: tuple[Entry, ...], summary: str) -> None:
     for policy, moment in MOMENTS:
+        if moment == "manual":  # that rests with who wishes it
+            continue
         note(f"{moment}: {policy!r}")
         view = fold_all(log, policy.counter)
         for attempt in range(len(log) + 6 if moment == "overflow" else 6):  # nobody asks after an overflow unless there was one

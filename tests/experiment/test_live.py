@@ -14,6 +14,7 @@ from harness.compaction.presets import policy_from_plain
 from harness.errors import StoreError, UsageError
 from harness.events import (
     CallRepeated,
+    Compaction,
     Entry,
     MessageAdded,
     MessageQueued,
@@ -167,6 +168,31 @@ def test_a_session_without_a_request_begins_with_the_first_message(living):
     assert isinstance(live.entries[0].event, SessionStarted)
     assert live.entries[0].event.task.endswith("The port is 4000.")
     assert not [one for one in live.entries if isinstance(one.event, MessageQueued)]
+
+
+def test_a_session_is_compacted_when_somebody_wishes_it(living):
+    live = living(policy=policy_from_plain({"kind": "keep-last", "keep_last": 2, "summarizer": "scripted/extractive"}))
+    with pytest.raises(UsageError, match="stop it and wait"):
+        live.compact()
+    live.wait(SECONDS)
+    before = live.view
+    event = live.compact()
+    assert (event.status, event.moment, event.reason) == ("applied", "manual", "asked for")
+    assert event.summary
+    assert live.view.tokens == event.tokens_after < before.tokens
+    assert live.state == "idle"
+    again = live.compact()
+    assert (again.status, live.view.tokens) == ("no-op", event.tokens_after)
+    live.send("Is it done?")
+    assert live.wait(SECONDS) == "idle", live.failure
+    assert [check.passed for check in live.close().checks] == [True, True]
+
+
+def test_a_policy_without_rules_compacts_for_nobody(living):
+    live = living()
+    live.wait(SECONDS)
+    assert live.compact() is None
+    assert not [one for one in live.entries if isinstance(one.event, Compaction)]
 
 
 def test_rolling_back_brings_back_view_and_workspace(living):

@@ -99,6 +99,10 @@ def test_a_session_is_started_talked_to_stopped_gone_on_with_and_ended_from_its_
     linked.phase("waits for you")
     assert linked.texts(".a-user")[-2:] == ["youand a README", "youone\n\ntwo"]
     assert page.locator(".a-queue li").count() == 0
+    rounds = page.locator(".a-rounds button").count()
+    linked.click("Compact")
+    linked.until(f"() => document.querySelectorAll('.a-rounds button').length === {rounds + 1}")
+    linked.phase("waits for you")
     linked.click("Since the start")
     linked.until("() => document.querySelector('.a-files table') !== null")
     assert "conf.txt" in page.locator(".a-files").inner_text()

@@ -7,7 +7,7 @@ from harness.agent.repeats import Answer
 from harness.cli.narrator import Narrator
 from harness.cli.printable import one_line
 from harness.errors import UsageError
-from harness.experiment.live import LiveSession
+from harness.experiment.live import NOT_COMPACTED, LiveSession
 from harness.protocols import FileChange
 
 ANSWERS: dict[str, Answer] = {"c": "continue", "s": "stop", "a": "always"}
@@ -108,6 +108,11 @@ def _tell_changes(at: Terminal, changes: Sequence[FileChange]) -> None:
         at.narrator.say(f"and {len(changes) - CHANGES_SHOWN} more", indent="  ")
 
 
+def _compact(at: Terminal, _: int | None) -> None:
+    if at.live.compact() is None:
+        at.narrator.say(NOT_COMPACTED)
+
+
 def _rollback(at: Terminal, step: int | None) -> None:
     at.live.rollback(step or 0)
 
@@ -131,6 +136,7 @@ ORDERS: dict[str, Order] = {
     "withdraw": Order(help="take a waiting message back", parameter="POSITION", act=_withdraw),
     "diff": Order(help="what a turn changed in the workspace, by default the last", parameter="[TURN]", act=_diff),
     "summary": Order(help="what the session changed in the workspace", parameter="", act=_summary),
+    "compact": Order(help="compact now, whether the policy is due or not", parameter="", act=_compact),
     "rollback": Order(help="view and workspace as after a step; 0 = before the first", parameter="STEP", act=_rollback),
     "fork": Order(help="a session of its own that is this one up to a step", parameter="STEP", act=_fork),
     "help": Order(help="this list", parameter="", act=_help),

@@ -5,12 +5,13 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 
+from harness.agent.cancellation import Cancellation
 from harness.agent.inbox import Inbox
 from harness.agent.loop import Outcome, Session, Stop
 from harness.agent.prompts import system_prompt
 from harness.agent.repeats import Repeats, always
 from harness.errors import HarnessError, SandboxDied, UsageError
-from harness.events import Event, MessageAdded, RolledBack, SessionEnded, SessionResumed, TurnEnded, WorkspaceSaved
+from harness.events import Compaction, Event, MessageAdded, RolledBack, SessionEnded, SessionResumed, TurnEnded, WorkspaceSaved
 from harness.experiment.interactive import Ended, Interactive, ended, lay, wired
 from harness.experiment.life import history
 from harness.experiment.life.compacting import AnnouncedCompactor
@@ -78,6 +79,20 @@ class Worker:
         self._it.agent.inbox = self._inbox()
         with desk.changed:
             desk.unfinished, desk.goes_on, desk.resumed, desk.last_stop = True, False, False, None
+
+    def compact(self) -> Compaction | None:
+        """See `LiveSession.compact`."""
+        desk, inner = self._desk, self._inner
+        with desk.changed:
+            desk.cancellation = self._it.agent.cancellation = Cancellation(desk.flush)
+        before = len(desk.ledger.entries())
+        try:
+            inner.compact(inner.conversation.view.steps + 1, "manual")
+        finally:
+            with desk.changed:
+                desk.cancellation = None
+        events = [entry.event for entry in desk.ledger.entries()[before:]]
+        return next((event for event in events if isinstance(event, Compaction)), None)
 
     def _work(self, place: Place, stack: ExitStack, session: Interactive) -> None:
         desk = self._desk
