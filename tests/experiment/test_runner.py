@@ -65,7 +65,7 @@ def test_trouble_costs_the_trial_that_makes_it_and_no_other(tmp_path):
         RAISES: "RuntimeError: poison",
         RAISES_ODDLY: "the worker process died (exit code 1)",  # its error cannot be sent home
     }
-    records = run(tmp_path, [0, *trouble, 1, 2, 3], timeout_seconds=15.0)
+    records = run(tmp_path, [0, *trouble, 1, 2, 3])
     assert {seed: record.status for seed, record in records.items()} == {
         **dict.fromkeys(trouble, "crashed"),
         **dict.fromkeys(range(4), "completed"),

@@ -40,7 +40,7 @@ def test_an_answer_that_is_not_whole_is_shown_as_far_as_it_had_come(journal):
     with Journal.open(journal) as opened:
         begun(opened, "second").draft(1, "I was \x1b[2J about")
     shown = " ".join(within("inspect", "second", "--in", journal).stdout.split())
-    assert "step 1, 15 characters of its answer so far: I was �[2J about" in shown
+    assert "step 1, 16 characters of its answer so far: I was �[2J about" in shown
     assert "so far" not in within("inspect", "first", "--in", journal).stdout
 
 
