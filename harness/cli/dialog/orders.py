@@ -74,7 +74,7 @@ def usage(name: str) -> str:
 
 def _help(at: Terminal, _: int | None) -> None:
     for name, order in ORDERS.items():
-        at.narrator.say(f"{usage(name):<16} {order.help}", indent="  ")
+        at.narrator.say(f"{usage(name):<19} {order.help}", indent="  ")
 
 
 def _queue(at: Terminal, _: int | None) -> None:
@@ -118,11 +118,18 @@ def _rollback(at: Terminal, step: int | None) -> None:
 
 
 def _fork(at: Terminal, step: int | None) -> None:
+    _tell_fork(at, lambda: at.live.fork(step or 0))
+
+
+def _fork_behind(at: Terminal, round_number: int | None) -> None:
+    _tell_fork(at, lambda: at.live.fork_behind(round_number or 0))
+
+
+def _tell_fork(at: Terminal, fork: Callable[[], LiveSession]) -> None:
     journal = at.live.session.journal
     if journal is None:
         raise UsageError("a fork is kept in a journal; start with --journal FILE")
-    made = at.live.fork(step or 0)
-    at.narrator.say(f"forked: harness agent --journal {journal} --resume {made.session_id}")
+    at.narrator.say(f"forked: harness agent --journal {journal} --resume {fork().session_id}")
 
 
 def _quit(_: Terminal, __: int | None) -> None:
@@ -139,6 +146,9 @@ ORDERS: dict[str, Order] = {
     "compact": Order(help="compact now, whether the policy is due or not", parameter="", act=_compact),
     "rollback": Order(help="view and workspace as after a step; 0 = before the first", parameter="STEP", act=_rollback),
     "fork": Order(help="a session of its own that is this one up to a step", parameter="STEP", act=_fork),
+    "fork-behind": Order(
+        help="one that is this one up to a compaction, told again what it dropped", parameter="ROUND", act=_fork_behind
+    ),
     "help": Order(help="this list", parameter="", act=_help),
     "quit": Order(help="end the session (or the end of the input)", parameter="", act=_quit),
 }
