@@ -124,17 +124,22 @@ def test_the_page_shows_what_the_table_says(link, explorer, page):
     assert page.locator(".h-tick.h-applied").count() == explorer._explored.scene.view.rounds
 
 
-@pytest.mark.browser
-def test_dragging_the_threshold_redraws_everything(link, explorer, page):
-    linked = link(explorer)
-    before = page.locator(".h-curve").get_attribute("points")
-    slider = page.get_by_role("slider", name="threshold", exact=True)
+def drag(page, slider):
+    """Pull a slider to the left by the mouse, in small moves."""
     box = slider.bounding_box()
     page.mouse.move(box["x"] + 0.8 * box["width"], box["y"] + box["height"] / 2)
     page.mouse.down()
     for share in (0.7, 0.6, 0.5, 0.4):
         page.mouse.move(box["x"] + share * box["width"], box["y"] + box["height"] / 2)
     page.mouse.up()
+
+
+@pytest.mark.browser
+def test_dragging_the_threshold_redraws_everything(link, explorer, page):
+    linked = link(explorer)
+    before = page.locator(".h-curve").get_attribute("points")
+    slider = page.get_by_role("slider", name="threshold", exact=True)
+    drag(page, slider)
     linked.settle()
     assert 0.35 < explorer._explored.look.fields["threshold"] < 0.45
     assert f"{explorer._explored.look.fields['threshold']:.2f}" in page.locator(".h-knob").first.inner_text()
@@ -288,12 +293,7 @@ def explores(page, notebook):
     root.locator(".h-texts").get_by_text(HOSTILE).first.wait_for()
     slider = root.get_by_role("slider", name="threshold", exact=True)
     slider.scroll_into_view_if_needed()
-    box = slider.bounding_box()
-    page.mouse.move(box["x"] + 0.8 * box["width"], box["y"] + box["height"] / 2)
-    page.mouse.down()
-    for share in (0.7, 0.6, 0.5, 0.4):
-        page.mouse.move(box["x"] + share * box["width"], box["y"] + box["height"] / 2)
-    page.mouse.up()
+    drag(page, slider)
     dragged = float(slider.input_value())
     assert 0.3 < dragged < 0.5
     page.keyboard.press("ArrowLeft")
