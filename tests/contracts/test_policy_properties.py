@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from hypothesis import given, note
 from hypothesis import strategies as st
 
-from harness.compaction.compactor import SessionCompactor
+from harness.compaction.compactor import FRUITLESS_IN_A_ROW, SessionCompactor
 from harness.compaction.pipeline import Rule
 from harness.compaction.presets import PRESETS
 from harness.compaction.presets.bounds import DropAll, OracleRetention, RandomRetention
@@ -182,7 +182,7 @@ def test_compaction_comes_to_rest(log: tuple[Entry, ...], summary: str) -> None:
             continue
         note(f"{moment}: {policy!r}")
         view = fold_all(log, policy.counter)
-        for attempt in range(len(log) + 6 if moment == "overflow" else 6):  # nobody asks after an overflow unless there was one
+        for attempt in range(len(log) + FRUITLESS_IN_A_ROW + 1):  # one that halves the view takes several rounds
             event = compacted(policy, view, summary, moment)
             if event is None:
                 break
