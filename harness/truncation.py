@@ -43,7 +43,7 @@ def previewed(text: str, limits: Truncation) -> Preview:
         kept = [_part(lines[-1 if limits.keep == "tail" else 0], most_bytes, limits.keep)]
         held = len(kept[0].encode(errors="surrogatepass"))
     shown = "\n".join(kept[::-1] if limits.keep == "tail" else kept)
-    return Preview(shown, total - held, len(text) - len(shown))
+    return Preview(text) if shown == text else Preview(shown, total - held, len(text) - len(shown))
 
 
 def _within(lines: list[str], most_lines: int, most_bytes: int) -> tuple[list[str], int]:

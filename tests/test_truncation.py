@@ -1,7 +1,7 @@
 """Tier 1 of the fourth design document (S3.1): what is left of a long output."""
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from harness.truncation import Truncation, marked, previewed
@@ -56,6 +56,7 @@ def test_the_mark_says_how_many_bytes_went_and_where_the_whole_is() -> None:
     size=st.integers(4, 60),
     keep=st.sampled_from(["head", "tail"]),
 )
+@example(text="ab\ncd", lines=2, size=4, keep="head")
 def test_a_preview_is_one_end_of_the_output_within_the_limits(text: str, lines: int, size: int, keep: str) -> None:
     preview = previewed(text, Truncation(max_lines=lines, max_bytes=size, keep=keep))  # type: ignore[arg-type]
     assert text.startswith(preview.text) if keep == "head" else text.endswith(preview.text)

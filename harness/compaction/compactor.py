@@ -77,8 +77,7 @@ class SessionCompactor:
         """See `harness.protocols.Compactor`."""
         if self._warns is not None and (text := self._warns.notice(view)):
             signal(Notice(text=text))
-        held_back = view.fruitless >= FRUITLESS_IN_A_ROW and view.tokens < view.fruitless_tokens * GROWTH_BEFORE_NEXT
-        if held_back and moment != "manual":
+        if _held_back(view) and moment != "manual":
             return None
         began = perf_counter()
         plan = self.policy.plan(view, self.budget, usage, moment)
@@ -220,6 +219,13 @@ class SessionCompactor:
             messages_after=len(items),
             summary="\n\n".join(insert.message.text for insert in patch.insert if insert.stands_for),
         )
+
+
+def _held_back(view: View) -> bool:
+    """Whether enough attempts in a row came to nothing, and the view has not grown by enough since."""
+    if view.fruitless < FRUITLESS_IN_A_ROW:
+        return False
+    return view.tokens <= view.fruitless_tokens or view.tokens < view.fruitless_tokens * GROWTH_BEFORE_NEXT
 
 
 def _patch(plan: Plan, inserts: tuple[Insert, ...] = ()) -> Patch:

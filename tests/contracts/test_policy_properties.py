@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from hypothesis import given, note
+from hypothesis import example, given, note
 from hypothesis import strategies as st
 
 from harness.compaction.compactor import FRUITLESS_IN_A_ROW, SessionCompactor
@@ -26,8 +26,8 @@ from harness.compaction.presets.ratio import Ratio, SeedGemini, SeedOpenCode
 from harness.compaction.presets.reserve import ReserveRecent
 from harness.compaction.presets.three_tiers import ThreeTiers
 from harness.compaction.presets.window import MessageWindow
-from harness.events import Compaction, Entry, Moment
-from harness.messages import Message, assistant
+from harness.events import Compaction, Entry, MessageAdded, Moment
+from harness.messages import Message, assistant, system, user
 from harness.plan import request_for
 from harness.protocols import Need, Policy
 from harness.testing.puppet import PuppetModel
@@ -175,7 +175,15 @@ def test_a_wish_makes_due_whatever_a_policy_does_of_its_own_accord(log: tuple[En
         assert plan is None or plan.reason.startswith("asked for"), policy
 
 
+OF_NO_TOKENS = (
+    Entry(1, MessageAdded(message=system("0"), step=0)),
+    Entry(2, MessageAdded(message=user("0"), step=0)),
+)
+"""Each text is too short to be a token, and no growth by a tenth of nothing is to be seen."""
+
+
 @given(log=logs(), summary=summaries)
+@example(log=OF_NO_TOKENS, summary="0")
 def test_compaction_comes_to_rest(log: tuple[Entry, ...], summary: str) -> None:
     for policy, moment in MOMENTS:
         if moment == "manual":  # that rests with who wishes it
