@@ -64,12 +64,12 @@ class ShareOfAvailable:
     share: float
     reserves: Reserves = Reserves()
     at_most_tokens: int | None = None
-    """The threshold is no higher than this; None = as high as the share says."""
+    """The threshold is no higher than this, and just this where the window is unknown; None = as high as the share says."""
 
     def budget(self, window: Window) -> Budget:
         """See `Division`."""
         if window.tokens == 0:
-            return UNKNOWN
+            return UNKNOWN if self.at_most_tokens is None else FixedTokens(tokens=self.at_most_tokens).budget(window)
         reserved = self.reserves.total_tokens
         available = _left(window, reserved)
         threshold = int(available * self.share)

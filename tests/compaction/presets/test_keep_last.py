@@ -125,6 +125,14 @@ def test_an_unknown_window_turns_compaction_off() -> None:
     assert policy.plan(crowded(), budget, None) is None
 
 
+def test_a_trigger_in_tokens_needs_no_window() -> None:
+    for kind in (KeepLast, DropAll):
+        policy = kind(trigger_tokens=1_000)
+        budget = policy.budget(Window(tokens=0, source="unknown"))
+        assert budget.threshold_tokens == 1_000
+        assert policy.plan(crowded(), budget, None) is not None
+
+
 def test_a_window_in_the_policy_wins_over_that_of_the_model() -> None:
     assert KeepLast(context_window=32_768).budget(WINDOW).window_tokens == 32_768
 
