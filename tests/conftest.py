@@ -25,7 +25,7 @@ from harness.models.local import weights
 from harness.models.local.catalogue import weights_of
 from tests.peers import environments
 
-settings.register_profile("repeatable", deadline=None, derandomize=True)
+settings.register_profile("repeatable", deadline=None, derandomize=True)  # but for constants of the modules loaded by then
 settings.register_profile("search", deadline=None, max_examples=1000)  # pytest --hypothesis-profile=search
 settings.load_profile("repeatable")
 
