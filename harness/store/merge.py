@@ -76,7 +76,7 @@ def _merge_sessions(target: Journal, only: str | None) -> None:
         JOIN source.session AS theirs ON theirs.id = ours.id WHERE {newer})"""
     )
     columns = _columns(target, "session", without={"key"})
-    known = {row[0] for row in execute("SELECT id FROM main.session")}
+    known = {row[0] for row in execute("SELECT id FROM main.session WHERE id IN (SELECT id FROM source.session)")}
     for key, session_id in execute("SELECT key, id FROM source.session").fetchall():
         if session_id in known or only not in {None, session_id}:
             continue
@@ -95,7 +95,8 @@ def _merge_sessions(target: Journal, only: str | None) -> None:
 def _merge_trials(target: Journal, only: str | None) -> None:
     execute = target.database.execute
     columns = _columns(target, "trial", without={"revision"})
-    fresh = f"SELECT trial_id, session_id FROM (SELECT {columns} FROM source.trial EXCEPT SELECT {columns} FROM main.trial)"
+    same = f"SELECT {columns} FROM main.trial WHERE trial_id IN (SELECT trial_id FROM source.trial)"
+    fresh = f"SELECT trial_id, session_id FROM (SELECT {columns} FROM source.trial EXCEPT {same})"
     trials = [trial_id for trial_id, session_id in execute(fresh).fetchall() if only in {None, session_id}]
     for trial_id in trials:
         execute('DELETE FROM main."check" WHERE trial_id = ?', (trial_id,))
