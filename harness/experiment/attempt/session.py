@@ -9,7 +9,6 @@ import time
 import traceback
 from contextlib import closing
 from dataclasses import dataclass
-from functools import partial
 
 from harness import codec
 from harness.agent.cancellation import Cancellation
@@ -20,12 +19,12 @@ from harness.compaction.compactor import SessionCompactor
 from harness.compaction.describing import abilities
 from harness.compaction.scaling import fitted
 from harness.errors import IllegalPlan, SandboxError, StoreError
-from harness.events import Entry, SessionEnded, SessionStarted, Signal
+from harness.events import SessionEnded, SessionStarted
 from harness.experiment.attempt.foresight import told_the_future
 from harness.experiment.attempt.grading import grade, ungraded
 from harness.experiment.attempt.job import Finished, Job
 from harness.experiment.attempt.record import Attempt, Ending
-from harness.experiment.behaviour.conduct import Onlooker
+from harness.experiment.behaviour.conduct import behaviour
 from harness.models.names import listening, open_model, open_summarizer
 from harness.models.wiring import Wiring
 from harness.protocols import Clock, Log, Model, OutputStore, Sandbox
@@ -75,10 +74,9 @@ class _Session:
             trial = self.job.trial
             task = make_task(trial.task, trial.seed, trial.world)
             self.attempt.judged = ungraded(task, "not run: the session broke off")
-            onlooker = Onlooker(task, trial.policy.counter)
             with closing(self._log(journal)) as log:
-                self._work(task, log, journal.outputs(self.attempt.session_id, self.clock), onlooker)
-            journal.record_conduct(self.attempt.session_id, *onlooker.behaviour())
+                self._work(task, log, journal.outputs(self.attempt.session_id, self.clock))
+            self._watch(task, journal)
         except SandboxError as error:
             self.attempt.ending = Ending(status="failed", reason="sandbox_error", error=str(error))
         except StoreError as error:
@@ -92,7 +90,7 @@ class _Session:
         began_ms = int(attempt.started_at * 1000)
         return journal.session(attempt.session_id, created_at_ms=began_ms, clock=self.clock, counter=counter)
 
-    def _work(self, task: Task, log: Log, outputs: OutputStore, onlooker: Onlooker) -> None:
+    def _work(self, task: Task, log: Log, outputs: OutputStore) -> None:
         """Lay the workspace, let the agent work, judge what it left."""
         attempt = self.attempt
         with closing(self._sandbox(task)) as sandbox:
@@ -101,11 +99,17 @@ class _Session:
             for path, text in task.workspace:
                 sandbox.write(path, text.encode())
             try:
-                attempt.ending = self._converse(task, sandbox, log, outputs, onlooker)
+                attempt.ending = self._converse(task, sandbox, log, outputs)
             finally:
                 self._end(log)
             if attempt.ending.reason not in {"sandbox_error", "cancelled"}:
                 attempt.judged = grade(task, sandbox)
+
+    def _watch(self, task: Task, journal: Journal) -> None:
+        """Keep how the session behaved, as its log tells it."""
+        session_id = self.attempt.session_id
+        conduct, probes = behaviour(journal.entries(session_id), task, self.job.trial.policy.counter)
+        journal.record_conduct(session_id, conduct, probes)
 
     def _sandbox(self, task: Task) -> ServedSandbox | CachedSandbox:
         """A new sandbox, over the action cache if there shall be one."""
@@ -130,7 +134,7 @@ class _Session:
             unsafe_local=self.job.unsafe_local,
         )
 
-    def _converse(self, task: Task, sandbox: Sandbox, log: Log, outputs: OutputStore, onlooker: Onlooker) -> Ending:
+    def _converse(self, task: Task, sandbox: Sandbox, log: Log, outputs: OutputStore) -> Ending:
         """Run the session to its end."""
         trial, wiring = self.job.trial, self._wiring
         opened = open_model(trial.model, task=task, seed=trial.model_seed, window_tokens=trial.window_tokens, wiring=wiring)
@@ -159,7 +163,7 @@ class _Session:
             limits=Limits(max_steps=trial.max_steps, parallel_tools=trial.parallel_tools),
             inbox=Inbox(task.later),
             cancellation=self.cancellation,
-            listen=partial(self._hear, onlooker),
+            listen=self.attempt.tally,
         )
         try:
             outcome = agent.run(started, system_prompt(task.runtime))
@@ -167,11 +171,6 @@ class _Session:
             return Ending(status="failed", reason="illegal_plan", error=str(broken))
         error = outcome.detail if outcome.status == "failed" else ""
         return Ending(status=outcome.status, reason=outcome.reason, error=error)
-
-    def _hear(self, onlooker: Onlooker, heard: Entry | Signal) -> None:
-        self.attempt.tally(heard)
-        if isinstance(heard, Entry):
-            onlooker.hear(heard)
 
     def _summarizer(self, model: Model, task: Task) -> Model | None:
         """The model that the policy names; None when it never asks for a summary."""

@@ -15,12 +15,10 @@ from harness.events import SessionEnded, SessionStarted
 from harness.experiment.attempt.job import Caching, Job
 from harness.experiment.attempt.provenance import collect
 from harness.experiment.attempt.session import run_trial
-from harness.experiment.behaviour.conduct import behaviour
 from harness.experiment.trial import SandboxChoice, Trial
 from harness.plan import Plan
 from harness.store.journal import Journal
 from harness.store.tables import batches
-from harness.tasks import make_task
 from tests.models.openai_stub import Say, serving
 
 pytestmark = pytest.mark.bubblewrap
@@ -113,18 +111,6 @@ def test_a_policy_that_compacts_is_counted_and_the_oracle_keeps_what_is_needed(j
     assert trial.treatment == "as planned"
     assert trial.threshold_tokens == 2_310
     assert trial.success
-
-
-def test_what_is_kept_of_the_conduct_is_what_the_log_tells(job):
-    one = job(replace(BASE, policy=TIGHT, window_tokens=8_000))
-    trial, _ = run_trial(one)
-    tables = ("conduct", "step_conduct", "fact", "probe")
-    with Journal.open(one.journal) as journal:
-        kept = {table: [tuple(row) for row in journal.rows(f"SELECT * FROM {table}")] for table in tables}
-        told = behaviour(journal.entries(trial.session_id), make_task(TINY, BASE.seed, BASE.world), TIGHT.counter)
-        journal.record_conduct(trial.session_id, *told)
-        assert kept == {table: [tuple(row) for row in journal.rows(f"SELECT * FROM {table}")] for table in tables}
-    assert all(kept.values())
 
 
 def test_a_policy_made_for_another_window_runs_scaled_and_the_record_says_by_what(job):
