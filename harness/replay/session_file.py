@@ -185,6 +185,8 @@ class _Reader:
         name, role = plain.get("first_kept_entry_id"), plain.get("summary_role", "user")
         if not isinstance(plain.get("summary"), str) or role not in {"system", "user", "assistant"}:
             raise MalformedRecording(self.file, place, "a summary, and a role for it")
+        if "first_kept_entry_id" not in plain:
+            raise MalformedRecording(self.file, place, "a first_kept_entry_id, null where nothing was kept")
         kept = None if name is None else ItemId(self.seqs.get(str(name), 0))
         meant = _meant(plain, self.view, kept)
         if meant is None:

@@ -191,6 +191,13 @@ def test_a_row_that_is_not_right_is_refused_by_its_line(place, change, said):
     assert said in str(caught.value)
 
 
+def test_a_compaction_that_does_not_say_what_it_kept_is_refused():
+    told = [dict(row) for row in GOOD]
+    del told[9]["first_kept_entry_id"]
+    with pytest.raises(MalformedRecording, match="line 10: expected a first_kept_entry_id, null where nothing was kept"):
+        read_log(parse_document("\n".join(map(json.dumps, told)).encode(), "f.jsonl"))
+
+
 def test_ids_may_be_any_texts():
     names = {str(number): f"entry-{number}" for number in range(30)}
     log = numbered(*opening(), *step(1), replace(compaction(forget=[3]), patch=compaction(forget=[3]).patch))

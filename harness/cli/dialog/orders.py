@@ -10,8 +10,9 @@ from harness.errors import UsageError
 from harness.experiment.live import NOT_COMPACTED, LiveSession
 from harness.protocols import FileChange
 
-ANSWERS: dict[str, Answer] = {"c": "continue", "s": "stop", "a": "always"}
-"""To a call that is made again and again, by their first letters."""
+_ANSWERS: tuple[Answer, ...] = ("continue", "stop", "always")
+ANSWERS: dict[str, Answer] = {word: answer for answer in _ANSWERS for word in (answer, answer[0])}
+"""To a call that is made again and again, as words or by their first letters; all else is a message."""
 CHANGES_SHOWN = 30
 
 
@@ -46,8 +47,8 @@ class Terminal:
         try:
             if text.startswith("/"):
                 self._order(text[1:].split())
-            elif self.live.state == "asking" and text[:1].lower() in ANSWERS:
-                self.live.answer(ANSWERS[text[0].lower()])
+            elif self.live.state == "asking" and (answer := ANSWERS.get(text.lower())):
+                self.live.answer(answer)
             elif text:
                 position = self.live.send(text)
                 if position > 1 or self.live.state != "idle":

@@ -12,6 +12,8 @@ from harness.store.records import Draft
 from harness.store.sessions.finding import Found, find_session, journals_in
 
 EXPERIMENTS = "experiments"
+SESSIONS = "sessions"
+"""Where the panels of notebooks keep theirs."""
 _SQLITE = b"SQLite format 3\0"
 
 IN = click.option(
@@ -20,7 +22,8 @@ IN = click.option(
     multiple=True,
     type=click.Path(path_type=Path),
     metavar="PLACE",
-    help="A journal file, or the folder of an experiment; may be given again.  [default: all experiments below this folder]",
+    help="A journal file, a folder of them, or that of an experiment; may be given again.  "
+    "[default: all experiments below this folder, and `sessions`]",
 )
 
 
@@ -28,14 +31,18 @@ def places(given: tuple[Path, ...]) -> tuple[Path, ...]:
     """Where to look: what was given, or every experiment with results below the current folder.
 
     Raises:
-        UsageError: there is no such place, or nothing was given and nothing found.
+        UsageError: there is no journal at a place, or nothing was given and nothing found.
     """
     for place in given:
-        if not place.exists():
-            raise UsageError(f"there is no {str(place)!r}; name a journal file or the folder of an experiment with --in")
-    found = given or tuple(sorted(folder for folder in Path(EXPERIMENTS).glob("*") if journals_in(folder)))
+        missing = f"no journal in {str(place)!r}" if place.exists() else f"no {str(place)!r}"
+        if not journals_in(place):
+            raise UsageError(f"there is {missing}; name a journal file or the folder of an experiment with --in")
+    found = given or tuple(folder for folder in (*sorted(Path(EXPERIMENTS).glob("*")), Path(SESSIONS)) if journals_in(folder))
     if not found:
-        raise UsageError("no experiment below this folder has results; name a journal file or a folder with --in")
+        raise UsageError(
+            f"no experiment below this folder has results, and {SESSIONS!r} holds no journal; "
+            "name a journal file or a folder with --in"
+        )
     return found
 
 

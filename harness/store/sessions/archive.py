@@ -23,7 +23,7 @@ from harness.store.merge import merge
 from harness.store.sessions import queries
 
 FOLDER = "archive"
-"""Beside the journal."""
+"""Beside the journal; in it each journal of the folder has its own."""
 SUFFIX = ".sqlite.zst"
 _LONGEST_NAME = 240
 _LEVEL = 9
@@ -45,8 +45,8 @@ class Due(NamedTuple):
 
 
 def folder_of(journal: Path) -> Path:
-    """Where the sessions of a journal file are put."""
-    return journal.parent / FOLDER
+    """Where the sessions of a journal file are put; not where those of its neighbours are, which may have the same names."""
+    return journal.parent / FOLDER / journal.name
 
 
 def archived(journal: Path) -> tuple[Archived, ...]:

@@ -1,7 +1,7 @@
 """From the name of a session and the places where it may be to a journal file.
 
-A place is a journal file, the folder of an experiment, or its output folder. A name is that of a session or of a trial, or the
-beginning of one that no other shares.
+A place is a journal file, the folder of an experiment, its output folder, or a folder of journal files. A name is that of a
+session or of a trial, or the beginning of one that no other shares.
 """
 
 import sqlite3
@@ -16,6 +16,7 @@ from harness.store.records import Draft
 
 JOURNAL_FILE = "journal.sqlite"
 JOURNALS_FOLDER = "journals"
+JOURNALS = "*.sqlite"
 OUTPUT_FOLDER = "output"
 NAMES_SHOWN = 5
 
@@ -55,8 +56,7 @@ def journals_in(place: Path) -> tuple[Path, ...]:
     if place.is_file():
         return (place,)
     output = place / OUTPUT_FOLDER if (place / OUTPUT_FOLDER).is_dir() else place
-    whole = output / JOURNAL_FILE
-    return (*sorted((output / JOURNALS_FOLDER).glob("*.sqlite")), *([whole] if whole.is_file() else []))
+    return (*sorted((output / JOURNALS_FOLDER).glob(JOURNALS)), *sorted(output.glob(JOURNALS)))
 
 
 def sessions_in(places: Iterable[Path]) -> Iterator[Found]:

@@ -13,6 +13,7 @@ from harness.errors import StoreError
 from harness.events import WorkspaceSaved
 from harness.store.journal import Journal
 from harness.store.kept.workspaces import JournalWorkspaces
+from harness.store.merge import merge
 from harness.store.results import load
 from harness.store.sessions import archive, cleaning, queries
 from tests.store.kept.test_workspaces import put_all
@@ -104,7 +105,7 @@ def test_a_file_holds_one_session_with_its_texts_alone_and_is_small(journal, tmp
     assert one.size_bytes < size / 4
     other = tmp_path / "other" / "journal.sqlite"
     with Journal.open(other) as empty:
-        archive.folder_of(other).mkdir()
+        archive.folder_of(other).mkdir(parents=True)
         one.file.rename(archive.folder_of(other) / one.file.name)
         archive.restore(empty, ["b"])
         assert empty.session_ids() == ("b",)
@@ -130,9 +131,21 @@ def test_tables_show_no_trial_without_its_steps(journal):
     assert load(journal.path.parent).trials["trial_id"].tolist() == ["t"]
 
 
+def test_journals_of_one_folder_keep_sessions_of_one_name_apart(journal):
+    with Journal.open(journal.path.with_name("copy.sqlite")) as copy:
+        merge(journal.path, copy, only="a")
+        archive.put_away(journal, ["a", "b"])
+        archive.put_away(copy, ["a"])
+        assert [one.session_id for one in archive.archived(journal.path)] == ["a", "b"]
+        assert [one.session_id for one in archive.archived(copy.path)] == ["a"]
+        archive.restore(copy, ["a"])
+    archive.restore(journal, ["a"])
+    assert "a" in journal.session_ids()
+
+
 def test_a_file_that_cannot_be_written_costs_nothing(journal, tmp_path):
     before = held(journal)
-    archive.folder_of(journal.path).write_text("in the way")
+    archive.folder_of(journal.path).parent.write_text("in the way")
     with pytest.raises(StoreError, match="cannot write to"):
         archive.put_away(journal, ["a"])
     assert held(journal) == before

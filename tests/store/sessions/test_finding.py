@@ -47,6 +47,12 @@ def test_a_session_that_is_just_being_brought_in_is_there_once(tmp_path):
     assert len(journals_in(output)) == 3
 
 
+def test_a_folder_of_journals_is_a_place(tmp_path):
+    one, other = write(tmp_path / "one.sqlite", "abc"), write(tmp_path / "other.sqlite", "abd")
+    assert journals_in(tmp_path) == (one, other)
+    assert find_session("abd", [tmp_path]).journal == other
+
+
 def test_a_place_without_a_journal_is_refused(tmp_path):
     with pytest.raises(StoreError, match="there is no journal in"):
         list(sessions_in([tmp_path]))
