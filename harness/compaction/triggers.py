@@ -71,7 +71,7 @@ class ShareOfAvailable:
         if window.tokens == 0:
             return UNKNOWN if self.at_most_tokens is None else FixedTokens(tokens=self.at_most_tokens).budget(window)
         reserved = self.reserves.total_tokens
-        available = _left(window, reserved)
+        available = left(window, reserved)
         threshold = int(available * self.share)
         rule = f"{self.share:g} × ({window.tokens} − {reserved} reserved) = {threshold} tokens; window from {window.source}"
         if self.at_most_tokens is not None and self.at_most_tokens < threshold:
@@ -95,7 +95,7 @@ class WindowLess:
         """See `Division`."""
         if window.tokens == 0:
             return UNKNOWN
-        threshold = _left(window, self.reserve_tokens)
+        threshold = left(window, self.reserve_tokens)
         rule = f"{window.tokens} − {self.reserve_tokens} reserved = {threshold} tokens; window from {window.source}"
         return Budget(window_tokens=window.tokens, reserved_tokens=self.reserve_tokens, threshold_tokens=threshold, rule=rule)
 
@@ -114,7 +114,7 @@ class UsableInput:
         if window.tokens == 0:
             return UNKNOWN
         output = min(self.max_output_tokens, window.output_tokens or self.max_output_tokens)
-        usable = _left(window, output) if self.input_limit_tokens is None else min(self.input_limit_tokens, window.tokens)
+        usable = left(window, output) if self.input_limit_tokens is None else min(self.input_limit_tokens, window.tokens)
         how = f"{window.tokens} − {output} for the answer" if self.input_limit_tokens is None else "input limit"
         rule = f"{how} = {usable} tokens; window from {window.source}"
         return Budget(window_tokens=window.tokens, reserved_tokens=window.tokens - usable, threshold_tokens=usable, rule=rule)
@@ -147,7 +147,12 @@ class Undivided:
 UNKNOWN = Budget(window_tokens=0, reserved_tokens=0, threshold_tokens=None, rule="window unknown: compaction is off")
 
 
-def _left(window: Window, reserved_tokens: int) -> int:
+def left(window: Window, reserved_tokens: int) -> int:
+    """Tokens of a window that reserves leave.
+
+    Raises:
+        UsageError: none.
+    """
     available = window.tokens - reserved_tokens
     if available <= 0:
         raise UsageError(

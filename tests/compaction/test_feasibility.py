@@ -8,6 +8,9 @@ from harness.compaction.cuts import LastMessages, LastTokens
 from harness.compaction.feasibility import check_feasible
 from harness.compaction.pipeline import Pipeline, Rule
 from harness.compaction.presets import PRESETS
+from harness.compaction.presets.peers.cline import RooCode, RooSliding
+from harness.compaction.presets.peers.codex import Codex
+from harness.compaction.presets.peers.services import Crush
 from harness.compaction.presets.ratio import SeedOpenCode
 from harness.compaction.presets.reserve import ReserveRecent
 from harness.compaction.stages import Forget, Mask, Middle, Reducer, Seldom
@@ -15,6 +18,7 @@ from harness.compaction.triggers import AnyOf, FixedTokens, Full, MoreThan, Trig
 from harness.errors import UsageError
 from harness.events import Entry, MessageAdded
 from harness.messages import ToolCall, ToolResult, assistant, system, tool, user
+from harness.protocols import Policy
 from harness.tokens import Window
 from harness.view import fold_all
 
@@ -68,6 +72,25 @@ def test_a_policy_without_stages_is_not_looked_into() -> None:
 def test_every_preset_works_in_the_window_that_it_was_made_for(kind: str) -> None:
     policy = PRESETS[kind]()
     check_feasible(policy, policy.budget(Window(tokens=200_000, source="configuration")))
+
+
+def test_a_cap_on_what_is_kept_is_no_minimum() -> None:
+    policy = Codex()
+    check_feasible(policy, policy.budget(Window(tokens=16_384, source="configuration")))
+
+
+@pytest.mark.parametrize(
+    ("policy", "window_tokens", "leaves"),
+    [
+        (Crush(left_tokens=500_000), 300_000, "reserves of 500000 tokens"),
+        (RooCode(), 8_192, "reserve of 8192 tokens"),
+        (RooSliding(max_output_tokens=250_000), 200_000, "reserve of 250000 tokens"),
+    ],
+    ids=repr,
+)
+def test_a_reserve_that_leaves_nothing_is_refused(policy: Policy, window_tokens: int, leaves: str) -> None:
+    with pytest.raises(UsageError, match=f"{leaves} leaves? nothing of"):
+        policy.budget(Window(tokens=window_tokens, source="configuration"))
 
 
 def test_the_field_that_keeps_too_much_is_named() -> None:

@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 from functools import lru_cache
 
-from harness.compaction.triggers import UNKNOWN, Division, Full, Measure
+from harness.compaction.triggers import UNKNOWN, Division, Full, Measure, left
+from harness.errors import UsageError
 from harness.tokens import Budget, Usage, Window
 from harness.view import View
 
@@ -31,7 +32,13 @@ class ShareLess:
         """See `Division`."""
         if window.tokens == 0:
             return UNKNOWN
-        threshold = max(0, int(self.share * window.tokens - self.reserve_tokens)) + 1
+        usable = int(self.share * window.tokens - self.reserve_tokens)
+        if usable <= 0:
+            raise UsageError(
+                f"the reserve of {self.reserve_tokens} tokens leaves nothing of {self.share:g} × the window of {window.tokens} "
+                f"({window.source}); raise window_tokens or lower the reserve"
+            )
+        threshold = usable + 1
         rule = f"more than {self.share:g} × {window.tokens} − {self.reserve_tokens}, that is {threshold} tokens"
         return _budget(window, threshold, rule)
 
@@ -49,8 +56,9 @@ class LeastLeft:
         """See `Division`."""
         if window.tokens == 0:
             return UNKNOWN
-        left = self.large_tokens if window.tokens > self.large_window_tokens else int(self.share * window.tokens)
-        return _budget(window, window.tokens - left, f"{window.tokens} − {left} = {window.tokens - left} tokens")
+        reserved = self.large_tokens if window.tokens > self.large_window_tokens else int(self.share * window.tokens)
+        threshold = left(window, reserved)
+        return _budget(window, threshold, f"{window.tokens} − {reserved} = {threshold} tokens")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,7 +17,8 @@ class HandOver:
     The summarizer is told everything, also what stays. What the user has said since the last answer is neither told nor counted.
     """
 
-    keep_tokens: int
+    most_tokens: int
+    """Of the user's messages; a cap, so a policy that hands over always finds something."""
     format: SummaryFormat
     max_tokens: int
     """Output limit that the summarizer is given."""
@@ -44,7 +45,7 @@ class HandOver:
 
     def _kept(self, view: View, end: int) -> tuple[list[Item], tuple[Replace, ...]]:
         kept: list[Item] = []
-        room = self.keep_tokens
+        room = self.most_tokens
         for index in range(end - 1, 0, -1):
             if not said_by_user(view, index):
                 continue

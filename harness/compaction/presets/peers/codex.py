@@ -62,7 +62,7 @@ class Codex(Preset):
             division = Smallest(divisions=(division, FixedTokens(tokens=self.compact_at_tokens)))
         counter = QuarterOfBytes()
         hand_over = HandOver(
-            keep_tokens=self.keep_user_tokens,
+            most_tokens=self.keep_user_tokens,
             format=Brief(instruction=INSTRUCTION, heading=PREFIX, layout="session"),
             max_tokens=self.summary_max_tokens,
             counter=counter,
