@@ -10,9 +10,10 @@ arms and axes show it as it was told.
 
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, is_dataclass, replace
 from typing import Any, Literal, overload
 
+from harness import codec
 from harness.compaction.presets import written_out
 from harness.errors import UsageError
 from harness.experiment.paths import changes_of, flatten, value_at, with_values
@@ -79,10 +80,11 @@ class Grid(Sequence[Cell]):
 
         Raises:
             UnknownName: an axis or change of a path that trials do not have.
-            UsageError: an empty axis, two arms of one name, a value of the wrong type, a quantile that cannot be looked up.
+            UsageError: an axis that is empty or no list, two arms of one name, a value of the wrong type, a quantile that
+                cannot be looked up.
         """
         self._base, self._backend, self._uncompressed = to_plain(base), backend, uncompressed
-        self._axes = {path: list(axes[path]) for path in sorted(axes)}
+        self._axes = {path: _values(path, axes[path]) for path in sorted(axes)}
         _refuse_odd(self._axes, arms)
         self._cells = _named(tuple(_unique(self._expand(arms))))
         _refuse_shared_names(self._cells)
@@ -119,6 +121,19 @@ class Grid(Sequence[Cell]):
         cell = Cell(trial=trial, arm=name or "", axes={}, quantiles=quantiles)
         full = cell.plain
         return replace(cell, axes={path: value_at(full, path) for path in self._axes})
+
+
+def _values(path: str, given: object) -> list[object]:
+    """The values of an axis as a plan has them; in a notebook policies may be among them, and numbers of numpy."""
+    if isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable):
+        raise UsageError(f"axes.{path}: a list of values is needed (got {repr(given)[:80]}); write [...] around a single one")
+    return [_plain(value) for value in given]
+
+
+def _plain(value: Any) -> object:
+    if is_dataclass(value) and not isinstance(value, type):
+        return codec.to_plain(value, type(value))
+    return value.item() if hasattr(value, "dtype") and hasattr(value, "item") else value
 
 
 def _in_full(path: str, value: object) -> object:

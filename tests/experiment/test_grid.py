@@ -3,6 +3,7 @@
 import math
 from collections import Counter
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -80,6 +81,24 @@ def test_a_whole_policy_can_be_an_axis():
     grid = Grid(BASE, {"policy": [{"kind": "none"}, {"kind": "keep-last", "keep_last": 3}]})
     assert [cell.trial.policy for cell in grid] == [NoCompaction(), KeepLast(keep_last=3)]
     assert [cell.arm for cell in grid] == ["policy=none", "policy=keep-last"]
+
+
+def test_axes_of_a_notebook_may_hold_policies_and_numbers_of_numpy():
+    policies = [KeepLast(threshold=0.5), NoCompaction()]
+    grid = Grid(BASE, axes={"policy": policies, "seed": list(np.arange(2)), "window_tokens": [np.int64(32_768)]})
+    assert [(cell.trial.policy, cell.trial.seed) for cell in grid] == [(one, seed) for seed in (0, 1) for one in policies]
+    as_plan: dict[str, list[object]] = {
+        "policy": [{"kind": "keep-last", "threshold": 0.5}, "none"],
+        "seed": [0, 1],
+        "window_tokens": [32_768],
+    }
+    assert [cell.trial.trial_id for cell in grid] == [cell.trial.trial_id for cell in Grid(BASE, axes=as_plan)]
+
+
+@pytest.mark.parametrize("values", [3, "0.5", {"a": 1}])
+def test_an_axis_that_is_no_list_is_refused(values):
+    with pytest.raises(UsageError, match=r"axes.seed: a list of values is needed .*; write \[...\] around a single one"):
+        Grid(BASE, axes={"seed": values})
 
 
 def test_policies_of_one_kind_on_an_axis_are_told_apart_by_what_differs():
