@@ -225,6 +225,7 @@ def _held_back(view: View) -> bool:
     """Whether enough attempts in a row came to nothing, and the view has not grown by enough since."""
     if view.fruitless < FRUITLESS_IN_A_ROW:
         return False
+    # of no tokens there is no tenth, so that it must have grown at all is asked apart
     return view.tokens <= view.fruitless_tokens or view.tokens < view.fruitless_tokens * GROWTH_BEFORE_NEXT
 
 

@@ -151,7 +151,7 @@ def left(window: Window, reserved_tokens: int) -> int:
     """Tokens of a window that reserves leave.
 
     Raises:
-        UsageError: none.
+        UsageError: they leave none.
     """
     available = window.tokens - reserved_tokens
     if available <= 0:

@@ -21,6 +21,7 @@ from harness.events import Entry, Signal, StateChanged, TextDelta
 from harness.experiment.interactive import Ended, Interactive
 from harness.experiment.live import NOT_COMPACTED, LiveSession
 from harness.protocols import Policy
+from harness.store.sessions.finding import SESSIONS_FOLDER
 from harness.task import Task
 from harness.widgets.feed import Feed, fed
 from harness.widgets.renewed import Renewed
@@ -29,7 +30,7 @@ from harness.widgets.saved import as_html, as_text
 from harness.widgets.surface import script, style
 from harness.widgets.wire import Wire
 
-FOLDER = Path("sessions")
+FOLDER = Path(SESSIONS_FOLDER)
 """Where journals go unless another file is named."""
 RESTING = frozenset({"new", "idle", "failed", "closed"})
 _LOOK, _END = "look", "end"

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import get_args
 
 from harness.agent.repeats import Answer
 from harness.cli.narrator import Narrator
@@ -10,8 +11,7 @@ from harness.errors import UsageError
 from harness.experiment.live import NOT_COMPACTED, LiveSession
 from harness.protocols import FileChange
 
-_ANSWERS: tuple[Answer, ...] = ("continue", "stop", "always")
-ANSWERS: dict[str, Answer] = {word: answer for answer in _ANSWERS for word in (answer, answer[0])}
+ANSWERS: dict[str, Answer] = {word: answer for answer in get_args(Answer) for word in (answer, answer[0])}
 """To a call that is made again and again, as words or by their first letters; all else is a message."""
 CHANGES_SHOWN = 30
 

@@ -9,11 +9,9 @@ from harness.errors import UsageError
 from harness.events import Entry
 from harness.experiment.sessions.exchange import log_in
 from harness.store.records import Draft
-from harness.store.sessions.finding import Found, find_session, journals_in
+from harness.store.sessions.finding import SESSIONS_FOLDER, Found, find_session, journals_in
 
 EXPERIMENTS = "experiments"
-SESSIONS = "sessions"
-"""Where the panels of notebooks keep theirs."""
 _SQLITE = b"SQLite format 3\0"
 
 IN = click.option(
@@ -28,19 +26,21 @@ IN = click.option(
 
 
 def places(given: tuple[Path, ...]) -> tuple[Path, ...]:
-    """Where to look: what was given, or every experiment with results below the current folder.
+    """Where to look: what was given, or every experiment with results and the panels' journals below the current folder.
 
     Raises:
         UsageError: there is no journal at a place, or nothing was given and nothing found.
     """
     for place in given:
-        missing = f"no journal in {str(place)!r}" if place.exists() else f"no {str(place)!r}"
         if not journals_in(place):
-            raise UsageError(f"there is {missing}; name a journal file or the folder of an experiment with --in")
-    found = given or tuple(folder for folder in (*sorted(Path(EXPERIMENTS).glob("*")), Path(SESSIONS)) if journals_in(folder))
+            missing = f"journal in {str(place)!r}" if place.exists() else f"{str(place)!r}"
+            raise UsageError(f"there is no {missing}; name a journal file or the folder of an experiment with --in")
+    found = given or tuple(
+        folder for folder in (*sorted(Path(EXPERIMENTS).glob("*")), Path(SESSIONS_FOLDER)) if journals_in(folder)
+    )
     if not found:
         raise UsageError(
-            f"no experiment below this folder has results, and {SESSIONS!r} holds no journal; "
+            f"no experiment below this folder has results, and {SESSIONS_FOLDER!r} holds no journal; "
             "name a journal file or a folder with --in"
         )
     return found

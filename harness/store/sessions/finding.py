@@ -16,9 +16,11 @@ from harness.store.records import Draft
 
 JOURNAL_FILE = "journal.sqlite"
 JOURNALS_FOLDER = "journals"
-JOURNALS = "*.sqlite"
+SESSIONS_FOLDER = "sessions"
+"""Where the panels of notebooks keep their journals."""
 OUTPUT_FOLDER = "output"
 NAMES_SHOWN = 5
+_JOURNAL_FILES = "*.sqlite"
 
 
 class Found(NamedTuple):
@@ -56,7 +58,7 @@ def journals_in(place: Path) -> tuple[Path, ...]:
     if place.is_file():
         return (place,)
     output = place / OUTPUT_FOLDER if (place / OUTPUT_FOLDER).is_dir() else place
-    return (*sorted((output / JOURNALS_FOLDER).glob(JOURNALS)), *sorted(output.glob(JOURNALS)))
+    return (*sorted((output / JOURNALS_FOLDER).glob(_JOURNAL_FILES)), *sorted(output.glob(_JOURNAL_FILES)))
 
 
 def sessions_in(places: Iterable[Path]) -> Iterator[Found]:
