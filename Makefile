@@ -8,7 +8,7 @@ BIN := .venv/bin
 unexport PYTHONDONTWRITEBYTECODE # else every process compiles pandas, scipy and matplotlib again
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check bench laws notebooks local-models test-local-llm peers lock clean
+.PHONY: help setup demo test pytest check bench laws notebooks local-models test-local-llm peers lock clean
 
 help:           ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 20
@@ -28,7 +28,11 @@ setup: .venv/.ok  ## make the environment in .venv/
 demo: setup     ## run the quickstart experiment: 150 trials, a table and charts
 	$(BIN)/harness run experiments/quickstart
 
-test: check     ## every check and every test
+test: setup     ## every check and every test; leaves its seconds in .test-seconds
+	@rm -f .test-seconds; began=$$(date +%s); $(MAKE) --no-print-directory check pytest && { [ -n "$(PYTEST_ARGS)" ] \
+	  || echo "$$(($$(date +%s) - began)) $$(git describe --always --dirty 2>/dev/null || echo unknown)" > .test-seconds; }
+
+pytest: setup
 	$(BIN)/python -m pytest -q -n $(JOBS) --dist=loadscope $(PYTEST_ARGS)
 
 check: setup    ## format, lint, types and the order of the rooms
@@ -37,7 +41,7 @@ check: setup    ## format, lint, types and the order of the rooms
 	$(BIN)/mypy --no-error-summary
 	$(BIN)/lint-imports --no-logo
 
-bench: setup    ## measure speed and size against their bars, into bench.json
+bench: setup    ## measure speed and size against their bars, into bench.json; half an hour, needs docker for one of them
 	$(BIN)/python -m tests.bench
 
 laws: setup     ## the laws of the simulation: every law, preset, task and seed

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # Runs a command with a private docker engine: with-dockerd.sh COMMAND [ARGUMENT...]
 # The engine has its own network namespace and directories, so it disturbs no other, and is gone afterwards with all it made.
-# Containers in it have no network but their own loopback. Needs root and the package docker.io.
+# Its bridge leads nowhere, so no container reaches more than another one. Needs root and the package docker.io.
 set -euo pipefail
 
 home=$(mktemp -d /tmp/dockerd.XXXXXX) # short: a socket path holds 108 bytes
 mkdir "$home/data" "$home/run"
 unshare --net -- dockerd --data-root "$home/data" --exec-root "$home/run" -p "$home/pid" -H "unix://$home/d.sock" \
-    --bridge none --iptables=false --ip-masq=false --ip-forward=false >"$home/log" 2>&1 &
+    --iptables=false --ip6tables=false --ip-masq=false --ip-forward=false >"$home/log" 2>&1 &
 engine=$!
 export DOCKER_HOST=unix://$home/d.sock
 

@@ -6,13 +6,16 @@ configuration. Adapters are built once for each type.
 
 import hashlib
 import json
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
-from typing import Any, TypeVar, cast
+from inspect import signature
+from typing import Any, TypeVar, cast, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
+from pydantic.errors import PydanticUserError
+from pydantic_core import ErrorDetails
 
-from harness.errors import StoreError, UsageError
-from harness.events import Event
+from harness.errors import UnknownName, UsageError
 from harness.messages import Message
 
 T = TypeVar("T")
@@ -47,33 +50,97 @@ def from_plain(of: type[T], plain: object, where: str = "") -> T:
         raise UsageError(_explain(error, where)) from None
 
 
+def refuse_unknown(kind: type[Any], given: Iterable[str]) -> None:
+    """Refuse names of fields that a class has not, before Python does in words of its own.
+
+    Raises:
+        UnknownName: the nearest ones are offered.
+    """
+    of: Any = kind
+    allowed = _arguments(of)
+    for name in given:
+        if name not in allowed:
+            raise UnknownName(f"field of {kind.__name__}:", name, allowed)
+
+
+@lru_cache(maxsize=256)
+def _arguments(kind: Any) -> tuple[str, ...]:
+    return tuple(signature(kind.__init__).parameters)[1:]
+
+
+def refuse_mistyped(kind: type[Any], given: Mapping[str, object]) -> None:
+    """Refuse fields of a value that is made in Python, where they are not of the types that its class says; none is converted.
+
+    Args:
+        kind: a class with annotations. Those that are no data (a protocol, a name that is only there for a type checker) are
+            not looked at.
+        given: fields by name; unknown ones are left to `refuse_unknown`.
+
+    Raises:
+        UsageError: names each field, what is needed and what was given.
+    """
+    lines = []
+    of: Any = kind
+    for name, checked in _field_adapters(of).items():
+        if name in given:
+            try:
+                checked.validate_python(given[name], strict=True)
+            except ValidationError as error:
+                lines.append(_explain(error, name))
+    if lines:
+        raise UsageError("; ".join(lines))
+
+
+@lru_cache(maxsize=256)
+def _field_adapters(kind: Any) -> dict[str, TypeAdapter[Any]]:
+    adapters = {}
+    try:
+        hints = get_type_hints(kind)
+    except NameError:
+        return {}
+    for name, hint in hints.items():
+        try:
+            adapters[name] = adapter(hint)
+        except PydanticUserError:
+            continue
+    return adapters
+
+
 def _explain(error: ValidationError, where: str) -> str:
     lines = []
     for problem in error.errors(include_url=False):
         path = ".".join(str(step) for step in (*([where] if where else []), *problem["loc"]))
-        lines.append(f"{path or 'value'}: {problem['msg']} (got {problem['input']!r:.80})")
+        own = problem.get("ctx", {}).get("error")
+        is_ours = isinstance(own, UsageError)  # and names its field
+        what = own if is_ours else f"{_wanted(problem)} (got {problem['input']!r:.80})"
+        lines.append(f"{path or 'value'}: {what}")
     return "; ".join(lines)
 
 
-EVENTS: TypeAdapter[Any] = adapter(Event)
+WANTED = {
+    "int": "must be a whole number",
+    "float": "must be a number",
+    "bool": "must be true or false",
+    "string": "must be a text",
+    "tuple": "must be a tuple (in a plan, a list)",
+    "list": "must be a list",
+    "dict": "must be a table",
+    "dataclass": "must be a table",
+    "missing": "must be given",
+}
+"""What would be right, by what the validator calls an error, as far as its first word goes."""
+
+
+def _wanted(problem: ErrorDetails) -> str:
+    """What a value must be, in our words."""
+    if problem["type"] == "dataclass_exact_type":
+        return f"must be a {problem['ctx']['class_name']}"
+    if problem["type"] == "literal_error":
+        return f"must be {problem['ctx']['expected']}"
+    return WANTED.get(problem["type"].partition("_")[0], problem["msg"])
+
+
 MESSAGES: TypeAdapter[Any] = adapter(Message)
-
-
-def encode_event(event: Event) -> bytes:
-    """An event as one line of JSON."""
-    return EVENTS.dump_json(event)
-
-
-def decode_event(data: bytes | str) -> Event:
-    """The event of a line of JSON.
-
-    Raises:
-        StoreError: the line is not an event.
-    """
-    try:
-        return cast(Event, EVENTS.validate_json(data))
-    except ValidationError as error:
-        raise StoreError(f"not an event: {_explain(error, '')}") from None
 
 
 def canonical_json(value: object, of: Any = None) -> str:

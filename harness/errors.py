@@ -25,11 +25,18 @@
     └── StoreError            the journal or the results
 
 A failing command is not an error but a value (`ExecResult`); stopping is an event with a reason. Exceptions hold the facts
-they name in their message as attributes and do nothing else.
+they name in their message as attributes and do nothing else. How many of something there are is written alike here and in
+everything else that a person reads: see `counted`.
 """
 
 from collections.abc import Iterable
 from difflib import get_close_matches
+
+
+def counted(count: int, noun: str) -> str:
+    """`1 entry`, `2 entries`, `1,200 steps`."""
+    many = f"{noun[:-1]}ies" if noun.endswith("ry") else f"{noun}s"
+    return f"{count:,} {noun if count == 1 else many}"
 
 
 class HarnessError(Exception):
@@ -50,13 +57,13 @@ class UsageError(HarnessError, ValueError):
 
 
 class UnknownName(UsageError):
-    """A name that nothing answers to; offers the nearest known ones."""
+    """A name that nothing answers to; offers the nearest known ones, and what else may be done about it."""
 
-    def __init__(self, what: str, name: str, known: Iterable[str]) -> None:
+    def __init__(self, what: str, name: str, known: Iterable[str], advice: str = "") -> None:
         self.what, self.name, self.known = what, name, tuple(sorted(known))
         near = get_close_matches(name, self.known, n=3, cutoff=0.5)
         offer = f"did you mean {' or '.join(map(repr, near))}?" if near else f"known: {', '.join(self.known) or 'none'}"
-        super().__init__(f"unknown {what} {name!r}; {offer}")
+        super().__init__(f"unknown {what} {name!r}; {offer}{f' {advice}' if advice else ''}")
 
 
 class MissingKey(UsageError):

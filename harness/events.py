@@ -2,8 +2,8 @@
 
 Five kinds are enough for a trial, since a tool call's progress and a message's fate are read off them: a message was added, a
 step finished, the view was compacted, and the two ends of a session. A session of several turns has more: a turn ended, a
-message was queued or left the queue, the workspace was kept, and the session was rolled back, forked or taken up again. What
-streams by while a step runs (text deltas, a tool that starts) is a `Signal`: shown, never logged.
+message was queued or left the queue, a sub-agent was asked, the workspace was kept, and the session was rolled back, forked or
+taken up again. What streams by while a step runs (text deltas, a tool that starts) is a `Signal`: shown, never logged.
 """
 
 from dataclasses import dataclass, field
@@ -89,6 +89,8 @@ class SessionStarted:
     budget_rule: str
     sandbox: str
     """The backend that runs the tools; it never changes within a session."""
+    setup_json: str = ""
+    """All that it was set up with, so that it can be gone on with, as JSON; empty = it is not told, as in a trial."""
     kind: Literal["session-started"] = "session-started"
 
 
@@ -154,6 +156,8 @@ class Compaction:
     is no part of what makes events equal."""
     failure: str = ""
     """Why no summary came; then an applied patch is the policy's fallback, not what was planned."""
+    offloaded: tuple[str, ...] = ()
+    """Names of the texts that went from the view into the saved outputs, oldest first."""
     kind: Literal["compaction"] = "compaction"
 
 
@@ -198,6 +202,23 @@ class MessageUnqueued:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SubAgentEnded:
+    """What a sub-agent took that was asked during a step, whatever came of it (S3.20); what it did is a session of its own."""
+
+    step: int
+    """Of the session that asked."""
+    session_id: str
+    """Of the sub-agent."""
+    steps: int
+    prompt_tokens: int
+    """Of its calls and its summaries together, cached tokens included."""
+    output_tokens: int
+    cost_usd: float | None
+    """None = a price is not known."""
+    kind: Literal["sub-agent-ended"] = "sub-agent-ended"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WorkspaceSaved:
     """The workspace was kept as it stood after a step; a step that changed nothing has none (S3.11)."""
 
@@ -225,6 +246,8 @@ class SessionForked:
     session_id: str
     """Of the other session."""
     step: int
+    setup_json: str = ""
+    """As in `SessionStarted`, for the new session; empty = as the events before tell."""
     kind: Literal["session-forked"] = "session-forked"
 
 
@@ -239,6 +262,8 @@ class SessionResumed:
     threshold_tokens: int | None
     budget_rule: str
     sandbox: str
+    setup_json: str = ""
+    """Empty = as before."""
     kind: Literal["session-resumed"] = "session-resumed"
 
 
@@ -251,6 +276,7 @@ Event: TypeAlias = (
     | TurnEnded
     | MessageQueued
     | MessageUnqueued
+    | SubAgentEnded
     | WorkspaceSaved
     | RolledBack
     | SessionForked

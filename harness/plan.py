@@ -79,6 +79,10 @@ class Manner:
 
     shorter: Shorter | None = None
     """What is told when the prompt is too long for the summarizer; None = then the summary has failed."""
+    shorter_for: Literal["overflow", "failed"] = "overflow"
+    """Whether that is only for a prompt that is too long, or after every call of the summarizer that failed."""
+    once_more: str = ""
+    """Said behind the prompt, once, after an answer without text; empty = the summary has failed then."""
     review: Review | None = None
     stand_in: StandIn | None = None
     """What stands for a summary that did not come; the event still says that it failed. None = nothing does."""
@@ -134,6 +138,9 @@ class Plan:
     slots: tuple[Slot, ...] = ()
     insert: tuple[Insert, ...] = ()
     """Messages that come without anybody being asked."""
+    saves: tuple[str, ...] = ()
+    """Texts that its messages name by `harness.truncation.output_name`: saved before it takes effect, so that the tools over
+    saved outputs find them."""
     fallback: "Plan | None" = None
     """What is done instead when a summary fails or saves nothing; None = nothing is."""
 

@@ -1,7 +1,8 @@
 """The few shapes at which the rooms meet, with the law of each; read this second, after `agent/loop.py`.
 
 Structural typing: nothing inherits from these. Every protocol has at least two implementations of which one is a fake or a
-scripted one, and a contract suite in `harness.testing`. A summarizer is a `Model` like any other.
+scripted one. For policies, models, sandboxes and tasks, which strangers bring, `harness.testing` has suites to run over theirs.
+A summarizer is a `Model` like any other.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -218,6 +219,7 @@ class Compactor(Protocol):
 
         Raises:
             IllegalPlan: the policy broke a guard.
+            StoreError: what it moves out of the view could not be saved.
         """
         ...
 

@@ -1,5 +1,9 @@
-"""How long a tool output may be when it is logged, and what is shown of a longer one (S0.9, S3.1). Pure text, no I/O."""
+"""How long a tool output may be when it is logged, what is shown of a longer one, and how the whole is named (S0.9, S3.1).
 
+Pure text, no I/O.
+"""
+
+import hashlib
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -12,8 +16,9 @@ class Truncation:
     max_lines: int | None = None
     max_bytes: int | None = None
     """Of the UTF-8 of the lines, line ends not counted."""
-    keep: Literal["head", "tail"] = "head"
-    """Which end stays where lines or bytes are too many; of too many characters it is always the head."""
+    keep: Literal["head", "tail", "ends"] = "head"
+    """Which end stays where lines or bytes are too many. Of too many characters it is the head, or with `ends` both, half each;
+    of lines and bytes `ends` keeps the head."""
     saved: bool = False
     """Whether the whole output is kept apart, for tools that search and page through it."""
 
@@ -40,7 +45,7 @@ def previewed(text: str, limits: Truncation) -> Preview:
         return Preview(text)
     kept, held = _within(lines[::-1] if limits.keep == "tail" else lines, most_lines, most_bytes)
     if not kept and most_lines:
-        kept = [_part(lines[-1 if limits.keep == "tail" else 0], most_bytes, limits.keep)]
+        kept = [_part(lines[-1 if limits.keep == "tail" else 0], most_bytes, "tail" if limits.keep == "tail" else "head")]
         held = len(kept[0].encode(errors="surrogatepass"))
     shown = "\n".join(kept[::-1] if limits.keep == "tail" else kept)
     return Preview(text) if shown == text else Preview(shown, total - held, len(text) - len(shown))
@@ -75,8 +80,15 @@ def marked(preview: Preview, limits: Truncation, name: str) -> str:
         name: of the saved output; empty = it was not saved.
     """
     gone = f"...{preview.cut_bytes} bytes truncated..."
-    text = f"{preview.text}\n\n{gone}" if limits.keep == "head" else f"{gone}\n\n{preview.text}"
-    if not name:
-        return text
-    where = f"Full output saved to: {name}\nUse search_output to query the full content or read_output to read specific sections."
-    return f"{text}\n\n{where}"
+    text = f"{preview.text}\n\n{gone}" if limits.keep != "tail" else f"{gone}\n\n{preview.text}"
+    return f"{text}\n\n{whereabouts(name)}" if name else text
+
+
+def output_name(text: str) -> str:
+    """The name of a saved tool output, short enough for a model to repeat: equal texts have equal names."""
+    return f"output-{hashlib.sha256(text.encode(errors='surrogatepass')).hexdigest()[:12]}"
+
+
+def whereabouts(name: str) -> str:
+    """Two lines that tell a model where a whole output is, and by which tools it is read."""
+    return f"Full output saved to: {name}\nUse search_output to query the full content or read_output to read specific sections."

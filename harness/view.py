@@ -9,7 +9,7 @@ Provider rules are named classes: each says where a conversation may be cut and 
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple, Protocol, TypeAlias, assert_never
 
 from harness.errors import UsageError
@@ -28,9 +28,11 @@ from harness.events import (
     SessionResumed,
     SessionStarted,
     StepFinished,
+    SubAgentEnded,
     TurnEnded,
     WorkspaceSaved,
 )
+from harness.growth import Growth
 from harness.messages import Message, ToolCall, ToolResult, user
 from harness.tokens import Counter, Estimated, QuarterOfCharacters, Usage
 
@@ -72,6 +74,8 @@ class View:
     """Items in view that show something else than was logged, each with the tokens of what was logged."""
     saved_tokens: int = 0
     """What the view would hold more if these items showed what was logged."""
+    growth: Growth = field(default_factory=Growth, compare=False, repr=False)
+    """Shared by views that grew out of one another by plain appends; whoever changes `items` otherwise gives a new one."""
 
     @property
     def messages(self) -> tuple[Message, ...]:
@@ -110,7 +114,7 @@ def fold(view: View, entry: Entry, counter: Counter) -> View:
             )
         case SessionStarted() | SessionEnded() | TurnEnded() | SessionForked() | SessionResumed():
             return view
-        case MessageQueued() | MessageUnqueued() | WorkspaceSaved():
+        case MessageQueued() | MessageUnqueued() | SubAgentEnded() | WorkspaceSaved():
             return view
     assert_never(event)
 
@@ -158,6 +162,7 @@ def _fold_compaction(view: View, seq: int, event: Compaction, counter: Counter) 
     return replace(
         view,
         items=items,
+        growth=Growth(),
         tokens=Estimated(sum(item.tokens for item in items)),
         events=sum(events_of(item.message) for item in items),
         rounds=event.round,

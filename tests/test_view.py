@@ -98,6 +98,7 @@ def test_a_request_never_begins_with_an_assistant_and_only_gains_a_synthetic_tur
 
 
 def test_how_full_the_context_is_is_the_last_report_and_what_came_behind_its_answer() -> None:
+    """S2.10."""
     view = view_of(*TALK)
     assert context_usage(view, None) == ContextUsage(tokens=view.tokens, usage_tokens=0, trailing_tokens=view.tokens)
     usage = Usage(input_tokens=Measured(70), output_tokens=Measured(30), cache_read_tokens=Measured(900))

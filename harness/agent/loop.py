@@ -20,7 +20,7 @@ from harness.agent.inbox import Inbox
 from harness.agent.prompts import COMPLETION_MARKER
 from harness.agent.repeats import Repeats
 from harness.agent.toolbox import Toolbox, unanswered
-from harness.errors import ContextOverflow, ModelError, SandboxError
+from harness.errors import ContextOverflow, ModelError, SandboxError, counted
 from harness.events import (
     Entry,
     Event,
@@ -93,6 +93,8 @@ class Agent:
     """Hears every logged entry and every signal, in the thread where it happens; must return quickly."""
     repeats: Repeats | None = None
     """Asks about calls that are made again and again; None = they are made (a trial: grids measure them)."""
+    spent: Callable[[int], Sequence[Event]] | None = None
+    """Gives what is to be logged of a step's tools beside their results, e.g. what sub-agents took, whatever came of them."""
     keep: Callable[[int], Sequence[Event]] | None = None
     """Gives what is to be logged together with a step once its tools have run, e.g. that the workspace was saved."""
 
@@ -144,7 +146,7 @@ class Session:
         step = began
         while stop is None:
             if step - began == self.agent.limits.max_steps:
-                return Stop("max_steps", f"stopped after {step - began} steps")
+                return Stop("max_steps", f"stopped after {counted(step - began, 'step')}")
             step += 1
             stop = self.step(step)
         return stop
@@ -241,7 +243,8 @@ class Session:
             tool_seconds=agent.clock() - began if calls else 0.0,
         )
         answers = (MessageAdded(message=encodable(tool(result)), step=step) for result in results)
-        self.record(MessageAdded(message=encodable(reply.message), step=step), *answers, finished, *kept)
+        spent = agent.spent(step) if agent.spent else ()
+        self.record(MessageAdded(message=encodable(reply.message), step=step), *answers, *spent, finished, *kept)
         agent.listen(context_usage(self.conversation.view, reply.usage))
         return stop or self.cancelled() or _rests(reply)
 

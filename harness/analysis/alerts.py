@@ -24,6 +24,7 @@ from harness.analysis.arms import in_order
 from harness.analysis.section import Section
 from harness.analysis.tables import Tables
 from harness.analysis.wording import short_names, usd
+from harness.errors import counted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +74,14 @@ SUMMARIZATION_COST = Alert(
     advice="look at how often it is summarized, and by which model",
 )
 ALERTS = (OVERFLOW_RATE, CACHE_HIT_RATE, SUMMARIZATION_COST)
+_OF_STEPS = (
+    *("trial_id", "step", "model_seconds", "tool_seconds", "cache_read_tokens", "cache_write_tokens"),
+    *("kept_prefix_tokens", "view_tokens", "prompt_tokens"),
+)
+_OF_COMPACTIONS = (
+    *("trial_id", "event", "step", "status", "inserted", "summarizer", "summarizer_seconds", "summarizer_cost_usd"),
+)
+"""Columns that the alerts look at: tables are parted by trial, which costs by the column."""
 
 
 def alerts(results: Tables) -> pd.DataFrame:
@@ -81,14 +90,15 @@ def alerts(results: Tables) -> pd.DataFrame:
     Columns: `trial_id`, `arm`, `alert`, `value` (the worst of the session; NaN: not known), `threshold`, `fired`, `step` (the
     model call at which the worst window ends; missing: none) and `simulated`.
     """
-    steps = dict(tuple(results.steps.groupby("trial_id")))
-    acts = dict(tuple(results.compactions.groupby("trial_id")))
+    steps = dict(tuple(results.steps[[*_OF_STEPS]].groupby("trial_id")))
+    compactions = results.compactions[[*_OF_COMPACTIONS]]
+    acts = dict(tuple(compactions.groupby("trial_id")))
     rows = [
         {"trial_id": trial_id, "arm": arm, "alert": alert.name, "value": value, "threshold": alert.threshold}
         | {"fired": alert.fires(value), "step": step, "simulated": simulated}
         for trial_id, arm in zip(results.trials["trial_id"], results.trials["arm"], strict=True)
         if trial_id in steps
-        for alert, value, step, simulated in _watched(steps[trial_id], acts.get(trial_id, results.compactions.iloc[:0]))
+        for alert, value, step, simulated in _watched(steps[trial_id], acts.get(trial_id, compactions.iloc[:0]))
     ]
     table = pd.DataFrame(rows, columns=["trial_id", "arm", "alert", "value", "threshold", "fired", "step", "simulated"])
     return table.astype({"value": "float64", "fired": "bool", "step": "Int64", "simulated": "bool"})
@@ -196,4 +206,5 @@ def _advice(found: pd.DataFrame) -> Iterator[str]:
         off = found[(found["alert"] == alert.name) & found["fired"]]
         if len(off):
             worst = ", ".join(f"{arm} ({count})" for arm, count in off["arm"].value_counts().head(3).items())
-            yield f"{alert.severity}, {alert.name}: {alert.says} in {len(off)} trials, most of {worst}; {alert.advice}."
+            where = f"in {counted(len(off), 'trial')}, most of {worst}"
+            yield f"{alert.severity}, {alert.name}: {alert.says} {where}; {alert.advice}."

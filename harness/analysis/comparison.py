@@ -20,7 +20,8 @@ from harness.analysis.statistics import (
 )
 from harness.analysis.tables import Tables, one_level
 from harness.analysis.validity import PAIRED_BY, Placebo, Requests, pair
-from harness.analysis.wording import bounds, counted, level_in_words, points, short_number
+from harness.analysis.wording import bounds, level_in_words, points, short_number
+from harness.errors import counted
 
 METRICS = ("prompt_tokens", "steps", "total_cost_usd")
 """What is compared beside success; `total_cost_usd` is the agent's cost and the summarizer's."""
@@ -85,7 +86,7 @@ class Comparison:
         return [
             f"a = {self.a}",
             f"b = {self.b}",
-            f"{counts.pairs} pairs of the same task and seed, {level_in_words(self.level)}",
+            f"{counted(counts.pairs, 'pair')} of the same task and seed, {level_in_words(self.level)}",
             f"success: a {self.success_a}, b {self.success_b} (95 % Wilson)",
             f"pairs: both {counts.both}, only a {counts.only_a}, only b {counts.only_b}, neither {counts.neither}",
             f"difference a − b: {100 * self.difference:+.0f} points {points(self.interval)} (95 % Newcombe, paired)",
@@ -93,8 +94,8 @@ class Comparison:
         ]
 
     def _doubts(self) -> list[str]:
-        lost = [f"{self.set_aside} trials were lost by the machinery and are in no number"] if self.set_aside else []
-        alone = [f"{self.unpaired} trials have no partner and are in no number"] if self.unpaired else []
+        lost = [f"{counted(self.set_aside, 'trial')} lost by the machinery, in no number"] if self.set_aside else []
+        alone = [f"{counted(self.unpaired, 'trial')} without a partner, in no number"] if self.unpaired else []
         idle = {"a": self.idle_a, "b": self.idle_b}
         inert = [
             f"{name} is inert in {count} of {counted(self.counts.pairs, 'pair')}: its policy was never due or changed nothing"
@@ -126,7 +127,7 @@ def in_words(ratio: PairedRatio) -> str:
     medians = f"medians {short_number(ratio.median_a)} and {short_number(ratio.median_b)}"
     line = (
         f"{name} a ÷ b: totals {ratio.of_totals:.2f}{totals}, typical pair {ratio.geometric:.2f}{typical}, "
-        f"less in {100 * ratio.share_lower:.0f} % of {ratio.pairs} pairs; {medians}"
+        f"less in {100 * ratio.share_lower:.0f} % of {counted(ratio.pairs, 'pair')}; {medians}"
     )
     return f"{line} ({ratio.warning})" if ratio.warning else line
 

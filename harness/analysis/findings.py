@@ -18,7 +18,8 @@ from harness.analysis.section import Section
 from harness.analysis.statistics import holm, minimum_detectable_effect, smallest_p, what_pairs_can_show
 from harness.analysis.tables import Tables
 from harness.analysis.validity import CONFIGURED_BY, pooled, repeats
-from harness.analysis.wording import bounds, counted, level_in_words, points, short_names, short_number, usd
+from harness.analysis.wording import bounds, level_in_words, points, short_names, short_number, usd
+from harness.errors import counted
 
 
 def sections(results: Tables, against: str | None = None) -> Iterator[Section]:
@@ -160,8 +161,8 @@ def _against(name: str, arms: Sequence[ArmSummary], comparisons: Sequence[Compar
     adjusted = holm([one.p_value for one in comparisons])
     overflowed = sum(one.overflowed for one in arms if one.arm == name)
     of_control = (
-        f"{overflowed} trials of {name!r} ended because the window was full: differences to it say what any compaction is worth "
-        "at this window, not which one."
+        f"{counted(overflowed, 'trial')} of {name!r} ended because the window was full: differences to it say what any "
+        "compaction is worth at this window, not which one."
     )
     heading, names = short_names([one.arm for one in arms])
     return Section(
@@ -227,7 +228,7 @@ def _lost(trials: pd.DataFrame) -> Iterator[str]:
     lost = set_aside(trials)
     if len(lost):
         reasons = ", ".join(f"{count} × {reason}" for reason, count in lost["reason"].value_counts().items())
-        yield f"{len(lost)} of {len(trials)} trials were lost by the machinery and are in no number above: {reasons}."
+        yield f"{len(lost)} of {counted(len(trials), 'trial')} were lost by the machinery and are in no number above: {reasons}."
 
 
 def _meaning(level: str) -> Iterator[str]:

@@ -22,7 +22,7 @@ from harness.analysis.findings import sections
 from harness.analysis.section import Section
 from harness.analysis.tables import Tables, by_level, one_level
 from harness.analysis.wording import plain, shown
-from harness.errors import StoreError, UsageError
+from harness.errors import StoreError, UsageError, counted
 
 FIGURES: dict[str, tuple[Callable[[Tables], pd.DataFrame], Callable[[pd.DataFrame], Any]]] = {
     "token_curves": (token_curves.table, token_curves.draw),
@@ -105,7 +105,7 @@ def report(results: Tables, against: str | None = None) -> Report:
         raise UsageError("no trial has finished yet, so there is nothing to report; run the experiment first")
     names = ", ".join(sorted(trials["experiment"].unique()))
     found = tuple(section for part in by_level(results) for section in sections(part, against))
-    return Report(title=f"Report on {names}: {len(trials)} trials", sections=found, results=results)
+    return Report(title=f"Report on {names}: {counted(len(trials), 'trial')}", sections=found, results=results)
 
 
 def _table(section: Section) -> Table:

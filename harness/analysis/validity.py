@@ -16,7 +16,7 @@ import pandas as pd
 from harness.analysis.arms import counting
 from harness.analysis.statistics import PairedCounts
 from harness.analysis.tables import Tables
-from harness.errors import UsageError
+from harness.errors import UsageError, counted
 
 PAIRED_BY = ("task", "seed", "replicate")
 """What two trials must share to be a pair."""
@@ -47,9 +47,9 @@ class Placebo:
     def __str__(self) -> str:
         if self.steps == 0:
             return "placebo check: nothing to compare"
-        head = f"placebo check: {self.equal} of {self.pairs} pairs sent equal requests until the first compaction"
+        head = f"placebo check: {self.equal} of {counted(self.pairs, 'pair')} sent equal requests until the first compaction"
         if self.passed:
-            return f"{head} ({self.steps} steps compared)"
+            return f"{head} ({counted(self.steps, 'step')} compared)"
         if self.first_requests_differ:
             return f"{head}; {self.first_requests_differ} differ from the first request on, so they were not the same task"
         return (

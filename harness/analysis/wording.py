@@ -45,11 +45,6 @@ def points(interval: Interval) -> str:
     return f"[{100 * interval.low:+.0f}, {100 * interval.high:+.0f}]"
 
 
-def counted(count: int, noun: str) -> str:
-    """`1 pair`, `2 pairs`."""
-    return f"{count} {noun}{'' if count == 1 else 's'}"
-
-
 def plain(text: str) -> str:
     """One line without control characters, so that no name can steer a terminal."""
     return "".join(sign if sign.isprintable() else f"\\x{ord(sign):02x}" for sign in text)

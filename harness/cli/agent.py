@@ -20,16 +20,17 @@ from harness.cli.dialog.talking import handling, talk
 from harness.cli.narrator import Narrator
 from harness.cli.printable import one_line
 from harness.compaction.presets import policy_from_plain
-from harness.errors import UsageError
+from harness.errors import UsageError, counted
 from harness.events import Entry, Signal, StateChanged
 from harness.experiment.interactive import Ended, Interactive, Kept, converse
-from harness.experiment.life.places import logged, recorded
+from harness.experiment.life.places import logged, reopened
 from harness.experiment.live import LiveSession
 from harness.experiment.trial import SandboxChoice
 from harness.models.cassette import Cassette
 from harness.models.litellm_model import STALL_SECONDS
 from harness.models.wiring import ToolCalls
-from harness.protocols import SandboxLimits, Warns
+from harness.protocols import SandboxLimits
+from harness.store.sessions.finding import find_session
 from harness.task import Runtime, Task
 from harness.tasks import load_task
 
@@ -82,7 +83,11 @@ SKIPPED_SHOWN = 10
 @click.option("--runtime", type=click.Choice(["python", "bun"]), default="python", show_default=True)
 @click.option("--network", is_flag=True, help="Let commands reach the network.")
 @click.option("--journal", type=click.Path(path_type=Path, dir_okay=False), help="Log the session into this SQLite file.")
-@click.option("--resume", help="Go on with this session of the journal: its model and policy, unless others are named.")
+@click.option(
+    "--resume",
+    metavar="SESSION",
+    help="Go on with this session of the journal, as it was set up; its beginning is enough, options that are written change it.",
+)
 @click.option(
     "--repeated",
     type=click.Choice(["ask", "continue", "stop"]),
@@ -156,15 +161,15 @@ def command(
         unsafe_local=unsafe_local,
         journal=journal,
         explore=explore,
-        repeated=repeated if repeated != "ask" or sys.stdin.isatty() else "continue",
+        repeated=repeated,
         keep=keep,
     )
     if resume:
+        resume = whole_name(resume, journal)
         session = gone_on_with(session, resume, chosen())
     narrator = Narrator(words=sys.stdout, log=sys.stderr)
-    if isinstance(session.policy, Warns):
-        for text in session.policy.warnings:
-            narrator.say(f"warning: {text}")
+    if journal is not None and not journal.parent.exists():
+        narrator.say(f"a new folder for the journal: {one_line(str(journal.parent))}")
     if resume or sys.stdin.isatty():
         close(lived(session, resume, narrator), narrator, session)
         return
@@ -181,21 +186,61 @@ def chosen() -> frozenset[str]:
     )
 
 
+def whole_name(beginning: str, journal: Path | None) -> str:
+    """The name of the session of the journal that is called so, or alone begins so.
+
+    Raises:
+        UsageError: no journal was named, or none or several sessions fit; those are named.
+        StoreError: there is no such journal.
+    """
+    if journal is None:
+        raise UsageError("--resume needs the journal that the session is in; name it with --journal FILE")
+    return find_session(beginning, (journal,)).session_id
+
+
 def gone_on_with(given: Interactive, session_id: str, written: frozenset[str]) -> Interactive:
     """A session of the journal as the options want it; where they say nothing, as its log tells.
 
     Raises:
-        UsageError: no journal was named.
-        StoreError: there is no such session.
+        UsageError: its system prompt was to be another.
     """
-    if given.journal is None:
-        raise UsageError("--resume needs the journal that the session is in; name it with --journal FILE")
+    assert given.journal is not None
+    if "instructions" in written:
+        raise UsageError("--instructions: the system prompt of a session never changes; say it in a message")
     entries = logged(given.journal, session_id)
-    told = recorded(entries, given.journal, None)
-    model = given.model if "model" in written else told.model
-    window = given.window_tokens if {"model", "window"} & written else told.window_tokens
-    policy = given.policy if {"policy", "threshold", "keep_last", "summarizer", "fields"} & written else told.policy
-    return recorded(entries, given.journal, replace(given, model=model, window_tokens=window, policy=policy))
+    told = reopened(entries, given.journal, None)
+    fields = {name: getattr(given, name) for name, options in FIELDS.items() if written & options}
+    limits = {name: getattr(given.limits, name) for name in ("max_steps", "parallel_tools") if name in written}
+    sandbox = {name: getattr(given.sandbox, name) for name in ("backend", "image") if name in written}
+    network = told.sandbox.limits.network or given.sandbox.limits.network
+    session = replace(
+        told,
+        **fields,
+        limits=replace(told.limits, **limits),
+        sandbox=replace(told.sandbox, **sandbox, limits=replace(told.sandbox.limits, network=network)),
+        unsafe_local=given.unsafe_local,
+        keep=given.keep,
+    )
+    if session.repeated == "ask" and not sys.stdin.isatty():
+        session = replace(session, repeated="continue")
+    return reopened(entries, given.journal, session)
+
+
+FIELDS: Mapping[str, frozenset[str]] = {
+    "task": frozenset({"task_name"}),
+    "seed": frozenset({"seed"}),
+    "policy": frozenset({"policy", "threshold", "keep_last", "summarizer", "fields"}),
+    "model": frozenset({"model"}),
+    "window_tokens": frozenset({"model", "window"}),
+    "tool_calls": frozenset({"tool_calls"}),
+    "cassette": frozenset({"record", "replay"}),
+    "stall_seconds": frozenset({"stall"}),
+    "nominal_window_tokens": frozenset({"nominal_window"}),
+    "runtime": frozenset({"runtime"}),
+    "explore": frozenset({"explore"}),
+    "repeated": frozenset({"repeated"}),
+}
+"""The options of which one must be written for a field to be another than the log tells."""
 
 
 def lived(session: Interactive, resumed: str | None, narrator: Narrator) -> Ended:
@@ -307,7 +352,7 @@ def close(ended: Ended, narrator: Narrator, session: Interactive) -> None:
     """The last lines, and the exit code."""
     narrator.say(narrator.total(simulated=session.model.partition("/")[0] == "scripted"))
     if session.keep is not None:
-        narrator.say(f"{ended.kept.files} files kept in {session.keep}")
+        narrator.say(f"{counted(ended.kept.files, 'file')} kept in {session.keep}")
         tell_skipped(ended.kept, narrator)
     for check in ended.checks:
         if not check.passed:

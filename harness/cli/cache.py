@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 
 from harness.cli.printable import printable
+from harness.errors import counted
 from harness.sandboxes.actions import ActionCache, default_folder
 
 _FOLDER = click.option(
@@ -45,7 +46,7 @@ def clear(context: click.Context, folder: Path | None) -> None:
     cache = _opened(folder or context.obj)
     summary = cache.summary()
     cache.clear()
-    click.echo(f"forgot {summary.entries:,} entries, {summary.size_bytes:,} bytes")
+    click.echo(f"forgot {counted(summary.entries, 'entry')}, {summary.size_bytes:,} bytes")
 
 
 def _opened(folder: Path | None) -> ActionCache:

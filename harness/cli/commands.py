@@ -1,7 +1,12 @@
 """The list of commands, and the one place where an error becomes a line and an exit code."""
 
 import importlib
+import signal
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
 from typing import IO, Any
 
 import click
@@ -72,7 +77,8 @@ class Commands(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command; an error of ours becomes one line, with --debug a traceback."""
         try:
-            return super().invoke(ctx)
+            with terminable():
+                return super().invoke(ctx)
         except HarnessError as error:
             if ctx.params["debug"]:
                 raise
@@ -80,6 +86,23 @@ class Commands(click.Group):
         except KeyboardInterrupt:
             click.echo("stopped", err=True)
             ctx.exit(130)
+
+
+@contextmanager
+def terminable() -> Iterator[None]:
+    """While open, SIGTERM unwinds like Ctrl-C: whatever was opened is closed, other processes among it."""
+    if threading.current_thread() is not threading.main_thread():  # signals come only there
+        yield
+        return
+
+    def asked(_number: int, _frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, asked)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})

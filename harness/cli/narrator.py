@@ -1,10 +1,12 @@
 """Tells what happens in a session as it happens: the model's words on one stream, the log of the session on another."""
 
+import shlex
 import threading
 from dataclasses import dataclass, field
 from typing import TextIO
 
 from harness.cli.printable import one_line, printable
+from harness.errors import counted
 from harness.events import (
     CallRepeated,
     Compaction,
@@ -20,11 +22,13 @@ from harness.events import (
     Signal,
     StateChanged,
     StepFinished,
+    SubAgentEnded,
     TextDelta,
     ToolStarted,
     TurnEnded,
     Waiting,
 )
+from harness.experiment.sessions.inspection import took
 from harness.messages import ToolCall
 from harness.transcript import receipt
 
@@ -42,6 +46,9 @@ class Narrator:
     prompt_tokens: int = 0
     output_tokens: int = 0
     cost_usd: float | None = 0.0
+    """Of the agent, its summaries and its sub-agents; None = a price is not known."""
+    sub_agents: list[SubAgentEnded] = field(default_factory=list)
+    """Of those that were asked: what they took, which is in the sums too."""
     _calls: dict[str, ToolCall] = field(default_factory=dict)
     _streaming: bool = False
     _last_state: str = ""
@@ -63,6 +70,8 @@ class Narrator:
                 self._step(event)
             case Compaction():
                 self._compaction(event)
+            case SubAgentEnded():
+                self._sub_agent(event)
             case SessionStarted():
                 self._started(event)
             case SessionEnded():
@@ -100,6 +109,16 @@ class Narrator:
         self._end_words()
         print(f"{indent}{one_line(line, 400)}", file=self.log, flush=True)
 
+    def raw(self, line: str) -> None:
+        """Write one line as it stands, but for control characters."""
+        self._end_words()
+        print(printable(line), file=self.log, flush=True)
+
+    def command(self, said: str, *words: str) -> None:
+        """Write a command behind a word, to the letter, so that a shell runs it as it stands."""
+        self._end_words()
+        print(f"{said}: {shlex.join(words)}", file=self.log, flush=True)
+
     def _end_words(self) -> None:
         if self._streaming:
             print(file=self.words, flush=True)
@@ -121,7 +140,7 @@ class Narrator:
         self.prompt_tokens += event.usage.prompt_tokens
         self.output_tokens += event.usage.output_tokens
         self._pay(event.cost_usd)
-        self.say(f"step {event.step}: {event.view_messages} messages, about {event.view_tokens:,} tokens in view")
+        self.say(f"step {event.step}: {counted(event.view_messages, 'message')}, about {event.view_tokens:,} tokens in view")
 
     def _compaction(self, event: Compaction) -> None:
         self._pay(event.summarizer_cost_usd if event.summarizer else 0.0)
@@ -131,13 +150,21 @@ class Narrator:
         self.compactions = event.round
         self.say(
             f"compaction {event.round} before step {event.step}: {event.tokens_before:,} -> {event.tokens_after:,} tokens, "
-            f"{event.messages_before} -> {event.messages_after} messages ({event.reason})"
+            f"{event.messages_before} -> {counted(event.messages_after, 'message')} ({event.reason})"
         )
+
+    def _sub_agent(self, event: SubAgentEnded) -> None:
+        self.sub_agents.append(event)
+        self.prompt_tokens += event.prompt_tokens
+        self.output_tokens += event.output_tokens
+        self._pay(event.cost_usd)
+        self.say(f"sub-agent {event.session_id}: {took([event])}", indent="  ")
 
     def _started(self, event: SessionStarted) -> None:
         due = f"compacted at {event.threshold_tokens:,} tokens" if event.threshold_tokens else "no threshold in tokens"
+        window = f"window {event.window_tokens:,} tokens" if event.window_tokens else "window not known (set it with --window)"
         self.say(
-            f"session {event.session_id} started: model {event.model}, window {event.window_tokens:,} tokens, {due} "
+            f"session {event.session_id} started: model {event.model}, {window}, {due} "
             f"({event.budget_rule}), sandbox {event.sandbox}"
         )
 
@@ -147,7 +174,8 @@ class Narrator:
     def total(self, simulated: bool) -> str:
         """What the session came to, in one line."""
         cost = "at an unknown price" if self.cost_usd is None else f"${self.cost_usd:.4f}"
+        apart = f"; of these by {len(self.sub_agents)} sub-agents: {took(self.sub_agents)}" if self.sub_agents else ""
         return (
-            f"{self.steps} steps, {self.compactions} compactions, {self.prompt_tokens:,} tokens in, "
-            f"{self.output_tokens:,} out, {cost}{' (simulated)' if simulated and self.cost_usd is not None else ''}"
+            f"{counted(self.steps, 'step')}, {counted(self.compactions, 'compaction')}, {self.prompt_tokens:,} tokens in, "
+            f"{self.output_tokens:,} out, {cost}{' (simulated)' if simulated and self.cost_usd is not None else ''}{apart}"
         )

@@ -1,10 +1,14 @@
 """`harness report`: the tables and charts of an experiment, drawn from its results alone."""
 
 import multiprocessing
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import click
+import pebble
 from rich.console import Console
 
 from harness.analysis.report import TEXT_WIDTH, report, write_charts
@@ -29,8 +33,8 @@ def command(experiment: Path, against: str | None, output: Path | None) -> None:
 
 def show(results: Results, folder: Path, against: str | None = None) -> None:
     """Print the report and write it into a folder; the charts are drawn by another process meanwhile."""
-    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as beside:
-        charts = beside.submit(_charts, results.output, folder)
+    with _beside() as begin:
+        charts = begin(_charts, args=(results.output, folder))
         said = report(results, against)
         console = Console(highlight=False)
         if console.is_terminal:
@@ -40,6 +44,17 @@ def show(results: Results, folder: Path, against: str | None = None) -> None:
         click.echo()
         for path in [*charts.result(), *said.write_texts(folder)]:
             click.echo(f"wrote {path}")
+
+
+@contextmanager
+def _beside() -> Iterator[Callable[..., Future[list[Path]]]]:
+    """Begins a call in a process of its own, which ends with the block, however that ends."""
+    pool: Any = pebble.ProcessPool(1, context=multiprocessing.get_context("spawn"))
+    try:
+        yield pool.schedule
+    finally:
+        pool.stop()
+        pool.join()
 
 
 def _charts(output: Path, folder: Path) -> list[Path]:

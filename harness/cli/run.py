@@ -1,5 +1,6 @@
 """`harness run`: says what a run is going to be, runs it, shows what came out."""
 
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal
@@ -7,7 +8,8 @@ from typing import Literal
 import click
 
 from harness.cli.agent import taping
-from harness.experiment.checking import warnings_of
+from harness.errors import counted
+from harness.experiment.checking import choose_backends, warnings_of
 from harness.experiment.experiment import Experiment
 from harness.experiment.trial import Trial
 from harness.models.local.catalogue import is_local
@@ -40,7 +42,7 @@ REPLY_TOKENS = 4_000
 @click.option("--replay", type=click.Path(path_type=Path, dir_okay=False), help="Take them from this cassette and ask no model.")
 @click.option("--retry-failed", is_flag=True, help="Run trials again that failed by provider, sandbox or disk.")
 @click.option("--progress", type=click.Choice(["auto", "rich", "plain", "off"]), default="auto", envvar="HARNESS_PROGRESS")
-@click.option("--dry-run", is_flag=True, help="Check the plan and say what it comes to; start nothing.")
+@click.option("--dry-run", is_flag=True, help="Check the plan, try the sandbox out and say what it comes to; start no trial.")
 def command(
     experiment: Path,
     workers: int | None,
@@ -69,6 +71,7 @@ def command(
         planned = planned.with_cassette(cassette.path, cassette.mode)
     planned.check()
     click.echo(outlook(planned))
+    click.echo(sandboxes(planned, unsafe_local))
     from harness.cli.report import show  # noqa: PLC0415  (pandas and scipy take seconds, and a mistake should show at once)
 
     click.echo(comparability(planned))
@@ -83,10 +86,13 @@ def command(
     show(results, folder)
     crashed = int((results.trials["status"] == "crashed").sum())
     if crashed:
-        click.echo(f"{crashed} trials crashed; the same command runs them again", err=True)
+        click.echo(f"{counted(crashed, 'trial')} crashed; the same command runs them again", err=True)
     broken = results.trials[results.trials["reason"] == "illegal_plan"]
     for error, count in broken["error"].value_counts().items():
-        click.echo(f"{count} trials ended by their policy: {error}; once it is mended, --retry-failed runs them again", err=True)
+        click.echo(
+            f"{counted(count, 'trial')} ended by their policy: {error}; once it is mended, --retry-failed runs them again",
+            err=True,
+        )
     if crashed or len(broken):
         raise click.exceptions.Exit(1)
 
@@ -103,7 +109,22 @@ def outlook(planned: Experiment) -> str:
     trials = [cell.trial for cell in cells]
     found = [f"{path}={one.text} of {cell.trial.problem}: {one}" for cell in cells for path, one in cell.quantiles.items()]
     more = [*dict.fromkeys(found), *(f"warning: {text}" for text in warnings_of(trials))]
-    return "\n".join((f"{planned.name}: {len(cells)} trials, {arms} arms", f"cost: {money(trials)}", *more))
+    return "\n".join((f"{planned.name}: {counted(len(cells), 'trial')}, {counted(arms, 'arm')}", f"cost: {money(trials)}", *more))
+
+
+def sandboxes(planned: Experiment, unsafe_local: bool) -> str:
+    """Where commands will run, found by trying it out.
+
+    Raises:
+        SandboxUnavailable: nowhere; says what was tried and what to install.
+        UsageError: `local` without leave.
+    """
+    backends = choose_backends((cell.trial for cell in planned.grid), unsafe_local=unsafe_local)
+    found = Counter(backends.values())
+    only = len(found) == 1
+    return "sandbox: " + ", ".join(
+        name if only else f"{name} of {counted(count, 'trial')}" for name, count in sorted(found.items())
+    )
 
 
 def comparability(planned: Experiment) -> str:
@@ -122,14 +143,20 @@ def comparability(planned: Experiment) -> str:
 
 def money(trials: list[Trial]) -> str:
     """What real models can cost at most."""
-    bounds = [cost_bound_usd(trial) for trial in trials if real_models(trial)]
-    if not bounds:
+    paid = [(trial, cost_bound_usd(trial)) for trial in trials if real_models(trial)]
+    if not paid:
         if any(is_local(name) for trial in trials for name in trial.models):
             return "none, all models are scripted (their costs in the tables are simulated) or run on this machine"
         return "none, all models are scripted (costs in the tables are simulated)"
-    known = [bound for bound in bounds if bound is not None]
-    unknown = len(bounds) - len(known)
-    return f"at most ${sum(known):,.2f}" + (f", and {unknown} trials with models of unknown price" if unknown else "")
+    known = [bound for _, bound in paid if bound is not None]
+    unknown = [trial for trial, bound in paid if bound is None]
+    if not unknown:
+        return f"at most ${sum(known):,.2f}"
+    names = sorted({name for trial in unknown for name in real_models(trial) if _bound_usd(trial, name) is None})
+    what = (
+        f"the cost of {counted(len(unknown), 'trial')} is not known, since the price or the window of {', '.join(names)} is not"
+    )
+    return f"at most ${sum(known):,.2f} for {counted(len(known), 'trial')}; {what}" if known else what
 
 
 def real_models(trial: Trial) -> list[str]:
@@ -139,13 +166,15 @@ def real_models(trial: Trial) -> list[str]:
 
 def cost_bound_usd(trial: Trial) -> float | None:
     """Every step sends a full window to each real model, nothing cached; None = a price or window is not known."""
-    total = 0.0
-    for name in real_models(trial):
-        window = window_of(name, trial.window_tokens if name == trial.model else None).tokens
-        prices = [price for price in prices_of(name) if price.above_prompt_tokens < window]
-        if not prices or not window:
-            return None
-        dearest = max(prices, key=lambda price: price.input_usd)
-        full = replace(dearest, cache_read_usd=None, cache_write_usd=None)
-        total += trial.max_steps * (window * full.input_usd + REPLY_TOKENS * full.output_usd) / 1e6
-    return total
+    bounds = [_bound_usd(trial, name) for name in real_models(trial)]
+    return None if None in bounds else sum(bound for bound in bounds if bound is not None)
+
+
+def _bound_usd(trial: Trial, name: str) -> float | None:
+    window = window_of(name, trial.window_tokens if name == trial.model else None).tokens
+    prices = [price for price in prices_of(name) if price.above_prompt_tokens < window]
+    if not prices or not window:
+        return None
+    dearest = max(prices, key=lambda price: price.input_usd)
+    full = replace(dearest, cache_read_usd=None, cache_write_usd=None)
+    return trial.max_steps * (window * full.input_usd + REPLY_TOKENS * full.output_usd) / 1e6

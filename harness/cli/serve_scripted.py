@@ -7,6 +7,7 @@ from types import FrameType
 import click
 
 from harness.agent.cancellation import ATTENTIVE_SECONDS
+from harness.errors import counted
 from harness.models.endpoint.faults import parse_fault
 from harness.models.endpoint.scripted import names_of, scripted_models
 from harness.models.endpoint.server import answering
@@ -50,4 +51,4 @@ def command(task_names: tuple[str, ...], seed: int, window: int | None, port: in
             pass
         for number, handler in before.items():
             signal.signal(number, handler)
-        click.echo(f"{len(endpoint.served)} requests answered", err=True)
+        click.echo(f"{counted(len(endpoint.served), 'request')} answered", err=True)

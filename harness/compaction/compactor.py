@@ -18,9 +18,10 @@ from harness.compaction.feasibility import check_feasible
 from harness.compaction.telling import Told, told
 from harness.errors import ContextOverflow, IllegalPlan, ModelError, SummaryEmpty, SummaryFailed, UsageError
 from harness.events import Compaction, Insert, Moment, Notice, Patch, Signal, Waiting
-from harness.messages import Message, Text, encodable
+from harness.growth import Growth
+from harness.messages import Message, Text, encodable, user
 from harness.plan import Plan, Slot
-from harness.protocols import CountsTokens, Model, Policy, Reply, Request, Warns
+from harness.protocols import CountsTokens, Model, OutputStore, Policy, Reply, Request, Warns
 from harness.tokens import Budget, Estimated, Usage, Window
 from harness.view import View, patched, violation
 
@@ -39,10 +40,14 @@ class _Asked:
     """What it was not told."""
     failures: list[str] = field(default_factory=list)
     """Why no summary came."""
+    saves: tuple[str, ...] = ()
+    """See `harness.plan.Plan`; of the plan that was filled last."""
 
-    def shortened(self, times: int) -> None:
+    def shortened(self, times: int, error: ModelError) -> None:
         """Note that less was told."""
-        note = f"what was told was too long for the summarizer and shortened {times} times"
+        too_long = isinstance(error, ContextOverflow)
+        why = "was too long for the summarizer and" if too_long else f"was, since the summarizer failed ({error}),"
+        note = f"what was told {why} shortened {times} times"
         self.notes = [*(self.notes if times == 1 else self.notes[:-1]), note]
 
     def failed(self, error: Exception) -> None:
@@ -53,13 +58,14 @@ class _Asked:
 class SessionCompactor:
     """Applies one policy to one session. Keeps no state of its own: what was tried before stands in the view."""
 
-    def __init__(self, *, policy: Policy, window: Window, summarizer: Model | None) -> None:
+    def __init__(self, *, policy: Policy, window: Window, summarizer: Model | None, outputs: OutputStore | None = None) -> None:
         """Compute the budget.
 
         Args:
             policy: decides what goes.
             window: of the agent's model; a policy may override it.
             summarizer: writes the summaries; None = the policy never asks for one.
+            outputs: keeps what is moved out of the view; None = the policy never moves anything. Who opened it closes it.
 
         Raises:
             UsageError: the policy's reserves leave nothing of the window, or it keeps more than its threshold leaves.
@@ -67,7 +73,7 @@ class SessionCompactor:
         self.policy = policy
         self.budget: Budget = policy.budget(window)
         check_feasible(policy, self.budget)
-        self._summarizer = summarizer
+        self._summarizer, self._outputs = summarizer, outputs
         self._warns = policy if isinstance(policy, Warns) else None  # asked at every step, and the question takes longer
         self._name = str(getattr(policy, "kind", type(policy).__name__))
 
@@ -102,7 +108,10 @@ class SessionCompactor:
         """The event of an attempt, with what became of asking; None = there is no patch."""
         reason = "; ".join((attempt.reason, *asked.notes, *asked.failures))
         attempt = self._billed(replace(attempt, reason=reason, failure="; ".join(asked.failures)), asked.replies)
-        return replace(attempt, status="failed") if patch is None else self._checked(attempt, view, patch)
+        if patch is None:
+            return replace(attempt, status="failed")
+        event = self._checked(attempt, view, patch)
+        return replace(event, offloaded=self._saved(asked.saves)) if event.status == "applied" and asked.saves else event
 
     def _patch(self, plan: Plan, view: View, asked: _Asked, signal: Callable[[Signal], None]) -> Patch | None:
         """The patch of a plan, or of its fallback where a summary fails; None where there is none of these."""
@@ -113,10 +122,17 @@ class SessionCompactor:
             skipped = isinstance(error, SummaryEmpty) and any(slot.manner.skips_empty for slot in plan.slots)
             return None if plan.fallback is None or skipped else self._patch(plan.fallback, view, asked, signal)
 
+    def _saved(self, texts: tuple[str, ...]) -> tuple[str, ...]:
+        """The names of texts that are saved now."""
+        if self._outputs is None:
+            raise UsageError(f"policy {self._name!r} moves texts into the saved outputs but no place for them was given")
+        return tuple(self._outputs.save(text) for text in dict.fromkeys(texts))
+
     def _fill(self, plan: Plan, view: View, asked: _Asked, signal: Callable[[Signal], None]) -> Patch:
         """The patch of a plan with its summaries; `asked` is filled as they come."""
         inserts: list[Insert] = []
-        seen = replace(view, items=patched(view.items, Patch(replace=plan.replace), 0, self.policy.counter))
+        items = patched(view.items, Patch(replace=plan.replace), 0, self.policy.counter)
+        seen = replace(view, items=items, growth=Growth())
         for slot in plan.slots:
             signal(Waiting(what="summary"))
             tale = told(slot, seen, self._count)
@@ -128,6 +144,7 @@ class SessionCompactor:
             inserts.extend(Insert(message=one, after=slot.after) for one in slot.before)
             inserts.append(Insert(message=message, after=slot.after, stands_for=stands_for))
             inserts.extend(Insert(message=one, after=slot.after) for one in slot.behind)
+        asked.saves = plan.saves
         return _patch(plan, tuple(inserts))
 
     def _summary(self, slot: Slot, tale: Told, asked: _Asked) -> str:
@@ -149,18 +166,20 @@ class SessionCompactor:
             return manner.stand_in.text(tale.request)
 
     def _said(self, slot: Slot, tale: Told, asked: _Asked) -> str:
-        """The text of the summarizer; told less where all was too long, reviewed where it is to be."""
+        """The text of the summarizer; told less where all was too long or failed, reviewed where it is to be."""
         prompt, draft = tale.prompt, None
         for attempt in count(1):
             try:
                 draft = self._answer(prompt, slot, asked)
                 break
-            except ContextOverflow:
-                rest = slot.manner.shorter.of(tale.request.to_summarize, attempt) if slot.manner.shorter else ()
+            except ModelError as error:
+                rest = _shorter(slot, tale, error, attempt)
                 if not rest:
                     raise
                 prompt = slot.format.prompt(replace(tale.request, to_summarize=rest))
-                asked.shortened(attempt)
+                asked.shortened(attempt, error)
+        if slot.manner.once_more and draft and not draft.text.strip():
+            draft = self._answer((*prompt, user(slot.manner.once_more)), slot, asked)
         texts = [draft.text] if draft else []
         if slot.manner.review and draft and draft.text.strip():
             texts.insert(0, self._answer(slot.manner.review.prompt(prompt, draft), slot, asked).text)
@@ -219,6 +238,14 @@ class SessionCompactor:
             messages_after=len(items),
             summary="\n\n".join(insert.message.text for insert in patch.insert if insert.stands_for),
         )
+
+
+def _shorter(slot: Slot, tale: Told, error: ModelError, attempt: int) -> tuple[Message, ...]:
+    """What is told in the next attempt; nothing = there is none."""
+    manner = slot.manner
+    if manner.shorter is None or not (manner.shorter_for == "failed" or isinstance(error, ContextOverflow)):
+        return ()
+    return manner.shorter.of(tale.request.to_summarize, attempt)
 
 
 def _held_back(view: View) -> bool:

@@ -7,8 +7,9 @@ leave it, and what all of them propose becomes one plan, so that a view is edite
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, Self
 
+from harness.codec import refuse_mistyped, refuse_unknown
 from harness.compaction.stages import Reducer, after
 from harness.compaction.triggers import Division, Trigger
 from harness.errors import UsageError
@@ -83,6 +84,7 @@ def joined(first: Plan, second: Plan) -> Plan:
         forget=(*first.forget, *second.forget),
         replace=(*kept, *second.replace),
         insert=(*(one for one in first.insert if one.after not in set(second.forget)), *second.insert),
+        saves=(*first.saves, *second.saves),
         fallback=fallback if fallback is not None else (replace(first, slots=()) if second.slots else None),
     )
 
@@ -124,6 +126,12 @@ class Preset(ABC):
 
     clip_characters: int
     """A longer tool output is cut to this before it is logged."""
+
+    def __new__(cls, *_: object, **given: object) -> Self:
+        """Refuse fields that there are not, and values of another type than their field's, before any preset compares them."""
+        refuse_unknown(cls, given)
+        refuse_mistyped(cls, given)
+        return super().__new__(cls)
 
     @property
     @abstractmethod

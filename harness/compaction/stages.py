@@ -4,20 +4,25 @@ A reducer proposes; it neither asks a model nor changes anything. Each keeps the
 results; the guards of the compactor check it again for everybody.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from fnmatch import fnmatchcase
-from typing import Literal, Protocol
+from fnmatch import translate
+from functools import lru_cache
+from typing import Literal, Protocol, TypeVar
 
 from harness import transcript
 from harness.compaction.cuts import BACK, Snap, Tail, first_events
 from harness.events import ItemId, Patch, Replace
+from harness.growth import Growth
 from harness.messages import CompactionMarker, Message, ToolCall, ToolResult
 from harness.plan import Excerpt, Plan, Slot, SummaryFormat
 from harness.tokens import Budget, Counter, Estimated, QuarterOfCharacters
 from harness.view import Item, View, events_of, patched
 
 QUARTER = QuarterOfCharacters()
+Answer = TypeVar("Answer")
 _WRITE_CALL_ID, _WRITE_NAME, _WRITE_OUTPUT, _WRITE_STATUS, _WRITE_CLIPPED, _WRITE_KIND = (
     getattr(ToolResult, field.name).__set__ for field in fields(ToolResult)
 )
@@ -207,6 +212,8 @@ class Mask:
     and the key argument (`execute_command git *`)."""
     exempt_failures: bool = False
     """Whether results that are errors or tell of an exit code other than 0 stay."""
+    least_characters: int = 0
+    """Shorter results stay, and count as exempt ones do."""
     completed_only: bool = False
     """Whether results with another status than `completed` stay."""
     exempt_count: bool = False
@@ -220,72 +227,130 @@ class Mask:
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
         """See `Reducer`."""
-        chosen = self._enough(view, self._chosen(view))
-        saved = sum(item.tokens for item in chosen)
+        chosen, saved = self._old(view, lambda old: self._enough(view, old))
         if not chosen or (self.least_saved_tokens and saved <= self.least_saved_tokens):
             return Plan(reason=f"{reason}, but {saved} tokens of old results are not more than {self.least_saved_tokens}")
         masked = [replaced(item, self._stub_of) for item in chosen]
         calls = {result.call_id for item in chosen for result in item.message.results} if self.clear_arguments else set()
         asking = view.items if calls else ()
         cleared = [emptied(item, calls) for item in asking if any(call.call_id in calls for call in item.message.calls)]
-        return Plan(reason=f"{reason}; {len(chosen)} old results", replace=(*cleared, *reversed(masked)))
+        return Plan(reason=f"{reason}; {len(chosen)} old results", replace=(*cleared, *masked))
+
+    def worth(self, view: View) -> bool:
+        """Whether enough would be saved, all old results masked; the cost is that of what came since the last asking."""
+        return self._old(view, lambda old: bool(old.chosen) and self._is_enough(old.tokens))
+
+    def most_saved_tokens(self, view: View) -> int | None:
+        """What all old results hold, at the cost of `worth`; None where arguments of calls go too, which hold who knows what."""
+        return None if self.clear_arguments else self._old(view, lambda old: old.tokens)
+
+    def _is_enough(self, tokens: int) -> bool:
+        return not self.least_saved_tokens or tokens > self.least_saved_tokens
 
     def _stub_of(self, result: ToolResult) -> ToolResult:
         return with_output(result, self.stub)
 
-    def _chosen(self, view: View) -> list[Item]:
-        """The tool messages to mask, newest first."""
-        chosen: list[Item] = []
-        results = tokens = turns = 0
-        summaries, calls = set(view.summaries) if self.stop_at_summary else set(), self._told_calls(view)
-        for item in reversed(view.items):
-            role = item.message.role
-            if summaries and item.item_id in summaries:
-                break
-            turns += role == "user"
-            if role != "tool" or turns < self.keep_turns:
-                continue
-            exempt = self._is_exempt(item, calls)
-            if exempt and not self.exempt_count:
-                continue
-            results, tokens = results + 1, tokens + item.tokens
-            if results > self.keep_results and (tokens > self.keep_tokens or not self.keep_tokens) and not exempt:
-                chosen.append(item)
-        return chosen
+    def _old(self, view: View, told: "Callable[[_OldResults], Answer]") -> "Answer":
+        """What the tally of old results tells; one for each mask, since masks differ in what they protect."""
+        return view.growth.read(view.items, self, lambda: _OldResults(self, frozenset(view.summaries)), told)
 
-    def _told_calls(self, view: View) -> Mapping[str, str]:
-        """Name and key argument of every call by its id, if a pattern looks at them."""
-        if not any(" " in pattern for pattern in self.exempt_tools):
-            return {}
-        calls = (call for item in view.items for call in item.message.calls)
-        return {call.call_id: f"{call.name} {transcript.key_argument(call)}" for call in calls}
-
-    def _is_exempt(self, item: Item, calls: Mapping[str, str]) -> bool:
+    def is_exempt(self, item: Item, calls: Mapping[str, str]) -> bool:
+        """Whether results stay for what they are or hold; `calls` are name and key argument of the calls by id."""
         for part in item.message.parts:  # a loop, since a view has thousands of results
-            if isinstance(part, ToolResult) and part.output != self.stub and not self._stays(part, calls):
+            if isinstance(part, ToolResult) and self.takes(part) and not self._stays(part, calls):
                 return False
         return True
+
+    def takes(self, result: ToolResult) -> bool:
+        """Whether a result is long enough, and not masked yet."""
+        return len(result.output) >= self.least_characters and result.output != self.stub
 
     def _stays(self, result: ToolResult, calls: Mapping[str, str]) -> bool:
         if self.completed_only and result.status != "completed":
             return True
         if self.exempt_failures and transcript.outcome(result) not in {"ok", "exit code 0"}:
             return True
-        if not self.exempt_tools:
-            return False
-        told = calls.get(result.call_id, result.name)
-        return any(fnmatchcase(told if " " in pattern else result.name, pattern) for pattern in self.exempt_tools)
+        for whole, matches in _matchers(self.exempt_tools):
+            if matches(calls.get(result.call_id, result.name) if whole else result.name):
+                return True
+        return False
 
-    def _enough(self, view: View, chosen: list[Item]) -> list[Item]:
-        """As many of the oldest as save enough."""
+    def _enough(self, view: View, old: "_OldResults") -> tuple[Sequence[Item], int]:
+        """As many of the oldest as save enough, and their tokens; none where all of them are too few."""
+        if not self._is_enough(old.tokens):
+            return (), old.tokens
         if self.enough_tokens == 0:
-            return chosen
-        saved, first = view.saved_tokens, len(chosen)
-        while first > 0 and saved < self.enough_tokens:
-            first -= 1
-            change = replaced(chosen[first], self._stub_of)
-            saved += chosen[first].tokens - self.counter.count(change.message)
-        return chosen[first:]
+            return tuple(old.chosen), old.tokens
+        saved, taken = view.saved_tokens, 0
+        while taken < len(old.chosen) and saved < self.enough_tokens:
+            item = old.chosen[taken]
+            saved += item.tokens - self.counter.count(replaced(item, self._stub_of).message)
+            taken += 1
+        return old.chosen[:taken], sum(item.tokens for item in old.chosen[:taken])
+
+
+@lru_cache(maxsize=1_000)
+def _matchers(patterns: tuple[str, ...]) -> tuple[tuple[bool, Callable[[str], object]], ...]:
+    """Shell patterns made ready, each with whether it looks at the key argument too."""
+    return tuple((" " in pattern, re.compile(translate(pattern)).match) for pattern in patterns)
+
+
+class _OldResults:
+    """The tally of a mask: the tool messages that it does not protect, oldest first. See `harness.growth`."""
+
+    __slots__ = ("_calls", "_held_tokens", "_mask", "_protected", "_summaries", "_tells", "_turns", "chosen", "tokens")
+
+    def __init__(self, mask: Mask, summaries: frozenset[ItemId]) -> None:
+        self._mask = mask
+        self._summaries = summaries if mask.stop_at_summary else frozenset()
+        self._tells = any(" " in pattern for pattern in mask.exempt_tools)
+        self._calls: dict[str, str] = {}
+        """Name and key argument of every call by its id, if a pattern looks at them."""
+        self._begin()
+
+    def _begin(self) -> None:
+        self.chosen: list[Item] = []
+        self.tokens = 0
+        """Of these."""
+        self._protected: deque[tuple[Item, bool]] = deque()
+        """Results that are protected by number or by tokens, and whether they are exempt."""
+        self._held_tokens = 0
+        """Of these."""
+        self._turns: deque[list[tuple[Item, bool]]] = deque([[]])
+        """Results of the newest turns, which do not even count."""
+
+    def add(self, item: Item) -> None:
+        """See `harness.growth.Tally`."""
+        message, mask = item.message, self._mask
+        if item.item_id in self._summaries:
+            self._begin()
+        if self._tells:
+            self._calls.update((call.call_id, f"{call.name} {transcript.key_argument(call)}") for call in message.calls)
+        if message.role == "tool":
+            result = item, mask.is_exempt(item, self._calls)
+            if mask.keep_turns:
+                self._turns[-1].append(result)
+            else:
+                self._count((result,))
+        elif message.role == "user" and mask.keep_turns:
+            self._turns.append([])
+            if len(self._turns) > mask.keep_turns:
+                self._count(self._turns.popleft())
+
+    def _count(self, results: Iterable[tuple[Item, bool]]) -> None:
+        """Take in results whose turn is over; those that they make too old are chosen."""
+        mask, protected = self._mask, self._protected
+        for item, exempt in results:
+            if exempt and not mask.exempt_count:
+                continue
+            protected.append((item, exempt))
+            self._held_tokens += item.tokens
+            while len(protected) > mask.keep_results and (self._held_tokens > mask.keep_tokens or not mask.keep_tokens):
+                old, stays = protected.popleft()
+                self._held_tokens -= old.tokens
+                if not stays:
+                    self.chosen.append(old)
+                    self.tokens += old.tokens
 
 
 def with_output(result: ToolResult, output: str) -> ToolResult:
@@ -319,4 +384,5 @@ def after(view: View, plan: Plan, counter: Counter) -> View:
     """The view as a plan without summaries would leave it: what the next stage looks at."""
     items = patched(view.items, Patch(forget=plan.forget, replace=plan.replace), 0, counter)
     events = sum([1 if len(item.message.parts) == 1 else events_of(item.message) for item in items])
-    return replace(view, items=items, tokens=Estimated(sum([item.tokens for item in items])), events=events)
+    tokens = Estimated(sum([item.tokens for item in items]))
+    return replace(view, items=items, tokens=tokens, events=events, growth=Growth())

@@ -193,6 +193,21 @@ class MoreThan:
         return f"{held} {self.unit} > {self.count}" if held > self.count else None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Steps:
+    """So many steps have ended since the last applied compaction, or since the beginning.
+
+    With another trigger in `AllOf` it is hysteresis: the view is edited at most every so many steps.
+    """
+
+    count: int
+
+    def due(self, view: View, budget: Budget, usage: Usage | None) -> str | None:
+        """See `Trigger`."""
+        steps = view.steps_since_compaction
+        return f"{steps} steps since the last compaction ≥ {self.count}" if steps >= self.count else None
+
+
 @dataclass(frozen=True, slots=True)
 class Always:
     """At every asking."""

@@ -3,28 +3,30 @@
 Nothing is written and no model is called. What was found out on the way (the sandbox backend of each trial) is handed on.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import cast
 
 from harness.agent.prompts import system_prompt
-from harness.compaction.feasibility import check_feasible
+from harness.compaction.feasibility import blind, check_feasible, never_due
 from harness.compaction.scaling import fitted
 from harness.errors import UsageError, WindowTooSmall
 from harness.experiment.attempt.foresight import told_the_future
 from harness.experiment.trial import Trial
-from harness.messages import system, user
+from harness.messages import Message, system, user
 from harness.models.cassette import Cassette
-from harness.models.names import check_tool_calls, open_model, open_summarizer
+from harness.models.names import SCRIPTED_WINDOW_TOKENS, check_tool_calls, is_scripted, open_model, open_summarizer
+from harness.models.registry import window_of
 from harness.models.scripted.agent import tool_tokens
 from harness.models.tokenizer import message_tokens
 from harness.models.wiring import Wiring
-from harness.protocols import OutputStore, Sandbox, Warns
+from harness.protocols import OutputStore, Policy, Sandbox, Warns
 from harness.sandboxes import choose_backend
 from harness.sandboxes.opening import IMAGES
 from harness.task import Runtime, Task, World
 from harness.tasks import make_task
+from harness.tokens import Budget, Window
 from harness.tools import standard_tools
 from harness.tools.equipment import limits_of
 from harness.tools.outputs import output_tools
@@ -68,11 +70,90 @@ def check_trials(trials: Iterable[Trial], cassette: Cassette | None = None) -> N
             _check_models(trial, wiring, seen.tasks[key], seen.first_tokens[key])
 
 
-def warnings_of(trials: Iterable[Trial]) -> tuple[str, ...]:
+BLIND = "policy {!r} never compacts: the context window of model {!r} is not known; set window_tokens"
+"""Said where nobody knows the window (S2.8)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """A policy on its way to work: in trials, or in a session that somebody watches."""
+
+    name: str
+    """Of the task; without one, what is asked in short."""
+    first: tuple[Message, ...]
+    """The first request: the system prompt, and what is asked."""
+    model: str
+    window: Window
+    policy: Policy
+    """As it was written, not yet scaled."""
+    nominal_window_tokens: int | None = None
+    """The window that the policy's constants were made for; None = they are not scaled."""
+
+    @property
+    def kind(self) -> str:
+        """What the policy is called."""
+        return str(getattr(self.policy, "kind", type(self.policy).__name__))
+
+
+def warnings_of(trials: Sequence[Trial]) -> tuple[str, ...]:
     """What the policies of some trials will not do as it seems, each thing once."""
-    policies = dict.fromkeys(trial.policy for trial in trials)
-    told = (f"policy {policy.kind!r}: {text}" for policy in policies if isinstance(policy, Warns) for text in policy.warnings)  # type: ignore[attr-defined]
-    return tuple(dict.fromkeys(told))
+    return tuple(dict.fromkeys(text for case in _cases(trials) for text in warned(case)))
+
+
+def warned(case: Case) -> Iterator[str]:
+    """What a policy will not do as it seems."""
+    if isinstance(case.policy, Warns):
+        yield from (f"policy {case.kind!r}: {text}" for text in case.policy.warnings)
+    policy = fitted(case.policy, case.window, case.nominal_window_tokens).policy
+    budget = policy.budget(case.window)
+    if blind(policy, case.window):
+        yield BLIND.format(case.kind, case.model)
+    yield from _cramped(case, policy, budget)
+    if text := never_due(policy, budget):
+        yield f"policy {case.kind!r}: {text}"
+
+
+CRAMPED = (
+    "policy {policy!r} is due at {threshold} tokens ({rule}), and the first request of task {task!r} has {first} with its system "
+    "prompt: {room} are left where a summary may take {summary}, so it compacts again and again; raise window_tokens"
+)
+"""Said where a summary and the request alone make a policy due again."""
+
+
+def _cramped(case: Case, policy: Policy, budget: Budget) -> Iterator[str]:
+    """Of a policy whose threshold leaves no room beside the first request."""
+    if budget.threshold_tokens is None:
+        return
+    first, summary = sum(map(policy.counter.count, case.first)), getattr(policy, "summary_max_tokens", None) or 0
+    if budget.threshold_tokens <= first + summary:
+        yield CRAMPED.format(
+            policy=case.kind, threshold=budget.threshold_tokens, rule=budget.rule, task=case.name, first=first,
+            room=max(0, budget.threshold_tokens - first), summary=summary,
+        )  # fmt: skip
+
+
+def _cases(trials: Sequence[Trial]) -> Iterator[Case]:
+    """What differs among trials in what decides such things; a task asks the same with every seed."""
+    kinds = {(one.task, one.world, one.model, one.window_tokens, one.nominal_window_tokens, one.policy): one for one in trials}
+    requests: dict[tuple[str, World], tuple[Message, Message]] = {}
+    for (name, world, *_), trial in kinds.items():
+        if (name, world) not in requests:
+            task = make_task(name, trial.seed, world)
+            requests[name, world] = system(system_prompt(task.runtime)), user(task.prompt)
+        yield Case(
+            name=trial.problem,
+            first=requests[name, world],
+            model=trial.model,
+            window=_window(trial),
+            policy=trial.policy,
+            nominal_window_tokens=trial.nominal_window_tokens,
+        )
+
+
+def _window(trial: Trial) -> Window:
+    """Of the agent's model, known without opening it."""
+    scripted_tokens = trial.window_tokens or SCRIPTED_WINDOW_TOKENS
+    return window_of(trial.model, scripted_tokens if is_scripted(trial.model) else trial.window_tokens)
 
 
 def choose_backends(trials: Iterable[Trial], *, unsafe_local: bool = False) -> Mapping[str, str]:

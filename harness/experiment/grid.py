@@ -15,7 +15,7 @@ from typing import Any, Literal, overload
 
 from harness import codec
 from harness.compaction.presets import written_out
-from harness.errors import UsageError
+from harness.errors import UsageError, counted
 from harness.experiment.paths import changes_of, flatten, value_at, with_values
 from harness.experiment.sessions.quantiles import Quantile, Uncompressed, told
 from harness.experiment.trial import Trial, to_plain
@@ -102,7 +102,7 @@ class Grid(Sequence[Cell]):
 
     def __repr__(self) -> str:
         sizes = " × ".join(f"{path}[{len(values)}]" for path, values in self._axes.items())
-        return f"Grid({len(self)} trials: {sizes or 'no axes'})"
+        return f"Grid({counted(len(self), 'trial')}: {sizes or 'no axes'})"
 
     def _expand(self, arms: Sequence[Arm]) -> Iterator[Cell]:
         blocks = {path: values for path, values in self._axes.items() if is_block(path)}
@@ -237,6 +237,12 @@ def _refuse_odd(axes: Mapping[str, list[object]], arms: Sequence[Arm]) -> None:
     for path, values in axes.items():
         if not values:
             raise UsageError(f"axes.{path}: at least one value is needed (got an empty list)")
+        told = [_in_full(path, value) for value in values]
+        for place, value in enumerate(values):
+            if told[place] in told[:place]:
+                raise UsageError(
+                    f"axes.{path}: {_short(value):.80} stands there twice; `replicate` is the axis that runs it again"
+                )
     names = [arm.name for arm in arms]
     for name in names:
         if not name.strip() or names.count(name) > 1:

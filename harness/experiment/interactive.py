@@ -8,11 +8,11 @@ import secrets
 import stat
 import textwrap
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, Self
 
 from harness import codec
 from harness.agent.cancellation import Cancellation
@@ -21,14 +21,17 @@ from harness.agent.loop import Agent, Limits, Outcome, ignore
 from harness.agent.prompts import system_prompt
 from harness.agent.repeats import Repeats, always
 from harness.compaction.compactor import SessionCompactor
+from harness.compaction.presets import check_policy
 from harness.compaction.scaling import Fitted, fitted
 from harness.errors import StoreError, ToolError, UsageError
-from harness.events import Entry, SessionStarted, Signal
+from harness.events import Entry, Event, Notice, SessionStarted, Signal
 from harness.experiment.attempt.foresight import told_the_future
 from harness.experiment.attempt.grading import Judged, grade
-from harness.experiment.checking import check_first_request
+from harness.experiment.checking import Case, check_first_request, warned
 from harness.experiment.life.exploring import Child, Explore
-from harness.experiment.trial import SandboxChoice
+from harness.experiment.life.setup import setup_json
+from harness.experiment.trial import SandboxChoice, refuse_mistyped
+from harness.messages import system, user
 from harness.models.cassette import Cassette
 from harness.models.litellm_model import STALL_SECONDS
 from harness.models.local.server import serving
@@ -84,6 +87,16 @@ class Interactive:
     """Give the agent the tool `explore`: a sub-agent looks around with a context of its own and answers shortly (S3.20)."""
     repeated: Literal["ask", "continue", "stop"] = "ask"
     """What is done about the same call for the third time in a row (S3.10). Who is not there is not asked: then it is made."""
+
+    def __new__(cls, *_: object, **given: object) -> Self:
+        """Refuse fields that there are not, before Python does in words of its own."""
+        codec.refuse_unknown(cls, given)
+        return object.__new__(cls)
+
+    def __post_init__(self) -> None:
+        """Refuse values of another type, and what is no policy."""
+        check_policy(self.policy)
+        refuse_mistyped(self)
 
     @property
     def needed_runtime(self) -> Runtime:
@@ -174,7 +187,7 @@ def wired(
         session: what will run.
         session_id: names the container.
         kept: where it is logged, and where its long outputs go; the caller closes both.
-        listen: hears every signal, and what the agent logs.
+        listen: hears every signal, what its policy will not do as it seems first, and what the agent logs.
         clock: the time of each event.
         blobs: where snapshots keep the contents of files; None = in memory.
 
@@ -186,24 +199,27 @@ def wired(
     with serving(() if wiring.replays else session.models) as endpoints, closing(_sandbox(session, session_id)) as sandbox:
         wiring = replace(wiring, endpoints=endpoints)
         model = listening(_model(session, wiring), listen)
-        compactor = _compactor(session, model, wiring)
+        log, outputs = kept
+        compactor = _compactor(session, model, wiring, outputs)
+        for text in warned(_case(session, model)):
+            listen(Notice(text=text))
         if blobs is not None:
             sandbox.keep_in(blobs)
         sandbox.start()
-        log, outputs = kept
         started = _started(session, session_id, model, compactor, sandbox)
         tools: tuple[Tool, ...] = tools_under(compactor.policy, sandbox, outputs)
+        spent: Callable[[int], Sequence[Event]] | None = None
         if session.explore:
             explore = Explore(
                 model=model,
                 tools=tools,
-                compactor=lambda: _compactor(session, model, wiring),
-                started=lambda name, question: replace(started, session_id=name, task=question),
+                compactor=lambda: _compactor(session, model, wiring, outputs),
+                started=lambda name, question: replace(started, session_id=name, task=question, setup_json=""),
                 child=lambda: _child(session.journal, session_id, clock),
                 clock=clock,
                 cancellation=lambda: agent.cancellation,
             )
-            tools = (*tools, explore)
+            tools, spent = (*tools, explore), explore.spent
         agent = Agent(
             model=model,
             tools=tools,
@@ -214,6 +230,7 @@ def wired(
             instructions=session.instructions,
             inbox=Inbox(session.task.later if session.task else ()),
             listen=listen,
+            spent=spent,
         )
         yield Wired(agent, sandbox, started)
 
@@ -278,9 +295,23 @@ def check(session: Interactive) -> None:
     model = _model(session, wiring := _wiring(session))
     check_tool_calls(session.model, session.tool_calls)
     _compactor(session, model, wiring)
-    name = session.task.name if session.task else textwrap.shorten(session.request, 60)
-    check_first_request(name, f"{session.instructions}\n{session.request}", session.needed_runtime, model.window.tokens)
+    check_first_request(_name(session), f"{session.instructions}\n{session.request}", session.needed_runtime, model.window.tokens)
     _refuse_full(session.keep)
+
+
+def _name(session: Interactive) -> str:
+    return session.task.name if session.task else textwrap.shorten(session.request, 60)
+
+
+def _case(session: Interactive, model: Model) -> Case:
+    return Case(
+        name=_name(session),
+        first=(system(system_prompt(session.needed_runtime), session.instructions), user(session.request)),
+        model=session.model,
+        window=model.window,
+        policy=session.policy,
+        nominal_window_tokens=session.nominal_window_tokens,
+    )
 
 
 def _wiring(session: Interactive) -> Wiring:
@@ -291,12 +322,12 @@ def _model(session: Interactive, wiring: Wiring) -> Model:
     return open_model(session.model, task=session.task, seed=session.seed, window_tokens=session.window_tokens, wiring=wiring)
 
 
-def _compactor(session: Interactive, model: Model, wiring: Wiring) -> SessionCompactor:
+def _compactor(session: Interactive, model: Model, wiring: Wiring, outputs: OutputStore | None = None) -> SessionCompactor:
     named, summarizer = getattr(session.policy, "summarizer", None), None
     if named is not None:
         summarizer = open_summarizer(named, agent=model, task=session.task, seed=session.seed, window_tokens=None, wiring=wiring)
     policy = told_the_future(_fitted(session, model).policy, session.task)
-    return SessionCompactor(policy=policy, window=model.window, summarizer=summarizer)
+    return SessionCompactor(policy=policy, window=model.window, summarizer=summarizer, outputs=outputs)
 
 
 def _fitted(session: Interactive, model: Model) -> Fitted:
@@ -355,4 +386,5 @@ def _started(
         threshold_tokens=compactor.budget.threshold_tokens,
         budget_rule=fit.told(compactor.budget.rule),
         sandbox=sandbox.info.backend,
+        setup_json=setup_json(session),
     )

@@ -22,8 +22,10 @@ from harness.events import Compaction, Entry, Event, MessageAdded, Signal, State
 from harness.experiment.interactive import Ended, Interactive, Kept, check
 from harness.experiment.life import history
 from harness.experiment.life.desk import Desk
-from harness.experiment.life.places import logged, recorded
+from harness.experiment.life.patches import FilePatch, patches
+from harness.experiment.life.places import logged, refuse_without_workspace, reopened
 from harness.experiment.life.restoration import compaction_of_round, dropped
+from harness.experiment.life.setup import setup_json
 from harness.experiment.life.summaries import Summary, summed
 from harness.experiment.life.worker import Worker
 from harness.messages import user
@@ -84,16 +86,18 @@ class LiveSession:
         Args:
             journal: the file that it is logged in.
             session_id: its name there.
-            session: how it goes from here; None = as its log tells. A scripted model needs the task, which no log tells.
+            session: how it goes from here; None = as it was set up, which its log tells, but for `unsafe_local`: the leave to run
+                commands without walls is never taken from a log.
             listen: hears what is new.
             clock: the time of each event.
 
         Raises:
             StoreError: no such journal or session.
-            UsageError: the session has not begun, or ran in another kind of sandbox.
+            UsageError: the session has not begun, ran in another kind of sandbox, or its workspace is not there.
         """
         entries = logged(journal, session_id)
-        return cls._over(entries, recorded(entries, journal, session), session_id, listen, clock)
+        refuse_without_workspace(entries, journal, session_id)
+        return cls._over(entries, reopened(entries, journal, session), session_id, listen, clock)
 
     @classmethod
     def _over(
@@ -263,6 +267,19 @@ class LiveSession:
         trees = history.trees_of_turn(self.entries, turn)
         return () if trees is None else self._between(*trees)
 
+    def patch(self, turn: int | None = None, *, whole: bool = False) -> tuple[FilePatch, ...]:
+        """What a turn changed in the workspace, line by line, fit to be shown; as `diff`, and with `whole` the whole session.
+
+        Raises:
+            UsageError: no such turn.
+        """
+        kept = history.trees(self.entries)
+        trees = ((kept[0], kept[-1]) if kept else None) if whole else history.trees_of_turn(self.entries, turn)
+        if trees is None:
+            return ()
+        with self._workspaces() as here:
+            return patches(here, *map(here.load, trees))
+
     def summary(self) -> Summary:
         """What the whole session changed in its workspace (S3.11)."""
         trees = history.trees(self.entries)
@@ -359,7 +376,7 @@ class LiveSession:
         path = given[0] or self.session.journal
         base = replace(given[1] or replace(self.session, keep=None), journal=path)
         new_id = secrets.token_hex(6)
-        events = (*history.forked(entries, new_id, to_event), *more)
+        events = (*history.forked(entries, new_id, to_event, setup_json(base)), *more)
         new = tuple(Entry(seq, event) for seq, event in enumerate(events, 1))
         if path is not None:
             with self._workspaces() as here, closing(JournalWorkspaces(path)) as there, Journal.open(path) as opened:

@@ -17,7 +17,7 @@ from harness.errors import UnknownName, UsageError
 from harness.experiment.grid import Arm
 from harness.experiment.paths import flatten, refuse_coerced
 from harness.experiment.sessions.quantiles import quantile_texts
-from harness.experiment.trial import Trial, from_plain
+from harness.experiment.trial import Trial, from_plain, refuse_mistyped
 from harness.models.litellm_model import STALL_SECONDS
 from harness.sandboxes.actions.cache import MAX_BYTES
 
@@ -44,6 +44,10 @@ class Settings:
     """Where they are kept; empty = in the user's cache folder."""
     action_cache_max_bytes: int = MAX_BYTES
     """What was used least recently goes first, bytes."""
+
+    def __post_init__(self) -> None:
+        """Refuse values of another type."""
+        refuse_mistyped(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -112,12 +112,16 @@ class Runner:
         for future in running:
             if future.running() or future in done:
                 self._began.setdefault(future, self.clock())
-        for future in [future for future in running if future in done]:
+        for future in [future for future in running if future in done and not self._stopped(future)]:
             self._take(self._result(future, running[future]))
             del running[future]
         names = tuple(f"{job.arm} seed={job.trial.seed}" for future, job in running.items() if future.running())
         self.standing = replace(self.standing, running=names)
         self.display.show(self.standing)
+
+    def _stopped(self, future: "Future[Finished]") -> bool:
+        """Whether its worker died of the signal that stops the run, which may go to a whole group of processes."""
+        return self.stop.is_set() and isinstance(future.exception(), ProcessExpired)
 
     def _take(self, finished: Finished) -> None:
         self.output.bring_in(finished)

@@ -7,16 +7,19 @@ interrupted run knows what is missing. How a trial is *run* (workers, time limit
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any, Literal, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal, Self, get_type_hints
 
 from harness import codec
-from harness.compaction.presets import policy_from_plain, written_out
+from harness.compaction.presets import check_policy, policy_from_plain, written_out
 from harness.errors import UnknownName, UsageError
 from harness.experiment.paths import known_paths, refuse_coerced
 from harness.models.names import summarizer_name
 from harness.models.wiring import ToolCalls
 from harness.protocols import Policy, SandboxLimits
 from harness.task import World
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +31,15 @@ class SandboxChoice:
     image: str | None = None
     """Docker image; None = the default of the task's runtime."""
     limits: SandboxLimits = field(default_factory=SandboxLimits)
+
+    def __post_init__(self) -> None:
+        """Refuse values of another type."""
+        refuse_mistyped(self)
+
+
+def refuse_mistyped(made: "DataclassInstance") -> None:
+    """Refuse a value, just made, that has fields of other types than its class says; see `codec.refuse_mistyped`."""
+    codec.refuse_mistyped(type(made), {one.name: getattr(made, one.name) for one in fields(made) if one.init})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,8 +73,17 @@ class Trial:
     """A command of the agent is killed after this time."""
     sandbox: SandboxChoice = field(default_factory=SandboxChoice)
 
+    def __new__(cls, *_: object, **given: object) -> Self:
+        """Refuse fields that there are not, before Python does in words of its own."""
+        codec.refuse_unknown(cls, given)
+        return object.__new__(cls)
+
     def __post_init__(self) -> None:
         """Refuse values that no session could be run with."""
+        if (name := getattr(self.task, "name", None)) or callable(self.task):
+            raise UsageError(f"task: a task goes by its name here, e.g. {name or 'flashcards'!r} (got {self.task!r:.60})")
+        check_policy(self.policy)
+        refuse_mistyped(self)
         least_values = {"seed": 0, "replicate": 0, "max_steps": 1, "window_tokens": 1, "nominal_window_tokens": 1}
         for name, least in least_values.items():
             value = getattr(self, name)

@@ -7,6 +7,7 @@ secret of the environment is taken out of it, and it is cut to a readable length
 import math
 import os
 import re
+import socket
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -43,6 +44,7 @@ UNREACHABLE = re.compile(
     r"connection error|connect(ion)? (refused|call failed)|cannot connect|name or service not known", re.IGNORECASE
 )
 """How the HTTP clients say that nobody answers at an address."""
+NOBODY = "nobody answers there: check the endpoint's address, and that it is up"
 
 SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL", re.IGNORECASE)
 SECRET_SHAPE = re.compile(r"\b(?:sk|pk|gsk|xai|hf|AIza)[-_A-Za-z0-9*]{12,}|(?<=Bearer )\S+|(?<=://)[^/\s:@]+:[^/\s@]+(?=@)")
@@ -72,9 +74,19 @@ def failure(model: str, window_tokens: int, error: Exception, now: datetime | No
     if status == 429 and not NO_CREDIT.search(text):
         return RateLimited(model, retry_after_seconds(_headers(error), now or datetime.now(UTC)))
     if status is None or status in (408, 409) or status >= 500:
-        advice = "; nobody answers there: check the endpoint's address, and that it is up" if UNREACHABLE.search(text) else ""
-        return ProviderFailed(model, status, text + advice)
+        if reason := _unanswered(error):  # litellm calls it 500, which nobody said
+            return ProviderFailed(model, None, f"{without_secrets(reason)}; {NOBODY}")
+        return ProviderFailed(model, status, f"{text}; {NOBODY}" if UNREACHABLE.search(text) else text)
     return RequestRefused(model, status, text + (f"; {ADVICE[status]}" if status in ADVICE else ""))
+
+
+def _unanswered(error: BaseException | None) -> str:
+    """Why no connection came about, by the words of the system; empty = one did."""
+    while error is not None:
+        if isinstance(error, ConnectionRefusedError | socket.gaierror):
+            return (error.strerror or str(error)).lower()
+        error = error.__cause__ or error.__context__
+    return ""
 
 
 def _status(error: Exception) -> int | None:

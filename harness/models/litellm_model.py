@@ -3,6 +3,7 @@
 Keys of providers come from the environment, where litellm finds them itself; they pass through no value of ours.
 """
 
+import json
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -52,6 +53,8 @@ class LitellmModel:
     """None = the provider's default."""
     stop: tuple[str, ...] = ()
     """Texts at which the answer ends, where the provider takes such; they are no part of it."""
+    answer_schema_json: str = ""
+    """JSON schema that the server makes the answer keep to, where it can; empty = any text."""
     timeout_seconds: float = STALL_SECONDS
     """Silence after which a call has stalled."""
     retry: Retry = field(default_factory=Retry)
@@ -100,6 +103,7 @@ class LitellmModel:
             "max_tokens": request.max_output_tokens,
             "api_base": self.api_base,
             "api_key": self.api_key,
+            "response_format": _schema_to_wire(self.answer_schema_json) if self.answer_schema_json else None,
             "stop": list(self.stop) if self.stop and takes(self.route or self.name, "stop") else None,
         }
         temperature = {} if self.temperature is None else {"temperature": self.temperature}
@@ -142,6 +146,10 @@ class LitellmModel:
         except provider_errors() as error:
             mapped: ModelError = failure(self.name, self.window.tokens, error)
         raise mapped
+
+
+def _schema_to_wire(schema_json: str) -> dict[str, Any]:
+    return {"type": "json_schema", "json_schema": {"name": "answer", "strict": True, "schema": json.loads(schema_json)}}
 
 
 if TYPE_CHECKING:

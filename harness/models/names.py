@@ -66,7 +66,9 @@ def open_model(name: str, *, task: Task | None, seed: int, window_tokens: int | 
         return TextCalls(model=real) if wiring.tool_calls == "text" else real
     check_tool_calls(name, wiring.tool_calls)
     if task is None:
-        raise UsageError(f"model {name!r} follows the script of a task, and none was given; name a task")
+        raise UsageError(
+            f"model {name!r} follows the script of a task, and none was given; name a task (--task), or a real model (--model)"
+        )
     trade, _, profile_name = name.removeprefix("scripted").removeprefix("/").partition(":")
     if trade in SUMMARIZERS or LOSSY.fullmatch(trade):
         raise UsageError(f"model {name!r} writes summaries and cannot be the agent; use 'scripted/{task.name}:{DEFAULT_PROFILE}'")
@@ -116,12 +118,10 @@ def check_tool_calls(name: str, tool_calls: ToolCalls) -> None:
     """Refuse an agent that could not call its tools.
 
     Raises:
-        UsageError: a scripted model has nothing to do with text, a local one makes no native calls.
+        UsageError: a scripted model has nothing to do with text.
     """
     if is_scripted(name) and tool_calls == "text":
         raise UsageError(f"tool_calls = 'text' is for real models; {name!r} makes its calls itself")
-    if is_local(name) and tool_calls == "native":
-        raise UsageError(f"model {name!r} makes no native calls, so it could not use a tool; set tool_calls = 'text'")
 
 
 def listening(model: Model, listen: Callable[[Waiting], None]) -> Model:

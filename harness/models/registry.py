@@ -1,15 +1,18 @@
 """litellm, loaded when first needed and told to stay offline and quiet, and what its registry knows of a model by name.
 
 Loading takes seconds, so no module imports it at the top. Nothing here talks to a network: names, windows and keys are
-checked against the registry that comes with the package and against the environment.
+checked against the registry that comes with the package and against the environment. Models that are newer than the package
+are declared in a file of the registry's own format, named by `HARNESS_MODEL_TABLE`, with window and price.
 """
 
 import importlib
+import json
 import logging
 import os
 from collections.abc import Mapping
 from difflib import get_close_matches
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from harness.errors import MissingKey, UnknownName, UsageError
@@ -25,6 +28,17 @@ CONVERSING = (None, "chat", "completion", "responses")
 BASE_VARIABLES = {"hosted_vllm": "HOSTED_VLLM_API_BASE", "ollama": "OLLAMA_API_BASE", "ollama_chat": "OLLAMA_API_BASE"}
 """Providers without an address of their own, and the variable that gives it."""
 
+SIGNING_IN = frozenset(("chatgpt", "github_copilot", "microsoft_365_copilot"))
+"""Providers that litellm signs in to over the network as soon as it reads a name; it may wait for a person with a browser."""
+
+TABLE_VARIABLE = "HARNESS_MODEL_TABLE"
+"""The variable that names a file of models which the registry does not list, or lists wrongly."""
+
+SELF_NAMED = frozenset(
+    ("azure", "azure_ai", "azure_text", "baseten", "databricks", "lemonade", "sagemaker", "sagemaker_chat", *BASE_VARIABLES)
+)
+"""Providers whose models have the names that their users gave them; a list of those proves nothing."""
+
 
 @cache
 def litellm() -> Any:
@@ -39,7 +53,26 @@ def litellm() -> Any:
     package.suppress_debug_info = True
     package.telemetry = False
     logging.getLogger("LiteLLM").setLevel(logging.CRITICAL)
+    if table := os.environ.get(TABLE_VARIABLE):
+        package.register_model(declared(Path(table)))
     return package
+
+
+def declared(file: Path) -> dict[str, dict[str, Any]]:
+    """The models of a file in the format of litellm's registry: an object of objects by name.
+
+    Raises:
+        UsageError: no such file, no JSON, or of another shape; says what a model needs.
+    """
+    right = 'write {"openai/<model>": {"litellm_provider": "openai", "mode": "chat", "max_input_tokens": 200000}}'
+    try:
+        table = json.loads(file.read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{TABLE_VARIABLE}: {str(file)!r} cannot be read: {error}; {right}") from None
+    held = table.values() if isinstance(table, dict) else ()
+    if not held or not all(isinstance(one, dict) and isinstance(one.get("litellm_provider"), str) for one in held):
+        raise UsageError(f"{TABLE_VARIABLE}: {str(file)!r} is no table of models with their litellm_provider; {right}")
+    return dict(table)
 
 
 def provider_errors() -> tuple[type[Exception], ...]:
@@ -88,10 +121,11 @@ def check_model_name(name: str, api_base: str | None = None, *, keys: bool = Tru
         api_base: where it answers; then the environment needs to tell nothing.
         keys: whether the environment is looked at.
 
-    A name that the registry does not list passes if its provider is known, since providers add models every week.
+    A name that the registry does not list passes where the provider's models have names of their users' own, where its address
+    is one's own, and where the registry lists no model of that provider.
 
     Raises:
-        UnknownName: no provider answers to it.
+        UnknownName: no provider answers to it, or the provider has no such model.
         MissingKey: a variable is not set; names it.
         UsageError: the model does something else, such as images.
     """
@@ -99,10 +133,40 @@ def check_model_name(name: str, api_base: str | None = None, *, keys: bool = Tru
     mode = entry(name).get("mode")
     if mode not in CONVERSING:
         raise UsageError(f"model {name!r} is for {mode}, not for conversation; choose a chat model")
+    if api_base is None and not _own_address(provider):
+        _check_listed(name, provider)
     if keys and api_base is None:
         missing = missing_keys(name, provider)
         if missing:
             raise MissingKey(name, missing)
+
+
+def _own_address(provider: str) -> bool:
+    """Whether a provider's name stands for servers of one's own, or was turned to one by the environment."""
+    of_provider = provider.upper().replace("-", "_")
+    return provider in SELF_NAMED or any(os.environ.get(f"{of_provider}_{end}") for end in ("API_BASE", "BASE_URL"))
+
+
+def _check_listed(name: str, provider: str) -> None:
+    registry = litellm().model_cost
+    if name in registry or _is_of(provider, entry(name)):
+        return
+    listed = [known for known, one in registry.items() if _is_of(provider, one) and one.get("mode") in CONVERSING]
+    if not listed:
+        return
+    before = f"{provider}/" if name.startswith(f"{provider}/") else ""
+    names = {before + known.removeprefix(f"{provider}/") for known in listed}
+    near = get_close_matches(name, names, n=3, cutoff=0.5) or sorted(names)[:5]
+    advice = (
+        f"A model that the installed litellm is too old for is declared in a file that {TABLE_VARIABLE} names (README, Models)"
+    )
+    raise UnknownName(f"model of {provider}:", name, near, advice)
+
+
+def _is_of(provider: str, known: Mapping[str, Any]) -> bool:
+    """Whether an entry is of a provider: one provider may stand in the registry under several names with one beginning."""
+    of = known.get("litellm_provider") or ""
+    return of == provider or str(of).startswith((f"{provider}_", f"{provider}-"))
 
 
 def provider_of(name: str) -> str:
@@ -110,7 +174,13 @@ def provider_of(name: str) -> str:
 
     Raises:
         UnknownName: there is none.
+        UsageError: it wants a person to sign in.
     """
+    if (prefix := name.partition("/")[0]) in SIGNING_IN:
+        raise UsageError(
+            f"model {name!r}: {prefix} wants a person to sign in, and no trial can wait for that; choose another provider, or "
+            "put a proxy that is signed in behind hosted_vllm/<model> with HOSTED_VLLM_API_BASE"
+        )
     package = litellm()
     try:
         return str(package.get_llm_provider(name)[1])

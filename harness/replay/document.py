@@ -4,6 +4,7 @@ A JSONL file that was cut in mid-line still gives its whole rows; a single JSON 
 on one line (a writer that was interrupted between text and newline) are read as two rows.
 """
 
+import codecs
 import json
 import re
 from collections.abc import Iterable, Iterator
@@ -16,6 +17,10 @@ from harness.replay.recording import Caveat
 
 DEPTH_AT_MOST = 100
 """Levels of nesting; the formats need about thirty."""
+
+PACKED = {b"\x1f\x8b": "gzip", b"PK\x03\x04": "a zip archive", b"\x28\xb5\x2f\xfd": "zstd"}
+"""How files begin that are to be unpacked first."""
+WIDE = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 _DECODER = json.JSONDecoder()
 _SPACE = re.compile(r"\s*")
@@ -63,8 +68,9 @@ def parse_document(data: bytes, file: str) -> Document:
     """Parse the bytes of a file; `file` is its name in errors.
 
     Raises:
-        MalformedRecording: they begin like JSON and are none.
+        MalformedRecording: they begin like JSON and are none, or are no text in UTF-8 at all.
     """
+    _check_text(data, file)
     text = data.decode("utf-8-sig", errors="replace")
     broken = text.count("\ufffd") - data.count("\ufffd".encode())
     caveats = [Caveat(place="", text=f"{broken} bytes that are not UTF-8 were replaced")] if broken > 0 else []
@@ -74,8 +80,16 @@ def parse_document(data: bytes, file: str) -> Document:
     return Document(file=file, rows=rows, text=text, caveats=tuple(caveats))
 
 
+def _check_text(data: bytes, file: str) -> None:
+    """Refuse what is packed or written in another way, and say how to make it readable."""
+    if packed := next((name for magic, name in PACKED.items() if data.startswith(magic)), None):
+        raise MalformedRecording(file, "", "text in UTF-8", f"{packed}; unpack it first")
+    if data.startswith(WIDE) or b"\0" in data[:2]:
+        raise MalformedRecording(file, "", "text in UTF-8", "UTF-16; convert it first (iconv -f UTF-16 -t UTF-8)")
+
+
 def _one_value(text: str, file: str) -> tuple[Row, ...]:
-    """The single value of the whole text; nothing when its first line is a value of its own."""
+    """The single value of the whole text; nothing when it ends on the line that it begins on and more lines follow."""
     first = len(text) - len(text.lstrip())
     line = text.count("\n", 0, first) + 1
     try:
@@ -87,8 +101,11 @@ def _one_value(text: str, file: str) -> tuple[Row, ...]:
             return ()
         line = getattr(error, "lineno", line)
         raise MalformedRecording(file, f"line {line}", f"a JSON value ({getattr(error, 'msg', error)})") from None
-    if text[end:].strip():
-        return ()
+    if rest := text[end:].lstrip():
+        if "\n" not in text[first:end]:
+            return ()
+        behind = text.count("\n", 0, len(text) - len(rest)) + 1
+        raise MalformedRecording(file, f"line {behind}", f"nothing behind the JSON value of line {line}", repr(rest[:20]))
     _check_depth(value, file, line)
     return (Row(line, value),)
 

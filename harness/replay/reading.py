@@ -5,6 +5,7 @@ error, not a guess.
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -93,8 +94,16 @@ def detect(document: Document) -> str:
     Raises:
         MalformedRecording: none or several formats claim it.
     """
-    claims = [name for name, known in FORMATS.items() if known.recognises(document)]
+    claims = _claims(document)
+    if not claims and len(document.rows) > 1 and (alone := _claims(replace(document, rows=document.rows[:1]))):
+        raise MalformedRecording(
+            document.file, f"line {document.rows[1].line}", f"nothing behind the one JSON value of a {alone[0]} recording"
+        )
     if len(claims) != 1:
         what = f", and this could be {' or '.join(claims)}; name one" if claims else ""
         raise MalformedRecording(document.file, "", f"a recording in one of the formats {', '.join(FORMATS)}{what}")
     return claims[0]
+
+
+def _claims(document: Document) -> list[str]:
+    return [name for name, known in FORMATS.items() if known.recognises(document)]

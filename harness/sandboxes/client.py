@@ -17,6 +17,7 @@ from typing import Any, Literal, NamedTuple, NoReturn, Protocol, Self, TypeAlias
 
 from harness.errors import FileMissing, PathRefused, SandboxDied, SandboxError, SandboxUnavailable, ToolError, UsageError
 from harness.protocols import ExecResult, FileChange, FileEntry, FileState, SandboxInfo, SandboxLimits, Snapshot
+from harness.sandboxes.forks import fork_of
 from harness.sandboxes.snapshots import Blobs, MemoryBlobs, changes, in_order, shown, steps_between, tree_id
 from harness.sandboxes.wire import ByteStream, Frame, Wire
 
@@ -107,6 +108,8 @@ class ServedSandbox:
         self._info: SandboxInfo | None = None
         self._dead: str | None = "not started"
         self._lock = threading.RLock()
+        self._leaving = threading.RLock()
+        """Held around the launcher's end: one thread closes while another finds that its wire is dead."""
 
     @property
     def info(self) -> SandboxInfo:
@@ -139,9 +142,9 @@ class ServedSandbox:
             if "error" in hello.header:
                 raise SandboxDied(str(hello.header.get("detail")))
         except SandboxDied as error:
-            words = self._launcher.last_words().strip()
+            words = self._last_words()
             self.close()
-            reason = f"the tool server did not start ({words[-500:] or error})"
+            reason = f"the tool server did not start ({words or error})"
             advice = "the image needs python3 (3.8 or later) and /bin/sh"
             raise SandboxUnavailable(launched.info.backend, reason, advice) from error
         except BaseException:
@@ -153,10 +156,24 @@ class ServedSandbox:
         """Run a shell command in the workspace."""
         return self.run_traced(command, timeout_seconds=timeout_seconds).result
 
+    def run_program(self, command: str, *, modules: Sequence[str], timeout_seconds: float) -> ExecResult:
+        """End every process, then run a program.
+
+        Args:
+            command: the program with its arguments, in the words of a shell, which becomes it.
+            modules: of the standard library. A `python3 [-OPTION...] SCRIPT [ARGUMENT...]` is forked, if it can be, of an
+                interpreter that has loaded them, which waits for more such programs until a command of another kind is run.
+            timeout_seconds: after which it is killed.
+        """
+        return self._run(f"exec {command}", timeout_seconds, {"fork": fork_of(command, modules)}).result
+
     def run_traced(self, command: str, *, timeout_seconds: float = 60.0) -> Traced:
         """As `run`; also says whether the command left anything that a snapshot does not hold."""
+        return self._run(command, timeout_seconds, {})
+
+    def _run(self, command: str, timeout_seconds: float, more: Mapping[str, Any]) -> Traced:
         check_timeout(timeout_seconds)
-        header = {"op": "run", "command": command, "timeout_seconds": timeout_seconds}
+        header = {"op": "run", "command": command, "timeout_seconds": timeout_seconds, **more}
         reply = self._ask(Frame(header=header), timeout_seconds + self._grace_seconds)
         with self._hostile():
             kept = int(reply.header["stdout_kept"])
@@ -270,7 +287,8 @@ class ServedSandbox:
         self._dead = self._dead or "closed"
         if self._wire is not None:
             self._wire.close()
-        self._launcher.remove()
+        with self._leaving:
+            self._launcher.remove()
 
     def __enter__(self) -> Self:
         """Start it."""
@@ -317,10 +335,14 @@ class ServedSandbox:
                 raise ToolError(f"{path!r}: {str(reply.header.get('detail'))[:200]}")
 
     def _die(self, reason: str) -> NoReturn:
-        words = self._launcher.last_words().strip()[-500:]
+        words = self._last_words()
         self._dead = f"{reason}; its last words: {words}" if words else reason
         self.close()
         raise SandboxDied(f"the sandbox died: {self._dead}")
+
+    def _last_words(self) -> str:
+        with self._leaving:
+            return self._launcher.last_words().strip()[-500:]
 
     def _hostile(self) -> "_HostileReply":
         return _HostileReply(self)

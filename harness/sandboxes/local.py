@@ -27,8 +27,8 @@ class Local:
     def __init__(self, limits: SandboxLimits, *, unsafe: bool = False) -> None:
         if not unsafe:
             raise UsageError(
-                "the local backend runs what a model writes with your own rights; say unsafe=True (or pick 'auto', which "
-                "takes docker or bubblewrap)"
+                "the local backend runs what a model writes with your own rights; say unsafe_local=True, on the command line "
+                "--unsafe-local (or pick 'auto', which takes docker or bubblewrap)"
             )
         self._limits = limits
         self._directory: Path | None = None

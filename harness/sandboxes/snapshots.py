@@ -8,10 +8,8 @@ import difflib
 import hashlib
 import os
 import stat
-import tempfile
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Protocol
 
 from harness.errors import SandboxError
@@ -49,36 +47,6 @@ class MemoryBlobs:
             return self._contents[sha256]
         except KeyError:
             raise SandboxError(f"no content {sha256} is known here; the snapshot is of another sandbox") from None
-
-
-class DirectoryBlobs:
-    """Contents as files of a directory that several processes may share."""
-
-    def __init__(self, directory: Path) -> None:
-        self.directory = directory
-
-    def put(self, sha256: str, content: bytes) -> None:
-        """Keep a content: written aside, then moved into place."""
-        path = self._path(sha256)
-        if path.exists():
-            return
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
-            file.write(content)
-        Path(file.name).replace(path)
-
-    def get(self, sha256: str) -> bytes:
-        """The content at an address, checked."""
-        try:
-            content = self._path(sha256).read_bytes()
-        except FileNotFoundError:
-            raise SandboxError(f"no content {sha256} in {str(self.directory)!r}") from None
-        if hashlib.sha256(content).hexdigest() != sha256:
-            raise SandboxError(f"content {sha256} in {str(self.directory)!r} is damaged")
-        return content
-
-    def _path(self, sha256: str) -> Path:
-        return self.directory / sha256[:2] / sha256
 
 
 def tree_id(files: Mapping[str, FileState]) -> str:

@@ -10,10 +10,10 @@ import socket
 import struct
 import time
 from dataclasses import dataclass
-from importlib import resources
 from typing import Any, Protocol
 
 from harness.errors import SandboxDied
+from harness.sandboxes.inside import source
 
 MAX_HEADER_BYTES = 2**20
 MAX_BODY_BYTES = 48 * 2**20
@@ -84,8 +84,8 @@ class Wire:
 
     def send_source(self, timeout_seconds: float) -> None:
         """Give the bootstrap the server's source."""
-        source = (resources.files("harness.sandboxes") / "server.py").read_bytes()
-        self._send(struct.pack(">I", len(source)) + source, time.monotonic() + timeout_seconds)
+        text = source("server")
+        self._send(struct.pack(">I", len(text)) + text, time.monotonic() + timeout_seconds)
 
     def ask(self, frame: Frame, timeout_seconds: float) -> Frame:
         """Send a request and wait for its reply.

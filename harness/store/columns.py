@@ -176,6 +176,7 @@ COMPACTIONS: tuple[Column, ...] = (
     Column("forgotten", "int64", "messages", "taken out of the view"),
     Column("replaced", "int64", "messages", "replaced by shorter ones"),
     Column("inserted", "int64", "messages", "summaries and markers put in"),
+    Column("offloaded", "int64", "texts", "of tool results, moved out of the view into the saved outputs"),
     Column("summary", "str", "", "text of the summary; empty: none was written"),
     Column("summary_characters", "int64", "characters", "length of it"),
     Column("summarizer", "str", "", "model that wrote it; empty: nobody was asked"),

@@ -3,6 +3,7 @@
 import os
 import secrets
 import sqlite3
+import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from functools import cache
@@ -30,12 +31,16 @@ _ADVICE = (
 
 
 class Database:
-    """A connection to a journal file. May change threads, but only one may use it at a time; the opener closes it."""
+    """A connection to a journal file. May change threads, but only one may use it at a time; the opener closes it.
+
+    Of two threads that write nevertheless, since work that was given up still ends in its own, one waits for the other.
+    """
 
     def __init__(self, path: Path, *, read_only: bool = False) -> None:
         self.path = path
         self.packer = Packer()
         self._whole = False
+        self._writing = threading.RLock()
         with explained(path):
             self._connection = _opened_to_read(path) if read_only else _opened_to_write(path)
         self.execute = self._connection.execute
@@ -54,7 +59,7 @@ class Database:
         Raises:
             StoreError: nothing was written.
         """
-        with explained(self.path):
+        with self._writing, explained(self.path):
             self.execute("BEGIN IMMEDIATE")
             try:
                 yield

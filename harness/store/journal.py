@@ -167,10 +167,6 @@ class Journal:
         with self.database.transaction():
             return self.database.execute("DELETE FROM saved_output WHERE created_at_ms < ?", (before_ms,)).rowcount
 
-    def finished_trials(self) -> set[str]:
-        """Ids of the trials that need not run again: completed or failed, not crashed."""
-        return {row[0] for row in self.rows("SELECT trial_id FROM trial WHERE status <> 'crashed'")}
-
     def trials(self) -> tuple[TrialRecord, ...]:
         """All recorded trials, in the order of recording."""
         rows = self.rows("SELECT * FROM trial ORDER BY revision")

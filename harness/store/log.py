@@ -25,14 +25,16 @@ from harness.events import (
     SessionResumed,
     SessionStarted,
     StepFinished,
+    SubAgentEnded,
     TurnEnded,
     WorkspaceSaved,
 )
 from harness.messages import Message
 from harness.protocols import Clock
 from harness.store.database import Database, explained
-from harness.store.texts import Packer, addresses, attached, detached, output_name, shown
+from harness.store.texts import Packer, addresses, attached, detached, shown
 from harness.tokens import Counter, Measured, Usage
+from harness.truncation import output_name
 
 _CLASSES: dict[str, Any] = {
     "session-started": SessionStarted,
@@ -41,6 +43,7 @@ _CLASSES: dict[str, Any] = {
     "turn-ended": TurnEnded,
     "message-queued": MessageQueued,
     "message-unqueued": MessageUnqueued,
+    "sub-agent-ended": SubAgentEnded,
     "workspace-saved": WorkspaceSaved,
     "rolled-back": RolledBack,
     "session-forked": SessionForked,
@@ -183,7 +186,7 @@ class SessionLog:
                 self._take_back(seq, event.to_event)
                 rows.of["rollback"].append((self._key, seq, event.to_event))
                 self._add_event(rows, seq, event, _body(event, rows.texts), step=event.step)
-            case WorkspaceSaved() | SessionForked():
+            case WorkspaceSaved() | SubAgentEnded() | SessionForked():
                 self._add_event(rows, seq, event, _body(event, rows.texts), step=event.step)
             case TurnEnded() | MessageQueued() | MessageUnqueued():
                 self._add_event(rows, seq, event, _body(event, rows.texts))

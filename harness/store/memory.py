@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from harness.errors import FileMissing, StoreError
 from harness.events import Entry, Event
-from harness.store.texts import output_name
+from harness.truncation import output_name
 
 
 class MemoryOutputs:

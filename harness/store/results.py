@@ -15,7 +15,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from harness.errors import StoreError, UsageError
+from harness.errors import StoreError, UsageError, counted
 from harness.store.columns import TABLES
 from harness.store.export import export, exported_state, state_of
 from harness.store.journal import Journal
@@ -37,6 +37,15 @@ class Results:
     def __init__(self, output: Path) -> None:
         self.output = output
         self._tables: dict[str, pa.Table] = {}
+
+    def __repr__(self) -> str:
+        trials = self.trials
+        told = ", ".join(f"{count} {status}" for status, count in trials["status"].value_counts().items()) or "none"
+        arms = counted(trials["arm"].nunique(), "arm")
+        return (
+            f"Results({str(self.output)!r}: {counted(len(trials), 'trial')} ({told}) in {arms}; "
+            f"tables {', '.join(TABLES)} and axes)"
+        )
 
     @cached_property
     def trials(self) -> pd.DataFrame:

@@ -96,8 +96,9 @@ _STEPS = f"""
     WHERE {_IN} ORDER BY s.key, t.seq"""
 _COMPACTIONS = f"""
     SELECT r.trial_id, s.id, c.seq, c.round, c.step, c.moment, c.status, c.reason, c.tokens_before, c.tokens_after,
-      c.messages_before, c.messages_after, c.forgotten, c.replaced, c.inserted, json_extract(e.body, '$.summary'),
-      c.summary_characters, c.summarizer,
+      c.messages_before, c.messages_after, c.forgotten, c.replaced, c.inserted,
+      coalesce(json_array_length(e.body, '$.offloaded'), 0), json_extract(e.body, '$.summary'), c.summary_characters,
+      c.summarizer,
       c.summarizer_input_tokens + c.summarizer_cache_read_tokens + c.summarizer_cache_write_tokens,
       c.summarizer_output_tokens, c.summarizer_cost_usd, c.summarizer_seconds, c.wall_seconds, e.at_ms
     FROM {_NAMES} JOIN compaction AS c ON c.session = s.key JOIN event AS e ON e.session = c.session AND e.seq = c.seq
@@ -191,17 +192,23 @@ def _is_address(shown: str, characters: int) -> bool:
 def _messages(journal: Journal, keys: str) -> Rows:
     rows = journal.rows(_MESSAGES, keys)
     steps = _steps_of_compactions(journal, keys)
-    stored = [json.loads(row[11])["parts"] for row in rows]
-    texts = texts_of(journal.database, [parts for parts, row in zip(stored, rows, strict=True) if '"address"' in row[11]])
+    stored = {body: json.loads(body)["parts"] for body in {row[11] for row in rows}}  # sessions of one task share most of them
+    texts = texts_of(journal.database, [parts for body, parts in stored.items() if '"address"' in body])
+    told = {body: _told(parts, texts) for body, parts in stored.items()}
     result = []
-    for row, parts in zip(rows, stored, strict=True):
-        content = "\n".join([_part_text(part, texts) for part in parts])
-        tool = next((part["name"] for part in parts if "call_id" in part), "")
+    for row in rows:
+        content, tool, cut = told[row[11]]
         gone = row[8] is not None
         gone_before = steps[row[1], row[8]] if gone else None
-        cut = sum(part.get("clipped_characters", 0) for part in parts)
         result.append((*row[:7], tool, row[7], len(content), cut, gone, gone_before, row[9], row[10], content))
     return result
+
+
+def _told(parts: Sequence[dict[str, Any]], texts: dict[str, str]) -> tuple[str, str, int]:
+    """What a message says, the tool that it answers for, and how many characters of it were cut."""
+    content = "\n".join([_part_text(part, texts) for part in parts])
+    tool = next((part["name"] for part in parts if "call_id" in part), "")
+    return content, tool, sum(part.get("clipped_characters", 0) for part in parts)
 
 
 def _steps_of_compactions(journal: Journal, keys: str) -> dict[tuple[str, int], int]:

@@ -15,7 +15,7 @@ INLINE_CHARACTERS = 256
 """Shorter strings stay in their event."""
 PLAIN_CHARACTERS = 16_384
 HEAD_CHARACTERS = 60
-_PACKED_FIELDS = frozenset({"output", "arguments_json", "content", "policy_json"})
+_PACKED_FIELDS = frozenset({"output", "arguments_json", "content", "policy_json", "setup_json"})
 _LEVEL = 3
 
 
@@ -35,11 +35,6 @@ def _to_bytes(text: str) -> bytes:
 def address_of(text: str) -> str:
     """The name of a text: 28 characters of base64."""
     return binascii.b2a_base64(hashlib.sha256(_to_bytes(text)).digest()[:21], newline=False).decode()
-
-
-def output_name(text: str) -> str:
-    """The name of a saved tool output, short enough for a model to repeat: equal texts have equal names."""
-    return f"output-{hashlib.sha256(_to_bytes(text)).hexdigest()[:12]}"
 
 
 def detached(plain: Any, found: dict[str, tuple[str, bool]], name: str = "") -> Any:

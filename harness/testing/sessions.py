@@ -13,7 +13,7 @@ from harness.compaction.compactor import SessionCompactor
 from harness.events import Entry, Event, MessageAdded, RolledBack, SessionStarted, StepFinished, TurnEnded
 from harness.messages import Message, ToolCall, ToolResult, assistant, user
 from harness.protocols import Policy, ToolSpec
-from harness.store.memory import MemoryLog
+from harness.store.memory import MemoryLog, MemoryOutputs
 from harness.task import LaterMessage
 from harness.testing.puppet import PuppetModel
 from harness.testing.strategies import TEXTS, finished
@@ -56,7 +56,9 @@ def sessions(draw: st.DrawFn, policy: Policy, max_steps: int = 12) -> tuple[Entr
         model=PuppetModel([*replies, assistant("done")]),
         tools=[Prepared(name, outputs) for name in ("execute_command", "read_file")],
         log=log,
-        compactor=SessionCompactor(policy=policy, window=WINDOW, summarizer=PuppetModel(_summaries(draw))),
+        compactor=SessionCompactor(
+            policy=policy, window=WINDOW, summarizer=PuppetModel(_summaries(draw)), outputs=MemoryOutputs()
+        ),
         clock=itertools.count().__next__,
         inbox=Inbox(later),
     )

@@ -13,7 +13,7 @@ from typing import Any
 from harness.errors import ToolError
 from harness.messages import ToolCall, ToolResult
 from harness.protocols import ExecResult, OutputStore, Sandbox, ToolSpec
-from harness.truncation import Truncation, marked, previewed
+from harness.truncation import Truncation, marked, previewed, whereabouts
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +43,21 @@ class SandboxTool:
         """An output within its limits, and how many of its characters went."""
         preview = previewed(output, self.limits)
         if preview.cut_bytes:
-            with self.lock:
-                name = self.outputs.save(output) if self.outputs is not None and self.limits.saved else ""
-            return marked(preview, self.limits, name), preview.cut_characters
-        return (output, 0) if self.limits.max_characters is None else clip(output, self.limits.max_characters)
+            return marked(preview, self.limits, self._saved(output)), preview.cut_characters
+        most = self.limits.max_characters
+        if most is None or len(output) <= most:
+            return output, 0
+        name = self._saved(output)
+        where = f"\n\n{whereabouts(name)}" if name else ""
+        shown, cut = clip(output, max(0, most - len(where)), ends=self.limits.keep == "ends")
+        return shown + where, cut
+
+    def _saved(self, output: str) -> str:
+        """The name of an output that is kept whole; empty where none is."""
+        if self.outputs is None or not self.limits.saved:
+            return ""
+        with self.lock:
+            return self.outputs.save(output)
 
     def _arguments(self, call: ToolCall) -> Mapping[str, str]:
         try:
@@ -59,13 +70,17 @@ class SandboxTool:
         return given
 
 
-def clip(text: str, most_characters: int) -> tuple[str, int]:
-    """The text, cut to at most that many characters with a line that says how many went; and that number."""
+def clip(text: str, most_characters: int, *, ends: bool = False) -> tuple[str, int]:
+    """The text, cut to at most that many characters with a line that says how many went; and that number.
+
+    With `ends` that line stands between the first and the last characters, half of them each.
+    """
     if len(text) <= most_characters:
         return text, 0
     room = max(0, most_characters - 60)
-    cut = len(text) - room
-    return f"{text[:room]}\n[{cut} of {len(text)} characters cut]"[:most_characters], cut
+    cut, tail = len(text) - room, room // 2 if ends else 0
+    last = f"\n{text[len(text) - tail :]}" if tail else ""
+    return f"{text[: room - tail]}\n[{cut} of {len(text)} characters cut]{last}"[:most_characters], cut
 
 
 DEFAULT_LIMITS = Truncation(max_characters=10_000)

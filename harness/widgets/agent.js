@@ -4,6 +4,7 @@
 const MOST_ROWS = 2000;
 const BEAT_MS = 5000;
 const MISSED_MS = 16000;
+const MOST_BUTTONS = 60;
 const WORDS = {
   new: "not started", starting: "starting", working: "working", compacting: "compacting", asking: "asks you",
   idle: "waits for you", failed: "failed", closed: "closed",
@@ -68,7 +69,7 @@ function layout(root) {
           keep("rounds", make("div", { class: "a-rounds", role: "group", "aria-label": "Compactions" }))),
         card("So far", keep("figures", make("table", { class: "a-figures" }))),
         card("Workspace", keep("diffBar", make("div", { class: "a-bar" }, button("diff", "Changed in this turn", "Files that the newest turn changed"), button("all", "Since the start", "Files that the session changed"))),
-          keep("files", make("div", { class: "a-files", "aria-live": "polite" }))))),
+          keep("files", make("div", { class: "a-files", "aria-live": "polite", role: "group", "aria-label": "Changed files", tabindex: "0" }))))),
     keep("saved", make("style")),
     keep("details", make("section", { class: "a-details", "aria-label": "Compaction", tabindex: "-1", hidden: true })));
   return parts;
@@ -87,7 +88,7 @@ function showGauge(parts, gauge) {
   parts.gauge.setAttribute("aria-valuemax", size);
   parts.gauge.setAttribute("aria-valuenow", tokens);
   const due = threshold === null ? "never compacted" : over ? `over the threshold of ${number(threshold)}` : `threshold ${number(threshold)}`;
-  const words = `about ${number(tokens)} of ${size ? number(size) : "an unknown number of"} tokens in ${number(messages)} messages; ${due}`;
+  const words = `about ${number(tokens)} of ${size ? number(size) : "an unknown number of"} tokens in ${counted(messages, "message")}; ${due}`;
   parts.gauge.setAttribute("aria-valuetext", words);
   parts.gauge.classList.toggle("a-is-over", over);
   const rest = [];
@@ -127,6 +128,7 @@ function showFigures(parts, figures, session) {
     ["tokens in", `${short(figures.prompt_tokens)}, ${share(figures.cached_tokens, figures.prompt_tokens)} read from a cache`],
     ["same prefix", `${share(figures.same_tokens, figures.view_tokens)} of the tokens in view`],
     ["tokens out", short(figures.output_tokens)],
+    ...(figures.sub_agent_tokens ? [["by sub-agents", `${short(figures.sub_agent_tokens)} of both`]] : []),
     ["cost", money(figures.cost_usd) + (session.simulated && typeof figures.cost_usd === "number" ? " (simulated)" : "")],
   ];
   parts.figures.replaceChildren(...facts.map(([name, value]) => make("tr", {}, make("th", { scope: "row", text: name }), make("td", { text: value }))));
@@ -139,7 +141,7 @@ function showDetails(box, told, close) {
   const shut = make("button", { type: "button", text: "Close", on: { click: close } });
   lines.push(make("div", { class: "a-bar" }, make("h4", { text: title }), shut));
   lines.push(make("p", {
-    text: `${number(told.before)} → ${number(told.after)} tokens, ${told.messages_before} → ${told.messages_after} messages. ${told.reason}`,
+    text: `${number(told.before)} → ${number(told.after)} tokens, ${told.messages_before} → ${counted(told.messages_after, "message")}. ${told.reason}`,
   }));
   if (told.failure) lines.push(make("p", { class: "h-error", text: `No summary came: ${told.failure}` }));
   if (told.facts) lines.push(...factLines(told.facts));
@@ -151,13 +153,13 @@ function showDetails(box, told, close) {
     const messages = told.messages.filter((one) => one.fate === fate);
     if (messages.length) lines.push(fateLines(fate, messages, told.counts[fate] ?? messages.length));
   }
-  if (told.left_out) lines.push(make("p", { class: "h-faint", text: `${number(told.left_out)} messages in the middle are not listed.` }));
+  if (told.left_out) lines.push(make("p", { class: "h-faint", text: `not listed: ${counted(told.left_out, "message")} in the middle` }));
   box.replaceChildren(...lines);
   box.hidden = false;
 }
 
 function factLines({ lost, kept }) {
-  const again = (fact) => (fact.again_calls === null ? "cannot be got again" : `got again by ${fact.again_calls} call${fact.again_calls === 1 ? "" : "s"}`);
+  const again = (fact) => (fact.again_calls === null ? "cannot be got again" : `got again by ${counted(fact.again_calls, "call")}`);
   const words = `Facts of the task in view before: ${lost.length + kept.length}; lost: ${lost.length}`;
   const found = [make("p", { class: lost.length ? "a-lost" : "a-none-lost", text: words })];
   if (lost.length) found.push(make("ul", { class: "a-facts" }, ...lost.map((fact) => make("li", { text: `${fact.name} (${fact.kind}): ${again(fact)}` }))));
@@ -172,7 +174,7 @@ function fateLines(fate, messages, count) {
     make("td", { class: "h-faint", text: one.role }), make("td", { class: "a-what", text: one.text }),
     make("td", { class: "a-number", text: fate === "kept" || fate === "summary" ? number(one.after) : `${number(one.before)} → ${number(one.after)}` })));
   return make("details", { open: fate === "summary" ? false : undefined },
-    make("summary", {}, make("span", { class: `a-fate a-${fate}`, text: FATES[fate] }), ` ${number(count)} messages, ${tokens} tokens`),
+    make("summary", {}, make("span", { class: `a-fate a-${fate}`, text: FATES[fate] }), ` ${counted(count, "message")}, ${tokens} tokens`),
     make("table", {}, make("tbody", {}, ...rows)));
 }
 
@@ -183,7 +185,8 @@ function showFiles(box, told) {
     make("td", { class: `a-${file.kind}`, text: file.kind }), make("td", { class: "a-what", text: file.path }),
     make("td", { class: "a-number", text: `+${file.added} −${file.removed}` })));
   const more = told.count > told.files.length ? [make("p", { class: "h-faint", text: `and ${number(told.count - told.files.length)} more` })] : [];
-  box.replaceChildren(make("table", {}, make("tbody", {}, ...rows)), ...more);
+  const lines = make("details", {}, make("summary", { text: "Line by line" }), make("pre", { text: told.patch }));
+  box.replaceChildren(make("table", {}, make("tbody", {}, ...rows)), ...more, lines);
 }
 
 /** The transcript: rows by number, at most MOST_ROWS of them in the page. */
@@ -298,7 +301,7 @@ class Transcript {
     const line = make("summary", { "data-key": `row ${row.n}` }, make("span", { class: wrong ? "a-title a-wrong" : "a-title", text: title }), make("span", { class: "h-faint a-aside", text: aside }));
     const box = make("details", { class: `a-row a-${row.kind}`, "data-n": row.n, open }, line, body);
     const fill = () => {
-      if (row.kind !== "tool" && !row.more) body.replaceChildren(make("pre", { class: "a-text", text: row.text }));
+      if (row.kind !== "tool" && !row.more) body.replaceChildren(make("pre", { class: "a-text", tabindex: "0", text: row.text }));
       else this.ask({ kind: "body", row: row.n });
     };
     box.addEventListener("toggle", () => {
@@ -313,7 +316,7 @@ class Transcript {
   fill({ n, parts }) {
     const body = this.elements.get(n)?.matches("details") ? this.elements.get(n).querySelector(".a-body") : this.elements.get(n)?.querySelector("details .a-body");
     body?.replaceChildren(...parts.flatMap(([name, text]) => [
-      ...(name ? [make("div", { class: "a-name h-faint", text: name })] : []), make("pre", { class: "a-text", text })]));
+      ...(name ? [make("div", { class: "a-name h-faint", text: name })] : []), make("pre", { class: "a-text", tabindex: "0", text })]));
   }
 
   compaction(row) {
@@ -377,6 +380,8 @@ function view({ model, el }) {
 
   const silent = (yes) => {
     parts.silence.hidden = !yes;
+    if (yes) [parts.phase.textContent, parts.phase.className] = ["no answer", "a-phase a-is-failed"];
+    else showPhase(parts, state);
     const again = state.session?.reopen;
     parts.silence.textContent = !yes ? "" : "No kernel answers. If it is busy, this goes on by itself. " +
       (again ? `If it was restarted, nothing that was logged is lost: run  ${again}  to go on.` : "If it was restarted, run the cell again.");
@@ -466,8 +471,10 @@ function showRounds(parts, rounds, openRound) {
     const title = `before step ${one.step}: ${number(one.before)} → ${number(one.after)} tokens`;
     return make("button", { type: "button", text, title, "data-key": `round ${one.seq}`, "aria-label": `Compaction ${text}, ${title}`, on: { click: () => openRound(one.seq) } });
   };
+  const earlier = rounds.length - MOST_BUTTONS;
   const words = rounds.length ? [] : [make("span", { class: "h-faint", text: "none yet" })];
-  keepingFocus(parts.rounds, () => parts.rounds.replaceChildren(...words, ...rounds.slice(-60).map(button)));
+  if (earlier > 0) words.push(make("span", { class: "h-faint", text: `${number(earlier)} earlier ones open from the transcript ` }));
+  keepingFocus(parts.rounds, () => parts.rounds.replaceChildren(...words, ...rounds.slice(-MOST_BUTTONS).map(button)));
 }
 
 // Every widget has a module of its own, so this is remembered when its view is made again.

@@ -12,13 +12,15 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, get_args
 
 from harness.agent.loop import Limits
+from harness.agent.repeats import Answer
 from harness.compaction.presets.keep_last import KeepLast
 from harness.errors import HarnessError, UsageError
 from harness.events import Entry, Signal, StateChanged, TextDelta
 from harness.experiment.interactive import Ended, Interactive
+from harness.experiment.life.patches import joined
 from harness.experiment.live import NOT_COMPACTED, LiveSession
 from harness.protocols import Policy
 from harness.store.sessions.finding import SESSIONS_FOLDER
@@ -41,7 +43,7 @@ PAUSE_SECONDS = 0.05
 KEEP_ITEMS = 4_000
 """That a page can ask for again; of what is older it asks for the rows."""
 MOST_FILES = 500
-ANSWERS = ("continue", "stop", "always")
+ANSWERS: tuple[Answer, ...] = get_args(Answer)
 
 
 class AgentWidget(Renewed):
@@ -101,13 +103,24 @@ class AgentWidget(Renewed):
         return panel
 
     @classmethod
-    def reopen(cls, journal: str | Path, session_id: str, *, task: Task | None = None, pace_seconds: float = 0.0) -> Self:
+    def reopen(
+        cls,
+        journal: str | Path,
+        session_id: str,
+        *,
+        task: Task | None = None,
+        unsafe_local: bool = False,
+        pace_seconds: float = 0.0,
+    ) -> Self:
         """A session of a journal again, after its kernel was restarted or its process died; start it, then send or resume.
+
+        It goes on as it was set up, which its log tells.
 
         Args:
             journal: the file in which it is logged.
             session_id: its name there.
-            task: of a session that works on one; no log tells it, and a scripted model cannot go on without.
+            task: another than its own; None = its own.
+            unsafe_local: leave to run commands without walls, which a session of the sandbox `local` needs anew.
             pace_seconds: as for a new one.
 
         Raises:
@@ -115,7 +128,7 @@ class AgentWidget(Renewed):
             UsageError: the session has not begun.
         """
         before = LiveSession.reopen(Path(journal), session_id)
-        described = before.session if task is None else replace(before.session, task=task)
+        described = replace(before.session, task=task or before.session.task, unsafe_local=unsafe_local)
         panel = cls.__new__(cls)
         panel._begin(
             described,
@@ -187,14 +200,14 @@ class AgentWidget(Renewed):
 
     def _describe(self, described: Interactive) -> None:
         name, journal = self.session.session_id, described.journal
-        task = ", task=…" if described.task else ""
+        leave = ", unsafe_local=True" if described.unsafe_local else ""
         self._feed.describe(
             id=name,
             model=described.model,
             policy=str(getattr(described.policy, "kind", type(described.policy).__name__)),
             task=described.task.name if described.task else "",
             kept=f"logged in {journal}" if journal else "not logged into a file: it is lost when the kernel ends",
-            reopen=f'AgentWidget.reopen("{journal}", "{name}"{task})' if journal else "",
+            reopen=f"AgentWidget.reopen({str(journal)!r}, {name!r}{leave})" if journal else "",
         )
 
     def _listen(self, heard: Entry | Signal) -> None:
@@ -283,6 +296,7 @@ class AgentWidget(Renewed):
     def _show_files(self, *, whole: bool) -> None:
         try:
             changes = self.session.summary().changes if whole else self.session.diff()
+            patch = joined(self.session.patch(whole=whole))
         except HarnessError as error:
             self.send({"kind": "files", "error": str(error)})
             return
@@ -290,7 +304,7 @@ class AgentWidget(Renewed):
             {"path": one.path, "kind": one.kind, "added": one.added_lines, "removed": one.removed_lines}
             for one in changes[:MOST_FILES]
         ]
-        self.send({"kind": "files", "files": files, "count": len(changes), "whole": whole})
+        self.send({"kind": "files", "files": files, "count": len(changes), "whole": whole, "patch": patch})
 
     def _show_rows(self, message: Mapping[str, Any]) -> None:
         before = message.get("before")

@@ -186,7 +186,7 @@ class Explorer {
     if (run.threshold_tokens !== null) limits.unshift({ tokens: run.threshold_tokens, name: "threshold", kind: "threshold" });
     const marks = this.marks();
     const applied = marks.filter((one) => one.kind === "applied").length;
-    const label = `tokens in view over ${session.steps.length} steps, ${applied} compactions`;
+    const label = `tokens in view over ${counted(session.steps.length, "step")}, ${counted(applied, "compaction")}`;
     this.line.show({ whole: session.whole, curve: run.curve, limits, marks, at: index, label });
     this.rule.textContent = run.rule;
     const until = picture.done ? "" : `, rehearsed to step ${number(session.steps[run.curve.length - 1])} so far`;

@@ -25,12 +25,14 @@ from harness.events import (
     Signal,
     StateChanged,
     StepFinished,
+    SubAgentEnded,
     TextDelta,
     ToolStarted,
     TurnEnded,
     Waiting,
 )
 from harness.experiment.attempt.grading import Judged
+from harness.experiment.sessions.inspection import took
 from harness.messages import File, Message, Reasoning, Text, ToolCall, ToolResult, part_text
 from harness.tokens import Budget
 from harness.transcript import arguments, key_argument, outcome
@@ -76,12 +78,21 @@ class Figures:
     same_tokens: int = 0
     """Of these: the beginning that was the same as in the call before, which a provider's cache can know."""
     output_tokens: int = 0
+    sub_agent_tokens: int = 0
+    """Of those sent and written: by sub-agents."""
     cost_usd: float | None = 0.0
-    """Of agent and summarizer; None = a price is not known."""
+    """Of agent, summarizer and sub-agents; None = a price is not known."""
 
     def pay(self, cost_usd: float | None) -> None:
         """Add a cost."""
         self.cost_usd = None if cost_usd is None or self.cost_usd is None else self.cost_usd + cost_usd
+
+    def pay_apart(self, event: SubAgentEnded) -> None:
+        """Add what a sub-agent took."""
+        self.prompt_tokens += event.prompt_tokens
+        self.output_tokens += event.output_tokens
+        self.sub_agent_tokens += event.prompt_tokens + event.output_tokens
+        self.pay(event.cost_usd)
 
     def plain(self) -> Plain:
         """By name."""
@@ -177,6 +188,9 @@ class Feed:
                 self._step(event)
             case Compaction() if found is not None:
                 self._compaction(event, found)
+            case SubAgentEnded():
+                self.figures.pay_apart(event)
+                self.note(f"sub-agent {event.session_id}: {took([event])}")
             case SessionEnded() | TurnEnded():
                 self._end(event)
             case RolledBack():

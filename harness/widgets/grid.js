@@ -63,7 +63,7 @@ function view({ model, el }) {
   const legend = make("div", { class: "g-legend h-faint" }, make("span", { class: "g-scale" }, "0 %", ...shades, "100 % succeeded"),
     make("span", { text: "A cell: succeeded / finished trials, share, 95 % Wilson interval; dashed: more trials come." }));
   const saved = make("style"); // hides the saved form below a live view
-  const list = make("ul", { class: "g-failures" });
+  const list = make("ul", { class: "g-failures", tabindex: "0", "aria-label": "Trials without success" });
   const count = make("summary", { text: "No trial without success" });
   root.append(make("header", { class: "g-head" }, state, name, level, make("span", { class: "g-buttons" }, start, stop)),
     make("div", { class: "g-progress" }, bar, words), alarm, running, heat, legend, make("details", {}, count, list), saved);
@@ -77,7 +77,7 @@ function view({ model, el }) {
 
   const showFailures = () => {
     const all = [...failures.values()];
-    count.textContent = all.length ? `${number(all.length)} trials without success` : "No trial without success";
+    count.textContent = all.length ? `${counted(all.length, "trial")} without success` : "No trial without success";
     list.replaceChildren(...all.slice(-MOST_FAILURES).map((one) => make("li", { class: `g-${one.status}` }, one.text,
       ...(one.error ? [make("pre", { class: "h-error", text: one.error })] : []))));
   };
@@ -91,7 +91,7 @@ function view({ model, el }) {
     level.textContent = whole.level ? `level ${whole.level}` : "";
     [bar.max, bar.value] = [Math.max(1, plan.trials), finished];
     const succeeded = [...arms.values()].reduce((sum, arm) => sum + arm.succeeded, 0);
-    words.textContent = `${number(finished)} of ${number(plan.trials)} trials finished, ${number(succeeded)} succeeded`;
+    words.textContent = `${number(finished)} of ${counted(plan.trials, "trial")} finished, ${number(succeeded)} succeeded`;
     alarm.hidden = !(failure || error);
     alarm.textContent = failure || error;
     running.textContent = whole.running?.length ? `running: ${whole.running.join("; ")}` : "";
@@ -106,7 +106,10 @@ function view({ model, el }) {
   const silent = () => {
     alarm.dataset.silent = "yes";
     alarm.hidden = false;
-    alarm.textContent = "No kernel answers. If it was restarted, the run has stopped and what was finished is kept: run the cell again and press Resume.";
+    [state.textContent, state.className] = ["no answer", "g-state g-is-failed"];
+    const rest = whole.state === "done" ? "The run was finished, and all of it is kept."
+      : `If it was restarted, the run has stopped and what was finished is kept: run the cell again and press ${start.textContent}.`;
+    alarm.textContent = `No kernel answers. ${rest}`;
   };
   model.on("msg:custom", hear);
   const end = connect(model, {

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
-from harness.errors import HarnessError, UsageError
+from harness.errors import HarnessError, UsageError, counted
 from harness.experiment.experiment import Experiment
 from harness.experiment.progress import Standing, told
 from harness.store.journal import Journal
@@ -144,9 +144,9 @@ class GridWidget(Renewed):
         return "".join(parts)
 
     def _told(self) -> str:
-        finished, total = self._board.finished, len(self._experiment.grid)
+        finished, total = self._board.finished, counted(len(self._experiment.grid), "trial")
         failed = len(self._board.failures)
-        return f"{self._experiment.name}: {self.state}; {finished} of {total} trials finished, {failed} without success"
+        return f"{self._experiment.name}: {self.state}; {finished} of {total} finished, {failed} without success"
 
     def _run(self) -> None:
         """In a thread of its own."""

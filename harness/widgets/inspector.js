@@ -120,7 +120,7 @@ class Inspector {
     if (session.window_tokens > 0 && session.window_tokens < 4 * most)
       limits.push({ tokens: session.window_tokens, name: "window", kind: "window" });
     const marks = this.marks();
-    const label = `tokens in view over ${session.steps.length} steps, ${marks.length} compactions`;
+    const label = `tokens in view over ${counted(session.steps.length, "step")}, ${counted(marks.length, "compaction")}`;
     this.line.show({ whole: [], curve: session.curve, limits, marks, at: step.place - 1, label });
     this.step.value = step.place;
     this.at.textContent = `step ${number(session.steps[step.place - 1])} of ${number(session.steps.length)}`;
@@ -133,7 +133,7 @@ class Inspector {
 
   compaction({ title, reason, summary }) {
     const parts = [make("p", { class: "h-compacted", text: `${title}. ${reason}` })];
-    if (summary) parts.push(make("details", {}, make("summary", { text: "its summary" }), make("pre", { text: summary })));
+    if (summary) parts.push(make("details", {}, make("summary", { text: "its summary" }), make("pre", { tabindex: "0", text: summary })));
     return make("div", { class: "h-compaction" }, ...parts);
   }
 

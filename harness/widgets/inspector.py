@@ -8,12 +8,15 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
-from harness.errors import UsageError
+from harness.errors import HarnessError, UsageError, counted
 from harness.events import Compaction, WorkspaceSaved
+from harness.experiment.life.patches import joined
+from harness.experiment.life.places import patches_of
 from harness.experiment.preview.recorded import SAMPLE, RecordedSession, open_recorded
-from harness.experiment.sessions.inspection import inspect_session
+from harness.experiment.sessions.inspection import inspect_session, took
 from harness.experiment.sessions.sent import Sent, sent_at
 from harness.messages import Message
+from harness.store.sessions.finding import Found
 from harness.view import lived
 from harness.widgets.explorer.exploration import label, whole_text
 from harness.widgets.surface import Surface, script, style, table
@@ -121,7 +124,7 @@ class SessionInspector(Surface):
     def _facts(self) -> list[tuple[str, str]]:
         """The session in words."""
         session = self._inspection
-        cost = "at an unknown price" if session.cost_usd is None else f"for ${session.cost_usd:.4f}"
+        cost = "at an unknown price" if session.total_cost_usd is None else f"for ${session.total_cost_usd:.4f}"
         ended = f"{session.status} {session.reason}".strip()
         return [
             ("session", self.session.name),
@@ -129,6 +132,7 @@ class SessionInspector(Surface):
             ("policy", f"{session.policy or 'none recorded'}; {session.budget_rule}".rstrip("; ")),
             ("ended", f"{ended}: {session.detail}" if session.detail else ended),
             ("steps", f"{session.steps}, {session.prompt_tokens:,} tokens in, {session.output_tokens:,} out, {cost}"),
+            *([("of these by sub-agents", f"{len(asked)}: {took(asked)}")] if (asked := session.sub_agents) else []),
             ("compactions", f"{session.summaries} summaries, {session.prunings} prunings, {session.fruitless} fruitless"),
         ]
 
@@ -137,15 +141,16 @@ class SessionInspector(Surface):
         sent, point = self._now(), self._inspection.timeline[self._place - 1]
         cost = "price unknown" if point.cost_usd is None else f"${point.cost_usd:.4f}"
         same = "as logged" if sent.is_as_logged else f"NOT what was logged, {sent.logged_digest[:16]}…"
+        messages = counted(len(sent.messages), "message")
         rows = [
             ("step", f"{point.step}, number {self._place} of {self.steps}"),
-            ("sent", f"{len(sent.messages)} messages, {sent.view.tokens:,} tokens estimated, {point.prompt_tokens:,} reported"),
+            ("sent", f"{messages}, {sent.view.tokens:,} tokens estimated, {point.prompt_tokens:,} reported"),
             (
                 "of these as before",
-                f"{sent.finished.kept_prefix_messages} messages; {point.cache_read_tokens:,} tokens from a cache",
+                f"{counted(sent.finished.kept_prefix_messages, 'message')}; {point.cache_read_tokens:,} tokens from a cache",
             ),
             ("digest", f"{sent.digest[:16]}… {same}"),
-            ("answer", f"{point.output_tokens:,} tokens, {point.calls} calls, {point.call_errors} with an error"),
+            ("answer", f"{point.output_tokens:,} tokens, {counted(point.calls, 'call')}, {point.call_errors} with an error"),
             ("took", f"{point.seconds:.2f} s, {cost}"),
         ]
         return [*rows, *self._workspace(point.step)]
@@ -158,6 +163,18 @@ class SessionInspector(Surface):
         when = "after this step" if kept[-1].step == step else f"unchanged since step {kept[-1].step}"
         return [("workspace", f"{kept[-1].tree_id[:16]}… {when}")]
 
+    def _changed(self, step: int) -> bool:
+        """Whether a step changed a workspace that was kept."""
+        return self.session.journal is not None and any(one.step == step for one in self._trees)
+
+    def _patch(self, step: int) -> str:
+        """What it changed, or why that cannot be told."""
+        assert self.session.journal is not None
+        try:
+            return joined(patches_of(Found(self.session.journal, self.session.name, ""), step))
+        except HarnessError as error:
+            return str(error)
+
     def _step(self, request: str) -> dict[str, Any]:
         sent, messages = self._now(), self._messages()
         count = sent.finished.kept_prefix_messages
@@ -168,7 +185,8 @@ class SessionInspector(Surface):
             "messages": [
                 [kind, message.role, "new" if kind == "sent" and index >= count else "", label(message)]
                 for index, (kind, message) in enumerate(messages)
-            ],
+            ]
+            + ([["workspace", "", "", "what this step changed, line by line"]] if self._changed(sent.step) else []),
             "compactions": [_compaction(one) for one in sent.compactions],
         }
 
@@ -189,6 +207,8 @@ class SessionInspector(Surface):
 
     def _reading(self, number: object) -> dict[str, Any] | None:
         messages = self._messages()
+        if number == len(messages) and self._changed(self._now().step):
+            return {"message": number, "title": "workspace, as this step changed it", "text": self._patch(self._now().step)}
         if not isinstance(number, int) or not 0 <= number < len(messages):
             return None
         kind, message = messages[number]

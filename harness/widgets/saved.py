@@ -2,6 +2,7 @@
 
 import html
 
+from harness.errors import counted
 from harness.widgets.feed import Feed, Plain
 from harness.widgets.surface import preformatted, table
 
@@ -16,9 +17,10 @@ def as_text(feed: Feed) -> str:
     session, figures = _dict(feed, "session"), feed.figures
     phase = str(feed.state.get("phase", "new"))
     cost = "at an unknown price" if figures.cost_usd is None else f"${figures.cost_usd:.4f}"
+    steps, compactions = counted(figures.steps, "step"), counted(figures.compactions, "compaction")
     return (
-        f"session {session.get('id', '')} ({session.get('model', '')}): {phase}; {figures.steps} steps, "
-        f"{figures.compactions} compactions, {figures.prompt_tokens:,} tokens in, {figures.output_tokens:,} out, {cost}"
+        f"session {session.get('id', '')} ({session.get('model', '')}): {phase}; {steps}, {compactions}, "
+        f"{figures.prompt_tokens:,} tokens in, {figures.output_tokens:,} out, {cost}"
     )
 
 

@@ -31,6 +31,11 @@ function draw(tag, given = {}, ...children) {
   return made;
 }
 
+/** So many of something: 1 trial, 2 trials. */
+function counted(count, noun) {
+  return `${number(count)} ${noun}${count === 1 ? "" : "s"}`;
+}
+
 /** A number with its thousands apart, the same everywhere. */
 const grouped = new Intl.NumberFormat("en-US", { maximumFractionDigits: 0 });
 function number(value) {

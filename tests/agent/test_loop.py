@@ -1,4 +1,4 @@
-"""The loop: order of events, limits, stops, and what it does when something fails."""
+"""The loop: order of events, limits, stops, and what it does when something fails (S0.8, S1.1 to S1.3, S1.8, S3.9)."""
 
 import itertools
 import threading
@@ -80,6 +80,7 @@ def test_declaring_completion_ends_it_after_the_calls_of_that_reply_ran() -> Non
 
 
 def test_system_and_user_message_are_logged_before_the_first_call() -> None:
+    """S0.8."""
     log = MemoryLog()
 
     class Watching(PuppetModel):
@@ -100,6 +101,8 @@ def test_what_a_session_is_told_alone_is_a_part_of_its_own_behind_what_all_are_t
 
 @pytest.mark.parametrize("parallel", [False, True])
 def test_results_follow_their_message_in_call_order(parallel: bool) -> None:
+    """S1.1, S1.3."""
+
     def slow_first(command: str) -> ExecResult:
         time.sleep(0.05 if command == "first" else 0.0)
         return ExecResult(exit_code=0, stdout=command.encode(), stderr=b"", stdout_bytes=len(command), stderr_bytes=0)
@@ -114,6 +117,7 @@ def test_results_follow_their_message_in_call_order(parallel: bool) -> None:
 
 
 def test_parallel_tools_that_share_no_sandbox_overlap() -> None:
+    """S1.3."""
     barrier = threading.Barrier(2, timeout=5)
 
     class Meeting:
@@ -147,6 +151,7 @@ def test_an_answer_that_the_output_limit_cut_off_does_not_complete_a_session() -
 
 
 def test_the_step_limit_is_fifty_by_default() -> None:
+    """S0.8."""
     outcome, events = run([assistant("", call(number)) for number in range(99)])
     assert (outcome.status, outcome.reason, outcome.steps) == ("failed", "max_steps", 50)
     assert sum(isinstance(event, StepFinished) for event in events) == 50
@@ -215,6 +220,7 @@ def test_without_a_compaction_each_request_extends_the_one_before() -> None:
 
 
 def test_a_compaction_is_logged_before_its_step_and_breaks_the_prefix_at_the_summary() -> None:
+    """S1.8: between two steps."""
     replies = [*(assistant("x" * 4_000, call(number)) for number in range(40)), assistant("ok")]
     model, log = PuppetModel(replies, window_tokens=32_768), MemoryLog()
     agent = make(model, log, KeepLast(), PuppetModel([assistant("sum")] * 9))
@@ -233,6 +239,7 @@ def test_a_compaction_is_logged_before_its_step_and_breaks_the_prefix_at_the_sum
 
 
 def test_the_states_of_a_call_are_pending_running_completed_and_compacted() -> None:
+    """S3.7."""
     replies = [*(assistant("x" * 4_000, call(number)) for number in range(40)), assistant("ok")]
     log = MemoryLog()
     make(PuppetModel(replies, window_tokens=32_768), log, KeepLast(), PuppetModel([assistant("s")] * 9)).run(STARTED, "s")
@@ -360,6 +367,27 @@ def test_a_usage_report_is_forgotten_once_the_view_is_another() -> None:
     assert reports == [("step", False), ("turn", True), ("step", True), ("turn", True), ("step", False)]
 
 
+def test_a_policy_is_given_the_report_of_the_last_step_and_never_a_sum() -> None:
+    """S1.2."""
+    log, given = MemoryLog(), list[Usage | None]()
+    agent = make(PuppetModel([*(assistant("x" * 50 * n, call(n)) for n in range(1, 5)), assistant("done")]), log)
+    inner = agent.compactor
+
+    class Listening:
+        policy, budget = inner.policy, inner.budget
+
+        def compact(self, view: View, usage: Usage | None, step: int, moment: Moment, signal: object) -> Compaction | None:
+            if moment == "step":
+                given.append(usage)
+            return None
+
+    agent.compactor = Listening()
+    agent.run(STARTED, "Be a coding agent.")
+    reports = [entry.event.usage for entry in log.entries() if isinstance(entry.event, StepFinished)]
+    assert given == [None, *reports[:-1]]
+    assert len({usage.prompt_tokens for usage in reports}) == 5
+
+
 class Fixed:
     """A policy with one plan."""
 
@@ -376,6 +404,7 @@ class Fixed:
 
 
 def test_after_each_step_listeners_hear_how_full_the_context_is() -> None:
+    """S2.10."""
     heard: list[Entry | Signal] = []
     log = MemoryLog()
     make(PuppetModel([assistant("", call(1)), assistant("done")]), log, listen=heard.append).run(STARTED, "s")
@@ -386,6 +415,7 @@ def test_after_each_step_listeners_hear_how_full_the_context_is() -> None:
 
 
 def test_listeners_hear_of_a_compaction_with_its_tokens_and_the_messages_that_went() -> None:
+    """S2.7."""
     heard: list[Entry | Signal] = []
     policy = MessageWindow(max_messages=3, preserve_last_n=1)
     replies = [*(assistant("", call(number)) for number in range(4)), assistant("done")]

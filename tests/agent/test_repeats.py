@@ -1,4 +1,4 @@
-"""The doom loop: what counts as the same call in a row, and what each answer means for the calls after it."""
+"""The doom loop (S3.10): what counts as the same call in a row, and what each answer means for the calls after it."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -24,7 +24,7 @@ def test_equal_requests_until_the_first_compaction_pass():
     found = checked("abcXY", "abcPQ", [applied("A", 4)])
     assert found.passed
     assert (found.pairs, found.equal, found.steps) == (1, 1, 3)
-    assert "1 of 1 pairs" in str(found)
+    assert "1 of 1 pair sent" in str(found)
 
 
 def test_a_difference_just_before_the_first_compaction_is_seen():

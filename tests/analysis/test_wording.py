@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.analysis.wording import counted, plain, short_names, short_number, shown, usd
+from harness.analysis.wording import plain, short_names, short_number, shown, usd
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,3 @@ def test_arms_of_a_grid_are_named_by_their_values_below_a_heading():
 @pytest.mark.parametrize("arms", [["a=1"], ["a=1", "b=2"], ["one", "two"], ["a=1 x", "a=2 x"]])
 def test_other_arms_keep_their_names(arms):
     assert short_names(arms) == ("arm", {arm: arm for arm in arms})
-
-
-def test_one_is_no_plural():
-    assert (counted(1, "pair"), counted(2, "pair")) == ("1 pair", "2 pairs")

@@ -1,11 +1,11 @@
-"""`make bench`: every figure beside its bar; exits with 1 if one is over."""
+"""`make bench`: every figure beside its bar; exits with 1 if one is over, or has a bar and could not be measured here."""
 
 import itertools
 import os
 import sys
 from pathlib import Path
 
-from tests.bench import demo, marching, overhead, panel, planning, reading, round_trips, starting, warm, widgets
+from tests.bench import demo, lab, marching, overhead, panel, planning, reading, round_trips, starting, suite, warm, widgets
 from tests.bench.figure import write
 
 OUTPUT = Path(__file__).parents[2] / "bench.json"
@@ -26,13 +26,16 @@ def main() -> int:
         widgets.widgets(),
         panel.streaming(),
         panel.paging(),
+        lab.streaming(),
+        lab.exploring(),
+        suite.suite(),
     )
     figures = []
     for figure in itertools.chain.from_iterable(parts):
         print(figure.line(), flush=True)
         figures.append(figure)
     write(figures, OUTPUT)
-    return 0 if all(figure.ok for figure in figures) else 1
+    return 0 if all(figure.ok for figure in figures if figure.bar is not None) else 1
 
 
 if __name__ == "__main__":

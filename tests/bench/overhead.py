@@ -159,8 +159,8 @@ def scripted() -> Iterator[Figure]:
         steps_ms.append(1_000 * (marks[-1] - marks[0] - timed.seconds) / (len(marks) - 1))
         all_in_ms.append(per_step_ms(marks, 0, len(marks) - 1))
         summaries_ms.append(1_000 * timed.seconds / timed.calls)
-    yield Figure(name="CPU of a step, scripted model, without its summaries", value=min(steps_ms), unit="ms", bar=1.5)
-    yield Figure(name="the same with its extractive summaries", value=min(all_in_ms), unit="ms", bar=None)
+    yield Figure(name="CPU of a step, scripted model, summaries included", value=min(all_in_ms), unit="ms", bar=1.5)
+    yield Figure(name="the same without its extractive summaries", value=min(steps_ms), unit="ms", bar=None)
     yield Figure(name="CPU of an extractive summary", value=min(summaries_ms), unit="ms", bar=None)
     yield from long_script(task)
 

@@ -1,6 +1,5 @@
-"""What a panel costs that streams 200 updates a second for a minute, and a page that holds a session of 2,000 steps."""
+"""What a panel costs that streams 200 updates a second, and a page that holds a session of 2,000 steps, both without Jupyter."""
 
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,7 +20,6 @@ from tests.widgets.linked import Linked, PageComm
 
 UPDATES_A_SECOND = 200
 STEPS = 2_000
-FRAME = "() => new Promise(done => requestAnimationFrame(() => setTimeout(done)))"
 
 
 def panel() -> AgentWidget:
@@ -31,7 +29,7 @@ def panel() -> AgentWidget:
     return widget
 
 
-def streaming(seconds: float = 60.0) -> Iterator[Figure]:
+def streaming(seconds: float = 15.0) -> Iterator[Figure]:
     """CPU of this process while a panel streams; what Jupyter takes to sign and send the messages is not in it."""
     widget, comm = panel(), PageComm()
     widget.comm = comm  # writes JSON as a kernel would, and counts
@@ -49,7 +47,7 @@ def streaming(seconds: float = 60.0) -> Iterator[Figure]:
 
 
 def paging() -> Iterator[Figure]:
-    """A page that is told a long session: how soon a click is answered meanwhile, and what it holds in the end."""
+    """A page that is told a long session: what it holds in the end."""
     chromium = chromium_path()
     if chromium is None:
         return
@@ -64,15 +62,10 @@ def paging() -> Iterator[Figure]:
         tell(widget, STEPS // 2, STEPS)
         settle(linked)
         whole, rows = heap_bytes(page), page.locator(".a-row").count()
-        busy = threading.Event()
-        threading.Thread(target=stream, args=(widget, busy), daemon=True).start()
-        seconds = answered(linked)
-        busy.set()
         browser.close()
     yield Figure(name=f"panel, {STEPS:,} steps: rows in the page", value=rows, unit="rows", bar=2_000)
     yield Figure(name=f"panel, {STEPS:,} steps: memory of the page", value=whole / 2**20, unit="MiB", bar=None)
     yield Figure(name="panel, the same over that of half the steps", value=whole / half, unit="times", bar=1.5)
-    yield Figure(name="panel, a click while it streams", value=seconds, unit="s", bar=0.2)
 
 
 def tell(widget: AgentWidget, first: int, last: int) -> None:
@@ -85,11 +78,6 @@ def tell(widget: AgentWidget, first: int, last: int) -> None:
         widget._listen(Entry(3 * step + 3, finished(step + 1)))
 
 
-def stream(widget: AgentWidget, until: threading.Event) -> None:
-    while not until.wait(1 / UPDATES_A_SECOND):
-        widget._listen(TextDelta(text="word by word "))
-
-
 def settle(linked: Linked) -> None:
     """Until everything that was told is in the page."""
     widget = linked.widget
@@ -98,17 +86,6 @@ def settle(linked: Linked) -> None:
         time.sleep(0.1)
     time.sleep(0.2)
     linked.settle()
-
-
-def answered(linked: Linked) -> float:
-    """Seconds from a click on a row until its output is there; the widget's part, without Jupyter's own."""
-    began = time.perf_counter()
-    linked.page.evaluate("[...document.querySelectorAll('.a-tool summary')].at(-1).click()")
-    linked.page.evaluate(FRAME)  # a details element says that it was opened in a task of its own
-    while not linked._comm.sent.empty():
-        linked.page.evaluate("message => fromKernel(message)", linked._comm.sent.get())
-    assert linked.page.locator(".a-tool .a-body pre").count() > 0
-    return time.perf_counter() - began
 
 
 def heap_bytes(page: Page) -> float:

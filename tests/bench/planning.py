@@ -1,21 +1,38 @@
 """CPU of asking a policy: nothing is due at 10 to 10,000 messages, something is at 1,000; beside it the same of two originals.
 
-Of the presets the slowest is shown, as its fields stand. They look at the same conversation as the originals, in the same run:
-one call and one result of 200 characters a step. Of several rounds the least is taken, since a busy machine only ever adds.
+Of all presets, with their fields as they stand and with others, at every moment that they have a rule for, the slowest is shown.
+They look at the same conversation as the originals, in the same run: one call and one result of 200 characters a step. Where
+something is due on it for a policy, it has done that first; one that counts messages or turns counts to more than there are.
+Asked is what a session asks: views that grow, each once. Of several rounds the least is taken, since a busy machine only adds.
 """
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
+from dataclasses import replace
+from functools import cache
+from typing import Any
 
+from harness.compaction.compactor import SessionCompactor
 from harness.compaction.presets import PRESETS
 from harness.compaction.presets.keep_last import KeepLast
+from harness.compaction.presets.peers.gemini import GeminiCli
+from harness.compaction.presets.peers.langchain import AnthropicClear, DeepAgents, LangChainClear, LangChainSummary
+from harness.compaction.presets.peers.opencode import OpenCodePrune
+from harness.compaction.presets.peers.openhands import OpenHands, OpenHandsV0
+from harness.compaction.presets.peers.pydantic_ai import PydanticClear, PydanticSummary, PydanticWindow
+from harness.compaction.presets.peers.services import Goose
+from harness.compaction.presets.peers.swe_agent import ComplexityTrapMask, ComplexityTrapSummary, SweAgent
+from harness.compaction.presets.three_tiers import ThreeTiers
+from harness.compaction.presets.window import MessageWindow
 from harness.compaction.scaling import fitted
 from harness.errors import UsageError
-from harness.events import Entry, MessageAdded
+from harness.events import Entry, MessageAdded, Moment
+from harness.growth import Growth
 from harness.messages import Message, ToolCall, ToolResult, assistant, system, tool, user
 from harness.protocols import Policy
-from harness.tokens import Budget, Measured, Usage, Window
+from harness.testing.puppet import PuppetModel
+from harness.tokens import Measured, Usage, Window
 from harness.view import View, fold
 from tests.bench.figure import Figure
 from tests.bench.overhead import words
@@ -40,22 +57,56 @@ def conversation(size: int) -> tuple[Message, ...]:
     return tuple(messages)
 
 
+MANY = 10**6
+UNCOUNTED: tuple[Policy, ...] = (
+    ComplexityTrapSummary(turns=MANY),
+    MessageWindow(max_messages=MANY),
+    OpenHands(max_size=MANY),
+    OpenHandsV0(max_size=MANY),
+    PydanticWindow(trigger_messages=MANY),
+)
+"""Presets whose cap is a number of messages, events or turns: where nothing is due in a long session, it is a high one."""
+OTHERWISE: tuple[Policy, ...] = (
+    AnthropicClear(exempt_tools=("execute_command",)),
+    AnthropicClear(least_saved_tokens=MANY),
+    ComplexityTrapMask(polling=5),
+    ComplexityTrapSummary(turns=MANY, mask_results=10),
+    DeepAgents(argument_characters=30),
+    GeminiCli(adapted=True),
+    Goose(adapted=True),
+    LangChainClear(exempt_tools=("execute_command",)),
+    LangChainSummary(trigger_messages=MANY),
+    MessageWindow(max_messages=MANY, summarize_on_trim=True),
+    OpenCodePrune(adapted=True),
+    OpenCodePrune(adapted=True, exempt_tools=("*",)),
+    OpenCodePrune(exempt_tools=("execute_command run *",)),
+    OpenCodePrune(keep_turns=0),
+    PydanticClear(least_saved_tokens=MANY),
+    PydanticClear(trigger_tokens=None, trigger_messages=MANY),
+    PydanticSummary(trigger_messages=MANY),
+    SweAgent(polling=7),
+    ThreeTiers(prune_at="step"),
+    ThreeTiers(prune_at="step", preserve=("execute_command run *",), prune_minimum_tokens=0),
+    ThreeTiers(prune_at="step", agent="debugging", lazy=True, auto=False),
+    ThreeTiers(protect_turns=0, lazy=True),
+)
+"""Presets with other fields than their defaults: those on which it rests whether anything must be searched for."""
+AT_REST: tuple[Moment, ...] = ("step", "turn")
+"""When a policy is asked whether something is due; after an overflow and when it is wished for, something is."""
+ASKED = 10
+
+
 def view_of(messages: tuple[Message, ...], policy: Policy) -> View:
+    counter: Any = policy.counter
+    return _folded(messages, counter)
+
+
+@cache
+def _folded(messages: tuple[Message, ...], counter: Any) -> View:
     view = View()
     for seq, message in enumerate(messages, start=1):
-        view = fold(view, Entry(seq, MessageAdded(message=message, step=0)), policy.counter)
+        view = fold(view, Entry(seq, MessageAdded(message=message, step=0)), counter)
     return view
-
-
-def seconds(policy: Policy, view: View, budget: Budget, usage: Usage | None, calls: int) -> float:
-    """CPU of one `plan`, the least of several rounds of so many calls."""
-    rounds = []
-    for _ in range(9):
-        began = time.process_time()
-        for _ in range(calls):
-            policy.plan(view, budget, usage)
-        rounds.append(time.process_time() - began)
-    return min(rounds) / calls
 
 
 def defaults() -> list[Policy]:
@@ -63,20 +114,65 @@ def defaults() -> list[Policy]:
     return [kind() for name, kind in PRESETS.items() if name != "oracle"]
 
 
+def idlers() -> list[tuple[Policy, Moment]]:
+    """Every preset for which nothing may be due, in every manner and at every moment at which it could be."""
+    counted = {type(policy) for policy in UNCOUNTED}
+    policies = (*(policy for policy in defaults() if type(policy) not in counted), *UNCOUNTED, *OTHERWISE)
+    return [(policy, moment) for policy in policies for moment in AT_REST if moment == "step" or acts_at(policy, moment)]
+
+
+def acts_at(policy: Policy, moment: Moment) -> bool:
+    return any(rule.moment == moment for rule in policy.pipeline.rules)  # type: ignore[attr-defined]
+
+
+def at_rest(policy: Policy, moment: Moment, messages: tuple[Message, ...]) -> View:
+    """The view of a policy that has done what was due.
+
+    Raises:
+        AssertionError: something still is, or little is left: this is no measurement of a long view at rest.
+    """
+    compactor = SessionCompactor(policy=policy, window=HUGE, summarizer=PuppetModel([]))
+    view = view_of(messages, policy)
+    if event := compactor.compact(view, USAGE, 1, moment, lambda _: None):
+        view = fold(view, Entry(MANY, event), policy.counter)
+    left, plan = len(view.items), policy.plan(view, compactor.budget, USAGE, moment)
+    assert left >= 0.9 * len(messages), f"{policy!r} has left {left} of {len(messages)} messages"
+    assert plan is None or not any(rule.quiet for rule in policy.pipeline.rules), f"due for {policy!r}: {plan.reason}"  # type: ignore[attr-defined]
+    return view
+
+
+def idle_seconds(policy: Policy, moment: Moment, messages: tuple[Message, ...]) -> float:
+    """CPU of one question while the session goes on by talk, which makes nothing due."""
+    view, budget, rounds = at_rest(policy, moment, messages), policy.budget(HUGE), []
+    for _ in range(9):
+        grown = [replace(view, growth=Growth())]
+        for number in range(ASKED):
+            grown.append(
+                fold(grown[-1], Entry(MANY + 1 + number, MessageAdded(message=assistant("Well."), step=1)), policy.counter)
+            )
+        policy.plan(grown[0], budget, USAGE, moment)
+        began = time.process_time()
+        for one in grown[1:]:
+            policy.plan(one, budget, USAGE, moment)
+        rounds.append(time.process_time() - began)
+    return min(rounds) / ASKED
+
+
 def idle(messages: tuple[Message, ...]) -> tuple[float, float]:
     """CPU seconds of the slowest preset that has nothing to do, and of `keep-last`."""
-    taken: dict[str, float] = {}
-    for policy in defaults():
-        view, budget = view_of(messages, policy), policy.budget(HUGE)
-        if policy.plan(view, budget, USAGE) is None:
-            taken[policy.kind] = seconds(policy, view, budget, USAGE, 500)  # type: ignore[attr-defined]
-    return max(taken.values()), taken[KeepLast().kind]
+    taken = {(policy, moment): idle_seconds(policy, moment, messages) for policy, moment in idlers()}
+    return max(taken.values()), taken[KeepLast(), "step"]
 
 
 def due(messages: tuple[Message, ...]) -> float:
     """CPU seconds of the slowest preset that has something to do in a window which the conversation fills."""
-    taken = []
-    for policy in defaults():
+    return max(due_seconds(messages))
+
+
+def due_seconds(messages: tuple[Message, ...]) -> Iterator[float]:
+    """Of every preset and moment at which something is due, on a view that was never asked about before."""
+    moments: Sequence[Moment] = (*AT_REST, "overflow", "manual")
+    for policy, moment in ((policy, moment) for policy in (*defaults(), *OTHERWISE) for moment in moments):
         view = view_of(messages, policy)
         window = Window(tokens=max(1, view.tokens), source="configuration")
         try:
@@ -84,10 +180,15 @@ def due(messages: tuple[Message, ...]) -> float:
             budget = fit.budget(window)
         except UsageError:  # its reserves are more than this window
             continue
-        plan = fit.plan(view, budget, None)
+        plan = fit.plan(view, budget, None, moment)
         if plan is not None and not plan.empty:
-            taken.append(seconds(fit, view, budget, None, 5))
-    return max(taken)
+            rounds = []
+            for _ in range(9):
+                unasked = replace(view, growth=Growth())
+                began = time.process_time()
+                fit.plan(unasked, budget, None, moment)
+                rounds.append(time.process_time() - began)
+            yield min(rounds)
 
 
 def planning() -> Iterator[Figure]:

@@ -1,6 +1,9 @@
+"""`harness agent` (S0.10): a task of several lines from standard input; start, end, compactions and errors are told."""
+
 import io
 import os
 import pty
+import shlex
 import signal
 import sqlite3
 import subprocess
@@ -9,12 +12,14 @@ import threading
 
 import pytest
 
-from harness.cli.agent import parsed, tell_skipped, typed
+from harness.cli.agent import parsed, tell_skipped, typed, whole_name
 from harness.cli.narrator import Narrator
 from harness.errors import UsageError
 from harness.experiment.interactive import Kept
+from harness.store.journal import Journal
 from tests.cli.command import LOCAL, START, TINY, environment, harness, started, within
 from tests.models.openai_stub import Refuse, Say, serving
+from tests.store.samples import begun, opening
 
 COMPACTING = ("--task", TINY, "--window", "16000", "--threshold", "0.5", *LOCAL)
 
@@ -41,6 +46,28 @@ def test_a_scripted_session_is_told_from_start_to_end(tmp_path):
         journal.close()
     assert (status, reason) == ("completed", "replied")
     assert rounds == done.stderr.count("compaction ")
+
+
+def test_a_window_too_narrow_for_its_policy_is_said_before_the_session_starts():
+    done = within("agent", "--task", TINY, "--window", "16000", "--set", "trigger_tokens=900", "--max-steps", "1", *LOCAL)
+    [warning] = [line for line in done.stderr.splitlines() if line.startswith("warning: policy")]
+    assert warning.startswith("warning: policy 'keep-last' is due at 900 tokens")
+    assert warning.endswith("so it compacts again and again; raise window_tokens")
+    assert done.stderr.index(warning) < done.stderr.index("started: model scripted")
+
+
+def test_a_journal_in_a_folder_that_is_not_there_makes_it_and_says_so(tmp_path):
+    journal = tmp_path / "some" / "new" / "j.sqlite"
+    for told in (True, False):
+        done = within("agent", "--task", TINY, "--max-steps", "1", "--journal", journal, *LOCAL)
+        assert (f"a new folder for the journal: {journal.parent}\n" in done.stderr) == told
+    assert journal.exists()
+
+
+def test_a_session_that_is_refused_makes_no_folder(tmp_path):
+    refused = within("agent", "--task", TINY, "--window", "20", "--journal", tmp_path / "new" / "j.sqlite", *LOCAL)
+    assert refused.exit_code == 2
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.bubblewrap
@@ -109,6 +136,13 @@ def test_what_is_not_kept_is_told_and_not_obeyed(capsys):
     assert capsys.readouterr().err == ""
 
 
+def test_a_request_for_the_scripted_model_without_its_task_names_both_ways_out():
+    refused = within("agent", *LOCAL, given="hi")
+    assert refused.exit_code == 2
+    assert "--task" in refused.stderr
+    assert "--model" in refused.stderr
+
+
 def test_files_are_not_laid_over_others(tmp_path):
     (tmp_path / "mine.txt").write_text("precious")
     refused = within("agent", "--task", TINY, *LOCAL, "--keep", tmp_path)
@@ -127,7 +161,7 @@ def test_a_real_model_works_over_a_socket():
     with serving(*answers) as stub:
         done = harness(
             *("agent", "--model", "hosted_vllm/stub", "--window", "50000", *LOCAL),
-            given="write hi into a.txt",
+            given="write hi\n\ninto a.txt\n",
             HOSTED_VLLM_API_BASE=stub.base,
             HOSTED_VLLM_API_KEY="planted-0123456789",
         )
@@ -138,8 +172,26 @@ def test_a_real_model_works_over_a_socket():
     assert "[write_file] a.txt -> ok" in done.stderr
     assert "at an unknown price" in done.stderr
     assert "planted" not in done.stdout + done.stderr
-    assert stub.asked[0]["messages"][1] == {"role": "user", "content": "write hi into a.txt"}
+    assert stub.asked[0]["messages"][1] == {"role": "user", "content": "write hi\n\ninto a.txt"}
     assert len(stub.asked[0]["tools"]) == 4
+
+
+@pytest.mark.docker
+@pytest.mark.parametrize("options", [(), ("--network",)])
+def test_network_and_image_reach_the_container(options):
+    look = Say(pieces=("I look.",), calls=(("c1", "execute_command", '{"command": "cat /proc/net/dev"}'),), finish="tool_calls")
+    docker = ("--backend", "docker", "--image", os.environ.get("HARNESS_TEST_IMAGE", "harness-test:py"))
+    with serving(look, Say(pieces=("Seen.",))) as stub:
+        done = harness(
+            *("agent", "--model", "hosted_vllm/stub", "--window", "50000", *docker, *options),
+            given="look",
+            HOSTED_VLLM_API_BASE=stub.base,
+            HOSTED_VLLM_API_KEY="planted-0123456789",
+        )
+    assert done.returncode == 0, done.stderr
+    seen = stub.asked[1]["messages"][-1]["content"]
+    assert "lo:" in seen
+    assert ("eth0:" in seen) is bool(options)
 
 
 @pytest.mark.slow
@@ -221,7 +273,7 @@ def test_a_person_at_a_terminal_is_asked_and_ends_with_two_empty_lines():
 
 
 def test_what_is_typed_while_it_works_is_queued_and_orders_are_obeyed(tmp_path):
-    with Person("--journal", tmp_path / "j.sqlite") as person:
+    with Person("--seed", "3", "--explore", "--journal", tmp_path / "its  own journal's") as person:
         person.types("\n")
         person.reads_until("step 1:")
         person.types("and one more\nand another\n")
@@ -229,7 +281,7 @@ def test_what_is_typed_while_it_works_is_queued_and_orders_are_obeyed(tmp_path):
         person.reads_until("turn 3 ended: completed (replied)")
         person.reads_until("idle: type a message")
         person.types("/summary\n")
-        assert "1 files changed, 1 lines added" in person.reads_until("files changed")
+        assert "1 file changed, 1 line added" in person.reads_until("file changed")
         assert "conf.txt" in person.reads_until("added +1 -0")
         person.types("/compact\n")
         assert "asked for" in person.reads_until("compaction 1 before step")
@@ -242,11 +294,11 @@ def test_what_is_typed_while_it_works_is_queued_and_orders_are_obeyed(tmp_path):
         person.reads_until("error: write /rollback STEP")
         person.reads_until("rolled back to step 5")
         person.types("/fork 4\n/resume\n")
-        forked = person.reads_until("forked: harness agent --journal").split()[-1]
+        forked = shlex.split(person.reads_until("forked: harness agent --journal"))
         person.reads_until("turn 1 ended: completed")
         assert person.leaves() == 0, person.told
     assert "checks: 2 of 2 passed" in person.told
-    gone_on = harness("agent", "--task", SLOW, "--unsafe-local", "--journal", tmp_path / "j.sqlite", "--resume", forked)
+    gone_on = harness(*forked[2:])
     assert gone_on.returncode == 0, gone_on.stderr
     assert "session resumed: model scripted/tiny:attentive" in gone_on.stderr
     assert "checks: 2 of 2 passed" in gone_on.stderr
@@ -273,6 +325,20 @@ def test_a_session_that_is_not_there_cannot_be_resumed(tmp_path):
     assert (refused.exit_code, "--journal FILE" in refused.stderr) == (2, True)
     refused = within("agent", "--task", TINY, *LOCAL, "--resume", "nobody", "--journal", tmp_path / "j.sqlite")
     assert (refused.exit_code, "there is no journal" in refused.stderr) == (1, True)
+
+
+def test_a_session_is_resumed_by_its_beginning_and_several_are_listed(tmp_path):
+    journal = tmp_path / "j.sqlite"
+    with Journal.open(journal) as opened:
+        for name in ("abc1", "abc2", "b77"):
+            begun(opened, name).append(opening(name))
+    refused = within("agent", "--resume", "abc", "--journal", journal)
+    assert (refused.exit_code, "2 sessions fit 'abc': abc1 in" in refused.stderr) == (2, True)
+    refused = within("agent", "--resume", "c", "--journal", journal)
+    assert (refused.exit_code, "none of 3 sessions is called 'c'" in refused.stderr) == (2, True)
+    assert whole_name("b", journal) == "b77"
+    refused = within("agent", "--resume", "b", "--instructions", __file__, "--journal", journal)
+    assert (refused.exit_code, "the system prompt of a session never changes" in refused.stderr) == (2, True)
 
 
 def test_lines_end_at_two_empty_ones_and_single_empty_lines_belong_to_the_task():

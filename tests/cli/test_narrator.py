@@ -114,7 +114,7 @@ def test_every_call_is_told_with_how_it_ended():
 
 def test_the_total_adds_up_steps_and_summaries():
     narrator, _, _ = told(step(1), compaction(summarizer="m", summarizer_cost_usd=0.5), step(2))
-    assert narrator.total(simulated=True) == "2 steps, 1 compactions, 2,400 tokens in, 100 out, $1.0000 (simulated)"
+    assert narrator.total(simulated=True) == "2 steps, 1 compaction, 2,400 tokens in, 100 out, $1.0000 (simulated)"
 
 
 def test_one_unknown_price_makes_the_total_unknown():

@@ -53,6 +53,14 @@ def test_masked_and_dropped_messages_have_signs_of_their_own():
 def test_what_a_policy_warns_of_is_shown():
     shown = within("policies", "show", "message-window", "--set", "preserve_last_n=100", "--window", "20000").stdout
     assert re.search(r"^  warning +\S", shown, re.MULTILINE)
+    late = within("policies", "show", "anthropic-clear-tool-uses", "--window", "20000").stdout
+    assert re.search(r"^  warning +it acts at 100000 tokens at the earliest", late, re.MULTILINE)
+
+
+def test_a_field_of_a_wrong_type_is_refused_in_words():
+    refused = within("policies", "show", "pi", "--set", "keep_recent_tokens=some")
+    assert refused.exit_code != 0
+    assert "policy.keep_recent_tokens: must be a whole number (got 'some')" in refused.stderr
 
 
 def test_constants_are_scaled_where_that_is_asked():

@@ -1,5 +1,12 @@
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
 from harness.store.journal import Journal
-from tests.cli.command import within
+from tests.cli.command import started, within
 from tests.experiment.made import record
 
 
@@ -21,3 +28,26 @@ def test_a_folder_that_cannot_be_written_is_one_line_and_a_failure(tmp_path):
     assert failed.stderr.startswith("error: cannot write the report to ")
     assert failed.stderr.endswith("; name another folder\n")
     assert failed.stderr.count("\n") == 1
+
+
+def helper_of(pid):
+    """The process that draws the charts beside a report; None = it is not at work yet."""
+    for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+        if "/numpy/" in Path(f"/proc/{child}/maps").read_text():
+            return int(child)
+    return None
+
+
+@pytest.mark.parametrize("to", [os.kill, os.killpg], ids=["alone", "with its group"])
+def test_sigterm_ends_a_report_and_who_draws_its_charts(to, tmp_path):
+    with Journal.open(tmp_path / "journal.sqlite") as journal:
+        journal.record_trial(record(), ())
+    process = started("report", tmp_path, start_new_session=True)
+    patience = time.monotonic() + 60
+    while (helper := helper_of(process.pid)) is None and time.monotonic() < patience:
+        time.sleep(0.01)
+    assert helper is not None
+    to(process.pid, signal.SIGTERM)
+    _, said = process.communicate(timeout=40)  # it returns when nobody holds the pipes any more, the helper neither
+    assert process.returncode == 130
+    assert said == "stopped\n"

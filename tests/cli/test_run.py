@@ -1,4 +1,5 @@
 import signal
+from dataclasses import replace
 
 import pytest
 
@@ -6,6 +7,7 @@ from harness.cli.run import comparability, cost_bound_usd, money, outlook
 from harness.compaction.presets import policy_from_plain
 from harness.experiment.experiment import Experiment
 from harness.experiment.trial import Trial
+from harness.sandboxes import probe_backend
 from tests.cli.command import TINY, harness, started, within
 
 PLAN = f"""
@@ -53,9 +55,30 @@ def test_a_run_says_what_is_coming_runs_it_and_draws_what_came(experiment):
 
 
 def test_a_dry_run_checks_and_writes_nothing(experiment):
-    done = within("run", experiment, "--dry-run")
+    done = within("run", experiment, "--dry-run", "--unsafe-local")
     assert done.exit_code == 0, done.stderr
     assert "4 trials" in done.stdout
+    assert "sandbox: local\n" in done.stdout
+    assert not (experiment / "output").exists()
+
+
+@pytest.mark.bubblewrap
+def test_a_dry_run_says_which_sandbox_auto_takes(experiment, monkeypatch):
+    monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere/docker.sock")
+    probe_backend.cache_clear()
+    done = within("run", experiment, "--dry-run", "--backend", "auto")
+    probe_backend.cache_clear()
+    assert done.exit_code == 0, done.stderr
+    assert "sandbox: bubblewrap\n" in done.stdout
+
+
+def test_a_dry_run_tells_of_an_engine_that_is_not_there(experiment, monkeypatch):
+    monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere/docker.sock")
+    probe_backend.cache_clear()
+    refused = within("run", experiment, "--dry-run", "--backend", "docker")
+    probe_backend.cache_clear()
+    assert refused.exit_code != 0
+    assert "sandbox 'docker' is not available" in refused.stderr
     assert not (experiment / "output").exists()
 
 
@@ -83,6 +106,7 @@ def test_ctrl_c_keeps_what_is_finished_and_the_same_command_goes_on(experiment):
         (("window_tokens = 16000", "window_tokens = 20"), "more than the window"),
         ((":tiny", ":tinny"), "did you mean 'tiny'"),
         (("[axes]", "[axes"), "TOML"),
+        (("[trial.policy]", 'model = "openai/gpt-4o-mnii"\n[trial.policy]'), "did you mean 'openai/gpt-4o-mini'"),
         (("[trial.policy]", 'model = "scripted/other"\n[trial.policy]'), "scripted/tiny:attentive"),
     ],
 )
@@ -114,7 +138,21 @@ def test_the_cost_of_a_real_model_is_bounded_before_it_is_spent():
 def test_an_unknown_price_is_said_and_not_taken_for_nothing():
     trial = Trial(task=TINY, policy=KEEP, model="hosted_vllm/mine", window_tokens=100_000)
     assert cost_bound_usd(trial) is None
-    assert money([trial]) == "at most $0.00, and 1 trials with models of unknown price"
+    assert money([trial]) == "the cost of 1 trial is not known, since the price or the window of hosted_vllm/mine is not"
+    priced = Trial(task=TINY, policy=KEEP, model="gpt-4o", max_steps=10, window_tokens=100_000)
+    assert money([trial, priced]).startswith("at most $2.90 for 1 trial; the cost of 1 trial is not known")
+
+
+def test_a_window_that_nobody_knows_is_said_where_a_policy_goes_by_it(monkeypatch):
+    monkeypatch.setenv("HOSTED_VLLM_API_BASE", "http://127.0.0.1:9/v1")
+    mine = Trial(task=TINY, policy=KEEP, model="hosted_vllm/mine")
+
+    def said(trial):
+        return outlook(Experiment(name="e", base=trial))
+
+    assert "warning: policy 'keep-last' never compacts: the context window of model 'hosted_vllm/mine' is not known" in said(mine)
+    assert "warning" not in said(replace(mine, window_tokens=50_000))
+    assert "warning" not in said(replace(mine, policy=policy_from_plain({"kind": "none"})))
 
 
 def test_a_paid_summarizer_under_a_scripted_agent_costs_too():
@@ -127,7 +165,7 @@ def test_more_pairs_show_smaller_differences():
     def many(count):
         return Experiment(name="e", base=Trial(task=TINY, policy=KEEP), axes={"seed": list(range(count))})
 
-    assert outlook(many(3)).startswith("e: 3 trials, 1 arms")
+    assert outlook(many(3)).startswith("e: 3 trials, 1 arm\n")
     assert "too few" in comparability(many(3))
     assert "points will hardly show" in comparability(many(15))
 
@@ -136,4 +174,6 @@ def test_models_on_this_machine_cost_nothing_and_are_told():
     local = Trial(task=TINY, policy=policy_from_plain({"kind": "keep-last", "summarizer": "local/smollm2-135m"}))
     assert "run on this machine" in money([local])
     assert money([Trial(task=TINY, policy=KEEP)]) == "none, all models are scripted (costs in the tables are simulated)"
-    assert money([local, Trial(task=TINY, policy=KEEP, model="hosted_vllm/x")]).endswith("1 trials with models of unknown price")
+    assert money([local, Trial(task=TINY, policy=KEEP, model="hosted_vllm/x")]).endswith(
+        "since the price or the window of hosted_vllm/x is not"
+    )

@@ -36,6 +36,32 @@ def test_sessions_are_listed_newest_first(place):
     assert "and 1 more" in within("sessions", "list", "--limit", "1", "--in", place).stdout
 
 
+def test_sessions_of_one_name_in_two_journals_are_two_and_told_apart(tmp_path):
+    for name in ("a.sqlite", "b.sqlite"):
+        with Journal.open(tmp_path / name) as journal:
+            begun(journal, "same").append(opening("same"))
+    shown = " ".join(within("sessions", "list", "--in", tmp_path).stdout.split())
+    assert shown.count("same in") == 2
+    refused = within("inspect", "same", "--in", tmp_path)
+    assert (refused.exit_code, "2 sessions fit 'same'" in refused.stderr) == (2, True)
+    assert within("inspect", "same", "--in", tmp_path / "b.sqlite").exit_code == 0
+
+
+def test_a_session_that_is_being_brought_in_is_listed_once(place):
+    with Journal.open(place / "output" / "journals" / "t.sqlite") as journal:
+        begun(journal, "first", created_at_ms=1_700_000_000_000).append(opening("first"))
+    lines = within("sessions", "list", "--in", place).stdout.splitlines()
+    assert [line.split()[0] for line in lines] == ["session", "second", "first"]
+    assert within("inspect", "first", "--in", place).exit_code == 0
+
+
+def test_a_beginning_names_the_session_that_asked_and_not_its_sub_agents(place):
+    with Journal.open(place / "output" / "journal.sqlite") as journal:
+        begun(journal, "first.0aef").append(opening("first.0aef"))
+    assert "first/1" in within("sessions", "messages", "fir", "--in", place).stdout
+    assert "first.0aef/1" in within("sessions", "messages", "first.0", "--in", place).stdout
+
+
 def test_a_text_is_searched_in_all_sessions(place):
     shown = within("sessions", "search", "Needle", "--in", place).stdout
     assert shown.startswith("first/4  tool execute_command, step 1, compacted\n")
@@ -57,7 +83,12 @@ def test_the_messages_of_a_session_and_one_of_them_are_shown(place):
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
-    [(("message", "first/99"), "has no message 'first/99'"), (("messages", "nobody"), "none of 2 sessions")],
+    [
+        (("message", "first/99"), "has no message 'first/99'"),
+        (("message", "first"), "'first' names no message; write SESSION/NUMBER"),
+        (("message", "first/"), "write SESSION/NUMBER"),
+        (("messages", "nobody"), "none of 2 sessions"),
+    ],
 )
 def test_what_is_not_there_is_refused(place, arguments, said):
     refused = within("sessions", *arguments, "--in", place)

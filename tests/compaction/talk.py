@@ -1,10 +1,14 @@
 """Small conversations, and a policy at work on them."""
 
+import json
+from dataclasses import replace
+
 from harness.compaction.compactor import SessionCompactor
 from harness.errors import ModelError
-from harness.events import Compaction, Entry, MessageAdded, Moment, Signal
-from harness.messages import Message, ToolCall, ToolResult, assistant, system, tool, user
+from harness.events import Compaction, Entry, Event, MessageAdded, Moment, Signal
+from harness.messages import Message, Part, ToolCall, ToolResult, assistant, system, tool, user
 from harness.protocols import Policy
+from harness.store.memory import MemoryOutputs
 from harness.testing.puppet import PuppetModel
 from harness.tokens import Measured, Usage, Window
 from harness.view import View, fold, fold_all
@@ -48,7 +52,10 @@ class Room:
     def __init__(self, policy: Policy, window_tokens: int, *answers: str | ModelError) -> None:
         self.policy = policy
         self.summarizer = PuppetModel([assistant(one) if isinstance(one, str) else one for one in answers])
-        self.compactor = SessionCompactor(policy=policy, window=window(window_tokens), summarizer=self.summarizer)
+        self.outputs = MemoryOutputs()
+        self.compactor = SessionCompactor(
+            policy=policy, window=window(window_tokens), summarizer=self.summarizer, outputs=self.outputs
+        )
         self.signals: list[Signal] = []
 
     def ask(self, view: View, usage: Usage | None = None, moment: Moment = "step") -> Compaction | None:
@@ -73,3 +80,21 @@ def grown(view: View, policy: Policy, *messages: Message, seq: int = 2_000) -> V
 def numbers(view: View) -> list[int]:
     """The events that the items of a view came from."""
     return [item.item_id.event for item in view.items]
+
+
+def call(name: str, **arguments: object) -> ToolCall:
+    return ToolCall(call_id="c", name=name, arguments_json=json.dumps(arguments))
+
+
+def lengthened(log: tuple[Entry, ...]) -> tuple[Entry, ...]:
+    """The log with tool results forty times as long."""
+
+    def part(one: Part) -> Part:
+        return replace(one, output=one.output * 40) if isinstance(one, ToolResult) else one
+
+    def event(one: Event) -> Event:
+        if not isinstance(one, MessageAdded):
+            return one
+        return replace(one, message=replace(one.message, parts=tuple(map(part, one.message.parts))))
+
+    return tuple(Entry(seq, event(one)) for seq, one in log)

@@ -8,13 +8,15 @@ import pytest
 
 from harness.compaction.compactor import SessionCompactor
 from harness.compaction.formats.six_sections import SixSections
-from harness.errors import IllegalPlan, ProviderFailed
-from harness.events import Compaction, Entry, ItemId, MessageAdded, Moment, Replace, TextDelta
+from harness.errors import FileMissing, IllegalPlan, ProviderFailed, StoreError, UsageError
+from harness.events import Compaction, Entry, Insert, ItemId, MessageAdded, Moment, Replace, TextDelta
 from harness.messages import Message, ToolCall, ToolResult, assistant, system, tool, user
 from harness.plan import Plan, Slot
-from harness.protocols import Reply, Request, unheard
+from harness.protocols import OutputStore, Reply, Request, unheard
+from harness.store.memory import MemoryOutputs
 from harness.testing.puppet import PuppetModel
 from harness.tokens import Budget, QuarterOfCharacters, Usage, Window
+from harness.truncation import output_name
 from harness.view import View, fold_all
 
 CALL = ToolCall(call_id="c", name="read_file", arguments_json="{}")
@@ -48,8 +50,8 @@ def slot(after: int, stands_for: tuple[int, ...] = ()) -> Slot:
     return Slot(after=ItemId(after), role="assistant", stands_for=items, format=SixSections(), max_tokens=800)
 
 
-def apply(plan: Plan, summarizer: PuppetModel | None = None) -> Compaction | None:
-    room = SessionCompactor(policy=Stubborn(proposal=plan), window=WINDOW, summarizer=summarizer)
+def apply(plan: Plan, summarizer: PuppetModel | None = None, outputs: OutputStore | None = None) -> Compaction | None:
+    room = SessionCompactor(policy=Stubborn(proposal=plan), window=WINDOW, summarizer=summarizer, outputs=outputs)
     return room.compact(VIEW, None, 1, "step", lambda _: None)
 
 
@@ -115,3 +117,47 @@ def test_the_time_of_a_compaction_is_told_and_does_not_make_events_differ() -> N
     assert quick == slow
     assert quick.wall_seconds > 0
     assert slow.wall_seconds >= 0.05
+
+
+def test_what_an_applied_plan_moves_is_saved_and_named_once() -> None:
+    outputs = MemoryOutputs()
+    event = apply(Plan(reason="r", forget=forget(2, 3, 4), saves=("one", "two", "one")), outputs=outputs)
+    assert event is not None
+    assert event.offloaded == (output_name("one"), output_name("two"))
+    assert [outputs.load(name) for name in event.offloaded] == ["one", "two"]
+
+
+def test_a_plan_that_saves_no_tokens_saves_no_text_either() -> None:
+    outputs = MemoryOutputs()
+    event = apply(Plan(reason="r", insert=(Insert(message=user("x"), after=ItemId(1)),), saves=("one",)), outputs=outputs)
+    assert event is not None
+    assert (event.status, event.offloaded) == ("no-op", ())
+    with pytest.raises(FileMissing):
+        outputs.load(output_name("one"))
+
+
+@pytest.mark.parametrize("answer", [ProviderFailed("s", 500, "down"), assistant("long " * 500)], ids=["fails", "saves nothing"])
+def test_of_a_plan_that_fails_what_its_fallback_moves_is_saved(answer: Message | ProviderFailed) -> None:
+    outputs = MemoryOutputs()
+    instead = Plan(reason="instead", forget=forget(2), saves=("two",))
+    plan = Plan(reason="r", forget=forget(2, 3, 4), slots=(slot(1, (2, 3, 4)),), saves=("one",), fallback=instead)
+    event = apply(plan, PuppetModel([answer]), outputs)
+    assert event is not None
+    assert (event.status, event.offloaded) == ("applied", (output_name("two"),))
+    with pytest.raises(FileMissing):
+        outputs.load(output_name("one"))
+
+
+class FullDisk(MemoryOutputs):
+    """Keeps nothing."""
+
+    def save(self, text: str) -> str:
+        raise StoreError("the disk is full")
+
+
+def test_what_cannot_be_saved_does_not_go_from_the_view() -> None:
+    plan = Plan(reason="r", forget=forget(2, 3, 4), saves=("one",))
+    with pytest.raises(StoreError, match="the disk is full"):
+        apply(plan, outputs=FullDisk())
+    with pytest.raises(UsageError, match="'stubborn' moves texts into the saved outputs but no place for them was given"):
+        apply(plan)

@@ -1,26 +1,37 @@
 """A policy that cannot find anything to do is refused; one that may find something never is."""
 
+from collections.abc import Iterator
+
 import pytest
-from hypothesis import given
+from hypothesis import assume, example, given, note, settings
 from hypothesis import strategies as st
 
 from harness.compaction.cuts import LastMessages, LastTokens
-from harness.compaction.feasibility import check_feasible
+from harness.compaction.feasibility import check_feasible, never_due
+from harness.compaction.moves.around import IfMessages, InManner
 from harness.compaction.pipeline import Pipeline, Rule
 from harness.compaction.presets import PRESETS
-from harness.compaction.presets.peers.cline import RooCode, RooSliding
+from harness.compaction.presets.none import NoCompaction
+from harness.compaction.presets.peers.cline import Cline, RooCode, RooSliding
 from harness.compaction.presets.peers.codex import Codex
-from harness.compaction.presets.peers.services import Crush
-from harness.compaction.presets.ratio import SeedOpenCode
+from harness.compaction.presets.peers.gemini import GeminiCli
+from harness.compaction.presets.peers.inspect_ai import InspectTrim
+from harness.compaction.presets.peers.langchain import AnthropicClear, DeepAgents, LangChainSummary
+from harness.compaction.presets.peers.opencode import OpenCode, OpenCodePrune
+from harness.compaction.presets.peers.pi import Pi
+from harness.compaction.presets.peers.pydantic_ai import PydanticClear, PydanticSummary, PydanticWindow
+from harness.compaction.presets.peers.services import Crush, Dexto
+from harness.compaction.presets.ratio import Ratio, SeedGemini, SeedOpenCode
 from harness.compaction.presets.reserve import ReserveRecent
+from harness.compaction.presets.window import MessageWindow
 from harness.compaction.stages import Forget, Mask, Middle, Reducer, Seldom
 from harness.compaction.triggers import AnyOf, FixedTokens, Full, MoreThan, Trigger
 from harness.errors import UsageError
 from harness.events import Entry, MessageAdded
 from harness.messages import ToolCall, ToolResult, assistant, system, tool, user
 from harness.protocols import Policy
-from harness.tokens import Window
-from harness.view import fold_all
+from harness.tokens import Budget, Window
+from harness.view import View, fold, fold_all
 
 
 class Piped:
@@ -44,7 +55,7 @@ def check(*rules: Rule) -> None:
 @pytest.mark.parametrize("reducer", [forgetting(1_000), Mask(keep_tokens=1_000)])
 @pytest.mark.parametrize("trigger", [Full(), Full(measure="reported", above=True), AnyOf((Full(), MoreThan(count=3)))], ids=repr)
 def test_what_keeps_as_much_as_the_threshold_is_refused(reducer: Reducer, trigger: Trigger) -> None:
-    with pytest.raises(UsageError, match=r"'piped' keeps 1000 tokens and is due at 1000 \(1000 tokens, fixed\)"):
+    with pytest.raises(UsageError, match=r"'piped' keeps 1000 tokens and is due at 1000 tokens \(1000 tokens, fixed\)"):
         check(Rule(trigger=trigger, reducer=reducer))
 
 
@@ -79,6 +90,177 @@ def test_a_cap_on_what_is_kept_is_no_minimum() -> None:
     check_feasible(policy, policy.budget(Window(tokens=16_384, source="configuration")))
 
 
+WIDE = 128_000
+IN_VAIN: list[tuple[Policy, int, str]] = [
+    (Pi(), 32_768, r"20000 tokens \(keep_recent_tokens\) and is due at 16384 tokens"),
+    (ReserveRecent(), 32_768, r"20000 tokens \(keep_recent_tokens\) and is due at 16384 tokens"),
+    (LangChainSummary(keep_share=0.9), WIDE, r"115200 tokens \(keep_share\) and is due at 102400 tokens"),
+    (LangChainSummary(keep_tokens=102_400), WIDE, r"102400 tokens \(keep_tokens\) and is due at 102400 tokens"),
+    (
+        LangChainSummary(trigger_share=None, trigger_messages=10, keep_messages=50),
+        WIDE,
+        r"51 messages \(keep_messages\) and is due at 11 messages",
+    ),
+    (DeepAgents(keep_share=1.0), WIDE, r"128000 tokens \(keep_share\) and is due at 108800 tokens"),
+    (Ratio(keep_share=1.0), WIDE, r"everything \(keep_share\) and is due at 102400 tokens"),
+    (SeedGemini(keep_share=1), WIDE, r"everything \(keep_share\) and is due at 64000 tokens"),
+    (GeminiCli(keep_share=1.0, adapted=True), WIDE, r"everything \(keep_share\) and is due at 64000 tokens"),
+    (InspectTrim(preserve=1), WIDE, r"everything \(preserve\) and is due at 115200 tokens"),
+    (PydanticWindow(trigger_messages=20, keep_messages=40), WIDE, r"40 requests and answers \(keep_messages\) and is due at 21 "),
+    (PydanticSummary(trigger_share=0.5, keep_tokens=64_000), WIDE, r"64000 tokens \(keep_tokens\) and is due at 64000 tokens"),
+]
+
+
+@pytest.mark.parametrize(("policy", "window_tokens", "told"), IN_VAIN, ids=repr)
+def test_what_keeps_all_that_makes_it_due_is_refused_with_the_arithmetic(policy: Policy, window_tokens: int, told: str) -> None:
+    budget = policy.budget(Window(tokens=window_tokens, source="configuration"))
+    with pytest.raises(UsageError, match=told):
+        check_feasible(policy, budget)
+    assert not any(acts(policy, budget, view) for view in views(policy, budget) if view.tokens <= (budget.threshold_tokens or 0))
+
+
+@pytest.mark.parametrize("policy", [policy for policy, _, _ in IN_VAIN if not isinstance(policy, PydanticWindow)], ids=repr)
+def test_where_the_window_is_not_known_a_threshold_refuses_nothing(policy: Policy) -> None:
+    budget = policy.budget(Window(tokens=0, source="unknown"))
+    if budget.threshold_tokens is None and getattr(policy, "trigger_messages", None) is None:
+        check_feasible(policy, budget)
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        Cline(keep_recent_tokens=500_000),
+        LangChainSummary(trigger_messages=10, keep_messages=50),
+        PydanticSummary(trigger_messages=10, keep_messages=50),
+        MessageWindow(max_messages=10, preserve_first_n=5, preserve_last_n=20),
+        InspectTrim(preserve=0),
+        Dexto(keep_share=1.0),
+    ],
+    ids=repr,
+)
+def test_what_acts_by_another_measure_or_a_little_later_is_let_through(policy: Policy) -> None:
+    budget = policy.budget(Window(tokens=WIDE, source="configuration"))
+    check_feasible(policy, budget)
+    assert any(acts(policy, budget, view) for view in views(policy, budget))
+
+
+@pytest.mark.parametrize("kind", [kind for kind in PRESETS if kind not in {"pi", "reserve-recent", "three-tiers", "opencode"}])
+def test_the_defaults_of_a_preset_stand_in_a_small_window_too(kind: str) -> None:
+    policy = PRESETS[kind]()
+    check_feasible(policy, policy.budget(Window(tokens=32_768, source="configuration")))
+
+
+@pytest.mark.parametrize(
+    ("policy", "told"),
+    [
+        (AnthropicClear(), "it acts at 100000 tokens at the earliest, and the window has 32768"),
+        (PydanticClear(), "it acts at 100000 tokens at the earliest, and the window has 32768"),
+        (OpenCodePrune(adapted=True), "it acts at 60001 tokens at the earliest, and the window has 32768"),
+        (PydanticClear(trigger_messages=9), ""),
+        (AnthropicClear(trigger_tokens=32_768), ""),
+        (MessageWindow(), ""),
+        (MessageWindow(max_messages=32_766), ""),
+        (
+            MessageWindow(max_messages=32_767),
+            "it acts at 32769 messages at the earliest, and the window has 32768 tokens: it will never act",
+        ),
+        (Dexto(least_messages=100_000), ""),  # it masks whatever their number is
+        (RooCode(least_messages=100_000), ""),  # nor does its hard limit ask for messages
+        (Cline(), ""),
+        (NoCompaction(), ""),
+    ],
+    ids=repr,
+)
+def test_what_can_never_be_due_in_a_window_is_told(policy: Policy, told: str) -> None:
+    assert never_due(policy, policy.budget(Window(tokens=32_768, source="configuration"))).startswith(told)
+    assert bool(never_due(policy, policy.budget(Window(tokens=32_768, source="configuration")))) == bool(told)
+    assert not never_due(policy, policy.budget(Window(tokens=0, source="unknown")))
+
+
+@pytest.mark.parametrize(
+    ("trigger", "messages", "told"),
+    [
+        (Full(), 9_000, ""),
+        (Full(), 9_001, "it acts at 9001 messages at the earliest, and the window has 9000 tokens"),
+        (MoreThan(count=3), 9_001, "it acts at 9001 messages"),
+        (AnyOf((Full(), MoreThan(count=20_000))), 10, ""),
+        (MoreThan(count=20_000), 9_001, "it acts at 20001 messages"),
+    ],
+    ids=repr,
+)
+def test_more_messages_than_the_window_has_tokens_are_never_there(trigger: Trigger, messages: int, told: str) -> None:
+    reducer = IfMessages(count=messages, reducer=InManner(reducer=forgetting(10)))
+    for wrapped in (reducer, InManner(reducer=reducer)):
+        policy = Piped(Rule(trigger=trigger, reducer=wrapped))
+        budget = policy.pipeline.division.budget(Window(tokens=9_000, source="configuration"))
+        found = never_due(policy, budget)
+        assert found.startswith(told)
+        assert bool(found) == bool(told)
+        either = Piped(*policy.pipeline.rules, Rule(trigger=Full(), reducer=forgetting(10)))
+        assert never_due(either, budget) == ""
+
+
+def views(policy: Policy, budget: Budget) -> Iterator[View]:
+    """Views of a session with a question now and then, of small steps and of large ones, as far as a window goes.
+
+    Every fourth step is small: a result may be all that is kept, and then there is nowhere to cut before the next one.
+    """
+    for each in (20, budget.window_tokens // 60):
+        view = fold_all([Entry(1, MessageAdded(message=system("You are an agent."), step=0))], policy.counter)
+        for number in range(1, 100):
+            call = ToolCall(call_id=f"c{number}", name="read_file", arguments_json='{"path": "a.py"}')
+            output = "word " * (4 * (each if number % 4 else 20) // 5)
+            result = ToolResult(call_id=call.call_id, name=call.name, output=output)
+            said = [user("Go on.")] if number % 9 == 1 else []
+            for at, message in enumerate((*said, assistant("I read.", call), tool(result))):
+                view = fold(view, Entry(9 * number + at, MessageAdded(message=message, step=number)), policy.counter)
+            yield view
+            if view.tokens > budget.window_tokens:  # the provider may count fewer
+                break
+
+
+def acts(policy: Policy, budget: Budget, view: View) -> bool:
+    plans = (policy.plan(view, budget, None, moment) for moment in ("step", "turn"))
+    return any(plan is not None and not plan.empty for plan in plans)
+
+
+shares, counts = st.floats(0.02, 1), st.integers(1, 90)
+tokens = st.integers(500, 200_000)
+CONFIGURED = st.one_of(
+    st.builds(LangChainSummary, trigger_share=shares, keep_share=shares | st.none(), trigger_messages=counts | st.none()),
+    st.builds(LangChainSummary, trigger_share=st.none(), trigger_tokens=tokens, keep_tokens=tokens),
+    st.builds(LangChainSummary, trigger_share=st.none(), trigger_messages=counts, keep_messages=counts),
+    st.builds(DeepAgents, threshold=shares, keep_share=shares),
+    st.builds(Ratio, threshold=shares, keep_share=shares),
+    st.builds(SeedOpenCode, threshold=shares, keep_share=shares, protect_tokens=tokens),
+    st.builds(GeminiCli, threshold=shares, keep_share=shares, adapted=st.just(True)),
+    st.builds(InspectTrim, threshold=shares, preserve=st.floats(0, 1)),
+    st.builds(PydanticWindow, trigger_messages=counts, keep_messages=counts),
+    st.builds(PydanticSummary, trigger_share=shares, keep_tokens=tokens, trigger_messages=counts | st.none()),
+    st.builds(Pi, reserve_tokens=tokens, keep_recent_tokens=tokens),
+    st.builds(ReserveRecent, reserve_tokens=tokens, keep_recent_tokens=tokens),
+    st.builds(Cline, threshold=shares, keep_recent_tokens=tokens),
+    st.builds(OpenCodePrune, adapted=st.just(True), protect_tokens=tokens, least_saved_tokens=tokens),
+    st.builds(PydanticClear, trigger_tokens=tokens),
+    st.builds(OpenCode, max_output_tokens=tokens, tail_share=shares),
+)
+
+
+@settings(max_examples=60)
+@example(policy=Pi(reserve_tokens=500, keep_recent_tokens=500), window_tokens=30_000)
+@given(policy=CONFIGURED, window_tokens=st.integers(8_000, 200_000))
+def test_what_is_let_through_can_act_on_some_view(policy: Policy, window_tokens: int) -> None:
+    try:
+        budget = policy.budget(Window(tokens=window_tokens, source="configuration"))
+        check_feasible(policy, budget)
+    except UsageError:
+        assume(False)
+    note(f"{budget}")
+    acting = [view for view in views(policy, budget) if acts(policy, budget, view)]
+    assert acting or never_due(policy, budget), "it neither acts nor is it said that it never will"
+    assert not never_due(policy, budget) or all(view.tokens > window_tokens for view in acting)
+
+
 @pytest.mark.parametrize(
     ("policy", "window_tokens", "leaves"),
     [
@@ -96,7 +278,7 @@ def test_a_reserve_that_leaves_nothing_is_refused(policy: Policy, window_tokens:
 def test_the_field_that_keeps_too_much_is_named() -> None:
     policy = ReserveRecent(reserve_tokens=100, keep_recent_tokens=900)
     check_feasible(policy, policy.budget(Window(tokens=1_001, source="configuration")))
-    with pytest.raises(UsageError, match=r"900 tokens \(keep_recent_tokens\) and is due at 900 \(1000 − 100 reserved"):
+    with pytest.raises(UsageError, match=r"900 tokens \(keep_recent_tokens\) and is due at 900 tokens \(1000 − 100 reserved"):
         check_feasible(policy, policy.budget(Window(tokens=1_000, source="configuration")))
 
 

@@ -1,6 +1,7 @@
-"""Policies of other packages."""
+"""Policies of other packages, and what is refused of all policies."""
 
 import sys
+from dataclasses import fields, replace
 
 import pytest
 
@@ -13,6 +14,33 @@ from tests.compaction.plugin import install
 def forget():
     yield
     sys.modules.pop("odd_policies_module", None)
+
+
+@pytest.mark.parametrize("kind", PRESETS)
+def test_a_field_of_another_type_is_refused_in_words_before_a_policy_looks_at_it(kind):
+    for field in fields(PRESETS[kind]):
+        for odd in (object(), ["x"], {}):
+            with pytest.raises(UsageError, match=f"^{field.name}.*: must be "):
+                PRESETS[kind](**{field.name: odd})
+
+
+@pytest.mark.parametrize("kind", PRESETS)
+def test_a_misspelt_field_is_refused_with_the_nearest_names(kind):
+    for field in fields(PRESETS[kind]):
+        misspelt = field.name[:-2] + field.name[-1]
+        with pytest.raises(
+            UnknownName, match=f"unknown field of {PRESETS[kind].__name__}: '{misspelt}'; did you mean .*'{field.name}'"
+        ):
+            PRESETS[kind](**{misspelt: field.default})
+    with pytest.raises(UnknownName, match="'treshold'; did you mean 'threshold'"):
+        replace(PRESETS["keep-last"](), treshold=0.5)
+
+
+def test_text_is_no_number_and_a_number_no_switch():
+    for wrong in ({"threshold": "0.5"}, {"threshold": True}, {"keep_last": 4.5}, {"keep_last": True}, {"context_window": "32k"}):
+        with pytest.raises(UsageError, match=r"must be a (whole )?number"):
+            PRESETS["keep-last"](**wrong)
+    assert PRESETS["keep-last"](threshold=1).threshold == 1
 
 
 ODD = """

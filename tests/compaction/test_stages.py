@@ -1,6 +1,7 @@
 """Stages on generated conversations: what they keep, mask and sum up."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,16 +13,18 @@ from harness.compaction.compactor import SessionCompactor
 from harness.compaction.cuts import LastMessages, LastShare, LastTokens, LastTurns, Snap
 from harness.compaction.formats.six_sections import SixSections
 from harness.compaction.pipeline import Pipeline, Preset, Rule
-from harness.compaction.stages import Forget, Mask, Middle, Reducer, Summarize
+from harness.compaction.stages import Forget, Mask, Middle, Reducer, Summarize, after
 from harness.compaction.triggers import Always, Undivided
 from harness.errors import ProviderFailed
-from harness.events import Compaction, Entry, MessageAdded, Patch
+from harness.events import Compaction, Entry, Insert, MessageAdded, Patch
+from harness.growth import Growth
 from harness.messages import Message, ToolCall, ToolResult, assistant, system, tool, user
 from harness.plan import Plan
 from harness.testing.puppet import PuppetModel
 from harness.testing.strategies import logs
 from harness.tokens import Budget, QuarterOfCharacters, Window
-from harness.view import View, fold, fold_all, patched, violation
+from harness.transcript import key_argument
+from harness.view import Item, View, fold, fold_all, patched, violation
 
 BUDGET = Budget(window_tokens=0, reserved_tokens=0, threshold_tokens=None, rule="none")
 COUNTER = QuarterOfCharacters()
@@ -244,7 +247,7 @@ def test_what_holds_no_text_is_forgotten_without_a_summary_where_the_stage_says_
     stage = Summarize(
         middle=Middle(tail=LastMessages(count=2), head_messages=2), format=SixSections(), max_tokens=99, only_if_text=True
     )
-    event, summarizer = summarized(replace(view, items=tuple(items)), stage, "read some")
+    event, summarizer = summarized(replace(view, items=tuple(items), growth=Growth()), stage, "read some")
     assert (event.status, len(summarizer.requests), len(event.patch.forget)) == ("applied", asked, 16)
 
 
@@ -259,3 +262,74 @@ def test_a_quiet_rule_that_finds_nothing_to_do_leaves_no_record() -> None:
     assert quiet is None
     assert told is not None
     assert told.empty
+
+
+@st.composite
+def masks(draw: st.DrawFn) -> Mask:
+    """Masks that protect by number, tokens, turns, tool, outcome and summary, and all of these together."""
+    return Mask(
+        stub="[cleared]",
+        keep_results=draw(st.integers(0, 3)),
+        keep_tokens=draw(st.sampled_from([0, 40, 300])),
+        keep_turns=draw(st.integers(0, 3)),
+        least_saved_tokens=draw(st.sampled_from([0, 0, 100])),
+        exempt_tools=draw(st.sampled_from([(), ("read_*",), ("write_file f1*",)])),
+        completed_only=draw(st.booleans()),
+        exempt_count=draw(st.booleans()),
+        stop_at_summary=draw(st.booleans()),
+    )
+
+
+def unprotected(mask: Mask, view: View) -> list[Item]:
+    """By the description of the fields, newest first: what `Mask` tallies oldest first."""
+    chosen: list[Item] = []
+    results = tokens = turns = 0
+    for at, item in reversed(list(enumerate(view.items))):
+        if mask.stop_at_summary and item.item_id in view.summaries:
+            break
+        turns += item.message.role == "user"
+        if item.message.role != "tool" or turns < mask.keep_turns:
+            continue
+        exempt = mask.is_exempt(item, told_calls(view.items[:at]))
+        if exempt and not mask.exempt_count:
+            continue
+        results, tokens = results + 1, tokens + item.tokens
+        if results > mask.keep_results and (tokens > mask.keep_tokens or not mask.keep_tokens) and not exempt:
+            chosen.append(item)
+    return chosen[::-1] if sum(item.tokens for item in chosen) > mask.least_saved_tokens or not mask.least_saved_tokens else []
+
+
+def told_calls(items: Sequence[Item]) -> dict[str, str]:
+    calls = (call for item in items for call in item.message.calls)
+    return {call.call_id: f"{call.name} {key_argument(call)}" for call in calls}
+
+
+@given(mask=masks(), log=logs(), summary_at=st.integers(1, 30))
+def test_what_is_masked_is_what_the_fields_say_at_every_step_of_a_session(
+    mask: Mask, log: tuple[Entry, ...], summary_at: int
+) -> None:
+    view = View()
+    for entry in log:
+        view = fold(view, entry, COUNTER)
+        if entry.seq == summary_at and len(view.items) > 2 and violation(view.messages) is None:
+            view = fold(view, summing_up(view), COUNTER)
+        plan, expected = mask.reduce(view, BUDGET, "due"), unprotected(mask, view)
+        assert [change.item for change in plan.replace] == [item.item_id for item in expected]
+        assert mask.worth(view) == (not plan.empty)
+        most = mask.most_saved_tokens(view)
+        assert most is not None
+        assert most >= sum(item.tokens for item in expected)
+        left = after(view, plan, COUNTER)
+        again = mask.reduce(left, BUDGET, "due")
+        assert [change.item for change in again.replace] == [item.item_id for item in unprotected(mask, left)]
+
+
+def summing_up(view: View) -> Entry:
+    """All but the system message becomes a summary."""
+    gone = tuple(item.item_id for item in view.items[1:])
+    patch = Patch(forget=gone, insert=(Insert(message=user("sum"), after=view.items[0].item_id, stands_for=gone),))
+    event = Compaction(
+        round=1, step=1, moment="step", status="applied", reason="due", patch=patch,
+        tokens_before=view.tokens, tokens_after=view.tokens, messages_before=len(view.items), messages_after=2,
+    )  # fmt: skip
+    return Entry(900, event)

@@ -3,10 +3,13 @@
 The provider is one that repeats the key in its refusals, as real ones do.
 """
 
+import json
 import logging
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
+from typing import ClassVar
 
 import nbformat
 import pytest
@@ -16,17 +19,24 @@ from nbclient import NotebookClient
 from harness import codec
 from harness.cli import main
 from harness.compaction.presets.none import NoCompaction
+from harness.events import Entry, Signal, Waiting
 from harness.experiment.experiment import Experiment
+from harness.experiment.live import LiveSession
 from harness.experiment.plan import Settings
 from harness.experiment.trial import SandboxChoice, Trial
+from harness.models.cassette import Cassette
 from harness.store.journal import Journal
+from harness.widgets.agent import AgentWidget
+from harness.widgets.wire import POST
 from tests.cli.command import LOCAL, TINY
+from tests.experiment.test_interactive import session
 from tests.models.openai_stub import Refuse, Say, serving
 
 pytestmark = pytest.mark.slow
 
 KEY = "planted-Zq81-not-a-shape-that-is-known-7731"
 ECHO = Refuse(status=401, error={"message": f"Incorrect API key provided: {KEY}. You can find yours at our site."})
+DOWN = Refuse(status=500, error={"message": f"The backend refused {KEY}, try again"})
 WORK = (
     Say(pieces=("I write.",), calls=(("c1", "write_file", '{"path": "a.txt", "content": "hi"}'),), finish="tool_calls"),
     Say(pieces=("It is written.",)),
@@ -65,7 +75,7 @@ def left_in(folder: Path) -> str:
         if path.suffix == ".sqlite":
             with Journal.open(path, read_only=True) as journal:
                 entries = (entry for name in journal.session_ids() for entry in journal.entries(name))
-                texts.extend(codec.encode_event(entry.event).decode() for entry in entries)
+                texts.extend(codec.canonical_json(entry.event) for entry in entries)
     return "\n".join(texts)
 
 
@@ -85,6 +95,58 @@ def test_a_session_leaves_and_shows_no_key(answers, code, tmp_path, monkeypatch,
     assert ("***" in left) == ("***" in shown) == (code == 1)
     assert "session-started" in left
     assert KEY not in shown + left
+
+
+class Watched(AgentWidget):
+    """A panel that keeps all that it sends to its pages."""
+
+    sent: ClassVar[list[object]] = []
+
+    def send(self, content, buffers=None):
+        self.sent.append(content)
+        super().send(content, buffers)
+
+
+@pytest.mark.parametrize(("answers", "fails"), [(WORK, False), ((DOWN, ECHO), True)], ids=["works", "fails"])
+def test_a_live_session_and_its_panel_leave_and_show_no_key(answers, fails, tmp_path, monkeypatch, caplog, capfd):
+    caplog.set_level(logging.DEBUG)
+    Watched.sent.clear()
+    heard: list[Entry | Signal] = []
+    given = session(
+        model="hosted_vllm/stub",
+        task=None,
+        request="write hi",
+        window_tokens=50_000,
+        explore=True,
+        cassette=Cassette(path=tmp_path / "tape.jsonl", mode="record"),
+        journal=tmp_path / "j.sqlite",
+        keep=tmp_path / "kept",
+    )
+    with serving(*answers, *answers) as stub:
+        monkeypatch.setenv("HOSTED_VLLM_API_BASE", stub.base)
+        live = LiveSession(given, listen=heard.append).start()
+        panel = Watched.of(replace(given, journal=tmp_path / "panel.sqlite", cassette=None, keep=None))
+        assert live.wait(120) == "idle", live.failure
+        panel.session.start()
+        assert panel.session.wait(120) == "idle", panel.session.failure
+        ended = (live.close(), panel.close())
+        assert {one["Authorization"] for one in stub.headers_seen} == {f"Bearer {KEY}"}
+    assert [one.outcome.status for one in ended] == ["failed" if fails else "completed"] * 2
+    again = Watched.reopen(tmp_path / "panel.sqlite", panel.session.session_id)
+    pages = [json.dumps([one.get_state(), one.as_text(), one.as_html(), repr(one)], default=repr) for one in (panel, again)]
+    again.close()
+    assert POST.drain(60)
+    captured = capfd.readouterr()
+    told = "\n".join((repr(ended), repr(heard), repr(live.entries), live.failure, *pages, repr(Watched.sent)))
+    logged = f"{caplog.text}\n{captured.out}\n{captured.err}"
+    left = left_in(tmp_path)
+    assert ("***" in told) == ("***" in left) == ("***" in pages[0]) == ("***" in pages[1]) == fails
+    assert any(isinstance(one, Waiting) for one in heard) == fails, "the failure that is tried again was told"
+    assert Watched.sent, "the pages were told something"
+    assert ("***" in repr(Watched.sent)) == fails
+    assert (tmp_path / "tape.jsonl").exists()
+    assert "setup_json" in left
+    assert KEY not in told + logged + left
 
 
 def test_a_trial_leaves_no_key(tmp_path, monkeypatch, caplog):

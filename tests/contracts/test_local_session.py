@@ -1,6 +1,6 @@
 """A small real model at work: several steps in a sandbox with its own calls, and a compaction with its own summary.
 
-Not for its success, which proves nothing, but for wire, text protocol, loop and compaction with a model that nobody scripted.
+Not for its success, which proves nothing, but for wire, tool calls, loop and compaction with a model that nobody scripted.
 """
 
 import pytest
@@ -62,7 +62,6 @@ def test_it_calls_tools_in_a_sandbox_and_summarizes_its_own_session():
         request=REQUEST,
         policy=POLICY,
         model=NAME,
-        tool_calls="text",
         window_tokens=WINDOW_TOKENS,
         limits=Limits(max_steps=9),
         sandbox=SandboxChoice(backend="bubblewrap"),

@@ -125,7 +125,7 @@ def test_they_run_from_a_plan_and_one_that_breaks_a_guard_costs_its_own_trial(in
     (tmp_path / "plan.toml").write_text(PLAN.format(task=json.dumps(TINY)))
     ran = harness("run", tmp_path, "--workers", "1", *LOCAL, **installed)
     broken = "policy 'lawless' proposed an illegal view: the system message does not stay as it is"
-    assert (ran.returncode, f"1 trials ended by their policy: {broken}" in ran.stderr) == (1, True), ran.stdout + ran.stderr
+    assert (ran.returncode, f"1 trial ended by their policy: {broken}" in ran.stderr) == (1, True), ran.stdout + ran.stderr
     trials = load(tmp_path).trials.set_index("policy")
     thinning, lawless = trials.loc["thinning"], trials.loc["lawless"]
     assert (thinning.status != "crashed", thinning.activity) == (True, "active")

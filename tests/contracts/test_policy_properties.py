@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from hypothesis import example, given, note
+from hypothesis import Phase, example, given, note, settings
 from hypothesis import strategies as st
 
 from harness.compaction.compactor import FRUITLESS_IN_A_ROW, SessionCompactor
@@ -11,9 +11,10 @@ from harness.compaction.presets import PRESETS
 from harness.compaction.presets.bounds import DropAll, OracleRetention, RandomRetention
 from harness.compaction.presets.keep_last import KeepLast
 from harness.compaction.presets.none import NoCompaction
+from harness.compaction.presets.paced import Paced
 from harness.compaction.presets.peers.cline import Cline, ClineBasic, ClineClassic, RooCode, RooSliding
 from harness.compaction.presets.peers.codex import Codex
-from harness.compaction.presets.peers.gemini import GeminiCli
+from harness.compaction.presets.peers.gemini import GeminiCli, GeminiMasking
 from harness.compaction.presets.peers.inspect_ai import InspectEdit, InspectSummary, InspectTrim
 from harness.compaction.presets.peers.langchain import AnthropicClear, DeepAgents, LangChainClear, LangChainSummary
 from harness.compaction.presets.peers.opencode import OpenCode, OpenCodePrune
@@ -21,7 +22,7 @@ from harness.compaction.presets.peers.openhands import OpenHands, OpenHandsV0
 from harness.compaction.presets.peers.pi import Pi
 from harness.compaction.presets.peers.pydantic_ai import PydanticClear, PydanticSummary, PydanticWindow
 from harness.compaction.presets.peers.services import Crush, Dexto, Goose, Letta
-from harness.compaction.presets.peers.swe_agent import ComplexityTrapMask, ComplexityTrapSummary, SweAgent
+from harness.compaction.presets.peers.swe_agent import ComplexityTrapMask, ComplexityTrapSummary, MiniSweAgent, SweAgent
 from harness.compaction.presets.ratio import Ratio, SeedGemini, SeedOpenCode
 from harness.compaction.presets.reserve import ReserveRecent
 from harness.compaction.presets.three_tiers import ThreeTiers
@@ -29,12 +30,15 @@ from harness.compaction.presets.window import MessageWindow
 from harness.events import Compaction, Entry, MessageAdded, Moment
 from harness.messages import Message, assistant, system, user
 from harness.protocols import Need, Policy
+from harness.store.memory import MemoryOutputs
 from harness.testing.puppet import PuppetModel
 from harness.testing.strategies import logs
 from harness.tokens import QuarterOfCharacters, Window
 from harness.view import View, fold, fold_all, patched, rendered, violation
+from tests.compaction.talk import lengthened
 
 COUNTER = QuarterOfCharacters()
+WINDOW = Window(tokens=16_000, source="configuration")
 
 
 class EvenMessages:
@@ -48,12 +52,12 @@ POLICIES: list[Policy] = [
     NoCompaction(),
     KeepLast(threshold=0.05, keep_last=1),
     KeepLast(threshold=0.05, keep_last=4),
-    KeepLast(threshold=0.2, keep_last=10),
+    KeepLast(threshold=0.1, keep_last=10),
     DropAll(threshold=0.05),
     RandomRetention(threshold=0.05),
-    RandomRetention(threshold=0.2, keep_share=0.9, seed=3),
+    RandomRetention(threshold=0.1, keep_share=0.9, seed=3),
     OracleRetention(threshold=0.05).informed(EvenMessages()),
-    OracleRetention(threshold=0.2, keep_share=1.0).informed(EvenMessages()),
+    OracleRetention(threshold=0.1, keep_share=1.0).informed(EvenMessages()),
     Ratio(threshold=0.02),
     SeedOpenCode(threshold=0.02, protect_tokens=100),
     SeedGemini(threshold=0.02),
@@ -69,13 +73,21 @@ POLICIES: list[Policy] = [
     Dexto(threshold=0.02, protect_tokens=60, least_saved_tokens=40),
     GeminiCli(threshold=0.02),
     GeminiCli(threshold=0.02, adapted=True, protect_tokens=50, result_characters=200),
+    GeminiMasking(protect_tokens=0, prune_minimum_tokens=1, preview_characters=0),
+    GeminiMasking(protect_tokens=60, prune_minimum_tokens=30, preview_characters=20),
     Goose(threshold=0.02, adapted=True),
-    Letta(threshold=0.15),
+    Letta(threshold=0.02),
+    MiniSweAgent(),
     OpenCode(max_output_tokens=15_800, tail_least_tokens=30, tail_most_tokens=90),
     OpenCodePrune(protect_tokens=40, least_saved_tokens=20, adapted=True),
+    Paced(every_steps=3, keep_last=2),
+    Paced(every_steps=5, threshold=0.02, keep_last=3, keep_request=True),
+    Paced(every_steps=2, summarize=False, keep_last=2),
+    Paced(every_steps=2, summarize=False, keep_last=2, pins=("*a*", "*build*")),
+    Paced(every_steps=3, keep_last=1, pins=("*0*",)),
     Pi(reserve_tokens=15_800, keep_recent_tokens=60),
     Pi(reserve_tokens=15_800, keep_recent_tokens=60, fixed=False),
-    RooCode(max_output_tokens=12_400),
+    RooCode(max_output_tokens=14_200),
     RooSliding(max_output_tokens=14_200),
     SweAgent(keep_results=1),
     ReserveRecent(reserve_tokens=15_800, keep_recent_tokens=60, summary_max_tokens=100),
@@ -103,7 +115,8 @@ POLICIES: list[Policy] = [
 
 
 KEEPING_THE_REQUEST = {
-    *("anthropic-clear-tool-uses", "cline-classic", "complexity-trap-mask", "complexity-trap-summary", "inspect-edit"),
+    *("anthropic-clear-tool-uses", "cline-classic", "complexity-trap-mask", "complexity-trap-summary", "gemini-masking"),
+    *("inspect-edit",),
     *("inspect-summary", "inspect-trim", "langchain-clear-tool-uses", "message-window", "opencode-prune", "openhands-v0"),
     *("pydantic-clear", "pydantic-window", "roo-sliding", "swe-agent"),
 }
@@ -122,7 +135,7 @@ def test_every_preset_is_among_the_policies_under_test() -> None:
 
 
 def compactor(policy: Policy, summarizer: PuppetModel) -> SessionCompactor:
-    return SessionCompactor(policy=policy, window=Window(tokens=16_000, source="configuration"), summarizer=summarizer)
+    return SessionCompactor(policy=policy, window=WINDOW, summarizer=summarizer, outputs=MemoryOutputs())
 
 
 def compacted(policy: Policy, view: View, summary: str, moment: Moment) -> Compaction | None:
@@ -145,6 +158,22 @@ def test_policies_act_at_every_moment() -> None:
     acting = {moment: {policy.kind for policy, at in MOMENTS if at == moment} for moment in ("turn", "overflow")}  # type: ignore[attr-defined]
     assert {"goose", "opencode-prune", "three-tiers"} <= acting["turn"]
     assert {"cline", "deepagents", "goose", "inspect-summary", "letta", "openhands", "roo-code"} <= acting["overflow"]
+
+
+def test_every_policy_under_test_changes_some_view_at_every_moment_that_it_has_a_rule_for() -> None:
+    idle = {at: MOMENTS[at] for at in range(len(MOMENTS))}
+
+    @settings(max_examples=100, derandomize=True, database=None, phases=[Phase.generate])
+    @given(log=logs())
+    def look(log: tuple[Entry, ...]) -> None:
+        for at, (policy, moment) in tuple(idle.items()):
+            events = (compacted(policy, fold_all(one, policy.counter), "s", moment) for one in (log, lengthened(log)))
+            if any(event is not None and event.status == "applied" for event in events):
+                del idle[at]
+
+    look()
+    ruled = [(policy, at) for policy, at in idle.values() if any(at in {rule.moment, "manual"} for rule in rules_of(policy))]
+    assert ruled == []
 
 
 @given(log=logs(), summary=summaries)
@@ -189,6 +218,17 @@ def check(policy: Policy, view: View, event: Compaction, seq: int) -> None:
         assert after.items == patched(view.items, event.patch, seq, policy.counter)
     else:
         assert after.items == view.items
+
+
+@settings(max_examples=15)
+@given(log=logs())
+def test_a_policy_that_was_asked_at_every_step_answers_as_one_that_never_was(log: tuple[Entry, ...]) -> None:
+    for policy, moment in MOMENTS:
+        budget, view, plan = policy.budget(WINDOW), View(), None
+        for entry in log:
+            view = fold(view, entry, policy.counter)
+            plan = policy.plan(view, budget, None, moment) if violation(view.messages) is None and len(view.items) > 1 else None
+        assert plan == policy.plan(fold_all(log, policy.counter), budget, None, moment), (policy, moment)
 
 
 @given(log=logs())

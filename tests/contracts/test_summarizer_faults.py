@@ -5,6 +5,8 @@ summary, a refusal or an answer to the conversation, so all of them are taken as
 and what they do not say is lost.
 """
 
+import inspect
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
@@ -15,6 +17,8 @@ import pytest
 from harness.compaction.compactor import FRUITLESS_IN_A_ROW, GROWTH_BEFORE_NEXT
 from harness.compaction.describing import abilities
 from harness.compaction.presets import PRESETS
+from harness.compaction.presets.peers.cline import RooCode
+from harness.compaction.presets.peers.services import Letta
 from harness.errors import ContextOverflow, ModelError, ProviderFailed
 from harness.events import Compaction, TextDelta
 from harness.experiment.preview.walk import Walk, walk
@@ -46,18 +50,19 @@ RULES: dict[str, Documented] = {
     "codex": Documented(empty="stand-in"),
     "complexity-trap-summary": Documented(),
     "crush": Documented(),
-    "deepagents": Documented(),
+    "deepagents": Documented(empty="stand-in"),
     "dexto": Documented(failed="stand-in", empty="stand-in"),
     "gemini-cli": Documented(),
     "goose": Documented(),
-    "inspect-summary": Documented(),
+    "inspect-summary": Documented(empty="stand-in"),
     "keep-last": Documented(),
-    "langchain-summary": Documented(),
+    "langchain-summary": Documented(empty="stand-in"),
     "letta": Documented(),
     "message-window": Documented(failed="goes", empty="goes"),
     "opencode": Documented(),
-    "openhands": Documented(),
+    "openhands": Documented(empty="stand-in"),
     "openhands-v0": Documented(),
+    "paced": Documented(),
     "pi": Documented(),
     "pydantic-summary": Documented(),
     "ratio": Documented(),
@@ -69,13 +74,26 @@ RULES: dict[str, Documented] = {
 }
 """By kind, every preset that can ask for a summary."""
 
+WORDS: dict[str, Left] = {
+    "changes nothing": "stays",
+    "go without one": "goes",
+    "goes on as it is": "stays",
+    "is replaced": "stand-in",
+    "is taken": "stand-in",
+    "takes its place": "stand-in",
+}
+"""How the description of a preset tells what is left; the first of them in a sentence counts."""
+
 
 def kind(policy: Policy) -> str:
     return str(policy.kind)  # type: ignore[attr-defined]
 
 
-SUMMARIZING = [policy for policy in POLICIES if abilities(policy).summarizes]
-ASKING = [policy for policy in SUMMARIZING if kind(policy) in RULES]
+ROOMIER = (Letta(threshold=0.15), RooCode(max_output_tokens=12_400))
+"""In place of those of their kind that the properties try: these are due when there is enough to be summarized or dropped."""
+ASKING = [policy for policy in POLICIES if abilities(policy).summarizes and kind(policy) not in set(map(kind, ROOMIER))]
+ASKING = [policy for policy in ASKING if not getattr(policy, "pins", ())]  # they would fill the window of these sessions
+ASKING += ROOMIER
 
 
 class Faulty:
@@ -127,8 +145,24 @@ def attempts(tried: Walk) -> list[Compaction]:
 
 
 def test_every_preset_that_summarizes_has_its_rule() -> None:
-    assert set(RULES) == {kind(policy) for policy in SUMMARIZING}
+    assert set(RULES) == {kind(policy) for policy in ASKING}
     assert set(RULES) == {name for name, made in PRESETS.items() if "summarizer" in made.__dataclass_fields__}
+
+
+def described(kind: str, beginning: str) -> Left | None:
+    """What the one sentence of a preset's description that begins so tells; None = the same as if no answer came."""
+    told = " ".join((inspect.getdoc(PRESETS[kind]) or "").split())
+    (sentence,) = [one for one in re.split(r"(?<=\.) (?=[A-Z])", told) if one.startswith(beginning)]
+    if "has failed too" in sentence:
+        return None
+    return WORDS[min((words for words in WORDS if words in sentence), key=sentence.index)]
+
+
+@pytest.mark.parametrize("kind", RULES)
+def test_a_preset_describes_what_is_left_when_the_summary_fails_and_when_it_is_empty(kind: str) -> None:
+    rule = RULES[kind]
+    assert described(kind, "When the summary fails") == rule.failed
+    assert (described(kind, "An empty summary") or rule.failed) == rule.empty
 
 
 def test_every_preset_that_summarizes_is_made_to_ask() -> None:

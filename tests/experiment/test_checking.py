@@ -7,6 +7,7 @@ import pytest
 from harness.agent.prompts import system_prompt
 from harness.compaction.presets.keep_last import KeepLast
 from harness.compaction.presets.none import NoCompaction
+from harness.compaction.presets.peers.langchain import AnthropicClear
 from harness.compaction.presets.reserve import ReserveRecent
 from harness.compaction.presets.three_tiers import ThreeTiers
 from harness.compaction.presets.window import MessageWindow
@@ -80,6 +81,42 @@ def test_what_a_policy_warns_of_is_told_once_whatever_the_number_of_trials():
     ]
     (warning,) = warnings_of(trials)
     assert warning.startswith("policy 'message-window': preserve_first_n=1 and preserve_last_n=12 keep 13 messages")
+
+
+def test_a_threshold_that_leaves_no_room_beside_the_first_request_is_told_with_its_arithmetic():
+    policy = KeepLast(summarizer="scripted/extractive")
+    trial = Trial(task="flashcards", policy=policy, window_tokens=32_768)
+    assert warnings_of([trial]) == ()
+    first = sum(policy.counter.count(one) for one in (system(system_prompt(TASK.runtime)), user(TASK.prompt)))
+    tight = replace(policy, trigger_tokens=first + policy.summary_max_tokens)
+    (warning,) = warnings_of([replace(trial, policy=tight), replace(trial, policy=tight, replicate=1)])
+    assert f"due at {first + 800} tokens" in warning
+    assert f"has {first} with its system prompt: 800 are left where a summary may take 800" in warning
+    assert warnings_of([replace(trial, policy=replace(tight, trigger_tokens=first + 801))]) == ()
+
+
+def test_a_window_that_the_reserves_nearly_fill_is_warned_of():
+    narrow = Trial(task="flashcards", policy=KeepLast(summarizer="scripted/extractive"), window_tokens=12_500)
+    (warning,) = warnings_of([narrow])
+    assert "raise window_tokens" in warning
+    assert warnings_of([replace(narrow, policy=NoCompaction())]) == ()
+
+
+def test_a_policy_that_is_scaled_to_a_small_window_is_looked_at_as_scaled():
+    trial = Trial(task="flashcards", policy=KeepLast(summarizer="scripted/extractive"), window_tokens=9_000)
+    assert warnings_of([replace(trial, nominal_window_tokens=36_000)]) == ()
+    with pytest.raises(UsageError, match="reserves of 11000 tokens leave nothing"):
+        warnings_of([trial])
+
+
+def test_a_policy_that_cannot_be_due_in_the_window_of_its_trials_is_warned_of():
+    trial = Trial(task="flashcards", policy=AnthropicClear(), window_tokens=32_768)
+    (warning,) = warnings_of(
+        [trial, replace(trial, seed=1), replace(trial, nominal_window_tokens=200_000), replace(trial, window_tokens=None)]
+    )
+    assert warning.startswith(
+        "policy 'anthropic-clear-tool-uses': it acts at 100000 tokens at the earliest, and the window has 32768"
+    )
 
 
 def test_the_tools_over_saved_outputs_count_too():

@@ -104,16 +104,21 @@ class TestRuns:
         again = SMALL.run(whole.output, workers=2, progress="off")
         pd.testing.assert_frame_equal(before, again.trials)
 
-    def test_ctrl_c_keeps_what_is_finished_and_going_on_gives_the_table_of_an_uninterrupted_run(self, whole, tmp_path):
+    @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+    def test_a_stopped_run_keeps_what_is_finished_and_going_on_gives_the_table_of_an_uninterrupted_run(
+        self, number, whole, tmp_path
+    ):
         run = begun(tmp_path)
-        os.killpg(run.pid, signal.SIGINT)
+        os.killpg(run.pid, number)
         _, said = run.communicate(timeout=60)
         assert run.returncode not in {0, None}
         assert "KeyboardInterrupt" in said
+        assert "leaked" not in said
         assert gone(run.pid, 5)
         with opened(tmp_path) as output:
-            finished = len(output.journal.trials())
-        assert 1 <= finished < 9
+            finished = [record.status for record in output.journal.trials()]
+        assert 1 <= len(finished) < 9
+        assert "crashed" not in finished
         assert list((tmp_path / "journals").iterdir()) == []
         assert (tmp_path / "results" / "trials.parquet").exists()
         pd.testing.assert_frame_equal(table(SMALL.run(tmp_path, workers=2, progress="off")), table(whole))

@@ -50,8 +50,22 @@ def test_index_iteration_and_length_agree_and_ids_are_unique(axes):
     assert grid[-1] == list(grid)[-1]
 
 
+@pytest.mark.parametrize(
+    ("path", "values"),
+    [("seed", [0, 0]), ("seed", [1, 2, 1.0]), ("policy", ["none", {"kind": "none"}]), ("policy", [KeepLast(), KeepLast()])],
+)
+def test_a_value_that_stands_twice_on_an_axis_is_refused_and_not_run_once(path, values):
+    with pytest.raises(UsageError, match=f"axes.{path}: .* stands there twice; `replicate`"):
+        Grid(BASE, {path: values})
+
+
+def test_a_value_that_a_policy_refuses_is_told_without_the_rest_of_the_policy():
+    with pytest.raises(UsageError, match=r"threshold=2\.0 must be above 0") as caught:
+        Grid(BASE, {"policy.threshold": [0.5, 2.0]})
+    assert "summarizer" not in str(caught.value)
+
+
 def test_equal_configurations_are_one_cell():
-    assert len(Grid(BASE, {"seed": [1, 1, 2]})) == 2
     assert len(Grid(BASE, {"seed": [0, 1]}, [Arm(name="base again", trial={"policy": {"keep_last": 10}})])) == 2
 
 

@@ -4,14 +4,17 @@ from dataclasses import replace
 import pytest
 
 from harness.agent.cancellation import Cancellation
+from harness.agent.loop import Limits
 from harness.compaction.presets import policy_from_plain
 from harness.errors import StoreError, UsageError, WindowTooSmall
-from harness.events import Entry, MessageAdded, SessionEnded, SessionStarted, Signal, StepFinished
+from harness.events import Entry, MessageAdded, Notice, SessionEnded, SessionStarted, Signal, StepFinished
+from harness.experiment.checking import warnings_of
 from harness.experiment.interactive import Interactive, converse, keep_files
-from harness.experiment.trial import SandboxChoice
+from harness.experiment.trial import SandboxChoice, Trial
 from harness.protocols import FileState, SandboxLimits, Snapshot
 from harness.sandboxes import open_sandbox
 from harness.store.journal import Journal
+from tests.experiment.run_grid import TINY
 from tests.experiment.tiny_task import tiny
 
 
@@ -37,6 +40,29 @@ def test_what_is_told_is_what_is_logged(tmp_path):
     assert isinstance(told[-1].event, SessionEnded)
     assert (ended.outcome.status, ended.outcome.reason) == ("completed", "replied")
     assert [check.passed for check in ended.checks] == [True, True]
+
+
+def test_what_a_policy_will_not_do_as_it_seems_is_told_first_in_the_words_of_a_grid():
+    tight = policy_from_plain({"kind": "keep-last", "trigger_tokens": 900, "summarizer": "scripted/oracle"})
+    grid = warnings_of([Trial(task=TINY, policy=tight, window_tokens=16_000)])
+    assert [text.partition(" is due at ")[0] for text in grid] == ["policy 'keep-last'"]
+    heard: list[Entry | Signal] = []
+    converse(session(policy=tight, window_tokens=16_000, limits=Limits(max_steps=1)), "s1", listen=heard.append)
+    assert [one.text for one in heard if isinstance(one, Notice)] == [text.replace(TINY, "tiny") for text in grid]
+    assert isinstance(heard[0], Notice)
+
+
+def test_the_instructions_of_a_session_count_as_its_first_request():
+    tight = policy_from_plain({"kind": "keep-last", "trigger_tokens": 2_500, "summarizer": "scripted/oracle"})
+    told = {}
+    for instructions in ("", "Mind the gap. " * 500):
+        heard: list[Entry | Signal] = []
+        given = session(policy=tight, window_tokens=16_000, instructions=instructions, limits=Limits(max_steps=1))
+        converse(given, "s1", listen=heard.append)
+        told[bool(instructions)] = [one.text for one in heard if isinstance(one, Notice)]
+    assert told[False] == []
+    [warning] = told[True]
+    assert "0 are left where a summary may take 800" in warning
 
 
 def test_later_messages_of_a_task_arrive():

@@ -1,5 +1,6 @@
 """A live session: turns, queue, stop, resume, rollback, fork, reopening. The sandbox, the journal and the thread are real."""
 
+import io
 import json
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from dataclasses import replace
 
 import pytest
 
+from harness.cli.narrator import Narrator
 from harness.compaction.presets import policy_from_plain
 from harness.errors import StoreError, UsageError
 from harness.events import (
@@ -18,6 +20,7 @@ from harness.events import (
     Entry,
     MessageAdded,
     MessageQueued,
+    Notice,
     SessionEnded,
     SessionForked,
     SessionResumed,
@@ -29,8 +32,11 @@ from harness.events import (
     TurnEnded,
 )
 from harness.experiment.live import LiveSession
+from harness.experiment.sessions.inspection import inspect_session
 from harness.store.journal import Journal
 from harness.view import fold_all
+from harness.widgets.feed import fed
+from harness.widgets.rounds import Rounds
 from tests.experiment.test_interactive import session
 from tests.models.openai_stub import Refuse, Say, serving
 
@@ -67,7 +73,23 @@ def user_texts(live):
     return [one.text for one in said if one.role == "user" and one.text != "Take your time."]
 
 
+def test_a_window_too_narrow_for_its_policy_is_told_and_stands_in_the_panel(living):
+    tight = policy_from_plain({"kind": "keep-last", "trigger_tokens": 900, "summarizer": "scripted/oracle"})
+    feed, warned = fed(Rounds(None, tight.counter), ()), threading.Event()
+
+    def listen(heard):
+        feed.hear(heard)
+        if isinstance(heard, Notice):
+            warned.set()
+
+    living(listen, policy=tight, window_tokens=16_000)
+    assert warned.wait(SECONDS)
+    [note] = [row["text"] for row in feed.rows if row["kind"] == "notice"]
+    assert "it compacts again and again" in note
+
+
 def test_a_message_that_is_sent_while_it_works_waits_for_its_turn_and_is_told_its_position(living):
+    """S1.4."""
     live = living()
     assert [live.send("first"), live.send("second")] == [1, 2]
     assert live.queued == ("first", "second")
@@ -123,6 +145,7 @@ def stopped_after(living, steps, **changes):
 
 
 def test_a_stopped_turn_is_gone_on_with(living):
+    """S1.5."""
     live = stopped_after(living, 2)
     assert live.entries[-1].event.reason == "cancelled"
     live.resume()
@@ -196,6 +219,7 @@ def test_a_policy_without_rules_compacts_for_nobody(living):
 
 
 def test_rolling_back_brings_back_view_and_workspace(living):
+    """S3.11."""
     live = living()
     live.wait(SECONDS)
     end = next(e.seq for e in live.entries if isinstance(e.event, StepFinished) and e.event.step == 4)
@@ -245,11 +269,15 @@ def test_a_fork_has_the_workspace_of_its_step_wherever_it_is_kept(living, tmp_pa
 
 
 def test_the_changes_of_a_turn_are_told_by_path(living):
+    """S3.11."""
     live = living()
     live.send("thanks")
     live.wait(SECONDS)
     assert [(one.path, one.kind, one.added_lines) for one in live.diff(1)] == [("conf.txt", "added", 1)]
-    assert live.diff(2) == live.diff() == ()
+    assert live.diff(2) == live.diff() == live.patch(2) == ()
+    [patch] = live.patch(1)
+    assert patch.text == "--- /dev/null\n+++ b/conf.txt\n@@ -0,0 +1 @@\n+port=4000\n"
+    assert live.patch(whole=True) == live.patch(1)
     with pytest.raises(UsageError, match="no turn 3; there are 1 to 2"):
         live.diff(3)
 
@@ -339,6 +367,7 @@ time.sleep(120)
 
 
 def test_what_was_queued_and_done_survives_the_death_of_the_process(living, tmp_path, checkout):
+    """S1.4."""
     victim = subprocess.Popen(
         [sys.executable, "-c", VICTIM, str(tmp_path / "j.sqlite")], cwd=checkout, stdout=subprocess.PIPE, text=True
     )
@@ -441,6 +470,7 @@ def reaches(live, *states):
 
 @pytest.mark.slow  # the library of real models takes its time to load
 def test_a_provider_that_stalls_is_left_within_a_second_and_what_it_said_is_kept(living, provider):
+    """S1.5."""
     provider(Say(pieces=("I was about", " to say"), stall_after=3), Say(pieces=("Now I say it.",)))
     spoken = threading.Event()
     live = living(lambda one: spoken.set() if isinstance(one, TextDelta) and "to say" in one.text else None, **REAL)
@@ -460,6 +490,7 @@ def test_a_provider_that_stalls_is_left_within_a_second_and_what_it_said_is_kept
     ("answer", "reason", "made"), [("continue", "replied", 5), ("always", "replied", 5), ("stop", "doom_loop", 2)]
 )
 def test_the_third_equal_call_in_a_row_asks_what_to_do(living, provider, answer, reason, made):
+    """S3.10."""
     provider(*(asks(number) for number in range(5)), Say(pieces=("done",)))
     heard = list[object]()
     live = living(heard.append, **REAL)
@@ -489,6 +520,7 @@ def test_stopping_a_session_that_asks_ends_its_turn(living, provider):
 
 @pytest.mark.slow  # the library of real models takes its time to load
 def test_a_running_tool_finishes_when_the_turn_is_stopped_and_no_other_starts(living, provider):
+    """S1.5."""
     calls = (
         ("c1", "execute_command", '{"command": "sleep 1; touch one"}'),
         ("c2", "write_file", '{"path": "two", "content": ""}'),
@@ -516,6 +548,7 @@ def test_a_provider_that_refuses_costs_the_turn_and_not_the_session(living, prov
 
 @pytest.mark.slow  # the library of real models takes its time to load
 def test_a_summary_that_takes_its_time_leaves_the_queue_open_and_can_be_stopped(living, provider):
+    """S1.8."""
     long = "word " * 9_000
     provider(
         asks(1, "write_file", json.dumps({"path": "a", "content": long})),
@@ -598,6 +631,7 @@ def test_a_disk_that_is_full_fails_the_session_with_advice_and_keeps_what_was_lo
 
 @pytest.mark.slow  # the library of real models takes its time to load
 def test_a_sub_agent_explores_with_a_context_of_its_own(living, provider, tmp_path):
+    """S3.20."""
     stub = provider(
         asks(1, "explore", '{"question": "Which port is in note.txt?"}'),
         asks(2, "execute_command", '{"command": "seq 1 2000; echo port 4711"}'),
@@ -615,8 +649,22 @@ def test_a_sub_agent_explores_with_a_context_of_its_own(living, provider, tmp_pa
     assert "do something" not in json.dumps(stub.asked[1]["messages"])
     with Journal.open(tmp_path / "j.sqlite", read_only=True) as journal:
         [child] = [name for name in journal.session_ids() if name != live.session_id]
+        own, its = (inspect_session(journal.entries(name)) for name in (live.session_id, child))
         assert child.startswith(f"{live.session_id}.")
         assert [entry.event.kind for entry in journal.entries(child)][-1] == "session-ended"
+    [took] = own.sub_agents
+    assert (took.step, took.session_id, took.steps) == (1, child, 2)
+    assert (took.prompt_tokens, took.output_tokens, took.cost_usd) == (its.prompt_tokens, its.output_tokens, its.cost_usd)
+    assert own.prompt_tokens == sum(point.prompt_tokens for point in own.timeline) + its.prompt_tokens > its.prompt_tokens > 0
+    assert own.output_tokens == sum(point.output_tokens for point in own.timeline) + its.output_tokens
+    assert own.total_cost_usd is None, "the price of this model is not known"
+    narrator = Narrator(words=io.StringIO(), log=io.StringIO())
+    for entry in live.entries:
+        narrator(entry)
+    assert (narrator.prompt_tokens, narrator.output_tokens) == (own.prompt_tokens, own.output_tokens)
+    assert f"of these by 1 sub-agents: 2 steps, {its.prompt_tokens:,} tokens in" in narrator.total(simulated=False)
+    figures = fed(Rounds(None, live.session.policy.counter), live.entries).figures
+    assert (figures.prompt_tokens, figures.sub_agent_tokens) == (own.prompt_tokens, its.prompt_tokens + its.output_tokens)
 
 
 def test_what_a_compaction_dropped_is_told_again_in_a_fork(living):

@@ -89,9 +89,9 @@ def test_no_file_has_a_name_that_could_mean_anything():
 
 
 def mirrored(test: PurePosixPath) -> list[PurePosixPath]:
-    """Where the code may stand that a test file speaks of; `test_…_properties.py` and `test_defaults.py` are of a whole room."""
+    """Where the code may stand that a test file speaks of; properties, defaults, constants and texts are of a whole room."""
     name = test.stem.removeprefix("test_")
-    if name.endswith("_properties") or name == "defaults":
+    if name.endswith("_properties") or name in {"constants", "defaults", "texts"}:
         return [test.parent / "__init__.py"]
     return [test.parent / f"{name}.py", test.parent / f"_{name}.py", test.parent / name / "__init__.py"]
 

@@ -3,7 +3,7 @@
 A block behind `<!-- file NAME -->` is written there, for those behind it.
 
 A `python` block runs as one program. Of a `console` block the lines behind `$ ` run, each must succeed, and the lines
-below must be what it prints (`...` stands for anything).
+below must be what it prints (`...` stands for anything). No engine answers: the document speaks of a machine without one.
 """
 
 import os
@@ -43,7 +43,7 @@ def like(expected: str) -> re.Pattern[str]:
 
 def run(arguments: list[str], folder: Path) -> str:
     search = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
-    environment = {**os.environ, "PATH": search, "MPLBACKEND": "agg"}
+    environment = {**os.environ, "PATH": search, "MPLBACKEND": "agg", "DOCKER_HOST": "unix:///nowhere/docker.sock"}
     done = subprocess.run(arguments, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, f"{arguments[-1]}\n{done.stdout}\n{done.stderr}"
     return done.stdout

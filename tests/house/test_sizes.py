@@ -13,7 +13,7 @@ PARAMETERS = 6
 MODULES_IN_FOLDER = 12
 
 LONGER_MODULES = {
-    "harness/sandboxes/server.py": (750, "it is sent into the sandbox as one source text, so it cannot be two files"),
+    "harness/sandboxes/inside/server.py": (750, "it is sent into the sandbox as one source text, so it cannot be two files"),
 }
 SHORTER_MODULES = {
     "harness/agent/loop.py": (200, "it is what a newcomer reads first"),

@@ -1,4 +1,4 @@
-"""The traffic of `experiments/three_tiers`, in small: what each tier does to it is what it is for."""
+"""The traffic of `experiments/three_tiers` (S3.19), in small: what each tier does to it is what it is for."""
 
 from pathlib import Path
 

@@ -38,6 +38,7 @@ def asked_at(messages, **usage):
 
 
 def test_the_stable_part_and_the_ends_of_this_request_and_the_last_are_marked():
+    """S3.5."""
     first, _ = asked_at(START)
     assert [block["text"] for block in first["system"]] == ["The same for all.", "For this session."]
     assert places(first) == [("system", "The same for all."), ("user", "Build it.")]
@@ -46,6 +47,7 @@ def test_the_stable_part_and_the_ends_of_this_request_and_the_last_are_marked():
 
 
 def test_what_was_read_and_written_is_reported_and_priced_as_such():
+    """S3.4, S3.5."""
     _, reply = asked_at(START, input_tokens=10, cache_read_input_tokens=1000, cache_creation_input_tokens=200)
     usage = reply.usage
     assert (usage.input_tokens, usage.cache_read_tokens, usage.cache_write_tokens, usage.output_tokens) == (10, 1000, 200, 7)

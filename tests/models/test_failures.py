@@ -1,3 +1,4 @@
+import socket
 from datetime import UTC, datetime
 
 import pytest
@@ -37,6 +38,25 @@ class Raised(Exception):
 )
 def test_each_fault_becomes_the_error_that_says_what_to_do(status, text, kind):
     assert type(failure("m", 8192, Raised(text, status))) is kind
+
+
+@pytest.mark.parametrize(
+    ("reason", "said"),
+    [
+        (ConnectionRefusedError(111, "Connection refused"), "connection refused"),
+        (socket.gaierror(-2, "Name or service not known"), "name or service not known"),
+    ],
+)
+def test_where_nobody_answers_the_systems_reason_is_told_and_no_status_that_nobody_sent(reason, said):
+    error = Raised("InternalServerError: [Errno 111] Connection refused", 500)
+    error.__cause__ = OSError("in between")
+    error.__cause__.__context__ = reason
+    found = failure("m", 0, error)
+    assert isinstance(found, ProviderFailed)
+    assert found.status is None
+    assert str(found) == (
+        f"the provider of 'm' failed (no status): {said}; nobody answers there: check the endpoint's address, and that it is up"
+    )
 
 
 def test_an_overflow_carries_the_window():

@@ -1,9 +1,16 @@
 """From a name in a plan to a model, and what is said when there is none."""
 
+from pathlib import Path
+
 import pytest
 
-from harness.errors import MissingKey, UnknownName, UsageError
-from harness.models.names import SCRIPTED_WINDOW_TOKENS, open_model, open_summarizer
+from harness.errors import HarnessError, MissingKey, UnknownName, UsageError
+from harness.events import Waiting
+from harness.models.cassette import Cassette, Taped
+from harness.models.litellm_model import LitellmModel
+from harness.models.names import SCRIPTED_WINDOW_TOKENS, is_scripted, listening, open_model, open_summarizer
+from harness.models.text_calls import RESULT_OPEN, TextCalls
+from harness.models.wiring import Wiring
 from harness.protocols import Model
 from harness.task import Task
 from harness.tasks import load_task
@@ -39,6 +46,11 @@ def test_a_scripted_agent_is_named_by_task_and_profile(name: str) -> None:
 def test_a_wrong_scripted_name_says_what_would_be_right(name: str, error: type[Exception], said: str) -> None:
     with pytest.raises(error, match=said):
         agent(name)
+
+
+def test_a_name_that_only_begins_like_a_scripted_one_is_that_of_a_real_model() -> None:
+    names = ("scripted", "scripted:typicl", "scripted/nothing", "scripted-mine", "scripted-mine/x:1", "gpt/scripted")
+    assert [is_scripted(name) for name in names] == [True, True, True, False, False, False]
 
 
 @pytest.mark.parametrize("profile", ["typical", "overlooks-0", "overlooks-0.1", "overlooks-1"])
@@ -96,3 +108,46 @@ def test_a_scripted_summarizer_reads_what_its_agent_reads():
         agent = PuppetModel([], window_tokens=window_tokens)
         summarizer = open_summarizer("scripted/extractive", agent=agent, task=None, seed=0, window_tokens=None)
         assert summarizer.window.tokens == read
+
+
+def test_a_scripted_summarizer_s_window_can_be_told_too() -> None:
+    told = open_summarizer("scripted/empty", agent=agent(), task=None, seed=0, window_tokens=9_000)
+    assert told.window.tokens == 9_000
+
+
+def test_the_oracle_needs_its_task() -> None:
+    with pytest.raises(UsageError, match="no task was given"):
+        open_summarizer("scripted/oracle", agent=agent(), task=None, seed=0, window_tokens=None)
+
+
+def test_calls_in_text_are_for_real_models_which_stop_where_a_result_would_begin(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOSTED_VLLM_API_BASE", "http://127.0.0.1:9/v1")
+    in_text = Wiring(tool_calls="text")
+    model = open_model("hosted_vllm/mine", task=None, seed=0, window_tokens=None, wiring=in_text)
+    assert isinstance(model, TextCalls)
+    assert isinstance(model.model, LitellmModel)
+    assert model.model.stop == (RESULT_OPEN,)
+    with pytest.raises(UsageError, match="tool_calls = 'text' is for real models"):
+        open_model("scripted", task=TASK, seed=0, window_tokens=None, wiring=in_text)
+
+
+@pytest.mark.parametrize("name", ["anthropic/claude-sonnet-4-5", "local/smollm2-135m"])
+def test_what_is_replayed_needs_neither_key_nor_weights(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
+    monkeypatch.setenv("HARNESS_MODELS", str(tmp_path))
+    replayed, recorded = (Wiring(cassette=Cassette(path=tmp_path / "c.jsonl", mode=mode)) for mode in ("replay", "record"))
+    assert open_model(name, task=None, seed=0, window_tokens=None, wiring=replayed).name == name
+    with pytest.raises(HarnessError):
+        open_model(name, task=None, seed=0, window_tokens=None, wiring=recorded)
+
+
+def test_waits_are_told_by_the_real_model_inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOSTED_VLLM_API_BASE", "http://127.0.0.1:9/v1")
+    wiring = Wiring(tool_calls="text", cassette=Cassette(path=tmp_path / "c.jsonl", mode="record"))
+    heard: list[Waiting] = []
+    inside: Model = listening(open_model("hosted_vllm/mine", task=None, seed=0, window_tokens=None, wiring=wiring), heard.append)
+    while isinstance(inside, TextCalls | Taped):
+        inside = inside.model
+    assert isinstance(inside, LitellmModel)
+    assert inside.waiting == heard.append
+    assert listening(scripted := agent(), heard.append) is scripted

@@ -35,6 +35,7 @@ def test_scripted_models_cost_their_nominal_price():
     usages,
 )
 def test_costs_are_those_that_litellm_computes(name, usage):
+    """S3.4."""
     if not usage.prompt_tokens:
         return
     model, provider, *_ = litellm().get_llm_provider(name)

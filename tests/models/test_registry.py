@@ -1,10 +1,16 @@
+"""What is known of a model by its name before it is asked: provider, key, window (S0.11)."""
+
+import importlib
+import json
+import os
 import subprocess
 import sys
 
 import pytest
 
 from harness.errors import MissingKey, UnknownName, UsageError
-from harness.models.registry import check_model_name, window_of
+from harness.models.registry import CONVERSING, SIGNING_IN, check_model_name, declared, litellm, provider_of, window_of
+from harness.tokens import Window
 
 
 @pytest.fixture(autouse=True)
@@ -21,6 +27,104 @@ def test_a_mistyped_name_is_refused_with_its_nearest_neighbours():
 def test_a_name_near_nothing_is_refused_with_examples():
     with pytest.raises(UnknownName, match="hosted_vllm/<model>"):
         check_model_name("zzzzzzzzzzzzzzzzzzzz")
+
+
+@pytest.mark.parametrize(
+    ("name", "near"),
+    [
+        ("openai/gpt-4o-mnii", "openai/gpt-4o-mini"),
+        ("anthropic/claude-sonnet-44-5", "anthropic/claude-sonnet-4-5"),
+        ("openai/claude-sonnet-4-5", "HARNESS_MODEL_TABLE"),  # of another provider
+        ("openai/zzzzzzzzzzzz", "did you mean 'openai/"),  # near nothing: the first ones
+    ],
+)
+def test_a_known_provider_without_such_a_model_is_refused_although_a_call_could_be_tried(name, near):
+    with pytest.raises(UnknownName, match="HARNESS_MODEL_TABLE") as caught:
+        check_model_name(name, keys=False)
+    assert near in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "name", ["hosted_vllm/mine", "ollama/mine", "azure/my-deployment", "lm_studio/mine", "openrouter/any/thing"]
+)
+def test_providers_whose_names_are_their_users_take_any(name):
+    check_model_name(name, keys=False)
+
+
+@pytest.mark.parametrize(
+    ("name", "variable"),
+    [
+        ("openai/mine", "OPENAI_BASE_URL"),
+        ("openai/mine", "OPENAI_API_BASE"),
+        ("fireworks_ai/mine", "FIREWORKS_AI_API_BASE"),
+    ],
+)
+def test_a_provider_that_was_turned_to_an_address_of_ones_own_takes_any_name(monkeypatch, name, variable):
+    check_model_name(name, api_base="http://127.0.0.1:9/v1")
+    with pytest.raises(UnknownName):
+        check_model_name(name, keys=False)
+    monkeypatch.setenv(variable, "http://127.0.0.1:9/v1")
+    check_model_name(name, keys=False)
+
+
+def test_every_conversing_name_of_the_registry_whose_provider_is_known_passes():
+    known = [name for name, one in litellm().model_cost.items() if one.get("mode") in CONVERSING]
+    conversing = [name for name in known if name.partition("/")[0] not in SIGNING_IN]
+    passed = 0
+    for name in conversing:
+        try:
+            provider_of(name)
+        except UnknownName:
+            continue  # the registry lists more than its own package can call
+        check_model_name(name, keys=False)
+        passed += 1
+    assert passed > 0.9 * len(conversing)
+
+
+def test_a_provider_that_wants_a_person_to_sign_in_is_refused_before_anybody_is_asked():
+    names = [name for name in litellm().model_cost if name.partition("/")[0] in SIGNING_IN]
+    assert {name.partition("/")[0] for name in names} == SIGNING_IN
+    for name in (*names, "github_copilot/of-tomorrow"):
+        with pytest.raises(UsageError, match="wants a person to sign in, and no trial can wait for that"):
+            check_model_name(name, keys=False)
+
+
+def test_every_provider_that_litellm_signs_in_to_when_it_reads_a_name_is_known_here():
+    assert importlib.import_module("litellm.constants").PROVIDERS_THAT_AUTHENTICATE_ON_PROVIDER_INFO <= SIGNING_IN
+
+
+DECLARED = """
+from harness.errors import UnknownName
+from harness.models.prices import price_table, prices_of
+from harness.models.registry import check_model_name, window_of
+check_model_name("openai/gpt-of-tomorrow", keys=False)
+print(window_of("openai/gpt-of-tomorrow").tokens, prices_of("openai/gpt-of-tomorrow")[0].output_usd, price_table())
+try:
+    check_model_name("openai/gpt-of-tomorow", keys=False)
+except UnknownName as error:
+    print(error)
+"""
+
+
+def test_a_model_of_tomorrow_is_declared_in_a_file_with_its_window_and_price(tmp_path):
+    table = tmp_path / "models.json"
+    priced = {"input_cost_per_token": 2e-6, "output_cost_per_token": 8e-6}
+    told = {"litellm_provider": "openai", "mode": "chat", "max_input_tokens": 123_456, **priced}
+    table.write_text(json.dumps({"openai/gpt-of-tomorrow": told}))
+    environment = {**os.environ, "HARNESS_MODEL_TABLE": str(table)}
+    done = subprocess.run([sys.executable, "-c", DECLARED], env=environment, capture_output=True, text=True, check=False)
+    assert done.stdout.startswith("123456 8.0 nominal-1, litellm-"), done.stderr
+    assert "declared-" in done.stdout
+    assert "did you mean 'openai/gpt-of-tomorrow'" in done.stdout
+
+
+@pytest.mark.parametrize("text", ["{", "[]", "{}", '{"openai/x": {"mode": "chat"}}', '{"openai/x": 5}'])
+def test_a_table_of_models_that_is_none_is_refused_in_words(tmp_path, text):
+    (tmp_path / "models.json").write_text(text)
+    with pytest.raises(UsageError, match="litellm_provider"):
+        declared(tmp_path / "models.json")
+    with pytest.raises(UsageError, match="cannot be read"):
+        declared(tmp_path / "none.json")
 
 
 def test_a_missing_key_is_named_before_anything_starts(monkeypatch):
@@ -52,9 +156,12 @@ def test_a_model_that_does_not_converse_is_refused():
 
 
 def test_the_window_is_what_the_caller_says_else_the_registrys_else_unknown():
+    """S0.11, S2.8."""
     assert (window_of("gpt-4o", 9000).tokens, window_of("gpt-4o", 9000).source) == (9000, "configuration")
     assert (window_of("gpt-4o").tokens, window_of("gpt-4o").source) == (128_000, "registry")
     assert window_of("openai/gpt-4o").tokens == 128_000
+    assert (window_of("gpt-4o").output_tokens, window_of("gpt-4o", 9000).output_tokens) == (16_384, None)
+    assert window_of("local/smollm2-135m") == Window(tokens=8_192, source="registry")
     assert (window_of("hosted_vllm/some-model-of-mine").tokens, window_of("hosted_vllm/x").source) == (0, "unknown")
 
 

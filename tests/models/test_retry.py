@@ -1,3 +1,5 @@
+"""Retries (S3.12): what is worth another try, how long is waited before it, and who hears of that."""
+
 import pytest
 
 from harness.errors import ContextOverflow, ProviderFailed, RateLimited, RequestRefused

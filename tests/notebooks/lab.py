@@ -7,6 +7,7 @@ all have ended, kernels and their workers too.
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -141,7 +142,8 @@ def _answering(server: subprocess.Popen[bytes], runtime: Path, log: Path) -> tup
         return None
     try:
         facts = json.loads(told.read_text())
-    except json.JSONDecodeError:  # it is being written
+        socket.create_connection(("127.0.0.1", facts["port"]), timeout=1).close()
+    except (json.JSONDecodeError, ConnectionRefusedError):  # it is being written, and it listens a moment later
         return None
     return facts["url"], facts["token"]
 
@@ -201,6 +203,21 @@ class LabNotebook:
         outputs = self._page.evaluate(f"index => {model}.outputs.toJSON()", index)
         errors = ["\n".join(output["traceback"]) for output in outputs if output["output_type"] == "error"]
         assert not errors, errors[0]
+
+    def write_cell(self, index: int, source: str) -> None:
+        """Put a text into a cell, in place of what it holds."""
+        self._page.evaluate(
+            "([index, source]) => jupyterapp.shell.currentWidget.content.widgets[index].model.sharedModel.setSource(source)",
+            [index, source],
+        )
+
+    def restart_kernel(self) -> None:
+        """Restart the kernel as a user does, by the menu's command and a yes to its question; the page stays."""
+        kernel = "jupyterapp.shell.currentWidget.sessionContext.session.kernel"
+        self._page.evaluate("() => { jupyterapp.commands.execute('kernelmenu:restart'); }")  # not returned: it waits for the yes
+        self._page.locator(".jp-Dialog .jp-mod-accept").click()
+        self._page.wait_for_function(f"() => {kernel}.status.includes('restarting')")
+        self._page.wait_for_function(f"() => {kernel}.status === 'idle'")
 
     def reopen(self) -> None:
         """Save the notebook with its outputs, end its kernel, and open it again: a new kernel knows nothing of it."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 MOST_DIFFERENT = 0.05
-"""Share of the generated conversations that all documented differences of a preset may cover together."""
+"""Share of the generated conversations that all documented differences of a preset may cover together, seen or not."""
 
 
 @dataclass(slots=True)
@@ -23,6 +23,7 @@ class Tally:
         self.seen["acted"] += bool(theirs)
         self.seen["acted more than once"] += len(theirs) > 1
         expected = [cause for cause, holds in self.differences.items() if holds(case)]
+        self.seen["excused"] += bool(expected)
         if expected and ours != theirs:
             self.seen["different"] += 1
             return
@@ -32,7 +33,7 @@ class Tally:
         """Enough conversations made the original act, and few are excused."""
         assert self.seen["acted"] >= acted * self.seen["asked"], f"the conversations prove little: {self.seen}"
         assert self.seen["acted more than once"] > 0, f"no conversation shows a second round: {self.seen}"
-        assert self.seen["different"] < MOST_DIFFERENT * self.seen["asked"], f"too many are excused: {self.seen}"
+        assert self.seen["excused"] < MOST_DIFFERENT * self.seen["asked"], f"too many are excused: {self.seen}"
 
 
 def explained(ours: list[Any], theirs: list[Any]) -> str:

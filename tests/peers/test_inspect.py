@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from harness.compaction.presets.peers.inspect_ai import InspectEdit, InspectSummary, InspectTrim
@@ -18,6 +18,7 @@ from harness.messages import Message, ToolCall, ToolResult, assistant, system, t
 from harness.testing.strategies import conversations
 from harness.tokens import Window
 from tests.peers.agreeing import Tally
+from tests.peers.faltering import SCRIPTS, TOO_LONG, Session, bare
 from tests.peers.original import Original
 from tests.peers.recorded import conversations_in, recordings
 from tests.peers.walking import Walk, conversation_of, spoken_to
@@ -123,6 +124,41 @@ def test_editing_clears_what_the_original_does(inspect: Original) -> None:
 
     agree()
     tally.check(acted=0.1)
+
+
+def faltering(
+    inspect: Original, messages: tuple[Message, ...], policy: InspectSummary, answers: list[str]
+) -> tuple[Session, list[Any]]:
+    threshold = policy.budget(Window(tokens=WINDOW_TOKENS, source="configuration")).threshold_tokens
+    arguments = {"threshold": threshold, "memory": False}
+    theirs = inspect.ask("falter", conversation=conversation_of(messages), arguments=arguments, faults=answers)
+    return Session(policy, messages, WINDOW_TOKENS, answers, most_acts=1), theirs
+
+
+ROOMY = st.builds(InspectSummary, threshold=st.sampled_from([0.05, 0.1]))
+
+
+def test_a_faltering_summarizer_leaves_what_it_leaves_in_the_original(inspect: Original) -> None:
+    tally = Tally()
+
+    @settings(max_examples=20)
+    @given(messages=conversations().map(spoken_to).map(talkative), policy=ROOMY)
+    def agree(messages: tuple[Message, ...], policy: InspectSummary) -> None:
+        for answers in SCRIPTS:
+            session, theirs = faltering(inspect, messages, policy, answers)
+            tally.compare(messages, bare(session.acts()), bare(theirs))
+
+    agree()
+    assert tally.seen["acted"] > tally.seen["asked"] / 4, tally.seen
+
+
+@given(messages=conversations().map(spoken_to).map(talkative), policy=ROOMY)
+def test_a_summary_longer_than_what_it_stands_for_ends_the_original_and_is_not_taken_by_ours(
+    inspect: Original, messages: tuple[Message, ...], policy: InspectSummary
+) -> None:
+    session, theirs = faltering(inspect, messages, policy, TOO_LONG)
+    assert [act["condensed"] for act in session.acts()] == [act["condensed"] for act in theirs] == [False] * bool(theirs)
+    assert session.saves_nothing == bool(theirs)
 
 
 @pytest.mark.parametrize("path", recordings())

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.compaction.formats.events import EventList
@@ -14,6 +14,7 @@ from harness.messages import Message
 from harness.plan import Slot, SummaryRequest
 from harness.testing.strategies import conversations
 from tests.peers.agreeing import Tally, explained
+from tests.peers.faltering import SCRIPTS, TOO_LONG, Session, bare
 from tests.peers.original import Original
 from tests.peers.recorded import conversations_in, recordings
 from tests.peers.walking import Walk, conversation_of
@@ -72,6 +73,48 @@ def test_condensation_keeps_and_tells_what_the_original_does(openhands: Original
 
     agree()
     tally.check()
+
+
+FaultyCase = tuple[tuple[Message, ...], OpenHands, list[int], list[str]]
+
+
+def faltering(openhands: Original, case: FaultyCase) -> tuple[Session, list[Any]]:
+    messages, policy, refused, answers = case
+    arguments = {name: getattr(policy, name) for name in ("max_size", "max_tokens", "keep_first", "minimum_progress")}
+    theirs = openhands.ask(
+        "falter",
+        conversation=conversation_of(messages), window=WINDOW_TOKENS, refused=refused, arguments=arguments, faults=answers,
+    )  # fmt: skip
+    return Session(policy, messages, WINDOW_TOKENS, answers, refused), theirs
+
+
+def test_a_faltering_summarizer_leaves_what_it_leaves_in_the_original(openhands: Original) -> None:
+    tally = Tally()
+
+    @settings(max_examples=25)
+    @given(case=cases())
+    def agree(case: tuple[tuple[Message, ...], OpenHands, list[int]]) -> None:
+        for answers in SCRIPTS:
+            session, theirs = faltering(openhands, (*case, answers))
+            tally.seen["asked again"] += any(act["asked"] > 1 for act in theirs)
+            tally.seen["in vain"] += any(not act["condensed"] for act in theirs)
+            tally.seen["empty"] += any(act["condensed"] and "" in bare([act])[0]["view"] for act in theirs)
+            tally.compare(case, bare(session.acts()), bare(theirs))
+
+    agree()
+    tally.check()
+    assert min(tally.seen[name] for name in ("asked again", "in vain", "empty")) > 4, tally.seen
+
+
+@given(case=cases())
+def test_a_summary_longer_than_what_it_stands_for_is_taken_by_the_original_and_not_by_ours(
+    openhands: Original, case: tuple[tuple[Message, ...], OpenHands, list[int]]
+) -> None:
+    session, theirs = faltering(openhands, (*case, TOO_LONG))
+    ours = session.acts()
+    assert [act["condensed"] for act in ours] == [False] * bool(theirs)
+    assert session.saves_nothing == bool(theirs)
+    assert all(act["condensed"] for act in theirs)
 
 
 @pytest.mark.parametrize("path", recordings())

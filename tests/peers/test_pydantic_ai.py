@@ -5,13 +5,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.compaction.presets.peers.pydantic_ai import PydanticClear, PydanticSummary, PydanticWindow
 from harness.messages import Message
 from harness.testing.strategies import conversations
-from tests.peers.agreeing import Tally, explained
+from tests.peers.agreeing import MOST_DIFFERENT, Tally, explained
+from tests.peers.faltering import SCRIPTS, TOO_LONG, Session, bare
 from tests.peers.original import Original
 from tests.peers.recorded import conversations_in, recordings
 from tests.peers.walking import Walk, conversation_of, spoken_to
@@ -125,6 +126,66 @@ def test_compaction_keeps_clears_and_tells_what_the_original_does(
 
     agree()
     tally.check()
+
+
+def finds_something(policy: Policy) -> bool:
+    """Whether ours takes the configuration: one that keeps all that makes it due is refused."""
+    return policy.trigger_messages is None or policy.trigger_messages > max(1, getattr(policy, "keep_messages", 1))
+
+
+KEPT_SHORT = {"incremental": st.booleans(), "keep_messages": st.integers(0, 4), "keep_request": st.booleans()}
+MANY = st.builds(
+    PydanticSummary, trigger_messages=st.integers(9, 20), trigger_tokens=st.none(), trigger_share=st.none(), **KEPT_SHORT
+)
+FALTERED: st.SearchStrategy[Any] = (MANY | MANY | MANY | triggered(PydanticSummary, **KEPT_SHORT)).filter(finds_something)
+
+
+def faltering(
+    original: Original, messages: tuple[Message, ...], policy: PydanticSummary, answers: list[str], most_acts: int
+) -> tuple[Session, list[Any]]:
+    names = TRIGGERS | {
+        "keep_messages": "keep_messages",
+        "keep_request": "preserve_first_user_message",
+        "incremental": "incremental",
+    }
+    arguments = {theirs: getattr(policy, ours) for ours, theirs in names.items()}
+    case = {"conversation": conversation_of(messages), "window": WINDOW_TOKENS, "arguments": arguments, "most_acts": most_acts}
+    theirs = original.ask("falter", **case, faults=answers)
+    return Session(policy, messages, WINDOW_TOKENS, answers, most_acts=most_acts), theirs
+
+
+def test_a_faltering_summarizer_leaves_what_it_leaves_in_the_original(pydantic_ai: Original) -> None:
+    tally = Tally()
+
+    @settings(max_examples=40)
+    @given(messages=conversations().map(spoken_to), policy=FALTERED)
+    def agree(messages: tuple[Message, ...], policy: PydanticSummary) -> None:
+        by_messages = policy.trigger_tokens is policy.trigger_share is None
+        for answers in SCRIPTS:  # our summaries have a line more, so what counts tokens is due sooner after one
+            session, theirs = faltering(pydantic_ai, messages, policy, answers, most_acts=4 if by_messages else 1)
+            ours = session.acts()
+            tally.seen["asked again"] += any(act["asked"] > 1 for act in theirs)
+            tally.seen["in vain"] += any(not act["condensed"] for act in theirs)
+            tally.seen["in vain later"] += any(not act["condensed"] for act in theirs[1:])
+            tally.seen["saves nothing"] += session.saves_nothing
+            if session.saves_nothing:  # all before that last attempt is compared
+                ours, theirs = ours[:-1], theirs[: len(ours) - 1]
+            tally.compare(messages, bare(ours), bare(theirs))
+
+    agree()
+    tally.check()
+    assert min(tally.seen[name] for name in ("asked again", "in vain", "in vain later")) > 4, tally.seen
+    assert tally.seen["saves nothing"] < MOST_DIFFERENT * tally.seen["asked"], tally.seen
+
+
+@given(messages=conversations().map(spoken_to), policy=FALTERED)
+def test_a_summary_longer_than_what_it_stands_for_is_taken_by_the_original_and_not_by_ours(
+    pydantic_ai: Original, messages: tuple[Message, ...], policy: PydanticSummary
+) -> None:
+    session, theirs = faltering(pydantic_ai, messages, policy, TOO_LONG, most_acts=1)
+    assert [act["condensed"] for act in session.acts()] == [False] * len(theirs)
+    assert all(act["condensed"] for act in theirs)
+    assert session.saves_nothing == bool(theirs)
 
 
 @pytest.mark.parametrize("path", recordings())

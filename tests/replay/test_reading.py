@@ -1,6 +1,7 @@
 """Reading any format: it is found by content, and whatever is cut, damaged or hostile ends in a recording or an error of ours."""
 
 import copy
+import gzip
 import json
 import math
 from typing import Any
@@ -10,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.errors import HarnessError, MalformedRecording, UnknownName, UsageError
-from harness.replay.document import parse_document
+from harness.replay.document import Document, parse_document
 from harness.replay.reading import FORMATS, detect, read_recording, read_recordings
 from harness.replay.session_log import entries
 from harness.view import fold_all, violation
@@ -194,13 +195,47 @@ def test_nesting_that_would_exhaust_the_parser_is_told_by_line():
         parse_document(b"\n" + b"[" * 100_000, "deep")
 
 
+@pytest.mark.parametrize("name", OBJECTS)
+@pytest.mark.parametrize("rest", ["garbage\n", '{"x": 1}\n', "}\n"])
+def test_what_follows_a_single_value_is_told_by_its_line(name, rest):
+    text = (FIXTURES / name).read_text().rstrip() + "\n\n" + rest
+    line = text.count("\n")
+    found: Document | MalformedRecording
+    try:
+        found = parse_document(text.encode(), name)
+        detect(found)
+    except MalformedRecording as error:
+        found = error
+    if isinstance(found, MalformedRecording):
+        assert (found.place, "nothing behind" in found.expected) == (f"line {line}", True)
+    else:
+        assert [caveat.place for caveat in found.caveats] == [f"line {line}"], "a value on one line is a row, and read"
+
+
+@pytest.mark.parametrize(
+    ("data", "hint"),
+    [
+        (gzip.compress(b"{}"), "gzip; unpack it first"),
+        (b"PK\x03\x04...", "a zip archive; unpack it first"),
+        (b"\x28\xb5\x2f\xfd...", "zstd; unpack it first"),
+        ('{"a": 1}'.encode("utf-16"), "UTF-16; convert it first"),
+        ('{"a": 1}'.encode("utf-16-le"), "UTF-16; convert it first"),
+        ('{"a": 1}'.encode("utf-16-be"), "UTF-16; convert it first"),
+    ],
+    ids=["gzip", "zip", "zstd", "utf-16", "utf-16-le", "utf-16-be"],
+)
+def test_what_is_no_text_in_utf_8_is_refused_with_what_to_do(data, hint):
+    with pytest.raises(MalformedRecording, match=hint):
+        parse_document(data, "x")
+
+
 def test_a_line_that_is_no_json_is_dropped_with_a_caveat():
     lines = (FIXTURES / "claude-code.jsonl").read_bytes().splitlines()
     (recording,) = read_safely(b"\n".join([*lines[:4], b"Segmentation fault", *lines[4:]]))
     assert "line 5: dropped: not JSON" in told(recording)
 
 
-@pytest.mark.parametrize("content", [b"", b"\n\n", b"# A diary\n", b"{}", b"[]", b'{"messages": []}', b"[1, 2]", b"\xff\xfe\x00"])
+@pytest.mark.parametrize("content", [b"", b"\n\n", b"# A diary\n", b"{}", b"[]", b'{"messages": []}', b"[1, 2]", b"\xc3\x28\xa0"])
 def test_what_is_no_recording_is_refused_with_the_known_formats(content, tmp_path):
     (tmp_path / "other").write_bytes(content)
     with pytest.raises(MalformedRecording, match="one of the formats claude-code, claude-sdk, pi"):

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.codec import encode_event
+from harness.codec import canonical_json
 from harness.compaction.presets.keep_last import KeepLast
 from harness.compaction.presets.none import NoCompaction
 from harness.compaction.presets.peers.swe_agent import SweAgent
@@ -95,7 +95,7 @@ def test_what_a_reader_builds_from_the_entries_alone_is_what_was_sent_next(log):
 def test_any_session_comes_back_event_for_event(log):
     back = read_log(document(logged(log)))
     assert list(back) == logged(log)
-    assert [encode_event(entry.event) for entry, _ in back] == [encode_event(entry.event) for entry in log]
+    assert [canonical_json(entry.event) for entry, _ in back] == [canonical_json(entry.event) for entry in log]
 
 
 @settings(max_examples=40)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from harness.codec import decode_event, encode_event, message_digest
+from harness.codec import from_plain, message_digest, to_plain
 from harness.events import SessionEnded, SessionStarted, StepFinished
 from harness.replay.reading import read_recordings
 from harness.replay.session_log import SYNTHETIC_SYSTEM, entries
@@ -24,7 +24,7 @@ def test_the_log_of_every_fixture_folds_into_its_messages(name):
         assert [entry.seq for entry in log] == list(range(1, len(log) + 1))
         assert isinstance(log[0].event, SessionStarted)
         assert isinstance(log[-1].event, SessionEnded)
-        assert all(decode_event(encode_event(entry.event)) == entry.event for entry in log)
+        assert all(from_plain(type(entry.event), to_plain(entry.event)) == entry.event for entry in log)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -4,6 +4,7 @@ import json
 import socket
 import struct
 import threading
+import time
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -27,6 +28,9 @@ class Liar:
     def __init__(self, answers: list[bytes | None], hello: bytes) -> None:
         self.answers, self.hello = answers, hello
         self.removed = 0
+        self.ending = threading.Lock()
+        self.together = 0
+        """How often one end came while another was not over."""
 
     def launch(self) -> Launched:
         ours, self.theirs = socket.socketpair()
@@ -42,9 +46,18 @@ class Liar:
 
     def remove(self) -> None:
         self.removed += 1
+        self._end(0.2)
 
     def last_words(self) -> str:
+        self._end(0.0)
         return "words"
+
+    def _end(self, seconds: float) -> None:
+        if not self.ending.acquire(blocking=False):
+            self.together += 1
+            return
+        time.sleep(seconds)
+        self.ending.release()
 
     def _serve(self) -> None:
         with self.theirs, self.theirs.makefile("rb") as incoming:

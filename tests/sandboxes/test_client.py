@@ -2,6 +2,8 @@
 
 import hashlib
 import json
+import threading
+import time
 
 import pytest
 
@@ -64,6 +66,23 @@ def test_silence_ends_the_sandbox_at_the_deadline(lying):
     sandbox = lying(b"")
     with pytest.raises(SandboxDied, match=r"in time|timed out"):
         sandbox.run("x", timeout_seconds=0.1)
+
+
+def test_a_close_and_the_death_that_it_causes_wait_for_each_other(lying):
+    sandbox, ended = lying(b""), []
+
+    def work() -> None:
+        with pytest.raises(SandboxDied):
+            sandbox.run("x")
+        ended.append(True)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    time.sleep(0.05)
+    sandbox.close()
+    thread.join()
+    assert ended and sandbox._launcher.removed == 2
+    assert not sandbox._launcher.together
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from harness.errors import SandboxError
 from harness.protocols import FileState, Snapshot
-from harness.sandboxes.snapshots import DirectoryBlobs, MemoryBlobs, changes, shown, tree_id
+from harness.sandboxes.snapshots import MemoryBlobs, changes, shown, tree_id
 
 
 def snapshot_of(blobs, files):
@@ -51,22 +51,9 @@ def test_a_tree_id_does_not_depend_on_order_but_on_path_mode_and_content():
     assert len(ids) == 5
 
 
-def test_contents_in_a_directory_are_shared_and_checked(tmp_path):
-    content = b"hello"
-    sha256 = hashlib.sha256(content).hexdigest()
-    DirectoryBlobs(tmp_path).put(sha256, content)
-    DirectoryBlobs(tmp_path).put(sha256, content)
-    assert DirectoryBlobs(tmp_path).get(sha256) == content
-    (path,) = (path for path in tmp_path.rglob("*") if path.is_file())
-    path.write_bytes(b"hullo")
-    with pytest.raises(SandboxError, match="damaged"):
-        DirectoryBlobs(tmp_path).get(sha256)
-
-
-@pytest.mark.parametrize("made", [lambda path: MemoryBlobs(), DirectoryBlobs])
-def test_a_content_that_is_not_there_is_an_error(made, tmp_path):
+def test_a_content_that_is_not_there_is_an_error():
     with pytest.raises(SandboxError, match="0000"):
-        made(tmp_path).get("0" * 64)
+        MemoryBlobs().get("0" * 64)
 
 
 def test_paths_that_are_not_utf8_are_shown_escaped():

@@ -23,6 +23,7 @@ from harness.events import (
     SessionResumed,
     SessionStarted,
     StepFinished,
+    SubAgentEnded,
     TurnEnded,
     WorkspaceSaved,
 )
@@ -305,8 +306,17 @@ _OF_TURNS: st.SearchStrategy[Event] = st.one_of(
     st.builds(TurnEnded, turn=st.integers(1, 99), status=st.just("failed"), reason=st.just("doom_loop"), detail=_TEXTS),
     st.builds(MessageQueued, text=_TEXTS),
     st.builds(MessageUnqueued, queued=st.integers(1, 99), why=st.sampled_from(["taken", "withdrawn"])),
+    st.builds(
+        SubAgentEnded,
+        step=st.integers(1, 99),
+        session_id=_NAMES,
+        steps=_COUNTS,
+        prompt_tokens=_COUNTS,
+        output_tokens=_COUNTS,
+        cost_usd=st.none() | st.floats(0, 1e6),
+    ),
     st.builds(WorkspaceSaved, step=st.integers(0, 99), tree_id=_NAMES),
-    st.builds(SessionForked, session_id=_NAMES, step=st.integers(0, 99)),
+    st.builds(SessionForked, session_id=_NAMES, step=st.integers(0, 99), setup_json=_TEXTS),
     st.builds(
         SessionResumed,
         model=_NAMES,
@@ -315,6 +325,7 @@ _OF_TURNS: st.SearchStrategy[Event] = st.one_of(
         threshold_tokens=st.none() | _COUNTS,
         budget_rule=_NAMES,
         sandbox=_NAMES,
+        setup_json=_TEXTS,
     ),
 )
 

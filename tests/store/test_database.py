@@ -3,6 +3,7 @@ import os
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -77,3 +78,12 @@ def test_a_new_journal_is_the_same_where_no_file_can_be_laid_in_one_go(tmp_path:
     )
     assert laid == made
     assert sorted(path.name for path in tmp_path.iterdir()) == ["laid.sqlite", "made.sqlite"]
+
+
+def test_two_threads_that_write_through_one_connection_wait_for_each_other(tmp_path: Path) -> None:
+    with Journal.open(tmp_path / "journal.sqlite") as journal:
+        journal.session("s", created_at_ms=1, clock=lambda: 1.0).append(opening("s"))
+        outputs = [journal.outputs("s", lambda: 1.0) for _ in range(2)]
+        with ThreadPoolExecutor(2) as pool:
+            names = list(pool.map(lambda number: outputs[number % 2].save(f"text {number}"), range(400)))
+        assert [outputs[0].load(name) for name in names] == [f"text {number}" for number in range(400)]

@@ -37,13 +37,6 @@ def test_a_trial_whose_checks_cannot_be_kept_is_not_recorded(journal: Journal) -
     assert journal.trials() == ()
 
 
-def test_a_crashed_trial_is_not_finished_and_a_failed_one_is(journal: Journal) -> None:
-    journal.record_trial(trial("a", status="completed"))
-    journal.record_trial(trial("b", status="failed"))
-    journal.record_trial(trial("c", status="crashed"))
-    assert journal.finished_trials() == {"a", "b"}
-
-
 def test_every_field_of_a_trial_has_a_column_of_its_own(journal: Journal) -> None:
     columns = [row["name"] for row in journal.rows("PRAGMA table_info(trial)")]
     assert columns == ["revision", *(field.name for field in fields(TrialRecord))]

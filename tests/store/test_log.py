@@ -5,7 +5,7 @@ from tempfile import TemporaryDirectory
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from harness.codec import encode_event
+from harness.codec import canonical_json
 from harness.errors import StoreError
 from harness.events import Event, MessageAdded, StepFinished
 from harness.messages import ToolResult, assistant, tool
@@ -62,7 +62,7 @@ def test_any_events_come_back_and_fold_to_the_same_view(batches: list[list[Event
             assert log.append(batch) == memory.append(batch)
         assert tuple(log.entries()) == memory.entries()
         assert [entry.event for entry in log.entries()] == list(flat(batches))
-        assert [encode_event(entry.event) for entry in log.entries()] == [encode_event(event) for event in flat(batches)]
+        assert [canonical_json(entry.event) for entry in log.entries()] == [canonical_json(event) for event in flat(batches)]
         view = fold_all(memory.entries())
         rows = journal.rows("SELECT role, content, token_count FROM messages WHERE NOT is_compacted ORDER BY place, sequence")
         assert [tuple(row) for row in rows] == [(item.message.role, content(item.message), item.tokens) for item in view.items]

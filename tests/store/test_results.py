@@ -49,6 +49,12 @@ def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     return folder
 
 
+def test_a_notebook_shows_where_results_are_and_how_many(folder: Path) -> None:
+    shown = repr(load(folder))
+    assert f"{str(folder / 'output')!r}: 2 trials (2 completed) in 1 arm; tables trials, steps" in shown
+    assert len(shown) < 400
+
+
 def test_the_frames_have_exactly_the_documented_columns(folder: Path) -> None:
     results = load(folder)
     for name, columns in TABLES.items():
@@ -81,6 +87,7 @@ def test_a_trial_has_the_sums_of_its_session(folder: Path) -> None:
 
 
 def test_prunings_emergencies_fruitless_attempts_and_cuts_are_counted_apart(tmp_path: Path) -> None:
+    """S3.16."""
     cut = ToolResult(call_id="call-2", name="execute_command", output="short", clipped_characters=700)
     pruning = replace(
         compaction(forget=[4, 5], summary=""), patch=Patch(forget=(ItemId(4), ItemId(5))), tokens_after=Estimated(801)

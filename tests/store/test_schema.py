@@ -1,3 +1,5 @@
+"""The seeds' tables as views of the log: sessions, messages, compactions (S0.7), parts and their states (S3.6, S3.7)."""
+
 import sqlite3
 from pathlib import Path
 
@@ -160,6 +162,7 @@ def test_equal_texts_are_kept_once(journal: Journal) -> None:
 
 
 def test_every_part_of_the_seed_that_a_log_holds_is_shown(journal: Journal) -> None:
+    """S3.6."""
     parts = (
         Reasoning(text="hm"),
         File(path="a.py", content="x = 1"),
@@ -176,6 +179,7 @@ def test_every_part_of_the_seed_that_a_log_holds_is_shown(journal: Journal) -> N
 
 
 def test_the_state_of_a_tool_part_is_that_of_the_log(journal: Journal) -> None:
+    """S3.7."""
     log = begun(journal)
     log.append([*opening(), *step(1), *step(2, status="error"), *step(3), *step(4, status="interrupted"), step(5)[0]])
     log.append([compaction(forget=[4, 5])])

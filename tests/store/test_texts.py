@@ -29,6 +29,7 @@ def test_every_text_survives_packing(text: str, packed: bool) -> None:
 
 
 def test_a_long_output_is_packed_and_a_long_answer_stays_readable() -> None:
+    """S3.14."""
     text = "word " * INLINE_CHARACTERS
     assert isinstance(Packer().pack("a", text, packed=True).data, bytes)
     found: dict[str, tuple[str, bool]] = {}

@@ -3,6 +3,7 @@
 import json
 
 from harness.compaction.presets.none import NoCompaction
+from harness.compaction.presets.peers.gemini import GeminiMasking
 from harness.compaction.presets.three_tiers import ThreeTiers
 from harness.messages import ToolCall, ToolResult
 from harness.protocols import ExecResult, Policy
@@ -55,3 +56,15 @@ def test_other_policies_cut_at_their_number_of_characters_and_have_the_four_tool
         result = bench.use("execute_command", command="x")
         assert len(result.output) <= 500
         assert result.output.endswith(f"[{result.clipped_characters} of {len(LONG) + 12} characters cut]")
+
+
+def test_a_policy_that_saves_outputs_saves_those_of_too_many_characters_whole() -> None:
+    bench = Bench(GeminiMasking(clip_characters=500), MemoryOutputs())
+    result = bench.use("execute_command", command="x")
+    assert len(result.output) <= 500
+    name = result.output.split("Full output saved to: ")[1].split("\n")[0]
+    assert bench.use("read_output", output=name, from_line=3_001).output.startswith("3001: line 3000")
+    shown = result.output.partition("\n[")[0]
+    assert LONG.decode().startswith(shown.removeprefix("exit code 0\n"))
+    assert result.clipped_characters == len("exit code 0\n") + len(LONG) - len(shown)
+    assert bench.use("list_directory", path=".").output == "(empty)", "what is short is not touched"

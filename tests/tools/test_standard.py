@@ -1,9 +1,12 @@
 """The four tools over a real sandbox (S0.1), and what of a result the model gets to see (S0.9)."""
 
 import json
+import re
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from harness.messages import ToolCall, ToolResult
 from harness.protocols import ExecResult, Sandbox
@@ -68,3 +71,17 @@ def test_a_huge_output_is_cut_to_10000_characters_and_says_so() -> None:
     assert cut == 25_000 - kept.count("x")
     assert kept.endswith(f"[{cut} of 25000 characters cut]")
     assert clip("short", 10_000) == ("short", 0)
+
+
+@given(size=st.integers(0, 300), most=st.integers(0, 200))
+def test_of_a_huge_output_both_ends_stay_where_that_is_wanted(size: int, most: int) -> None:
+    text = "h" * (size - size // 2) + "t" * (size // 2)
+    kept, cut = clip(text, most, ends=True)
+    assert len(kept) <= max(most, 0)
+    if size <= most:
+        assert (kept, cut) == (text, 0)
+    elif most >= 100:
+        before, line, after = re.split(r"\n(.*)\n", kept)
+        assert (before, after) == ("h" * (most // 2 - 30 + most % 2), "t" * (most // 2 - 30))
+        assert line == f"[{cut} of {size} characters cut]"
+        assert cut == size - len(before) - len(after)

@@ -1,5 +1,7 @@
 """A live session in a page: what a person sees and does, with a real session, journal and sandbox behind it."""
 
+import ast
+import html
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -106,6 +108,9 @@ def test_a_session_is_started_talked_to_stopped_gone_on_with_and_ended_from_its_
     linked.click("Since the start")
     linked.until("() => document.querySelector('.a-files table') !== null")
     assert "conf.txt" in page.locator(".a-files").inner_text()
+    assert page.locator(".a-files pre").is_hidden()
+    page.locator(".a-files summary").click()
+    assert page.locator(".a-files pre").inner_text().endswith("+++ b/conf.txt\n@@ -0,0 +1 @@\n+port=4007\n")
     linked.click("End")
     linked.phase("closed")
     linked.until("() => document.querySelector('.a-rows').textContent.includes('checks: ')")
@@ -163,6 +168,7 @@ def test_nothing_that_model_tool_user_or_file_name_say_is_run(page, panel):
     text = page.locator(".a-root").inner_text()
     assert text.count("<script>window.hacked=1</script>") >= 4
     assert "<img src=x onerror=window.hacked=2>.txt" in page.locator(".a-files").inner_text()
+    assert "+++ b/<img src=x onerror=window.hacked=2>.txt" in page.locator(".a-files pre").text_content()
     assert page.locator(".a-root img, .a-root script").count() == 0
     assert page.evaluate("typeof window.hacked") == "undefined"
     assert "<img" not in widget.as_html()
@@ -257,7 +263,18 @@ def test_a_page_whose_kernel_is_gone_says_how_to_go_on(page, panel, tmp_path):
     alarm.wait_for()
     assert "No kernel answers" in alarm.inner_text()
     name = widget.session.session_id
-    assert f'AgentWidget.reopen("{tmp_path / "session.sqlite"}", "{name}", task=…)' in alarm.inner_text()
+    assert f"AgentWidget.reopen('{tmp_path / 'session.sqlite'}', '{name}')" in alarm.inner_text()
+
+
+@pytest.mark.parametrize("name", ["plain", 'it "is"', "it's", """it's "so" \\ then"""])
+def test_the_line_that_reopens_a_session_is_python_whatever_its_journal_is_called(name, tmp_path):
+    journal = tmp_path / f"{name}.sqlite"
+    widget = AgentWidget.of(replace(described(tmp_path), journal=journal))
+    line = html.unescape(widget.as_html().partition("<code>")[2].partition("</code>")[0])
+    widget.close()
+    called = ast.parse(line, mode="eval").body
+    assert isinstance(called, ast.Call)
+    assert [ast.literal_eval(argument) for argument in called.args] == [str(journal), widget.session.session_id]
 
 
 def test_a_session_is_gone_on_with_from_its_journal(page, panel, tmp_path):
@@ -265,7 +282,7 @@ def test_a_session_is_gone_on_with_from_its_journal(page, panel, tmp_path):
     first.session.start()
     assert first.session.wait(120) == "idle"
     first.close()
-    again = AgentWidget.reopen(tmp_path / "session.sqlite", first.session.session_id, task=TASK)
+    again = AgentWidget.reopen(tmp_path / "session.sqlite", first.session.session_id)
     linked = Panel(page, again, POST)
     assert "youWrite `port=N` into conf.txt" in linked.texts(".a-user")[0]
     assert page.locator(".a-rounds button").count() >= 1

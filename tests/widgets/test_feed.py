@@ -188,6 +188,7 @@ def test_figures_are_sums_and_an_unknown_price_makes_the_sum_unknown():
         "view_tokens": 16,
         "same_tokens": 0,
         "output_tokens": 4,
+        "sub_agent_tokens": 0,
         "cost_usd": 0.75,
     }
     feed.hear(entry(3, priced(3, None)))

@@ -102,12 +102,12 @@ def runs_until_it_is_stopped(page, notebook):
     return finished
 
 
-def goes_on_to_the_end(page, notebook):
-    """Resume; the page shows in the end what the tables hold."""
+def goes_on_to_the_end(page, notebook, counting=1):
+    """Resume; the page shows in the end what the tables hold, as the cell `counting` tells."""
     page.locator(".g-root").get_by_role("button", name="Resume", exact=True).click()
     page.wait_for_function("() => document.querySelector('.g-state').textContent === 'done'")
-    notebook.start_cell(1)
-    notebook.finish_cell(1)
+    notebook.start_cell(counting)
+    notebook.finish_cell(counting)
     told = "; ".join(f"{arm}={count}" for arm, count in sorted(counts(page).items()))
     assert page.locator(".jp-OutputArea-output pre").get_by_text(told, exact=True).count() == 1, told
     assert HOSTILE in page.locator(".g-title").inner_text()
@@ -148,6 +148,37 @@ def test_in_notebook_a_stopped_grid_outlives_a_reload_of_its_page(open_notebook,
 
 
 @pytest.mark.browser
+@pytest.mark.bubblewrap
+@pytest.mark.parametrize(
+    ("state", "said"),
+    [
+        (
+            "new",
+            "If it was restarted, the run has stopped and what was finished is kept: run the cell again and press Start.",
+        ),
+        ("done", "The run was finished, and all of it is kept."),
+    ],
+)
+def test_a_page_whose_kernel_is_gone_says_what_is_left_to_do(state, said, page, tmp_path):
+    if state == "done":
+        with opened(tmp_path / "output") as output:
+            for cell in GRID.grid:
+                output.journal.record_trial(record(trial_id=cell.trial.trial_id, arm=cell.arm), ())
+    widget = GridWidget(GRID, tmp_path / "output")
+    if state == "done":
+        widget.start()
+    assert widget.wait(60) == state, widget.failure
+    page.clock.install()
+    linked = Linked(page, widget, POST)
+    linked.page.evaluate("model.send = () => {}")
+    page.clock.run_for(40_000)
+    alarm = page.locator(".g-alarm")
+    alarm.wait_for()
+    assert alarm.inner_text() == f"No kernel answers. {said}"
+    widget.close()
+
+
+@pytest.mark.browser
 def test_what_failed_is_told_with_its_reason_and_runs_no_script(page, tmp_path):
     widget = GridWidget(GRID, tmp_path / "output")
     linked = Linked(page, widget, POST, "dark")
@@ -155,7 +186,7 @@ def test_what_failed_is_told_with_its_reason_and_runs_no_script(page, tmp_path):
     failed = record(trial_id=cell.trial.trial_id, arm=HOSTILE, reason=HOSTILE, status="crashed", error=f"killed {HOSTILE}")
     widget.show_standing(Standing(experiment="e", total=6, running=(HOSTILE,)).after(failed))
     until(linked, "() => document.querySelector('.g-failures li') !== null")
-    assert "1 trials without success" in page.locator("details summary").inner_text()
+    assert "1 trial without success" in page.locator("details summary").inner_text()
     assert f"killed {HOSTILE}" in page.locator(".g-failures").text_content()
     assert page.locator("img").count() == 0
     assert page.evaluate("typeof window.hacked") == "undefined"
@@ -186,7 +217,7 @@ def test_what_an_earlier_run_finished_is_there_at_once_and_is_not_run_again(tmp_
     folder = tmp_path / "output"
     assert len(one.run(folder, workers=1, progress="off").trials) == 1
     widget = GridWidget(one, folder, workers=1)
-    assert "1 of 1 trials finished" in widget.as_text()
+    assert "1 of 1 trial finished" in widget.as_text()
     before = widget.results.trials
     widget.start()
     assert widget.wait(120) == "done"

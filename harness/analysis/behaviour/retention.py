@@ -26,14 +26,15 @@ def retention(results: Tables) -> pd.DataFrame:
     `used_kept`: right uses among the next uses of facts that the compaction kept; `used_lost`: of those that it lost.
     """
     probes = _of_counting_trials(results)
-    groups = dict(iter(probes[probes["seen_before"]].groupby(["arm", "kind"])))
+    seen = probes.loc[probes["seen_before"], ["arm", "kind", "seen_after", "used"]]
+    groups = dict(iter(seen.groupby(["arm", "kind"])))
     rows = [
         {
             "arm": arm,
             "kind": kind,
             "kept": wilson(int(group["seen_after"].sum()), len(group)),
-            "used_kept": _right(group[group["seen_after"]]),
-            "used_lost": _right(group[~group["seen_after"]]),
+            "used_kept": _right(group["used"][group["seen_after"]]),
+            "used_lost": _right(group["used"][~group["seen_after"]]),
         }
         for arm in in_order(results.trials)
         for kind in KINDS
@@ -46,8 +47,8 @@ def _of_counting_trials(results: Tables) -> pd.DataFrame:
     return results.probes.merge(counting(results.trials)[["trial_id", "arm"]], on="trial_id")
 
 
-def _right(probes: pd.DataFrame) -> object:
-    used = probes["used"].dropna()
+def _right(uses: pd.Series) -> object:
+    used = uses.dropna()
     return wilson(int((used == "right").sum()), len(used))
 
 

@@ -13,7 +13,7 @@ from harness.analysis.arms import counting, in_order
 from harness.analysis.figures.style import FAILURE, INK, QUIET, SUCCESS, foot, head, new_figure, styled
 from harness.analysis.tables import Tables, one_level
 from harness.analysis.wording import level_in_words, shown
-from harness.errors import UsageError
+from harness.errors import UsageError, counted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -66,7 +66,7 @@ def _figure(table: pd.DataFrame, level: str) -> "Figure":
     _distribution(left, table)
     _by_arm(right, table)
     exposed = int((table["rounds"] > 0).sum())
-    about = f"{len(table)} trials, {exposed} with at least one compaction"
+    about = f"{counted(len(table), 'trial')}, {exposed} with at least one compaction"
     head(figure, "Compaction rounds per trial", about, level)
     foot(
         figure, "Right: one mark per trial. Long sessions have more rounds and are harder, so read effects from paired arms only."

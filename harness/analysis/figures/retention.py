@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from harness.analysis.arms import axes_of, counting, in_order
-from harness.analysis.behaviour.retention import KINDS, lifetimes, survival
+from harness.analysis.behaviour.retention import KINDS, cliff_round, lifetimes, survival
 from harness.analysis.figures.style import INK, PALETTE, QUIET, head, new_figure, styled
 from harness.analysis.tables import Tables, one_level
 from harness.analysis.wording import level_in_words, shown
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-COLUMNS = ("kind", "group", "place", "rounds", "alive", "low", "high", "at_risk", "lost", "sessions", "level")
+COLUMNS = ("kind", "group", "place", "rounds", "alive", "low", "high", "at_risk", "lost", "cliff_round", "sessions", "level")
 MOST_GROUPS = len(PALETTE)
 STYLES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (1.5, 1.2)), "-.", (0, (4, 1, 1, 1, 1, 1)), (0, (7, 2)), "-")
 """Lines differ in more than colour."""
@@ -37,6 +37,7 @@ def table(results: Tables) -> pd.DataFrame:
     | rounds | int | compactions since the telling |
     | alive, low, high | float | share of values still in view, 0 to 1, with pointwise 95 % bounds (Greenwood) |
     | at_risk, lost | int | values |
+    | cliff_round | Int64 | of the whole curve: first round after which fewer than half are in view; missing = none was seen |
     | sessions | int | that the group's curve of this kind rests on |
     | level | str | fidelity |
     """
@@ -49,12 +50,16 @@ def table(results: Tables) -> pd.DataFrame:
     lives = lives.assign(group=lives["trial_id"].map(groups))
     order = {name: place for place, name in enumerate(dict.fromkeys(groups.values()))}
     curves = [
-        survival(rows).assign(kind=kind, group=group, place=order[group], sessions=rows["trial_id"].nunique())
+        _with_cliff(survival(rows)).assign(kind=kind, group=group, place=order[group], sessions=rows["trial_id"].nunique())
         for kind in KINDS
         for group in order
         if len(rows := lives[(lives["kind"] == kind) & (lives["group"] == group)])
     ]
     return pd.concat(curves, ignore_index=True).assign(level=one_level(trials))[list(COLUMNS)]
+
+
+def _with_cliff(curve: pd.DataFrame) -> pd.DataFrame:
+    return curve.assign(cliff_round=pd.Series(cliff_round(curve), index=curve.index, dtype="Int64"))
 
 
 def _groups(trials: pd.DataFrame) -> dict[str, str]:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    import pandas as pd
     from matplotlib.figure import Figure
 
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
@@ -120,6 +121,12 @@ def badge(figure: "Figure", level: str) -> None:
     figure.text(
         1 - 0.12 / width, 1 - 0.09 / height, level, ha="right", va="top", fontsize=8, fontweight="bold", color=QUIET, bbox=box
     )
+
+
+def repeats_left_out(table: "pd.DataFrame") -> str:
+    """What to say behind the number of sessions where repeats of an arm (A/A) are not among them; empty = nothing."""
+    repeats = table.attrs.get("repeats", 0)
+    return f" (without {repeats} A/A repeats)" if repeats else ""
 
 
 def foot(figure: "Figure", text: str) -> None:

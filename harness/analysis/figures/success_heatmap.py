@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from harness.analysis.arms import counting, field_as_told, policy_field, sortable, success
-from harness.analysis.figures.style import INK, foot, head, new_figure, styled
+from harness.analysis.figures.style import INK, foot, head, new_figure, repeats_left_out, styled
 from harness.analysis.tables import Tables, one_level
 from harness.analysis.wording import level_in_words, shown
-from harness.errors import UsageError
+from harness.errors import UsageError, counted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -25,7 +25,7 @@ CELL_WIDTH_INCHES, CELL_HEIGHT_INCHES = 0.92, 0.74
 
 
 def table(results: Tables) -> pd.DataFrame:
-    """One row per cell of the grid.
+    """One row per cell of the grid; `attrs["repeats"]` says how many repeats (A/A) of its cells are left out.
 
     | column | dtype | unit |
     | --- | --- | --- |
@@ -40,13 +40,17 @@ def table(results: Tables) -> pd.DataFrame:
     share, tokens = policy_field(trials, "threshold"), field_as_told(trials, "trigger_tokens")
     summarizer, keep_last = policy_field(trials, "summarizer"), policy_field(trials, "keep_last")
     cells = trials.assign(summarizer=summarizer, threshold=tokens.where(tokens.notna(), share), keep_last=keep_last)
-    groups = cells.query("replicate == 0").dropna(subset=list(KEY)).groupby(list(KEY), sort=False)
+    inside = cells.dropna(subset=list(KEY))
+    first = inside.query("replicate == 0")
+    groups = first.groupby(list(KEY), sort=False)
     rows = [
         (*key, (rate := success(group)).successes, rate.trials, rate.share, rate.low, rate.high, one_level(group))
         for key, group in sorted(groups, key=lambda one: [sortable(value) for value in one[0]])
     ]
     thresholds = pd.Series([row[1] for row in rows], dtype=object)  # else a number of tokens beside a share becomes a share
-    return pd.DataFrame(rows, columns=list(COLUMNS)).assign(threshold=thresholds)
+    told = pd.DataFrame(rows, columns=list(COLUMNS)).assign(threshold=thresholds)
+    told.attrs["repeats"] = len(inside) - len(first)
+    return told
 
 
 def draw(table: pd.DataFrame, ax: "Axes | None" = None) -> "Figure":
@@ -85,7 +89,12 @@ def _figure(table: pd.DataFrame, panels: list[str], level: str) -> "Figure":
     bar.ax.set_yticklabels(["0", "25", "50", "75", "100"])
     bar.set_label("successful trials (%)")
     bar.outline.set_visible(False)
-    head(figure, "Success by threshold and kept messages", f"{int(table['trials'].sum())} trials", level)
+    head(
+        figure,
+        "Success by threshold and kept messages",
+        f"{counted(int(table['trials'].sum()), 'trial')}{repeats_left_out(table)}",
+        level,
+    )
     foot(figure, "Each cell: successful / all trials, share, 95 % Wilson interval. Success = every check passed.")
     return figure
 

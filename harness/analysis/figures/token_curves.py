@@ -20,11 +20,12 @@ from harness.analysis.figures.style import (
     QUIET,
     head,
     new_figure,
+    repeats_left_out,
     styled,
 )
 from harness.analysis.tables import Tables, one_level
 from harness.analysis.wording import level_in_words, short_number, shown
-from harness.errors import UsageError
+from harness.errors import UsageError, counted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -62,7 +63,7 @@ class _Place:
 
 
 def table(results: Tables) -> pd.DataFrame:
-    """One row per step of every trial that counts; repeats (A/A) are left out.
+    """One row per step of every trial that counts; repeats (A/A) are left out, `attrs["repeats"]` says how many.
 
     | column | dtype | unit |
     | --- | --- | --- |
@@ -76,7 +77,8 @@ def table(results: Tables) -> pd.DataFrame:
     | success | bool | of the trial |
     | level | str | fidelity |
     """
-    trials = counting(results.trials).query("replicate == 0")
+    counted = counting(results.trials)
+    trials = counted.query("replicate == 0")
     places = _places(trials)
     applied = results.compactions[results.compactions["status"] == "applied"]
     drops = applied.groupby(["trial_id", "step"], as_index=False)["tokens_before"].max()
@@ -88,7 +90,9 @@ def table(results: Tables) -> pd.DataFrame:
     steps[numbers] = steps[numbers].astype(float)
     steps["window_tokens"] = steps["window_tokens"].where(steps["window_tokens"] > 0)
     steps["success"] = steps["success"].astype(bool)
-    return steps[list(COLUMNS)].sort_values(["trial_id", "step"], ignore_index=True)
+    told = steps[list(COLUMNS)].sort_values(["trial_id", "step"], ignore_index=True)
+    told.attrs["repeats"] = len(counted) - len(trials)
+    return told
 
 
 def _places(trials: pd.DataFrame) -> dict[str, _Place]:
@@ -155,8 +159,8 @@ def _figure(table: pd.DataFrame, level: str) -> "Figure":
         ax.set_visible(False)
     _finish(axes[rows - 1][0], table)
     _legend(figure, table, colours)
-    trials = table["trial_id"].nunique()
-    about = f"{trials} sessions, one line each{_left_out(grid, panels)}; tokens by the policy's estimate"
+    trials = counted(table["trial_id"].nunique(), "session")
+    about = f"{trials}{repeats_left_out(table)}, one line each{_left_out(grid, panels)}; tokens by the policy's estimate"
     head(figure, "Context at each step", about, level)
     return figure
 

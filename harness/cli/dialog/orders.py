@@ -7,13 +7,15 @@ from typing import get_args
 from harness.agent.repeats import Answer
 from harness.cli.narrator import Narrator
 from harness.cli.printable import one_line
-from harness.errors import UsageError
+from harness.errors import UsageError, counted
+from harness.experiment.life.patches import joined
 from harness.experiment.live import NOT_COMPACTED, LiveSession
 from harness.protocols import FileChange
 
 ANSWERS: dict[str, Answer] = {word: answer for answer in get_args(Answer) for word in (answer, answer[0])}
 """To a call that is made again and again, as words or by their first letters; all else is a message."""
 CHANGES_SHOWN = 30
+PATCH_LINES = 300
 
 
 class Quit(Exception):
@@ -93,9 +95,19 @@ def _diff(at: Terminal, number: int | None) -> None:
     _tell_changes(at, at.live.diff(number))
 
 
+def _patch(at: Terminal, number: int | None) -> None:
+    lines = joined(at.live.patch(number)).splitlines() or ["nothing was changed"]
+    for line in lines[:PATCH_LINES]:
+        at.narrator.raw(line)
+    if len(lines) > PATCH_LINES:
+        at.narrator.say(f"and {counted(len(lines) - PATCH_LINES, 'more line')}; `harness inspect SESSION --patch` shows them")
+
+
 def _summary(at: Terminal, _: int | None) -> None:
     found = at.live.summary()
-    at.narrator.say(f"{found.files} files changed, {found.additions} lines added, {found.deletions} removed")
+    at.narrator.say(
+        f"{counted(found.files, 'file')} changed, {counted(found.additions, 'line')} added, {found.deletions} removed"
+    )
     _tell_changes(at, found.changes)
 
 
@@ -130,7 +142,8 @@ def _tell_fork(at: Terminal, fork: Callable[[], LiveSession]) -> None:
     journal = at.live.session.journal
     if journal is None:
         raise UsageError("a fork is kept in a journal; start with --journal FILE")
-    at.narrator.say(f"forked: harness agent --journal {journal} --resume {fork().session_id}")
+    leave = ("--unsafe-local",) if at.live.session.unsafe_local else ()
+    at.narrator.command("forked", "harness", "agent", "--journal", str(journal), "--resume", fork().session_id, *leave)
 
 
 def _quit(_: Terminal, __: int | None) -> None:
@@ -143,6 +156,7 @@ ORDERS: dict[str, Order] = {
     "queue": Order(help="the messages that wait", parameter="", act=_queue),
     "withdraw": Order(help="take a waiting message back", parameter="POSITION", act=_withdraw),
     "diff": Order(help="what a turn changed in the workspace, by default the last", parameter="[TURN]", act=_diff),
+    "patch": Order(help="the same line by line", parameter="[TURN]", act=_patch),
     "summary": Order(help="what the session changed in the workspace", parameter="", act=_summary),
     "compact": Order(help="compact now, whether the policy is due or not", parameter="", act=_compact),
     "rollback": Order(help="view and workspace as after a step; 0 = before the first", parameter="STEP", act=_rollback),

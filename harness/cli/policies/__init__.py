@@ -52,10 +52,11 @@ def command(context: click.Context) -> None:
 def show_one(name: str, fields: tuple[str, ...], window: int, nominal_window: int | None, rounds: int) -> None:
     """Draw what the policy NAME does to a sample session: which messages it keeps, masks, summarizes and drops."""
     policy = policy_from_plain({"kind": name, **parsed(fields)})
-    policy = fitted(policy, Window(tokens=window, source="configuration"), nominal_window).policy
+    given = Window(tokens=window, source="configuration")
+    policy = fitted(policy, given, nominal_window).policy
     tried = walk(policy, window)
     said = inspect.getdoc(type(policy)) or ""
-    show(heading(name, said), rows(described(type(policy), policy)), Text(), *picture(tried, rounds))
+    show(heading(name, said), rows(described(type(policy), policy, given)), Text(), *picture(tried, rounds))
 
 
 def _entry(name: str) -> tuple[Text, Table]:

@@ -9,9 +9,12 @@ from rich.text import Text
 
 from harness.cli.printable import one_line, printable
 from harness.compaction.describing import defaults, source, stages
+from harness.compaction.feasibility import never_due
+from harness.errors import counted
 from harness.experiment.preview.fates import Fate, Fated, fates, left, sampled
 from harness.experiment.preview.walk import Change, Walk
 from harness.protocols import Policy, Warns
+from harness.tokens import Window
 
 CELLS = 72
 """Width of a bar that stands for a whole view."""
@@ -39,11 +42,13 @@ def heading(name: str, said: str = "") -> Text:
     return Text.assemble((printable(name), "bold"), f"  {printable(said)}")
 
 
-def described(kind: type[Any], policy: Policy) -> list[tuple[str, str]]:
-    """Source, stages and fields of a policy, as rows."""
+def described(kind: type[Any], policy: Policy, window: Window | None = None) -> list[tuple[str, str]]:
+    """Source, stages and fields of a policy, as rows; and that it never acts in a window."""
     constants = " ".join(f"{name}={getattr(policy, name)}" for name in defaults(kind))
     told = [("stage", stage) for stage in stages(policy)]
     warned = [("warning", text) for text in policy.warnings] if isinstance(policy, Warns) else []
+    late = never_due(policy, policy.budget(window)) if window else ""
+    warned += [("warning", late)] if late else []
     return [("source", source(kind) or UNFOUNDED), *told, ("fields", constants), *warned]
 
 
@@ -59,9 +64,9 @@ def rows(named: Sequence[tuple[str, str]]) -> Table:
 
 def in_words(walk: Walk) -> str:
     """What came of a policy in the sample, in a sentence."""
-    end = f"until the window was full in step {walk.steps + 1}" if walk.overflowed else f"in {walk.steps} steps"
+    end = f"until the window was full in step {walk.steps + 1}" if walk.overflowed else f"in {counted(walk.steps, 'step')}"
     end += ", then broken off" if walk.broken_off else ""
-    changed = f"{_counted(len(walk.applied), 'compaction')} {end}"
+    changed = f"{counted(len(walk.applied), 'compaction')} {end}"
     match walk.activity:
         case "active":
             return f"acts: {changed}"
@@ -69,7 +74,7 @@ def in_words(walk: Walk) -> str:
             return f"acts, but never asks its summarizer: {changed}"
         case "no effect":
             last = one_line(walk.changes[-1].event.reason)
-            return f"INERT: {_counted(len(walk.changes), 'attempt')} changed nothing {end}; {last}"
+            return f"INERT: {counted(len(walk.changes), 'attempt')} changed nothing {end}; {last}"
         case "never fired":
             return f"INERT: never due {end}"
         case "control":
@@ -89,7 +94,7 @@ def picture(walk: Walk, most: int) -> Iterator[Text | Table]:
     fruitless = [change.event for change in walk.changes if change.event.status != "applied"]
     if fruitless:
         first = f"the first before step {fruitless[0].step}: {one_line(fruitless[0].reason)}"
-        yield Text(f"{_counted(len(fruitless), 'attempt')} changed nothing, {first}")
+        yield Text(f"{counted(len(fruitless), 'attempt')} changed nothing, {first}")
     yield Text(in_words(walk))
 
 
@@ -109,7 +114,7 @@ def _bar(name: str, fated: Sequence[Fated], cells: int, tokens: int, *, after: b
     line = Text(f"  {name:7}")
     for fate in sampled(fated, cells, after=after):
         line.append(SIGNS[fate], STYLES[fate])
-    line.append(f"  {tokens:,} tokens, {len(fated)} messages")
+    line.append(f"  {tokens:,} tokens, {counted(len(fated), 'message')}")
     return line
 
 
@@ -127,7 +132,3 @@ def _sums(fated: Sequence[Fated]) -> Table:
             said = ", ".join(f"{count} {role}" for role, count in roles.most_common())
             table.add_row(Text(f"    {sign} {BECAME[fate]}", style=STYLES[fate]), str(len(met)), Text(sizes), Text(said))
     return table
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count} {noun}{'' if count == 1 else 's'}"

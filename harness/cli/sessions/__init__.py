@@ -4,6 +4,7 @@
 """
 
 import datetime as dt
+from collections import Counter
 from pathlib import Path
 
 import click
@@ -14,10 +15,10 @@ from harness.cli.printable import one_line, printable
 from harness.cli.sessions.keeping import clean, put_away, restore
 from harness.cli.sessions.places import IN, found, places
 from harness.cli.tasks import show
-from harness.errors import StoreError
+from harness.errors import StoreError, UsageError
 from harness.store.journal import Journal
 from harness.store.sessions import queries
-from harness.store.sessions.finding import JOURNALS_FOLDER, journals_in
+from harness.store.sessions.finding import JOURNALS_FOLDER, journals_in, whole
 
 LIMIT = 50
 
@@ -39,13 +40,24 @@ for _one in (put_away, restore, clean):
 @click.option("--status", type=click.Choice(["active", "completed", "failed"]), help="Only these.")
 @click.option("--limit", type=click.IntRange(min=1), default=LIMIT, show_default=True, help="How many.")
 def list_sessions(given: tuple[Path, ...], status: str | None, limit: int) -> None:
-    """List sessions, newest first. A session whose process was killed stays active."""
-    by_name = {(place, row.session_id): row for place in places(given) for path in journals_in(place) for row in _read(path)}
-    rows = sorted(by_name.values(), key=lambda row: -row.created_at_ms)
-    rows = [row for row in rows if status in {None, row.status}]
+    """List sessions, newest first. A session whose process was killed stays active.
+
+    A sub-agent has a session of its own, named after the one that asked, with what it took.
+    """
+    by_name = {
+        (whole(path, place), row.session_id): (path, row)
+        for place in places(given)
+        for path in journals_in(place)
+        for row in _read(path)
+    }
+    rows = sorted(by_name.values(), key=lambda found: -found[1].created_at_ms)
+    rows = [(path, row) for path, row in rows if status in {None, row.status}]
+    names = Counter(row.session_id for _, row in rows)
     table = _table("session", "begun (UTC)", "ended", "steps", "rounds", "tokens sent", "USD", "trial", "model", "task")
-    for row in rows[:limit]:
-        table.add_row(*map(Text, _cells(row)))
+    for path, row in rows[:limit]:
+        name, *cells = _cells(row)
+        where = f" in {one_line(str(path))}" if names[row.session_id] > 1 else ""
+        table.add_row(*map(Text, (f"{name}{where}", *cells)))
     show(table)
     if len(rows) > limit:
         click.echo(f"and {len(rows) - limit} more; --limit shows them")
@@ -95,6 +107,8 @@ def list_messages(session: str, given: tuple[Path, ...], active: bool) -> None:
 def show_message(name: str, given: tuple[Path, ...]) -> None:
     """Show MESSAGE, a SESSION/NUMBER, part after part."""
     session, _, number = name.rpartition("/")
+    if not number.isdecimal():
+        raise UsageError(f"{name!r} names no message; write SESSION/NUMBER, as `harness sessions messages SESSION` lists them")
     where = found(session, given)
     with Journal.open(where.journal, read_only=True) as journal:
         row = queries.message(journal, f"{where.session_id}/{number}")

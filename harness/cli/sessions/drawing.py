@@ -7,7 +7,8 @@ from rich.table import Table
 from rich.text import Text
 
 from harness.cli.printable import one_line, printable
-from harness.experiment.sessions.inspection import CompactionPoint, Inspection, StepPoint
+from harness.errors import counted
+from harness.experiment.sessions.inspection import CompactionPoint, Inspection, StepPoint, took
 from harness.experiment.sessions.sent import Sent
 from harness.messages import Message, Part, Reasoning, ToolCall, ToolResult, part_text
 from harness.store.records import Draft
@@ -36,11 +37,12 @@ def overview(session: Inspection, draft: Draft | None = None) -> Table:
             ("policy", f"{session.policy or 'not named'}, {due} ({session.budget_rule})"),
             ("ended", one_line(ended, 160)),
             *([("unended", _unended(draft))] if draft else []),
-            ("length", f"{session.turns} turns, {session.steps} steps, {session.messages} messages, {session.parts} parts"),
-            ("in view", f"{session.view_messages} messages, {session.view_tokens:,} tokens"),
+            ("length", ", ".join(counted(getattr(session, f"{noun}s"), noun) for noun in ("turn", "step", "message", "part"))),
+            ("in view", f"{counted(session.view_messages, 'message')}, {session.view_tokens:,} tokens"),
             ("compacted", _compacted(session)),
             ("cut", f"{session.clipped_outputs} tool outputs, by {session.clipped_characters:,} characters"),
             ("measured", _measured(session)),
+            *([("sub-agents", f"{len(asked)}, in these sums: {took(asked)}")] if (asked := session.sub_agents) else []),
             ("cost", _cost(session)),
             ("events", ", ".join(others)),
         ]
@@ -66,14 +68,13 @@ def _compacted(session: Inspection) -> str:
 
 
 def _measured(session: Inspection) -> str:
-    share = (
-        f", {100 * session.cache_read_tokens / session.prompt_tokens:.0f} % of it from a cache" if session.prompt_tokens else ""
-    )
+    own = session.prompt_tokens - sum(one.prompt_tokens for one in session.sub_agents)
+    share = f", {100 * session.cache_read_tokens / own:.0f} % of the agent's own from a cache" if own else ""
     return f"{session.prompt_tokens:,} tokens sent{share}, {session.output_tokens:,} written"
 
 
 def _cost(session: Inspection) -> str:
-    agent = "not known" if session.cost_usd is None else f"${session.cost_usd:.4f}"
+    agent = "not known" if session.total_cost_usd is None else f"${session.total_cost_usd:.4f}"
     return f"{agent}, summaries ${session.summarizer_cost_usd:.4f}"
 
 
@@ -139,7 +140,7 @@ def _bar(group: Sequence[StepPoint], scale: int, threshold: int) -> Text:
         cells[min(CELLS, round(CELLS * threshold / scale))] = "│"
     label = str(first) if first == last else f"{first}-{last}"
     errors = sum(point.call_errors for point in group)
-    noted = f"  {errors} calls failed" if errors else ""
+    noted = f"  {counted(errors, 'call')} failed" if errors else ""
     return Text(f"{label:>11}  {''.join(cells[: CELLS + 1])}  {peak:>9,}{noted}")
 
 
@@ -155,7 +156,7 @@ def _compaction(one: CompactionPoint) -> Text:
         return Text(f"{'':>11}  ▽ {one.status} before step {one.step}: {one_line(one.reason, 120)}", style="yellow")
     return Text(
         f"{'':>11}  ▼ round {one.round} before step {one.step}: {one.what}, {one.tokens_before:,} → {one.tokens_after:,} tokens, "
-        f"{one.messages_before} → {one.messages_after} messages ({one_line(one.reason, 120)})",
+        f"{one.messages_before} → {counted(one.messages_after, 'message')} ({one_line(one.reason, 120)})",
         style="cyan",
     )
 
@@ -163,7 +164,7 @@ def _compaction(one: CompactionPoint) -> Text:
 def step_by_step(sent: Sent, *, whole: bool) -> Iterator[Text]:
     """What was sent at a step, the answer, and the results of its calls."""
     finished, usage = sent.finished, sent.finished.usage
-    yield Text(f"step {sent.step}: {len(sent.messages)} messages sent, {sent.view.tokens:,} tokens", style="bold")
+    yield Text(f"step {sent.step}: {counted(len(sent.messages), 'message')} sent, {sent.view.tokens:,} tokens", style="bold")
     if sent.is_as_logged:
         yield Text(f"digest {sent.digest[:16]}…, as it was logged", style="dim")
     else:
@@ -193,7 +194,7 @@ def _message(label: str, message: Message, *, whole: bool) -> Iterator[Text]:
         cut = line if whole or len(line) <= 400 else f"{line[:400]}… ({len(line) - 400:,} characters more)"
         yield Text(f"  {cut}")
     if len(lines) > len(kept):
-        yield Text(f"  … {len(lines) - len(kept):,} lines more; --whole shows them", style="dim")
+        yield Text(f"  … {counted(len(lines) - len(kept), 'more line')}; --whole shows them", style="dim")
 
 
 def _shown(part: Part) -> str:

@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 
 from harness.cli.printable import one_line
+from harness.errors import UsageError
 from harness.experiment.sessions.exchange import import_session
 
 CAVEATS = 10
@@ -20,6 +21,8 @@ def command(file: Path, journal: Path, name: str) -> None:
 
     An exported session is there as it was. One of another agent is there as if nobody had compacted it.
     """
+    if not journal.parent.is_dir():
+        raise UsageError(f"there is no folder {str(journal.parent)!r} for the journal; make it, or name another --journal")
     done = import_session(file, journal, name)
     click.echo(f"session {one_line(done.session_id)} from a file of {done.format}: {done.events:,} events")
     for caveat in done.caveats[:CAVEATS]:

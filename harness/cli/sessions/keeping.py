@@ -10,7 +10,7 @@ import click
 
 from harness.cli.printable import one_line
 from harness.cli.sessions.places import IN, places
-from harness.errors import UsageError
+from harness.errors import UsageError, counted
 from harness.experiment.output import locked
 from harness.store.journal import Journal
 from harness.store.log import RETENTION_MS
@@ -56,7 +56,7 @@ def put_away(given: tuple[Path, ...], age_ms: int, with_trials: bool, dry_run: b
             for one in archive.put_away(journal, names):
                 click.echo(f"{one_line(one.session_id)}: {one.size_bytes:,} bytes in {one_line(str(one.file))}")
         left = f"; {len(due.of_trials)} belong to trials and stay (--with-trials)" if due.of_trials else ""
-        click.echo(f"{one_line(str(journal.path))}: {len(names)} sessions are old enough{left}")
+        click.echo(f"{one_line(str(journal.path))}: {counted(len(names), 'session')} old enough{left}")
         if names and not dry_run:
             _clean(journal)
 
@@ -70,7 +70,7 @@ def restore(sessions: tuple[str, ...], given: tuple[Path, ...]) -> None:
     if not sessions:
         for _, one in known:
             click.echo(f"{one_line(one.session_id)}  {one.size_bytes:>10,} bytes  {one_line(str(one.file))}")
-        click.echo(f"{len(known)} sessions are put away")
+        click.echo(f"{counted(len(known), 'session')} put away")
         return
     for name in sessions:
         where = [path for path, one in known if one.session_id == name]
@@ -96,10 +96,8 @@ def clean(given: tuple[Path, ...]) -> None:
 def _clean(journal: Journal) -> None:
     now_ms = int(time.time() * 1000)
     gone = cleaning.clean(journal, outputs_before_ms=now_ms - RETENTION_MS, quiet_before_ms=now_ms - cleaning.QUIET_MS)
-    click.echo(
-        f"{one_line(str(journal.path))}: {gone.outputs} saved outputs, {gone.texts} texts and {gone.files} files went, "
-        f"{gone.freed_bytes:,} bytes are free"
-    )
+    outputs, texts, files = counted(gone.outputs, "saved output"), counted(gone.texts, "text"), counted(gone.files, "file")
+    click.echo(f"{one_line(str(journal.path))}: {outputs}, {texts} and {files} went, {gone.freed_bytes:,} bytes are free")
 
 
 def _files(given: tuple[Path, ...]) -> list[Path]:

@@ -124,6 +124,10 @@ class Constant:
         return self.words
 
 
+TAKEN = Constant(words="")
+"""A summary without text is taken as it is."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listed:
     """What was asked and which tools were used, read off the messages. See `harness.plan.StandIn`."""
@@ -189,6 +193,27 @@ class Ends:
             return ()
         left_out = user(f"({len(clamped) - head - tail} messages in the middle are left out here.)")
         return (*clamped[:head], left_out, *clamped[len(clamped) - tail :])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WithoutMiddle:
+    """In a second attempt the two ends of what was told, by characters. See `harness.plan.Shorter`."""
+
+    share: float
+    """Of the characters that is told."""
+    head_share: float
+    """Of these, from the beginning; the others are from the end."""
+
+    def of(self, messages: tuple[Message, ...], attempt: int) -> tuple[Message, ...]:
+        """Both ends as one message; no third attempt."""
+        text = transcript.text(messages)
+        kept = int(self.share * len(text))
+        head = int(self.head_share * kept)
+        if attempt > 1 or not kept:
+            return ()
+        return (
+            user(f"{text[:head]}\n\n(The middle of the conversation is left out here.)\n\n{text[len(text) - kept + head :]}"),
+        )
 
 
 def _within(sizes: Sequence[int], room: int) -> int:

@@ -5,11 +5,11 @@ An event is a message, one call, or one result. The first call of an answer carr
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 from harness import transcript
-from harness.messages import Message, ToolCall, user
+from harness.messages import Message, Part, Reasoning, Text, ToolCall, user
 from harness.plan import SummaryRequest
 
 
@@ -89,3 +89,55 @@ class EventList:
             half = self.characters // 2
             return f"{text[:half]}\n[... {len(text) - 2 * half} characters are left out here ...]\n{text[len(text) - half :]}"
         return text[: max(0, self.characters - 3 if mark_inside else self.characters)] + "..."
+
+
+CUT = "[...]"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShorterEvents:
+    """Of events longer than a share of the longest one only both ends, that share again smaller in each attempt.
+
+    See `harness.plan.Shorter`. Arguments of calls stay as they are.
+    """
+
+    characters: int | None
+    """Longest text of an event that is told whole anyway; None = any."""
+    share: float
+    """Of the length that the attempt before allowed, above 0 and below 1."""
+    attempts: int
+    """Then there is nothing more to leave out."""
+
+    def of(self, messages: tuple[Message, ...], attempt: int) -> tuple[Message, ...]:
+        """The messages with their texts cut."""
+        if attempt > self.attempts:
+            return ()
+        longest = max(len(text) for message in messages for text in _texts(message))
+        limit = longest if self.characters is None else min(longest, self.characters)
+        for _ in range(attempt):
+            limit = int(limit * self.share)
+        return tuple(_ends(message, limit) for message in messages)
+
+
+def _texts(message: Message) -> tuple[str, ...]:
+    if message.role == "tool":
+        return tuple(result.output for result in message.results)
+    return (transcript.said(message),)
+
+
+def _ends(message: Message, limit: int) -> Message:
+    """The message with both ends of its text, the mark between them counted in."""
+    if all(len(text) <= limit for text in _texts(message)):
+        return message
+    if message.role == "tool":
+        parts = tuple(replace(result, output=_both(result.output, limit)) for result in message.results)
+        return replace(message, parts=parts)
+    calls: tuple[Part, ...] = tuple(part for part in message.parts if isinstance(part, ToolCall | Reasoning))
+    return replace(message, parts=(Text(text=_both(transcript.said(message), limit)), *calls))
+
+
+def _both(text: str, limit: int) -> str:
+    if len(text) <= limit:
+        return text
+    room = max(0, limit - len(CUT))
+    return f"{text[: room - room // 2]}{CUT}{text[len(text) - room // 2 :]}"[:limit]

@@ -21,12 +21,29 @@ class LastBundles:
         return _start(items, max(1, self.count))
 
 
+class _Bundles:
+    """The tally of bundles behind the newest one with a stub. See `harness.growth`."""
+
+    __slots__ = ("_last", "_stub", "count")
+
+    def __init__(self, stub: str | None) -> None:
+        self._stub = stub
+        self._last: str | None = None
+        self.count = -1
+        """The system message is none."""
+
+    def add(self, item: Item) -> None:
+        """See `harness.growth.Tally`."""
+        role, stub = item.message.role, self._stub
+        self.count += not role == self._last == "tool"
+        self._last = role
+        if stub is not None and role == "tool" and any(result.output == stub for result in item.message.results):
+            self.count = 0
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MoreBundles:
-    """More than so many bundles have come since the newest result with a certain text, or at all.
-
-    Looks back no further than that many.
-    """
+    """More than so many bundles have come since the newest result with a certain text, or at all."""
 
     count: int
     stub: str | None = None
@@ -34,15 +51,12 @@ class MoreBundles:
 
     def due(self, view: View, budget: Budget, usage: Usage | None) -> str | None:
         """See `harness.compaction.triggers.Trigger`."""
-        if len(view.items) - 1 <= self.count:
-            return None
-        start = _start(view.items, self.count + 1)
-        if start == 0 or (self.stub is not None and any(map(self._is_stub, view.items[start:]))):
+        if (
+            view.growth.read(view.items, (_Bundles, self.stub), lambda: _Bundles(self.stub), lambda tally: tally.count)
+            <= self.count
+        ):
             return None
         return f"more than {self.count} requests and answers{'' if self.stub is None else ' since results were cleared'}"
-
-    def _is_stub(self, item: Item) -> bool:
-        return any(result.output == self.stub for result in item.message.results)
 
 
 def _start(items: Sequence[Item], count: int) -> int:

@@ -10,7 +10,7 @@ from harness.events import Replace
 from harness.messages import Part, ToolCall, ToolResult
 from harness.plan import Plan
 from harness.tokens import Budget, Counter
-from harness.view import View
+from harness.view import Item, View
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +58,10 @@ class ClipOld:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShortenArguments:
-    """Of long texts among the arguments of certain calls before a tail, only the beginning stays, with a mark."""
+    """Of long texts among the arguments of certain calls before a tail, only the beginning stays, with a mark.
+
+    Where no call in view is long, the cost is that of what came since the last asking; else that of the tail is added.
+    """
 
     tail: Tail
     tools: tuple[str, ...]
@@ -70,13 +73,18 @@ class ShortenArguments:
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
         """See `harness.compaction.stages.Reducer`."""
-        start, changes = self.tail.start(view.items, budget), []
-        for item in view.items[:start]:
-            parts = tuple(map(self._shortened, item.message.parts)) if item.message.role == "assistant" else item.message.parts
-            if parts != item.message.parts:
-                changes.append(Replace(item=item.item_id, message=replace(item.message, parts=parts)))
+        first = view.growth.read(view.items, self, lambda: _Long(self), lambda tally: tally.first)
+        start = 0 if first is None else self.tail.start(view.items, budget)
+        changes = [change for item in view.items[first:start] if (change := self.shortened(item))]
         told = f"{reason}; long arguments of {len(changes)} old answers" if changes else f"{reason}, but no old call is long"
         return Plan(reason=told, replace=tuple(changes))
+
+    def shortened(self, item: Item) -> Replace | None:
+        """What becomes of a message; None where it has nothing long."""
+        if item.message.role != "assistant":
+            return None
+        parts = tuple(map(self._shortened, item.message.parts))
+        return Replace(item=item.item_id, message=replace(item.message, parts=parts)) if parts != item.message.parts else None
 
     def _shortened(self, part: Part) -> Part:
         if not isinstance(part, ToolCall) or part.name not in self.tools or len(part.arguments_json) <= self.characters:
@@ -87,3 +95,20 @@ class ShortenArguments:
             return part
         short = {name: f"{text[: self.kept_characters]}{self.mark}" for name, text in long.items()}
         return replace(part, arguments_json=json.dumps(given | short, ensure_ascii=False))
+
+
+class _Long:
+    """The tally of long calls: where the first one stands. See `harness.growth`."""
+
+    __slots__ = ("_by", "_count", "first")
+
+    def __init__(self, by: ShortenArguments) -> None:
+        self._by = by
+        self._count = 0
+        self.first: int | None = None
+
+    def add(self, item: Item) -> None:
+        """See `harness.growth.Tally`."""
+        if self.first is None and self._by.shortened(item):
+            self.first = self._count
+        self._count += 1

@@ -4,11 +4,11 @@ Source: SWE-agent's history processor for the last n observations, and both of T
 """
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from harness.compaction.moves.around import said_by_user
 from harness.compaction.stages import replaced, with_output
+from harness.events import ItemId
 from harness.messages import ToolResult
 from harness.plan import Plan, Slot, SummaryFormat
 from harness.tokens import Budget, Usage
@@ -19,17 +19,46 @@ LONGEST = 60
 """Characters of a stub at most: what is longer need not be matched."""
 
 
+class _Shown:
+    """The tally of results: those that have come since the newest masked one. See `harness.growth`."""
+
+    __slots__ = ("items", "masked")
+
+    def __init__(self) -> None:
+        self.items: list[Item] = []
+        self.masked = False
+        """Whether there is such a one."""
+
+    def add(self, item: Item) -> None:
+        """See `harness.growth.Tally`."""
+        if item.message.role != "tool":
+            return
+        if _is_elided(item):
+            self.items.clear()
+            self.masked = True
+        else:
+            self.items.append(item)
+
+    def overdue(self, keep: int, every: int) -> int:
+        """How many results are to be masked now.
+
+        The request counts as the first result, as it does in the source; it is never masked.
+        """
+        shown = len(self.items)
+        return (shown - keep) // every * every if self.masked else (shown + 1) // every * every - keep - 1
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overdue:
-    """More results than are kept have come since the last masking. Looks at no more than the newest ones."""
+    """More results than are kept have come since the last masking."""
 
     keep: int
     every: int
 
     def due(self, view: View, budget: Budget, usage: Usage | None) -> str | None:
         """See `harness.compaction.triggers.Trigger`."""
-        count = _overdue(view.items, self.keep, self.every, self.keep + self.every)
-        return f"more than {self.keep} results, {self.every} at a time" if count else None
+        count = view.growth.read(view.items, _Shown, _Shown, lambda shown: shown.overdue(self.keep, self.every))
+        return f"more than {self.keep} results, {self.every} at a time" if count > 0 else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,29 +70,10 @@ class Elide:
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
         """See `harness.compaction.stages.Reducer`."""
-        count = _overdue(view.items, self.keep, self.every, len(view.items))
-        shown = [item for item in view.items if item.message.role == "tool" and not _is_elided(item)]
+        count = view.growth.read(view.items, _Shown, _Shown, lambda shown: shown.overdue(self.keep, self.every))
+        shown = [item for item in view.items if item.message.role == "tool" and not _is_elided(item)] if count > 0 else []
         old = shown[: max(0, count)]
         return Plan(reason=f"{reason}; {len(old)} old results", replace=tuple(replaced(item, _elided) for item in old))
-
-
-def _overdue(items: Sequence[Item], keep: int, every: int, enough: int) -> int:
-    """How many results are to be masked now, looking at the newest `enough` at most.
-
-    The request counts as the first result, as it does in the source; it is never masked.
-    """
-    shown, masked = 0, False
-    for item in reversed(items):
-        if item.message.role != "tool":
-            continue
-        if masked := _is_elided(item):
-            break
-        shown += 1
-        if shown >= enough:
-            break
-    if masked:
-        return (shown - keep) // every * every
-    return (shown + 1) // every * every - keep - 1
 
 
 def _is_elided(item: Item) -> bool:
@@ -77,22 +87,31 @@ def _elided(result: ToolResult) -> ToolResult:
     return with_output(result, f"Old environment output: ({len(result.output.splitlines())} lines omitted)")
 
 
+class _Turns:
+    """The tally of turns behind the newest summary. See `harness.growth`."""
+
+    __slots__ = ("_newest", "count")
+
+    def __init__(self, newest: ItemId | None) -> None:
+        self._newest = newest
+        self.count = 0
+
+    def add(self, item: Item) -> None:
+        """See `harness.growth.Tally`."""
+        self.count = 0 if item.item_id == self._newest else self.count + bool(item.message.calls)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnsSinceSummary:
-    """So many turns stand behind the newest summary, or in view if there is none. Looks back no further than that."""
+    """So many turns stand behind the newest summary, or in view if there is none."""
 
     count: int
 
     def due(self, view: View, budget: Budget, usage: Usage | None) -> str | None:
         """See `harness.compaction.triggers.Trigger`."""
-        newest, turns = view.summaries[-1] if view.summaries else None, 0
-        for item in reversed(view.items):
-            if item.item_id == newest:
-                return None
-            turns += bool(item.message.calls)
-            if turns >= self.count:
-                return f"{self.count} turns without a summary"
-        return None
+        newest = view.summaries[-1] if view.summaries else None
+        turns = view.growth.read(view.items, _Turns, lambda: _Turns(newest), lambda tally: tally.count)
+        return f"{self.count} turns without a summary" if turns >= self.count else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

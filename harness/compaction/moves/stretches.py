@@ -106,13 +106,13 @@ class BeforeNewest:
     of the user.
     """
 
-    keep_tokens: int
+    most_tokens: int
     target: Target
 
     def items(self, view: View, budget: Budget) -> tuple[Item, ...]:
         """See `harness.compaction.stages.Stretch`."""
         items = view.items
-        keep = min(self.keep_tokens, self.target.tokens(view, budget) - items[0].tokens)
+        keep = min(self.most_tokens, self.target.tokens(view, budget) - items[0].tokens)
         held, cut = 0, len(items)
         while cut > 1 and held < keep:
             cut -= 1

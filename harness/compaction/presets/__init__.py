@@ -13,9 +13,10 @@ from harness.codec import from_plain
 from harness.compaction.presets.bounds import DropAll, OracleRetention, RandomRetention
 from harness.compaction.presets.keep_last import KeepLast
 from harness.compaction.presets.none import NoCompaction
+from harness.compaction.presets.paced import Paced
 from harness.compaction.presets.peers.cline import Cline, ClineBasic, ClineClassic, RooCode, RooSliding
 from harness.compaction.presets.peers.codex import Codex
-from harness.compaction.presets.peers.gemini import GeminiCli
+from harness.compaction.presets.peers.gemini import GeminiCli, GeminiMasking
 from harness.compaction.presets.peers.inspect_ai import InspectEdit, InspectSummary, InspectTrim
 from harness.compaction.presets.peers.langchain import AnthropicClear, DeepAgents, LangChainClear, LangChainSummary
 from harness.compaction.presets.peers.opencode import OpenCode, OpenCodePrune
@@ -23,7 +24,7 @@ from harness.compaction.presets.peers.openhands import OpenHands, OpenHandsV0
 from harness.compaction.presets.peers.pi import Pi
 from harness.compaction.presets.peers.pydantic_ai import PydanticClear, PydanticSummary, PydanticWindow
 from harness.compaction.presets.peers.services import Crush, Dexto, Goose, Letta
-from harness.compaction.presets.peers.swe_agent import ComplexityTrapMask, ComplexityTrapSummary, SweAgent
+from harness.compaction.presets.peers.swe_agent import ComplexityTrapMask, ComplexityTrapSummary, MiniSweAgent, SweAgent
 from harness.compaction.presets.ratio import Ratio, SeedGemini, SeedOpenCode
 from harness.compaction.presets.reserve import ReserveRecent
 from harness.compaction.presets.three_tiers import ThreeTiers
@@ -33,6 +34,9 @@ from harness.protocols import Policy
 
 GROUP = "harness.policies"
 """The entry point group."""
+
+NEEDED = ("budget", "clip_characters", "counter", "plan")
+"""What every policy has."""
 
 PRESETS: dict[str, type[Any]] = {
     "anthropic-clear-tool-uses": AnthropicClear,
@@ -47,6 +51,7 @@ PRESETS: dict[str, type[Any]] = {
     "dexto": Dexto,
     "drop-all": DropAll,
     "gemini-cli": GeminiCli,
+    "gemini-masking": GeminiMasking,
     "goose": Goose,
     "inspect-edit": InspectEdit,
     "inspect-summary": InspectSummary,
@@ -56,12 +61,14 @@ PRESETS: dict[str, type[Any]] = {
     "langchain-summary": LangChainSummary,
     "letta": Letta,
     "message-window": MessageWindow,
+    "mini-swe-agent": MiniSweAgent,
     "none": NoCompaction,
     "opencode": OpenCode,
     "opencode-prune": OpenCodePrune,
     "openhands": OpenHands,
     "openhands-v0": OpenHandsV0,
     "oracle": OracleRetention,
+    "paced": Paced,
     "pi": Pi,
     "pydantic-clear": PydanticClear,
     "pydantic-summary": PydanticSummary,
@@ -128,8 +135,27 @@ def _lacking(kind: object, name: str) -> str:
     found = [field.default for field in fields(kind) if field.name == "kind"]
     if found != [name]:
         return f"its field `kind` must have the default {name!r}"
-    missing = [one for one in ("budget", "clip_characters", "counter", "plan") if not _has(kind, one)]
+    missing = [one for one in NEEDED if not _has(kind, one)]
     return f"it has no {', no '.join(missing)} (see harness.protocols.Policy)" if missing else ""
+
+
+def check_policy(given: object, where: str = "policy") -> None:
+    """Refuse what is no policy but often stands for one: a class, a name, a table.
+
+    Raises:
+        UsageError: says what was given and what to write.
+    """
+    if isinstance(given, type):
+        raise UsageError(f"{where}: a policy is needed and {given.__name__} is a class; write {given.__name__}(...)")
+    if isinstance(given, str | int | Mapping):
+        raise UsageError(
+            f"{where}: a policy is needed (got {given!r:.80}); names and tables are for plans, or for policy_from_plain"
+        )
+    if missing := [one for one in NEEDED if not hasattr(given, one)]:
+        lack = f"it has no {', no '.join(missing)}"
+        raise UsageError(
+            f"{where}: {type(given).__name__} is no policy: {lack} (see harness.protocols.Policy); write e.g. KeepLast()"
+        )
 
 
 def _has(kind: type[Any], name: str) -> bool:

@@ -15,9 +15,9 @@ from harness.errors import UsageError
 class KeepLast(Preset):
     """At a share of the available window, all but the last messages become one summary behind the system message.
 
-    Source: S0.4 to S0.6; every default is the seed's. The former summary is integrated into the new one, and the summarizer
-    is always given the user's request from the log. When nothing lies before the kept messages, or the summary fails, the
-    session goes on as it is (S0.9).
+    Source: S0.4 to S0.6; every default is the seed's. The former summary is integrated into the new one, and the summarizer is
+    always given the user's request from the log. When nothing lies before the kept messages, nothing is done. When the summary
+    fails, the session goes on as it is (S0.9). An empty summary has failed too.
     """
 
     threshold: float = 0.8

@@ -21,7 +21,8 @@ class Ratio(Preset):
     """At 80 % of the window by the provider's count, all but the last 30 % of the messages become a system summary.
 
     Source: S1.6. The count is that of the last prompt, as the seed takes it; before the first report, the estimate. The seed's
-    fallback to an unsafe split is mended: the cut moves back to where no call waits for its result.
+    fallback to an unsafe split is mended: the cut moves back to where no call waits for its result. When the summary fails, the
+    session goes on as it is. An empty summary has failed too.
     """
 
     threshold: float = 0.8
@@ -61,6 +62,7 @@ class SeedOpenCode(Preset):
     """OpenCode as the second design document tells it: clear tool outputs outside the last 40K tokens, then summarize.
 
     Source: S1.7. What the document leaves open (trigger, cut) is as in `ratio`. The measured OpenCode is a preset of its own.
+    When the summary fails, the session goes on as it is, but for what was cleared. An empty summary has failed too.
     """
 
     threshold: float = 0.8
@@ -105,7 +107,8 @@ class SeedOpenCode(Preset):
 class SeedGemini(Preset):
     """Gemini CLI as the second design document tells it: at 50 % of the window, the last 30 % stay.
 
-    Source: S1.7, with its weights of characters. The measured Gemini CLI is a preset of its own.
+    Source: S1.7, with its weights of characters. The measured Gemini CLI is a preset of its own. When the summary fails, the
+    session goes on as it is. An empty summary has failed too.
     """
 
     threshold: float = 0.5

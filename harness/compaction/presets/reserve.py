@@ -14,8 +14,8 @@ from harness.compaction.turns import SummarizeTurns
 class ReserveRecent(Preset):
     """When less than the reserve is left of the window, all but the newest 20K tokens become one Markdown document.
 
-    Source: S2.1 to S2.5, S2.8, S2.9; every default is the seed's. The document is merged from round to round and lists the
-    files that were read and modified.
+    Source: S2.1 to S2.5, S2.8, S2.9; every default is the seed's. The document is merged from round to round and lists the files
+    that were read and modified. When the summary fails, the session goes on as it is. An empty summary has failed too.
     """
 
     enabled: bool = True

@@ -5,6 +5,7 @@ from typing import Literal, NamedTuple
 
 from harness.compaction.cuts import LastMessages
 from harness.compaction.formats.continuation import Continuation
+from harness.compaction.moves.pruning import Prunable
 from harness.compaction.pipeline import Pipeline, Preset, Rule
 from harness.compaction.presets.ranges import at_least
 from harness.compaction.stages import Mask, Middle, Summarize
@@ -51,10 +52,11 @@ STRATEGIES: dict[str, Strategy] = {
 class ThreeTiers(Preset):
     """Long outputs are cut at the tool, old ones cleared before each turn, and on overflow all becomes one summary.
 
-    Source: S3.1 to S3.3, S3.8, S3.15. The numbers are the seed's but for those that it leaves open, which say so. Each tier
-    can be turned off. Pruning waits for turns of the user, so in a session of one prompt it never acts unless `prune_at` is
-    `step`; cutting and summarizing act in any session. Tokens written to a cache, which the seed's formula of the overflow
-    forgets, count as the input that they are. After a summary nothing older stays in view.
+    Source: S3.1 to S3.3, S3.8, S3.15. The numbers are the seed's but for those that it leaves open, which say so. Each tier can
+    be turned off. Pruning waits for turns of the user, so in a session of one prompt it never acts unless `prune_at` is `step`;
+    cutting and summarizing act in any session. Tokens written to a cache, which the seed's formula of the overflow forgets, count
+    as the input that they are. After a summary nothing older stays in view. When the summary fails, the session goes on as it is.
+    An empty summary has failed too.
     """
 
     truncate: bool = True
@@ -117,7 +119,9 @@ class ThreeTiers(Preset):
     @property
     def pipeline(self) -> Pipeline:
         """Tiers 2 and 3."""
-        pruning = (Rule(trigger=Always(), reducer=self._mask(), moment=self.prune_at, quiet=True),) if self.prune else ()
+        mask = self._mask()
+        prune = Rule(trigger=Prunable(mask=mask), reducer=mask, moment=self.prune_at, quiet=True)
+        pruning = (prune,) if self.prune else ()
         if not self.auto:
             return Pipeline(division=Undivided(rule="no summaries"), rules=pruning, counter=RoundedQuarter())
         division = UsableInput(max_output_tokens=self.max_output_tokens, input_limit_tokens=self.input_limit_tokens)

@@ -48,9 +48,10 @@ class Trimmed(NamedTuple):
 class MessageWindow(Preset):
     """Above a number of messages the oldest ones between a preserved head and a preserved tail are evicted.
 
-    Source: S4.1, S4.3, S4.5; every default is the seed's. The seed counts the messages of providers that take the system
-    prompt apart, so here the system message stands outside of all counts. Cuts move back so that calls keep their results,
-    so the cap may be exceeded by the messages of one turn (S4.7).
+    Source: S4.1, S4.3, S4.5; every default is the seed's. The seed counts the messages of providers that take the system prompt
+    apart, so here the system message stands outside of all counts. Cuts move back so that calls keep their results, so the cap
+    may be exceeded by the messages of one turn (S4.7). When the summary fails, the messages go without one. An empty summary has
+    failed too.
     """
 
     max_messages: int = 100

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from harness.errors import ToolError
 from harness.protocols import ExecResult, Sandbox
 from harness.sandboxes.actions import CachedSandbox
+from harness.sandboxes.client import ServedSandbox
 from harness.task import Check, Grader, Task
 
 MOST_DETAIL_CHARACTERS = 500
@@ -53,7 +54,7 @@ def grade(task: Task, sandbox: Sandbox) -> tuple[Judged, ...]:
         sandbox.lay({path: text.encode() for path, text in laid(task.grader, nonce)})
     except ToolError as error:
         return ungraded(task, f"the grader cannot be laid: {error}"[:MOST_DETAIL_CHARACTERS])
-    result = sandbox.run(command_line(task.grader), timeout_seconds=task.grader.timeout_seconds)
+    result = _run(task.grader, sandbox)
     said = verdicts(result.stdout, nonce) if result.exit_code == 0 else {}
     return judged(task.checks, said, _silence(result, task.grader))
 
@@ -64,8 +65,15 @@ def laid(grader: Grader, nonce: str) -> tuple[tuple[str, str], ...]:
 
 
 def command_line(grader: Grader) -> str:
-    """What the shell is told: to become the grader, since a shell that waits for it would hold its output open to others."""
-    return f"exec {grader.command} {NONCE_PATH}"
+    """The grader with its only argument."""
+    return f"{grader.command} {NONCE_PATH}"
+
+
+def _run(grader: Grader, sandbox: Sandbox) -> ExecResult:
+    """The shell becomes the grader, since one that waits for it would hold its output open to others."""
+    if isinstance(sandbox, ServedSandbox):
+        return sandbox.run_program(command_line(grader), modules=grader.modules, timeout_seconds=grader.timeout_seconds)
+    return sandbox.run(f"exec {command_line(grader)}", timeout_seconds=grader.timeout_seconds)
 
 
 def ungraded(task: Task, reason: str) -> tuple[Judged, ...]:

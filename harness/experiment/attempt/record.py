@@ -46,6 +46,8 @@ class Attempt:
     abilities: Abilities | None = None
     """Of the policy; None = it broke off before that was known."""
     sandbox: SandboxInfo | None = None
+    container: str | None = None
+    """Name that its container has where one is started (S0.2); None = its backend has none."""
     judged: tuple[Judged, ...] = ()
     ending: Ending = field(default_factory=lambda: Ending(status="crashed", reason="crashed", error="it never began"))
 
@@ -126,5 +128,6 @@ def _provenance_json(job: Job, attempt: Attempt) -> str:
         "task_seed": trial.seed,
         "model_seed": trial.model_seed,
         "sandbox": codec.to_plain(attempt.sandbox) if attempt.sandbox else None,
+        "container": attempt.container,
     }
     return codec.canonical_json({**codec.to_plain(job.provenance), **own}, dict)

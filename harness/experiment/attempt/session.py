@@ -31,6 +31,7 @@ from harness.protocols import Clock, Log, Model, OutputStore, Sandbox
 from harness.sandboxes import open_sandbox
 from harness.sandboxes.actions import CachedSandbox, open_cache
 from harness.sandboxes.client import ServedSandbox
+from harness.sandboxes.docker.launcher import container_name
 from harness.store.journal import Journal
 from harness.store.log import SessionLog
 from harness.task import Task
@@ -125,9 +126,11 @@ class _Session:
 
     def _opened(self, task: Task) -> ServedSandbox:
         choice = self.job.trial.sandbox
+        own = f"{self.attempt.session_id}-{secrets.token_hex(3)}"  # two experiments may run one trial at once
+        self.attempt.container = container_name(own) if self.job.backend == "docker" else None
         return open_sandbox(
             self.job.backend,
-            session_id=f"{self.attempt.session_id}-{secrets.token_hex(3)}",  # two experiments may run one trial at once
+            session_id=own,
             image=choice.image,
             runtime=task.runtime,
             limits=choice.limits,
@@ -142,7 +145,8 @@ class _Session:
         fit = fitted(trial.policy, model.window, trial.nominal_window_tokens)
         self.attempt.scale, self.attempt.abilities = fit.scale, abilities(fit.policy)
         policy = told_the_future(fit.policy, task)
-        compactor = SessionCompactor(policy=policy, window=model.window, summarizer=self._summarizer(model, task))
+        summarizer = self._summarizer(model, task)
+        compactor = SessionCompactor(policy=policy, window=model.window, summarizer=summarizer, outputs=outputs)
         started = self.attempt.session = SessionStarted(
             session_id=self.attempt.session_id,
             task=task.prompt,

@@ -5,7 +5,6 @@ with the number of different calls, not with their texts. Source of all definiti
 """
 
 from bisect import bisect_right
-from collections.abc import Iterable
 
 from harness.events import Compaction, Entry, ItemId, MessageAdded, SessionStarted
 from harness.experiment.behaviour.calls import Act, Signature, acts_of
@@ -16,27 +15,12 @@ from harness.experiment.behaviour.writes import Writes
 from harness.messages import Message, ToolCall
 from harness.store.records import SessionConduct, StepConduct
 from harness.tokens import Counter
-from harness.view import View, fold
+from harness.view import View
 
 FEWEST_STEPS = 3
 """Fewer steps than this between two compactions are thrash."""
 NO_PROGRESS_SHARE = 0.9
 """A compaction that leaves this share of the threshold or more in view made no progress."""
-
-
-def pathologies(entries: Iterable[Entry], counter: Counter, retrievals: frozenset[Signature] = frozenset()) -> SessionConduct:
-    """How a session behaved.
-
-    Args:
-        entries: its log.
-        counter: the policy's.
-        retrievals: signatures of commands that are known to look something up, whatever they look like.
-    """
-    watch, view = Watch(counter, retrievals), View()
-    for entry in entries:
-        before, view = view, fold(view, entry, counter)
-        watch.add(entry, before, view)
-    return watch.conduct()
 
 
 class Watch:

@@ -13,7 +13,8 @@ from harness.agent.cancellation import Cancellation
 from harness.agent.loop import Agent, Limits, Outcome
 from harness.agent.prompts import COMPLETION_MARKER
 from harness.errors import SandboxDied
-from harness.events import MessageAdded, SessionStarted
+from harness.events import MessageAdded, SessionStarted, SubAgentEnded
+from harness.experiment.attempt.tally import Tally
 from harness.messages import ToolCall, ToolResult
 from harness.protocols import Clock, Compactor, Log, Model, Tool, ToolSpec
 
@@ -69,6 +70,13 @@ class Explore:
     """That of the session that asks, whatever it is by then."""
     limits: Limits = field(default_factory=lambda: Limits(max_steps=20))
     spec: ToolSpec = SPEC
+    _ended: list[tuple[str, Tally]] = field(default_factory=list)
+    """Of the sub-agents that were not told of yet."""
+
+    def spent(self, step: int) -> Sequence[SubAgentEnded]:
+        """What the sub-agents took that have ended since it was asked last."""
+        ended, self._ended = self._ended, []
+        return [_taken(step, name, tally) for name, tally in ended]
 
     def run(self, call: ToolCall) -> ToolResult:
         """See `harness.protocols.Tool`."""
@@ -76,6 +84,7 @@ class Explore:
         if question is None:
             return _result(call, "error: explore takes an object with the string field: question", "error")
         with self.child() as child:
+            tally = Tally()
             agent = Agent(
                 model=self.model,
                 tools=[tool for tool in self.tools if tool.spec.name in LOOKING],
@@ -84,10 +93,26 @@ class Explore:
                 clock=self.clock,
                 limits=self.limits,
                 cancellation=self.cancellation(),
+                listen=tally,
             )
-            outcome = agent.run(self.started(child.session_id, question), PROMPT)
+            try:
+                outcome = agent.run(self.started(child.session_id, question), PROMPT)
+            finally:
+                self._ended.append((child.session_id, tally))
             answer = _answer(child.log) if outcome.status == "completed" else ""
         return _told(call, outcome, answer, child.session_id)
+
+
+def _taken(step: int, session_id: str, tally: Tally) -> SubAgentEnded:
+    cost, summaries = tally.cost_usd, tally.summarizer_cost_usd
+    return SubAgentEnded(
+        step=step,
+        session_id=session_id,
+        steps=tally.steps,
+        prompt_tokens=tally.prompt_tokens + tally.summarizer_prompt_tokens,
+        output_tokens=tally.output_tokens + tally.summarizer_output_tokens,
+        cost_usd=None if cost is None or summaries is None else cost + summaries,
+    )
 
 
 def _question(call: ToolCall) -> str | None:

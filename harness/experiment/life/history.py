@@ -6,6 +6,7 @@ from dataclasses import replace
 from harness.agent.loop import Stop
 from harness.errors import UsageError
 from harness.events import (
+    Compaction,
     Entry,
     Event,
     MessageAdded,
@@ -18,8 +19,10 @@ from harness.events import (
     TurnEnded,
     WorkspaceSaved,
 )
-from harness.messages import assistant, encodable
+from harness.experiment.life.setup import recorded
+from harness.messages import Message, assistant, encodable
 from harness.task import LaterMessage
+from harness.truncation import output_name
 from harness.view import lived
 
 
@@ -126,8 +129,21 @@ def trees_of_turn(entries: Iterable[Entry], number: int | None = None) -> tuple[
     return (mine[0], mine[-1]) if mine else None
 
 
-def forked(entries: Sequence[Entry], session_id: str, to_event: int) -> tuple[Event, ...]:
+def trees_of_step(entries: Iterable[Entry], step: int) -> tuple[str, str] | None:
+    """The workspace before and after a step, from 1; None when it was never kept."""
+    kept = [event for _, event in lived(entries) if isinstance(event, WorkspaceSaved)]
+    before = [event.tree_id for event in kept if event.step < step]
+    return (before[-1], [event.tree_id for event in kept if event.step <= step][-1]) if before else None
+
+
+def forked(entries: Sequence[Entry], session_id: str, to_event: int, setup: str = "") -> tuple[Event, ...]:
     """The events of a new session that is the old one up to an event; what waited in the old one waits there.
+
+    Args:
+        entries: of the old one.
+        session_id: names the new one.
+        to_event: the last event that both have.
+        setup: of the new one, as JSON; empty = that of the old one.
 
     Raises:
         UsageError: the log has no beginning.
@@ -137,7 +153,8 @@ def forked(entries: Sequence[Entry], session_id: str, to_event: int) -> tuple[Ev
         raise UsageError("a session that has not begun cannot be forked")
     prefix = entries[:to_event]
     withdrawn = (MessageUnqueued(queued=seq, why="withdrawn") for seq in waiting(prefix))
-    origin = SessionForked(session_id=first.session_id, step=last_step(prefix))
+    setup = "" if setup == recorded(prefix) else setup
+    origin = SessionForked(session_id=first.session_id, step=last_step(prefix), setup_json=setup)
     return (replace(first, session_id=session_id), *(event for _, event in prefix[1:]), origin, *withdrawn)
 
 
@@ -156,3 +173,19 @@ def still_due(later: Iterable[LaterMessage], entries: Iterable[Entry]) -> tuple[
     steps = last_step(counts)
     said = {(event.step, event.message.text) for _, event in counts if isinstance(event, MessageAdded)}
     return tuple(message for message in later if message.step > steps and (message.step, message.text) not in said)
+
+
+def offloaded(entries: Sequence[Entry]) -> tuple[str, ...]:
+    """The texts that compactions moved into the saved outputs, oldest first, also those that a rollback took back."""
+    names = {name for _, event in entries if isinstance(event, Compaction) for name in event.offloaded}
+    if not names:
+        return ()
+    logged = (result.output for _, event in entries for message in _written(event) for result in message.results)
+    return tuple(dict.fromkeys(output for output in logged if output_name(output) in names))
+
+
+def _written(event: Event) -> Iterable[Message]:
+    """The messages that an event brought into view; an edit may have been moved in its turn."""
+    if isinstance(event, MessageAdded):
+        return (event.message,)
+    return (change.message for change in event.patch.replace) if isinstance(event, Compaction) else ()

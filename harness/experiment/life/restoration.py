@@ -8,7 +8,7 @@ behind the compaction and restored differs from one that is not in these lines o
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from harness.errors import UsageError
+from harness.errors import UsageError, counted
 from harness.events import Compaction, Entry
 from harness.experiment.behaviour.conduct import behaviour
 from harness.models.scripted.patterns import fact_patterns
@@ -42,7 +42,7 @@ def compaction_of_round(entries: Iterable[Entry], number: int) -> int:
     """
     rounds = {event.round: seq for seq, event in lived(entries) if isinstance(event, Compaction) and event.status == "applied"}
     if number not in rounds:
-        raise UsageError(f"the session has no compaction of round {number}; it has {len(rounds)} rounds")
+        raise UsageError(f"the session has no compaction of round {number}; it has {counted(len(rounds), 'round')}")
     return rounds[number]
 
 

@@ -17,6 +17,7 @@ from harness.experiment.life import history
 from harness.experiment.life.compacting import AnnouncedCompactor
 from harness.experiment.life.desk import Desk
 from harness.experiment.life.places import Place, placed
+from harness.experiment.life.setup import recorded
 from harness.messages import user
 from harness.protocols import Clock
 from harness.store.kept.workspaces import MemoryWorkspaces
@@ -138,6 +139,7 @@ class Worker:
                 threshold_tokens=now.threshold_tokens,
                 budget_rule=now.budget_rule,
                 sandbox=now.sandbox,
+                setup_json="" if now.setup_json == recorded(entries) else now.setup_json,
             )
         )
         return inner

@@ -41,6 +41,8 @@ class RecordedSession:
     name: str
     """For people; hostile text, since it may come from a file."""
     entries: tuple[Entry, ...]
+    journal: Path | None = None
+    """The file that holds it, and its workspaces if they were kept; None = it is in no journal."""
     foresight: Foresight | None = None
     """What a clairvoyant policy can be told of it; None = nothing is known."""
 
@@ -68,7 +70,7 @@ def open_recorded(source: str | os.PathLike[str] = SAMPLE, session_id: str | Non
     path = Path(source)
     if path.is_dir() or (path.is_file() and _is_journal(path)):
         found = find_session(session_id or "", (path,))
-        return RecordedSession(name=found.session_id, entries=tuple(found.entries()))
+        return RecordedSession(name=found.session_id, entries=tuple(found.entries()), journal=found.journal)
     if path.is_file():
         return _from_file(path, session_id)
     if session_id is not None:

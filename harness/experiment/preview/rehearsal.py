@@ -20,6 +20,7 @@ from harness.experiment.preview.fates import Fate
 from harness.experiment.preview.recorded import RecordedSession
 from harness.messages import Message, assistant
 from harness.protocols import Policy, Reply, Request, unheard
+from harness.store.memory import MemoryOutputs
 from harness.tokens import Budget, Counter, Estimated, Measured, QuarterOfCharacters, Usage, Window
 from harness.view import View, fold, lived
 
@@ -159,7 +160,9 @@ class Rehearsal:
         window = Window(tokens=setting.window_tokens, source="configuration")
         fit = fitted(setting.policy, window, setting.nominal_window_tokens)
         policy = _informed(fit.policy, session)
-        self._compactor = SessionCompactor(policy=policy, window=window, summarizer=_StandIn(setting.summary_tokens))
+        self._compactor = SessionCompactor(
+            policy=policy, window=window, summarizer=_StandIn(setting.summary_tokens), outputs=MemoryOutputs()
+        )
         self.course = course
         self.budget: Budget = self._compactor.budget
         self.rule = fit.told(self.budget.rule)

@@ -19,7 +19,7 @@ from harness.experiment.preview.sample import PROMPT, SampleFuture, sample_step
 from harness.messages import Message, ToolCall, ToolResult, assistant
 from harness.models.names import open_summarizer
 from harness.protocols import Model, Policy, Reply, Request, ToolSpec, unheard
-from harness.store.memory import MemoryLog
+from harness.store.memory import MemoryLog, MemoryOutputs
 from harness.store.records import Activity
 from harness.tokens import Budget, Counter, Measured, QuarterOfCharacters, Usage, Window
 from harness.tools.equipment import limits_of
@@ -91,7 +91,9 @@ def walk(
     puppet = _Puppet(window=Window(tokens=window_tokens, source="configuration"), counter=policy.counter)
     puppet.enough = lambda: heard.tally.compactions == most_compactions
     informed = inform(SampleFuture()) if inform else policy
-    compactor = SessionCompactor(policy=informed, window=puppet.window, summarizer=summarizer or writer(SUMMARIZER))
+    compactor = SessionCompactor(
+        policy=informed, window=puppet.window, summarizer=summarizer or writer(SUMMARIZER), outputs=MemoryOutputs()
+    )
     tools = [_Told(name, limits_of(policy)) for name in TOOLS]
     log = MemoryLog()
     agent = Agent(

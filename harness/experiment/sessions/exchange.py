@@ -98,8 +98,11 @@ def import_session(file: Path, journal: Path, session_id: str = "") -> Imported:
     """
     log, known, caveats = read_session(file)
     name = session_id or _name_in(log)
-    if not name or "/" in name:
-        raise UsageError(f"{str(file)!r} names its session {name!r}; name it with --as, without a /")
+    if not name:
+        raise UsageError(f"{str(file)!r} holds no name for its session; give it one with --as")
+    if "/" in name:
+        whose = "--as gives" if session_id else f"{str(file)!r} has"
+        raise UsageError(f"{whose} the session the name {name!r}, and a name holds no /; give it another one with --as")
     with Journal.open(journal) as opened:
         if name in opened.session_ids():
             raise UsageError(f"journal {str(journal)!r} has a session {name!r} already; name this one with --as")

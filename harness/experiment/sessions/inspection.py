@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, TypeAlias
 
 from harness.compaction.presets import policy_from_plain
-from harness.errors import UsageError
-from harness.events import Compaction, Entry, ItemId, MessageAdded, SessionEnded, SessionStarted, StepFinished
+from harness.errors import UsageError, counted
+from harness.events import Compaction, Entry, ItemId, MessageAdded, SessionEnded, SessionStarted, StepFinished, SubAgentEnded
 from harness.messages import Message
 from harness.tokens import Counter as TokenCounter
 from harness.tokens import QuarterOfCharacters
@@ -128,6 +128,8 @@ class Inspection:
     timeline: tuple[StepPoint, ...]
     compactions: tuple[CompactionPoint, ...]
     """Every attempt, in order."""
+    sub_agents: tuple[SubAgentEnded, ...] = ()
+    """What each took, in order; their steps are those of sessions of their own."""
 
     @property
     def steps(self) -> int:
@@ -151,13 +153,13 @@ class Inspection:
 
     @property
     def prompt_tokens(self) -> int:
-        """Measured, cached ones included, over all steps."""
-        return sum(point.prompt_tokens for point in self.timeline)
+        """Measured, cached ones included, over all steps and sub-agents."""
+        return sum(point.prompt_tokens for point in self.timeline) + sum(one.prompt_tokens for one in self.sub_agents)
 
     @property
     def output_tokens(self) -> int:
-        """Measured, over all steps."""
-        return sum(point.output_tokens for point in self.timeline)
+        """Measured, over all steps and sub-agents."""
+        return sum(point.output_tokens for point in self.timeline) + sum(one.output_tokens for one in self.sub_agents)
 
     @property
     def cache_read_tokens(self) -> int:
@@ -170,9 +172,22 @@ class Inspection:
         return _sum(point.cost_usd for point in self.timeline)
 
     @property
+    def total_cost_usd(self) -> float | None:
+        """Of the agent's calls and its sub-agents; None = a price is not known."""
+        return _sum((self.cost_usd, *(one.cost_usd for one in self.sub_agents)))
+
+    @property
     def summarizer_cost_usd(self) -> float:
         """Of the summaries as far as their prices are known."""
         return sum(one.cost_usd or 0.0 for one in self.compactions)
+
+
+def took(sub_agents: Sequence[SubAgentEnded]) -> str:
+    """What some sub-agents took together, in words."""
+    steps, cost = sum(one.steps for one in sub_agents), _sum(one.cost_usd for one in sub_agents)
+    sent, written = sum(one.prompt_tokens for one in sub_agents), sum(one.output_tokens for one in sub_agents)
+    price = "at an unknown price" if cost is None else f"${cost:.4f}"
+    return f"{counted(steps, 'step')}, {sent:,} tokens in, {written:,} out, {price}"
 
 
 def inspect_session(entries: Iterable[Entry]) -> Inspection:
@@ -229,6 +244,7 @@ class _Reader:
     logged_tokens: Counter[Kind] = field(default_factory=Counter)
     timeline: list[StepPoint] = field(default_factory=list)
     compactions: list[CompactionPoint] = field(default_factory=list)
+    sub_agents: list[SubAgentEnded] = field(default_factory=list)
 
     def read(self, entry: Entry) -> None:
         """Take in one event that counts."""
@@ -243,6 +259,8 @@ class _Reader:
                 self._log(ItemId(entry.seq))
             case StepFinished():
                 self.timeline.append(_step_point(event, before.rounds))
+            case SubAgentEnded():
+                self.sub_agents.append(event)
             case Compaction():
                 self.compactions.append(_compaction_point(entry.seq, event))
                 if event.status == "applied":
@@ -306,6 +324,7 @@ class _Reader:
             shares=self._shares(),
             timeline=tuple(self.timeline),
             compactions=tuple(self.compactions),
+            sub_agents=tuple(self.sub_agents),
         )
 
 

@@ -17,7 +17,7 @@ from math import ceil
 from pathlib import Path
 from typing import NamedTuple
 
-from harness.errors import UsageError
+from harness.errors import UsageError, counted
 from harness.events import Entry, MessageAdded
 from harness.experiment.paths import flatten, with_values
 from harness.experiment.trial import Trial, from_plain
@@ -50,7 +50,8 @@ class Quantile(NamedTuple):
 
     def __str__(self) -> str:
         cut = f", {self.cut_short} of them cut short by overflow or max_steps" if self.cut_short else ""
-        return f"{self.tokens:,} tokens, from {self.requests} requests of {self.sessions} uncompressed sessions{cut}"
+        requests, sessions = counted(self.requests, "request"), counted(self.sessions, "uncompressed session")
+        return f"{self.tokens:,} tokens, from {requests} of {sessions}{cut}"
 
 
 class Pool(NamedTuple):

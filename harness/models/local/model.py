@@ -1,7 +1,8 @@
 """A local model as any other: greedy, free, and with the token counts of its own tokenizer."""
 
+import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from harness.errors import UsageError
@@ -11,6 +12,7 @@ from harness.models import retry as retries
 from harness.models.litellm_model import LitellmModel
 from harness.models.local.catalogue import weights_of
 from harness.models.local.counting import prompt_tokens
+from harness.models.local.schema_calls import AnswerOnly, laid_out, read, schema_of
 from harness.models.local.server import Endpoint
 from harness.models.retry import Retry
 from harness.protocols import Reply, Request, unheard
@@ -56,14 +58,20 @@ class LocalModel:
         return self._over_the_wire("").window
 
     def reply(self, request: Request, listen: Callable[[TextDelta], None] = unheard) -> Reply:
-        """Answer.
+        """Answer; where there are tools, by one call or a text, see `harness.models.local.schema_calls`.
 
         Raises:
             ContextOverflow: the prompt is longer than the window of the server.
             UsageError: nobody serves it.
             ModelError: the server failed.
         """
-        return self._over_the_wire(self._served().key).reply(request, listen)
+        sent = replace(request, messages=laid_out(request.messages, request.tools), tools=())
+        key = self._served().key
+        if not request.tools:
+            return self._over_the_wire(key).reply(sent, listen)
+        bound = replace(self._over_the_wire(key), answer_schema_json=json.dumps(schema_of(request.tools)))
+        reply = bound.reply(sent, AnswerOnly(listen))
+        return replace(reply, message=read(reply.message, request.messages))
 
     def prompt_tokens(self, messages: tuple[Message, ...]) -> Measured:
         """See `harness.protocols.CountsTokens`.
@@ -72,7 +80,7 @@ class LocalModel:
             UsageError: nobody serves it.
             ProviderFailed: its server does not answer.
         """
-        return prompt_tokens(self.name, self._served(), messages)
+        return prompt_tokens(self.name, self._served(), laid_out(messages, ()))
 
     def _served(self) -> Endpoint:
         if self.endpoint is None:

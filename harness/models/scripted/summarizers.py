@@ -7,10 +7,8 @@ import hashlib
 import itertools
 import random
 import re
-import threading
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache, lru_cache
-from typing import Any
+from functools import lru_cache
 
 from harness import transcript
 from harness.errors import ContextOverflow
@@ -20,6 +18,7 @@ from harness.models.prices import NOMINAL
 from harness.models.scripted.agent import tool_tokens
 from harness.models.scripted.patterns import REMEMBERED_LINES, REMEMBERED_TASKS, Counters, ReceiptPatterns, fact_patterns
 from harness.models.scripted.profiles import Profile
+from harness.models.scripted.ranking import relevance, words_of
 from harness.models.scripted.reading import ENDED_WELL
 from harness.models.tokenizer import message_tokens, text_tokens
 from harness.protocols import Reply, Request, unheard
@@ -140,26 +139,22 @@ def oracle(facts: tuple[Fact, ...], script: Script) -> Summarize:
 def extractive(prompt: str, limit_tokens: int) -> str:
     """The lines most relevant to the user's request that fit, in their order.
 
-    Ranked by BM25 with the request as the query (Robertson and Zaragoza, The Probabilistic Relevance Framework, 2009; library
-    bm25s); the highest score for each token of room comes first. Lines of the request itself get at most seven tenths of the
-    room, the work done the rest. Without a request the material is the query.
+    Ranked by BM25 with the request as the query (see `ranking`); the highest score for each token of room comes first. Lines of
+    the request itself get at most seven tenths of the room, the work done the rest. Without a request the material is the query.
     """
-    bm25s = _ranking()
     sections = material(prompt)
     lines = list(itertools.chain.from_iterable(sections.values()))
     newest = {line.strip(): index for index, line in enumerate(lines) if len(line.split()) >= SHORTEST_LINE_WORDS}
     candidates = sorted(newest, key=newest.__getitem__)
     request = {line.strip() for heading, found in sections.items() if "TASK" in heading for line in found}
-    words = bm25s.tokenize(candidates, stopwords="en", return_ids=False, show_progress=False)
+    words = list(map(words_of, candidates))
     known = {word for line in words for word in line}
     if not known:
         return ""
     asked = {word for line, found in zip(candidates, words, strict=True) if line in request for word in found} or known
-    index = bm25s.BM25()
-    index.index(words, show_progress=False)
-    scores = index.get_scores(sorted(asked))
+    scores = relevance(words, asked)
     costs = [text_tokens(line) + 1 for line in candidates]
-    salience = [float(score) / cost for score, cost in zip(scores, costs, strict=True)]
+    salience = [score / cost for score, cost in zip(scores, costs, strict=True)]
     chosen, room, request_room = set(), limit_tokens, limit_tokens * REQUEST_SHARE
     for at in sorted(range(len(candidates)), key=lambda at: (-salience[at], at)):
         of_request = costs[at] if candidates[at] in request else 0
@@ -168,20 +163,6 @@ def extractive(prompt: str, limit_tokens: int) -> str:
             room -= costs[at]
             request_room -= of_request
     return "\n".join(candidates[at] for at in sorted(chosen))
-
-
-@cache
-def _ranking() -> Any:
-    """The ranking library, loaded when first used; it loads numpy.
-
-    Its progress bars, which are never shown, would make a lock between processes that a worker leaves behind when it is
-    ended; a lock between threads does.
-    """
-    import bm25s  # noqa: PLC0415  (slow, and only this summarizer needs it)
-    from tqdm import tqdm  # noqa: PLC0415
-
-    tqdm.set_lock(threading.RLock())
-    return bm25s
 
 
 def lossy(share: float, seed: int) -> Summarize:

@@ -36,13 +36,18 @@ USER = "1000:1000"
 _SESSION_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 
 
+def container_name(session_id: str) -> str:
+    """The name of a session's container (S0.2)."""
+    return f"coding-agent-{session_id}"
+
+
 class Docker:
     """Launches a tool server in a container named `coding-agent-{session_id}`."""
 
     def __init__(self, session_id: str, image: str, limits: SandboxLimits) -> None:
         if not _SESSION_ID.fullmatch(session_id):
             raise UsageError(f"session id {session_id!r} cannot name a container; use letters, digits, '.', '_' and '-'")
-        self.name = f"coding-agent-{session_id}"
+        self.name = container_name(session_id)
         self._image, self._limits = image, limits
         self._api: Any = None
         self._container: str | None = None

@@ -81,13 +81,17 @@ class MemoryWorkspaces:
 class JournalWorkspaces:
     """In a journal file, by a connection of their own. The opener closes it."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, read_only: bool = False) -> None:
         """Open the file.
+
+        Args:
+            path: of the journal.
+            read_only: nothing is made or changed.
 
         Raises:
             StoreError: it cannot be written, or is no journal.
         """
-        self._journal = Journal.open(path)
+        self._journal = Journal.open(path, read_only=read_only)
         self._database = self._journal.database
         self._new: dict[str, bytes] = {}
         self._lock = threading.Lock()
@@ -130,6 +134,11 @@ class JournalWorkspaces:
         told: dict[str, Any] = json.loads(zstandard.ZstdDecompressor().decompress(data))
         files = {path: FileState(mode=mode, sha256=sha256, size_bytes=size) for path, (mode, sha256, size) in told.items()}
         return Snapshot(tree_id=tree_id, files=files)
+
+    def has(self, tree_id: str) -> bool:
+        """Whether the state of that name is kept here."""
+        with self._lock:
+            return self._data("SELECT data FROM tree WHERE tree_id = ?", tree_id) is not None
 
     def close(self) -> None:
         """Close the file; idempotent."""

@@ -61,6 +61,14 @@ def journals_in(place: Path) -> tuple[Path, ...]:
     return (*sorted((output / JOURNALS_FOLDER).glob(_JOURNAL_FILES)), *sorted(output.glob(_JOURNAL_FILES)))
 
 
+def whole(journal: Path, place: Path) -> Path:
+    """Where a name stands for one session: of an experiment all its journals together, else the file alone.
+
+    A trial's own journal is brought into that of its experiment; then its session is in both for a moment.
+    """
+    return place if journal.parent.name == JOURNALS_FOLDER or journal.name == JOURNAL_FILE else journal
+
+
 def sessions_in(places: Iterable[Path]) -> Iterator[Found]:
     """Every session of some places, once.
 
@@ -75,8 +83,8 @@ def sessions_in(places: Iterable[Path]) -> Iterator[Found]:
         for path in journals:
             for row in _rows(path):
                 found = Found(path, row["id"], row["trial_id"] or "")
-                if (place, found.session_id) not in seen:
-                    seen.add((place, found.session_id))
+                if (whole(path, place), found.session_id) not in seen:
+                    seen.add((whole(path, place), found.session_id))
                     yield found
 
 
@@ -105,12 +113,20 @@ def find_session(name: str, places: Sequence[Path]) -> Found:
     """
     known = list(sessions_in(places))
     exact = [one for one in known if name and name in {one.session_id, one.trial_id}]
-    fitting = exact or [one for one in known if one.session_id.startswith(name) or one.trial_id.startswith(name)]
+    fitting = exact or _without_sub_agents(
+        [one for one in known if one.session_id.startswith(name) or one.trial_id.startswith(name)]
+    )
     if not fitting:
         raise UsageError(f"none of {len(known)} sessions is called {name!r} or begins so; `harness sessions list` shows them")
     if len(fitting) > 1:
         raise UsageError(_several(name, fitting))
     return fitting[0]
+
+
+def _without_sub_agents(found: list[Found]) -> list[Found]:
+    """Sessions but those that are named after another of them, with a point between."""
+    names = {one.session_id for one in found}
+    return [one for one in found if one.session_id.rpartition(".")[0] not in names]
 
 
 def _several(name: str, fitting: Sequence[Found]) -> str:

@@ -85,7 +85,8 @@ def _extra_acts(task: Task, plain: Run, oracle: Run, seed: int) -> Iterator[Find
 def law_4(sessions: Sessions, seed: int, preset: str) -> Iterator[Finding]:
     """With empty summaries the checks fail that rest on what only the prompt said and what was first needed afterwards.
 
-    A policy that compacts late may find all of it used. That is the task's fault only if the default policy finds so too.
+    A policy that compacts late may find all of it used. That is the task's fault only if the default policy finds so too, and
+    finds it of all that the user tells: a user who tells most things later (a `World`) leaves to the prompt what is used early.
     """
     empty, task = sessions.compacted(seed, preset, "scripted/empty"), sessions.task(seed)
     if not empty.compactions:
@@ -93,8 +94,8 @@ def law_4(sessions: Sessions, seed: int, preset: str) -> Iterator[Finding]:
         return
     told = prompt_only(task)
     late = _needed_late(sessions, seed, told, empty)
-    if told and not late and not _needed_late(sessions, seed, told, sessions.compacted(seed, DEFAULT, "scripted/empty")):
-        words = "every fact of the prompt is used before the first compaction, so forgetting it costs nothing"
+    if told and not late and not _needed_late(sessions, seed, _asked(task), sessions.compacted(seed, DEFAULT, "scripted/empty")):
+        words = "every fact that the user tells is used before the first compaction, so forgetting it costs nothing"
         yield Finding(words=words, fact=min(told), seed=seed)
     for judged in empty.judged:
         forgotten = sorted(set(judged.check.rests_on) & late)
@@ -111,8 +112,13 @@ def _needed_late(sessions: Sessions, seed: int, told: set[str], run: Run) -> set
 def prompt_only(task: Task) -> set[str]:
     """Facts that the prompt tells, no later message tells again, and no call shows again."""
     late = "\n".join(message.text for message in task.later)
-    told = (fact for fact in task.facts if fact.said_in == "prompt" and fact.recover is None)
-    return {fact.name for fact in told if not values_in(late, fact)}
+    asked = _asked(task)
+    return {fact.name for fact in task.facts if fact.name in asked and not values_in(late, fact)}
+
+
+def _asked(task: Task) -> set[str]:
+    """Facts that the user tells, at the start or later, and no call shows again."""
+    return {fact.name for fact in task.facts if fact.said_in == "prompt" and fact.recover is None}
 
 
 def _first_use(sessions: Sessions, seed: int, fact: str) -> int:

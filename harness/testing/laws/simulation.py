@@ -149,7 +149,9 @@ def session_in(
     log, model = MemoryLog(), _Recording(open_model(reader.name, task=task, seed=reader.seed, window_tokens=window_tokens))
     named = getattr(policy, "summarizer", None)
     summarizer = None if named is None else open_summarizer(named, agent=model, task=task, seed=reader.seed, window_tokens=None)
-    room = SessionCompactor(policy=told_the_future(policy, task), window=model.window, summarizer=summarizer)
+    outputs = MemoryOutputs()
+    told = told_the_future(policy, task)
+    room = SessionCompactor(policy=told, window=model.window, summarizer=summarizer, outputs=outputs)
     started = SessionStarted(
         session_id="law",
         task=task.prompt,
@@ -164,7 +166,7 @@ def session_in(
         opened.write(path, text.encode())
     agent = Agent(
         model=model,
-        tools=tools_under(policy, opened, MemoryOutputs()),
+        tools=tools_under(policy, opened, outputs),
         log=log,
         compactor=room,
         clock=time.monotonic,

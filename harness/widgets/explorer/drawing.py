@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from harness.analysis.figures.style import FAINT, INK, PALETTE, QUIET, foot, head, new_figure, styled
+from harness.errors import counted
 from harness.widgets.explorer.exploration import Exploration
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ def draw(explored: Exploration, ax: "Axes | None" = None) -> "Figure":
         about = f"{explored.session.name}; {explored.rehearsal.rule}"
         head(
             figure,
-            f"{explored.look.policy}: {applied} compaction{'s' * (applied != 1)} in {len(explored.course.steps)} steps",
+            f"{explored.look.policy}: {counted(applied, 'compaction')} in {counted(len(explored.course.steps), 'step')}",
             about,
             LEVEL,
         )

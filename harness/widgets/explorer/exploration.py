@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, cast
 
 from harness import codec
 from harness.compaction.presets import policy_from_plain
-from harness.errors import UsageError
+from harness.errors import UsageError, counted
 from harness.events import Compaction
 from harness.experiment.preview.fates import Fate
 from harness.experiment.preview.recorded import RecordedSession
@@ -132,7 +132,7 @@ class Exploration:
         """
         steps = len(self.course.steps)
         if look.step > steps:
-            raise UsageError(f"step: this session has {steps} steps (got {look.step!r})")
+            raise UsageError(f"step: this session has {counted(steps, 'step')} (got {look.step!r})")
         key = codec.canonical_json(replace(look, step=1))
         rehearsal = self._rehearsals.pop(key, None) or Rehearsal(self.session, self.course, look.setting)
         rehearsal.advance(enough)
@@ -223,7 +223,7 @@ class Exploration:
             ("policy", f"{look.policy} {given}".strip()),
             ("budget", self.rehearsal.rule),
             ("step", f"{step}, number {self.index + 1} of {len(self.course.steps)}"),
-            ("in view", f"{held}, {len(view.items)} messages, after {view.rounds} compactions"),
+            ("in view", f"{held}, {counted(len(view.items), 'message')}, after {counted(view.rounds, 'compaction')}"),
         ]
 
     def reading(self, number: object) -> dict[str, Any] | None:

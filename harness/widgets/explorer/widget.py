@@ -15,7 +15,7 @@ import pandas as pd
 from harness import codec
 from harness.compaction.describing import sentence
 from harness.compaction.presets import PRESETS, policy_kind, policy_names
-from harness.errors import CompactionError, UsageError
+from harness.errors import CompactionError, UsageError, counted
 from harness.experiment.preview.recorded import SAMPLE, RecordedSession, open_recorded
 from harness.protocols import Policy
 from harness.widgets.explorer.controls import controls
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-SLICE_SECONDS = 0.05
+SLICE_SECONDS = 0.1
 """How long a page waits for steps to be rehearsed before it is shown what there is."""
 
 
@@ -141,7 +141,9 @@ class CompactionExplorer(Surface):
         with self._lock:
             explored = self._explored
             rows = [f"{name}: {value}" for name, value in explored.facts()]
-            rows += [f"{one.fate}: {one.messages} messages, {one.tokens_after:,} tokens in view" for one in self._sums()]
+            rows += [
+                f"{one.fate}: {counted(one.messages, 'message')}, {one.tokens_after:,} tokens in view" for one in self._sums()
+            ]
             return "\n".join(rows)
 
     def as_html(self) -> str:

@@ -32,6 +32,13 @@ def test_each_kind_and_arm_has_a_curve_that_begins_with_all():
     one = found[(found["kind"] == "value") & (found["group"] == "b")]
     assert one["rounds"].tolist() == [0, 1, 2, 3]
     assert one["alive"].tolist() == pytest.approx([1, 2 / 3, 1 / 3, 0])
+    assert one["cliff_round"].tolist() == [2] * 4
+
+
+def test_a_curve_that_stays_at_a_half_or_above_has_no_cliff():
+    found = table(results([{}], probes=[probe(fact="a"), probe(fact="b", seen_after=False)]))
+    assert found["alive"].tolist() == [1, 0.5]
+    assert found["cliff_round"].isna().all()
 
 
 def test_a_large_grid_is_drawn_by_its_named_axis():

@@ -24,6 +24,12 @@ def test_every_cell_shows_what_it_rests_on():
     assert [text.get_text() for text in figure.axes[0].texts] == ["3/4", "75 %", "[30, 95]"]
 
 
+def test_repeats_that_are_left_out_are_counted_beside_the_trials():
+    rows = [{"seed": seed, "replicate": replicate} for seed in range(4) for replicate in (0, 1)]
+    figure = success_heatmap.draw(success_heatmap.table(results(rows)))
+    assert any("4 trials (without 4 A/A repeats)" in text.get_text() for text in figure.texts)
+
+
 def test_there_is_a_panel_for_each_summarizer_in_units():
     figure = success_heatmap.draw(success_heatmap.table(grid()))
     titles = [ax.get_title(loc="left") for ax in figure.axes[:3]]

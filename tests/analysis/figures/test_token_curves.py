@@ -70,6 +70,15 @@ def test_axes_have_units_and_the_chart_its_level():
     assert "L0 simulated" in {text.get_text() for text in figure.texts}
 
 
+@pytest.mark.parametrize("repeats", [0, 2])
+def test_repeats_that_are_left_out_are_counted_beside_the_sessions(repeats):
+    rows = [{"trial_id": str(i), "seed": i, "replicate": int(i < repeats)} for i in range(5)]
+    steps = [{"trial_id": str(i), "step": s, "view_tokens": 9} for i in range(5) for s in (1, 2)]
+    figure = token_curves.draw(token_curves.table(results(rows, steps)))
+    told = "3 sessions (without 2 A/A repeats), one line each" if repeats else "5 sessions, one line each"
+    assert any(told in text.get_text() for text in figure.texts)
+
+
 def test_a_grid_too_wide_to_read_says_what_it_left_out():
     rows = [{"trial_id": str(i), "arm": str(i), "axes_json": json.dumps({"max_steps": i})} for i in range(30)]
     steps = [{"trial_id": str(i), "step": s, "view_tokens": 9} for i in range(30) for s in (1, 2)]

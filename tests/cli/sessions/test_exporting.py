@@ -32,6 +32,7 @@ def test_a_real_session_is_exported_imported_and_inspected_the_same(tmp_path):
     ("arguments", "said"),
     [
         (("export", "nobody", "x.jsonl"), "none of 1 sessions is called 'nobody'"),
+        (("import", "nowhere.jsonl", "--journal", "no/such/new.sqlite"), "there is no folder 'no/such' for the journal"),
         (("import", "nowhere.jsonl", "--journal", "new.sqlite"), "cannot read the recording 'nowhere.jsonl'"),
     ],
 )
@@ -42,3 +43,4 @@ def test_what_is_not_there_is_refused(tmp_path, monkeypatch, arguments, said):
     refused = within(*arguments, *(("--in", "j.sqlite") if arguments[0] == "export" else ()))
     assert refused.exit_code == 2
     assert said in refused.stderr
+    assert not (tmp_path / "no").exists()

@@ -1,13 +1,20 @@
 """`harness inspect` as a user starts it."""
 
+import io
 import shutil
 
 import pytest
 
-from harness.events import MessageAdded
+from harness.cli.dialog.orders import Terminal
+from harness.cli.narrator import Narrator
+from harness.events import MessageAdded, WorkspaceSaved
+from harness.experiment.live import LiveSession
 from harness.messages import ToolResult, tool
 from harness.store.journal import Journal
+from harness.widgets.inspector import SessionInspector
 from tests.cli.command import LOCAL, TINY, harness, within
+from tests.experiment.test_interactive import session
+from tests.experiment.test_live import SECONDS
 from tests.replay.outline import FIXTURES
 from tests.store.samples import ENDED, begun, compaction, finished, opening, step, trial
 
@@ -28,7 +35,7 @@ def test_a_session_is_shown_with_totals_kinds_and_timeline(journal):
     shown = within("inspect", "first", "--in", journal)
     assert shown.exit_code == 0, shown.output
     lines = shown.stdout.splitlines()
-    for said in ("1 turns, 3 steps, 8 messages, 11 parts", "3 parts; 1 summaries, 0 prunings", "completed (replied)", "$0.7500"):
+    for said in ("1 turn, 3 steps, 8 messages, 11 parts", "3 parts; 1 summaries, 0 prunings", "completed (replied)", "$0.7500"):
         assert any(said in line for line in lines), said
     assert any(line.split()[:2] == ["summaries", "4"] for line in lines)
     bars = [line for line in lines if "█" in line or "▼" in line]
@@ -71,7 +78,7 @@ def test_a_long_message_is_cut_unless_all_of_it_is_asked_for(tmp_path):
     cut = within("inspect", tmp_path / "j.sqlite", "--step", "1").stdout
     assert "line 5" in cut
     assert "line 50" not in cut
-    assert "89 lines more" in cut
+    assert "89 more lines" in cut
     assert "line 99" in within("inspect", tmp_path / "j.sqlite", "--step", "1", "--whole").stdout
 
 
@@ -108,6 +115,36 @@ def test_the_recorded_session_of_another_agent_is_inspected(tmp_path):
     shown = within("inspect", tmp_path / "pi.jsonl")
     assert shown.exit_code == 0, shown.output
     assert "recorded" in shown.stdout
+
+
+def test_what_a_session_and_a_step_changed_is_shown_line_by_line(tmp_path):
+    live = LiveSession(session(journal=tmp_path / "j.sqlite")).start()
+    assert live.wait(SECONDS) == "idle", live.failure
+    log = io.StringIO()
+    Terminal(live=live, narrator=Narrator(words=io.StringIO(), log=log)).obey("/patch")
+    live.close()
+    text = "--- /dev/null\n+++ b/conf.txt\n@@ -0,0 +1 @@\n+port=4000\n"
+    [saved] = [one.event for one in live.entries if isinstance(one.event, WorkspaceSaved) and one.event.step]
+    asked = (tmp_path / "j.sqlite", "--patch")
+    assert [within("inspect", *asked, *more).stdout for more in ((), ("--step", str(saved.step)))] == [text, text]
+    assert within("inspect", *asked, "--step", str(saved.step - 1)).stdout == "nothing was changed"
+    refused = within("inspect", *asked, "--step", "99")
+    assert (refused.exit_code, "there are 1 to 10" in refused.stderr) == (2, True)
+    assert log.getvalue() == text
+    inspector = SessionInspector(tmp_path / "j.sqlite")
+    inspector.look(saved.step)
+    shown = inspector._step("")["messages"]
+    assert shown[-1][0] == "workspace"
+    read = inspector._reading(len(shown) - 1)
+    assert read is not None
+    assert read["text"] == text
+    inspector.look(saved.step - 1)
+    assert inspector._step("")["messages"][-1][0] == "result"
+
+
+def test_of_a_session_without_workspaces_it_is_said_that_no_changes_are_known(journal):
+    refused = within("inspect", "first", "--in", journal, "--patch")
+    assert (refused.exit_code, "those of trials" in refused.stderr) == (2, True)
 
 
 @pytest.mark.parametrize(

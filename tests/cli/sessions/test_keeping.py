@@ -41,16 +41,16 @@ def test_old_sessions_are_put_away_and_come_back(journal):
     assert names(journal) == {"old", "new", "tried"}
     done = within("sessions", "archive", "--older-than", "30d", "--in", journal)
     assert done.exit_code == 0, done.output
-    assert "1 sessions are old enough; 1 belong to trials and stay (--with-trials)" in done.stdout
-    assert "1 texts and 0 files went" in done.stdout
+    assert "1 session old enough; 1 belong to trials and stay (--with-trials)" in done.stdout
+    assert "1 text and 0 files went" in done.stdout
     assert names(journal) == {"new", "tried"}
     listed = within("sessions", "restore", "--in", journal).stdout
     assert listed.startswith("old ")
-    assert "1 sessions are put away" in listed
+    assert "1 session put away" in listed
     assert "old is back in" in within("sessions", "restore", "old", "--in", journal).stdout
     assert names(journal) == {"old", "new", "tried"}
     assert "3 steps" not in within("inspect", "old", "--in", journal).stdout
-    assert "1 steps" in within("inspect", "old", "--in", journal).stdout
+    assert "1 step," in within("inspect", "old", "--in", journal).stdout
 
 
 def test_trials_go_only_when_it_is_said(journal):

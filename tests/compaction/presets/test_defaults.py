@@ -90,6 +90,8 @@ DEFAULTS: dict[str, dict[str, object]] = {
         "summarize_on_trim": False,
         "summary_max_tokens": 1_024,
     },
+    # PEERS 2.12
+    "mini-swe-agent": {},
     "none": {},
     "oracle": {**KEEP_LAST, "keep_share": 0.5},
     "random": {**KEEP_LAST, "keep_share": 0.5, "seed": 0},
@@ -183,6 +185,13 @@ DEFAULTS: dict[str, dict[str, object]] = {
         "result_characters": 40_000,
         "summary_max_tokens": 4_096,
     },
+    # PEERS 1, gemini tool-output masking
+    "gemini-masking": {
+        "protect_tokens": 50_000,
+        "prune_minimum_tokens": 30_000,
+        "preview_characters": 250,
+        "exempt_tools": (),
+    },
     # PEERS 2.18
     "goose": {"adapted": False, "threshold": 0.8, "summary_max_tokens": 4_096},
     # PEERS 2.16
@@ -212,6 +221,16 @@ DEFAULTS: dict[str, dict[str, object]] = {
         "least_saved_tokens": 20_000,
         "keep_turns": 2,
         "exempt_tools": ("skill",),
+    },
+    # ours; summary and cut as in S0.5
+    "paced": {
+        "every_steps": 20,
+        "threshold": None,
+        "summarize": True,
+        "keep_request": False,
+        "pins": (),
+        "keep_last": 10,
+        "summary_max_tokens": 800,
     },
     # PEERS 2.17
     "pi": {

@@ -44,6 +44,7 @@ def test_what_came_since_the_last_report_counts_by_estimate() -> None:
 def test_the_window_is_the_policys_own_or_that_of_the_plan_or_of_the_registry(
     own: int | None, top_level: int | None, resolved: int, source: str
 ) -> None:
+    """S2.8."""
     model_window = window_of("anthropic/claude-sonnet-4-5", top_level)
     budget = ReserveRecent(context_window=own).budget(model_window)
     assert budget.window_tokens == resolved
@@ -51,6 +52,7 @@ def test_the_window_is_the_policys_own_or_that_of_the_plan_or_of_the_registry(
 
 
 def test_without_a_known_window_compaction_is_off() -> None:
+    """S2.8."""
     policy = ReserveRecent()
     budget = policy.budget(window_of("hosted_vllm/nobody-knows-it"))
     assert (budget.window_tokens, budget.threshold_tokens) == (0, None)
@@ -93,6 +95,7 @@ def test_walking_back_ends_at_the_message_that_reaches_the_tokens_and_moves_back
 
 
 def test_a_newest_turn_that_is_too_long_is_split_at_an_answer_and_summarized_in_two_parts() -> None:
+    """S2.3."""
     room = Room(SMALL, 10_000, "HISTORY", "BEGINNING")
     view = view_of(
         said(50), assistant("ok"), user("newest"), *step(1, "a" * 800), *step(2, "b" * 800), *step(3, "c" * 800), policy=SMALL
@@ -135,6 +138,7 @@ def test_a_cut_is_never_at_a_tool_result() -> None:
 
 
 def test_the_summary_is_one_user_message_with_the_seeds_sections_and_its_lists_of_files() -> None:
+    """S2.4."""
     room = Room(SMALL, 10_000, "## Goal\nx\n<read-files>\nmade/up.py\n</read-files>")
     files = [*step(1, "a" * 400, name="read_file", key="b.py"), *step(2, "a" * 400, name="read_file", key="a.py")]
     files += [*step(3, "ok", name="write_file", key="a.py"), *step(4, "ok", name="write_file", key="c.py")]
@@ -151,6 +155,7 @@ def test_the_summary_is_one_user_message_with_the_seeds_sections_and_its_lists_o
 
 
 def test_a_second_compaction_merges_the_former_document_and_carries_its_files_on() -> None:
+    """S2.5."""
     room = Room(SMALL, 10_000, "## Goal\nfirst", "## Goal\nmerged")
     view = view_of(said(300), *step(1, "a" * 400, name="read_file", key="old.py"), said(120), policy=SMALL)
     view = room.after(view, room.ask(view))
@@ -166,6 +171,7 @@ def test_a_second_compaction_merges_the_former_document_and_carries_its_files_on
 
 
 def test_the_event_tells_tokens_before_and_after_and_how_many_messages_went() -> None:
+    """S2.7."""
     room = Room(SMALL, 10_000, "doc")
     view = view_of(*picture(), policy=room.policy)
     event = room.ask(view)

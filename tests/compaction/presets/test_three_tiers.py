@@ -115,6 +115,26 @@ def test_what_shall_be_preserved_is_by_tool_by_call_by_failure_or_by_the_strateg
     assert set(range(16)) - kept == gone, "all else before the last two turns"
 
 
+SPARED = {
+    "coding": (),
+    "code-review": ("security_findings", "performance_issues", "git_commits"),
+    "debugging": ("error_messages", "stack_traces", "failed_tool_calls"),
+}
+"""Tools of the seed's examples (S3.15) whose results an agent keeps."""
+
+
+@pytest.mark.parametrize("agent", SPARED)
+def test_the_tools_that_the_seed_names_for_an_agent_are_spared_by_it_and_by_no_other(agent: Any) -> None:
+    names = [name for tools in SPARED.values() for name in tools]
+    talk = [
+        user("go"),
+        *(one for at, name in enumerate(names) for one in step(90 + at, "s" * 400, name=name)),
+        *reads(3, 1, 5_000),
+    ]
+    gone = cleared(pruned(ThreeTiers(protect_tokens=0, prune_minimum_tokens=0, agent=agent), talk)[1])
+    assert [name for at, name in enumerate(names) if at not in gone] == list(SPARED[agent])
+
+
 # --- tier 3 -------------------------------------------------------------------------------------------------------------
 
 
@@ -188,10 +208,18 @@ def test_the_summarizer_gets_the_seeds_system_prompt_and_the_whole_conversation(
     assert request.max_output_tokens == 700
 
 
-@pytest.mark.parametrize(("agent", "word"), [("code-review", "Security vulnerabilities"), ("debugging", "Reproduction steps")])
-def test_a_strategy_tells_the_summarizer_what_to_attend_to(agent: Any, word: str) -> None:
-    assert word in overflown(ThreeTiers(agent=agent), "s")[0].prompts()[0]
-    assert word not in overflown(ThreeTiers(), "s")[0].prompts()[0]
+FOCUS = {
+    "coding": (),
+    "code-review": ("Security vulnerabilities", "Performance concerns", "Architectural decisions"),
+    "debugging": ("Error patterns", "Reproduction steps", "Failed attempts"),
+}
+"""What the summary of an agent is to attend to, in the seed's examples (S3.15)."""
+
+
+@pytest.mark.parametrize("agent", FOCUS)
+def test_a_summary_attends_to_what_the_seed_names_for_an_agent(agent: Any) -> None:
+    asked = overflown(ThreeTiers(agent=agent), "s")[0].prompts()[0]
+    assert [word for words in FOCUS.values() for word in words if word in asked] == list(FOCUS[agent])
 
 
 @pytest.mark.parametrize("differential", [False, True])

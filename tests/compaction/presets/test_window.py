@@ -46,6 +46,7 @@ def test_first_and_last_stay_and_the_oldest_of_the_middle_go() -> None:
 
 
 def test_metrics_tell_all_messages_those_that_stay_those_that_went_and_the_tokens_of_the_former() -> None:
+    """S4.4."""
     found = MessageWindow(max_messages=10, preserve_last_n=4).trim(talk(15))
     assert found.metrics[:3] == (15, 10, 5)
     assert found.metrics.estimated_tokens == sum(map(COUNTER.count, found.trimmed))
@@ -63,6 +64,7 @@ def test_a_head_and_tail_as_large_as_the_cap_are_all_that_is_kept_and_a_warning_
     assert "preserve_first_n=3 and preserve_last_n=5 keep 8 messages" in warning
     assert "max_messages=6" in warning
     assert MessageWindow().warnings == ()
+    assert [MessageWindow(max_messages=cap, preserve_last_n=5).overcommitted for cap in (1, 6, 7)] == [True, True, False]
 
 
 def test_with_a_cap_of_zero_nothing_is_ever_evicted() -> None:
@@ -112,6 +114,7 @@ def test_trimming_keeps_order_loses_nothing_and_exceeds_the_cap_by_one_turn_at_m
     ],
 )
 def test_the_estimate_is_a_quarter_of_the_characters_of_whatever_a_message_holds(message: Message, characters: int) -> None:
+    """S4.2."""
     assert COUNTER.count(message) == -(-characters // 4)
 
 
@@ -141,6 +144,7 @@ def openai(count: int) -> list[Message]:
 
 
 def test_both_providers_shapes_are_trimmed_and_counted_alike() -> None:
+    """S4.6."""
     policy = MessageWindow(max_messages=9, preserve_last_n=4)
     blocks, calls = policy.trim(anthropic(12)), policy.trim(openai(12))
     assert [len(one.calls) + len(one.results) for one in blocks.trimmed] == [
@@ -209,6 +213,7 @@ def test_it_is_not_summarized_at_every_small_trim_but_once_for_ten_messages() ->
     assert asked.index(1) == 9, "nine messages went for good, and with the tenth a summary is written"
     assert asked.index(2) == 19
     assert "[Conversation Summary]\nfirst" in room.prompts()[1]
+    assert "PREVIOUS SUMMARY" not in room.prompts()[1], "it is one of the messages that go"
 
 
 def test_a_summary_that_saves_nothing_has_failed_and_what_was_to_go_goes() -> None:
@@ -225,6 +230,7 @@ def test_a_summary_that_saves_nothing_has_failed_and_what_was_to_go_goes() -> No
 
 
 def test_a_warning_is_said_once_when_the_cap_is_nearer_than_a_fifth() -> None:
+    """S4.4."""
     policy = MessageWindow(max_messages=10, preserve_last_n=4)
     room = Room(policy, 0)
     view = view_of(user("build it"), policy=policy)
@@ -239,6 +245,15 @@ def test_a_warning_is_said_once_when_the_cap_is_nearer_than_a_fifth() -> None:
     assert room.signals == [Notice(text="Conversation approaching limit (9/10 messages)")]
 
 
+@pytest.mark.parametrize(("cap", "quiet"), [(100, 80), (10, 8), (1, 0)])
+def test_the_warning_comes_above_four_fifths_of_the_cap(cap: int, quiet: int) -> None:
+    policy = MessageWindow(max_messages=cap)
+    for count in (quiet, quiet + 1):
+        said = [user("build it")] * (count - 1) + [assistant("on it")] * min(count, 1)
+        assert bool(policy.notice(view_of(*said, policy=policy))) == (count > quiet), count
+    assert policy.notice(view_of(*[user("and more")] * (quiet + 1), policy=policy)) is None, "no step took it there"
+
+
 @pytest.mark.parametrize(
     "wrong", [{"max_messages": -1}, {"preserve_first_n": -1}, {"preserve_last_n": -1}, {"summary_max_tokens": 0}]
 )
@@ -249,6 +264,7 @@ def test_values_that_no_session_can_run_with_are_refused(wrong: dict[str, int]) 
 
 @pytest.mark.parametrize("summing", [False, True])
 def test_fifty_calls_under_a_cap_of_thirty_never_exceed_it_by_more_than_a_turn(summing: bool) -> None:
+    """S4.7."""
     policy = MessageWindow(max_messages=30, summarize_on_trim=summing)
     room = Room(policy, 0, *["so far"] * 9)
     view, most = view_of(user("build it"), policy=policy), 0

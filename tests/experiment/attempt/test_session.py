@@ -2,7 +2,10 @@
 
 import gc
 import json
+import os
+import time
 import warnings
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -97,11 +100,28 @@ def test_configuration_and_provenance_stand_in_the_record(job):
     trial, _ = run_trial(one)
     provenance = json.loads(trial.provenance_json)
     assert provenance["price_table"] == "prices-1"
-    assert provenance["sandbox"]["backend"] == "bubblewrap"
+    assert (provenance["sandbox"]["backend"], provenance["container"]) == ("bubblewrap", None)
     assert {"model_seed": BASE.model_seed, "task_seed": 5, "model": "scripted"}.items() <= provenance.items()
     assert {"harness", "pydantic"} <= dict(provenance["packages"]).keys()
     assert json.loads(trial.config_json)["window_tokens"] == 32_768
     assert json.loads(trial.axes_json) == {"seed": 5}
+
+
+@pytest.mark.docker
+def test_the_name_of_the_container_stands_in_the_record(job):
+    import docker
+
+    image = os.environ.get("HARNESS_TEST_IMAGE", "harness-test:py")
+    began = time.time()
+    trial, _ = run_trial(job(replace(BASE, sandbox=SandboxChoice(image=image)), backend="docker"))
+    with closing(docker.from_env()) as client:
+        when = {"since": int(began) - 1, "until": int(time.time()) + 1}
+        created = client.api.events(**when, filters={"type": "container", "event": "create"}, decode=True)
+        names = {event["Actor"]["Attributes"]["name"] for event in created}
+    assert trial.success, trial.error
+    name = json.loads(trial.provenance_json)["container"]
+    assert name.startswith(f"coding-agent-{trial.session_id}-")
+    assert name in names
 
 
 def test_a_policy_that_compacts_is_counted_and_the_oracle_keeps_what_is_needed(job):

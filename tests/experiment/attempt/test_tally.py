@@ -63,6 +63,7 @@ def tallied(*events):
 
 @given(st.lists(USAGES))
 def test_steps_add_up(usages):
+    """S3.4."""
     tally = tallied(*map(step, usages))
     assert tally.steps == len(usages)
     assert tally.prompt_tokens == sum(usage.prompt_tokens for usage in usages)
@@ -148,6 +149,7 @@ def begun(model):
 
 
 def test_what_a_cache_saved_is_its_cheap_reads_less_its_dear_writes():
+    """S3.5."""
     usage = Usage(
         input_tokens=Measured(100_000),
         output_tokens=Measured(50_000),

@@ -2,13 +2,18 @@
 
 from hypothesis import given
 
-from harness.experiment.behaviour.pathologies import pathologies
+from harness.experiment.behaviour.pathologies import Watch
+from harness.view import View, fold
 from tests.experiment.behaviour import reference
 from tests.experiment.behaviour.made import COUNTER, Session, sessions
 
 
 def conduct(session, retrievals=frozenset()):
-    return pathologies(session.entries, COUNTER, retrievals)
+    watch, view = Watch(COUNTER, retrievals), View()
+    for entry in session.entries:
+        before, view = view, fold(view, entry, COUNTER)
+        watch.add(entry, before, view)
+    return watch.conduct()
 
 
 def total(session, name):

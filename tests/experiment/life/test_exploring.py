@@ -1,4 +1,4 @@
-"""The tool `explore`: what its sub-agent gets, and what comes back when it has no answer."""
+"""The tool `explore` (S3.20): what its sub-agent gets, and what comes back when it has no answer."""
 
 import time
 from contextlib import contextmanager
@@ -10,7 +10,7 @@ from harness.agent.loop import Limits
 from harness.compaction.compactor import SessionCompactor
 from harness.compaction.presets.none import NoCompaction
 from harness.errors import ProviderFailed, SandboxDied
-from harness.events import SessionEnded
+from harness.events import SessionEnded, StepFinished
 from harness.experiment.life.exploring import ANSWER_CHARACTERS, Child, Explore
 from harness.messages import ToolCall, assistant
 from harness.store.memory import MemoryLog
@@ -49,6 +49,21 @@ def test_its_last_words_are_the_answer_and_only_looking_is_allowed():
     assert (result.status, result.output) == ("completed", "It is in a.py.\n[2 steps, session parent.1]")
     assert {spec.name for spec in made.model.requests[0].tools} == {"execute_command", "read_file", "list_directory"}
     assert isinstance(list(made.log.entries())[-1].event, SessionEnded)
+
+
+def test_what_it_took_is_told_once_whatever_came_of_it():
+    made = Made([LOOK, assistant("It is in a.py.")])
+    made.tool.run(ASKED)
+    finished = [entry.event for entry in made.log.entries() if isinstance(entry.event, StepFinished)]
+    [spent] = made.tool.spent(7)
+    assert (spent.step, spent.session_id, spent.steps) == (7, "parent.1", 2)
+    assert spent.prompt_tokens == sum(one.usage.prompt_tokens for one in finished) > 0
+    assert spent.output_tokens == sum(one.usage.output_tokens for one in finished) > 0
+    assert spent.cost_usd is None, "a puppet has no price"
+    assert made.tool.spent(8) == []
+    for failing in (Made([LOOK, ProviderFailed("puppet", 500, "down")]), Made([LOOK, LOOK], limits=Limits(max_steps=1))):
+        failing.tool.run(ASKED)
+        assert [one.steps for one in failing.tool.spent(1)] == [1]
 
 
 def test_a_long_answer_is_cut_and_says_so():

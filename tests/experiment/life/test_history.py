@@ -1,6 +1,7 @@
 """What is read off a log: ends of steps, turns, what waits; on logs that were rolled back as well."""
 
 import itertools
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -8,16 +9,23 @@ from hypothesis import strategies as st
 
 from harness.errors import UsageError
 from harness.events import (
+    Compaction,
     Entry,
+    Insert,
+    ItemId,
     MessageAdded,
+    Patch,
+    Replace,
     RolledBack,
     SessionForked,
     SessionStarted,
 )
 from harness.experiment.life import history
-from harness.messages import user
+from harness.messages import ToolResult, tool, user
 from harness.task import LaterMessage
 from harness.testing.strategies import finished, lives
+from harness.tokens import Estimated
+from harness.truncation import output_name
 from harness.view import fold_all, lived
 from tests.store.samples import started
 
@@ -85,3 +93,36 @@ def test_a_later_message_of_a_task_is_due_until_it_was_said_and_again_after_a_ro
     assert history.still_due(later, log[:2]) == later[1:]
     assert history.still_due(later, log) == ()
     assert history.still_due(later, [*log, Entry(4, RolledBack(step=1, to_event=2))]) == later[1:]
+
+
+def logged(*events):
+    return tuple(Entry(seq, event) for seq, event in enumerate(events, 1))
+
+
+def result(output):
+    return MessageAdded(message=tool(ToolResult(call_id="c", name="t", output=output)), step=1)
+
+
+def compaction(patch, *offloaded):
+    return Compaction(
+        round=1,
+        step=2,
+        moment="step",
+        status="applied",
+        reason="",
+        patch=patch,
+        tokens_before=Estimated(2),
+        tokens_after=Estimated(1),
+        messages_before=2,
+        messages_after=2,
+        offloaded=tuple(map(output_name, offloaded)),
+    )
+
+
+def test_a_log_tells_the_texts_that_were_moved_edited_ones_too():
+    edit = Patch(replace=(Replace(item=ItemId(2), message=result("edited").message),))
+    log = logged(result("one"), result("two"), result("three"), compaction(edit), compaction(Patch(), "one", "edited"))
+    assert history.offloaded(log) == ("one", "edited")
+    assert history.offloaded(log[:4]) == ()
+    said = replace(edit, replace=(), insert=(Insert(message=user("one"), after=ItemId(1)),))
+    assert history.offloaded(logged(result("two"), compaction(said, "one"))) == (), "what is no result was never moved"

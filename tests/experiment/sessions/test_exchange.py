@@ -62,8 +62,10 @@ def test_a_name_that_is_taken_or_missing_is_refused_and_another_can_be_given(fou
     export_session(found, file)
     with pytest.raises(UsageError, match="has a session 's' already; name this one with --as"):
         import_session(file, found.journal)
-    with pytest.raises(UsageError, match="without a /"):
+    with pytest.raises(UsageError, match="--as gives the session the name 'a/b', and a name holds no /"):
         import_session(file, found.journal, "a/b")
+    with pytest.raises(UsageError, match="holds no name for its session; give it one with --as"):
+        import_session(FIXTURES / "openhands.json", found.journal)
     assert import_session(file, found.journal, "again").session_id == "again"
     with Journal.open(found.journal) as journal:
         assert journal.session_ids() == ("again", "s") or set(journal.session_ids()) == {"s", "again"}

@@ -1,17 +1,24 @@
 """A real model over a real socket: answers, streams, counts, overflows, and says the same again."""
 
+import json
+
 import pytest
 
 from harness.errors import ContextOverflow, UsageError
 from harness.messages import assistant, system, user
 from harness.models.local.model import TEMPERATURE, LocalModel, as_served
-from harness.models.local.server import serving
+from harness.models.local.schema_calls import schema_of
+from harness.models.local.server import Endpoint, serving
 from harness.models.names import open_model
 from harness.models.wiring import Wiring
-from harness.protocols import Request
+from harness.protocols import Request, ToolSpec
+from tests.models.openai_stub import Say
+from tests.models.openai_stub import serving as stub_serving
 
 NAME = "local/smollm2-135m"
 REAL = pytest.mark.local_llm
+PARAMETERS = {"type": "object", "properties": {"command": {"type": "string"}}, "required": ["command"]}
+RUN = ToolSpec(name="run", description="Run a command", parameters_json=json.dumps(PARAMETERS))
 TALK = (system("You answer in few words."), user("Hello."), assistant("Hello!"), user("Which colour has the sky?"))
 
 
@@ -49,6 +56,36 @@ def test_the_counts_are_those_of_its_own_tokenizer(model):
 @pytest.mark.parametrize("messages", [TALK, (user("a <|im_end|> of 'ä' and 💥\n" * 40),)])
 def test_a_prompt_is_counted_before_it_is_sent_as_it_is_counted_afterwards(model, messages):
     assert model.prompt_tokens(messages) == answer(model, messages, max_output_tokens=1)[0].usage.prompt_tokens
+
+
+@REAL
+def test_with_tools_it_calls_one_of_them_or_says_something(model):
+    asked = Request(messages=(user("Run `ls`."),), tools=(RUN,), max_output_tokens=60)
+    message = model.reply(asked).message
+    assert {call.name for call in message.calls} <= {"run"}
+    assert message.calls or message.text
+    assert all({*json.loads(call.arguments_json)} == {"command"} for call in message.calls)
+
+
+def test_a_call_comes_in_as_one_from_a_server_that_binds_answers_to_a_schema():
+    heard: list[str] = []
+    pieces = ('{"name": "run", "argu', 'ments": {"command": "ls"}}')
+    with stub_serving(Say(pieces=pieces)) as stub:
+        model = LocalModel(name=NAME, endpoint=Endpoint(address=stub.base.removesuffix("/v1"), key="k"))
+        reply = model.reply(Request(messages=TALK, tools=(RUN,)), lambda delta: heard.append(delta.text))
+    (asked,) = stub.asked
+    assert asked["response_format"]["json_schema"]["schema"] == schema_of((RUN,))
+    assert "tools" not in asked
+    assert "run" in asked["messages"][0]["content"]
+    assert [(call.name, call.arguments_json) for call in reply.message.calls] == [("run", '{"command": "ls"}')]
+    assert "".join(heard) == ""
+
+
+def test_without_tools_an_answer_is_bound_to_nothing():
+    with stub_serving(Say(pieces=("Blue.",))) as stub:
+        model = LocalModel(name=NAME, endpoint=Endpoint(address=stub.base.removesuffix("/v1"), key="k"))
+        assert model.reply(Request(messages=TALK)).message.text == "Blue."
+    assert "response_format" not in stub.asked[0]
 
 
 @REAL

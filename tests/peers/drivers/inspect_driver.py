@@ -22,7 +22,7 @@ from inspect_ai.model import (
 )
 from inspect_ai.tool import ToolCall
 
-from tests.peers.drivers.serving import Shown, calls_of, serve
+from tests.peers.drivers.serving import Shown, calls_of, said, serve
 
 STRATEGIES = {"summary": CompactionSummary, "trim": CompactionTrim, "edit": CompactionEdit}
 
@@ -33,9 +33,16 @@ class Writing(ModelAPI):
     def __init__(self, model_name: str, config: GenerateConfig, **_: Any) -> None:
         super().__init__(model_name, config=config)
         self.told: list[list[Any]] = []
+        self.faults: list[str] = []
 
     async def generate(self, input: list[Any], *_: Any, **__: Any) -> Any:  # noqa: A002, the name is the original's
         self.told.append(input)
+        if self.faults:
+            fault = self.faults[len(self.told) - 1] if len(self.told) <= len(self.faults) else "fine"
+            if fault == "fails":
+                raise ValueError("down")
+            reason: Any = "model_length" if fault == "overflows" else "stop"
+            return ModelOutput.from_content("writing", said(fault, len(self.told)), stop_reason=reason)
         return ModelOutput.from_content("writing", f"summary {len(self.told)}")
 
     async def count_tokens(self, input: Any, config: Any = None) -> int:  # noqa: A002, the name is the original's
@@ -113,6 +120,28 @@ async def compacted(conversation: list[dict[str, Any]], strategy: str, arguments
     return acts
 
 
+async def faltered(conversation: list[dict[str, Any]], arguments: dict[str, Any], faults: list[str]) -> list[Any]:
+    """What the handler does at its first summary."""
+    model = get_model("writing/writing", memoize=False)
+    model.api.faults = faults
+    history = [made(message, at) for at, message in enumerate(conversation)]
+    handler = compaction(CompactionSummary(**arguments), prefix=history[:2], model=model)
+    for point in calls_of(conversation):
+        view, condensed = history[:point], True
+        try:
+            view, _ = await handler.compact_input(history[:point])
+        except (RuntimeError, ValueError):
+            condensed = False
+        if asked := len(model.api.told):
+            rows = [int(one.id) if one.id.isdecimal() else one.text for one in view if one.role != "system"]
+            return [{"call": point, "condensed": condensed, "asked": asked, "view": rows}]
+    return []
+
+
+def falter(**case: Any) -> list[Any]:
+    return asyncio.run(faltered(**case))
+
+
 def compact(**case: Any) -> list[Any]:
     return asyncio.run(compacted(**case))
 
@@ -138,4 +167,4 @@ def check(**case: Any) -> float:
 
 
 if __name__ == "__main__":
-    serve({"compact": compact, "check": check})
+    serve({"compact": compact, "falter": falter, "check": check})

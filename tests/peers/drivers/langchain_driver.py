@@ -10,11 +10,11 @@ from deepagents.middleware.summarization import SummarizationMiddleware as DeepM
 from langchain.agents.middleware.context_editing import ClearToolUsesEdit, ContextEditingMiddleware
 from langchain.agents.middleware.summarization import SummarizationMiddleware
 from langchain.agents.middleware.types import ExtendedModelResponse, ModelRequest, ModelResponse
-from langchain_core.exceptions import ContextOverflowError
+from langchain_core.exceptions import ContextOverflowError, ModelError, ModelInvalidRequestError
 from langchain_core.language_models.fake_chat_models import FakeListChatModel
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 
-from tests.peers.drivers.serving import Shown, calls_of, serve
+from tests.peers.drivers.serving import Shown, calls_of, said, serve
 
 FIRST = 1
 """The system message, number 0, is none of the messages that a middleware is given."""
@@ -169,6 +169,82 @@ class Deep:
         return acts
 
 
+class Faltering(FakeListChatModel):
+    """A model whose first answers are as they are named."""
+
+    faults: list[str]
+    prompts: list[str]
+
+    def _call(self, messages: Any, *_: Any, **__: Any) -> str:
+        self.prompts.append(messages[0].text)
+        fault = self.faults[len(self.prompts) - 1] if len(self.prompts) <= len(self.faults) else "fine"
+        if fault == "overflows":
+            raise ContextOverflowError("the prompt is too long")
+        if fault == "fails":
+            raise ModelInvalidRequestError("no")
+        return said(fault, len(self.prompts))
+
+
+def faltering_of(window: int, faults: list[str]) -> Faltering:
+    return Faltering(responses=["never said"], profile={"max_input_tokens": window}, faults=faults, prompts=[])
+
+
+def falter(conversation: list[dict[str, Any]], window: int, arguments: dict[str, Any], faults: list[str]) -> list[Any]:
+    """What SummarizationMiddleware does at its first summary."""
+    model = faltering_of(window, faults)
+    arguments = {name: tuple(value) if isinstance(value, list) else value for name, value in arguments.items()}
+    middleware = SummarizationMiddleware(model, **arguments)
+    for point in calls_of(conversation):
+        messages = [made(conversation[at], at, "nobody") for at in range(FIRST, point)]
+        try:
+            update = middleware.before_model({"messages": list(messages)}, None)
+        except ModelError:
+            return [faltered(point, model, messages, condensed=False)]
+        if update is not None:
+            return [faltered(point, model, update["messages"][1:], condensed=True)]
+    return []
+
+
+def faltered(point: int, model: Faltering, messages: list[Any], *, condensed: bool) -> dict[str, Any]:
+    """An attempt, and how long each prompt for it was."""
+    view = [int(message.id) if message.id and message.id.isdecimal() else message.text for message in messages]
+    sizes = [len(prompt) for prompt in model.prompts]
+    return {"call": point, "condensed": condensed, "asked": len(sizes), "view": view, "sizes": sizes}
+
+
+def falter_deep(conversation: list[dict[str, Any]], window: int, arguments: dict[str, Any], faults: list[str]) -> list[Any]:
+    """What the middleware of deepagents does at its first summary."""
+    model = faltering_of(window, faults)
+    with tempfile.TemporaryDirectory() as folder:
+        middleware = DeepMiddleware(
+            model,
+            backend=FilesystemBackend(root_dir=folder, virtual_mode=True),
+            trim_tokens_to_summarize=None,
+            **{name: tuple(value) for name, value in arguments.items()},
+        )
+        for point in calls_of(conversation):
+            messages = [made(conversation[at], at, "nobody") for at in range(FIRST, point)]
+            sent: list[Any] = []
+
+            def answer(request: Any, sent: list[Any] = sent) -> ModelResponse:
+                sent.extend(request.messages)
+                return ModelResponse(result=[AIMessage(content="ok")])
+
+            request = ModelRequest(
+                model=model,
+                messages=list(messages),
+                state={"messages": list(messages)},
+                system_message=SystemMessage(content=conversation[0]["text"]),
+            )
+            try:
+                response = middleware.wrap_model_call(request, answer)
+            except ModelError:
+                return [faltered(point, model, messages, condensed=False)]
+            if isinstance(response, ExtendedModelResponse) and response.command is not None:
+                return [faltered(point, model, sent, condensed=True)]
+    return []
+
+
 def check(conversation: list[dict[str, Any]], repeats: int) -> float:
     """CPU seconds of one look at a conversation that needs no summary."""
     middleware = SummarizationMiddleware(model_of(10**12), trigger=("fraction", 0.8))
@@ -183,4 +259,4 @@ def check(conversation: list[dict[str, Any]], repeats: int) -> float:
 
 
 if __name__ == "__main__":
-    serve({"summary": summary, "clear": clear, "deep": deep, "check": check})
+    serve({"summary": summary, "clear": clear, "deep": deep, "falter": falter, "falter_deep": falter_deep, "check": check})

@@ -1,18 +1,20 @@
 """The condenser of the OpenHands SDK at work on a conversation."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from openhands.sdk.context.condenser import LLMSummarizingCondenser
+from openhands.sdk.context.condenser.base import NoCondensationAvailableException
 from openhands.sdk.context.view import View
 from openhands.sdk.event import ActionEvent, Condensation, CondensationRequest, MessageEvent, ObservationEvent, SystemPromptEvent
+from openhands.sdk.event.condenser import CondensationSummaryEvent
 from openhands.sdk.llm import LLM, Message, MessageToolCall, TextContent
 from openhands.sdk.testing import TestLLM
 from openhands.sdk.tool.schema import Action, Observation
 from pydantic import PrivateAttr
 
-from tests.peers.drivers.serving import Shown, calls_of, serve
+from tests.peers.drivers.serving import Shown, calls_of, said, serve
 
 
 class PeerCall(Action):
@@ -103,13 +105,9 @@ def told(text: str) -> list[str]:
     raise ValueError(f"an event that nobody foresaw: {text!r}")
 
 
-def condense(conversation: list[dict[str, Any]], window: int, refused: list[int], arguments: dict[str, Any]) -> list[Any]:
-    """What the condenser does before each call; at some the provider has refused the prompt."""
-    answers = [Message(role="assistant", content=[TextContent(text=f"summary {number}")]) for number in range(1, 200)]
-    llm: LLM = Estimating.from_messages(answers)
-    llm = llm.model_copy(update={"max_input_tokens": window})
-    condenser = Listening(llm=llm, **arguments)
-    view, acts, before, summaries = View(), [], 0, dict[str, int]()
+def grown(view: View, conversation: list[dict[str, Any]], refused: list[int]) -> Iterator[int]:
+    """Each call of the model, when the view holds all that was said before it and whether its prompt was refused."""
+    before = 0
     for point in calls_of(conversation):
         for at in range(before, point):
             for event in events_of(conversation[at], at):
@@ -117,6 +115,17 @@ def condense(conversation: list[dict[str, Any]], window: int, refused: list[int]
         before = point
         if point in refused:
             view.append_event(CondensationRequest())
+        yield point
+
+
+def condense(conversation: list[dict[str, Any]], window: int, refused: list[int], arguments: dict[str, Any]) -> list[Any]:
+    """What the condenser does before each call; at some the provider has refused the prompt."""
+    answers = [Message(role="assistant", content=[TextContent(text=f"summary {number}")]) for number in range(1, 200)]
+    llm: LLM = Estimating.from_messages(answers)
+    llm = llm.model_copy(update={"max_input_tokens": window})
+    condenser = Listening(llm=llm, **arguments)
+    view, acts, summaries = View(), [], dict[str, int]()
+    for point in grown(view, conversation, refused):
         condenser._told.clear()
         outcome = condenser.condense(view, agent_llm=llm)
         view.unhandled_condensation_request = False
@@ -127,5 +136,46 @@ def condense(conversation: list[dict[str, Any]], window: int, refused: list[int]
     return acts
 
 
+def answer_of(fault: str, number: int) -> Message | Exception:
+    if fault in {"fails", "overflows"}:
+        return RuntimeError(fault)
+    return Message(role="assistant", content=[TextContent(text=said(fault, number))])
+
+
+def falter(
+    conversation: list[dict[str, Any]], window: int, refused: list[int], arguments: dict[str, Any], faults: list[str]
+) -> list[Any]:
+    """What the condenser does while its summarizer falters, up to the first attempt that comes to nothing."""
+    llm: LLM = Estimating.from_messages([answer_of(fault, at) for at, fault in enumerate([*faults, *["fine"] * 200], start=1)])
+    llm = llm.model_copy(update={"max_input_tokens": window})
+    condenser = Listening(llm=llm, **arguments)
+    view, acts = View(), []
+    for point in grown(view, conversation, refused):
+        condenser._told.clear()
+        try:
+            outcome = condenser.condense(view, agent_llm=llm)
+        except NoCondensationAvailableException:
+            outcome = view
+        view.unhandled_condensation_request = False
+        condensed = isinstance(outcome, Condensation)
+        if condensed:
+            view.append_event(outcome)
+        if condenser._told:
+            acts.append({"call": point, "condensed": condensed, "asked": len(condenser._told), "view": in_view(view)})
+        if condenser._told and not condensed:
+            break
+    return acts
+
+
+def in_view(view: View) -> list[Any]:
+    """The number of each message once, and the text of each summary."""
+    rows: list[Any] = []
+    for event in view.events:
+        row = event.summary if isinstance(event, CondensationSummaryEvent) else int(event.id.split(".")[0])
+        if row != 0 and (isinstance(row, str) or row not in rows[-1:]):
+            rows.append(row)
+    return rows
+
+
 if __name__ == "__main__":
-    serve({"condense": condense})
+    serve({"condense": condense, "falter": falter})

@@ -8,6 +8,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from pydantic_ai.exceptions import ModelHTTPError, UnexpectedModelBehavior
 from pydantic_ai.messages import (
     ModelMessage,
     ModelRequest,
@@ -18,6 +19,7 @@ from pydantic_ai.messages import (
     UserPromptPart,
 )
 from pydantic_ai.models import ModelRequestContext, ModelRequestParameters
+from pydantic_ai.models.function import FunctionModel
 from pydantic_ai.models.test import TestModel
 from pydantic_ai.tools import RunContext
 from pydantic_ai.usage import RequestUsage, RunUsage
@@ -25,7 +27,7 @@ from pydantic_ai_harness.compaction import ClearToolResults, SlidingWindowCompac
 from pydantic_ai_harness.compaction._summarizing_compaction import format_transcript
 from pydantic_ai_harness.compaction._summary import is_summary_part
 
-from tests.peers.drivers.serving import Shown, calls_of, serve
+from tests.peers.drivers.serving import Shown, calls_of, said, serve
 
 MODEL = TestModel()
 
@@ -162,10 +164,65 @@ async def walked(conversation: list[dict[str, Any]], strategy: str, window: int,
     return acts
 
 
+class Faltering:
+    """A model whose first answers are as they are named."""
+
+    def __init__(self, faults: list[str]) -> None:
+        self.faults, self.asked = faults, 0
+        self.model = FunctionModel(self.reply)
+
+    def reply(self, *_: Any) -> ModelResponse:
+        self.asked += 1
+        fault = self.faults[self.asked - 1] if self.asked <= len(self.faults) else "fine"
+        if fault in {"fails", "overflows"}:
+            raise ModelHTTPError(
+                500 if fault == "fails" else 400, "faltering", "the prompt is too long" if fault == "overflows" else ""
+            )
+        return ModelResponse(parts=[TextPart(content=said(fault, self.asked))])
+
+
+async def faltered(
+    conversation: list[dict[str, Any]], window: int, arguments: dict[str, Any], faults: list[str], most_acts: int
+) -> list[Any]:
+    """What the summary does up to the first one that does not come."""
+    falters = Faltering(faults)
+    capability: Any = SummarizingCompaction(tokenizer=tokens_of, context_window=window, **arguments)
+    numbers, acts, before = Numbers(conversation), [], 1
+    view: list[ModelMessage] = []
+    for point in calls_of(conversation):
+        news = requests_of(conversation, before, point)
+        numbers.add(news, before)
+        view, before = [*view, *news], point
+        asked, condensed = falters.asked, True
+        context = RunContext(deps=None, model=falters.model, usage=RunUsage(), messages=view)
+        request = ModelRequestContext(
+            model=falters.model, messages=list(view), model_settings=None, model_request_parameters=ModelRequestParameters()
+        )
+        try:
+            await capability.before_model_request(context, request)
+        except (ModelHTTPError, UnexpectedModelBehavior):
+            condensed = False
+        if falters.asked == asked:
+            continue
+        rows = [row for message in view for row in summaries_of(message) or [row[0] for row in numbers.rows(message)]]
+        acts.append({"call": point, "condensed": condensed, "asked": falters.asked - asked, "view": rows})
+        if not condensed or len(acts) == most_acts:
+            break
+    return acts
+
+
+def summaries_of(message: ModelMessage) -> list[str]:
+    return [part.content for part in message.parts if is_summary_part(part)]
+
+
+def falter(**case: Any) -> list[Any]:
+    return asyncio.run(faltered(**case))
+
+
 def compact(conversation: list[dict[str, Any]], strategy: str, window: int, arguments: dict[str, Any]) -> list[Any]:
     """What a strategy does before each call of the model."""
     return asyncio.run(walked(conversation, strategy, window, arguments))
 
 
 if __name__ == "__main__":
-    serve({"compact": compact})
+    serve({"compact": compact, "falter": falter})

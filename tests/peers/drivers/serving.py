@@ -32,3 +32,8 @@ def calls_of(messages: Sequence[Mapping[str, Any]]) -> list[int]:
     """Where a model is asked: before each of its messages, and at the end."""
     points = [at for at, message in enumerate(messages) if message["role"] == "assistant"]
     return points if messages and messages[-1]["role"] == "assistant" else [*points, len(messages)]
+
+
+def said(fault: str, number: int) -> str:
+    """What a summarizer answers when it is asked for the so-manieth time, where it does answer."""
+    return {"empty": "", "blank": " \n\t", "long": "longer and longer " * 5_000}.get(fault, f"<{number}>")

@@ -66,7 +66,18 @@ def test_contents_that_an_earlier_session_had_are_read_anew(spares, cache):
             assert real._blobs.get(state.sha256) == b"the same\n"
 
 
-@pytest.mark.parametrize("leaves", ["echo x > /tmp/x", "echo x > /dev/shm/x", "sleep 30 > /dev/null 2>&1 &", "chmod 500 ."])
+LEAVES = {
+    "a file": "echo x > /tmp/x",
+    "shared memory": "echo x > /dev/shm/x",
+    "a process": "sleep 30 > /dev/null 2>&1 &",
+    "the workspace locked": "chmod 500 .",
+    "lower limits": "python3 -c 'import resource as r; r.prlimit(1, r.RLIMIT_NOFILE, (64, 64))'",
+    "a lower priority": "python3 -c 'import os; os.setpriority(os.PRIO_PROCESS, 1, 15)'",
+    "another scheduler": "python3 -c 'import os; os.sched_setscheduler(1, os.SCHED_IDLE, os.sched_param(0))'",
+}
+
+
+@pytest.mark.parametrize("leaves", LEAVES.values(), ids=list(LEAVES))
 def test_a_sandbox_in_which_something_was_left_serves_nobody_else(spares, cache, leaves):
     with cached(cache) as first:
         before = served(first)

@@ -1,8 +1,9 @@
-"""What is docker's own: names, images, leftovers, its frames."""
+"""What is docker's own: names, images and network (S0.2), leftovers, its frames."""
 
 import contextlib
 import io
 import os
+import re
 import subprocess
 import sys
 import tarfile
@@ -11,6 +12,7 @@ import uuid
 import pytest
 
 from harness.errors import SandboxUnavailable, UsageError
+from harness.protocols import SandboxLimits
 from harness.sandboxes.docker.engine import reap_leftovers
 from harness.sandboxes.docker.launcher import AttachStream, Docker
 from harness.sandboxes.opening import open_sandbox
@@ -58,6 +60,31 @@ def test_the_container_carries_its_sessions_name_and_is_hardened(client, session
         assert seen["Config"]["User"] == "1000:1000"
         assert str(sandbox.info.image).startswith(f"{IMAGE}@sha256:")
     assert not client.containers.list(all=True, ignore_removed=True, filters={"name": session_id})
+
+
+@pytest.mark.docker
+@pytest.mark.parametrize("network", [False, True])
+def test_a_container_has_a_network_only_when_asked_for(session_id, network):
+    limits = SandboxLimits(network=network)
+    with contextlib.closing(open_sandbox("docker", session_id=session_id, image=IMAGE, limits=limits)) as sandbox:
+        sandbox.start()
+        devices = re.findall(rb"^ *([^ :]+):", sandbox.run("cat /proc/net/dev").stdout, re.MULTILINE)
+    assert sorted(devices) == ([b"eth0", b"lo"] if network else [b"lo"])
+
+
+@pytest.mark.docker
+@pytest.mark.parametrize(("runtime", "image"), [("python", "python:3.12-slim"), ("bun", "oven/bun:latest")])
+def test_who_names_no_image_gets_that_of_the_runtime(client, session_id, runtime, image):
+    mine = not client.images.list(image)
+    if mine:
+        client.images.get(IMAGE).tag(image)
+    try:
+        with contextlib.closing(open_sandbox("docker", session_id=session_id, runtime=runtime)) as sandbox:
+            sandbox.start()
+            assert str(sandbox.info.image).startswith(f"{image}@sha256:")
+    finally:
+        if mine:
+            client.images.remove(image)
 
 
 @pytest.mark.docker

@@ -1,4 +1,6 @@
-"""The grader: the right build passes, nothing passes for nothing, and each forgotten fact fails a check that rests on it."""
+"""The grader of the flashcard app (S0.12): the right build passes, nothing passes for nothing, and each forgotten fact fails a
+check that rests on it.
+"""
 
 import time
 from collections.abc import Iterator, Mapping
@@ -48,6 +50,7 @@ def is_stateful(step: Step) -> bool:
 
 @pytest.mark.parametrize("seed", [2, 7])
 def test_what_the_script_builds_passes_every_check(seed, tmp_path):
+    """S0.12."""
     task = flashcards(seed)
     build = Agent(task, tmp_path, task.values, only_effects=True).finish()
     assert grade(task, build.root) == {check.name: "pass" for check in task.checks}

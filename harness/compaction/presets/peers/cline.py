@@ -5,7 +5,7 @@ from typing import Literal
 
 from harness.compaction.cuts import LastMessages
 from harness.compaction.formats.brief import Brief, Capped
-from harness.compaction.moves.around import IfMessages, InManner, OrElse, Unless
+from harness.compaction.moves.around import IfFails, IfMessages, InManner, Unless
 from harness.compaction.moves.digest import Digest
 from harness.compaction.moves.divisions import ByWindow, FullBy, ShareLess, Smallest
 from harness.compaction.moves.halves import ForgetHalf, NoteRereads
@@ -90,9 +90,9 @@ class Cline(_ClineSdk):
     """At 81 % of the window, what lies before the newest 20K tokens becomes a summary that is updated from round to round.
 
     Source: cline 21cb8d25, `sdk/packages/core/src/extensions/context`, mode `agentic`; PEERS 2.8. The cut never lies behind the
-    user's last message, unless that is the first of all. When the summarizer fails, and after an overflow, the digest of
-    `cline-basic` takes its place; after an empty answer nothing does. Tool schemas do not count, since a policy does not see
-    them. The lists of files are not left to the summarizer.
+    user's last message, unless that is the first of all. When the summary fails, and after an overflow, the messages go without
+    one, and the digest of `cline-basic` tells of them. An empty summary changes nothing. Tool schemas do not count, since a
+    policy does not see them. The lists of files are not left to the summarizer.
     """
 
     keep_recent_tokens: int = 20_000
@@ -114,7 +114,7 @@ class Cline(_ClineSdk):
         """One rule before a step, and one after an overflow."""
         target = self._target()
         summarize = Summarize(
-            middle=BeforeNewest(keep_tokens=self.keep_recent_tokens, target=target),
+            middle=BeforeNewest(most_tokens=self.keep_recent_tokens, target=target),
             format=Brief(instruction=CLINE, merge=CLINE_MERGE, heading=CLINE_HEADING, files=True),
             max_tokens=self.summary_max_tokens,
         )
@@ -125,7 +125,7 @@ class Cline(_ClineSdk):
         return Pipeline(
             division=self._division(),
             rules=(
-                Rule(trigger=Full(), reducer=OrElse(first=asked, then=digest)),
+                Rule(trigger=Full(), reducer=IfFails(first=asked, then=digest)),
                 Rule(trigger=Always(), reducer=digest, moment="overflow"),
             ),
             counter=THIRD_OF_JSON,
@@ -242,9 +242,10 @@ class RooCode(_RooCode):
     """When the window is full, the whole conversation becomes one summary and nothing else stays.
 
     Source: Roo-Code cb836567, `src/core/condense` and `src/core/context-management`; PEERS 2.9. A former summary is told again as
-    a message. When the summary fails where the hard limit is exceeded, and after an overflow, half of the messages go instead.
-    Left out: the outlines of files that a parser makes, and the details of an editor's surroundings, which there are none of
-    here. After an overflow the original tries up to three times, at 75 % of the window; the loop here tries once.
+    a message. When the summary fails where the hard limit is exceeded, and after an overflow, half of the messages go without
+    one; below that limit the session goes on as it is. An empty summary has failed too. Left out: the outlines of files that a
+    parser makes, and the details of an editor's surroundings, which there are none of here. After an overflow the original tries
+    up to three times, at 75 % of the window; the loop here tries once.
     """
 
     condense_share: float = 1.0
@@ -273,7 +274,7 @@ class RooCode(_RooCode):
             former="among",
         )
         alone = IfMessages(count=self.least_messages, reducer=summarize, with_summary=True)
-        reducer = OrElse(first=alone, then=self._half())
+        reducer = IfFails(first=alone, then=self._half())
         soft = ShareOfAvailable(share=self.condense_share, reserves=UNRESERVED)
         return Pipeline(
             division=Smallest(divisions=(soft, self._hard())),

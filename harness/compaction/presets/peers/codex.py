@@ -29,9 +29,9 @@ class Codex(Preset):
 
     Source: codex-rs in just-every/code 6ad6d5c9, `core/src/compact.rs`, local compaction; PEERS 2.5. The summarizer gets the
     session itself and one more message, so its prompt begins as the request before it did. A former hand-over is told again and
-    is no message of the user. An empty answer is replaced by a constant, a prompt that is too long loses its oldest message at
-    each try; the engine says so in the event. The instructions and the environment that the original puts back before the last
-    message of the user are the system message here, which never goes.
+    is no message of the user. A prompt that is too long loses its oldest message at each try. When the summary fails, the session
+    goes on as it is. An empty summary is replaced by a constant; the event says so. The instructions and the environment that the
+    original puts back before the last message of the user are the system message here, which never goes.
     """
 
     threshold: float = 0.9

@@ -1,4 +1,7 @@
-"""Gemini CLI: at half of the window the first 70 % become a snapshot, if the user said something after them."""
+"""Gemini CLI: at half of the window the first 70 % become a snapshot, if the user said something after them.
+
+Beside it its masking of tool output, which saves old results apart.
+"""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -6,14 +9,17 @@ from typing import Literal
 from harness.compaction.formats.brief import Brief, Recheck
 from harness.compaction.moves.around import InManner
 from harness.compaction.moves.clipping import ClipOld
+from harness.compaction.moves.offloading import Offload, least_characters
+from harness.compaction.moves.pruning import Prunable
 from harness.compaction.moves.stretches import BeforeSaid
 from harness.compaction.pipeline import Pipeline, Preset, Rule
 from harness.compaction.presets.ranges import at_least, share
-from harness.compaction.stages import Summarize
-from harness.compaction.triggers import Full, Reserves, ShareOfAvailable
+from harness.compaction.stages import Mask, Summarize
+from harness.compaction.triggers import Full, Reserves, ShareOfAvailable, Undivided
 from harness.messages import assistant
 from harness.plan import Manner
 from harness.tokens import WeightedCharacters
+from harness.truncation import Truncation
 
 UNRESERVED = Reserves(system_tokens=0, output_tokens=0, safety_tokens=0)
 INSTRUCTION = """\
@@ -43,9 +49,10 @@ class GeminiCli(Preset):
     Source: gemini-cli 5411f113, `packages/core/src/context/chatCompressionService.ts`; PEERS 2.4. The cut stands at a message of
     the user; in a session of a single request there is none but the first, so it never has an effect: every attempt is a no-op.
     The *adapted* variant cuts before an answer of the model as well. Old results beyond 50K tokens are clipped where they are
-    longer than the limit of a result, which none is unless `clip_characters` is raised above it. The summarizer is asked twice:
-    for a draft, and what the draft leaves out. After an attempt that made the view larger the original never asks again by
-    itself; here the engine's guard waits, as for every policy.
+    longer than the limit of a result, which none is unless `clip_characters` is raised above it. When the summary fails, the
+    session goes on as it is. An empty summary has failed too. The summarizer is asked twice: for a draft, and what the draft
+    leaves out. After an attempt that made the view larger the original never asks again by itself; here the engine's guard waits,
+    as for every policy.
     """
 
     adapted: bool = False
@@ -93,5 +100,58 @@ class GeminiCli(Preset):
         return Pipeline(
             division=ShareOfAvailable(share=self.threshold, reserves=UNRESERVED),
             rules=(Rule(trigger=Full(measure="prompt"), reducer=clipping),),
+            counter=counter,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GeminiMasking(Preset):
+    """Beyond the newest 50,000 tokens of tool output, results are moved out of view and stay readable by tools, if 30,000 go.
+
+    Source: gemini-cli 25137857, `packages/core/src/context/toolOutputMaskingService.ts`; PEERS "gemini tool-output masking". Of a
+    result stay both its ends and the name of the whole text, which the tools `read_output` and `search_output` read. It needs no
+    summarizer, and messages that are no results stay for ever. Different from the original, which writes files: results that are
+    hardly longer than what would stand in their place stay and do not count, there they count; results of the newest answer count
+    among those that are protected; of a command's output the same ends stay as of others, there ten lines of each; four tools are
+    exempt there, none of which is ours.
+    """
+
+    protect_tokens: int = 50_000
+    """Newest tool output that stays: moving begins with the result that exceeds it."""
+    prune_minimum_tokens: int = 30_000
+    """Nothing is moved unless at least so many tokens are."""
+    preview_characters: int = 250
+    """Of each end of a result that stay at most, in whole lines where the end has any."""
+    exempt_tools: tuple[str, ...] = ()
+    """Shell patterns of the calls whose results stay; see `harness.compaction.stages.Mask`."""
+    clip_characters: int = 10_000
+    """A longer tool output is cut before it is logged (S0.9), and the whole is saved for the same tools."""
+    kind: Literal["gemini-masking"] = "gemini-masking"
+
+    def __post_init__(self) -> None:
+        """Refuse values that no session could be run with."""
+        at_least(self, 0, "protect_tokens", "preview_characters")
+        at_least(self, 1, "prune_minimum_tokens", "clip_characters")
+
+    @property
+    def truncation(self) -> Truncation:
+        """Long outputs are saved from the beginning."""
+        return Truncation(max_characters=self.clip_characters, saved=True)
+
+    @property
+    def pipeline(self) -> Pipeline:
+        """One rule: move what is old, once there is enough of it."""
+        counter = WeightedCharacters(other_tokens=1.5)
+        mask = Mask(
+            keep_tokens=self.protect_tokens,
+            least_saved_tokens=self.prune_minimum_tokens - 1,
+            least_characters=least_characters(self.preview_characters),
+            exempt_tools=self.exempt_tools,
+            counter=counter,
+        )
+        offload = Offload(mask=mask, preview_characters=self.preview_characters)
+        return Pipeline(
+            division=Undivided(rule="by tool output alone"),
+            rules=(Rule(trigger=Prunable(mask=mask), reducer=offload, quiet=True),),
             counter=counter,
         )

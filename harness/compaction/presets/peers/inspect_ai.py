@@ -4,12 +4,15 @@ from dataclasses import dataclass
 from typing import Literal
 
 from harness.compaction.cuts import LastMessages, LastShare, Snap
+from harness.compaction.formats.brief import TAKEN
 from harness.compaction.formats.sections import Sections
+from harness.compaction.moves.around import InManner
 from harness.compaction.pipeline import Pipeline, Preset, Repeated, Rule
 from harness.compaction.presets.ranges import at_least
 from harness.compaction.stages import Forget, Mask, Middle, Reducer, Summarize
 from harness.compaction.triggers import Always, Full, Reserves, ShareOfAvailable
 from harness.errors import UsageError
+from harness.plan import Manner
 
 SECTIONS = ("Task Overview", "Current State", "Important Discoveries", "Next Steps", "Context to Preserve")
 OPENING = "[CONTEXT COMPACTION SUMMARY]\n\n(Written by the agent's memory, not by the user.)"
@@ -55,7 +58,8 @@ class InspectSummary(_Inspect):
     Source: inspect-ai 0.3.285 `model/_compaction/summary.py`; PEERS "Inspect AI" and 2.13. The former summary is one of the
     messages that are summarized. Different from the original: where the view is still above the threshold it is neither
     summarized again nor is the run ended; the last answer counts as it was reported, not as it is estimated; a prompt that is too
-    long for the summarizer does not have its longest outputs halved.
+    long for the summarizer does not have its longest outputs halved. When the summary fails, the session goes on as it is; there
+    the run ends. An empty summary is taken.
     """
 
     summarizer: str = "same"
@@ -78,7 +82,7 @@ class InspectSummary(_Inspect):
             max_tokens=self.summary_max_tokens,
             former="among",
         )
-        return self._pipeline(summarize)
+        return self._pipeline(InManner(reducer=summarize, manner=Manner(stand_in=TAKEN, stand_in_for="empty")))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,8 +7,9 @@ from typing import Literal
 from harness import transcript
 from harness.compaction.cuts import LastMessages, LastOfWindow, LastTokens, Tail
 from harness.compaction.excerpts import NewestFromUser
+from harness.compaction.formats.brief import TAKEN, WithoutMiddle
 from harness.compaction.formats.sections import Sections
-from harness.compaction.moves.around import IfSaves
+from harness.compaction.moves.around import IfSaves, InManner
 from harness.compaction.moves.clipping import ShortenArguments
 from harness.compaction.pipeline import Pipeline, Preset, Rule
 from harness.compaction.presets.ranges import at_least, share
@@ -27,6 +28,7 @@ from harness.compaction.triggers import (
 )
 from harness.errors import UsageError
 from harness.messages import Message
+from harness.plan import Manner
 from harness.tokens import Estimated, QuarterOfCharacters
 
 SECTIONS = ("SESSION INTENT", "SUMMARY", "ARTIFACTS", "NEXT STEPS")
@@ -34,6 +36,8 @@ OPENING = "(Summary of the conversation so far.)"
 SHORTENED = "...(the rest of this argument was left out)"
 UNTOLD = "(The conversation before this was too long to be summarized.)"
 WHOLE = Reserves(system_tokens=0, output_tokens=0, safety_tokens=0)
+ASKING = Manner(shorter=WithoutMiddle(share=0.5, head_share=0.25), stand_in=TAKEN, stand_in_for="empty")
+"""How both ask: once more with half of it where all was too long; an answer without text is taken."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,8 +129,9 @@ class LangChainSummary(Preset):
     unless it is given one; 0.8 of the window is the example of its documentation. As by default it shows the summarizer only the
     last 4,000 tokens from a message of the user on, it shows nothing at all of a long run without user messages: the summary is
     then a fixed sentence and no model is asked. `trim_tokens=None` is the variant that shows all. Of the original's rescaling of
-    counts by a provider's report, the trigger has it and the trimming has not. Where a summary fails the original lets the run
-    fail; here the session goes on as it is.
+    counts by a provider's report, the trigger has it and the trimming has not. What is too long for the summarizer is told once
+    more without its middle, half of it (of the original's second limit, 40 % of the summarizer's window, nothing is known here).
+    When the summary fails, the session goes on as it is; there the run fails. An empty summary is taken.
     """
 
     trigger_share: float | None = 0.8
@@ -161,6 +166,8 @@ class LangChainSummary(Preset):
                 raise UsageError(f"{name}={value!r} must be above 0 and at most 1")
         if self.trigger_share is not None and self.trigger_tokens is not None:
             raise UsageError(f"trigger_tokens={self.trigger_tokens!r} and trigger_share are two triggers in tokens; unset one")
+        if self.trigger_share is self.trigger_tokens is self.trigger_messages is None:
+            raise UsageError("trigger_share, trigger_tokens or trigger_messages must be set: it would never act")
         if self.keep_tokens is not None and self.keep_share is not None:
             raise UsageError(f"keep_tokens={self.keep_tokens!r} and keep_share are two ways to keep; unset one")
 
@@ -175,7 +182,7 @@ class LangChainSummary(Preset):
             excerpt=None if self.trim_tokens is None else NewestFromUser(tokens=self.trim_tokens, counter=COUNTER),
             when_untold=UNTOLD,
         )
-        rule = Rule(trigger=self._trigger, reducer=summarize)
+        rule = Rule(trigger=self._trigger, reducer=InManner(reducer=summarize, manner=ASKING))
         return Pipeline(division=self._division, rules=(rule,), counter=COUNTER)
 
     @property
@@ -197,7 +204,7 @@ class LangChainSummary(Preset):
             return FixedTokens(tokens=self.trigger_tokens)
         if self.trigger_share is not None:
             return ShareOfAvailable(share=self.trigger_share, reserves=WHOLE)
-        return Undivided(rule=f"at {self.trigger_messages} messages" if self.trigger_messages else "no trigger: it never acts")
+        return Undivided(rule=f"at {self.trigger_messages} messages")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -208,7 +215,8 @@ class DeepAgents(Preset):
     request goes with the rest, and the summarizer is shown all of it. A refused prompt is summarized too. Different from the
     original: what goes is not written to a file whose path the summary names (the log holds it); an argument that was shortened
     stays short, also in an answer that a summary leaves in view; after shortening the count is not corrected by the provider's
-    report; after a refused prompt the newest results are not cut; where a summary fails the session goes on as it is.
+    report; after a refused prompt the newest results are not cut. When the summary fails, the session goes on as it is; there the
+    run fails. An empty summary is taken. What is too long for the summarizer is told as by `langchain-summary`.
     """
 
     threshold: float = 0.85
@@ -249,13 +257,14 @@ class DeepAgents(Preset):
             max_tokens=self.summary_max_tokens,
             former="among",
         )
+        asked = InManner(reducer=summarize, manner=ASKING)
         full = AnyOf((Full(measure="rescaled"), Full(measure="reported")))
         return Pipeline(
             division=ShareOfAvailable(share=self.threshold, reserves=WHOLE),
             rules=(
                 Rule(trigger=Full(measure="unedited"), reducer=shorten, quiet=True),
-                Rule(trigger=full, reducer=summarize),
-                Rule(trigger=Always(), reducer=summarize, moment="overflow"),
+                Rule(trigger=full, reducer=asked),
+                Rule(trigger=Always(), reducer=asked, moment="overflow"),
             ),
             counter=COUNTER_OF_ALL,
         )

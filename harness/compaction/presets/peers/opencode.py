@@ -39,8 +39,9 @@ class OpenCode(Preset):
     """When the last call fills what the output limit leaves of the window, all but the last 2 turns becomes an answer.
 
     Source: opencode V1, fork 975d7312, `packages/opencode/src/session/{compaction,overflow}.ts`; PEERS 2.3. The view then holds a
-    question of the user, the summary as its answer, the kept turns, and a request to go on. A former summary is updated. After
-    an overflow nothing is kept but the user's last message, repeated behind the summary.
+    question of the user, the summary as its answer, the kept turns, and a request to go on. A former summary is updated. After an
+    overflow nothing is kept but the user's last message, repeated behind the summary. When the summary fails, the session goes on
+    as it is, where the original stops. An empty summary has failed too.
     """
 
     max_output_tokens: int = 32_000
@@ -70,6 +71,9 @@ class OpenCode(Preset):
         share(self, "tail_share")
         at_least(self, 0, "input_reserve_tokens", "tail_turns", "tail_least_tokens")
         at_least(self, 1, "max_output_tokens", "tail_most_tokens", "result_characters", "summary_max_tokens", "clip_characters")
+        if self.tail_least_tokens > self.tail_most_tokens:
+            least, most = self.tail_least_tokens, self.tail_most_tokens
+            raise UsageError(f"tail_least_tokens={least!r} must not be more than tail_most_tokens={most!r}")
         if self.input_limit_tokens is not None and self.input_limit_tokens <= self.input_reserve_tokens:
             given, least = self.input_limit_tokens, self.input_reserve_tokens
             raise UsageError(f"input_limit_tokens={given!r} must be more than input_reserve_tokens={least}")
@@ -148,9 +152,7 @@ class OpenCodePrune(Preset):
             division=Undivided(rule=f"more than {self.least_saved_tokens} tokens of results beyond {self.protect_tokens}"),
             rules=(
                 Rule(
-                    trigger=Prunable(
-                        stub=mask.stub, protect_tokens=self.protect_tokens, least_saved_tokens=self.least_saved_tokens
-                    ),
+                    trigger=Prunable(mask=mask),
                     reducer=mask,
                     moment="step" if self.adapted else "turn",
                     quiet=True,

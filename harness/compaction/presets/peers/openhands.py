@@ -4,12 +4,15 @@ from dataclasses import dataclass
 from typing import Literal
 
 from harness.compaction.cuts import LastBelowThreshold, LastEvents, LastMessages, Shortest, Snap, Tail
-from harness.compaction.formats.events import EventList
+from harness.compaction.formats.brief import TAKEN
+from harness.compaction.formats.events import EventList, ShorterEvents
+from harness.compaction.moves.around import IfFails, InManner
 from harness.compaction.pipeline import Pipeline, Preset, Rule
 from harness.compaction.presets.ranges import at_least
 from harness.compaction.stages import Forget, Middle, OrElse, Reducer, Summarize
 from harness.compaction.triggers import AllOf, Always, Full, MoreThan, Reserves, ShareOfAvailable, Undivided
 from harness.errors import UsageError
+from harness.plan import Manner
 
 SECTIONS = (
     "USER_CONTEXT", "TASK_TRACKING", "COMPLETED", "PENDING", "CURRENT_STATE", "CODE_STATE", "TESTS", "CHANGES", "DEPS",
@@ -18,6 +21,10 @@ SECTIONS = (
 """Headings that both ask for."""
 WHOLE = Reserves(system_tokens=0, output_tokens=0, safety_tokens=0)
 FORWARD = Snap(direction="forward")
+RESET_ATTEMPTS = 5
+"""`hard_context_reset_max_retries`: the first one tells events as they are."""
+RESET_SHARE = 0.8
+"""`hard_context_reset_context_scaling`: the longest event of an attempt, as a share of the one before."""
 
 
 def _check_head(keep_first: int, max_size: int) -> None:
@@ -32,8 +39,11 @@ class OpenHands(Preset):
     Source: openhands-sdk 1.58.0 `llm_summarizing_condenser.py`, the sizes of its default agent; PEERS "OpenHands SDK" and 2.2.
     The summarizer reads 500 characters of each event and of a former summary, and no arguments of calls; `full_events` shows it
     all. Too many tokens and a refused prompt call for it too, and where nothing lies between head and tail then, everything but
-    the system message is summarized. Different from the original: tokens are estimated by characters; a reset whose summary
-    fails is not tried again with shorter events; a view that is still too large is looked at before the next step, not at once.
+    the system message is summarized. When the summary fails, the session goes on as it is; but too many tokens and a refused
+    prompt first have everything but the system message summarized at once, up to four times more with shorter events, and where
+    all that fails the original ends the run. An empty summary is taken. Different from the original: tokens are estimated by
+    characters; it takes a summary longer than what it stands for; a view that is still too large is looked at before the next
+    step, not at once.
     """
 
     max_size: int = 80
@@ -82,22 +92,25 @@ class OpenHands(Preset):
             ),
         )
 
-    def _soft(self, tail: Tail) -> Summarize:
+    def _soft(self, tail: Tail) -> Reducer:
         middle = Middle(tail=tail, head_events=self.keep_first, snap=FORWARD)
-        return self._summary(middle, self.minimum_progress)
+        manner = Manner(stand_in=TAKEN, stand_in_for="empty")
+        return InManner(reducer=self._summary(middle, self.minimum_progress), manner=manner)
 
     def _hard(self, tail: Tail) -> Reducer:
-        return OrElse(first=self._soft(tail), second=self._summary(Middle(tail=LastMessages(count=0)), 0.0))
+        shorter = ShorterEvents(characters=self._characters, share=RESET_SHARE, attempts=RESET_ATTEMPTS - 1)
+        manner = Manner(shorter=shorter, shorter_for="failed", stand_in=TAKEN, stand_in_for="empty")
+        reset = InManner(reducer=self._summary(Middle(tail=LastMessages(count=0)), 0.0), manner=manner)
+        return OrElse(first=IfFails(first=self._soft(tail), then=reset), second=reset)
+
+    @property
+    def _characters(self) -> int | None:
+        return None if self.full_events else self.event_characters
 
     def _summary(self, middle: Middle, least_share: float) -> Summarize:
-        form = EventList(
-            titles=SECTIONS,
-            characters=None if self.full_events else self.event_characters,
-            with_arguments=self.full_events,
-        )
         return Summarize(
             middle=middle,
-            format=form,
+            format=EventList(titles=SECTIONS, characters=self._characters, with_arguments=self.full_events),
             max_tokens=self.summary_max_tokens,
             former="among",
             least_share=least_share,
@@ -112,7 +125,8 @@ class OpenHandsV0(Preset):
     Source: All-Hands-AI/OpenHands@156d0686, the condensers of the server's default pipeline; PEERS "OpenHands V0" and 2.1. A
     refused prompt loses the older half of what follows the request, without a summary. Different from the original: calls stay
     with their results, where it cuts between events and repairs the head of what is left; there is no browser whose pictures
-    could be masked; the summary goes in as the user's.
+    could be masked; the summary goes in as the user's. When the summary fails, the session goes on as it is; there the error ends
+    the run. An empty summary has failed too.
     """
 
     max_size: int = 120

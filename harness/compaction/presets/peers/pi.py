@@ -39,8 +39,9 @@ class Pi(Preset):
     Source: pi-mono 83378aad, `packages/coding-agent/src/core/compaction`; PEERS 2.17. The cut is the next message that is no
     result; the turn that it splits is summed up apart from the history before it. The summary is updated from round to round and
     lists the files that were read and modified. At that commit the second compaction began behind the first, so that what the
-    first had kept was lost untold: that is `fixed = false`. Where the newest result alone holds the kept tokens, nothing can
-    be cut. Thinking is not told, since it is not part of a view. A failed summary is skipped.
+    first had kept was lost untold: that is `fixed = false`. Where the newest result alone holds the kept tokens, nothing can be
+    cut. Thinking is not told, since it is not part of a view. When the summary fails, the session goes on as it is. An empty
+    summary has failed too.
     """
 
     enabled: bool = True

@@ -6,7 +6,7 @@ from typing import Literal
 from harness.compaction.cuts import LastTokens, Tail
 from harness.compaction.excerpts import ShortResults
 from harness.compaction.formats.sections import Sections
-from harness.compaction.moves.around import IfSaves
+from harness.compaction.moves.around import IfSaves, InManner
 from harness.compaction.moves.bundles import ForgetButRequest, LastBundles, MoreBundles, SummarizeButRequest
 from harness.compaction.pipeline import Pipeline, Preset, Rule
 from harness.compaction.presets.ranges import at_least
@@ -22,6 +22,7 @@ from harness.compaction.triggers import (
 )
 from harness.errors import UsageError
 from harness.messages import Message
+from harness.plan import Manner
 from harness.tokens import Estimated, texts
 
 SECTIONS = ("Intent", "Key decisions", "Artifacts", "Current state", "Next steps", "Open questions")
@@ -44,6 +45,7 @@ class QuarterOfTexts:
 
 
 COUNTER = QuarterOfTexts()
+ONCE_MORE = "The answer was empty. Write the summary."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +97,9 @@ class PydanticSummary(_PydanticAi):
     "pydantic-ai-harness" and 2.11. The user's first message stays and is told as well; a former summary is brought up to date,
     also where it lies among the newest. The summarizer reads 500 characters of each result. Different from the original: a
     session is one run, so messages of the user that wait are requests of their own; where `keep_tokens` counts, it counts
-    estimates and not shares of what the provider reported; where a summary stays empty the session goes on as it is.
+    estimates and not shares of what the provider reported; a summary begins with a line that says what it is, which is counted.
+    When the summary fails, the session goes on as it is; there the run fails. An empty summary has failed too, after it was asked
+    for once more.
     """
 
     trigger_share: float | None = 0.9
@@ -134,7 +138,7 @@ class PydanticSummary(_PydanticAi):
             only_news=self.keep_tokens is not None,
             excerpt=ShortResults(characters=self.result_characters),
         )
-        return self._pipeline(summarize)
+        return self._pipeline(InManner(reducer=summarize, manner=Manner(once_more=ONCE_MORE)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,7 @@ from typing import Literal
 
 from harness.compaction.cuts import LastMessages
 from harness.compaction.formats.brief import Brief, Capped, Ends, Listed, WithoutResults
-from harness.compaction.moves.around import Closed, IfMessages, InManner, OrElse
+from harness.compaction.moves.around import Closed, IfFails, IfMessages, InManner
 from harness.compaction.moves.divisions import LeastLeft
 from harness.compaction.moves.stretches import Answered, BeforeTurnsOrShare, UpToShare
 from harness.compaction.pipeline import Pipeline, Preset, Rule
@@ -61,9 +61,10 @@ class Letta(Preset):
 
     Source: Letta 56ba9c25, `letta/services/summarizer`, mode `sliding_window`; PEERS 2.16. The cut stands before an answer. What
     the original calls the share to keep is the share that goes, and the first step is added before the first look. When the
-    summary fails, everything is summed up instead; of a text that is too long first the results are clamped, then its middle is
-    left out. The original counts by the provider's tokens; what a cut would leave is estimated here. Its look at the result, and
-    a second pass over everything if that is still above the trigger, is the next step's.
+    summary fails, everything is summed up instead, and if that fails too the session goes on as it is. An empty summary has
+    failed too. Of a text that is too long first the results are clamped, then its middle is left out. The original counts by the
+    provider's tokens; what a cut would leave is estimated here. Its look at the result, and a second pass over everything if that
+    is still above the trigger, is the next step's.
     """
 
     threshold: float = 0.9
@@ -93,7 +94,7 @@ class Letta(Preset):
     def pipeline(self) -> Pipeline:
         """The same before a step and after an overflow."""
         sliding = UpToShare(first_share=self.sliding_share, step_share=self.step_share, goal_share=1 - self.sliding_share)
-        reducer = OrElse(first=self._asked(sliding), then=self._asked(EVERYTHING))
+        reducer = IfFails(first=self._asked(sliding), then=self._asked(EVERYTHING))
         return Pipeline(
             division=ShareOfAvailable(share=self.threshold, reserves=UNRESERVED),
             rules=(
@@ -119,8 +120,8 @@ class Goose(Preset):
     Source: goose 006bd233, `crates/goose/src/context_mgmt/mod.rs`; PEERS 2.18. Within a turn it acts only after an overflow, so
     in a session of a single request it comes late; the *adapted* variant looks before every step. There, and after an overflow,
     the user's last words stand behind the note. The text to be summed up is part of the system prompt; where it is too long,
-    results are left out from the middle outwards. A failed summary is skipped. Left out: summing up pairs of calls in the
-    background, whose default differs between versions.
+    results are left out from the middle outwards. When the summary fails, the session goes on as it is. An empty summary has
+    failed too. Left out: summing up pairs of calls in the background, whose default differs between versions.
     """
 
     adapted: bool = False
@@ -166,8 +167,8 @@ class Crush(Preset):
 
     Source: crush 37f36e93, `internal/agent/agent.go`; PEERS 2.19. The summarizer gets the session itself and one more message.
     Where a turn was interrupted by it, the user's last words are put behind the summary in a sentence, which nests when that
-    happens again, as in the original. There a failed summary fails the turn; here the session goes on. Lists of things to do are
-    left out: no tool here keeps one.
+    happens again, as in the original. When the summary fails, the session goes on as it is; there the turn fails. An empty
+    summary has failed too. Lists of things to do are left out: no tool here keeps one.
     """
 
     left_share: float = 0.2
@@ -215,10 +216,10 @@ class Crush(Preset):
 class Dexto(Preset):
     """Above 90 % of the window old results are cleared; if that is not enough, all but the last 2 turns become a summary.
 
-    Source: dexto ea2b1863, `packages/core/src/context/compaction`; PEERS 2.21. Where two turns are all there is, the last
-    fifth of the messages since the last summary stays, 3 at least; the original may part a call from its result there, here the
-    cut moves back. A former summary is neither told nor kept: what it held is lost, as in the original. When the summarizer
-    fails, a list of requests and tools takes its place.
+    Source: dexto ea2b1863, `packages/core/src/context/compaction`; PEERS 2.21. Where two turns are all there is, the last fifth
+    of the messages since the last summary stays, 3 at least; the original may part a call from its result there, here the cut
+    moves back. A former summary is neither told nor kept: what it held is lost, as in the original. When the summary fails, a
+    list of requests and tools takes its place. An empty summary has failed too.
     """
 
     threshold: float = 0.9

@@ -1,4 +1,7 @@
-"""SWE-agent and the study The Complexity Trap: old observations become one line each, or old turns a checkpoint."""
+"""SWE-agent, its small sister without compaction, and the study The Complexity Trap.
+
+Old observations become one line each, or old turns a checkpoint.
+"""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -8,6 +11,35 @@ from harness.compaction.moves.observations import Elide, Overdue, SummarizeTurns
 from harness.compaction.pipeline import Pipeline, Preset, Rule
 from harness.compaction.presets.ranges import at_least
 from harness.compaction.triggers import Undivided
+from harness.truncation import Truncation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MiniSweAgent(Preset):
+    """Nothing is compacted; of an output of more than 10,000 characters the first and the last 5,000 stay.
+
+    Source: mini-swe-agent a83fcae8, `agents/default.py` and `config/benchmarks`; PEERS "mini-swe-agent" and 2.12. The history is
+    linear and whole: the control that published results stand on. A refused prompt ends the run, as in the original. Different
+    from it: the line between the two ends counts among the characters, so each is 30 shorter.
+    """
+
+    clip_characters: int = 10_000
+    """Of a longer tool output the first and the last half of so many are logged."""
+    kind: Literal["mini-swe-agent"] = "mini-swe-agent"
+
+    def __post_init__(self) -> None:
+        """Refuse values that no session could be run with."""
+        at_least(self, 1, "clip_characters")
+
+    @property
+    def truncation(self) -> Truncation:
+        """Both ends of an output."""
+        return Truncation(max_characters=self.clip_characters, keep="ends")
+
+    @property
+    def pipeline(self) -> Pipeline:
+        """The whole window, no threshold, no rule."""
+        return Pipeline(division=Undivided(rule="no compaction"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +115,8 @@ class ComplexityTrapSummary(Preset):
     Source: The Complexity Trap (arXiv 2508.21433), fork of SWE-agent 1b07decf, SummarizeEveryNTurns with n = 21 and m = 10 of its
     main runs; PEERS 2.12. Former checkpoints stay, and the newest is told. With `mask_results = 10` it is the study's hybrid.
     Different from the original: the request is told each time, there only to the first checkpoint; what the user said between
-    turns is told and goes with them, there it goes untold; where a summary fails the session goes on as it is.
+    turns is told and goes with them, there it goes untold. When the summary fails, the session goes on as it is. An empty summary
+    has failed too.
     """
 
     turns: int = 21

@@ -53,8 +53,8 @@ def test_nothing_is_cleared_where_that_would_save_too_little():
 
 
 def test_each_text_of_a_message_is_rounded_up():
-    call = ToolCall(call_id="c", name="a", arguments_json="{}")
-    assert COUNTER.count(assistant("hello", call)) == 2 + 1 + 1
+    call = ToolCall(call_id="c", name="run_code", arguments_json="{}")
+    assert COUNTER.count(assistant("hello", call)) == 2 + 2 + 1
 
 
 @pytest.mark.parametrize(

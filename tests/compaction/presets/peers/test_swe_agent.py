@@ -2,9 +2,13 @@
 
 import pytest
 
-from harness.compaction.presets.peers.swe_agent import ComplexityTrapMask, ComplexityTrapSummary, SweAgent
+from harness.compaction.presets.none import NoCompaction
+from harness.compaction.presets.peers.swe_agent import ComplexityTrapMask, ComplexityTrapSummary, MiniSweAgent, SweAgent
 from harness.errors import UsageError
-from harness.messages import assistant, user
+from harness.messages import ToolCall, assistant, user
+from harness.protocols import ExecResult, Policy
+from harness.testing.memory_sandbox import MemorySandbox
+from harness.tools.equipment import limits_of, tools_under
 from harness.view import View
 from tests.compaction.talk import Room, grown, numbers, step, view_of
 
@@ -12,7 +16,7 @@ LONG = "a line of output\n" * 40
 STUB = "Old environment output: (40 lines omitted)"
 
 
-def worked(steps: int, policy: SweAgent | ComplexityTrapMask | ComplexityTrapSummary, room: Room | None = None) -> View:
+def worked(steps: int, policy: Policy, room: Room | None = None) -> View:
     """A session of some steps at each of which the policy was asked."""
     room, view = room or Room(policy, 100_000), view_of(user("mend it"), policy=policy)
     for number in range(1, steps + 1):
@@ -108,3 +112,15 @@ def test_the_hybrid_masks_results_between_its_checkpoints() -> None:
     view = worked(40, policy, Room(policy, 100_000, *CHECKPOINTS))
     assert numbers(view)[2] == 315
     assert masked(view) == list(range(1, 10))
+
+
+def test_mini_swe_agent_compacts_nothing_and_shows_both_ends_of_a_long_output() -> None:
+    policy = MiniSweAgent()
+    assert numbers(worked(200, policy)) == numbers(worked(200, NoCompaction()))
+    size = 30_000
+    said = ExecResult(exit_code=0, stdout=b"h" * size + b"t" * size, stderr=b"", stdout_bytes=2 * size, stderr_bytes=0)
+    (run, *_) = tools_under(policy, MemorySandbox(lambda _: said), None)
+    output = run.run(ToolCall(call_id="x", name="execute_command", arguments_json='{"command": "x"}')).output
+    assert limits_of(policy).keep == "ends"
+    assert output.endswith("]\n" + "t" * 4_970)
+    assert ("h" * 4_900 in output, "h" * 4_971 in output) == (True, False)

@@ -11,6 +11,7 @@ The process is made undumpable, so commands of the same user cannot open its des
 
 from __future__ import annotations
 
+import _socket
 import ctypes
 import errno
 import hashlib
@@ -26,11 +27,12 @@ import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # importing typing for real costs more than all the rest
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from typing import Any
 
     Header = dict[str, Any]
     Reply = tuple[Header, bytes]
+    Spawn = Callable[[int, int], int]
 
 PIECE_BYTES = 8 << 20
 """Most file content in one frame of a snapshot."""
@@ -39,6 +41,8 @@ MAX_DEPTH = 200
 MAX_LINKS = 40
 MAX_LEFT_OPEN = 64
 """Outputs of background children that are still drained; older ones are closed."""
+START_SECONDS = 10.0
+"""How long a fork server may take to load its modules, and to fork."""
 DRAIN_SECONDS = 0.05
 """How long output is awaited from background children after a command itself has ended."""
 FRESH_NS = 20_000_000
@@ -302,6 +306,8 @@ class Server:
         self.left_open: list[int] = []
         self.outside = {path: _stands(path) for path in (config["scratch"], *OUTSIDE)}
         self._take_limits(config["rlimits"])
+        self.rights = _rights(0)
+        self.forks = ForkServer(config["env"])
         os.chdir(config["workspace"])
         self.wake_fd, wake_write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         signal.signal(signal.SIGCHLD, lambda *_: None)
@@ -367,7 +373,7 @@ class Server:
 
     def do_reset(self, header: Header, body: bytes) -> Reply:
         """End every process and empty the scratch directory; also forget, if told to, which contents the caller has."""
-        self.kill_all()
+        self.clear()
         if header.get("forget"):
             self.tree.sent.clear()
         _empty_directory(self.config["scratch"])
@@ -385,11 +391,11 @@ class Server:
         return {}, b""
 
     def do_run(self, header: Header, body: bytes) -> Reply:
-        """Run a shell command; see `Command`."""
+        """Run a shell command; with `fork` all others end first, and if it says how the program that it names is forked."""
         oom_before = oom_kills()
         started = time.monotonic()
         try:
-            command = self._start(header["command"])
+            command = self._start(header)
         except (OSError, ValueError) as error:  # too long for an argument, a NUL in it, no /bin/sh
             return _not_started(error)
         status = command.wait(started + header["timeout_seconds"])
@@ -405,22 +411,43 @@ class Server:
             "stdout_bytes": out.produced,
             "stderr_bytes": err.produced,
             "stdout_kept": len(out.kept),
-            "contained": not _reap() and not self._left_outside(),
+            "contained": not self._left_running() and not self._left_outside(),
         }
         return reply, bytes(out.kept + err.kept)
 
+    def _left_running(self) -> bool:
+        """Whether any process lives that a command has left."""
+        return _reap() and (not self.forks.stands() or bool(_processes() - {1, self.forks.pid}))
+
     def _left_outside(self) -> bool:
-        """Whether anything stands where commands can write besides the workspace."""
-        if any(_stands(path) != mode for path, mode in self.outside.items()):
+        """Whether anything stands where commands can write besides the workspace, or they took from what this process may do."""
+        if any(_stands(path) != mode for path, mode in self.outside.items()) or self.rights != _rights(0):
             return True
         return any(_count_lines(path) > 1 for path in SYSTEM_V)
 
-    def _start(self, text: str) -> Command:
+    def _start(self, header: Header) -> Command:
+        if "fork" in header:
+            self.clear()
+        if header.get("fork") and os.getpid() == 1:
+            try:
+                return Command(self, lambda out, err: self.forks.spawn(header["fork"], out, err))
+            except (OSError, EOFError):
+                pass  # no such python, or somebody ended it: the command says the same
+        if self.forks.stands():  # no command runs beside it
+            self.kill_all()
         try:
-            return Command(self, text)
+            return Command(self, lambda out, err: self._shell(header["command"], out, err))
         except BlockingIOError:  # earlier background processes have used up the pids limit
             self.kill_all()
-            return Command(self, text)
+            return Command(self, lambda out, err: self._shell(header["command"], out, err))
+
+    def _shell(self, text: str, out: int, err: int) -> int:
+        return _spawn(["-c", text], self.config["env"], (0, out, err))
+
+    def clear(self) -> None:
+        """End every process of the sandbox but this one, and but the fork server as it was before."""
+        if not self.forks.clear(self.rights):
+            self.kill_all()
 
     def kill_all(self) -> None:
         """End every process of the sandbox but this one."""
@@ -452,6 +479,67 @@ class Server:
                 os.close(fd)
 
 
+class ForkServer:
+    """An interpreter that has loaded some modules, of which programs are forked; see `forkserver.py`, which is what it runs.
+
+    It starts when no other process lives and ends before the next shell command, so only its own programs ever run beside it.
+    """
+
+    def __init__(self, environment: Mapping[str, str]) -> None:
+        self.environment = environment
+        self.pid = 0
+        self.door: _socket.socket | None = None
+        self.interpreter: list[str] = []
+
+    def stands(self) -> bool:
+        """Whether it lives; if so, its process id is still its own."""
+        if self.door is not None and _is_ready(self.door.fileno(), HANG_UP, 0):
+            self.door.close()
+            self.door = None
+        return self.door is not None
+
+    def spawn(self, wanted: Header, out: int, err: int) -> int:
+        """The process id of a new program: `script` with `arguments`, by `python` with its options and with `modules` loaded."""
+        interpreter = [*wanted["python"], "-c", wanted["source"], *wanted["modules"]]
+        door = self.door
+        if door is None or not self.stands() or interpreter != self.interpreter:
+            door = self._start(interpreter)
+        program = json.dumps([wanted["script"], wanted["arguments"]]).encode()
+        door.sendmsg([program], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, struct.pack("ii", out, err))])
+        (pid,) = struct.unpack("I", _answer(door, 4))
+        return int(pid)
+
+    def _start(self, interpreter: list[str]) -> _socket.socket:
+        if self.stands():
+            _kill(self.pid, signal.SIGKILL)
+        ours, theirs = _socket.socketpair(_socket.AF_UNIX, _socket.SOCK_STREAM)
+        try:
+            self.pid = _spawn(["-c", 'exec "$@"', "sh", *interpreter], self.environment, (theirs.fileno(), 1, 2))
+        finally:
+            theirs.close()
+        self.door, self.interpreter = ours, interpreter
+        _answer(ours, 1)
+        return ours
+
+    def clear(self, rights: tuple[object, ...]) -> bool:
+        """End every process but this one and the fork server; False if that stands no more or was meddled with.
+
+        All are stopped first: then none can start another one, or stand up in place of one that has ended.
+        """
+        give_up = time.monotonic() + 2.0
+        while self.stands() and time.monotonic() < give_up:
+            _kill(-1, signal.SIGSTOP)
+            others = _processes() - {os.getpid(), self.pid}
+            for pid in others:
+                _kill(pid, signal.SIGKILL)
+            _reap()
+            if not others:
+                good = self.stands() and _rights(self.pid) == rights
+                _kill(self.pid, signal.SIGCONT)
+                return good
+        return False
+
+
 class Stream:
     """One output of a command: the beginning is kept, the rest counted."""
 
@@ -473,18 +561,18 @@ class Stream:
 
 
 class Command:
-    """One `sh -c` in a session of its own, and the wait for it.
+    """One process in a session of its own, and the wait for it.
 
     Background children outlive a command that ends by itself, as they do in a shell; a time-out ends everything.
     """
 
-    def __init__(self, server: Server, command: str) -> None:
+    def __init__(self, server: Server, spawn: Spawn) -> None:
         self.server = server
         self.timed_out = self.hung_up = False
         out, err = os.pipe2(os.O_CLOEXEC), os.pipe2(os.O_CLOEXEC)
         try:
-            self.pid = _spawn(command, server.config["env"], out[1], err[1])
-        except OSError:
+            self.pid = spawn(out[1], err[1])
+        except (OSError, EOFError):
             os.close(out[0])
             os.close(err[0])
             raise
@@ -553,15 +641,10 @@ class Command:
         _reap()
 
 
-def _spawn(command: str, environment: Mapping[str, str], out: int, err: int) -> int:
-    """Start the shell without a fork of this process, which would cost twice as much as the shell itself."""
-    actions = [
-        (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
-        (os.POSIX_SPAWN_DUP2, out, 1),
-        (os.POSIX_SPAWN_DUP2, err, 2),
-    ]
-    arguments = ["sh", "-c", command]
-    return os.posix_spawn("/bin/sh", arguments, environment, file_actions=actions, setsid=True, setsigdef=IGNORED)
+def _spawn(arguments: list[str], environment: Mapping[str, str], streams: tuple[int, int, int]) -> int:
+    """Start a shell with these three, without a fork of this process, which would cost twice as much as the shell itself."""
+    actions = [(os.POSIX_SPAWN_DUP2, fd, number) for number, fd in enumerate(streams)]
+    return os.posix_spawn("/bin/sh", ["sh", *arguments], environment, file_actions=actions, setsid=True, setsigdef=IGNORED)
 
 
 def _offer_to_oom_killer(pid: int) -> None:
@@ -586,6 +669,16 @@ def _stands(path: str) -> tuple[int, list[str]] | None:
         return os.stat(path).st_mode, os.listdir(path)
     except OSError:
         return None
+
+
+def _rights(pid: int) -> tuple[object, ...]:
+    """What is inherited of a process (0: this one) and others of the same user can change: limits, priority, processors."""
+    limits = [resource.prlimit(pid, getattr(resource, name)) for name in dir(resource) if name.startswith("RLIMIT_")]
+    return (limits, os.getpriority(os.PRIO_PROCESS, pid), os.sched_getscheduler(pid), os.sched_getaffinity(pid))
+
+
+def _processes() -> set[int]:
+    return {int(name) for name in os.listdir("/proc") if name.isdigit()}
 
 
 def _count_lines(path: str) -> int:
@@ -720,6 +813,19 @@ def _kill_descendants() -> None:
             _kill(pid, number)
 
 
+def _answer(door: _socket.socket, size: int) -> bytes:
+    said = door.recv(size) if _is_ready(door.fileno(), select.POLLIN, START_SECONDS) else b""
+    if len(said) < size:
+        raise EOFError
+    return said
+
+
+def _is_ready(fd: int, events: int, seconds: float) -> bool:
+    poller = select.poll()
+    poller.register(fd, events)
+    return bool(poller.poll(int(seconds * 1000)))
+
+
 def _wait_for(pid: int) -> int | None:
     done, status = os.waitpid(pid, os.WNOHANG)
     return status if done == pid else None
@@ -747,9 +853,10 @@ def main() -> None:
     if not hasattr(os, "posix_spawn"):
         sys.exit("python3 is %s; 3.8 or later is needed" % sys.version.split()[0])
     read_fd, write_fd = os.dup(0), os.dup(1)  # dup makes them close-on-exec
-    null = os.open(os.devnull, os.O_RDWR)
     for fd in (0, 1, 2):
+        null = os.open(os.devnull, os.O_WRONLY if fd else os.O_RDONLY)
         os.dup2(null, fd)
+        os.close(null)
     for option, value in ((_PR_SET_NO_NEW_PRIVS, 1), (_PR_SET_CHILD_SUBREAPER, 1), (_PR_SET_DUMPABLE, 0)):
         if _libc.prctl(option, value, 0, 0, 0) != 0:
             raise OSError(ctypes.get_errno(), "prctl")

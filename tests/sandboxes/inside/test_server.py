@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.sandboxes import server
+from harness.sandboxes.inside import server
 from harness.sandboxes.wire import BOOTSTRAP
 
 SOURCE = Path(server.__file__).read_text(encoding="utf-8")

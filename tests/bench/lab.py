@@ -1,0 +1,204 @@
+"""Widgets where their users have them: in JupyterLab, in a real browser, before a real kernel.
+
+What is measured goes the whole way: from the event in the page through Jupyter's server to the kernel and back until the frame
+behind the one in which the answer was drawn.
+"""
+
+import json
+import statistics
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import nbformat
+from playwright.sync_api import CDPSession, Page
+
+from harness.events import Entry, MessageAdded, TextDelta
+from harness.messages import ToolCall, ToolResult, assistant, tool
+from harness.testing.strategies import finished
+from harness.widgets.agent import AgentWidget
+from tests.bench.figure import Figure
+from tests.conftest import chromium_path
+from tests.notebooks.lab import LabNotebook, browser_page, jupyter, marked_environment
+
+CHECKOUT = Path(__file__).parents[2]
+SECONDS = 60
+UPDATES_A_SECOND = 200
+UPDATES_OF_A_STEP = 400
+STEPS = 2_000
+"""Of the session before it streams."""
+CLICK_EVERY_SECONDS = 2
+CLICK_BAR_SECONDS = 0.2
+MOVES = 20
+SLIDER_BAR_MS = 150.0
+SAID_TOKENS = 390_000
+"""At which the sample session has a thousand messages."""
+
+PANEL = f"""\
+from tests.bench.lab import Streaming
+from tests.bench.panel import panel, tell
+
+widget = panel()
+tell(widget, 0, {STEPS})
+widget
+"""
+STREAM = f"streaming = Streaming(widget, {STEPS})\nstreaming.start()"
+STREAMED = "streaming.join()\nprint(streaming.told)"
+EXPLORER = f"""\
+from harness import CompactionExplorer
+from harness.experiment.preview.recorded import RecordedSession
+from harness.experiment.preview.walk import sample_log
+
+explorer = CompactionExplorer(RecordedSession(name="sample", entries=sample_log({SAID_TOKENS})))
+explorer
+"""
+MESSAGES = "print(len(explorer.table()))"
+
+FRAME = "const frame = () => new Promise(done => requestAnimationFrame(() => setTimeout(done)));"
+CLICKS = f"""async ([count, every]) => {{
+    {FRAME}
+    const began = performance.now();
+    const taken = [];
+    for (let click = 1; click <= count; click += 1) {{
+        const due = began + 1_000 * every * click;
+        while (performance.now() < due) await new Promise(done => setTimeout(done, due - performance.now()));
+        const row = [...document.querySelectorAll('.a-tool:not([open])')].at(-1);
+        row.querySelector('summary').click();
+        while (!row.querySelector('.a-body pre')) await frame();
+        await frame();
+        taken.push((performance.now() - due) / 1_000);
+        row.querySelector('summary').click();
+    }}
+    return taken;
+}}"""
+"""Unfolds the newest tool call at set times; seconds from when the click was due until the output had been drawn."""
+MOVE = f"""async value => {{
+    {FRAME}
+    const root = document.querySelector('.harness-looking');
+    const text = () => root.querySelector('.h-sums').textContent + root.querySelector('.h-curve').getAttribute('points');
+    const [slider, before, began] = [root.querySelector('[aria-label=threshold]'), text(), performance.now()];
+    slider.value = value;
+    slider.dispatchEvent(new Event('input', {{bubbles: true}}));
+    while (text() === before || root.querySelector('.h-at').textContent.includes('so far')) await frame();
+    await frame();
+    return performance.now() - began;
+}}"""
+"""Moves the threshold; milliseconds until curve and table are those of the new one, to the last step."""
+
+
+class Streaming(threading.Thread):
+    """A session that is told in a kernel, 200 updates a second for a minute: answers word by word, a tool call behind each."""
+
+    def __init__(self, widget: AgentWidget, step: int) -> None:
+        super().__init__(daemon=True)
+        self._widget, self._step = widget, step
+        self.told = ""
+        """What it took: JSON, when it is over."""
+
+    def run(self) -> None:
+        began, cpu = time.monotonic(), time.process_time()
+        for number in range(1, SECONDS * UPDATES_A_SECOND + 1):
+            self._widget._listen(TextDelta(text=f"word {number} of an answer\n"))
+            if number % UPDATES_OF_A_STEP == 0:
+                self._end_step()
+            time.sleep(max(0.0, began + number / UPDATES_A_SECOND - time.monotonic()))
+        seconds = time.monotonic() - began
+        self.told = json.dumps({"cpu": (time.process_time() - cpu) / seconds, "seconds": seconds})
+
+    def _end_step(self) -> None:
+        self._step += 1
+        call = ToolCall(call_id=f"c{self._step}", name="execute_command", arguments_json='{"command": "make"}')
+        words = "".join(f"word {number} of an answer\n" for number in range(UPDATES_OF_A_STEP))
+        output = tool(ToolResult(call_id=call.call_id, name=call.name, output=f"output of step {self._step}\n" * 200))
+        for place, message in enumerate((assistant(words, call), output), 1):
+            self._widget._listen(Entry(3 * self._step + place, MessageAdded(message=message, step=self._step)))
+        self._widget._listen(Entry(3 * self._step + 3, finished(self._step)))
+
+
+@contextmanager
+def opened(chromium: str, *sources: str) -> Iterator[tuple[Page, LabNotebook]]:
+    """A notebook of these cells, open in JupyterLab; its first cell has been run."""
+    node = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in sources])
+    node.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    with tempfile.TemporaryDirectory() as scratch:
+        root, private = Path(scratch) / "root", Path(scratch) / "private"
+        root.mkdir()
+        private.mkdir()
+        nbformat.write(node, root / "bench.ipynb")
+        with (
+            marked_environment(PYTHONPATH=str(CHECKOUT)) as environment,
+            jupyter(root, private, environment) as address,
+            browser_page(chromium, environment, Path(tempfile.gettempdir()) / "bench-failed.png") as page,
+        ):
+            notebook = LabNotebook(page, address.format(name="bench.ipynb"))
+            run(notebook, 0)
+            yield page, notebook
+            notebook.shut_down()
+
+
+def run(notebook: LabNotebook, cell: int) -> None:
+    notebook.start_cell(cell)
+    notebook.finish_cell(cell)
+
+
+def printed(page: Page, cell: int) -> str:
+    outputs = page.evaluate(f"jupyterapp.shell.currentWidget.content.widgets[{cell}].model.outputs.toJSON()")
+    return "".join(text for output in outputs for text in output["text"])
+
+
+def streaming() -> Iterator[Figure]:
+    """CPU of a kernel whose panel streams for a minute, and clicks meanwhile."""
+    title = f"panel in JupyterLab, {UPDATES_A_SECOND} updates a second for {SECONDS} s"
+    chromium = chromium_path()
+    if chromium is None:
+        yield Figure(name=title, value=None, unit="s", bar=CLICK_BAR_SECONDS, note="no Chromium here")
+        return
+    with opened(chromium, PANEL, STREAM, STREAMED) as (page, notebook):
+        page.locator(f".a-row >> text=part-{STEPS - 1}").first.wait_for()
+        session = page.context.new_cdp_session(page)
+        session.send("Performance.enable", {"timeDomain": "threadTicks"})
+        busy, began = busy_seconds(session), time.monotonic()
+        run(notebook, 1)
+        clicks = page.evaluate(CLICKS, [SECONDS // CLICK_EVERY_SECONDS - 1, CLICK_EVERY_SECONDS])
+        busy, wall = busy_seconds(session) - busy, time.monotonic() - began
+        run(notebook, 2)
+        told, rows = json.loads(printed(page, 2)), page.locator(".a-row").count()
+    yield Figure(name=f"{title}: CPU of the kernel", value=told["cpu"], unit="of a core", bar=0.1)
+    yield Figure(name=f"{title}: seconds it took", value=told["seconds"], unit="s", bar=1.05 * SECONDS)
+    yield Figure(name=f"{title}: CPU of the page", value=busy / wall, unit="of a core", bar=None)
+    yield Figure(name=f"{title}: rows in the page", value=rows, unit="rows", bar=2_000)
+    yield Figure(
+        name="the same: a click and its answer, median", value=statistics.median(clicks), unit="s", bar=CLICK_BAR_SECONDS
+    )
+    yield Figure(name=f"the same: the worst of {len(clicks)} clicks", value=max(clicks), unit="s", bar=None)
+
+
+def exploring() -> Iterator[Figure]:
+    """A slider of the explorer, on a session of a thousand messages."""
+    title = "explorer in JupyterLab, a slider moved"
+    chromium = chromium_path()
+    if chromium is None:
+        yield Figure(name=title, value=None, unit="ms", bar=SLIDER_BAR_MS, note="no Chromium here")
+        return
+    with opened(chromium, EXPLORER, MESSAGES) as (page, notebook):
+        page.locator(".harness-looking [aria-label=threshold]").wait_for()
+        run(notebook, 1)
+        messages = int(printed(page, 1))
+        assert messages >= 1_000, messages
+        session = page.context.new_cdp_session(page)
+        session.send("Performance.enable", {"timeDomain": "threadTicks"})
+        busy = busy_seconds(session)
+        taken = [page.evaluate(MOVE, f"{0.75 - move / 100:.2f}") for move in range(MOVES)]
+        busy = busy_seconds(session) - busy
+    title = f"explorer in JupyterLab, {messages:,} messages, a slider moved"
+    yield Figure(name=f"{title}: CPU of the page", value=1_000 * busy / MOVES, unit="ms", bar=None)
+    yield Figure(name=f"{title}: redrawn, median", value=statistics.median(taken), unit="ms", bar=SLIDER_BAR_MS)
+    yield Figure(name=f"{title}: the worst of {MOVES}", value=max(taken), unit="ms", bar=None)
+
+
+def busy_seconds(session: CDPSession) -> float:
+    metrics = session.send("Performance.getMetrics")["metrics"]
+    return float(next(one["value"] for one in metrics if one["name"] == "TaskDuration"))

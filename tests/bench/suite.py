@@ -1,0 +1,19 @@
+"""How long `make test` took, as the last run of it that passed left it beside the Makefile; it is not run for this."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.bench.figure import Figure
+
+LEFT = Path(__file__).parents[2] / ".test-seconds"
+"""Seconds, and the commit that was tested."""
+
+
+def suite(left: Path = LEFT) -> Iterator[Figure]:
+    name, bar = "make test, all of it", 40.0
+    try:
+        seconds, commit = left.read_text().split()
+    except FileNotFoundError:
+        yield Figure(name=name, value=None, unit="min", bar=bar, note="no `make test` has passed in this checkout")
+        return
+    yield Figure(name=name, value=int(seconds) / 60, unit="min", bar=bar, note=f"at commit {commit}")

@@ -1,0 +1,296 @@
+"""Every number and every choice of a preset that is no field of it, from its source: whoever changes one changes a policy.
+
+They stand where a preset builds its stages. Fields are in `test_defaults`; a value that is also that of a field is left out
+here, so that of a preset only those stand in the tables that nobody can set. What is a text is in `test_texts`.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import MISSING, fields, is_dataclass
+
+import pytest
+
+from harness.compaction.describing import default_of, parts
+from harness.compaction.presets import PRESETS
+
+Numbers = dict[str, tuple[float, ...]]
+
+
+Choices = dict[str, tuple[bool | str, ...]]
+
+
+def constants(kind: str, wanted: Callable[[object], bool]) -> dict[str, tuple[object, ...]]:
+    """The values in stages, division and counter of a preset, each by class and field, but for those of its fields.
+
+    A yes or no is told in any case: half of all fields have the same one.
+    """
+    preset = PRESETS[kind]()
+    held = (value for field in fields(preset) for value in flat(getattr(preset, field.name)))
+    own = {value for value in held if wanted(value) and not isinstance(value, bool)}
+    found: defaultdict[str, set[object]] = defaultdict(set)
+    for part in parts(preset.pipeline):
+        if not is_dataclass(part):
+            continue
+        for field in fields(part):
+            value, usual = getattr(part, field.name), default_of(field)
+            for one in flat(value):
+                if wanted(one) and field.name != "kind" and one not in own and (usual is MISSING or value != usual):
+                    found[f"{type(part).__name__}.{field.name}"].add(one)
+    return {name: tuple(sorted(values)) for name, values in sorted(found.items())}  # type: ignore[type-var]
+
+
+def flat(value: object) -> list[object]:
+    return [one for inner in value for one in flat(inner)] if isinstance(value, tuple) else [value]
+
+
+def number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def choice(value: object) -> bool:
+    """A yes or no, or one of a few words."""
+    return isinstance(value, bool) or (isinstance(value, str) and bool(re.fullmatch("[a-z_-]+", value)))
+
+
+UNRESERVED: Numbers = {"Reserves.output_tokens": (0,), "Reserves.safety_tokens": (0,), "Reserves.system_tokens": (0,)}
+"""The whole window is a policy's own to divide."""
+
+CONSTANTS: dict[str, Numbers] = {
+    # PEERS 2.8: characters / 3, the last three texts, 0.9 of 0.9 of the window
+    "cline": {**UNRESERVED, "Digest.texts": (3,), "JsonCharacters.characters_of_token": (3,), "ShareOfAvailable.share": (0.81,)},
+    "cline-basic": {
+        **UNRESERVED,
+        "Digest.texts": (3,),
+        "JsonCharacters.characters_of_token": (3,),
+        "ShareOfAvailable.share": (0.81,),
+    },
+    # PEERS, row "Cline classic"
+    "cline-classic": {
+        "ByWindow.allowed": (37000, 64000, 98000, 128000, 160000, 200000),
+        "ForgetHalf.counted_from": (2,),
+        "ForgetHalf.keep_first": (3,),
+    },
+    "codex": UNRESERVED,
+    # PEERS 2.12: N + M
+    "complexity-trap-summary": {"TurnsSinceSummary.count": (31,)},
+    # langchain 1.4.7 `_overflow_retry_prompt`: half, a quarter of it from the beginning
+    "deepagents": {
+        **UNRESERVED,
+        "LastOfWindow.least_messages": (0,),
+        "WithoutMiddle.head_share": (0.25,),
+        "WithoutMiddle.share": (0.5,),
+    },
+    "dexto": UNRESERVED,
+    # the newest message alone
+    "drop-all": {"LastMessages.count": (1,)},
+    # PEERS 2.4: first 20 % of a clipped result; 1.5 tokens for a character beyond ASCII
+    "gemini-cli": {**UNRESERVED, "ClipOld.head_share": (0.2,), "WeightedCharacters.other_tokens": (1.5,)},
+    # PEERS 1: at least 30,000 tokens; a result must be longer than twice 250 characters and the line between them
+    "gemini-masking": {
+        "Mask.least_characters": (800,),
+        "Mask.least_saved_tokens": (29_999,),
+        "WeightedCharacters.other_tokens": (1.5,),
+    },
+    # PEERS 2.18
+    "goose": {**UNRESERVED, "LastMessages.count": (0,), "WithoutResults.shares": (0.1, 0.2, 0.5, 1.0)},
+    "inspect-edit": UNRESERVED,
+    "inspect-summary": {**UNRESERVED, "LastMessages.count": (0,), "Middle.head_messages": (2,)},
+    # PEERS 2.13: the first pass and up to three more
+    "inspect-trim": {**UNRESERVED, "LastShare.beside_messages": (2,), "Middle.head_messages": (2,), "Repeated.most_times": (4,)},
+    "langchain-summary": {**UNRESERVED, "WithoutMiddle.head_share": (0.25,), "WithoutMiddle.share": (0.5,)},
+    # PEERS 2.16
+    "letta": {**UNRESERVED, "LastMessages.count": (0,), "UpToShare.goal_share": (0.7,)},
+    # S4.1: the cap beside the system message
+    "message-window": {"LastMessages.count": (99,), "Middle.head_messages": (2,), "MoreThan.count": (101,)},
+    # PEERS 2.3: characters / 4; nothing is kept after an overflow
+    "opencode": {
+        "BeforeTurns.least_tokens": (0,),
+        "BeforeTurns.most_tokens": (0,),
+        "BeforeTurns.turns": (0,),
+        "JsonCharacters.characters_of_token": (4,),
+    },
+    # openhands-sdk 1.58.0: half of the tokens, of the events, and 0.8 of the length at each reset
+    "openhands": {
+        **UNRESERVED,
+        "LastBelowThreshold.share": (0.5,),
+        "LastEvents.count": (-5, 35),
+        "LastEvents.share": (0.5,),
+        "LastMessages.count": (0,),
+        "ShareOfAvailable.share": (1.0,),
+        "ShorterEvents.share": (0.8,),
+    },
+    # PEERS 2.1: half of the view after a refused prompt
+    "openhands-v0": {"LastEvents.count": (-1, 55), "LastEvents.share": (0.5,), "Middle.head_messages": (2,)},
+    "pydantic-summary": UNRESERVED,
+    "ratio": UNRESERVED,
+    "roo-code": {**UNRESERVED, "LastMessages.count": (0,)},
+    # PEERS 2.9: all but the first message
+    "roo-sliding": {"ForgetHalf.counted_from": (1,), "ForgetHalf.keep_first": (1,)},
+    "seed-gemini": UNRESERVED,
+    "seed-opencode": UNRESERVED,
+    "three-tiers": {"CompactionMarker.round": (0,), "LastMessages.count": (0,)},
+}
+
+
+ABOVE: Choices = {"Full.above": (True,)}
+"""Due above its threshold, not at it."""
+SINCE: Choices = {"Full.measure": ("reported-and-since",)}
+"""By the last report and the estimate of what came since."""
+REPORTED: Choices = {"Full.measure": ("reported",)}
+"""By the last report alone."""
+REFUSED: Choices = {"Rule.moment": ("overflow",)}
+"""A refused prompt calls for it too."""
+RETOLD: Choices = {"Summarize.former": ("among",)}
+"""A former summary is one message among those that are summed up again."""
+BY_ASSISTANT: Choices = {"Summarize.role": ("assistant",)}
+AT_LEAST_EMPTY: Choices = {"Manner.stand_in_for": ("empty",)}
+"""An empty summary is taken, or a constant in its place."""
+
+CHOICES: dict[str, Choices] = {
+    # PEERS 2.14, 2.10: on a copy of what was said, for every request
+    "anthropic-clear-tool-uses": {
+        **ABOVE,
+        "Full.measure": ("unedited",),
+        "Mask.exempt_count": (True,),
+        "Rule.quiet": (True,),
+    },
+    # PEERS 2.8: file lists go on; an empty summary is skipped; an overflow is for the basic strategy
+    "cline": {**REFUSED, "Brief.files": (True,), "Manner.skips_empty": (True,)},
+    "cline-basic": REFUSED,
+    "cline-classic": {**REPORTED, "ForgetHalf.place": ("in-answer",)},
+    # PEERS 2.5: the session itself and one more message; `no summary available`
+    "codex": {**SINCE, **AT_LEAST_EMPTY, "Brief.layout": ("session",)},
+    # PEERS 2.12: before every model call
+    "complexity-trap-mask": {"Rule.quiet": (True,)},
+    "complexity-trap-summary": {"SummarizeTurns.latest_only": (False,)},
+    # PEERS 2.19
+    "crush": {**REPORTED, **RETOLD, "Brief.layout": ("session",), "Closed.when": ("interrupted",)},
+    # deepagents 0.7.32: the arguments of calls that write files, before every request
+    "deepagents": {
+        **REFUSED,
+        **RETOLD,
+        **AT_LEAST_EMPTY,
+        "CharactersAndOverhead.with_system": (True,),
+        "Full.measure": ("reported", "rescaled", "unedited"),
+        "Rule.quiet": (True,),
+        "ShortenArguments.tools": ("edit_file", "write_file"),
+    },
+    # PEERS 2.21: the former summary is filtered out
+    "dexto": {**ABOVE, **SINCE, **BY_ASSISTANT, "Rule.quiet": (True,), "Summarize.former": ("dropped",)},
+    # PEERS 2.4
+    "gemini-cli": {
+        **RETOLD,
+        "Brief.drops": ("scratchpad",),
+        "Full.measure": ("prompt",),
+        "Message.role": ("assistant",),
+    },
+    # PEERS 1: as if nothing had been due where there is too little
+    "gemini-masking": {"Rule.quiet": (True,)},
+    # PEERS 2.18: the transcript is in the system prompt
+    "goose": {
+        **ABOVE,
+        **REPORTED,
+        **RETOLD,
+        "Brief.files": (True,),
+        "Brief.layout": ("system",),
+        "Message.role": ("assistant",),
+        "Rule.moment": ("overflow", "turn"),
+    },
+    # PEERS 2.13
+    "inspect-edit": {**ABOVE, **SINCE, **REFUSED},
+    "inspect-summary": {**ABOVE, **SINCE, **REFUSED, **RETOLD, **AT_LEAST_EMPTY, "Sections.with_task": (True,)},
+    "inspect-trim": {**ABOVE, **SINCE, **REFUSED, "Snap.direction": ("forward",)},
+    # S0.5
+    "keep-last": BY_ASSISTANT,
+    # PEERS 2.10
+    "langchain-clear-tool-uses": {**ABOVE, "Full.measure": ("unedited",), "Mask.exempt_count": (True,)},
+    "langchain-summary": {**RETOLD, **AT_LEAST_EMPTY, "Full.measure": ("reported", "rescaled")},
+    # PEERS 2.16
+    "letta": {**ABOVE, **REPORTED, **REFUSED, **RETOLD},
+    # S4.1
+    "message-window": {"Forget.keep_summaries": (True,), "Rule.quiet": (True,)},
+    # PEERS 2.3: question of the user, answer of the assistant
+    "opencode": {**REPORTED, **REFUSED, **BY_ASSISTANT, "Message.role": ("user",)},
+    "opencode-prune": {
+        "Mask.completed_only": (True,),
+        "Mask.stop_at_summary": (True,),
+        "Rule.moment": ("turn",),
+        "Rule.quiet": (True,),
+    },
+    # PEERS 2.2: the strictest reason, both ends snapped forward; an empty summary is taken
+    "openhands": {
+        **ABOVE,
+        **REFUSED,
+        **RETOLD,
+        **AT_LEAST_EMPTY,
+        "Manner.shorter_for": ("failed",),
+        "MoreThan.unit": ("events",),
+        "Snap.direction": ("forward",),
+        "Summarize.in_events": (True,),
+    },
+    # PEERS 2.1: half of a text from its head, half from its tail
+    "openhands-v0": {
+        **REFUSED,
+        "EventList.middle_out": (True,),
+        "EventList.with_arguments": (True,),
+        "MoreThan.unit": ("events",),
+        "Snap.direction": ("forward",),
+    },
+    # as S0.5
+    "paced": BY_ASSISTANT,
+    # PEERS 2.17
+    "pi": {**ABOVE, **SINCE, **REFUSED, "Brief.files": (True,)},
+    # PEERS 2.11
+    "pydantic-clear": {**ABOVE, **SINCE, "Mask.exempt_count": (True,)},
+    "pydantic-summary": {
+        **ABOVE,
+        **SINCE,
+        "SummarizeButRequest.keep_request": (True,),
+        "SummarizeButRequest.only_news": (False,),
+        "SummarizeButRequest.updates": (True,),
+    },
+    "pydantic-window": {**ABOVE, **SINCE, "ForgetButRequest.keep_request": (True,)},
+    # S1.6
+    "ratio": {"Full.measure": ("prompt",), "Summarize.role": ("system",)},
+    # S2.1, S2.4
+    "reserve-recent": {**ABOVE, **SINCE, "Checkpoint.part_of_turn": (True,)},
+    # PEERS 2.9
+    "roo-code": {
+        **SINCE,
+        **REFUSED,
+        **RETOLD,
+        "Brief.drops": ("analysis",),
+        "ForgetHalf.place": ("behind",),
+        "FullBy.measure": ("reported-and-since",),
+        "IfMessages.with_summary": (True,),
+    },
+    "roo-sliding": {**SINCE, **REFUSED, "ForgetHalf.place": ("behind",)},
+    # S1.7
+    "seed-gemini": {"LastShare.unit": ("characters",), "Snap.direction": ("forward",)},
+    "seed-opencode": {"Full.measure": ("prompt",), "Mask.stop_at_summary": (True,), "Summarize.role": ("system",)},
+    # PEERS 2.12
+    "swe-agent": {"Rule.quiet": (True,)},
+    # S3.2, S3.3, S3.8
+    "three-tiers": {
+        **ABOVE,
+        **REPORTED,
+        **REFUSED,
+        **RETOLD,
+        **BY_ASSISTANT,
+        "Mask.completed_only": (True,),
+        "Mask.stop_at_summary": (True,),
+        "Message.role": ("user",),
+        "Rule.quiet": (True,),
+    },
+}
+
+
+@pytest.mark.parametrize("kind", PRESETS)
+def test_the_constants_of_a_preset_are_those_of_its_source(kind: str) -> None:
+    assert constants(kind, number) == CONSTANTS.get(kind, {})
+
+
+@pytest.mark.parametrize("kind", PRESETS)
+def test_the_choices_of_a_preset_are_those_of_its_source(kind: str) -> None:
+    assert constants(kind, choice) == CHOICES.get(kind, {})

@@ -1,0 +1,153 @@
+"""What summarizers are asked for and what a summary stands between, by the words that the sources name.
+
+The sentences around them are ours, where the source is a peer. What the seeds give word for word is in their presets' tests.
+"""
+
+import re
+
+import pytest
+
+from harness.compaction.compactor import SessionCompactor
+from harness.compaction.describing import abilities
+from harness.compaction.presets import PRESETS
+from harness.events import Entry, MessageAdded, Moment
+from harness.messages import Message, ToolCall, ToolResult, assistant, system, tool, user
+from harness.testing.puppet import PuppetModel
+from harness.tokens import Window
+from harness.view import View, fold
+
+LAST = "Build part 12\\."
+LANGCHAIN = "SESSION INTENT | SUMMARY | ARTIFACTS | NEXT STEPS"
+OPENHANDS = (
+    "USER_CONTEXT: | TASK_TRACKING: | COMPLETED: | PENDING: | CURRENT_STATE: | CODE_STATE: | TESTS: | CHANGES: | DEPS: | "
+    "VERSION_CONTROL_STATUS:"
+)
+
+ASKED: dict[str, str] = {
+    # PEERS 1, each in the row of its peer, column "Replacement"; order and spelling are theirs
+    "cline": "## Goal | ## State | ### Done | ### In progress | ### Blocked | ## Highlights | ## Next | ## Files | ### Read | "
+    "### Edited",
+    "codex": "progress and decisions | constraints | next steps | critical",
+    "complexity-trap-summary": "checkpoint",
+    "crush": "## Current State | ## Files & Changes | ## Technical Context | ## Strategy | ## Exact Next Steps",
+    "deepagents": LANGCHAIN,
+    "dexto": "<conversation_history></conversation_history> | <current_task></current_task> | "
+    "<important_context></important_context>",
+    "gemini-cli": "<scratchpad> | <state_snapshot> | <overall_goal></overall_goal> | <active_constraints></active_constraints> | "
+    "<key_knowledge></key_knowledge> | <artifact_trail></artifact_trail> | <file_system_state></file_system_state> | "
+    "<recent_actions></recent_actions> | <task_state></task_state> | </state_snapshot>",
+    "goose": "## Goal | ## Constraints | ## Progress | ## Decisions | ## Critical Context | ## Next Step",
+    "inspect-summary": "Task Overview | Current State | Important Discoveries | Next Steps | Context to Preserve",
+    "langchain-summary": LANGCHAIN,
+    "letta": "300 words | goals | what happened | details | errors | hints",
+    "opencode": "## Objective | ## Important Details | ## Work State | ### Completed | ### Active | ### Blocked | ## Next Move | "
+    "## Relevant Files",
+    "openhands": OPENHANDS,
+    "openhands-v0": OPENHANDS,
+    # 2.17: the beginning of a turn is told apart
+    "pi": "## Goal | ## Constraints & Preferences | ## Progress | ### Done | ### In Progress | ### Blocked | ## Key Decisions | "
+    "## Next Steps | ## Critical Context | ## Original Request | ## Early Progress | ## Context for Suffix",
+    "pydantic-summary": "Intent | Key decisions | Artifacts | Current state | Next steps | Open questions",
+    # nine sections behind an analysis; their names are not told
+    "roo-code": "<analysis> | 1. | 2. | 3. | 4. | 5. | 6. | 7. | 8. | 9.",
+}
+"""Of the peers that ask for a summary."""
+
+STANDS: dict[str, tuple[str, ...]] = {
+    # PEERS, rows "crush", "dexto", "goose", "opencode", "gemini-cli", "inspect"; 2.17 of pi
+    "crush": (r"user: SUMMARY", rf"user: .*interrupted.*initial request was: `{LAST}`"),
+    "dexto": (r"assistant: <session_compaction>\nSUMMARY\n</session_compaction>",),
+    "gemini-cli": (r"user: SUMMARY", r"assistant: \w.*"),
+    "goose": (r"user: SUMMARY\n\n<read-files>\n.*", r"assistant: .*compacted.*"),
+    "inspect-summary": (r"user: \[CONTEXT COMPACTION SUMMARY\]\n.*SUMMARY.*",),
+    "opencode": (r"user: What did we do so far\?", r"assistant: SUMMARY", r"user: .*next step.*"),
+    "pi": (r"user: .*summary:\nSUMMARY\n.*\n---\n.*SUMMARY\n.*",),
+}
+"""What is in view that was not said before, in order: each by who says it and what."""
+
+OVERFLOW: dict[str, tuple[str, ...]] = {
+    "goose": (*STANDS["goose"], f"user: {LAST}"),
+    "opencode": (*STANDS["opencode"][:2], f"user: {LAST}"),
+}
+"""The same after a refused prompt, where it differs: the user's last words stand at the end."""
+
+
+def session(turns: int = 12, steps: int = 5) -> list[Message]:
+    """Turns of the user, each followed by work."""
+    messages = [system("You are an agent.")]
+    for turn in range(1, turns + 1):
+        messages.append(user(f"Build part {turn}."))
+        for step in range(steps):
+            call = ToolCall(call_id=f"c{turn}-{step}", name="read_file", arguments_json=f'{{"path": "{turn}/{step}.py"}}')
+            messages += [assistant("I read.", call), tool(ToolResult(call_id=call.call_id, name=call.name, output="x " * 800))]
+    return messages
+
+
+def asked_and_put_in(kind: str, moment: Moment) -> tuple[str, list[str]]:
+    """All that the summarizer was asked, and what a session then holds that was not said in it."""
+    policy, puppet = PRESETS[kind](), PuppetModel([assistant("SUMMARY")] * 4)
+    view = View()
+    for number, message in enumerate(session()):
+        view = fold(view, Entry(number, MessageAdded(message=message, step=0)), policy.counter)
+    room = SessionCompactor(policy=policy, window=Window(tokens=100_000, source="configuration"), summarizer=puppet)
+    event = room.compact(view, None, 1, moment, lambda _: None)
+    assert event is not None
+    last = view.items[-1].item_id.event + 1
+    after = fold(view, Entry(last, event), policy.counter)
+    asked = "\n".join(message.text for request in puppet.requests for message in request.messages)
+    put_in = [f"{item.message.role}: {item.message.text}" for item in after.items if item.item_id.event == last]
+    return asked, put_in
+
+
+@pytest.mark.parametrize("kind", ASKED)
+def test_the_summarizer_is_asked_for_the_sections_of_the_source_in_its_order(kind: str) -> None:
+    asked, _ = asked_and_put_in(kind, "manual")
+    at = 0
+    for title in ASKED[kind].split(" | "):
+        found = re.compile(rf"(?<![\w#]){re.escape(title)}(?!\w)").search(asked, at)
+        assert found, f"{title!r} is not asked for behind {asked[at - 40 : at]!r}"
+        at = found.end()
+
+
+@pytest.mark.parametrize(
+    ("kind", "moment", "stands"),
+    [
+        *((kind, "manual", texts) for kind, texts in STANDS.items()),
+        *((kind, "overflow", texts) for kind, texts in OVERFLOW.items()),
+    ],
+)
+def test_a_summary_stands_between_what_the_source_puts_around_it(kind: str, moment: Moment, stands: tuple[str, ...]) -> None:
+    _, put_in = asked_and_put_in(kind, moment)
+    assert len(put_in) == len(stands)
+    for text, pattern in zip(put_in, stands, strict=True):
+        assert re.fullmatch(pattern, text, re.DOTALL), text
+
+
+def test_every_peer_that_asks_for_a_summary_is_looked_at() -> None:
+    asking = {kind for kind in PRESETS if "peers" in PRESETS[kind].__module__ and abilities(PRESETS[kind]()).summarizes}
+    assert asking == set(ASKED)
+
+
+@pytest.mark.parametrize(
+    ("kind", "rule"),
+    [
+        ("complexity-trap-mask", "the newest 10 results stay"),
+        ("complexity-trap-summary", "31 turns without a summary"),
+        ("message-window", "at most 100 messages, 1 first and 20 last ones preserved"),
+        ("mini-swe-agent", "no compaction"),
+        ("none", "no compaction"),
+        ("opencode-prune", "more than 20000 tokens of results beyond 40000"),
+        ("openhands-v0", "at most 120 events"),
+        ("paced", "every 20 steps"),
+        ("pydantic-window", "more than 80 requests and answers"),
+        ("swe-agent", "the newest 5 results stay"),
+    ],
+)
+def test_what_does_not_divide_the_window_says_by_what_it_goes(kind: str, rule: str) -> None:
+    assert PRESETS[kind]().budget(Window(tokens=100_000, source="configuration")).rule == rule
+
+
+@pytest.mark.parametrize("kind", ["pi", "reserve-recent"])
+def test_what_is_turned_off_says_so(kind: str) -> None:
+    budget = PRESETS[kind](enabled=False).budget(Window(tokens=9_000, source="configuration"))
+    assert budget.rule == "compaction is disabled"

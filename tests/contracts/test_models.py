@@ -1,0 +1,266 @@
+"""The suite for models over all sorts that there are, and over models that break each of its laws."""
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import pytest
+
+from harness.errors import ContextOverflow, ModelError
+from harness.events import TextDelta
+from harness.messages import Message, ToolCall, ToolResult, assistant, system, tool, user
+from harness.models.cassette import Cassette, Taped, tape_of
+from harness.models.endpoint.scripted import scripted_models
+from harness.models.endpoint.server import answering
+from harness.models.litellm_model import LitellmModel
+from harness.models.local.server import serving
+from harness.models.names import open_model
+from harness.models.retry import Retry
+from harness.models.wiring import Wiring
+from harness.protocols import Reply, Request, unheard
+from harness.tasks import make_task
+from harness.testing.model_contract import Enough, ModelContract
+from harness.tokens import Measured, Usage, Window
+
+TASK = make_task("flashcards", 0)
+WINDOW = 6_000
+LOCAL = "local/smollm2-135m"
+
+
+def scripted():
+    return open_model("scripted", task=TASK, seed=7, window_tokens=WINDOW)
+
+
+def begun():
+    """The first request of a task, and the one behind its answer."""
+    first = Request(messages=(system("s"), user(TASK.prompt)))
+    said = scripted().reply(first).message
+    results = [tool(ToolResult(call_id=call.call_id, name=call.name, output="done\n")) for call in said.calls]
+    return first, Request(messages=(*first.messages, said, *results))
+
+
+class TestScripted(ModelContract):
+    requests: ClassVar = begun()
+
+    @pytest.fixture
+    def model(self):
+        return scripted()
+
+
+class TestServed(ModelContract):
+    """Through litellm and over a real socket."""
+
+    requests: ClassVar = begun()
+
+    @pytest.fixture
+    def model(self):
+        with answering(scripted_models([TASK], seed=7, window_tokens=WINDOW)) as endpoint:
+            yield LitellmModel(
+                name="hosted_vllm/scripted/flashcards:attentive",
+                api_base=endpoint.address,
+                retry=Retry(sleep=lambda _: None),
+                window_tokens=WINDOW,
+            )
+
+
+class TestRecording(ModelContract):
+    requests: ClassVar = begun()
+
+    @pytest.fixture
+    def model(self, tmp_path):
+        return Taped(model=scripted(), cassette=Cassette(path=tmp_path / "c.jsonl", mode="record"))
+
+
+class TestReplaying(ModelContract):
+    requests: ClassVar = begun()
+
+    @pytest.fixture
+    def model(self, tmp_path):
+        path = tmp_path / "c.jsonl"
+        recording = Taped(model=scripted(), cassette=Cassette(path=path, mode="record"))
+        for request in self.requests:
+            recording.reply(request)
+        with pytest.raises(ContextOverflow):
+            recording.reply(self.beyond(recording))
+        tape_of.cache_clear()
+        return Taped(model=Mute(name=recording.name, window=recording.window), cassette=Cassette(path=path, mode="replay"))
+
+
+@pytest.fixture(scope="module")
+def local():
+    with serving([LOCAL]) as endpoints:
+        yield open_model(LOCAL, task=None, seed=0, window_tokens=None, wiring=Wiring(endpoints=endpoints))
+
+
+@pytest.mark.local_llm
+class TestLocal(ModelContract):
+    """The smallest real one."""
+
+    requests: ClassVar = tuple(
+        Request(messages=(system("You answer in few words."), user(asked)), max_output_tokens=12)
+        for asked in ("Which colour has the sky?", "Count to three.")
+    )
+    cannot: ClassVar = {"call": "it was given no tools", "repeat": "it batches, and sums differ in their last digits"}
+
+    @pytest.fixture
+    def model(self, local):
+        return local
+
+
+@dataclass
+class Honest:
+    """Says what it was asked, and calls two tools; each child breaks one law."""
+
+    name: str = "honest"
+    window: Window = field(default_factory=lambda: Window(tokens=500, source="configuration"))
+
+    def reply(self, request: Request, listen: Callable[[TextDelta], None] = unheard) -> Reply:
+        if len(str(request.messages)) > 3 * self.window.tokens:
+            self.refuse()
+        return self.answer(f"You said: {request.messages[-1].text}", listen)
+
+    def refuse(self) -> None:
+        raise ContextOverflow(self.name, None, self.window.tokens)
+
+    def answer(self, text: str, listen: Callable[[TextDelta], None]) -> Reply:
+        for word in text.splitlines(keepends=True):
+            listen(TextDelta(text=word))
+        return Reply(message=self.message(text), usage=self.usage(), seconds=0.0)
+
+    def message(self, text: str) -> Message:
+        return assistant(text, *(ToolCall(call_id=one, name="look", arguments_json="{}") for one in self.ids()))
+
+    def ids(self) -> tuple[str, ...]:
+        return "a", "b"
+
+    def usage(self) -> Usage:
+        return Usage(input_tokens=Measured(5), output_tokens=Measured(3))
+
+
+class Twins(Honest):
+    def ids(self) -> tuple[str, ...]:
+        return "a", "a"
+
+
+class Uncounted(Honest):
+    def usage(self) -> Usage:
+        return Usage(input_tokens=Measured(0), output_tokens=Measured(3))
+
+
+class Stranger(Honest):
+    def message(self, text: str) -> Message:
+        return user(text)
+
+
+class Mumbling(Honest):
+    def answer(self, text: str, listen: Callable[[TextDelta], None]) -> Reply:
+        listen(TextDelta(text=text[:-1]))
+        return Reply(message=self.message(text), usage=self.usage(), seconds=0.0)
+
+
+class Doubling(Honest):
+    """Is heard twice, and does not say that it began anew."""
+
+    def answer(self, text: str, listen: Callable[[TextDelta], None]) -> Reply:
+        listen(TextDelta(text=text))
+        return super().answer(text, listen)
+
+
+class Renamed(Honest):
+    def answer(self, text: str, listen: Callable[[TextDelta], None]) -> Reply:
+        self.name = f"{self.name}, later"
+        return super().answer(text, listen)
+
+
+@dataclass
+class Remembering(Honest):
+    asked: int = 0
+
+    def answer(self, text: str, listen: Callable[[TextDelta], None]) -> Reply:
+        self.asked += 1
+        return super().answer(f"{self.asked}. {text}", listen)
+
+
+@dataclass
+class Sharing(Honest):
+    """Keeps what it is asked where the next one finds it."""
+
+    text: str = ""
+
+    def answer(self, text: str, listen: Callable[[TextDelta], None]) -> Reply:
+        self.text = text
+        threading.Event().wait(0.05)
+        return super().answer(self.text, listen)
+
+
+class Boundless(Honest):
+    def refuse(self) -> None:
+        """Not at all."""
+
+
+class Rude(Honest):
+    def refuse(self) -> None:
+        raise ModelError("no")
+
+
+class Stubborn(Honest):
+    def answer(self, text: str, listen: Callable[[TextDelta], None]) -> Reply:
+        try:
+            return super().answer(text, listen)
+        except Enough:
+            return super().answer(text, unheard)
+
+
+class Persistent(Honest):
+    """Takes what its listener raises for a fault of the provider, and asks again."""
+
+    def answer(self, text: str, listen: Callable[[TextDelta], None]) -> Reply:
+        try:
+            return super().answer(text, listen)
+        except Enough:
+            return super().answer(text, listen)
+
+
+class Mute(Honest):
+    def reply(self, request: Request, listen: Callable[[TextDelta], None] = unheard) -> Reply:
+        raise AssertionError("a replayed cassette asks nobody")
+
+
+class Suite(ModelContract):
+    requests: ClassVar = (Request(messages=(user("one"),)), Request(messages=(user("two"),)))
+
+
+LAWS = [name for name in vars(ModelContract) if name.startswith("test_")]
+
+
+@pytest.mark.parametrize("law", LAWS)
+def test_a_model_that_keeps_the_laws_passes(law):
+    getattr(Suite(), law)(Honest())
+
+
+@pytest.mark.parametrize(
+    ("broken", "law"),
+    [
+        (Renamed, "test_it_says_its_name_and_its_window"),
+        (Stranger, "test_an_answer_is_the_assistants_and_says_something"),
+        (Uncounted, "test_what_it_used_is_reported"),
+        (Mumbling, "test_what_is_heard_is_what_was_said"),
+        (Doubling, "test_what_is_heard_is_what_was_said"),
+        (Twins, "test_calls_of_an_answer_have_ids_of_their_own"),
+        (Remembering, "test_the_same_request_has_the_same_answer"),
+        (Sharing, "test_who_asks_at_the_same_time_gets_an_answer_of_his_own"),
+        (Boundless, "test_a_prompt_beyond_the_window_is_an_overflow"),
+        (Rude, "test_a_prompt_beyond_the_window_is_an_overflow"),
+        (Stubborn, "test_a_listener_that_hears_enough_ends_the_call"),
+        (Persistent, "test_a_listener_that_hears_enough_ends_the_call"),
+    ],
+)
+def test_a_model_that_breaks_a_law_is_found(broken, law):
+    with pytest.raises((AssertionError, ModelError, pytest.fail.Exception)):
+        getattr(Suite(), law)(broken())
+
+
+def test_every_law_is_broken_by_somebody():
+    marks: Any = test_a_model_that_breaks_a_law_is_found.pytestmark
+    assert {law for _, law in marks[0].args[1]} == set(LAWS)

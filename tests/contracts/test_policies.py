@@ -1,0 +1,113 @@
+"""The suite for policies over one of each sort, and over policies that break each of its laws."""
+
+from dataclasses import dataclass, replace
+from itertools import count
+from typing import Any, ClassVar, Literal
+
+import pytest
+from hypothesis import Phase, settings
+
+from harness.compaction.presets.bounds import DropAll
+from harness.compaction.presets.keep_last import KeepLast
+from harness.compaction.presets.none import NoCompaction
+from harness.compaction.presets.peers.swe_agent import ComplexityTrapMask
+from harness.compaction.presets.window import MessageWindow
+from harness.compaction.stages import replaced, with_output
+from harness.errors import IllegalPlan
+from harness.events import Moment
+from harness.plan import Plan
+from harness.testing.policy_contract import PolicyContract
+from harness.tokens import Budget, Usage
+from harness.view import View
+
+
+class TestSummarizing(PolicyContract):
+    policy: ClassVar = KeepLast(threshold=0.02, keep_last=2)
+
+
+class TestDropping(PolicyContract):
+    policy: ClassVar = DropAll(threshold=0.02)
+
+
+class TestMasking(PolicyContract):
+    policy: ClassVar = ComplexityTrapMask(keep_results=2)
+
+
+class TestTrimming(PolicyContract):
+    policy: ClassVar = MessageWindow(max_messages=6, preserve_last_n=2)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Odd(NoCompaction):
+    """Forgets what it likes, whenever it is asked."""
+
+    kind: Literal["none"] = "none"
+
+    def plan(self, view: View, budget: Budget, usage: Usage | None, moment: Moment = "step") -> Plan | None:
+        return Plan(reason="now", forget=tuple(item.item_id for item in self.forgets(view)))
+
+    def forgets(self, view: View) -> tuple[Any, ...]:
+        return view.items[2:3]
+
+
+class Beheading(Odd):
+    def forgets(self, view: View) -> tuple[Any, ...]:
+        return view.items[:1]
+
+
+class TearingApart(Odd):
+    """Leaves the results of calls that it forgets."""
+
+    def forgets(self, view: View) -> tuple[Any, ...]:
+        return tuple(item for item in view.items if item.message.calls)[:1]
+
+
+NUMBERS = count()
+
+
+class Moody(Odd):
+    def plan(self, view: View, budget: Budget, usage: Usage | None, moment: Moment = "step") -> Plan | None:
+        return replace(super().plan(view, budget, usage, moment) or Plan(reason=""), reason=f"the {next(NUMBERS)}. time")
+
+
+class Idle(Odd):
+    def plan(self, view: View, budget: Budget, usage: Usage | None, moment: Moment = "step") -> Plan | None:
+        return None
+
+
+class Nibbling(Odd):
+    """Takes a word from a result, and at the next look another one."""
+
+    def plan(self, view: View, budget: Budget, usage: Usage | None, moment: Moment = "step") -> Plan | None:
+        results = [item for item in view.items if item.message.role == "tool"]
+        longest = max(results, key=lambda item: item.tokens, default=None)
+        bitten = (replaced(longest, lambda result: with_output(result, result.output[:-4])),) if longest else ()
+        return Plan(reason="a bite", replace=bitten)
+
+
+class Nameless(Odd):
+    """Its equals are others."""
+
+    __hash__ = object.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+
+@pytest.mark.parametrize(
+    ("broken", "law"),
+    [
+        (Beheading, "test_what_it_leaves_is_legal_keeps_the_system_message_and_is_less"),
+        (TearingApart, "test_what_it_leaves_is_legal_keeps_the_system_message_and_is_less"),
+        (Moody, "test_the_same_view_gives_the_same_plan"),
+        (Idle, "test_it_acts_on_some_conversation"),
+        (Nibbling, "test_it_comes_to_rest"),
+        (Nameless, "test_it_is_its_configuration"),
+    ],
+)
+def test_a_policy_that_breaks_a_law_is_found(broken, law):
+    suite = PolicyContract()
+    suite.policy = broken()  # type: ignore[misc]
+    suite.settings = settings(deadline=None, phases=[Phase.generate])  # type: ignore[misc]  # the smallest example is not asked for
+    with pytest.raises((AssertionError, IllegalPlan)):
+        getattr(suite, law)()

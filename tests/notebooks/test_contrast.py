@@ -1,0 +1,218 @@
+"""Whether the widgets can be read, named and reached: WCAG's contrasts and axe's rules, in the light and in the dark.
+
+Texts and names are for axe, a known judge. What it does not look at (drawings, patterns, edges of fields) is measured here from
+the computed colours.
+"""
+
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Page
+
+from harness.compaction.presets.keep_last import KeepLast
+from harness.events import Entry, MessageAdded
+from harness.experiment.interactive import Interactive
+from harness.experiment.progress import Standing
+from harness.messages import ToolCall, ToolResult, assistant, tool
+from harness.widgets.agent import AgentWidget
+from harness.widgets.explorer import CompactionExplorer
+from harness.widgets.grid import GridWidget
+from harness.widgets.inspector import SessionInspector
+from harness.widgets.surface import FOLDER
+from harness.widgets.wire import POST, Post
+from tests.experiment.made import record
+from tests.widgets.linked import Linked, Theme
+from tests.widgets.test_explorer import hostile_session
+from tests.widgets.test_grid import GRID
+from tests.widgets.test_inspector import compacted_session
+
+pytestmark = pytest.mark.browser
+
+THEMES = Path(sys.prefix) / "share" / "jupyter" / "lab" / "themes" / "@jupyterlab"
+RULES = {"runOnly": {"type": "tag", "values": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]}}
+TEXT, GRAPHIC = 4.5, 3.0
+"""The least contrasts of WCAG 2.2, 1.4.3 and 1.4.11."""
+
+Marks = list[tuple[str, str]]
+"""What is drawn: a selector, and the property that colours it; it stands before what its parents paint."""
+FIELDS: Marks = [("input:not([type=range]), select, textarea", "borderTopColor")]
+MEANINGS = ("blue", "orange", "green", "red", "purple", "accent", "faint")
+"""Colours that patterns, swatches and the edge around what has the focus are made of, as variables of the style."""
+
+MEASURE = """marks => {
+    const canvas = Object.assign(document.createElement('canvas'), {width: 1, height: 1});
+    const context = canvas.getContext('2d', {willReadFrequently: true});
+    const rgba = colour => {
+        context.clearRect(0, 0, 1, 1);
+        context.fillStyle = colour;
+        context.fillRect(0, 0, 1, 1);
+        const [r, g, b, a] = context.getImageData(0, 0, 1, 1).data;
+        return [r, g, b, a / 255];
+    };
+    const over = (front, back) => [0, 1, 2].map(at => front[at] * front[3] + back[at] * (1 - front[3])).concat(1);
+    const behind = el => !el ? [255, 255, 255, 1] : over(rgba(getComputedStyle(el).backgroundColor), behind(el.parentElement));
+    const opacity = el => !el ? 1 : Number(getComputedStyle(el).opacity) * opacity(el.parentElement);
+    const light = colour => {
+        const [r, g, b] = colour.map(one => (one /= 255) <= 0.04045 ? one / 12.92 : ((one + 0.055) / 1.055) ** 2.4);
+        return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+    };
+    const ratio = (one, other) => {
+        const [dark, bright] = [light(one), light(other)].sort((a, b) => a - b);
+        return (bright + 0.05) / (dark + 0.05);
+    };
+    const shown = selector => [...document.querySelectorAll(selector)].filter(el => el.checkVisibility());
+    return marks.map(([selector, property]) => shown(selector).map(el => {
+        const [back, front] = [behind(el.parentElement), rgba(getComputedStyle(el)[property])];
+        front[3] *= opacity(el) * (Number(getComputedStyle(el)[`${property}Opacity`]) || 1);
+        return ratio(over(front, back), back);
+    }));
+}"""
+OTHERS = """([targets, selectors]) => targets.filter(
+    target => ![...document.querySelectorAll(target)].every(one => selectors.some(selector => one.matches(selector)))
+)"""
+"""Elements that are none of these."""
+VARIABLES = """names => {
+    const made = names.map(name => Object.assign(document.createElement('i'), {className: `colour-${name}`}));
+    made.forEach((el, at) => { el.style.color = `var(--h-${names[at]})`; el.textContent = 'x'; });
+    document.querySelector('.harness-surface').append(...made);
+}"""
+SIDE_BY_SIDE = """([selector, classes]) => {
+    const one = document.querySelector(selector);
+    for (const name of classes) {
+        const other = one.cloneNode(true);
+        other.classList.forEach(old => /^[ag]-(is-|s\\d|empty|partial)/.test(old) && other.classList.remove(old));
+        other.classList.add(name);
+        one.after(other);
+    }
+}"""
+"""Puts the same element beside itself in every form that it can take."""
+
+
+def agent(page: Page, post: Post, folder: Path, theme: Theme) -> None:
+    """A panel with one row of each kind, a compaction that is looked at, files, and everything that can be wrong at once."""
+    panel = AgentWidget.of(Interactive(request="x", policy=KeepLast(), journal=folder / "unused.sqlite"))
+    panel.session._desk.state = "working"
+    linked = Linked(page, panel, POST, theme)
+    for entry in compacted_session().entries:
+        panel._listen(entry)
+    wrong = ToolCall(call_id="c9", name="execute_command", arguments_json='{"command": "make"}')
+    failed = ToolResult(call_id="c9", name=wrong.name, output="no rule", status="error")
+    panel._listen(Entry(90, MessageAdded(message=assistant("I make it.", wrong), step=4)))
+    panel._listen(Entry(91, MessageAdded(message=tool(failed), step=4)))
+    page.wait_for_timeout(300)
+    linked.settle()
+    gauge = {"tokens": 900, "window": 2_000, "reserved": 600, "threshold": 700, "messages": 5, "rule": "0.5 of what is free"}
+    panel.wire.show(gauge=gauge, curve=[[1, 300], [2, 900]])
+    panel.wire.show(queued=["and a README"], question="Three times the same call.", failure="The disk is full.")
+    linked.settle()
+    page.locator(".a-rounds button").first.click()
+    kinds = ("added", "modified", "deleted")
+    files = [{"path": f"{kind}.txt", "kind": kind, "added": 3, "removed": 1} for kind in kinds]
+    page.evaluate("message => fromKernel(message)", {"kind": "files", "files": files, "count": 9, "whole": False})
+    linked.settle()
+    page.evaluate("document.querySelectorAll('details').forEach(one => one.open = true)")
+    page.evaluate(
+        "document.querySelectorAll('.a-alarm').forEach(one => { one.hidden = false; one.textContent ||= 'No kernel answers.'; })"
+    )
+    linked.settle()
+    page.evaluate(SIDE_BY_SIDE, [".a-phase", forms("agent", "a-is-")])
+    panel.close()
+
+
+def grid(page: Page, post: Post, folder: Path, theme: Theme) -> None:
+    """A grid with a trial of each end, every shade, and an alarm."""
+    widget = GridWidget(GRID, folder / "output")
+    linked = Linked(page, widget, POST, theme)
+    standing = Standing(experiment="e", total=6, running=("policy.keep_last=2 seed=1",))
+    for cell, status in zip(GRID.grid, ("completed", "crashed", "completed"), strict=False):
+        standing = standing.after(
+            record(trial_id=cell.trial.trial_id, arm=cell.arm, status=status, success=False, reason="killed", error="Traceback")
+        )
+        widget.show_standing(standing)
+    linked.settle()
+    page.locator("details").evaluate("one => one.open = true")
+    page.locator(".g-alarm").evaluate("one => { one.hidden = false; one.textContent = 'No kernel answers.'; }")
+    page.evaluate(SIDE_BY_SIDE, [".g-state", forms("grid", "g-is-")])
+    page.evaluate(SIDE_BY_SIDE, [".g-cell", ["g-empty", "g-partial", *(f"g-s{shade}" for shade in range(8))]])
+
+
+def explorer(page: Page, post: Post, folder: Path, theme: Theme) -> None:
+    """A policy that masks and summarizes, all knobs there, a message read."""
+    linked = Linked(page, CompactionExplorer(hostile_session(), window_tokens=3_000, post=post), post, theme)
+    page.locator(".h-more").evaluate_all("all => all.forEach(one => one.open = true)")
+    page.locator(".h-row").first.click()
+    linked.settle()
+
+
+def inspector(page: Page, post: Post, folder: Path, theme: Theme) -> None:
+    """A step behind a compaction."""
+    widget = SessionInspector(compacted_session(), post=post)
+    widget.look(2)
+    linked = Linked(page, widget, post, theme)
+    page.locator("details").evaluate_all("all => all.forEach(one => one.open = true)")
+    page.locator(".h-row").first.click()
+    linked.settle()
+
+
+def forms(name: str, prefix: str) -> list[str]:
+    """The classes of a style that begin so."""
+    return sorted(set(re.findall(rf"\.({prefix}\w+)", (FOLDER / f"{name}.css").read_text())))
+
+
+SHOWN: dict[str, tuple[Callable[[Page, Post, Path, Theme], None], Marks]] = {
+    "agent": (
+        agent,
+        [
+            *((f".a-{name}", "fill") for name in ("used", "reserved", "threshold", "mark")),
+            *((f".a-{name}", "stroke") for name in ("line", "limit")),
+            *((f".a-{name}", "borderLeftColor") for name in ("alarm", "question", "queue li")),
+            *FIELDS,
+        ],
+    ),
+    "grid": (grid, [(".g-alarm", "borderLeftColor"), (".g-partial.g-empty", "borderTopColor")]),
+    "explorer": (
+        explorer,
+        [
+            *((f".h-{name}", "stroke") for name in ("curve", "threshold", "window", "cursor", "whole", "mark")),
+            (".h-tick", "color"),
+            *FIELDS,
+        ],
+    ),
+    "inspector": (inspector, [(".h-curve", "stroke"), (".h-tick", "color"), (".h-compaction", "borderLeftColor")]),
+}
+TEXTS: dict[str, Marks] = {
+    "agent": [(".a-curve text", "fill")],
+    "explorer": [
+        (".h-row > :not(.h-swatch)", "color"),
+        (".h-name-threshold", "color"),
+        (".h-name-window", "color"),
+        (".h-top", "color"),
+    ],
+    "inspector": [(".h-row > *", "color"), (".h-top", "color")],
+}
+"""Texts in drawings, of which axe says that it cannot tell."""
+
+
+@pytest.mark.parametrize("colours", ["plain", "jupyterlab"])
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("name", SHOWN)
+def test_texts_drawings_and_fields_of_a_widget_can_be_seen_named_and_reached(page, post, tmp_path, name, theme, colours):
+    show, marks = SHOWN[name]
+    show(page, post, tmp_path, theme)
+    if colours == "jupyterlab":
+        page.add_style_tag(path=THEMES / f"theme-{theme}-extension" / "index.css")
+    page.evaluate(VARIABLES, MEANINGS)
+    found = Axe().run(page, ".harness-surface", RULES)
+    assert found.violations_count == 0, found.generate_report()
+    measured = [*((GRAPHIC, mark) for mark in marks), *((TEXT, mark) for mark in TEXTS.get(name, []))]
+    measured += [(GRAPHIC, (f".colour-{meaning}", "color")) for meaning in MEANINGS]
+    doubtful = [target for one in found.response["incomplete"] for node in one["nodes"] for target in node["target"]]
+    assert page.evaluate(OTHERS, [doubtful, [selector for _, (selector, _) in measured]]) == []
+    ratios = page.evaluate(MEASURE, [mark for _, mark in measured])
+    assert all(ratios), [mark for (_, mark), one in zip(measured, ratios, strict=True) if not one]
+    low = {mark: min(one) for (least, mark), one in zip(measured, ratios, strict=True) if min(one) < least}
+    assert low == {}

@@ -1,0 +1,99 @@
+"""A kernel that is restarted in the midst of work: its widgets say so, and what was logged is there to go on from."""
+
+import re
+
+import pytest
+from playwright.sync_api import Page
+
+from harness.store.sessions.finding import find_session
+from tests.notebooks.lab import LabNotebook
+from tests.widgets.test_agent import CELL, finds
+from tests.widgets.test_grid import COUNTED, IN_JUPYTER, goes_on_to_the_end
+
+pytestmark = [pytest.mark.slow, pytest.mark.browser, pytest.mark.bubblewrap]
+
+GRID, PANEL, AGAIN, LOGGED, END, COUNT = range(6)
+REOPENING = """\
+from harness import AgentWidget
+
+again = {told}
+again
+"""
+LOGGED_IN_KERNEL = "print('reopened with', len(again.session.entries), 'events')"
+ENDED = "print('checks:', *(check.passed for check in again.close().checks))"
+TOLD = re.compile(r"AgentWidget\.reopen\('(.+)', '(.+)'\)")
+
+
+def transcript(page: Page) -> list[str]:
+    """The rows of the newest panel."""
+    shown: list[str] = page.locator(".a-root").last.locator(".a-row").evaluate_all("rows => rows.map(row => row.innerText)")
+    return shown
+
+
+def both_work(page: Page) -> None:
+    """Start them, and wait until each has something behind it and something before it."""
+    page.locator(".a-root").get_by_role("button", name="Start", exact=True).click()
+    finds(page, "() => document.querySelectorAll('.a-tool').length >= 2")
+    page.locator(".g-root").get_by_role("button", name="Start", exact=True).click()
+    page.wait_for_function("() => document.querySelector('.g-root progress').value >= 1")
+
+
+def both_say_what_to_do(page: Page) -> re.Match[str]:
+    """Returns the line that the panel says one should run."""
+    page.locator(".g-alarm").get_by_text("No kernel answers").wait_for()
+    assert "what was finished is kept: run the cell again and press Resume" in page.locator(".g-alarm").inner_text()
+    page.locator(".a-alarm").get_by_text("No kernel answers").wait_for()
+    said = page.locator(".a-alarm").first.inner_text()
+    assert "nothing that was logged is lost" in said
+    assert page.locator(".a-phase, .g-state").all_inner_texts() == ["no answer"] * 2
+    told = TOLD.search(said)
+    assert told is not None, said
+    return told
+
+
+def test_in_jupyterlab_a_session_and_a_grid_say_that_their_kernel_was_restarted_and_go_on_in_another(
+    open_notebook, page, lab, tmp_path
+):
+    notebook = open_notebook(IN_JUPYTER.replace("NAME", "restarted"), CELL.replace("NAME", "restarted"), "", "", "", "")
+    for cell in (GRID, PANEL):
+        notebook.start_cell(cell)
+        notebook.finish_cell(cell)
+    both_work(page)
+    notebook.restart_kernel()
+    seen = transcript(page)
+    finished = page.evaluate("document.querySelector('.g-root progress').value")
+    told = both_say_what_to_do(page)
+    page.screenshot(path=tmp_path / "alarmed.png")
+    assert transcript(page) == seen
+    root, _ = lab
+    logged = len(find_session(told[2], [root / told[1]]).entries())
+    a_session_goes_on(page, notebook, told, seen, logged)
+    page.screenshot(path=tmp_path / "gone-on.png")
+    notebook.start_cell(GRID)
+    notebook.finish_cell(GRID)
+    page.wait_for_function("finished => document.querySelector('.g-root progress').value >= finished", arg=finished)
+    goes_on_to_the_end(page, notebook, counting=COUNT)
+
+
+def a_session_goes_on(page: Page, notebook: LabNotebook, told: re.Match[str], seen: list[str], logged: int) -> None:
+    """What the panel said one should run shows what was seen and logged, and brings the session to its end."""
+    notebook.write_cell(AGAIN, REOPENING.format(told=told[0]))
+    notebook.write_cell(LOGGED, LOGGED_IN_KERNEL)
+    notebook.write_cell(END, ENDED)
+    notebook.write_cell(COUNT, COUNTED)
+    for cell in (AGAIN, LOGGED):
+        notebook.start_cell(cell)
+        notebook.finish_cell(cell)
+    page.get_by_text(f"reopened with {logged} events").wait_for()
+    settled = seen[:-1]  # the newest row was perhaps being written
+    assert len(settled) >= 5
+    assert transcript(page)[: len(settled)] == settled
+    newest = page.locator(".a-root").last
+    newest.get_by_role("button", name="Start", exact=True).click()
+    newest.get_by_text("waits for you", exact=True).wait_for()
+    newest.get_by_role("button", name="Resume", exact=True).click()
+    newest.get_by_text("turn ended: replied").wait_for()
+    assert transcript(page)[: len(settled)] == settled
+    notebook.start_cell(END)
+    notebook.finish_cell(END)
+    page.get_by_text("checks: True").wait_for()

@@ -1,0 +1,104 @@
+"""Our preset at work in a session whose summarizer falters, told in the same words as the drivers tell what an original does.
+
+Unlike in `tests.peers.walking` the compactor is part of what is compared: what becomes of a failed summary is its business.
+What a summarizer is told is compared there; here it is how often it is asked.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from harness.compaction.compactor import SessionCompactor
+from harness.errors import ContextOverflow, ModelError, ProviderFailed
+from harness.events import Compaction, Entry, MessageAdded, TextDelta
+from harness.messages import Message, assistant
+from harness.protocols import Policy, Reply, Request, unheard
+from harness.tokens import Measured, Usage, Window
+from harness.view import View, fold
+from tests.peers.drivers.serving import calls_of, said
+from tests.peers.walking import conversation_of
+
+SCRIPTS = (
+    *(["fine"], ["fails"], ["overflows"], ["empty"], ["blank"]),
+    *(["fails"] * 8, ["overflows"] * 8, ["fails", "overflows", "empty"], ["fine", "empty", "fails"], ["empty", "fails"]),
+)
+"""What the first answers of a summarizer are, the later ones being fine."""
+TOO_LONG = ["long"] * 8
+
+
+class Faltering:
+    """A summarizer whose first answers are as they are named; numbers them all."""
+
+    name = "faltering"
+    window = Window(tokens=10**9, source="configuration")
+
+    def __init__(self, answers: Sequence[str]) -> None:
+        self.answers = answers
+        self.asked = 0
+
+    def reply(self, request: Request, listen: Callable[[TextDelta], None] = unheard) -> Reply:
+        self.asked += 1
+        fault = self.answers[self.asked - 1] if self.asked <= len(self.answers) else "fine"
+        errors: dict[str, ModelError] = {
+            "fails": ProviderFailed("faltering", 500, "down"),
+            "overflows": ContextOverflow("faltering", 2, 1),
+        }
+        if fault in errors:
+            raise errors[fault]
+        usage = Usage(input_tokens=Measured(1), output_tokens=Measured(1))
+        return Reply(message=assistant(said(fault, self.asked)), usage=usage, seconds=0.0)
+
+
+@dataclass(slots=True)
+class Session:
+    """One session of a preset, up to the first attempt that comes to nothing."""
+
+    policy: Policy
+    messages: Sequence[Message]
+    window_tokens: int
+    answers: Sequence[str]
+    refused: Sequence[int] = ()
+    """Calls at which the provider has refused the prompt."""
+    most_acts: int = 1_000
+    view: View = field(default_factory=View)
+    saves_nothing: bool = False
+    """Whether the last attempt came to nothing since the summary would have saved nothing, which ours does not take."""
+
+    def acts(self) -> list[dict[str, Any]]:
+        """For each attempt: before which call, whether it condensed, how often somebody was asked, and the view after it."""
+        summarizer = Faltering(self.answers)
+        window = Window(tokens=self.window_tokens, source="configuration")
+        compactor = SessionCompactor(policy=self.policy, window=window, summarizer=summarizer)
+        found: list[dict[str, Any]] = []
+        before = 0
+        for point in calls_of(conversation_of(self.messages)):
+            for at in range(before, point):
+                self._add(at + 1, MessageAdded(message=self.messages[at], step=0))
+            before, asked = point, summarizer.asked
+            moment = "overflow" if point in self.refused else "step"
+            event = compactor.compact(self.view, None, point, moment, lambda _: None)  # type: ignore[arg-type]
+            if event is None or not (summarizer.asked > asked or event.status == "applied"):
+                continue
+            self._add(point, event, compaction=True)
+            condensed, self.saves_nothing = event.status == "applied", event.status == "no-op"
+            found.append({"call": point, "condensed": condensed, "asked": summarizer.asked - asked, "view": self.shown()})
+            if not condensed or len(found) == self.most_acts:
+                break
+        return found
+
+    def _add(self, number: int, event: MessageAdded | Compaction, *, compaction: bool = False) -> None:
+        self.view = fold(self.view, Entry(1_000 * number + compaction, event), self.policy.counter)
+
+    def shown(self) -> list[Any]:
+        """The numbers of the messages behind the system message, and of summaries their text."""
+        items = self.view.items[1:]
+        return [item.message.text if item.item_id.event % 1_000 else item.item_id.event // 1_000 - 1 for item in items]
+
+
+def bare(acts: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Acts with nothing of a summary's message but the summarizer's answer."""
+    return [act | {"view": [_answer(one) if isinstance(one, str) else one for one in act["view"]]} for act in acts]
+
+
+def _answer(text: str) -> str:
+    return next((known for known in (said("fine", number) for number in range(1, 100)) if known in text), "")

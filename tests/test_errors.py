@@ -1,0 +1,20 @@
+"""How many of something there are, in words."""
+
+import pytest
+
+from harness.errors import counted
+
+
+@pytest.mark.parametrize(
+    ("count", "noun", "said"),
+    [
+        (0, "step", "0 steps"),
+        (1, "step", "1 step"),
+        (2, "step", "2 steps"),
+        (1200, "message", "1,200 messages"),
+        (1, "entry", "1 entry"),
+        (3, "entry", "3 entries"),
+    ],
+)
+def test_one_is_no_more_than_one(count, noun, said):
+    assert counted(count, noun) == said
