@@ -25,7 +25,7 @@ setup: .venv/.ok  ## make the environment in .venv/
 	  || $(BIN)/python -m pip --disable-pip-version-check install -q -r requirements.lock -e .
 	@touch $@
 
-demo: setup     ## run the quickstart experiment: 150 trials, a table and charts
+demo: setup     ## run the quickstart experiment: 250 trials, a table and charts
 	$(BIN)/harness run experiments/quickstart
 
 test: setup     ## every check and every test; leaves its seconds in .test-seconds

@@ -18,12 +18,12 @@ def written(folder: Path, text: str) -> Path:
     return folder
 
 
-def test_the_quickstart_is_144_trials_a_control_and_an_a_a_arm_over_three_seeds():
+def test_the_quickstart_is_240_trials_a_control_and_an_a_a_arm_over_five_seeds():
     plan = read_plan(QUICKSTART)
     grid = Grid(plan.base, plan.axes, plan.arms)
-    assert len(grid) == 150
+    assert len(grid) == 250
     policies = [cell.trial.policy for cell in grid]
-    assert sum(isinstance(policy, KeepLast) for policy in policies) == 147
+    assert sum(isinstance(policy, KeepLast) for policy in policies) == 245
     assert {cell.trial.replicate for cell in grid} == {0, 1}
     assert {(cell.trial.task, cell.trial.window_tokens, cell.trial.max_steps) for cell in grid} == {("flashcards", 32_768, 300)}
     again = [cell for cell in grid if cell.trial.replicate == 1]
