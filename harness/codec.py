@@ -6,10 +6,10 @@ configuration. Adapters are built once for each type.
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import lru_cache
 from inspect import signature
-from typing import Any, TypeVar, cast, get_type_hints
+from typing import Any, Self, TypeVar, cast, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic.errors import PydanticUserError
@@ -50,17 +50,23 @@ def from_plain(of: type[T], plain: object, where: str = "") -> T:
         raise UsageError(_explain(error, where)) from None
 
 
-def refuse_unknown(kind: type[Any], given: Iterable[str]) -> None:
-    """Refuse names of fields that a class has not, before Python does in words of its own.
+class ByName:
+    """Base of what people make by naming fields: one that there is not is refused before Python does so in words of its own."""
 
-    Raises:
-        UnknownName: the nearest ones are offered.
-    """
-    of: Any = kind
-    allowed = _arguments(of)
-    for name in given:
-        if name not in allowed:
-            raise UnknownName(f"field of {kind.__name__}:", name, allowed)
+    __slots__ = ()
+
+    def __new__(cls, *_: object, **given: object) -> Self:
+        """Look at the names alone.
+
+        Raises:
+            UnknownName: the nearest ones are offered.
+        """
+        of: Any = cls
+        allowed = _arguments(of)
+        for name in given:
+            if name not in allowed:
+                raise UnknownName(f"field of {cls.__name__}:", name, allowed)
+        return super().__new__(cls)
 
 
 @lru_cache(maxsize=256)
@@ -74,7 +80,7 @@ def refuse_mistyped(kind: type[Any], given: Mapping[str, object]) -> None:
     Args:
         kind: a class with annotations. Those that are no data (a protocol, a name that is only there for a type checker) are
             not looked at.
-        given: fields by name; unknown ones are left to `refuse_unknown`.
+        given: fields by name; unknown ones are left to `ByName`.
 
     Raises:
         UsageError: names each field, what is needed and what was given.

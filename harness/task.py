@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Literal, TypeAlias
 
+from harness.codec import ByName
 from harness.errors import UsageError
 
 Runtime: TypeAlias = Literal["python", "bun"]
@@ -179,7 +180,7 @@ class Task:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class World:
+class World(ByName):
     """The knobs of a task; None leaves a knob where the task has it.
 
     What they turn decides which policy can win, so results are maps over them (RESEARCH 5.4). `long-march` has all of them,

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Self
 
-from harness.codec import refuse_mistyped, refuse_unknown
+from harness.codec import ByName, refuse_mistyped
 from harness.compaction.stages import Reducer, after
 from harness.compaction.triggers import Division, Trigger
 from harness.errors import UsageError
@@ -116,7 +116,7 @@ class Repeated:
         return plan
 
 
-class Preset(ABC):
+class Preset(ByName, ABC):
     """What all presets have in common: a frozen dataclass says by `pipeline` what it does, and keeps `Policy` by that.
 
     A preset is its fields; the pipeline is made from them once and remembered.
@@ -128,10 +128,10 @@ class Preset(ABC):
     """A longer tool output is cut to this before it is logged."""
 
     def __new__(cls, *_: object, **given: object) -> Self:
-        """Refuse fields that there are not, and values of another type than their field's, before any preset compares them."""
-        refuse_unknown(cls, given)
+        """Refuse also values of another type than their field's, before any preset compares them."""
+        made = super().__new__(cls, **given)
         refuse_mistyped(cls, given)
-        return super().__new__(cls)
+        return made
 
     @property
     @abstractmethod

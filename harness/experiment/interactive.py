@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
-from typing import Literal, NamedTuple, Self
+from typing import Literal, NamedTuple
 
 from harness import codec
 from harness.agent.cancellation import Cancellation
@@ -49,7 +49,7 @@ from harness.tools import tools_under
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Interactive:
+class Interactive(codec.ByName):
     """Everything that decides how such a session goes."""
 
     request: str
@@ -87,11 +87,6 @@ class Interactive:
     """Give the agent the tool `explore`: a sub-agent looks around with a context of its own and answers shortly (S3.20)."""
     repeated: Literal["ask", "continue", "stop"] = "ask"
     """What is done about the same call for the third time in a row (S3.10). Who is not there is not asked: then it is made."""
-
-    def __new__(cls, *_: object, **given: object) -> Self:
-        """Refuse fields that there are not, before Python does in words of its own."""
-        codec.refuse_unknown(cls, given)
-        return object.__new__(cls)
 
     def __post_init__(self) -> None:
         """Refuse values of another type, and what is no policy."""

@@ -7,7 +7,7 @@ interrupted run knows what is missing. How a trial is *run* (workers, time limit
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any, Literal, Self, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal, get_type_hints
 
 from harness import codec
 from harness.compaction.presets import check_policy, policy_from_plain, written_out
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SandboxChoice:
+class SandboxChoice(codec.ByName):
     """Where the commands of a trial run."""
 
     backend: Literal["auto", "docker", "bubblewrap", "local"] = "auto"
@@ -43,7 +43,7 @@ def refuse_mistyped(made: "DataclassInstance") -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Trial:
+class Trial(codec.ByName):
     """One arm on one task with one seed."""
 
     task: str
@@ -72,11 +72,6 @@ class Trial:
     command_timeout_seconds: float = 60.0
     """A command of the agent is killed after this time."""
     sandbox: SandboxChoice = field(default_factory=SandboxChoice)
-
-    def __new__(cls, *_: object, **given: object) -> Self:
-        """Refuse fields that there are not, before Python does in words of its own."""
-        codec.refuse_unknown(cls, given)
-        return object.__new__(cls)
 
     def __post_init__(self) -> None:
         """Refuse values that no session could be run with."""

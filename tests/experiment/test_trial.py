@@ -69,6 +69,16 @@ def test_a_misspelt_field_is_refused_with_the_nearest_names(make):
     assert make(window_tokens=8_000).window_tokens == 8_000
 
 
+@pytest.mark.parametrize(
+    ("kind", "misspelt", "field"),
+    [(World, "redundance", "redundancy"), (SandboxChoice, "backnd", "backend"), (SandboxLimits, "memory_byte", "memory_bytes")],
+    ids=["world", "sandbox", "limits"],
+)
+def test_so_are_the_misspelt_fields_of_its_parts(kind, misspelt, field):
+    with pytest.raises(UnknownName, match=f"field of {kind.__name__}: '{misspelt}'; did you mean '{field}'"):
+        kind(**{misspelt: 1})
+
+
 @given(TRIALS, TRIALS)
 def test_ids_are_equal_exactly_when_trials_are(one, other):
     assert (one.trial_id == other.trial_id) == (to_plain(one) == to_plain(other))

@@ -81,7 +81,8 @@ def test_a_close_and_the_death_that_it_causes_wait_for_each_other(lying):
     time.sleep(0.05)
     sandbox.close()
     thread.join()
-    assert ended and sandbox._launcher.removed == 2
+    assert ended
+    assert sandbox._launcher.removed == 2
     assert not sandbox._launcher.together
 
 
