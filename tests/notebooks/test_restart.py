@@ -51,10 +51,12 @@ def both_say_what_to_do(page: Page) -> re.Match[str]:
     return told
 
 
-def test_in_jupyterlab_a_session_and_a_grid_say_that_their_kernel_was_restarted_and_go_on_in_another(
-    open_notebook, page, lab, tmp_path
+@pytest.mark.parametrize(("app", "server"), [("lab", "lab"), ("notebook", "classic")], ids=["jupyterlab", "notebook"])
+def test_a_session_and_a_grid_say_that_their_kernel_was_restarted_and_go_on_in_another(
+    app, server, open_notebook, page, request, tmp_path
 ):
-    notebook = open_notebook(IN_JUPYTER.replace("NAME", "restarted"), CELL.replace("NAME", "restarted"), "", "", "", "")
+    cells = [cell.replace("NAME", "restarted") for cell in (IN_JUPYTER, CELL)]
+    notebook = open_notebook(*cells, "", "", "", "", app=app)
     for cell in (GRID, PANEL):
         notebook.start_cell(cell)
         notebook.finish_cell(cell)
@@ -65,7 +67,7 @@ def test_in_jupyterlab_a_session_and_a_grid_say_that_their_kernel_was_restarted_
     told = both_say_what_to_do(page)
     page.screenshot(path=tmp_path / "alarmed.png")
     assert transcript(page) == seen
-    root, _ = lab
+    root, _ = request.getfixturevalue(server)
     logged = len(find_session(told[2], [root / told[1]]).entries())
     a_session_goes_on(page, notebook, told, seen, logged)
     page.screenshot(path=tmp_path / "gone-on.png")
