@@ -108,14 +108,20 @@ class UsableInput:
     """Configured; a model that can write less needs less."""
     input_limit_tokens: int | None = None
     """Of the model, apart from its window; None = it has none."""
+    input_reserve_tokens: int = 0
+    """Kept free of that limit, but no more than is kept free for an answer."""
 
     def budget(self, window: Window) -> Budget:
         """See `Division`."""
         if window.tokens == 0:
             return UNKNOWN
         output = min(self.max_output_tokens, window.output_tokens or self.max_output_tokens)
-        usable = left(window, output) if self.input_limit_tokens is None else min(self.input_limit_tokens, window.tokens)
-        how = f"{window.tokens} − {output} for the answer" if self.input_limit_tokens is None else "input limit"
+        if self.input_limit_tokens is None:
+            usable, how = left(window, output), f"{window.tokens} − {output} for the answer"
+        else:
+            reserve = min(self.input_reserve_tokens, output)
+            usable = min(self.input_limit_tokens - reserve, window.tokens)
+            how = f"input limit of {self.input_limit_tokens} − {reserve}" if reserve else "input limit"
         rule = f"{how} = {usable} tokens; window from {window.source}"
         return Budget(window_tokens=window.tokens, reserved_tokens=window.tokens - usable, threshold_tokens=usable, rule=rule)
 

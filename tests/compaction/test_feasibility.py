@@ -203,20 +203,22 @@ def test_more_messages_than_the_window_has_tokens_are_never_there(trigger: Trigg
 def views(policy: Policy, budget: Budget) -> Iterator[View]:
     """Views of a session with a question now and then, of small steps and of large ones, as far as a window goes.
 
-    Every fourth step is small: a result may be all that is kept, and then there is nowhere to cut before the next one.
+    Every fourth step is small, and so is the one behind the window: a result may be all that is kept, and then there is nowhere
+    to cut before the next one.
     """
     for each in (20, budget.window_tokens // 60):
-        view = fold_all([Entry(1, MessageAdded(message=system("You are an agent."), step=0))], policy.counter)
+        view, over = fold_all([Entry(1, MessageAdded(message=system("You are an agent."), step=0))], policy.counter), False
         for number in range(1, 100):
             call = ToolCall(call_id=f"c{number}", name="read_file", arguments_json='{"path": "a.py"}')
-            output = "word " * (4 * (each if number % 4 else 20) // 5)
+            output = "word " * (4 * (each if number % 4 and not over else 20) // 5)
             result = ToolResult(call_id=call.call_id, name=call.name, output=output)
             said = [user("Go on.")] if number % 9 == 1 else []
             for at, message in enumerate((*said, assistant("I read.", call), tool(result))):
                 view = fold(view, Entry(9 * number + at, MessageAdded(message=message, step=number)), policy.counter)
             yield view
-            if view.tokens > budget.window_tokens:  # the provider may count fewer
+            if over:
                 break
+            over = view.tokens > budget.window_tokens  # the provider may count fewer
 
 
 def acts(policy: Policy, budget: Budget, view: View) -> bool:
@@ -248,6 +250,7 @@ CONFIGURED = st.one_of(
 
 @settings(max_examples=60)
 @example(policy=Pi(reserve_tokens=500, keep_recent_tokens=500), window_tokens=30_000)
+@example(policy=Pi(reserve_tokens=500, keep_recent_tokens=500), window_tokens=30_011)
 @given(policy=CONFIGURED, window_tokens=st.integers(8_000, 200_000))
 def test_what_is_let_through_can_act_on_some_view(policy: Policy, window_tokens: int) -> None:
     try:

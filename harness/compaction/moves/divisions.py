@@ -22,6 +22,19 @@ class Smallest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NoMoreThan:
+    """Divides no more of a window than a cap, and the cap where the window is not known."""
+
+    tokens: int
+    division: Division
+
+    def budget(self, window: Window) -> Budget:
+        """See `Division`."""
+        within = 0 < window.tokens <= self.tokens
+        return self.division.budget(window if within else Window(tokens=self.tokens, source="policy"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ShareLess:
     """Act beyond a share of the window less a reserve."""
 

@@ -165,7 +165,7 @@ DEFAULTS: dict[str, dict[str, object]] = {
     # PEERS 2.21
     "dexto": {
         "threshold": 0.9,
-        "context_window": None,
+        "window_cap_tokens": None,
         "protect_tokens": 40_000,
         "least_saved_tokens": 20_000,
         "keep_turns": 2,

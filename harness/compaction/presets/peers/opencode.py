@@ -49,7 +49,7 @@ class OpenCode(Preset):
     input_limit_tokens: int | None = None
     """Of the model, where it lists one apart from its window; None = it has none."""
     input_reserve_tokens: int = 20_000
-    """Kept free of such a limit, but no more than the above."""
+    """Kept free of such a limit, but no more than the above; the original cuts only its default so, not one that is set."""
     tail_turns: int = 2
     """Turns at the end that stay as far as they fit."""
     tail_share: float = 0.25
@@ -88,12 +88,14 @@ class OpenCode(Preset):
             most_tokens=self.tail_most_tokens,
         )
         nothing = BeforeTurns(turns=0, share=self.tail_share, least_tokens=0, most_tokens=0)
-        reserve = min(self.input_reserve_tokens, self.max_output_tokens)
-        limit = None if self.input_limit_tokens is None else self.input_limit_tokens - reserve
         due = Rule(trigger=Full(measure="reported"), reducer=Closed(reducer=self._asked(tail), text=GO_ON))
         emergency = Rule(trigger=Always(), reducer=Closed(reducer=self._asked(nothing), text="{said}"), moment="overflow")
         return Pipeline(
-            division=UsableInput(max_output_tokens=self.max_output_tokens, input_limit_tokens=limit),
+            division=UsableInput(
+                max_output_tokens=self.max_output_tokens,
+                input_limit_tokens=self.input_limit_tokens,
+                input_reserve_tokens=self.input_reserve_tokens,
+            ),
             rules=(due, emergency),
             counter=JsonCharacters(characters_of_token=4),
         )

@@ -6,7 +6,7 @@ from typing import Literal
 from harness.compaction.cuts import LastMessages
 from harness.compaction.formats.brief import Brief, Capped, Ends, Listed, WithoutResults
 from harness.compaction.moves.around import Closed, IfFails, IfMessages, InManner
-from harness.compaction.moves.divisions import LeastLeft
+from harness.compaction.moves.divisions import LeastLeft, NoMoreThan
 from harness.compaction.moves.stretches import Answered, BeforeTurnsOrShare, UpToShare
 from harness.compaction.pipeline import Pipeline, Preset, Rule
 from harness.compaction.presets.ranges import at_least, share
@@ -224,7 +224,7 @@ class Dexto(Preset):
 
     threshold: float = 0.9
     """Share of the window above which it is compacted, above 0 and at most 1."""
-    context_window: int | None = None
+    window_cap_tokens: int | None = None
     """The smaller of this and the model's window counts; None = the window of the model."""
     protect_tokens: int = 40_000
     """Newest tool output that stays."""
@@ -253,7 +253,7 @@ class Dexto(Preset):
         """Refuse values that no session could be run with."""
         share(self, "threshold", "keep_share")
         at_least(self, 0, "protect_tokens", "least_saved_tokens")
-        at_least(self, 1, "context_window", "keep_turns", "keep_least_messages", "least_messages", "text_characters")
+        at_least(self, 1, "window_cap_tokens", "keep_turns", "keep_least_messages", "least_messages", "text_characters")
         at_least(self, 1, "result_characters", "summary_max_tokens", "clip_characters")
 
     @property
@@ -272,8 +272,9 @@ class Dexto(Preset):
         asked: Reducer = InManner(reducer=summary, manner=Manner(stand_in=Listed()), excerpt=excerpt)
         mask = Mask(keep_tokens=self.protect_tokens, least_saved_tokens=self.least_saved_tokens)
         full = Full(measure="reported-and-since", above=True)
+        division = ShareOfAvailable(share=self.threshold, reserves=UNRESERVED)
         return Pipeline(
-            division=ShareOfAvailable(share=self.threshold, reserves=UNRESERVED),
+            division=division if self.window_cap_tokens is None else NoMoreThan(tokens=self.window_cap_tokens, division=division),
             rules=(
                 Rule(trigger=full, reducer=mask, quiet=True),
                 Rule(trigger=full, reducer=IfMessages(count=self.least_messages, reducer=asked)),

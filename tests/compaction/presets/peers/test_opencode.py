@@ -35,6 +35,7 @@ def test_it_is_due_when_the_last_call_fills_what_the_output_leaves(tokens: int, 
         (OpenCode(), 64_000, 168_000),
         (OpenCode(input_limit_tokens=100_000), None, 80_000),
         (OpenCode(input_limit_tokens=100_000, max_output_tokens=8_000), None, 92_000),
+        (OpenCode(input_limit_tokens=100_000), 8_192, 91_808),
     ],
 )
 def test_what_is_usable_follows_from_the_limits_of_the_model(

@@ -33,7 +33,8 @@ def planned(policy: Policy, view: View, size: int, usage: Usage, moment: str = "
         (CRUSH_POLICY, 200_000, 159_999),
         (CRUSH_POLICY, 400_000, 379_999),
         (Dexto(), 128_000, 115_200),
-        (Dexto(context_window=50_000), 128_000, 45_000),
+        (Dexto(window_cap_tokens=50_000), 128_000, 45_000),
+        (Dexto(window_cap_tokens=200_000), 128_000, 115_200),
     ],
 )
 def test_they_are_due_at_the_next_token(policy: Policy, size: int, last_quiet: int) -> None:
