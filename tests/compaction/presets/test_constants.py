@@ -4,19 +4,23 @@ They stand where a preset builds its stages. Fields are in `test_defaults`; a va
 here, so that of a preset only those stand in the tables that nobody can set. What is a text is in `test_texts`.
 """
 
+import ast
+import importlib
+import inspect
+import pkgutil
 import re
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import MISSING, fields, is_dataclass
 
 import pytest
 
+from harness import compaction
 from harness.compaction.describing import default_of, parts
+from harness.compaction.pipeline import Preset
 from harness.compaction.presets import PRESETS
 
 Numbers = dict[str, tuple[float, ...]]
-
-
 Choices = dict[str, tuple[bool | str, ...]]
 
 
@@ -294,3 +298,85 @@ def test_the_constants_of_a_preset_are_those_of_its_source(kind: str) -> None:
 @pytest.mark.parametrize("kind", PRESETS)
 def test_the_choices_of_a_preset_are_those_of_its_source(kind: str) -> None:
     assert constants(kind, choice) == CHOICES.get(kind, {})
+
+
+SHARED: dict[str, float] = {
+    # DESIGN, guards: two fruitless attempts, then nobody is asked until the view has grown by a tenth
+    "compactor.FRUITLESS_IN_A_ROW": 2,
+    "compactor.GROWTH_BEFORE_NEXT": 1.1,
+    # where a cut stays as it is unless a preset says otherwise
+    "cuts.LastEvents.share": 0,
+    "cuts.LastOfWindow.least_messages": 1,
+    "cuts.LastShare.beside_messages": 0,
+    "cuts.LastTokens.least_messages": 0,
+    # PEERS 2.21: dexto's list for a summary that did not come
+    "formats.brief.Listed.request_characters": 200,
+    "formats.brief.Listed.requests": 5,
+    # S0.6
+    "formats.six_sections.SixSections.max_tokens": 800,
+    # PEERS 2.8: what cline's basic digest shows of a command and of a text
+    "moves.digest.COMMAND_CHARACTERS": 100,
+    "moves.digest.SAID_CHARACTERS": 500,
+    # ours: no stub of an observation is longer, no pointer to what was offloaded
+    "moves.observations.LONGEST": 60,
+    "moves.offloading.Offload.preview_characters": 0,
+    "moves.offloading.POINTER_CHARACTERS": 300,
+    # PEERS 2.8
+    "presets.peers.cline.NOTICE_TEXTS": 3,
+    # PEERS 2.14: passes of inspect's trim, and the messages of its input
+    "presets.peers.inspect_ai.INPUT": 2,
+    "presets.peers.inspect_ai.PASSES": 4,
+    # PEERS 2.10
+    "presets.peers.langchain.CharactersAndOverhead.characters_per_token": 4,
+    "presets.peers.langchain.CharactersAndOverhead.overhead_tokens": 3,
+    # PEERS 2.1: what OpenHands does with a prompt that is too long for its summarizer
+    "presets.peers.openhands.RESET_ATTEMPTS": 5,
+    "presets.peers.openhands.RESET_SHARE": 0.8,
+    # S4.4, S4.6
+    "presets.window.NEAR_SHARE": 0.8,
+    "presets.window.SUMMARY_EVERY_MESSAGES": 10,
+    # ours: no receipt counts as more to the clairvoyant bound
+    "retention.RECEIPT_CHARACTERS": 100,
+    "scaling.Fitted.scale": 1,
+    # a mask protects and asks nothing unless a preset says so; a middle begins behind the request
+    "stages.Mask.enough_tokens": 0,
+    "stages.Mask.keep_results": 0,
+    "stages.Mask.keep_tokens": 0,
+    "stages.Mask.keep_turns": 0,
+    "stages.Mask.least_characters": 0,
+    "stages.Mask.least_saved_tokens": 0,
+    "stages.Middle.head_events": 0,
+    "stages.Middle.head_messages": 1,
+    "stages.Summarize.least_share": 0,
+    # LangChain: a provider's report corrects its count by a quarter at most
+    "triggers.RESCALED_AT_MOST": 1.25,
+    # S0.4
+    "triggers.Reserves.output_tokens": 4_000,
+    "triggers.Reserves.safety_tokens": 5_000,
+    "triggers.Reserves.system_tokens": 2_000,
+    "triggers.UsableInput.input_reserve_tokens": 0,
+}
+"""Numbers that many presets share, by their names in the room of compaction: of its modules, and usual ones of stages."""
+
+
+def shared() -> Iterator[tuple[str, object]]:
+    for info in pkgutil.walk_packages(compaction.__path__, f"{compaction.__name__}."):
+        module = importlib.import_module(info.name)
+        place = info.name.removeprefix(f"{compaction.__name__}.")
+        for name in assigned(inspect.getsource(module)):
+            yield f"{place}.{name}", getattr(module, name)
+        for name, kind in vars(module).items():
+            own = inspect.isclass(kind) and kind.__module__ == info.name and is_dataclass(kind)
+            if own and not issubclass(kind, Preset):
+                yield from ((f"{place}.{name}.{field.name}", field.default) for field in fields(kind))
+
+
+def assigned(source: str) -> set[str]:
+    """The names that a module gives values to."""
+    nodes = (node for node in ast.parse(source).body if isinstance(node, ast.Assign | ast.AnnAssign))
+    targets = (target for node in nodes for target in (node.targets if isinstance(node, ast.Assign) else [node.target]))
+    return {name.id for target in targets for name in ast.walk(target) if isinstance(name, ast.Name)}
+
+
+def test_the_numbers_that_presets_share_are_those_of_their_sources() -> None:
+    assert {name: value for name, value in shared() if number(value)} == SHARED

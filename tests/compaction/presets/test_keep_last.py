@@ -8,7 +8,9 @@ from harness.compaction.compactor import SessionCompactor
 from harness.compaction.cuts import LastMessages
 from harness.compaction.presets.bounds import DropAll
 from harness.compaction.presets.keep_last import KeepLast
+from harness.compaction.presets.paced import Paced
 from harness.compaction.stages import Middle
+from harness.compaction.telling import told
 from harness.errors import ModelError, ProviderFailed, UsageError
 from harness.events import Compaction, Entry, MessageAdded
 from harness.messages import Message, ToolCall, ToolResult, assistant, system, tool, user
@@ -70,6 +72,15 @@ def test_of_fifty_messages_the_last_ten_stay() -> None:
     assert event is not None
     after = fold(crowded(), Entry(99, event), QuarterOfCharacters())
     assert [item.item_id.event for item in after.items] == [1, 99, *range(41, 51)]
+
+
+@pytest.mark.parametrize("kind", [KeepLast, Paced])
+def test_the_summarizer_is_told_the_length_that_it_is_held_to(kind: type[KeepLast | Paced]) -> None:
+    plan = kind(summary_max_tokens=123).plan(view := crowded(), kind().budget(WINDOW), None, "manual")
+    assert plan is not None
+    (slot,) = plan.slots
+    assert slot.max_tokens == 123
+    assert "- Maximum 123 tokens" in "".join(message.text for message in slot.format.prompt(told(slot, view, len).request))
 
 
 def test_the_boundary_moves_back_over_tool_results_to_their_call() -> None:

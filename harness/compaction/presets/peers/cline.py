@@ -244,7 +244,8 @@ class RooCode(_RooCode):
     Source: Roo-Code cb836567, `src/core/condense` and `src/core/context-management`; PEERS 2.9. A former summary is told again as
     a message. When the summary fails where the hard limit is exceeded, and after an overflow, half of the messages go without
     one; below that limit the session goes on as it is. An empty summary has failed too. Left out: the outlines of files that a
-    parser makes, and the details of an editor's surroundings, which there are none of here. After an overflow the original tries
+    parser makes, the commands of the editor that the first message held, and the details of its surroundings, which there are
+    none of here. After an overflow the original tries
     up to three times, at 75 % of the window; the loop here tries once.
     """
 

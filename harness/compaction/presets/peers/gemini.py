@@ -51,8 +51,9 @@ class GeminiCli(Preset):
     The *adapted* variant cuts before an answer of the model as well. Old results beyond 50K tokens are clipped where they are
     longer than the limit of a result, which none is unless `clip_characters` is raised above it. When the summary fails, the
     session goes on as it is. An empty summary has failed too. The summarizer is asked twice: for a draft, and what the draft
-    leaves out. After an attempt that made the view larger the original never asks again by itself; here the engine's guard waits,
-    as for every policy.
+    leaves out. It is shown the messages as they were, also where the original, for their length, shows it clipped ones. After an
+    attempt that made the view larger the original never asks again by itself; here the engine's guard waits, as for every
+    policy.
     """
 
     adapted: bool = False

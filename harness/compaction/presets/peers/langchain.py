@@ -215,8 +215,9 @@ class DeepAgents(Preset):
     request goes with the rest, and the summarizer is shown all of it. A refused prompt is summarized too. Different from the
     original: what goes is not written to a file whose path the summary names (the log holds it); an argument that was shortened
     stays short, also in an answer that a summary leaves in view; after shortening the count is not corrected by the provider's
-    report; after a refused prompt the newest results are not cut. When the summary fails, the session goes on as it is; there the
-    run fails. An empty summary is taken. What is too long for the summarizer is told as by `langchain-summary`.
+    report; after a refused prompt the newest results are not cut; in a window that is not known nothing is compacted, there it
+    is at 170,000 tokens. When the summary fails, the session goes on as it is; there the run fails. An empty summary is taken.
+    What is too long for the summarizer is told as by `langchain-summary`.
     """
 
     threshold: float = 0.85

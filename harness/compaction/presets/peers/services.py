@@ -121,7 +121,8 @@ class Goose(Preset):
     in a session of a single request it comes late; the *adapted* variant looks before every step. There, and after an overflow,
     the user's last words stand behind the note. The text to be summed up is part of the system prompt; where it is too long,
     results are left out from the middle outwards. When the summary fails, the session goes on as it is. An empty summary has
-    failed too. Left out: summing up pairs of calls in the background, whose default differs between versions.
+    failed too. Left out: summing up pairs of calls in the background, whose default differs between versions. A threshold of 1
+    turns the original's check off; here it stands for the whole window, and `none` for no compaction.
     """
 
     adapted: bool = False
