@@ -28,6 +28,8 @@ from harness.store.journal import Journal
 from harness.tasks import make_task
 
 POLL_SECONDS = 0.2
+TERMINATED = (-signal.SIGTERM, 128 + signal.SIGTERM)
+"""Exit codes of a worker that SIGTERM ended: at once, or when it had closed its sandbox."""
 IDLE_POOLS = 3
 """After so many pools in a row in which not one trial began, the run gives up."""
 BROKEN_POOLS = 2
@@ -120,8 +122,11 @@ class Runner:
         self.display.show(self.standing)
 
     def _stopped(self, future: "Future[Finished]") -> bool:
-        """Whether its worker died of the signal that stops the run, which may go to a whole group of processes."""
-        return self.stop.is_set() and isinstance(future.exception(), ProcessExpired)
+        """Whether its worker ended by the signal that stops the run, which may go to a whole group of processes: there first."""
+        error = future.exception()
+        if isinstance(error, ProcessExpired) and error.exitcode in TERMINATED:
+            self.stop.wait(POLL_SECONDS)
+        return error is not None and self.stop.is_set()
 
     def _take(self, finished: Finished) -> None:
         self.output.bring_in(finished)

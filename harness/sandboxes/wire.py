@@ -8,6 +8,7 @@ import contextlib
 import json
 import socket
 import struct
+import threading
 import time
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -57,22 +58,27 @@ class SocketStream:
 
     def __init__(self, connection: socket.socket) -> None:
         self._socket = connection
+        self._use = threading.RLock()
+        """Who waits at a descriptor that is closed meanwhile may wait at another file that got its number."""
 
     def send(self, data: bytes, timeout_seconds: float) -> None:
         """Send all."""
-        self._socket.settimeout(max(timeout_seconds, 0.001))
-        self._socket.sendall(data)
+        with self._use:
+            self._socket.settimeout(max(timeout_seconds, 0.001))
+            self._socket.sendall(data)
 
     def receive(self, timeout_seconds: float) -> bytes:
         """Some bytes."""
-        self._socket.settimeout(max(timeout_seconds, 0.001))
-        return self._socket.recv(2**18)
+        with self._use:
+            self._socket.settimeout(max(timeout_seconds, 0.001))
+            return self._socket.recv(2**18)
 
     def close(self) -> None:
-        """Shut down first: that wakes a thread that is waiting in `receive`."""
+        """Shut down first: that wakes a thread that is waiting in `send` or `receive`; the descriptor goes when it has left."""
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
-        self._socket.close()
+        with self._use:
+            self._socket.close()
 
 
 class Wire:

@@ -35,7 +35,7 @@ from harness.widgets.wire import Wire
 FOLDER = Path(SESSIONS_FOLDER)
 """Where journals go unless another file is named."""
 RESTING = frozenset({"new", "idle", "failed", "closed"})
-_LOOK, _END = "look", "end"
+_LOOK = "look"
 MOST_STEPS = 300
 """Of a turn: somebody is there to stop it."""
 PAUSE_SECONDS = 0.05
@@ -53,7 +53,7 @@ class AgentWidget(Renewed):
     """The session itself; its methods may be called from cells."""
     _feed: Feed
     _feed_lock: threading.Lock
-    _heard: "queue.SimpleQueue[Entry | Signal | str]"
+    _heard: "queue.SimpleQueue[Entry | Signal | Ended | str]"
     _hurry: threading.Event
     _over: bool
     _pace_seconds: float
@@ -142,10 +142,9 @@ class AgentWidget(Renewed):
         self._hurry.set()
         ended = self.session.close()
         with self._feed_lock:
-            if not self._over:
-                self._over = True
-                self._feed.conclude(ended.checks)
-        self._heard.put(_END)
+            first, self._over = not self._over, True
+        if first:
+            self._heard.put(ended)  # behind all that the session has told
         return ended
 
     def heard(self, message: Mapping[str, Any]) -> None:
@@ -225,10 +224,12 @@ class AgentWidget(Renewed):
             time.sleep(PAUSE_SECONDS)
             while not self._heard.empty():
                 bundle.append(self._heard.get())
-            ended = _END in bundle
             with self._feed_lock:
                 for one in bundle:
-                    if not isinstance(one, str):
+                    if isinstance(one, Ended):
+                        ended = True
+                        self._feed.conclude(one.checks)
+                    elif not isinstance(one, str):
                         self._feed.hear(one)
                 self._look()
                 items, state = self._feed.news()

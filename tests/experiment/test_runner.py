@@ -1,5 +1,6 @@
 """The runner: whatever one trial does, the others are run, and the output folder is whole."""
 
+import signal
 import sys
 import threading
 import time
@@ -7,6 +8,7 @@ import types
 from concurrent.futures import Future
 
 import pytest
+from pebble import ProcessExpired
 
 from harness.errors import HarnessError
 from harness.events import SessionEnded
@@ -124,6 +126,33 @@ def test_what_ends_between_the_last_look_and_the_stop_is_kept(tmp_path):
     records = run(tmp_path, [0, 1, OVERRUNS], pool=EndsWhenStopped, stop=stop, display=display)
     assert {seed: record.status for seed, record in records.items()} == {0: "completed", 1: "completed"}
     assert display.standings[-1].done == 2
+
+
+@pytest.mark.parametrize(
+    ("trouble", "crashed"),
+    [
+        (ProcessExpired("ended", code=-signal.SIGTERM, pid=1), False),
+        (ProcessExpired("ended", code=143, pid=1), False),
+        (ProcessExpired("ended", code=-signal.SIGKILL, pid=1), True),
+        (EOFError("half a result"), True),
+    ],
+    ids=["terminated", "unwound", "killed", "cut off"],
+)
+@pytest.mark.parametrize("before", [True, False], ids=["stopped before", "stopped after"])
+def test_a_signal_to_the_whole_group_may_reach_a_worker_first(tmp_path, trouble, crashed, before):
+    stop = threading.Event()
+
+    class Loses(EndsWhenStopped):
+        """Its one worker ends by that trouble, and a moment before or after the run is told to stop."""
+
+        def submit(self, job):
+            future: Future[Finished] = Future()
+            future.set_exception(trouble)
+            stop.set() if before else threading.Timer(0.05, stop.set).start()
+            return future
+
+    records = run(tmp_path, [0], pool=Loses, stop=stop)
+    assert [record.status for record in records.values()] == (["crashed"] if crashed and not before else [])
 
 
 def test_a_crashed_trial_is_run_again_by_the_next_run_and_a_finished_one_is_not(tmp_path):

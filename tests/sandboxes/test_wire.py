@@ -49,3 +49,33 @@ def test_a_server_that_does_not_read_misses_the_deadline():
         wire.ask(Frame(header={}, body=bytes(10_000_000)), 0.2)
     wire.close()
     theirs.close()
+
+
+def test_the_descriptor_is_closed_when_nobody_waits_at_it_any_more():
+    """Else its number may go to another file before the wait begins in earnest, and be waited at for as long as it may take."""
+
+    class Slow(socket.socket):
+        """Takes its time before it waits, as a thread does that is not let run."""
+
+        def recv(self, *size):
+            waits.set()
+            time.sleep(0.2)
+            seen.append(self.fileno())
+            return super().recv(*size)
+
+    waits = threading.Event()
+    seen: list[int] = []
+    ours, theirs = socket.socketpair()
+    wire = Wire(SocketStream(Slow(fileno=ours.detach())))
+
+    def work() -> None:
+        with pytest.raises(SandboxDied):
+            wire.ask(Frame(header={}), 60)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    waits.wait()
+    wire.close()
+    thread.join()
+    theirs.close()
+    assert seen[0] >= 0

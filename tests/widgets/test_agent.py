@@ -277,6 +277,17 @@ def test_the_line_that_reopens_a_session_is_python_whatever_its_journal_is_calle
     assert [ast.literal_eval(argument) for argument in called.args] == [str(journal), widget.session.session_id]
 
 
+def test_the_checks_stand_last_however_late_the_page_hears_of_the_session(page, panel, monkeypatch):
+    widget = panel()
+    linked = Panel(page, widget, POST)
+    linked.click("Start")
+    linked.phase("waits for you")
+    monkeypatch.setattr("harness.widgets.agent.PAUSE_SECONDS", 2.0)
+    widget.close()
+    linked.until("() => document.querySelectorAll('.a-ended').length === 3")
+    assert linked.texts(".a-ended") == ["endturn ended: replied", "endsession ended: replied", "endchecks: 2 of 2 passed"]
+
+
 def test_a_session_is_gone_on_with_from_its_journal(page, panel, tmp_path):
     first = panel()
     first.session.start()
