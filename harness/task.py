@@ -18,7 +18,7 @@ Runtime: TypeAlias = Literal["python", "bun"]
 FactKind: TypeAlias = Literal[
     "constraint", "goal", "decision", "artifact", "value", "error", "progress", "next-step", "preference", "superseded"
 ]
-"""RESEARCH 2.6; superseded = a value that a later one replaces."""
+"""RESEARCH 2.6; superseded = a value that a later one replaces, in a fact that the task has for this alone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,8 +45,18 @@ class Fact:
     """The call that shows it again; None = it cannot be got again."""
     source: str = ""
     """Path that must be visible in a directory listing for the recovering call to be known; empty = always known."""
+    revised: bool = False
+    """It is first told with an older value, in words that its patterns read too. Its kind stays."""
+    former: tuple[str, ...] = ()
+    """Regular expressions like `patterns`, of other words that tell an older value. To use what they read is a stale use; it is
+    never looked for."""
     word: str = ""
     """A whole word (letters, digits, underscores) of every text that tells it: other texts are not searched. Empty = all are."""
+
+    @property
+    def superseded(self) -> bool:
+        """Whether a later value replaces the one that is told first: by its kind, or because it is revised."""
+        return self.revised or self.kind == "superseded"
 
     @property
     def reacquisition_calls(self) -> int | None:

@@ -2,6 +2,7 @@
 
 import hashlib
 import random
+from dataclasses import replace
 
 from harness.task import CallTemplate, Fact, FactKind
 
@@ -30,6 +31,11 @@ def printed(name: str, kind: FactKind, command: str, prior: str, *patterns: str,
     """
     again = CallTemplate(tool="execute_command", arguments=(("command", command),)) if command else None
     return Fact(name=name, kind=kind, said_in="output", patterns=patterns, prior=prior, recover=again, source=source)
+
+
+def outdated(fact: Fact, *former: str) -> Fact:
+    """A fact that other words tell with an older value, which these patterns read."""
+    return replace(fact, former=former)
 
 
 def drawn(task: str, task_seed: int, name: str) -> random.Random:

@@ -125,7 +125,7 @@ def _lines(task: Task, world: World) -> tuple[_Line, ...]:
     found = []
     for at, text in enumerate(task.prompt.split("\n")):
         facts = [fact for fact in asked if any(re.search(pattern, text) for pattern in fact.patterns)]
-        if not facts or any(fact.kind == "superseded" for fact in facts):
+        if not facts or any(fact.superseded for fact in facts):
             continue
         names = tuple(fact.name for fact in facts)
         need = min(needs[name][0] for name in names)
@@ -245,4 +245,4 @@ def _turned(fact: Fact, plan: _Plan) -> Fact:
     """The fact as it is in the world."""
     if any(fact.name in line.facts for line in plan.lines if line.at in plan.written):
         fact = replace(fact, recover=CallTemplate(tool="read_file", arguments=(("path", ORDER),)), source=ORDER)
-    return replace(fact, kind="superseded") if fact.name in plan.revised else fact
+    return replace(fact, revised=True) if fact.name in plan.revised else fact

@@ -70,7 +70,7 @@ def test_the_script_has_the_steps_and_the_facts_their_shares_that_the_world_says
     assert len(task.script.steps) == world.steps
     for share, found in (
         (world.recoverable_share, [fact for fact in task.facts if fact.recover]),
-        (world.update_rate, [fact for fact in task.facts if fact.kind == "superseded"]),
+        (world.update_rate, [fact for fact in task.facts if fact.superseded]),
     ):
         assert share is not None
         assert len(found) == round(share * len(task.facts))
@@ -98,7 +98,7 @@ def test_a_revised_fact_is_told_anew_before_it_is_used_and_the_others_are_not() 
     for fact in task.facts:
         values = [value for _, value in tellings(fact, BASE)]
         assert values[-1] == task.values[fact.name]
-        assert len(set(values)) == len(values) == (2 if fact.kind == "superseded" else 1)
+        assert len(set(values)) == len(values) == (2 if fact.superseded else 1)
         assert max(step for step, _ in tellings(fact, BASE)) < used(fact, BASE)
     assert marched(BASE).failed == set()
 

@@ -85,7 +85,7 @@ def test_knobs_that_are_left_at_what_a_task_has_leave_it_as_it_is(name: str) -> 
 @pytest.mark.parametrize("name", TASKS)
 def test_shares_are_of_the_facts_of_the_request_that_hold_for_good(name: str) -> None:
     plain = load_task(name)(1)
-    steady = [fact for fact in asked(plain) if fact.kind != "superseded" and re.search(fact.patterns[0], plain.prompt)]
+    steady = [fact for fact in asked(plain) if not fact.superseded and re.search(fact.patterns[0], plain.prompt)]
     for share in (0.5, 1.0):
         world = turned(World(recoverable_share=share), name=name)
         written = {fact.name for fact in asked(world) if fact.recover}
@@ -93,9 +93,16 @@ def test_shares_are_of_the_facts_of_the_request_that_hold_for_good(name: str) ->
         order = dict(world.workspace)[ORDER]
         assert written == {fact.name for fact in asked(world) if any(re.search(text, order) for text in fact.patterns)}
     changed = turned(World(update_rate=0.5), name=name)
-    before, after = ({fact.name for fact in task.facts if fact.kind == "superseded"} for task in (plain, changed))
+    before, after = ({fact.name for fact in task.facts if fact.superseded} for task in (plain, changed))
     assert before <= after
     assert len(after) - len(before) == round(0.5 * len(steady))
+
+
+@pytest.mark.parametrize("name", sorted(SUITE))
+def test_a_fact_that_is_revised_keeps_its_kind(name: str) -> None:
+    calm, changed = (turned(World(update_rate=rate), name=name) for rate in (0.0, 0.5))
+    assert [(fact.name, fact.kind) for fact in changed.facts] == [(fact.name, fact.kind) for fact in calm.facts]
+    assert sum(fact.revised for fact in changed.facts) > sum(fact.revised for fact in calm.facts) == 0
 
 
 @pytest.mark.bubblewrap
@@ -136,7 +143,7 @@ def test_a_reminder_tells_what_holds_by_then() -> None:
     for fact in asked(turned(ALL)):
         values = [value for _, value in told(fact, ALL)]
         assert values[-1] == turned(ALL).values[fact.name]
-        assert len(set(values)) == (2 if fact.kind == "superseded" else 1)
+        assert len(set(values)) == (2 if fact.superseded else 1)
         assert sorted(values, key=values[0].__ne__) == values, "the old value is not told after the correction"
     assert session(ALL).failed == set()
 

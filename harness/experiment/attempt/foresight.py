@@ -84,7 +84,7 @@ class ScriptedForesight:
 
 def _lost_for_good(fact: Fact) -> bool:
     """Whether no call brings its newest value back: none brings it back at all, or a page shows what was later corrected."""
-    return fact.recover is None or (fact.kind == "superseded" and fact.said_in != "file")
+    return fact.recover is None or (fact.superseded and fact.said_in != "file")
 
 
 def _joined(needs: Sequence[Need]) -> Need | None:

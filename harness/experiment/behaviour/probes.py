@@ -3,7 +3,8 @@
 A fact is in view if its value can be read, by the task's own patterns, in any message of the view. Its value is the newest
 that was told so far, in the whole history: by the user, by a tool, or, for facts of the agent's own, by the agent. What a tool
 shows is no telling if the agent had written it itself or if a later value had replaced it already. A fact that is in view on
-neither side of a compaction has no row: nothing happened to it. Source: RESEARCH 2.6.
+neither side of a compaction has no row: nothing happened to it. A use is stale if its value was told earlier, by the patterns or
+in the words of `Fact.former`, and another one has been told that holds. Source: RESEARCH 2.6.
 """
 
 from collections.abc import Iterable, Iterator
@@ -28,6 +29,8 @@ class _Known:
     """Its value by the answer key."""
     told: list[str] = field(default_factory=list)
     """Every value in the order of telling."""
+    former: set[str] = field(default_factory=set)
+    """Older values that other words told, see `harness.task.Fact`."""
     written: set[str] = field(default_factory=set)
     """Values that the agent wrote before anybody told them."""
     waiting: list[int] = field(default_factory=list)
@@ -45,11 +48,19 @@ class _Known:
         elif self.told[-1:] != [value] and (role != "tool" or value not in {*self.told, *self.written}):
             self.told.append(value)
 
+    def hear_former(self, values: set[str], role: str) -> None:
+        """Take note of older values that a message tells in other words."""
+        if role == "assistant":
+            self.written |= values - self.former
+        else:
+            self.former |= values - self.written
+
     def judged(self, value: str) -> Use:
         """What using a value now is."""
         if value == self.value:
             return "right"
-        return "stale" if value in self.told else "wrong"
+        replaced = value in self.told or (bool(self.told) and value in self.former)
+        return "stale" if replaced else "wrong"
 
 
 class Prober:
@@ -59,6 +70,7 @@ class Prober:
         self._facts = {fact.name: _Known(fact, task.values.get(fact.name)) for fact in task.facts}
         self._numbers = {name: number for number, name in enumerate(self._facts)}
         self._patterns, self._uses = fact_patterns(task.facts), Uses(task.script)
+        self._former = fact_patterns(tuple(replace(fact, patterns=fact.former) for fact in task.facts if fact.former))
         self._readings: dict[ItemId, dict[str, tuple[str, ...]]] = {}
         self._rows: list[ProbeRecord] = []
         self._used: list[tuple[Fact, Use]] = []
@@ -71,6 +83,8 @@ class Prober:
             reading = self._read(after.items[-1])
             for name, values in reading.items():
                 self._facts[name].hear(values[-1], event.message.role)
+            for name, values in self._former.told(readable(event.message)):
+                self._facts[name].hear_former(set(values), event.message.role)
         elif isinstance(event, Compaction) and event.status == "applied":
             self._add_compaction(entry.seq, before, after)
 
@@ -123,7 +137,7 @@ class Prober:
 
     def _candidates(self, name: str) -> Iterable[str]:
         known = self._facts[name]
-        return (*known.told, known.fact.prior, *([known.key] if known.key is not None else []))
+        return (*known.told, *known.former, known.fact.prior, *([known.key] if known.key is not None else []))
 
     def _add_compaction(self, seq: int, before: View, after: View) -> None:
         seen_before = self._seen(before)

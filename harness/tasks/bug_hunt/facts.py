@@ -9,10 +9,11 @@ from functools import partial
 
 from harness.task import CallTemplate, Fact, FactKind
 from harness.tasks.bug_hunt.stages import OLD_TIER, RATES, TIERED
-from harness.tasks.facts import drawn, printed, stated, written
+from harness.tasks.facts import drawn, outdated, printed, stated, written
 
 NOTES = "notes/04-culprit.md"
 NIGHTLY = "logs/nightly.log"
+PROVISIONAL = r"rate beyond the tier is `(\d+)` until further notice"
 _NOTED = "cat notes/0*.md"
 
 
@@ -32,7 +33,10 @@ FACTS: tuple[Fact, ...] = (
     stated("severity", "preference", "high", r"severity of the case is called `([a-z]+)`"),
     stated("frozen", "constraint", "none", r"module `(\w+)` is frozen until the audit"),
     stated("drift_goal", "goal", "0", r"case counts as closed at a drift of at most (\d+) cents a year"),
-    written("decree_tier", "value", "docs/decree.md", str(OLD_TIER), r"tier of all stages begins at `(\d+)` kWh"),
+    outdated(
+        written("decree_tier", "value", "docs/decree.md", str(OLD_TIER), r"tier of all stages begins at `(\d+)` kWh"),
+        r"^TIER_KWH = (\d+)",
+    ),
     written("rounding", "decision", "docs/rounding.md", "half_up", r"settled in the mode `(\w+)`"),
     _logged("suspect", "value", "usage", r"operator blames the stage `(\w+)`", "operator blames"),
     _logged("drift_since", "value", "2024-01-01", r"first drift on (\d{4}-\d\d-\d\d)", "first drift"),
@@ -41,9 +45,9 @@ FACTS: tuple[Fact, ...] = (
         r"first difference is in the stage `(\w+)`", source="tools/compare.py",
     ),
     printed(
-        *("provisional_rate", "superseded", _NOTED, "30"), r"rate beyond the tier is `(\d+)` until further notice", source=NOTES,
+        *("provisional_rate", "superseded", _NOTED, "30"), PROVISIONAL, source=NOTES,
     ),
-    printed("final_rate", "error", "", "20", r"the invoices imply a rate of `(\d+)`"),
+    outdated(printed("final_rate", "error", "", "20", r"the invoices imply a rate of `(\d+)`"), PROVISIONAL),
     printed("attempt_id", "artifact", "", "A-0000", r"registered as attempt (A-\d{4})"),
     printed("desk", "next-step", "", "office", r"announce it at the desk `(\w+)`"),
     Fact(

@@ -8,7 +8,7 @@ import hashlib
 from functools import partial
 
 from harness.task import Fact, FactKind
-from harness.tasks.facts import drawn, printed, stated, written
+from harness.tasks.facts import drawn, outdated, printed, stated, written
 
 
 def _on_page(name: str, kind: FactKind, page: str, prior: str, *patterns: str) -> Fact:
@@ -31,7 +31,10 @@ FACTS: tuple[Fact, ...] = (
     stated("draft_mark", "constraint", "draft", r"generator makes carries the tag `([\w-]+)`"),
     stated("goal_version", "goal", "1.0.0", r"goal is version (\d+\.\d+\.\d+) of the program"),
     stated("farewell", "preference", "done", r"session that is over says `([\w ]+)`"),
-    stated("mature_days", "superseded", "21", r"called mature after (\d+) days from this order on"),
+    outdated(
+        stated("mature_days", "superseded", "21", r"called mature after (\d+) days from this order on"),
+        r"maturity began at an interval of (\d+) days",
+    ),
     _on_page("initial_ease", "value", "scheduling", "2.5", r"card that was never answered has an ease of (\d\.\d+)\b"),
     _on_page("ease_floor", "value", "scheduling", "1.3", r"ease never sinks below (\d\.\d+)\b"),
     _on_page("second_interval_days", "value", "scheduling", "6", r"second success in a row gives (\d+) days"),

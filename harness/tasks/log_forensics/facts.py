@@ -9,7 +9,7 @@ import hashlib
 from functools import partial
 
 from harness.task import Fact, FactKind
-from harness.tasks.facts import drawn, printed, stated, written
+from harness.tasks.facts import drawn, outdated, printed, stated, written
 from harness.tasks.log_forensics.searches import SEARCHES
 
 
@@ -31,7 +31,10 @@ FACTS: tuple[Fact, ...] = (
     stated("keep_days", "constraint", "90", r"[Ee]vidence is kept for (\d+) days"),
     written("mask", "constraint", "docs/runbook.md", "32", r"names networks with a mask of (\d\d) bits"),
     written("incident_class", "decision", "docs/runbook.md", "C1", r"losing settled orders is an incident of class ([A-Z]\d)\b"),
-    written("desk", "superseded", "docs/addendum.md", "operations", r"reports go to the desk `([a-z]+)` from now on"),
+    outdated(
+        written("desk", "superseded", "docs/addendum.md", "operations", r"reports go to the desk `([a-z]+)` from now on"),
+        r"reports went to ([a-z]+)\b",
+    ),
     _needle("alarm_time", "progress", "alarm", "00:00:00", r"(\d\d:\d\d:\d\d) .{0,30}first alarm of this night"),
     _needle("gateway_host", "value", "circuit", "gw-1", r"circuit opened for good by (gw-\d+)\b"),
     _needle("address", "artifact", "burst", "192.0.2.1", r"logins refused in a burst, all of them from ([\d.]+\d)\b"),

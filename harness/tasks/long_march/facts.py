@@ -50,15 +50,15 @@ def sentence(mark: Mark, value: str) -> str:
 
 def fact(mark: Mark) -> Fact:
     """How a mark is read and got again. A revised one is told last by a report, whatever told it first."""
-    kind: FactKind = "superseded" if mark.revised else FORMS[mark.form][0]
     again = CallTemplate(tool="read_file", arguments=(("path", mark.page),)) if mark.on_page else None
     place = "output" if mark.revised else "file" if mark.on_page else "output" if mark.told else "prompt"
     return Fact(
         name=mark.name,
-        kind=kind,
+        kind=FORMS[mark.form][0],
         said_in=place,  # type: ignore[arg-type]
         patterns=(sentence(mark, r"(\d{4})").replace(".", r"\."),),
         prior=PRIOR,
         recover=again,
+        revised=bool(mark.revised),
         word=mark.key,
     )

@@ -4,12 +4,13 @@ import hashlib
 from functools import partial
 
 from harness.task import Fact
-from harness.tasks.facts import drawn, printed, stated, written
+from harness.tasks.facts import drawn, outdated, printed, stated, written
 
+PROPOSED = r"plan proposed the name `(\w+)`"
 PLAN, LEDGER = "docs/plan.md", "docs/ledger.md"
 
 FACTS: tuple[Fact, ...] = (
-    stated("new_name", "constraint", "resolve", r"is called `(\w+)` from now on"),
+    outdated(stated("new_name", "constraint", "resolve", r"is called `(\w+)` from now on"), PROPOSED),
     stated("excluded_folder", "constraint", "legacy", r"folder `(\w+)` is left alone"),
     stated("alias_module", "constraint", "deprecated", r"module `(\w+)` keeps the old name as an alias"),
     stated("removal_release", "value", "2.0", r"alias goes away in release (\d+\.\d+)\b"),
@@ -19,7 +20,7 @@ FACTS: tuple[Fact, ...] = (
     stated("goal_left", "goal", "0", r"goal is that at most (\d+) files still hold the old name"),
     stated("verb", "preference", "Renamed", r"entry in the change log begins with the word `(\w+)`"),
     written("old_name", "value", PLAN, "lookup", r"function to be renamed is `(\w+)`"),
-    written("proposed_name", "superseded", PLAN, "lookup_berth", r"plan proposed the name `(\w+)`"),
+    written("proposed_name", "superseded", PLAN, "lookup_berth", PROPOSED),
     written("ledger_book", "artifact", LEDGER, "default", r"sweep is kept in the book `([a-z]+-\d+)`"),
     printed(
         *("registry_key", "error", "python3 tools/check_registry.py", "berths"),

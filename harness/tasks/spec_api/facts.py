@@ -8,7 +8,7 @@ import hashlib
 from functools import partial
 
 from harness.task import Fact, FactKind
-from harness.tasks.facts import drawn, printed, stated, written
+from harness.tasks.facts import drawn, outdated, printed, stated, written
 
 READ_END = "tail -n 45 spec/06-resources.md"
 """Shows the end of the page that is longer than one output may be."""
@@ -29,7 +29,10 @@ FACTS: tuple[Fact, ...] = (
     stated("cache_minutes", "decision", "60", r"list of tariffs is kept for (\d+) minutes"),
     stated("skew_seconds", "constraint", "5", r"clocks may differ by (\d+) seconds"),
     stated("goal_version", "goal", "1.0.0", r"goal is version (\d+\.\d+\.\d+) of the client"),
-    stated("signature_seconds", "superseded", "300", r"a signature is good for (\d+) seconds from now on"),
+    outdated(
+        stated("signature_seconds", "superseded", "300", r"a signature is good for (\d+) seconds from now on"),
+        r"signatures aged within (\d+) seconds",
+    ),
     _on_page("version_header", "value", "01-conventions", "X-Api-Version", r"edition of the interface in the header `([\w-]+)`"),
     _on_page("signature_header", "value", "02-authentication", "X-Signature", r"signature travels in the header `([\w-]+)`"),
     _on_page("modulus", "constraint", "03-identifiers", "97", r"weighted sum is taken modulo (\d+)\b"),
@@ -42,7 +45,10 @@ FACTS: tuple[Fact, ...] = (
     _on_page("delivered_event", "artifact", "08-webhooks", "parcel.delivered", r"hand-over is announced by the event `([\w.]+)`"),
     _on_page("label_width", "constraint", "10-labels", "40", r"line of a label takes (\d+) characters"),
     _on_page("sum_line", "artifact", "11-statements", "SUM", r"sum stands on the line that begins with `([A-Z]+)`"),
-    _on_page("attempts", "superseded", "09-errata", "5", r"request is now sent (\d+) times at most"),
+    outdated(
+        _on_page("attempts", "superseded", "09-errata", "5", r"request is now sent (\d+) times at most"),
+        r"clients tried (\d+) times",
+    ),
     Fact(
         name="weight_field",
         kind="artifact",

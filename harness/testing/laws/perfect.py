@@ -51,7 +51,7 @@ def reads_right(sessions: Sessions, seed: int, _: str) -> Iterator[Finding]:
     last, reply = sessions.uncompacted(seed).requests[-1]
     texts = [text for message in (*last.messages, reply.message) for text in _texts(message)]
     for fact in task.facts:
-        if fact.kind == "superseded":
+        if fact.superseded:
             continue
         others = {other for text in texts for other in values_in(text, fact)} - {task.values[fact.name]}
         for other in sorted(others):

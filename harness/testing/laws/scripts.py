@@ -77,7 +77,7 @@ def _tool(call: CallTemplate, step: str) -> Iterator[Finding]:
 
 
 def _patterns(fact: Fact) -> Iterator[Finding]:
-    for pattern in fact.patterns:
+    for pattern in (*fact.patterns, *fact.former):
         wrong = _miswritten(pattern)
         groups = re.compile(pattern).groups if wrong is None else 1
         if wrong is not None:
@@ -107,7 +107,7 @@ def told_once(sessions: Sessions, seed: int, _: str) -> Iterator[Finding]:
                 found = set(values_in(text, fact))
                 told |= kind == fact.said_in and value in found
                 for other in sorted(found - {value}):
-                    if fact.kind != "superseded":
+                    if not fact.superseded:
                         words = f"its patterns read {other!r} out of {where}, and its value is {value!r}"
                         yield Finding(words=words, fact=fact.name, seed=seed)
         if not told and fact.said_in in places:

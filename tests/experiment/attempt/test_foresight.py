@@ -32,7 +32,7 @@ def test_what_can_be_looked_up_is_not_lost_for_good() -> None:
 
 def test_a_page_with_the_old_value_does_not_bring_a_corrected_fact_back() -> None:
     for said_in, lost in (("prompt", True), ("output", True), ("file", False)):
-        facts = tuple(replace(fact, kind="superseded", said_in=said_in) if fact.recover else fact for fact in FACTS)  # type: ignore[arg-type]
+        facts = tuple(replace(fact, revised=True, said_in=said_in) if fact.recover else fact for fact in FACTS)  # type: ignore[arg-type]
         assert ScriptedForesight(facts, SCRIPT).needs(read())[-1] == Need(0, lost_for_good=lost)
 
 

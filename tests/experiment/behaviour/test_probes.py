@@ -1,11 +1,14 @@
 """What becomes of facts: in sessions made by hand, and in whole sessions of the suite."""
 
+import functools
+from dataclasses import replace
+
 import pytest
 
 from harness.compaction.presets.keep_last import KeepLast
 from harness.compaction.presets.none import NoCompaction
 from harness.experiment.behaviour.conduct import behaviour
-from harness.task import CallTemplate, Check, Evidence, Fact, Grader, Script, Step, Task
+from harness.task import CallTemplate, Check, Evidence, Fact, Grader, Script, Step, Task, World
 from harness.tasks import SUITE, make_task
 from harness.testing.laws.simulation import HUGE, simulate
 from tests.experiment.behaviour.made import COUNTER, Session
@@ -90,6 +93,41 @@ def test_a_value_that_was_replaced_by_then_is_stale():
     assert (seen(session).conduct.wrong_uses, seen(session).conduct.stale_uses) == (1, 1)
 
 
+OUTDATED = replace(TASK, facts=(replace(PORT, former=(r"port was (\d+)",)), TABLE))
+"""The task with a fact that other words tell with an older value."""
+
+
+@pytest.mark.parametrize("first", ["page", "request"])
+def test_a_value_that_stands_in_words_that_are_out_of_date_is_stale_wherever_they_stand(first):
+    session = Session(task=TASK.prompt if first == "request" else "Begin.")
+    session.read("docs.md", "Then the port was 99.")
+    if first == "page":
+        session.say("Now the port is 4711.")
+    session.write("conf", "port=99 table=learners")
+    session.write("conf", "port=98 table=learners")
+    conduct = seen(session, OUTDATED).conduct
+    assert (conduct.wrong_uses, conduct.stale_uses) == (2, 1)
+
+
+def test_what_was_told_only_with_an_older_value_or_by_the_agent_itself_is_not_stale():
+    session = Session(task="Begin.")
+    session.read("docs.md", "Then the port was 99.")
+    session.write("conf", "port=99 table=learners")
+    session.write("notes", "I guess that the port was 98.")
+    session.read("notes", "I guess that the port was 98.")
+    session.say("Now the port is 4711.")
+    session.write("conf", "port=98 table=learners")
+    conduct = seen(session, OUTDATED).conduct
+    assert (conduct.wrong_uses, conduct.stale_uses) == (2, 0)
+
+
+def test_words_that_are_out_of_date_do_not_bring_a_fact_into_view():
+    session = Session(task="Begin.")
+    session.read("docs.md", "Then the port was 4711.")
+    session.compact()
+    assert seen(session, OUTDATED).probes.rows == ()
+
+
 def test_what_the_agent_wrote_itself_is_no_telling_when_a_tool_shows_it():
     session = Session(task="Begin.")
     session.write("notes", "The port is 80.")
@@ -147,3 +185,26 @@ def test_summaries_that_keep_all_lose_no_needed_fact_and_empty_ones_lose_the_pro
     first = min(row.event for row in lost.probes.rows)
     assert not any(row.seen_after for row in lost.probes.rows if row.fact in told_once and row.event == first)
     assert lost.conduct.constraint_violations
+
+
+@functools.cache
+def forgetful(name, world):
+    task = make_task(name, 1, world)
+    return behaviour(simulate(task, KeepLast(summarizer="scripted/empty")).entries, task, KeepLast().counter)
+
+
+@pytest.mark.bubblewrap
+def test_who_forgets_the_newer_word_uses_the_value_of_the_page_that_is_out_of_date():
+    outdated = {fact.name for fact in make_task("spec-api", 1).facts if fact.former}
+    conduct, probes = forgetful("spec-api", World())
+    names = {fact.number: fact.name for fact in probes.facts}
+    assert conduct.stale_uses
+    assert {names[row.fact] for row in probes.rows if row.used == "stale"} <= outdated
+
+
+@pytest.mark.bubblewrap
+def test_violations_do_not_depend_on_how_many_facts_are_revised():
+    """Forgetting is the same in all of these worlds; only what was said first differs."""
+    found = [forgetful("flashcards", World(update_rate=rate)) for rate in (0.0, 0.5, 1.0)]
+    assert min(conduct.constraint_violations for conduct, _ in found) >= 20
+    assert all("constraint" in {fact.kind for fact in probes.facts} for _, probes in found)

@@ -1,0 +1,23 @@
+"""Words that are out of date stand somewhere in the task, and tell a value that does not hold."""
+
+import re
+
+import pytest
+
+from harness.tasks import SUITE, load_task
+
+OUTDATED = [(name, fact.name) for name in sorted(SUITE) for fact in load_task(name)(1).facts if fact.former]
+
+
+@pytest.mark.parametrize(("name", "fact_name"), OUTDATED)
+@pytest.mark.parametrize("seed", [1, 2])
+def test_words_that_are_out_of_date_tell_another_value_than_the_one_that_holds(name: str, fact_name: str, seed: int) -> None:
+    task = load_task(name)(seed)
+    (fact,) = (one for one in task.facts if one.name == fact_name)
+    texts = [task.prompt, *(text for _, text in task.workspace), *(late.text for late in task.later)]
+    told = {value for text in texts for pattern in fact.former for value in re.findall(pattern, text, re.MULTILINE)}
+    assert told - {task.values[fact_name]}
+
+
+def test_the_facts_that_the_pages_of_a_task_contradict_say_so() -> None:
+    assert {name for name, _ in OUTDATED} == {"bug-hunt", "flashcards-bun", "log-forensics", "rename-sweep", "spec-api"}
