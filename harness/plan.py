@@ -110,7 +110,7 @@ class Slot:
     """Output limit that the summarizer is given."""
     max_input_tokens: int | None = None
     """Longest prompt that the summarizer is given, by its own count if it offers one; of a longer one the oldest messages are
-    left out. None = no limit."""
+    left out. None = no limit but that of a summarizer which reads little (`harness.protocols.ReadsLittle`)."""
     former: Literal["apart", "among"] = "apart"
     """Whether former summaries are told apart from what is to be summarized, or are messages like the others."""
     continues: bool = False

@@ -91,6 +91,16 @@ class CountsTokens(Protocol):
         ...
 
 
+@runtime_checkable
+class ReadsLittle(Protocol):
+    """A model that is not told a whole conversation when it summarizes; a model may be one."""
+
+    @property
+    def max_input_tokens(self) -> int | None:
+        """Longest prompt that it is given as a summarizer, under every policy; None = all that its window holds."""
+        ...
+
+
 class Tool(Protocol):
     """Something that a model can call. Several calls may run at once."""
 

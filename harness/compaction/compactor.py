@@ -11,6 +11,7 @@ answer to the conversation, is taken as the summary that was asked for. It stand
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import count
 from time import perf_counter
 
@@ -21,7 +22,7 @@ from harness.events import Compaction, Insert, Moment, Notice, Patch, Signal, Wa
 from harness.growth import Growth
 from harness.messages import Message, Text, encodable, user
 from harness.plan import Plan, Slot
-from harness.protocols import CountsTokens, Model, OutputStore, Policy, Reply, Request, Warns
+from harness.protocols import CountsTokens, Model, OutputStore, Policy, ReadsLittle, Reply, Request, Warns
 from harness.tokens import Budget, Estimated, Usage, Window
 from harness.view import View, patched, violation
 
@@ -37,7 +38,7 @@ class _Asked:
     replies: list[Reply] = field(default_factory=list)
     """Every answer that was paid for."""
     notes: list[str] = field(default_factory=list)
-    """What it was not told."""
+    """What it was not told or not asked."""
     failures: list[str] = field(default_factory=list)
     """Why no summary came."""
     saves: tuple[str, ...] = ()
@@ -133,9 +134,9 @@ class SessionCompactor:
         inserts: list[Insert] = []
         items = patched(view.items, Patch(replace=plan.replace), 0, self.policy.counter)
         seen = replace(view, items=items, growth=Growth())
-        for slot in plan.slots:
+        for slot in map(self._limited, plan.slots):
             signal(Waiting(what="summary"))
-            tale = told(slot, seen, self._count)
+            tale = told(slot, seen, partial(self._count, more=slot.manner.once_more))
             text = slot.format.render(self._summary(slot, tale, asked), tale.request)
             before = inserts.pop() if slot.continues and inserts else None
             whole = f"{before.message.text}\n\n{text}" if before else text
@@ -182,12 +183,27 @@ class SessionCompactor:
             draft = self._answer((*prompt, user(slot.manner.once_more)), slot, asked)
         texts = [draft.text] if draft else []
         if slot.manner.review and draft and draft.text.strip():
-            texts.insert(0, self._answer(slot.manner.review.prompt(prompt, draft), slot, asked).text)
+            texts[:0] = self._reviewed(slot.manner.review.prompt(prompt, draft), slot, asked)
         text = next((text for text in texts if text.strip()), None)
         if text is None:
             called = "; it called a tool instead, which is never run" if draft and draft.calls else ""
             raise SummaryEmpty(f"the summarizer returned no text{called}")
         return text
+
+    def _reviewed(self, prompt: tuple[Message, ...], slot: Slot, asked: _Asked) -> list[str]:
+        """The answer of a review; none where its prompt is longer than the summarizer reads."""
+        limit = slot.max_input_tokens
+        if limit is not None and (tokens := self._count(prompt)) > limit:
+            asked.notes.append(f"the draft was not reviewed (with it {tokens} tokens; the summarizer reads {limit} at most)")
+            return []
+        return [self._answer(prompt, slot, asked).text]
+
+    def _limited(self, slot: Slot) -> Slot:
+        """The slot with the limit of the summarizer, where that is the smaller one."""
+        summarizer: object = self._summarizer
+        reads = summarizer.max_input_tokens if isinstance(summarizer, ReadsLittle) else None
+        limits = [limit for limit in (slot.max_input_tokens, reads) if limit is not None]
+        return replace(slot, max_input_tokens=min(limits, default=None))
 
     def _answer(self, prompt: tuple[Message, ...], slot: Slot, asked: _Asked) -> Message:
         assert self._summarizer is not None
@@ -195,8 +211,9 @@ class SessionCompactor:
         asked.replies.append(reply)
         return reply.message
 
-    def _count(self, prompt: tuple[Message, ...]) -> int:
-        """Tokens of a prompt by the summarizer's own tokenizer, or estimated where it offers none."""
+    def _count(self, prompt: tuple[Message, ...], more: str = "") -> int:
+        """Tokens of a prompt, and of what may be said behind it, by the summarizer's own tokenizer or estimated without one."""
+        prompt = (*prompt, user(more)) if more else prompt
         summarizer: object = self._summarizer
         if isinstance(summarizer, CountsTokens):
             return summarizer.prompt_tokens(prompt)

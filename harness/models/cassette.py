@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 from harness import codec
 from harness.errors import ContextOverflow, MalformedRecording, NotRecorded, StoreError, UsageError
 from harness.events import TextDelta
-from harness.protocols import Model, Reply, Request, ToolSpec, unheard
+from harness.protocols import Model, ReadsLittle, Reply, Request, ToolSpec, unheard
 from harness.tokens import Window
 
 HEADER = b'{"cassette":1}\n'
@@ -77,6 +77,12 @@ class Taped:
     def window(self) -> Window:
         """That of the model."""
         return self.model.window
+
+    @property
+    def max_input_tokens(self) -> int | None:
+        """That of the model."""
+        model: object = self.model
+        return model.max_input_tokens if isinstance(model, ReadsLittle) else None
 
     def reply(self, request: Request, listen: Callable[[TextDelta], None] = unheard) -> Reply:
         """Answer from the cassette, or record the model's answer; seconds and costs are those of the recording.

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from harness.events import TextDelta
 from harness.messages import Message, Reasoning, Text, ToolCall, ToolResult, part_text, system, user
 from harness.models.wire import fresh_ids
-from harness.protocols import Model, Reply, Request, ToolSpec, unheard
+from harness.protocols import Model, ReadsLittle, Reply, Request, ToolSpec, unheard
 from harness.tokens import Window
 
 OPEN, CLOSE = "<call_tool>", "</call_tool>"
@@ -71,6 +71,12 @@ class TextCalls:
     def window(self) -> Window:
         """That of the model."""
         return self.model.window
+
+    @property
+    def max_input_tokens(self) -> int | None:
+        """That of the model."""
+        model: object = self.model
+        return model.max_input_tokens if isinstance(model, ReadsLittle) else None
 
     def reply(self, request: Request, listen: Callable[[TextDelta], None] = unheard) -> Reply:
         """Answer; the listener hears the text before the first call.

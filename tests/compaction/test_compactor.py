@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 
@@ -99,6 +99,25 @@ def test_an_applied_plan_tells_before_after_and_its_summary() -> None:
     assert (event.status, event.round, event.messages_before, event.messages_after) == ("applied", 1, 5, 3)
     assert event.tokens_after < event.tokens_before == VIEW.tokens
     assert event.summary.endswith("short")
+
+
+class ShortSighted(PuppetModel):
+    """Reads little."""
+
+    def __init__(self, max_input_tokens: int | None) -> None:
+        super().__init__([assistant("short")])
+        self.max_input_tokens = max_input_tokens
+
+
+@pytest.mark.parametrize(("of_the_slot", "of_the_model"), [(None, 480), (480, None), (480, 4_000), (4_000, 480), (4_000, None)])
+def test_the_smaller_limit_of_slot_and_summarizer_holds(of_the_slot: int | None, of_the_model: int | None) -> None:
+    limited = replace(slot(1, (2, 3, 4, 5)), max_input_tokens=of_the_slot)
+    event = apply(Plan(reason="r", forget=forget(2, 3, 4, 5), slots=(limited,)), ShortSighted(of_the_model))
+    assert event is not None
+    assert event.status == "applied"
+    assert event.summarizer_usage is not None
+    assert ("reads 480 tokens at most" in event.reason) == (480 in {of_the_slot, of_the_model})
+    assert (event.summarizer_usage.prompt_tokens <= 480) == (480 in {of_the_slot, of_the_model})
 
 
 class Slow(PuppetModel):

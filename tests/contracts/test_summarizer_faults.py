@@ -227,3 +227,29 @@ def test_a_text_that_is_no_summary_is_taken_for_one_and_can_be_read_in_the_event
         assert (change.event.status, change.event.failure) == ("applied", "")
         assert not any(call.call_id == "x" for message in change.after.messages for call in message.calls), "nothing is run"
     assert not tried.overflowed or not found
+
+
+class ShortSighted(Faulty):
+    """A summarizer that reads little."""
+
+    def __init__(self, max_input_tokens: int | None) -> None:
+        super().__init__(saying("so far, so good"))
+        self.max_input_tokens = max_input_tokens
+        self.read: list[int] = []
+
+    def reply(self, request: Request, listen: Callable[[TextDelta], None] = unheard) -> Reply:
+        self.read.append(sum(map(COUNTER.count, request.messages)))
+        return super().reply(request, listen)
+
+
+@pytest.mark.parametrize("policy", ASKING, ids=repr)
+def test_a_summarizer_that_reads_little_is_told_no_more_and_the_event_says_what_was_left_out(policy: Policy) -> None:
+    reader = ShortSighted(None)
+    walk(policy, WINDOW_TOKENS, reader)
+    limit = max(reader.read, default=1) * 9 // 10
+    short = ShortSighted(limit)
+    found = attempts(walk(policy, WINDOW_TOKENS, short))
+    assert bool(short.read) == bool(reader.read)
+    assert max(short.read, default=0) <= limit
+    said = ("were not told", "was not reviewed", "no prompt of at most")
+    assert any(words in event.reason for event in found for words in said) == bool(reader.read)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from harness.errors import ContextOverflow, MalformedRecording, NotRecorded, ProviderFailed, StoreError, UsageError
 from harness.messages import assistant, user
 from harness.models.cassette import HEADER, Cassette, Taped, tape_of
+from harness.models.local.model import LocalModel
 from harness.protocols import Reply, Request, ToolSpec, unheard
 from harness.tokens import Measured, Usage, Window
 from tests.models.endpoint.test_writing import replies
@@ -52,6 +53,13 @@ class Counting:
 
 def taped(path, mode, model=None, take=0):
     return Taped(model=model or Counting(), cassette=Cassette(path=path, mode=mode), take=take)
+
+
+def test_how_little_a_model_reads_as_a_summarizer_is_told_recorded_and_replayed(tmp_path):
+    for mode in ("record", "replay"):
+        path = tmp_path / "c.jsonl"
+        assert taped(path, mode, LocalModel(name="local/smollm2-135m", endpoint=None)).max_input_tokens == 4_000
+        assert taped(path, mode).max_input_tokens is None
 
 
 @given(request=st.builds(Request, messages=conversations, tools=st.lists(specs, max_size=2).map(tuple)), reply=replies)

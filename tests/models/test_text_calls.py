@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from harness.events import TextDelta
 from harness.messages import Message, Text, ToolCall, ToolResult, assistant, system, tool, user
+from harness.models.local.model import LocalModel
 from harness.models.text_calls import (
     CLOSE,
     OPEN,
@@ -188,3 +189,7 @@ def test_a_longer_conversation_extends_the_text_of_the_shorter(steps, said):
         messages.extend(tool(ToolResult(call_id="", name=call.name, output=output)) for call in made)
     whole = as_text(messages, (LIST,))
     assert all(whole[: len(before)] == before for before in sent)
+
+
+def test_how_little_a_model_reads_as_a_summarizer_is_that_of_the_model():
+    assert TextCalls(model=LocalModel(name="local/smollm2-135m", endpoint=None)).max_input_tokens == 4_000

@@ -29,7 +29,8 @@ class KeepLast(Preset):
     summary_max_tokens: int = 800
     summarizer_input_tokens: int | None = None
     """Longest prompt that the summarizer is given; of a longer one the oldest messages are left out, and prompt and event say so.
-    None = no limit. It is the summarizer's own window and is not scaled with the agent's."""
+    None = no limit; models on this machine (`local/...`) are given 4,000 tokens at most in any case. It is the summarizer's own
+    window and is not scaled with the agent's."""
     system_reserve_tokens: int = 2_000
     output_reserve_tokens: int = 4_000
     safety_reserve_tokens: int = 5_000

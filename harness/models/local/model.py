@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 TEMPERATURE = 0.0
 """Greedy: the most likely token each time, so that the same request gets the same answer on the same machine."""
 
+SUMMARIZER_INPUT_TOKENS = 4_000
+"""A local model that summarizes is told no more: beyond it models so small lose the thread, and reading takes minutes."""
+
 SILENCE_SECONDS = 3_600.0
 """A request waits until those before it are answered; a server answers one at a time."""
 
@@ -56,6 +59,11 @@ class LocalModel:
     def window(self) -> Window:
         """Its context window."""
         return self._over_the_wire("").window
+
+    @property
+    def max_input_tokens(self) -> int:
+        """See `harness.protocols.ReadsLittle`; as an agent it is sent all that its window holds."""
+        return SUMMARIZER_INPUT_TOKENS
 
     def reply(self, request: Request, listen: Callable[[TextDelta], None] = unheard) -> Reply:
         """Answer; where there are tools, by one call or a text, see `harness.models.local.schema_calls`.

@@ -4,14 +4,20 @@ import json
 
 import pytest
 
+from harness.compaction.compactor import SessionCompactor
+from harness.compaction.presets.peers.services import Goose
 from harness.errors import ContextOverflow, UsageError
+from harness.events import Entry, MessageAdded
 from harness.messages import assistant, system, user
+from harness.models.local.catalogue import CATALOGUE
 from harness.models.local.model import TEMPERATURE, LocalModel, as_served
 from harness.models.local.schema_calls import schema_of
 from harness.models.local.server import Endpoint, serving
 from harness.models.names import open_model
 from harness.models.wiring import Wiring
-from harness.protocols import Request, ToolSpec
+from harness.protocols import ReadsLittle, Request, ToolSpec
+from harness.tokens import Window
+from harness.view import fold_all
 from tests.models.openai_stub import Say
 from tests.models.openai_stub import serving as stub_serving
 
@@ -136,3 +142,25 @@ def test_a_trials_record_says_which_weights_and_how_they_answer():
     told = as_served(NAME)
     assert (told["weights"], told["temperature"], told["price_usd"]) == ("SmolLM2-135M-Instruct, Q4_1", TEMPERATURE, 0.0)
     assert len(str(told["sha256"])) == 64
+
+
+@pytest.mark.parametrize("name", CATALOGUE)
+def test_every_local_model_reads_little_as_a_summarizer(name):
+    model = LocalModel(name=name, endpoint=None)
+    assert isinstance(model, ReadsLittle)
+    assert model.max_input_tokens <= 4_000 < model.window.tokens
+
+
+@REAL
+def test_a_long_session_is_summarized_within_what_it_reads_under_any_policy(model):
+    talk = [assistant(f"I looked at file {number}. " + "It holds nothing of note. " * 60) for number in range(30)]
+    log = [system("You work."), user("Look at all files."), *talk]
+    view = fold_all(Entry(seq, MessageAdded(message=message, step=1)) for seq, message in enumerate(log, 1))
+    policy = Goose(threshold=0.02, summary_max_tokens=16)
+    room = SessionCompactor(policy=policy, window=Window(tokens=32_000, source="configuration"), summarizer=model)
+    event = room.compact(view, None, 1, "manual", lambda _: None)
+    assert event is not None
+    assert event.status == "applied", event.failure
+    assert event.summarizer_usage is not None
+    assert event.summarizer_usage.prompt_tokens <= 4_000
+    assert "the summarizer reads 4000 tokens at most" in event.reason
