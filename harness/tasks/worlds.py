@@ -119,7 +119,11 @@ def _refuse(task: Task, world: World) -> None:
 
 
 def _lines(task: Task, world: World) -> tuple[_Line, ...]:
-    """The lines of the request with facts that the task leaves as they are."""
+    """The lines of the request with facts that the task leaves as they are.
+
+    Raises:
+        UsageError: there is none, or the world tells none of them later.
+    """
     needs = _needs(task)
     asked = [fact for fact in task.facts if fact.said_in == "prompt"]
     found = []
@@ -136,6 +140,12 @@ def _lines(task: Task, world: World) -> tuple[_Line, ...]:
         knob = next(iter(world.turned))
         raise UsageError(
             f"world.{knob}: the request of {task.name!r} tells no fact on a line of its own, so there is none to turn"
+        )
+    latest = max(line.need for line in found)
+    if world.use_lag_steps is not None and not any(line.told for line in found):
+        raise UsageError(
+            f"world.use_lag_steps: the first needs of what the request of {task.name!r} tells end at step {latest}, so at most "
+            f"{latest - 2}, else all is told at the start as without it (got {world.use_lag_steps})"
         )
     return tuple(found)
 

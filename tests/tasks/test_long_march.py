@@ -171,6 +171,7 @@ def test_a_correction_that_is_forgotten_leaves_the_old_number_in_use() -> None:
     ("world", "named"),
     [
         (World(steps=30), "world.steps"),
+        (World(steps=10_001), r"world.steps: .* at most 10000 \(got 10001\)"),
         (World(tokens_per_step=20), "world.tokens_per_step"),
         (World(use_lag_steps=1), "world.use_lag_steps"),
         (World(use_lag_steps=4, redundancy=5), "world.redundancy"),

@@ -177,6 +177,18 @@ def test_what_a_task_has_no_room_for_is_refused_by_the_name_of_the_knob(world: W
         turned(world)
 
 
+@pytest.mark.parametrize("name", TASKS)
+def test_a_lag_that_would_turn_nothing_is_refused_with_the_largest_that_turns_something(name: str) -> None:
+    with pytest.raises(UsageError, match=r"world\.use_lag_steps: .* at most \d+, .*\(got 5000\)") as refused:
+        turned(World(use_lag_steps=5_000), name=name)
+    (most,) = map(int, re.findall(r"at most (\d+)", str(refused.value)))
+    plain = load_task(name)(1)
+    for lag in (1, most // 2, most):
+        assert len(turned(World(use_lag_steps=lag), name=name).later) > len(plain.later)
+    with pytest.raises(UsageError, match=rf"at most {most}, .*\(got {most + 1}\)"):
+        turned(World(use_lag_steps=most + 1), name=name)
+
+
 def test_a_correction_that_would_come_too_late_is_refused() -> None:
     task = load_task(NAME)(1)
     at_once = replace(task.script.steps[0], needs=tuple(fact.name for fact in asked(task)))

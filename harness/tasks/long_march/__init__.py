@@ -1,4 +1,4 @@
-"""The task `long-march`: a march of 100 to 10,000 steps at a chosen token rate, in a world whose knobs can all be turned.
+"""The task `long-march`: a march of up to 10,000 steps at a chosen token rate, in a world whose knobs can all be turned.
 
 Which memory it loads, and why:
 

@@ -23,6 +23,8 @@ DEFAULT = World(
     update_rate=0.25,
 )
 """Sizes as recorded in the field; a fact outlives one or two compactions of the default policy before it is used."""
+MOST_STEPS = 10_000
+"""Of a march; the task is laid out and judged up to here."""
 LEAST_TOKENS, MOST_TOKENS = 150, 1_000
 """Of `tokens_per_step`: what a step takes at least, and what the longest report leaves of a heavy tail."""
 
@@ -79,6 +81,8 @@ def completed(world: World | None) -> World:
             f"world.steps: a march with use_lag_steps={lag} needs at least {lag + needed} steps (got {steps}); "
             "raise steps or lower use_lag_steps"
         )
+    if steps > MOST_STEPS:
+        raise UsageError(f"world.steps: long-march takes at most {MOST_STEPS} (got {steps})")
     if not LEAST_TOKENS <= tokens <= MOST_TOKENS:
         raise UsageError(f"world.tokens_per_step: long-march takes {LEAST_TOKENS} to {MOST_TOKENS} (got {tokens})")
     if _whole(world.redundancy) > lag:
