@@ -6,8 +6,9 @@ from pathlib import Path
 import click
 
 from harness.cli.printable import printable
-from harness.errors import counted
-from harness.sandboxes.actions import ActionCache, default_folder
+from harness.errors import StoreError, UnknownName, counted
+from harness.sandboxes.actions import ActionCache, default_folder, has_cache
+from harness.tasks import SUITE
 
 _FOLDER = click.option(
     "--cache", "folder", type=click.Path(path_type=Path, file_okay=False), help="Folder of the cache.  [default: the user's]"
@@ -25,12 +26,19 @@ def command(context: click.Context, folder: Path | None, task: str | None, large
     if context.invoked_subcommand is not None:
         return
     cache = _opened(folder)
+    if cache is None:
+        return
+    if task is not None and task not in (known := {*SUITE, *cache.tasks()}):
+        raise UnknownName("task", task, known)
     summary = cache.summary()
     click.echo(f"folder   {printable(str(summary.folder))}")
     click.echo(f"entries  {summary.entries:,}")
     click.echo(f"bytes    {summary.size_bytes:,}")
     click.echo(f"hits     {summary.hits:,}")
-    for kept in cache.largest(largest, task=task):
+    found = cache.largest(largest, task=task)
+    if task is not None and not found:
+        click.echo(printable(f"there are no entries of task {task!r}"))
+    for kept in found:
         used = dt.datetime.fromtimestamp(kept.used_at, tz=dt.UTC).strftime("%Y-%m-%d %H:%M")
         line = (
             f"{kept.size_bytes:>10,} bytes  {kept.hits:>6,} hits  last used {used}  {kept.task}: {' '.join(kept.command.split())}"
@@ -44,10 +52,24 @@ def command(context: click.Context, folder: Path | None, task: str | None, large
 def clear(context: click.Context, folder: Path | None) -> None:
     """Forget everything. Runs that are at work go on and fill it again."""
     cache = _opened(folder or context.obj)
+    if cache is None:
+        return
     summary = cache.summary()
     cache.clear()
     click.echo(f"forgot {counted(summary.entries, 'entry')}, {summary.size_bytes:,} bytes")
 
 
-def _opened(folder: Path | None) -> ActionCache:
-    return ActionCache((folder or default_folder()).absolute())
+def _opened(folder: Path | None) -> ActionCache | None:
+    """The cache; looking for one makes none. None = the user has none yet, and that was said.
+
+    Raises:
+        StoreError: there is none in the folder that was named.
+    """
+    place = (folder or default_folder()).absolute()
+    if has_cache(place):
+        return ActionCache(place)
+    told = f"there is no action cache in {str(place)!r}; a run that keeps actions there makes it"
+    if folder is not None:
+        raise StoreError(told)
+    click.echo(printable(told))
+    return None

@@ -35,6 +35,36 @@ def test_clear_forgets_everything(folder, order):
     assert within("cache", "--cache", folder).stdout.splitlines()[1].split() == ["entries", "0"]
 
 
+@pytest.mark.parametrize("order", [(), ("clear",), ("--task", "flashcards")])
+def test_looking_for_a_cache_makes_none_and_says_that_there_is_none(tmp_path, order):
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    for folder in (tmp_path / "nowhere", empty):
+        refused = within("cache", "--cache", folder, *order)
+        assert (refused.exit_code, refused.stderr.count("\n")) == (1, 1)
+        assert f"there is no action cache in '{folder}'" in refused.stderr
+    assert [*tmp_path.rglob("*")] == [empty]
+
+
+def test_a_user_without_a_cache_is_told_so(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    for arguments in ((), ("clear",)):
+        told = within("cache", *arguments)
+        assert (told.exit_code, told.stdout.count("\n")) == (0, 1)
+        assert told.stdout.startswith(f"there is no action cache in '{tmp_path}/harness/actions'")
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_a_task_that_there_is_not_is_refused_with_the_nearest_and_one_without_entries_is_said_to_have_none(folder):
+    refused = within("cache", "--cache", folder, "--task", "flashcard")
+    assert (refused.exit_code, refused.stdout) == (2, "")
+    assert "unknown task 'flashcard'; did you mean 'flashcards'" in refused.stderr
+    assert "did you mean 'two'" in within("cache", "--cache", folder, "--task", "twoo").stderr
+    assert within("cache", "--cache", folder, "--task", "flashcards").stdout.splitlines()[4:] == [
+        "there are no entries of task 'flashcards'"
+    ]
+
+
 def test_a_folder_that_cannot_be_is_one_line_and_a_failure(tmp_path):
     (tmp_path / "file").write_text("")
     refused = within("cache", "--cache", tmp_path / "file" / "below")

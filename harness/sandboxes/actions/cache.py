@@ -85,6 +85,17 @@ def default_folder() -> Path:
     return platformdirs.user_cache_path("harness") / "actions"
 
 
+def has_cache(folder: Path) -> bool:
+    """Whether a cache is there; one that may not be looked at is, and opening it says why."""
+    try:
+        (folder / FILE).stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:
+        return True
+    return True
+
+
 @functools.cache
 def open_cache(folder: Path, max_bytes: int = MAX_BYTES) -> "ActionCache":
     """The cache in a folder, one object in a process, which needs no closing."""
@@ -167,6 +178,12 @@ class ActionCache:
             Kept(task=name, command=command, size_bytes=size, hits=hits, used_at=used_at)
             for name, command, size, hits, used_at in rows
         )
+
+    def tasks(self) -> tuple[str, ...]:
+        """The tasks of which there are entries, by name."""
+        with self._explained():
+            rows = self._connection.execute("SELECT DISTINCT task FROM entry ORDER BY task").fetchall()
+        return tuple(name for (name,) in rows)
 
     def clear(self) -> None:
         """Forget everything. Processes that use the cache meanwhile go on and fill it again."""
