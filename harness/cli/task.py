@@ -59,8 +59,9 @@ def check(name: str, seeds: int, backend: Literal["auto", "docker", "bubblewrap"
     """
     from harness.testing.laws import Sessions, rulings  # noqa: PLC0415  (loads the agent and all that it needs)
 
-    template = load_task(name if not name.endswith(".py") else f"{name}:{only_function(name)}")
-    sessions = Sessions(template, sandbox=_sandbox(template, backend, unsafe_local=unsafe_local))
+    whole_name = name if not name.endswith(".py") else f"{name}:{only_function(name)}"
+    template = load_task(whole_name)
+    sessions = Sessions(template, name=whole_name, sandbox=_sandbox(template, backend, unsafe_local=unsafe_local))
     broken = 0
     for law, findings in rulings(sessions, range(1, seeds + 1)):
         if findings is None:
@@ -94,7 +95,7 @@ def _sandbox(template: TaskTemplate, backend: str, *, unsafe_local: bool) -> San
 def _runtime(template: TaskTemplate) -> str:
     """What the task needs; a template that makes no task is for the laws to tell of."""
     try:
-        task: Task = template(1)
-    except Exception:  # noqa: BLE001  (foreign code is run here)
+        made: object = template(1)
+    except (Exception, SystemExit):  # noqa: BLE001  (foreign code is run here)
         return "python"
-    return task.runtime
+    return made.runtime if isinstance(made, Task) else "python"

@@ -51,7 +51,7 @@ CASES = tuple(cases())
 
 @functools.cache
 def sessions(task: str) -> Sessions:
-    return Sessions(SUITE[task])
+    return Sessions(SUITE[task], name=task)
 
 
 def laws_of(task: str) -> type:

@@ -3,7 +3,10 @@
 The good task is the skeleton that `harness task new` writes; a bad one is the same with one thing spoiled.
 """
 
+import importlib.resources
+import os
 import re
+import sys
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
@@ -23,6 +26,7 @@ from tests.cli.command import within
 
 LOCAL = SandboxChoice(backend="local")
 """Works wherever the tests run; the skeleton's commands are harmless."""
+SKELETON = importlib.resources.files("harness.cli").joinpath("task_skeleton.py.tmpl").read_text(encoding="utf-8")
 BY_NAME = {law.name: law for law in LAWS}
 
 
@@ -35,6 +39,11 @@ def good(tmp_path_factory):
 
 def found(template, law):
     return list(BY_NAME[law].find(Sessions(template, sandbox=LOCAL), 1, "extractive"))
+
+
+def about(findings):
+    """Step, fact and check of each finding."""
+    return {(one.step, one.fact, one.check) for one in findings}
 
 
 def changed_step(task, which, /, **changes):
@@ -306,6 +315,71 @@ def test_a_template_that_draws_from_elsewhere_is_told(good):
     numbers = count()
     (finding,) = found(lambda seed: replace(good(seed), title=f"Number {next(numbers)}"), "template")
     assert finding.words.startswith("`title` differs")
+
+
+def test_a_template_that_is_random_is_told_with_its_facts_and_steps(good):
+    numbers = count(3)
+
+    def random(seed):
+        task, number = good(seed), str(next(numbers))
+        task = replace(task, values={**task.values, "times": number}, prompt=f"Greet {number} times.")
+        return changed_step(task, "try", says=f"Try it {number} times.")
+
+    findings = found(random, "template")
+    assert about(findings) == {("", "times", ""), ("try", "", ""), ("", "", "")}
+    assert [one.words.split()[0] for one in findings if not one.step and not one.fact] == ["`prompt`"]
+    assert all("when the template is called again" in one.words for one in findings)
+
+
+def hashing(folder, spoiled):
+    """The skeleton in a file, with some texts replaced by others that rest on the hash of a text."""
+    file = folder / "mine.py"
+    text = SKELETON.replace("NAME_OF_TASK", "greeting")
+    for old, new in spoiled.items():
+        assert old in text
+        text = text.replace(old, new)
+    file.write_text(text)
+    name = f"{file}:greeting"
+    return list(BY_NAME["template"].find(Sessions(load_task(name), name=name, sandbox=LOCAL), 1, "extractive"))
+
+
+def test_a_template_that_other_hashes_change_is_told_with_its_facts(tmp_path):
+    drawn = 'str(drawn("greeting", task_seed, "times").randrange(3, 40))'
+    findings = hashing(tmp_path, {drawn: 'str(hash(f"times {task_seed}") % 10**9)'})
+    assert about(findings) == {("", "times", ""), ("", "", "")}
+    assert {one.words.split()[0] for one in findings if not one.fact} == {"`prompt`", "`grader`"}
+    assert all("in another process" in one.words and one.seed == 0 for one in findings)
+
+
+def test_a_template_that_other_hashes_change_is_told_with_its_steps(tmp_path):
+    (finding,) = hashing(tmp_path, {'"Try it."': 'f"Try it, {hash(NAME)}."', "FACTS = (": 'NAME = "x"\nFACTS = ('})
+    assert (finding.step, finding.fact) == ("try", "")
+
+
+def test_a_template_that_prints_makes_the_same_task_in_another_process(tmp_path):
+    assert hashing(tmp_path, {"    times = str(": '    print("drawing")\n    times = str('}) == []
+
+
+def test_a_template_that_works_in_one_process_only_is_told(tmp_path):
+    here_only = f'    if __import__("os").getpid() != {os.getpid()}: 1 / 0\n'
+    (finding,) = hashing(tmp_path, {"    times = str(": f"{here_only}    times = str("})
+    assert finding.words == "in a process of its own the template makes no task: ZeroDivisionError: division by zero"
+
+
+def test_a_template_that_leaves_is_told_with_its_seed(good):
+    (finding,) = found(lambda seed: sys.exit(f"no seed {seed}"), "template")
+    assert (finding.seed, "SystemExit: no seed 0" in finding.words) == (0, True)
+
+
+def test_one_process_makes_all_seeds(tmp_path):
+    name = f"{tmp_path / 'mine.py'}:greeting"
+    assert hashing(tmp_path, {}) == []
+    starts = tmp_path / "starts"
+    with (tmp_path / "mine.py").open("a") as file:
+        file.write(f"with open({str(starts)!r}, 'a') as starts:\n    starts.write('x')\n")
+    sessions = Sessions(load_task(name), name=name, sandbox=LOCAL)
+    assert [list(BY_NAME["template"].find(sessions, seed, "extractive")) for seed in (1, 2, 3)] == [[], [], []]
+    assert starts.read_text() == "xx"  # here and there
 
 
 def test_a_verdict_that_changes_is_told(good, tmp_path):

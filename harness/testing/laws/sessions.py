@@ -1,5 +1,6 @@
 """The sessions of one template, each run once and shared by all laws, and the window in which they are compacted."""
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -9,6 +10,7 @@ from harness.experiment.trial import SandboxChoice
 from harness.models.scripted.agent import tool_tokens
 from harness.protocols import Policy
 from harness.task import Task, TaskTemplate
+from harness.testing.fresh_tasks import Digests, made_afresh
 from harness.testing.laws.simulation import BUBBLEWRAP, HUGE, WINDOW, Run, simulate
 from harness.testing.laws.tracing import Move, trace
 
@@ -46,10 +48,17 @@ class Tight:
 class Sessions:
     """Everything that laws ask of a template, asked once. Not thread-safe."""
 
-    def __init__(self, template: TaskTemplate, *, sandbox: SandboxChoice = BUBBLEWRAP) -> None:
-        """Nothing is run before it is asked for."""
-        self.template, self.sandbox = template, sandbox
+    def __init__(self, template: TaskTemplate, *, name: str = "", sandbox: SandboxChoice = BUBBLEWRAP) -> None:
+        """Nothing is run before it is asked for.
+
+        Args:
+            template: of the tasks.
+            name: by which another process finds the template, as in `load_task`; empty = none can, so none is asked.
+            sandbox: of all sessions.
+        """
+        self.template, self.name, self.sandbox = template, name, sandbox
         self._tasks: dict[int, Task] = {}
+        self._afresh: dict[int, Digests] = {}
         self._runs: dict[tuple[int, Policy, int], Run] = {}
         self._moves: dict[int, tuple[Move, ...]] = {}
 
@@ -58,6 +67,17 @@ class Sessions:
         if seed not in self._tasks:
             self._tasks[seed] = self.template(seed)
         return self._tasks[seed]
+
+    def afresh(self, seeds: Iterable[int]) -> Mapping[int, Digests]:
+        """What a process of its own makes of these seeds; those that were asked for together cost one process.
+
+        Raises:
+            UsageError: it makes no task there.
+        """
+        missing = [seed for seed in seeds if seed not in self._afresh]
+        if missing:
+            self._afresh |= made_afresh(self.name, missing)
+        return self._afresh
 
     def run(self, seed: int, policy: Policy, window_tokens: int) -> Run:
         """A session under a policy, run once."""

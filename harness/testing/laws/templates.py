@@ -1,11 +1,12 @@
 """Laws of the template: it makes the same task again, and what a scripted model is built from holds no value."""
 
 import traceback
-from collections.abc import Iterable, Iterator
-from dataclasses import fields
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from typing import assert_never
 
+from harness.errors import UsageError
 from harness.task import Task
+from harness.testing.fresh_tasks import Digests, digests
 from harness.testing.laws.findings import Finding
 from harness.testing.laws.sessions import Sessions
 
@@ -14,22 +15,61 @@ SEEDS = range(50)
 
 
 def makes_a_task(sessions: Sessions, seed: int, _: str) -> Iterator[Finding]:
-    """The template raises under no seed, and makes the same task twice."""
-    for one in sorted({seed, *SEEDS}):
-        try:
-            made: object = sessions.task(one)
-        except Exception as error:  # noqa: BLE001  (foreign code is run here)
-            yield Finding(words=f"the template raises {_said(error)}", seed=one)
-            return
-        if not isinstance(made, Task):
-            yield Finding(words=f"the template gives {type(made).__name__!r}, not a Task", seed=one)
-            return
-    again, first = sessions.template(seed), sessions.task(seed)
-    for name in _differing(first, again):
-        yield Finding(words=f"`{name}` differs when the template is called again; draw from the seed alone", seed=seed)
+    """The template raises under no seed, and makes the same task twice, the second time also in another process."""
+    seeds = sorted({seed, *SEEDS})
+    made = (_made(sessions.task, one) for one in seeds)
+    wrong = next((one for one in made if isinstance(one, Finding)), None)
+    again = wrong or _made(sessions.template, seed)
+    if isinstance(again, Finding):
+        yield again
+        return
+    found = list(_differing(sessions.task(seed), digests(again), seed, "when the template is called again"))
+    yield from found or _afresh(sessions, seeds)
 
 
-def _said(error: Exception) -> str:
+def _made(make: Callable[[int], object], seed: int) -> Task | Finding:
+    """What a template makes, or what is wrong with that."""
+    try:
+        made = make(seed)
+    except (Exception, SystemExit) as error:  # noqa: BLE001  (foreign code is run here)
+        return Finding(words=f"the template raises {_said(error)}", seed=seed)
+    return made if isinstance(made, Task) else Finding(words=f"the template gives {type(made).__name__!r}, not a Task", seed=seed)
+
+
+def _afresh(sessions: Sessions, seeds: Iterable[int]) -> Iterable[Finding]:
+    """What differs in another process, of the first seed for which something does."""
+    if not sessions.name:
+        return ()
+    try:
+        afresh = sessions.afresh(seeds)
+    except UsageError as error:
+        return (Finding(words=str(error)),)
+    when = "in another process, where `hash` and the order of a set are others"
+    told = (tuple(_differing(sessions.task(one), afresh[one], one, when)) for one in seeds)
+    return next(filter(None, told), ())
+
+
+def _differing(task: Task, again: Digests, seed: int, when: str) -> Iterator[Finding]:
+    """Facts and steps that differ, each by its name, and fields of the task."""
+    first = digests(task)
+    for part in dict.fromkeys((*first, *again)):
+        if first.get(part) == again.get(part):
+            continue
+        words = f"differs {when}; draw from the seed alone"
+        match part.kind:
+            case "value":
+                yield Finding(words=f"its value {words}", fact=part.name, seed=seed)
+            case "fact":
+                yield Finding(words=words, fact=part.name, seed=seed)
+            case "step":
+                yield Finding(words=words, step=part.name, seed=seed)
+            case "field":
+                yield Finding(words=f"`{part.name}` {words}", seed=seed)
+            case _:
+                assert_never(part.kind)
+
+
+def _said(error: BaseException) -> str:
     frames = traceback.extract_tb(error.__traceback__)
     where = f" (line {frames[-1].lineno} of {frames[-1].filename.rpartition('/')[2]})" if frames else ""
     return f"{type(error).__name__}: {error}{where}"
@@ -76,7 +116,3 @@ def _same_script(first: Task, other: Task, seed: int) -> Iterator[Finding]:
         yield Finding(words=f"the seeds {seed} and {seed + 1} have different numbers of steps or facts")
     if first.script.farewell != other.script.farewell:
         yield Finding(words=f"the farewell {words}")
-
-
-def _differing(first: Any, again: Any) -> Iterable[str]:
-    return [one.name for one in fields(first) if getattr(first, one.name) != getattr(again, one.name)]
