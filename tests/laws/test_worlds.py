@@ -33,7 +33,7 @@ WORLDS = {
 }
 TASKS = sorted(set(SUITE) - {"long-march"})
 """Those that have no worlds of their own."""
-SESSIONS = {"succeeds", "sight", "readings", "evidence", "law-3", "law-4"}
+SESSIONS = {"succeeds", "sight", "readings", "evidence", "recovery", "law-3", "law-4"}
 """Laws that three sessions of a task tell."""
 SEED = 1
 FORGETTING = "flashcards"

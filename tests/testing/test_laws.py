@@ -19,7 +19,7 @@ from harness.experiment.trial import SandboxChoice
 from harness.task import Evidence, Grader, LaterMessage, Repair
 from harness.tasks import load_task
 from harness.tasks.facts import stated
-from harness.tasks.rows import look_into, run
+from harness.tasks.rows import look_into, read, run
 from harness.testing.laws import LAWS, PRESETS, Sessions, rulings
 from harness.testing.laws.sessions import Tight
 from tests.cli.command import within
@@ -160,6 +160,22 @@ BAD: dict[str, tuple[Any, ...]] = {
         *("names", lambda task: changed_fact(task, "times", patterns=("(",))),
         *(("", "times", ""), "no regular expression"),
     ),
+    "counts steps by a pattern that is none": (
+        *("names", lambda task: changed_step(task, "try", done=Evidence(counted="(", count=1))),
+        *(("try", "", ""), r"'\(' is no regular expression"),
+    ),
+    "counts steps by a pattern without a group": (
+        *("names", lambda task: changed_step(task, "try", done=Evidence(counted="done", count=1))),
+        *(("try", "", ""), "0 groups"),
+    ),
+    "recovers a fact by a tool that there is not": (
+        *("names", lambda task: changed_fact(task, "greeting", recover=replace(read("style.md"), tool="bash"))),
+        *(("", "greeting", ""), "its recovering call: there is no tool 'bash'"),
+    ),
+    "recovers a fact by the value of another": (
+        *("names", lambda task: changed_fact(task, "greeting", recover=run("sed -n ${times}p style.md"))),
+        *(("", "greeting", ""), "holds a placeholder"),
+    ),
     "has two steps of one name": (
         *("names", lambda task: changed_step(task, "try", name="write")),
         *(("", "", ""), "2 steps have the name 'write'"),
@@ -206,6 +222,22 @@ BAD: dict[str, tuple[Any, ...]] = {
         *("succeeds", lambda task: replace(task, grader=Grader(files=(), command="true"))),
         *(("", "", "times"), "no verdict"),
     ),
+    "lays a file outside of the workspace": (
+        *("files", lambda task: replace(task, workspace=(*task.workspace, ("../guests.txt", "x")))),
+        *(("", "", ""), r"'\.\./guests\.txt' cannot be laid: .* outside of /workspace"),
+    ),
+    "lays a file below a file": (
+        *("files", lambda task: replace(task, workspace=(*task.workspace, ("style.md/x", "x")))),
+        *(("", "", ""), "'style.md/x' cannot be laid"),
+    ),
+    "recovers a fact from a file that is not there": (
+        *("recovery", lambda task: changed_fact(task, "greeting", recover=read("stile.md"), source="stile.md")),
+        *(("", "greeting", ""), "source 'stile.md' is not there"),
+    ),
+    "recovers a fact by a call that shows something else": (
+        *("recovery", lambda task: changed_fact(task, "greeting", recover=run("head -c 9 style.md"))),
+        *(("", "greeting", ""), "read no .* in what execute_command 'head -c 9 style.md' shows: 'exit code 0"),
+    ),
     "fails perfect work": (
         *("succeeds", lambda task: changed_grader(task, "len(lines) == ", "len(lines) == 1 + ")),
         *(("", "", "times"), r"fails although nothing was forgotten: \d+ lines"),
@@ -232,13 +264,21 @@ BAD: dict[str, tuple[Any, ...]] = {
         *("idle", lambda task: content_with(task, "not lines")),
         *(("", "", "times"), "nothing was done"),
     ),
+    "passes in an empty workspace": (
+        *("idle", lambda task: content_with(task, "not pathlib.Path('guests.txt').exists()")),
+        *(("", "", "times"), r"passes in an empty workspace; .* \(it rests on 'times'\)"),
+    ),
     "prints something else each time": (
         *("repeats", lambda task: doing(task, "guests_5", NOISE)),
         *(("guests_5", "", ""), "differ"),
     ),
     "leaves something else each time": (
         *("repeats", lambda task: doing(task, "guests_5", f"{NOISE} > noise")),
-        *(("", "", ""), "'noise'"),
+        *(("guests_5", "", ""), "'noise' differs"),
+    ),
+    "leaves something else each time in a folder that it goes into": (
+        *("repeats", lambda task: doing(task, "guests_5", f"mkdir -p new && cd new && {NOISE} > noise")),
+        *(("guests_5", "", ""), "'new/noise' differs"),
     ),
     "does not repeat when compacted": (
         *("law-6-bytes", lambda task: doing(task, "guests_0", NOISE)),
@@ -388,6 +428,25 @@ def test_a_verdict_that_changes_is_told(good, tmp_path):
     odd = f"({seen}.open('a').write('x'), len({seen}.read_text()) % 2)[1]"
     (finding,) = found(lambda seed: changed_grader(good(seed), "len(lines) == ", f"{odd} and len(lines) == "), "repeats")
     assert (finding.check, "verdict" in finding.words) == ("times", True)
+    assert finding.words.endswith("(it rests on 'times')")
+
+
+def test_a_fact_without_a_value_is_told_by_one_law_and_stops_no_other(good):
+    sessions = Sessions(lambda seed: replace(good(seed), values={"times": good(seed).values["times"]}), sandbox=LOCAL)
+    told = {ruling.law.name: ruling.findings for ruling in rulings(sessions, [1])}
+    assert [name for name, findings in told.items() if findings] == ["values"]
+    assert told["patterns"] == ()
+
+
+@pytest.mark.parametrize("command", ["cat once.txt", "cat style.md"])
+def test_a_fact_is_got_again_from_the_workspace_before_or_after_the_work(good, command):
+    """The page becomes another file on the way; `$$` is a dollar in a recovering call."""
+
+    def moving(seed):
+        task = changed_fact(good(seed), "greeting", recover=run(f"{command} $$NOTHING"), source=command.split()[1])
+        return doing(task, "guests_7", "mv style.md once.txt")
+
+    assert found(moving, "recovery") == []
 
 
 def test_laws_of_later_stages_are_not_tried_on_a_task_that_breaks_an_earlier_one(good):

@@ -7,7 +7,7 @@ bound. `harness task check` runs them on any task, and the tests run them on eve
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from harness.testing.laws import bounds, functions, leaks, perfect, scripts, templates
+from harness.testing.laws import bounds, functions, leaks, perfect, scripts, templates, workspace
 from harness.testing.laws.findings import Finding as Finding
 from harness.testing.laws.findings import Law as Law
 from harness.testing.laws.sessions import PRESETS as PRESETS
@@ -24,11 +24,18 @@ LAWS: tuple[Law, ...] = (
     Law(name="values", stage=2, title="script and facts hold no value, and no prior is one", find=templates.holds_no_value),
     Law(name="patterns", stage=2, title="patterns read each value where it is told, and nothing else", find=scripts.told_once),
     Law(name="fits", stage=2, title="the first request leaves room in the window", find=scripts.fits),
+    Law(name="files", stage=2, title="the files of the workspace can be laid", find=workspace.can_be_laid),
     Law(name="succeeds", stage=3, title="who forgets nothing passes every check", find=perfect.succeeds),
     Law(name="sight", stage=3, title="no step takes a value that it cannot see", find=perfect.guesses_nothing),
     Law(name="readings", stage=3, title="patterns read no other value in the whole session", find=perfect.reads_right),
     Law(name="evidence", stage=3, title="each step is shown done by what it leaves", find=perfect.shows_each_step_done),
-    Law(name="idle", stage=3, title="who does nothing passes no check", find=perfect.nothing_done_passes_nothing),
+    Law(name="recovery", stage=3, title="what can be got again is shown by its recovering call", find=workspace.comes_back),
+    Law(
+        name="idle",
+        stage=3,
+        title="who does nothing passes no check, even in an empty workspace",
+        find=perfect.nothing_done_passes_nothing,
+    ),
     Law(name="repeats", stage=3, title="the session repeats, files and verdicts too", find=perfect.repeats),
     Law(name="law-1", stage=4, title="in a large window no policy changes anything", find=bounds.law_1, by_preset=True),
     Law(name="law-2", stage=4, title="without compaction a small window overflows when it must", find=bounds.law_2),

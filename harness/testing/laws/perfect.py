@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from harness.compaction.presets.none import NoCompaction
 from harness.messages import Message, ToolCall, part_text
-from harness.task import Task
+from harness.task import Check
 from harness.testing.laws.findings import Finding
 from harness.testing.laws.scripts import values_in
 from harness.testing.laws.sessions import Sessions
@@ -83,16 +83,21 @@ def _shown_by(step: str, moves: tuple[Move, ...]) -> str | None:
 
 
 def nothing_done_passes_nothing(sessions: Sessions, seed: int, _: str) -> Iterator[Finding]:
-    """Who does nothing passes no check."""
-    task = sessions.task(seed)
-    for judged in _idle(sessions, task).judged:
-        if judged.passed:
-            words = "passes although nothing was done; demand something that only the work brings about"
-            yield Finding(words=words, check=judged.check.name, seed=seed)
+    """Who does nothing passes no check, neither with the files of the workspace nor in an empty one."""
+    idle = replace(sessions.task(seed), script=replace(sessions.task(seed).script, steps=()))
+    ways = {"although nothing was done": idle, "in an empty workspace": replace(idle, workspace=())}
+    told: set[str] = set()
+    for how, task in ways.items():
+        for judged in sessions.again(task, NoCompaction(), HUGE).judged:
+            if judged.passed and judged.check.name not in told:
+                told.add(judged.check.name)
+                words = f"passes {how}; demand something that only the work brings about{_resting(judged.check)}"
+                yield Finding(words=words, check=judged.check.name, seed=seed)
 
 
-def _idle(sessions: Sessions, task: Task) -> Run:
-    return sessions.again(replace(task, script=replace(task.script, steps=())), NoCompaction(), HUGE)
+def _resting(check: Check) -> str:
+    """The facts that a check rests on, as the end of a sentence."""
+    return f" (it rests on {', '.join(map(repr, check.rests_on))})" if check.rests_on else ""
 
 
 def repeats(sessions: Sessions, seed: int, _: str) -> Iterator[Finding]:
@@ -106,12 +111,23 @@ def repeats(sessions: Sessions, seed: int, _: str) -> Iterator[Finding]:
         yield Finding(words="its outputs differ when the session is run again", step=before.step, seed=seed)
     elif len(digests[0]) != len(digests[1]) or first.calls != again.calls:
         yield Finding(words="the session takes another course when it is run again", seed=seed)
-    if first.files != again.files:
-        paths = sorted(path for path in {*first.files, *again.files} if first.files.get(path) != again.files.get(path))
-        yield Finding(words=f"the files {', '.join(map(repr, paths[:5]))} differ when the session is run again", seed=seed)
+    for path in sorted(path for path in {*first.files, *again.files} if first.files.get(path) != again.files.get(path))[:5]:
+        words = f"the file {path!r} differs when the session is run again"
+        yield Finding(words=words, step=_last_about(path, first, moves), seed=seed)
     for here, there in zip(first.judged, again.judged, strict=True):
         if here.passed != there.passed:
-            yield Finding(words="its verdict differs when the session is run again", check=here.check.name, seed=seed)
+            words = f"its verdict differs when the session is run again{_resting(here.check)}"
+            yield Finding(words=words, check=here.check.name, seed=seed)
+
+
+def _last_about(path: str, run: Run, moves: tuple[Move, ...]) -> str:
+    """The last step whose calls name a file by its path, or at least by its own name; empty = none does."""
+    called = [
+        (move.step, "\n".join(value for call in reply.message.calls for value in map(str, arguments(call).values())))
+        for move, (_, reply) in zip(moves, run.requests, strict=True)
+    ]
+    names = (path, path.rpartition("/")[2])
+    return next((step for name in names for step, text in reversed(called) if step and name in text), "")
 
 
 def _texts(message: Message) -> Iterator[str]:

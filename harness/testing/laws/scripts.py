@@ -32,6 +32,7 @@ def names_what_exists(sessions: Sessions, seed: int, _: str) -> Iterator[Finding
             yield Finding(words=f"rests on {name!r}, which is no fact", check=check.name)
     for fact in task.facts:
         yield from _patterns(fact)
+        yield from _recovering(fact)
         if not any(fact.name in check.rests_on for check in task.checks):
             yield Finding(words="no check rests on it, so nobody notices when it is forgotten", fact=fact.name)
         if not any(fact.name in _needs(step) for step in task.script.steps):
@@ -63,34 +64,51 @@ def _placeholders(step: Step, facts: set[str]) -> Iterator[Finding]:
         for name in sorted(set(needs) - facts):
             yield Finding(words="it needs this, which is no fact", step=step.name, fact=name)
         for call in calls:
-            yield from _tool(call, step.name)
+            if call.tool not in _TOOLS:
+                yield Finding(words=_no_tool(call), step=step.name)
     if not step.calls:
         yield Finding(words="it calls no tool, so the session would end with it", step=step.name)
     for pattern in [text for _, text in step.done.receipts] + [step.done.named] + [fix.error for fix in step.repairs]:
         if (wrong := _miswritten(pattern)) is not None:
-            yield Finding(words=f"the pattern {pattern!r} is no regular expression: {wrong}", step=step.name)
+            yield Finding(words=wrong, step=step.name)
+    if step.done.counted and (wrong := _misread(step.done.counted)) is not None:
+        yield Finding(words=wrong, step=step.name)
 
 
-def _tool(call: CallTemplate, step: str) -> Iterator[Finding]:
-    if call.tool not in _TOOLS:
-        yield Finding(words=f"there is no tool {call.tool!r}; there are {', '.join(sorted(_TOOLS))}", step=step)
+def _no_tool(call: CallTemplate) -> str:
+    return f"there is no tool {call.tool!r}; there are {', '.join(sorted(_TOOLS))}"
+
+
+def _recovering(fact: Fact) -> Iterator[Finding]:
+    """What is wrong with the call that shows a fact again: it holds no value and no placeholder, since nothing is in view."""
+    if fact.recover is None:
+        return
+    if fact.recover.tool not in _TOOLS:
+        yield Finding(words=f"its recovering call: {_no_tool(fact.recover)}", fact=fact.name)
+    for _, text in fact.recover.arguments:
+        if not Template(text).is_valid() or Template(text).get_identifiers():
+            yield Finding(words=f"its recovering call holds a placeholder, {text!r}, or a `$`; write `$$`", fact=fact.name)
 
 
 def _patterns(fact: Fact) -> Iterator[Finding]:
     for pattern in (*fact.patterns, *fact.former):
-        wrong = _miswritten(pattern)
-        groups = re.compile(pattern).groups if wrong is None else 1
-        if wrong is not None:
-            yield Finding(words=f"the pattern {pattern!r} is no regular expression: {wrong}", fact=fact.name)
-        elif groups != 1:
-            yield Finding(words=f"the pattern {pattern!r} has {groups} groups; exactly one reads the value", fact=fact.name)
+        if (wrong := _misread(pattern)) is not None:
+            yield Finding(words=wrong, fact=fact.name)
+
+
+def _misread(pattern: str) -> str | None:
+    """What is wrong with a pattern that reads a value."""
+    if (wrong := _miswritten(pattern)) is not None:
+        return wrong
+    groups = re.compile(pattern).groups
+    return None if groups == 1 else f"the pattern {pattern!r} has {groups} groups; exactly one reads the value"
 
 
 def _miswritten(pattern: str) -> str | None:
     try:
         re.compile(pattern)
     except re.error as error:
-        return str(error)
+        return f"the pattern {pattern!r} is no regular expression: {error}"
     return None
 
 
@@ -100,7 +118,9 @@ def told_once(sessions: Sessions, seed: int, _: str) -> Iterator[Finding]:
     messages = [("the prompt", task.prompt), *((f"the message of step {late.step}", late.text) for late in task.later)]
     places = {"prompt": messages, "file": list(task.workspace)}
     for fact in task.facts:
-        value = task.values[fact.name]
+        value = task.values.get(fact.name)
+        if not value:  # what the law `values` tells of
+            continue
         told = False
         for kind, texts in places.items():
             for where, text in texts:

@@ -45,6 +45,11 @@ class Tight:
         return replace(self.scaled, threshold=policy.threshold, summarizer=policy.summarizer)
 
 
+def most_steps(task: Task) -> int:
+    """After so many model calls a session of a task is not going to end by itself."""
+    return 3 * len(task.script.steps) + 30
+
+
 class Sessions:
     """Everything that laws ask of a template, asked once. Not thread-safe."""
 
@@ -88,8 +93,7 @@ class Sessions:
 
     def again(self, task: Task, policy: Policy, window_tokens: int) -> Run:
         """A session that is not kept."""
-        steps = 3 * len(task.script.steps) + 30
-        return simulate(task, policy, window_tokens=window_tokens, max_steps=steps, sandbox=self.sandbox)
+        return simulate(task, policy, window_tokens=window_tokens, max_steps=most_steps(task), sandbox=self.sandbox)
 
     def uncompacted(self, seed: int) -> Run:
         """The session in which nothing is ever forgotten."""

@@ -131,7 +131,7 @@ def simulate(
         sandbox: where; `local` needs no other leave.
         reader: the scripted model.
     """
-    with closing(_opened(task, sandbox)) as opened:
+    with closing(sandbox_for(task, sandbox)) as opened:
         return session_in(opened, task, policy, window_tokens=window_tokens, max_steps=max_steps, reader=reader)
 
 
@@ -180,7 +180,8 @@ def session_in(
     return Run(outcome, tuple(log.entries()), tuple(model.kept), judged, files)
 
 
-def _opened(task: Task, choice: SandboxChoice) -> Sandbox:
+def sandbox_for(task: Task, choice: SandboxChoice) -> Sandbox:
+    """A sandbox for a task, not started yet; who asks for it closes it."""
     return open_sandbox(
         choice.backend,
         session_id=f"law-{secrets.token_hex(4)}",
