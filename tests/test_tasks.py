@@ -60,6 +60,22 @@ def test_whatever_a_file_raises_is_told_with_its_name_type_and_line(tmp_path, te
     assert "harness_task_raising" not in sys.modules
 
 
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ("return 1 / 0", r"cannot be made of seed 7 \(line 2\): ZeroDivisionError: division by zero"),
+        ("raise SystemExit", r"cannot be made of seed 7 \(line 2\): SystemExit"),
+        ("return [].pop(seed)", r"cannot be made of seed 7 \(line 2\): IndexError"),
+        ("return None", "of seed 7 its function gives None, not a Task"),
+    ],
+)
+@pytest.mark.parametrize("world", [None, World(redundancy=2)])
+def test_a_function_that_makes_no_task_is_refused_with_its_seed(tmp_path, body, said, world):
+    (tmp_path / "mine.py").write_text(f"def none(seed):\n    {body}\n")
+    with pytest.raises(UsageError, match=rf"mine\.py:none' .*{said}"):
+        make_task(f"{tmp_path / 'mine.py'}:none", 7, world)
+
+
 @pytest.mark.parametrize("text", ["def broken(:\n", "import no_such_module_anywhere\n", "x = undefined_name\n"])
 def test_a_file_that_is_no_module_is_refused(tmp_path, text):
     (tmp_path / "mine.py").write_text(text)

@@ -32,7 +32,7 @@ from harness.models.wiring import ToolCalls
 from harness.protocols import SandboxLimits
 from harness.store.sessions.finding import find_session
 from harness.task import Runtime, Task
-from harness.tasks import load_task
+from harness.tasks import make_task
 
 SKIPPED_SHOWN = 10
 
@@ -140,7 +140,7 @@ def command(
 
     The exit code is 0 when the session was completed, 1 when it failed and 130 when it was stopped.
     """
-    task = load_task(task_name)(seed) if task_name else None
+    task = make_task(task_name, seed) if task_name else None
     given = {"threshold": threshold, "keep_last": keep_last, "summarizer": summarizer}
     table = {name: value for name, value in given.items() if value is not None}
     session = Interactive(

@@ -11,7 +11,7 @@ from harness.errors import counted
 from harness.models.endpoint.faults import parse_fault
 from harness.models.endpoint.scripted import names_of, scripted_models
 from harness.models.endpoint.server import answering
-from harness.tasks import SUITE, load_task
+from harness.tasks import SUITE, make_task
 
 PORT = 8765
 
@@ -34,7 +34,7 @@ def command(task_names: tuple[str, ...], seed: int, window: int | None, port: in
     the middle of the answer), malformed (broken arguments of calls), unknown-tool, overflow (VALUE: openai, anthropic, gemini,
     bedrock, vllm or llama.cpp, in whose words). Ctrl-C ends it.
     """
-    tasks = [load_task(name)(seed) for name in task_names or SUITE]
+    tasks = [make_task(name, seed) for name in task_names or SUITE]
     ordered = [parse_fault(fault) for fault in faults]
     stop = threading.Event()
     with answering(

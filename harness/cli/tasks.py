@@ -12,7 +12,7 @@ from rich.text import Text
 from harness.cli.printable import one_line, printable
 from harness.experiment.checking import first_request_tokens
 from harness.task import Fact, Task
-from harness.tasks import SUITE, knobs, load_task, only_function
+from harness.tasks import SUITE, knobs, load_task, make_task, only_function
 
 SEED = 0
 """Under which a task is shown; facts, script and checks are the same under every other one."""
@@ -31,8 +31,8 @@ def command(name: str | None) -> None:
     if name is None:
         show(suite(), Text(), Text("Each task is a world with knobs, `world.NAME` in a plan: see `harness tasks NAME`."))
         return
-    template = load_task(f"{name}:{only_function(name)}" if name.endswith(".py") else name)
-    task = template(SEED)
+    whole_name = f"{name}:{only_function(name)}" if name.endswith(".py") else name
+    template, task = load_task(whole_name), make_task(whole_name, SEED)
     told = inspect.getdoc(inspect.getmodule(template)) or inspect.getdoc(template) or ""
     show(Text(printable(f"{task.name}: {task.title}\n")), Text(f"{printable(told)}\n"))
     show(facts(task), Text(), checks(task), Text(), Text(f"knobs: {', '.join(f'world.{knob}' for knob in knobs(template))}"))

@@ -5,6 +5,7 @@ import inspect
 import sys
 import traceback
 from dataclasses import fields
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 
@@ -52,15 +53,28 @@ def make_task(name: str, seed: int, world: World | None = None) -> Task:
     """The task of that name under a seed, in a world: its own, if it has worlds, or one in which its user behaves otherwise.
 
     Raises:
-        UsageError: as `load_task`; or the task has no such knob as the world turns, or no room for its value.
+        UsageError: as `load_task`; or its function makes no task, whatever it raises or gives instead; or the task has no such
+            knob as the world turns, or no room for its value.
     """
     template = load_task(name)
+    make = partial(_made, name, template)
     if world is None or not world.turned:
-        made: Task = template(seed)
-    elif _has_worlds(template):
-        made = template(seed, world=world)
-    else:
-        made = in_world(template, seed, world)
+        return make(seed)
+    return make(seed, world=world) if _has_worlds(template) else in_world(make, seed, world)
+
+
+def _made(name: str, template: TaskTemplate, seed: int, **more: World) -> Task:
+    """What a template makes of a seed."""
+    try:
+        made: object = template(seed, **more)
+    except UsageError:
+        raise
+    except (Exception, SystemExit) as error:  # foreign code is run here
+        code = getattr(template, "__code__", None)
+        where, said = _line(error, code and code.co_filename), f"{type(error).__name__}: {error}"
+        raise UsageError(f"the task {name!r} cannot be made of seed {seed}{where}: {said}") from error
+    if not isinstance(made, Task):
+        raise UsageError(f"the task {name!r} is none: of seed {seed} its function gives {made!r:.80}, not a Task")
     return made
 
 

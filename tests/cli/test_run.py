@@ -105,6 +105,7 @@ def test_ctrl_c_keeps_what_is_finished_and_the_same_command_goes_on(experiment):
         (("[0.5, 0.8]", '["high"]'), "policy.threshold"),
         (("window_tokens = 16000", "window_tokens = 20"), "more than the window"),
         ((":tiny", ":tinny"), "did you mean 'tiny'"),
+        ((":tiny", ":broken"), "(line 72): ZeroDivisionError"),
         (("[axes]", "[axes"), "TOML"),
         (("[trial.policy]", 'model = "openai/gpt-4o-mnii"\n[trial.policy]'), "did you mean 'openai/gpt-4o-mini'"),
         (("[trial.policy]", 'model = "scripted/other"\n[trial.policy]'), "scripted/tiny:attentive"),

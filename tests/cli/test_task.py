@@ -52,6 +52,42 @@ def test_a_template_that_raises_is_a_broken_law_and_no_traceback():
     assert "seed 1: the template raises ZeroDivisionError: division by zero (line 72 of tiny_task.py)" in told.stdout
 
 
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ("return None", "the template gives 'NoneType', not a Task"),
+        ("raise SystemExit", "the template raises SystemExit"),
+    ],
+)
+@pytest.mark.parametrize("where", [LOCAL, pytest.param(("--backend", "bubblewrap"), marks=pytest.mark.bubblewrap)])
+def test_a_template_that_makes_no_task_is_a_broken_law(tmp_path, body, said, where):
+    file = tmp_path / "mine.py"
+    file.write_text(f"def none(seed):\n    {body}\n")
+    told = within("task", "check", file, *where)
+    assert told.exit_code == 1
+    assert f"seed 0: {said}" in told.stdout
+
+
+def test_a_file_outside_of_the_workspace_is_told_by_name_and_seed(tmp_path):
+    file = tmp_path / "mine.py"
+    assert within("task", "new", file).exit_code == 0
+    file.write_text(file.read_text().replace('("guests.txt",', '("../guests.txt",'))
+    told = within("task", "check", file, "--seeds", "1", *LOCAL)
+    assert told.exit_code == 1
+    assert "seed 1: the file '../guests.txt' cannot be laid: " in told.stdout
+
+
+def test_a_template_that_other_hashes_change_is_told_by_its_fact(tmp_path):
+    file = tmp_path / "mine.py"
+    assert within("task", "new", file).exit_code == 0
+    drawn = 'drawn("greeting", task_seed, "times").randrange(3, 40)'
+    file.write_text(file.read_text().replace(drawn, 'hash(f"times {task_seed}") % 10**9'))
+    told = within("task", "check", file, *LOCAL)
+    assert told.exit_code == 1
+    assert "FAIL  template: " in told.stdout
+    assert "fact 'times', seed 0: its value differs in another process" in told.stdout
+
+
 def test_a_file_with_several_tasks_needs_the_name_of_one():
     refused = within("task", "check", TINY.removesuffix(":tiny"), *LOCAL)
     assert refused.exit_code == 2

@@ -22,7 +22,7 @@ from harness.replay.session_file import NAME
 from harness.replay.session_log import entries
 from harness.store.sessions.finding import find_session
 from harness.task import Task
-from harness.tasks import SUITE, load_task
+from harness.tasks import SUITE, make_task
 
 SAMPLE = "sample"
 """Name of the session that policies are shown on: made up, of one request, one and a half times 200,000 tokens long."""
@@ -112,7 +112,7 @@ def _named(name: str) -> RecordedSession:
         return RecordedSession(name="sample session", entries=sample_log(), foresight=SampleFuture())
     if ":" not in name and name not in SUITE:
         raise UnknownName("session: no such file or folder, and no such task:", name, (*SUITE, SAMPLE))
-    task = load_task(name)(0)
+    task = make_task(name, 0)
     foresight = ScriptedForesight(task.facts, task.script) if task.script.steps else None
     return RecordedSession(name=f"task {name}", entries=_scripted(task), foresight=foresight)
 
