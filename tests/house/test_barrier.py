@@ -1,24 +1,228 @@
-"""The information barrier: nothing in the scripted models knows which policy is at work."""
+"""The information barrier: a scripted model acts on the rendered request alone and cannot know which policy is at work.
+
+What it may import and which built-in functions it may use are listed, so that no side channel is open past the request. No name
+and no text in it speaks of a policy, and no text shares a piece with the name of one or with what compaction writes into a view.
+Docstrings may speak of anything: nothing can read them, since names between two underscores are refused.
+"""
 
 import ast
-from pathlib import Path
+import builtins
+import textwrap
+from collections.abc import Iterator
+from functools import cache
+from importlib import import_module
+from types import ModuleType
 
-import harness.models.scripted
+import pytest
+
 from harness.compaction.presets import PRESETS
+from tests.house.source import CHECKOUT, Module, modules, parse
 
-FILES = sorted(Path(harness.models.scripted.__file__).parent.glob("**/*.py"))
+ROOM = "harness/models/scripted/"
+IMPORTS = frozenset(
+    (
+        *("array", "bisect", "collections", "collections.abc", "dataclasses", "functools", "itertools", "math", "re", "string"),
+        *("hashlib.sha256", "json.dumps", "random.Random", "threading.Lock", "types.MappingProxyType", "typing.NamedTuple"),
+        *("harness.errors", "harness.events", "harness.messages", "harness.models.prices", "harness.models.tokenizer"),
+        *("harness.protocols", "harness.task", "harness.tokens", "harness.transcript"),
+        *(f"harness.models.scripted.{name}" for name in ("agent", "patterns", "profiles", "ranking", "reading")),
+    )
+)
+"""Modules, or the only name of a module that is used: values and pure functions, and what of the house a request is made of."""
+BUILTINS = frozenset(
+    (
+        *("all", "any", "bool", "bytes", "classmethod", "dict", "enumerate", "float", "frozenset", "int", "isinstance", "len"),
+        *("list", "map", "max", "min", "next", "range", "round", "set", "sorted", "staticmethod", "str", "sum", "tuple", "zip"),
+    )
+)
+SPECIAL = frozenset({"__init__", "__getitem__"})
+"""The only names between two underscores."""
+NEVER = ("policy", "policies", "preset", "compact", "kind", "threshold")
+"""No name and no text has one of these in it, and no text a `summar`: the names of summarizers do."""
+PIECE_OF_A_NAME, PIECE_OF_A_TEXT = 4, 12
+"""Characters that a text may not share with the name of a policy, and with what compaction writes."""
+SIGNS = ("#", "<")
+"""With these begin headings and tags of summaries."""
+ALIKE = frozenset({"exit code 0", "tool", "/workspace", "assistant", "configuration", "surrogatepass"})
+"""Words of transcripts and of Python that share letters with a policy's name."""
+SPOKEN = frozenset({" for this and no longer have it in view; looking it up."})
+"""What the agent says itself, which shares letters with a policy's name."""
+INSTRUCTION = frozenset({"Create a summary"})
+"""A summarizer must know where its material ends; every summary prompt has this line, whatever the policy."""
+NAMED = ALIKE | SPOKEN | INSTRUCTION
 
 
-def test_no_scripted_model_names_a_policy() -> None:
-    for path in FILES:
-        strings = {node.value for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Constant)}
-        assert not strings & set(PRESETS), f"{path.name} names a policy"
+def texts(module: Module) -> Iterator[tuple[int, str]]:
+    """Line and value of every text that is no docstring."""
+    documentation = {id(node.value) for node in ast.walk(module.tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(module.tree):
+        if isinstance(node, ast.Constant) and id(node) not in documentation and isinstance(node.value, str | bytes):
+            yield node.lineno, node.value if isinstance(node.value, str) else node.value.decode("latin-1")
 
 
-def test_no_scripted_model_imports_the_compaction_room() -> None:
-    assert len(FILES) > 3
-    for path in FILES:
-        for node in ast.walk(ast.parse(path.read_text())):
-            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-            names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
-            assert not [name for name in names if "compaction" in name], f"{path.name} imports {names}"
+def pieces(text: str, characters: int) -> set[str]:
+    return {text[at : at + characters] for at in range(max(1, len(text) - characters + 1))}
+
+
+@cache
+def written_by_compaction() -> frozenset[str]:
+    """The pieces of every line that the rooms of compaction hold."""
+    held = (text for module in modules() if module.path.startswith("harness/compaction/") for _, text in texts(module))
+    lines = (line for text in held for line in text.lower().splitlines() if len(line) >= PIECE_OF_A_TEXT)
+    return frozenset(piece for line in lines for piece in pieces(line, PIECE_OF_A_TEXT))
+
+
+@cache
+def of_policies() -> frozenset[str]:
+    """The pieces of every policy's name; a shorter name is too short to be told from a word."""
+    return frozenset(piece for name in PRESETS if len(name) >= PIECE_OF_A_NAME for piece in pieces(name, PIECE_OF_A_NAME))
+
+
+def breaches(module: Module) -> list[str]:
+    """Where a module of scripted models could learn of the policy, one line each."""
+    found = [*told(module), *reached(module), *named(module)]
+    return [f"{module.path}:{line}: {what}" for line, what in sorted(found)]
+
+
+def told(module: Module) -> Iterator[tuple[int, str]]:
+    """Texts that a policy could be known by."""
+    for line, text in texts(module):
+        low = text.lower()
+        if text in NAMED:
+            continue
+        if text in PRESETS or pieces(low, PIECE_OF_A_NAME) & of_policies():
+            yield line, f"the text {text!r} shares letters with the name of a policy"
+        letters = "".join(filter(str.isalpha, low))
+        if any(word in letters for word in (*NEVER, "summar")):
+            yield line, f"the text {text!r} speaks of policies"
+        if any(sign in low for sign in SIGNS) or pieces(low, PIECE_OF_A_TEXT) & written_by_compaction():
+            yield line, f"the text {text!r} is of what compaction writes"
+
+
+def reached(module: Module) -> Iterator[tuple[int, str]]:
+    """Imports, and what is taken out of a module, that are not listed."""
+    imported: dict[str, str] = {}
+    for node in ast.walk(module.tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                imported[alias.asname or alias.name] = alias.name
+                if not any(one == alias.name or one.startswith(f"{alias.name}.") for one in IMPORTS):
+                    yield node.lineno, f"the import of {alias.name} is not listed"
+        if isinstance(node, ast.ImportFrom):
+            for alias in node.names:
+                whole = f"{node.module}.{alias.name}"
+                imported.update({alias.asname or alias.name: whole} if whole in IMPORTS else {})
+                if not is_listed(node.module or "", alias.name):
+                    yield node.lineno, f"the import of {whole} is not listed"
+    for node in ast.walk(module.tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in imported:
+            owner = imported[node.value.id]
+            if not is_listed(owner, node.attr):
+                yield node.lineno, f"{owner}.{node.attr} is not listed"
+
+
+def is_listed(owner: str, name: str) -> bool:
+    """Whether a name of a module may be used: it is listed itself, or is no module in a module that is listed."""
+    if f"{owner}.{name}" in IMPORTS:
+        return True
+    return owner in IMPORTS and not isinstance(getattr(import_module(owner), name, None), ModuleType)
+
+
+def named(module: Module) -> Iterator[tuple[int, str]]:
+    """Names that speak of policies, that reach into Python or into another object, and functions that are not listed."""
+    for node in ast.walk(module.tree):
+        line = getattr(node, "lineno", 0)
+        for name in names_of(node):
+            if any(word in name.lower() for word in NEVER):
+                yield line, f"the name {name} speaks of policies"
+            if name.startswith("__") and name.strip("_") and name not in SPECIAL:
+                yield line, f"{name} reaches into Python"
+        if isinstance(node, ast.Name) and hasattr(builtins, node.id) and node.id not in BUILTINS:
+            yield line, f"the function {node.id} is not listed"
+        if isinstance(node, ast.Attribute) and node.attr.startswith("_") and node.attr not in SPECIAL and not is_own(node):
+            yield line, f"{node.attr} is private to another object"
+
+
+def is_own(node: ast.Attribute) -> bool:
+    return isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")
+
+
+def names_of(node: ast.AST) -> list[str]:
+    match node:
+        case ast.Name(id=name) | ast.Attribute(attr=name) | ast.FunctionDef(name=name) | ast.ClassDef(name=name):
+            return [name]
+        case ast.arg(arg=name) | ast.keyword(arg=str(name)):
+            return [name]
+        case ast.alias(name=name, asname=other):
+            return [name, other or ""]
+    return []
+
+
+ROOMS = [module for module in modules() if module.path.startswith(ROOM)]
+
+
+@pytest.mark.parametrize("module", ROOMS, ids=lambda module: module.path.removeprefix(ROOM))
+def test_a_scripted_model_knows_nothing_of_policies(module: Module) -> None:
+    assert breaches(module) == []
+
+
+def test_every_exception_is_one_that_the_code_needs() -> None:
+    held = {text for module in ROOMS for _, text in texts(module)}
+    used = {name for module in ROOMS for node in ast.walk(module.tree) for name in names_of(node)}
+    assert held >= NAMED
+    assert used >= BUILTINS | SPECIAL
+    assert len(ROOMS) > 3
+
+
+SIDE_CHANNELS = {
+    "the beginning of a name": 'if self._hint.startswith("keep-la"): return',
+    "the first letters of a name": 'if self._hint[:4] == "keep": return',
+    "a whole name, however short": 'if self._hint == "pi": return',
+    "a name in bytes": 'if self._hint == b"keep-last": return',
+    "the kind of the policy": 'if self.policy.kind[:4] == "keep": return',
+    "the policy": "if self.policy: return",
+    "the kind of something": "if self._hint.kind[:1]: return",
+    "a parameter": "def reply(self, compactor): return",
+    "a keyword": "reply(preset=1)",
+    "a heading of a summary": 'if "## Session Summary (Compaction Round" in now.text: return',
+    "the end of that heading": 'if "Session Summary (" in now.text: return',
+    "a sign of headings": 'if now.text.startswith("##"): return',
+    "a pattern of a heading": 'if re.search(r"[Cc]ompaction.Round", now.text): return',
+    "an end of a summary": 'if "</summary>" in now.text: return',
+    "a stub": 'if "result content cleared" in now.text: return',
+    "the environment": 'import os\nif os.environ.get("HINT"): return',
+    "the environment by its name": "from os import environ",
+    "the system": "import sys\nif sys.argv: return",
+    "the frames above": "import inspect\ninspect.stack()",
+    "files": 'open("hint")',
+    "paths": "from pathlib import Path",
+    "another process": "import subprocess",
+    "the globals": 'globals()["hint"]',
+    "an attribute by its name": 'getattr(self, "hint")',
+    "an import by its name": '__import__("o" + "s")',
+    "the builtins": "__builtins__",
+    "a module inside a module": "import re\nre.enum.sys.argv",
+    "a private module": "import random\nrandom._os.environ",
+    "a private module of an object": "self._draw._os.environ",
+    "a module taken from a module": "from json import decoder",
+    "the dictionary of an object": "self.__dict__",
+    "the state of a thread": "import threading\nthreading.current_thread().name",
+    "common draws": "import random\nrandom.random()",
+    "the room of compaction": "from harness.compaction import cuts",
+    "the events of compaction": "from harness.events import Compaction",
+    "the whole package": "import harness\nharness.replay",
+    "the clock": "import time",
+}
+"""What a scripted model could do to learn of the policy; each must be seen, put at the head of how the agent decides."""
+
+
+@pytest.mark.parametrize("act", SIDE_CHANNELS.values(), ids=SIDE_CHANNELS.keys())
+def test_a_side_channel_in_the_agent_is_seen(act: str) -> None:
+    (agent,) = (module for module in ROOMS if module.path == f"{ROOM}agent.py")
+    head = "    def _decide(self, now: _Now) -> Message:\n"
+    before, after = source_of(agent).split(head)
+    assert breaches(parse(f"{before}{head}{textwrap.indent(act, ' ' * 8)}\n{after}", agent.path))
+
+
+def source_of(module: Module) -> str:
+    return (CHECKOUT / module.path).read_text(encoding="utf-8")
