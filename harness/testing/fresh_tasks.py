@@ -55,7 +55,8 @@ def made_afresh(name: str, seeds: Iterable[int]) -> dict[int, Digests]:
         [sys.executable, "-P", "-c", PROGRAM],
         input=json.dumps([name, list(seeds)]),
         capture_output=True,
-        text=True,
+        encoding="utf-8",
+        errors="replace",  # foreign code may print
         check=False,
         env={**os.environ, "PYTHONHASHSEED": other, "PYTHONPATH": os.pathsep.join(sys.path)},
     )

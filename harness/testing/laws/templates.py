@@ -11,7 +11,7 @@ from harness.testing.laws.findings import Finding
 from harness.testing.laws.sessions import Sessions
 
 SEEDS = range(50)
-"""Seeds under which values and priors are compared."""
+"""Seeds under which there must be a task, and under which tasks, values and priors are compared."""
 
 
 def makes_a_task(sessions: Sessions, seed: int, _: str) -> Iterator[Finding]:
