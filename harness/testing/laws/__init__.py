@@ -14,7 +14,12 @@ from harness.testing.laws.sessions import PRESETS as PRESETS
 from harness.testing.laws.sessions import Sessions as Sessions
 
 LAWS: tuple[Law, ...] = (
-    Law(name="template", stage=0, title="the template makes the same task for a seed again", find=templates.makes_a_task),
+    Law(
+        name="template",
+        stage=0,
+        title="the template makes the same task for a seed again, in another process too",
+        find=templates.makes_a_task,
+    ),
     Law(
         name="names",
         stage=1,
