@@ -5,6 +5,9 @@ draws the task itself from its seed, so that not even the task's objects are sha
 of the requests stand for everything else that differs between processes.
 
 Over the wire a whole trial is compared: every call of agent and summarizer goes through litellm and a real socket.
+
+Seeds, readers and policies, one that summarizes and one that masks, are dealt over the tasks; with HARNESS_LAWS=full each task
+meets both policies in processes of its own, and all go over the wire.
 """
 
 import json
@@ -19,6 +22,7 @@ import pytest
 
 from harness import codec
 from harness.compaction.presets.keep_last import KeepLast
+from harness.compaction.presets.peers.swe_agent import ComplexityTrapMask
 from harness.events import Compaction, MessageAdded, StepFinished
 from harness.experiment.attempt.job import Job
 from harness.experiment.attempt.provenance import collect
@@ -29,16 +33,17 @@ from harness.models.endpoint.server import answering
 from harness.protocols import Reply, Request
 from harness.store.journal import Journal
 from harness.tasks import SUITE
-from harness.testing.laws.simulation import WINDOW, Reader, Run, simulate
-from tests.laws.suite import needs
+from harness.testing.laws.simulation import WINDOW, Run, simulate
+from tests.laws.suite import FULL, TASKS, Case, spread
 
 pytestmark = [pytest.mark.laws, pytest.mark.bubblewrap]
 
 PROGRAM = Path(__file__).with_name("fresh_process.py")
-POLICY = KeepLast(summarizer="scripted/extractive")
-TASK_SEED = 1
-READER = Reader("scripted:typical")
-"""One that draws by chance, so that its draws are tried too."""
+POLICIES = (KeepLast(summarizer="scripted/extractive"), ComplexityTrapMask())
+PROVIDER = "hosted_vllm/"
+"""Before the name of a model that is asked over the wire."""
+WIRED = TASKS if FULL else ["changing-requirements", "flashcards"]
+"""Tasks of which a trial goes over the wire."""
 
 
 def sampled(run: Run) -> list[int]:
@@ -48,13 +53,13 @@ def sampled(run: Run) -> list[int]:
     return sorted({0, compacted, (compacted + last) // 2, last}, reverse=True)
 
 
-def answered_elsewhere(name: str, request: Request, hash_seed: int) -> list[object]:
+def answered_elsewhere(case: Case, request: Request, hash_seed: int) -> list[object]:
     """Message and usage that a new process gives, as JSON-ready values."""
     given = {
-        "task": name,
-        "task_seed": TASK_SEED,
-        "model": READER.name,
-        "model_seed": READER.seed,
+        "task": case.task,
+        "task_seed": case.seed,
+        "model": case.reader.name,
+        "model_seed": case.reader.seed,
         "window_tokens": WINDOW,
         "request": codec.to_plain(request),
     }
@@ -71,14 +76,13 @@ def in_process(reply: Reply) -> list[object]:
     return [codec.to_plain(reply.message), codec.to_plain(reply.usage)]
 
 
-@pytest.mark.parametrize("name", [pytest.param(name, marks=needs(name)) for name in sorted(SUITE)])
-def test_law_10_a_fresh_process_for_every_call_answers_as_the_session_did(name: str) -> None:
-    task = SUITE[name](TASK_SEED)
-    run = simulate(task, POLICY, reader=READER)
+@pytest.mark.parametrize("case", spread(POLICIES, rounds=2 if FULL else 1))
+def test_law_10_a_fresh_process_for_every_call_answers_as_the_session_did(case: Case) -> None:
+    run = simulate(SUITE[case.task](case.seed), case.policy, reader=case.reader)
     hash_seeds = count(1)
     for at in sampled(run):
         request, reply = run.requests[at]
-        assert answered_elsewhere(name, request, next(hash_seeds)) == in_process(reply), f"request {at + 1}"
+        assert answered_elsewhere(case, request, next(hash_seeds)) == in_process(reply), f"request {at + 1}"
 
 
 def told_of(trial: Trial, journal: Path) -> dict[str, object]:
@@ -97,8 +101,9 @@ def told_of(trial: Trial, journal: Path) -> dict[str, object]:
     with Journal.open(journal, read_only=True) as opened:
         events = [entry.event for entry in opened.entries(trial.trial_id)]
     compactions = [event for event in events if isinstance(event, Compaction)]
+    error = (record.error or "").replace(PROVIDER, "")
     return {
-        "ended": (record.status, record.reason, record.success, record.score, record.steps, record.error),
+        "ended": (record.status, record.reason, record.success, record.score, record.steps, error),
         "checks": [(check.check, check.passed, check.detail) for check in checks],
         "messages": [event.message for event in events if isinstance(event, MessageAdded)],
         "usages": [event.usage for event in events if isinstance(event, StepFinished)],
@@ -107,22 +112,23 @@ def told_of(trial: Trial, journal: Path) -> dict[str, object]:
     }
 
 
-@pytest.mark.parametrize("reader", ["scripted", "scripted:typical"])
+@pytest.mark.parametrize("case", spread(POLICIES, rounds=1, tasks=WIRED))
 def test_law_10_a_trial_over_the_wire_equals_the_trial_in_process(
-    reader: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    here = Trial(task="flashcards", seed=TASK_SEED, model=reader, policy=POLICY, window_tokens=WINDOW, max_steps=300)
-    profile = reader.partition(":")[2] or "attentive"
-    over_the_wire = replace(
-        here,
-        model=f"hosted_vllm/scripted/flashcards:{profile}",
-        policy=replace(POLICY, summarizer="hosted_vllm/scripted/extractive"),
-    )
+    model, policy = case.reader.name, case.policy
+    here = Trial(task=case.task, seed=case.seed, model=model, policy=policy, window_tokens=WINDOW, max_steps=300)
+    profile = model.partition(":")[2] or "attentive"
+    if isinstance(policy, KeepLast):
+        policy = replace(policy, summarizer=f"{PROVIDER}{policy.summarizer}")
+    over_the_wire = replace(here, model=f"{PROVIDER}scripted/{case.task}:{profile}", policy=policy)
     expected = told_of(here, tmp_path / "here.sqlite")
-    find = scripted_models([SUITE["flashcards"](TASK_SEED)], seed=here.model_seed, window_tokens=WINDOW)
+    find = scripted_models([SUITE[case.task](case.seed)], seed=here.model_seed, window_tokens=WINDOW)
     with answering(find) as endpoint:
         monkeypatch.setenv("HOSTED_VLLM_API_BASE", endpoint.address)
         assert told_of(over_the_wire, tmp_path / "there.sqlite") == expected
         asked = len(endpoint.served)
     assert expected["compactions"]
-    assert asked == len(expected["usages"]) + len(expected["compactions"])  # type: ignore[arg-type]
+    summaries = len(expected["compactions"]) if isinstance(policy, KeepLast) else 0  # type: ignore[arg-type]
+    refused = "prompt too long" in str(expected["ended"])
+    assert asked == len(expected["usages"]) + summaries + refused  # type: ignore[arg-type]

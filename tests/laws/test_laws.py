@@ -7,7 +7,6 @@ meet all.
 
 import functools
 import itertools
-import os
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -16,13 +15,9 @@ from allpairspy import AllPairs
 
 from harness.tasks import SUITE
 from harness.testing.laws import LAWS, PRESETS, Law, Sessions
-from tests.laws.suite import needs
+from tests.laws.suite import FULL, SEEDS, TASKS, needs
 
 pytestmark = [pytest.mark.laws, pytest.mark.bubblewrap]
-
-FULL = os.environ.get("HARNESS_LAWS") == "full"
-SEEDS = (1, 2, 3, 4, 5) if FULL else (1, 2)
-TASKS = sorted(SUITE)
 
 
 class Case(NamedTuple):
