@@ -1,6 +1,6 @@
 """The bounds bound: who knows the future loses nothing, who drops everything loses what only the request said.
 
-On two tasks, with HARNESS_LAWS=full on all, each under two seeds. What they claim of each:
+On two tasks; with HARNESS_LAWS=full on all, each under two seeds. What is claimed of each:
 
 | bound | claim | where it cannot hold |
 | --- | --- | --- |
