@@ -5,7 +5,8 @@ Keys of providers come from the environment, where litellm finds them itself; th
 
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
+from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import count
 from typing import TYPE_CHECKING, Any
@@ -121,20 +122,24 @@ class LitellmModel:
 
     def _attempt(self, arguments: dict[str, Any], listen: Callable[[TextDelta], None]) -> StreamedReply:
         answer = StreamedReply()
-        for chunk in self._chunks(arguments):
-            text = answer.add(chunk)
-            if text:
-                listen(TextDelta(text=text))
+        with closing(self._chunks(arguments)) as chunks:
+            for chunk in chunks:
+                text = answer.add(chunk)
+                if text:
+                    listen(TextDelta(text=text))
         if answer.empty and answer.finish_reason != "length":
             raise ProviderFailed(self.name, None, f"an empty answer, finish reason {answer.finish_reason!r}")
         return answer
 
-    def _chunks(self, arguments: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    def _chunks(self, arguments: dict[str, Any]) -> Generator[dict[str, Any], None, None]:
         """The chunks of one call as plain values. What the caller raises between two of them passes untouched."""
         stream = self._guarded(lambda: litellm().completion(**arguments))
         pieces = iter(stream)
-        while (chunk := self._guarded(lambda: next(pieces, None))) is not None:
-            yield chunk.model_dump(exclude_none=True)
+        try:
+            while (chunk := self._guarded(lambda: next(pieces, None))) is not None:
+                yield chunk.model_dump(exclude_none=True)
+        finally:
+            _hang_up(stream)
         # litellm itself adds a finish reason where none came, so that a broken answer looks like a whole one
         if getattr(stream, "received_finish_reason", "") is None:
             raise ProviderFailed(self.name, None, "the stream ended before the answer did")
@@ -146,6 +151,18 @@ class LitellmModel:
         except provider_errors() as error:
             mapped: ModelError = failure(self.name, self.window.tokens, error)
         raise mapped
+
+
+def _hang_up(stream: Any) -> None:
+    """Close the connection of a stream that may not have been read to its end: the provider stops writing.
+
+    litellm closes no stream that is left early. The garbage collector would, and where it comes while httpcore holds the lock
+    of its connections, the thread waits for itself for ever (encode/httpcore#990).
+    """
+    source = getattr(stream, "completion_stream", None)
+    for part in (source, getattr(source, "response_iterator", None)):
+        if callable(close := getattr(part, "close", None)):
+            close()
 
 
 def _schema_to_wire(schema_json: str) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
+from threading import Event, Thread
 from typing import Any
 
 
@@ -52,6 +52,8 @@ class Stub(ThreadingHTTPServer):
         self.answers = list(answers)
         self.asked: list[dict[str, Any]] = []
         self.headers_seen: list[dict[str, str]] = []
+        self.left = Event()
+        """Somebody hung up on an answer that stalled."""
 
     @property
     def base(self) -> str:
@@ -99,7 +101,8 @@ class Handler(BaseHTTPRequestHandler):
                 return None
             if number == answer.stall_after:
                 self.connection.settimeout(answer.stall_seconds)
-                self.rfile.read(1)
+                if not self.rfile.read(1):
+                    self.server.left.set()
                 return None
             data = "{no json" if number == answer.garbage_after else json.dumps(chunk)
             self.wfile.write(f"data: {data}\n\n".encode())

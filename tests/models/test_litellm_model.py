@@ -1,3 +1,4 @@
+import gc
 import logging
 import traceback
 
@@ -208,6 +209,22 @@ def test_what_the_listener_raises_passes_untouched_and_is_not_tried_again(route)
             model.reply(HELLO, listen)
     assert waits == []
     assert len(stub.asked) == 1
+
+
+def test_who_stops_listening_hangs_up_at_once_and_not_when_garbage_is_collected(route):
+    def listen(_):
+        raise InterruptedError
+
+    gc.disable()
+    try:
+        with serving(Say(pieces=("o", "k"), stall_after=2, stall_seconds=20)) as stub:
+            model, _ = model_at(stub, route)
+            with pytest.raises(InterruptedError) as kept:
+                model.reply(HELLO, listen)
+            assert stub.left.wait(10)
+            assert kept.traceback, "it holds everything that the call had open"
+    finally:
+        gc.enable()
 
 
 def test_the_seconds_of_a_reply_are_those_of_the_clock_that_it_was_given():

@@ -62,7 +62,7 @@ def _missed(fact: Fact, task: Task, sandbox: Sandbox) -> str:
     call = _call(fact.recover)
     value, output = task.values[fact.name], _result(call, sandbox).output
     found = values_in(output, fact)
-    if value in found or (found and fact.kind == "superseded"):
+    if value in found or (found and fact.superseded):
         return ""
     return f"its patterns read no {value!r} in what {call.name} {key_argument(call)!r:.100} shows: {output!r:.100}"
 
