@@ -73,7 +73,7 @@ class Runner:
         workers, running = self.open_workers(), dict[Future[Finished], Job]()
         try:
             while (waiting or running) and not self.stop.is_set():
-                while waiting and len(running) <= workers.count:
+                while waiting and sum(not future.done() for future in running) < workers.count:
                     future = workers.submit(waiting[0])
                     running[future] = waiting.popleft()
                 self._watch(running)

@@ -14,9 +14,11 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
 
 import pebble
+from pebble import ProcessExpired
 
 from harness.agent.cancellation import Cancellation
 from harness.experiment.attempt.job import Finished, Job
@@ -38,7 +40,7 @@ class Workers(Protocol):
         ...
 
     def submit(self, job: Job) -> "Future[Finished]":
-        """Queue a job.
+        """Begin a job; the caller sees to it that no more than `count` are under way.
 
         Raises:
             BrokenProcessPool: open another.
@@ -54,38 +56,73 @@ class Workers(Protocol):
         ...
 
 
+@dataclass(slots=True)
+class _Place:
+    """Where one worker process after the other works: a pool of one.
+
+    Workers of one pool share a lock, and one that is killed while it holds it stops all others, and whoever comes after it.
+    """
+
+    pool: Any = field(default_factory=lambda: _pool_of_one())
+    last: "Future[Finished] | None" = None
+    """The newest of its jobs."""
+
+    @property
+    def free(self) -> bool:
+        return self.last is None or self.last.done()
+
+    def take(self, packed: bytes, timeout_seconds: float) -> "Future[Finished]":
+        """Schedule a packed job, in a new pool if a worker died here."""
+        died = self.last is not None and isinstance(self.last.exception(), ProcessExpired)
+        if died or not self.pool.active:
+            self.end(at_once=True)
+            self.pool = _pool_of_one()
+        self.last = self.pool.schedule(_guarded, args=(packed,), timeout=timeout_seconds)
+        return self.last
+
+    def end(self, *, at_once: bool) -> None:
+        (self.pool.stop if at_once else self.pool.close)()
+        self.pool.join()
+
+
 class ProcessWorkers:
     """Processes: a killed one costs its job and is replaced, one that overruns is killed."""
 
     def __init__(self, count: int, work: Work, timeout_seconds: float) -> None:
-        """Open a pool; it starts with the first job."""
+        """Prepare the processes; each starts with its first job."""
         self.count, self._work, self._timeout_seconds = count, work, timeout_seconds
-        self._pool: Any = pebble.ProcessPool(
-            max_workers=count,
-            max_tasks=JOBS_PER_WORKER,
-            initializer=_begin,
-            initargs=(os.getpid(),),
-            context=multiprocessing.get_context("spawn"),
-        )
+        self._places = [_Place() for _ in range(count)]
 
     def submit(self, job: Job) -> "Future[Finished]":
         """See `Workers`."""
         packed = pickle.dumps((self._work, job))
+        place = next(place for place in self._places if place.free)
         try:
-            future: Future[Finished] = self._pool.schedule(_guarded, args=(packed,), timeout=self._timeout_seconds)
+            return place.take(packed, self._timeout_seconds)
         except RuntimeError as error:
             raise BrokenProcessPool(str(error)) from error
-        return future
 
     def close(self) -> None:
         """See `Workers`."""
-        self._pool.close()
-        self._pool.join()
+        self._end(at_once=False)
 
     def stop(self) -> None:
         """See `Workers`. A worker has three seconds to close its sandbox."""
-        self._pool.stop()
-        self._pool.join()
+        self._end(at_once=True)
+
+    def _end(self, *, at_once: bool) -> None:
+        with ThreadPoolExecutor(self.count) as threads:
+            list(threads.map(lambda place: place.end(at_once=at_once), self._places))
+
+
+def _pool_of_one() -> Any:
+    return pebble.ProcessPool(
+        max_workers=1,
+        max_tasks=JOBS_PER_WORKER,
+        initializer=_begin,
+        initargs=(os.getpid(),),
+        context=multiprocessing.get_context("spawn"),
+    )
 
 
 class ThreadWorkers:

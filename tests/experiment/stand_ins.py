@@ -5,8 +5,11 @@ What a job does follows from its seed, so a grid over seeds has one trial for ea
 
 import os
 import signal
+import sys
 import time
 from pathlib import Path
+
+from pebble.pool.channel import WorkerChannel
 
 from harness.compaction.presets.none import NoCompaction
 from harness.events import SessionEnded, SessionStarted
@@ -21,7 +24,7 @@ from harness.tokens import Measured, Usage
 from tests.experiment.attempt.test_tally import step
 from tests.experiment.tiny_task import tiny
 
-KILLS_ITSELF, OVERRUNS, RAISES, WAITS, RAISES_ODDLY, DIES_AT_ONCE = 1001, 1002, 1003, 1004, 1005, 1006
+KILLS_ITSELF, OVERRUNS, RAISES, WAITS, RAISES_ODDLY, DIES_AT_ONCE, DIES_LOCKED = range(1001, 1008)
 TINY = f"{Path(__file__).with_name('tiny_task.py')}:tiny"
 PROVENANCE = Provenance(git_commit=None, python="3", platform="x", packages=(), price_table="p")
 
@@ -89,8 +92,19 @@ def trouble(seed, cancellation):
             time.sleep(1.0)
         case 1005:
             raise Odd("odd", 2)
+        case 1007:
+            channel_of_the_pool().mutex.acquire()
+            os.kill(os.getpid(), signal.SIGKILL)
         case _:
             time.sleep(0.01)
+
+
+def channel_of_the_pool():
+    """Through which this worker is sent its jobs."""
+    frame = sys._getframe()
+    while not isinstance(channel := frame.f_locals.get("channel"), WorkerChannel):
+        frame = frame.f_back
+    return channel
 
 
 def started(job):

@@ -18,7 +18,17 @@ from harness.experiment.progress import Silence, Standing
 from harness.experiment.runner import Runner
 from harness.experiment.workers import ProcessWorkers, ThreadWorkers
 from harness.store.journal import Journal
-from tests.experiment.stand_ins import DIES_AT_ONCE, KILLS_ITSELF, OVERRUNS, RAISES, RAISES_ODDLY, WAITS, jobs_of, work
+from tests.experiment.stand_ins import (
+    DIES_AT_ONCE,
+    DIES_LOCKED,
+    KILLS_ITSELF,
+    OVERRUNS,
+    RAISES,
+    RAISES_ODDLY,
+    WAITS,
+    jobs_of,
+    work,
+)
 
 pytestmark = pytest.mark.slow
 
@@ -75,6 +85,14 @@ def test_trouble_costs_the_trial_that_makes_it_and_no_other(tmp_path):
     for seed, words in trouble.items():
         assert words in records[seed].error
     assert "poison" in records[RAISES].traceback
+
+
+def test_a_worker_that_is_killed_while_it_takes_a_job_or_hands_one_in_stops_no_other(tmp_path):
+    began = time.monotonic()
+    records = run(tmp_path, [DIES_LOCKED, WAITS, 0, 1, 2])
+    assert {seed for seed, record in records.items() if record.status == "completed"} == {WAITS, 0, 1, 2}
+    assert "the worker process died (exit code -9)" in records[DIES_LOCKED].error
+    assert time.monotonic() - began < 30
 
 
 def test_what_a_killed_trial_had_logged_is_kept_and_counted(tmp_path):
