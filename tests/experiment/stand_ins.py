@@ -5,8 +5,8 @@ What a job does follows from its seed, so a grid over seeds has one trial for ea
 
 import os
 import signal
-import sys
 import time
+import traceback
 from pathlib import Path
 
 from pebble.pool.channel import WorkerChannel
@@ -101,10 +101,8 @@ def trouble(seed, cancellation):
 
 def channel_of_the_pool():
     """Through which this worker is sent its jobs."""
-    frame = sys._getframe()
-    while not isinstance(channel := frame.f_locals.get("channel"), WorkerChannel):
-        frame = frame.f_back
-    return channel
+    frames = (frame for frame, _ in traceback.walk_stack(None))
+    return next(found for frame in frames if isinstance(found := frame.f_locals.get("channel"), WorkerChannel))
 
 
 def started(job):

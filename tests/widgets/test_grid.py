@@ -17,7 +17,10 @@ from tests.experiment.run_grid import SMALL
 from tests.widgets.linked import Linked
 
 HOSTILE = "<img src=x onerror=window.hacked=1><script>window.hacked=1</script>"
-GRID = replace(SMALL, name=f"grid {HOSTILE}", axes={"seed": [0, 1], "policy.keep_last": [2, 4]})
+SEEDS = 8
+"""So many that the last trial is far when a button that is there after the first is pressed."""
+GRID = replace(SMALL, name=f"grid {HOSTILE}", axes={"seed": list(range(SEEDS)), "policy.keep_last": [2, 4]})
+TRIALS = len(GRID.grid)
 
 
 def until(linked, true, seconds=120):
@@ -61,7 +64,7 @@ def test_a_grid_is_started_stopped_and_gone_on_with_by_its_buttons(page, widget,
     button(linked, "Stop").click()
     until(linked, "() => document.querySelector('.g-state').textContent === 'stopped'")
     finished = page.evaluate("document.querySelector('progress').value")
-    assert 1 <= finished < 6
+    assert 1 <= finished < TRIALS
     assert len(load(tmp_path / "output").trials) == finished
     button(linked, "Resume").click()
     until(linked, "() => document.querySelector('.g-state').textContent === 'done'")
@@ -98,7 +101,7 @@ def runs_until_it_is_stopped(page, notebook):
     root.get_by_role("button", name="Stop", exact=True).click()
     page.wait_for_function("() => document.querySelector('.g-state').textContent === 'stopped'")
     finished = page.evaluate("document.querySelector('.g-root progress').value")
-    assert 1 <= finished < 6
+    assert 1 <= finished < TRIALS
     return finished
 
 
@@ -125,9 +128,9 @@ def test_in_jupyterlab_a_grid_is_run_and_stopped_and_can_be_read_without_its_ker
     goes_on_to_the_end(page, notebook)
     page.screenshot(path=tmp_path / "lab.png")
     outputs = "jupyterapp.shell.currentWidget.content.widgets[0].model.outputs.toJSON()"  # the saved form is among them
-    page.wait_for_function(f"() => JSON.stringify({outputs}).includes(': done; 6 of 6 trials finished')")
+    page.wait_for_function(f"() => JSON.stringify({outputs}).includes(': done; {TRIALS} of {TRIALS} trials finished')")
     notebook.reopen()
-    page.locator("[class^=harness-saved]").get_by_text(": done; 6 of 6 trials finished").wait_for()
+    page.locator("[class^=harness-saved]").get_by_text(f": done; {TRIALS} of {TRIALS} trials finished").wait_for()
     assert page.locator(".jp-OutputArea-output img, .jp-OutputArea-output script").count() == 0
     assert page.evaluate("typeof window.hacked") == "undefined"
 
@@ -184,7 +187,7 @@ def test_what_failed_is_told_with_its_reason_and_runs_no_script(page, tmp_path):
     linked = Linked(page, widget, POST, "dark")
     cell = GRID.grid[0]
     failed = record(trial_id=cell.trial.trial_id, arm=HOSTILE, reason=HOSTILE, status="crashed", error=f"killed {HOSTILE}")
-    widget.show_standing(Standing(experiment="e", total=6, running=(HOSTILE,)).after(failed))
+    widget.show_standing(Standing(experiment="e", total=TRIALS, running=(HOSTILE,)).after(failed))
     until(linked, "() => document.querySelector('.g-failures li') !== null")
     assert "1 trial without success" in page.locator("details summary").inner_text()
     assert f"killed {HOSTILE}" in page.locator(".g-failures").text_content()
@@ -193,7 +196,7 @@ def test_what_failed_is_told_with_its_reason_and_runs_no_script(page, tmp_path):
     assert "<img" not in widget.as_html()
     assert "&lt;img" in widget.as_html()
     again = replace(failed, status="completed", success=True, score=1.0, error="")
-    widget.show_standing(Standing(experiment="e", total=6).after(again))
+    widget.show_standing(Standing(experiment="e", total=TRIALS).after(again))
     until(linked, "() => document.querySelector('.g-failures li') === null")
 
 
@@ -202,13 +205,13 @@ def test_a_page_that_is_opened_again_shows_the_same(page, tmp_path):
     widget = GridWidget(GRID, tmp_path / "output")
     records = [record(trial_id=cell.trial.trial_id, arm=cell.arm, success=cell.trial.seed == 0) for cell in GRID.grid]
     for one in records:
-        widget.show_standing(Standing(experiment="e", total=6).after(one))
+        widget.show_standing(Standing(experiment="e", total=TRIALS).after(one))
     linked = Linked(page, widget, POST)
-    until(linked, "() => document.querySelector('progress').value === 6")
+    until(linked, f"() => document.querySelector('progress').value === {TRIALS}")
     before = counts(page)
     page.evaluate("() => { window.ended(); document.querySelector('.harness-surface').remove(); return window.show(); }")
-    until(linked, "() => document.querySelector('progress').value === 6")
-    assert counts(page) == before == dict.fromkeys(before, "1/2")
+    until(linked, f"() => document.querySelector('progress').value === {TRIALS}")
+    assert counts(page) == before == dict.fromkeys(before, f"1/{SEEDS}")
 
 
 @pytest.mark.bubblewrap
