@@ -56,6 +56,16 @@ class Workers(Protocol):
         ...
 
 
+def _pool_of_one() -> Any:
+    return pebble.ProcessPool(
+        max_workers=1,
+        max_tasks=JOBS_PER_WORKER,
+        initializer=_begin,
+        initargs=(os.getpid(),),
+        context=multiprocessing.get_context("spawn"),
+    )
+
+
 @dataclass(slots=True)
 class _Place:
     """Where one worker process after the other works: a pool of one.
@@ -63,7 +73,7 @@ class _Place:
     Workers of one pool share a lock, and one that is killed while it holds it stops all others, and whoever comes after it.
     """
 
-    pool: Any = field(default_factory=lambda: _pool_of_one())
+    pool: Any = field(default_factory=_pool_of_one)
     last: "Future[Finished] | None" = None
     """The newest of its jobs."""
 
@@ -113,16 +123,6 @@ class ProcessWorkers:
     def _end(self, *, at_once: bool) -> None:
         with ThreadPoolExecutor(self.count) as threads:
             list(threads.map(lambda place: place.end(at_once=at_once), self._places))
-
-
-def _pool_of_one() -> Any:
-    return pebble.ProcessPool(
-        max_workers=1,
-        max_tasks=JOBS_PER_WORKER,
-        initializer=_begin,
-        initargs=(os.getpid(),),
-        context=multiprocessing.get_context("spawn"),
-    )
 
 
 class ThreadWorkers:

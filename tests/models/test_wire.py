@@ -202,6 +202,7 @@ def test_call_ids_never_repeat_in_a_conversation(given_ids):
 
 
 def test_what_a_policy_cleared_marked_or_left_interrupted_is_told_in_the_words_of_the_view():
+    """S3.8. (An answer that failed is no message to begin with: what had come of it is text, or nothing is kept.)"""
     call = ToolCall(call_id="c", name="read_file", arguments_json='{"path": "a"}')
     cleared = ToolResult(call_id="c", name="read_file", output="[Old tool result content cleared]")
     stopped = ToolResult(call_id="c", name="read_file", output="error: the call was interrupted", status="interrupted")
