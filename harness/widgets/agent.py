@@ -57,6 +57,7 @@ class AgentWidget(Renewed):
     _hurry: threading.Event
     _over: bool
     _pace_seconds: float
+    _teller: threading.Thread
     _esm: ClassVar[str] = script("agent")
     _css: ClassVar[str] = style("agent")
 
@@ -138,13 +139,17 @@ class AgentWidget(Renewed):
         return panel
 
     def close(self) -> Ended:
-        """End the session: its files are kept and the checks of a task are run. The panel goes on showing it. Idempotent."""
+        """End the session: its files are kept and the checks of a task are run. The panel shows all of it, and goes on to.
+
+        Idempotent.
+        """
         self._hurry.set()
         ended = self.session.close()
         with self._feed_lock:
             first, self._over = not self._over, True
         if first:
             self._heard.put(ended)  # behind all that the session has told
+        self._teller.join()
         return ended
 
     def heard(self, message: Mapping[str, Any]) -> None:
@@ -194,7 +199,8 @@ class AgentWidget(Renewed):
         self.session = open_session()
         self._feed = fed(Rounds(described.task, described.policy.counter), self.session.entries)
         self._describe(described)
-        threading.Thread(target=self._work, name="harness-agent-panel", daemon=True).start()
+        self._teller = threading.Thread(target=self._work, name="harness-agent-panel", daemon=True)
+        self._teller.start()
         self._heard.put(_LOOK)
 
     def _describe(self, described: Interactive) -> None:

@@ -288,6 +288,14 @@ def test_the_checks_stand_last_however_late_the_page_hears_of_the_session(page, 
     assert linked.texts(".a-ended") == ["endturn ended: replied", "endsession ended: replied", "endchecks: 2 of 2 passed"]
 
 
+def test_a_panel_that_was_closed_shows_at_once_how_its_session_ended(panel):
+    widget = panel()
+    widget.session.start()
+    assert widget.session.wait(120) == "idle"
+    widget.close()
+    assert "checks: 2 of 2 passed" in widget.as_html()
+
+
 def test_a_session_is_gone_on_with_from_its_journal(page, panel, tmp_path):
     first = panel()
     first.session.start()
