@@ -109,17 +109,17 @@ class Runner:
                 del running[future]
 
     def _watch(self, running: "dict[Future[Finished], Job]") -> None:
-        """Wait a moment and take over what is finished."""
-        done, _ = wait(running, timeout=POLL_SECONDS, return_when="FIRST_COMPLETED")
+        """Take over what is finished, then wait a moment for more, so that a free worker has its next job meanwhile."""
         for future in running:
-            if future.running() or future in done:
+            if future.running() or future.done():
                 self._began.setdefault(future, self.clock())
-        for future in [future for future in running if future in done and not self._stopped(future)]:
+        for future in [future for future in running if future.done() and not self._stopped(future)]:
             self._take(self._result(future, running[future]))
             del running[future]
         names = tuple(f"{job.arm} seed={job.trial.seed}" for future, job in running.items() if future.running())
         self.standing = replace(self.standing, running=names)
         self.display.show(self.standing)
+        wait(running, timeout=POLL_SECONDS, return_when="FIRST_COMPLETED")
 
     def _stopped(self, future: "Future[Finished]") -> bool:
         """Whether its worker ended by the signal that stops the run, which may go to a whole group of processes: there first."""
