@@ -89,21 +89,25 @@ class Linked:
         self._comm.hear(content)
 
     def settle(self, *, lose: Callable[[Any], bool] = lambda _: False) -> None:
-        """Carry messages both ways until nobody has anything left to say.
+        """Carry messages both ways until nobody has anything left to say, which is never while something goes on; see `carry`.
 
         Args:
             lose: whether a message to the page gets lost on its way.
         """
         quiet = 0
         while quiet < QUIET_ROUNDS:
-            self.page.evaluate("() => new Promise(done => requestAnimationFrame(() => setTimeout(done, 5)))")
-            assert self._post.drain()
-            quiet = quiet + 1 if self._comm.sent.empty() else 0
-            while not self._comm.sent.empty():
-                message = self._comm.sent.get()
-                if not lose(message):
-                    self.page.evaluate("message => fromKernel(message)", message)
+            quiet = 0 if self.carry(lose=lose) else quiet + 1
+
+    def carry(self, *, lose: Callable[[Any], bool] = lambda _: False) -> int:
+        """Carry what is there to carry now; returns how many messages the page was sent."""
+        self.page.evaluate("() => new Promise(done => requestAnimationFrame(() => setTimeout(done, 5)))")
+        assert self._post.drain()
+        messages = [self._comm.sent.get() for _ in range(self._comm.sent.qsize())]
+        for message in messages:
+            if not lose(message):
+                self.page.evaluate("message => fromKernel(message)", message)
         assert self.errors == []
+        return len(messages)
 
     def answer(self, message: object) -> Any:
         """What the kernel says to one message of a page; carried to nobody."""

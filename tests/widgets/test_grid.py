@@ -27,7 +27,7 @@ def until(linked, true, seconds=120):
     """Carry messages until something holds in the page."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
-        linked.settle()
+        linked.carry()
         if linked.page.evaluate(true):
             return
     raise TimeoutError(true)
