@@ -11,7 +11,7 @@ from typing import Any
 import pandas as pd
 
 from harness.analysis.statistics import Rate, wilson
-from harness.analysis.tables import Tables, one_level
+from harness.analysis.tables import Tables, one_level, select
 from harness.errors import UnknownName
 from harness.store.records import NO_FAULT_OF_THE_ARM
 
@@ -85,6 +85,15 @@ def counting(trials: pd.DataFrame) -> pd.DataFrame:
 def set_aside(trials: pd.DataFrame) -> pd.DataFrame:
     """The trials that do not count, in the order given."""
     return trials[_lost(trials)]
+
+
+def of_today(results: Tables) -> Tables:
+    """Without the trials of earlier plans: their conditions were others, though axes and policies may be the same.
+
+    Everything where nothing of today's plan is there.
+    """
+    earlier = results.trials["arm"].str.contains(EARLIER_PLAN, regex=False)
+    return select(results, results.trials[~earlier]) if earlier.any() and not earlier.all() else results
 
 
 def _lost(trials: pd.DataFrame) -> pd.Series:

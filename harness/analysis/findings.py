@@ -17,7 +17,7 @@ from harness.analysis.ratios import PairedRatio
 from harness.analysis.section import Section
 from harness.analysis.statistics import holm, minimum_detectable_effect, smallest_p, what_pairs_can_show
 from harness.analysis.tables import Tables
-from harness.analysis.validity import CONFIGURED_BY, pooled, repeats
+from harness.analysis.validity import pooled, repeats, run_again
 from harness.analysis.wording import bounds, level_in_words, points, short_names, short_number, usd
 from harness.errors import counted
 
@@ -146,10 +146,8 @@ def _shared_blocks(results: Tables, most: int) -> tuple[str, ...]:
 def _baselines(results: Tables) -> list[str]:
     """Arms without compaction, and arms that were run again; without any the first arm."""
     trials = results.trials
-    first, again = trials[trials["replicate"] == 0], trials[trials["replicate"] > 0]
-    repeated = first.merge(again[list(CONFIGURED_BY)], on=list(CONFIGURED_BY))["arm"]
     controls = trials[trials["policy"] == "none"]["arm"]
-    return list(dict.fromkeys([*controls, *repeated])) or in_order(trials)[:1]
+    return list(dict.fromkeys([*controls, *run_again(trials)["arm_a"]])) or in_order(trials)[:1]
 
 
 def _contrasts(comparable: Arms, arms: Sequence[ArmSummary], against: str) -> list[Comparison]:

@@ -17,6 +17,7 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from harness.analysis.arms import of_today
 from harness.analysis.figures import compaction_rounds, retention, style, success_heatmap, token_curves
 from harness.analysis.findings import sections
 from harness.analysis.section import Section
@@ -92,7 +93,8 @@ def report(results: Tables, against: str | None = None) -> Report:
     """Say what came out.
 
     Args:
-        results: of one experiment; different fidelity levels are reported one after the other, never pooled.
+        results: of one experiment; different fidelity levels are reported one after the other, never pooled. Trials of earlier
+            plans are counted and no more.
         against: the arm that the others are compared with; None = each arm without compaction and each arm that was
             repeated, or else the first arm.
 
@@ -104,8 +106,14 @@ def report(results: Tables, against: str | None = None) -> Report:
     if trials.empty:
         raise UsageError("no trial has finished yet, so there is nothing to report; run the experiment first")
     names = ", ".join(sorted(trials["experiment"].unique()))
-    found = tuple(section for part in by_level(results) for section in sections(part, against))
-    return Report(title=f"Report on {names}: {counted(len(trials), 'trial')}", sections=found, results=results)
+    today = of_today(results)
+    found = [section for part in by_level(today) for section in sections(part, against)]
+    if earlier := len(trials) - len(today.trials):
+        said = (
+            f"{counted(earlier, 'trial')} of earlier plans lie in the same folder and are in nothing above; the tables have them."
+        )
+        found.append(Section(heading="Earlier plans", notes=(said,)))
+    return Report(title=f"Report on {names}: {counted(len(today.trials), 'trial')}", sections=tuple(found), results=today)
 
 
 def _table(section: Section) -> Table:
@@ -136,10 +144,12 @@ def _row(cells: Iterable[str]) -> str:
 def write_charts(results: Tables, directory: Path) -> list[Path]:
     """Draw `charts/*.png`, each whole or not at all; gives their paths. One for which there is nothing to draw is left out.
 
+    Trials of earlier plans are in none.
+
     Raises:
         StoreError: the folder cannot be written.
     """
-    parts = by_level(results)
+    parts = by_level(of_today(results))
     written = []
     with _writing(directory / "charts"):
         for part in parts:

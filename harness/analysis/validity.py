@@ -22,7 +22,7 @@ PAIRED_BY = ("task", "seed", "replicate")
 """What two trials must share to be a pair."""
 
 CONFIGURED_BY = ("level", "task", "seed", "model", "policy_json", "window_tokens", "max_steps")
-"""What two trials share that are one configuration run twice."""
+"""What two trials share that are one configuration run twice, beside the configuration itself where it is recorded."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,14 +149,18 @@ def _refuse_several(trials: pd.DataFrame) -> None:
 
 def repeats(results: Tables) -> Repeats:
     """Compare every trial that is a repeat with the first run of its configuration."""
-    trials = counting(results.trials)
-    trials = trials.assign(configuration=trials["config_json"].map(_but_for_replicate))
-    kept = [*CONFIGURED_BY, "configuration", "trial_id", "success"]
-    first, again = trials.loc[trials["replicate"] == 0, kept], trials.loc[trials["replicate"] > 0, kept]
-    pairs = first.merge(again, on=[*CONFIGURED_BY, "configuration"], suffixes=("_a", "_b"))
+    pairs = run_again(counting(results.trials))
     requests = Requests.of(results)
     same = sum(requests.sent(a) == requests.sent(b) for a, b in _ids(pairs))
     return Repeats(counts=PairedCounts.of(list(pairs["success_a"]), list(pairs["success_b"])), same_calls=same)
+
+
+def run_again(trials: pd.DataFrame) -> pd.DataFrame:
+    """One row per repeat, beside the first run of its configuration: their `trial_id`, `arm` and `success` with `_a` and `_b`."""
+    trials = trials.assign(configuration=trials["config_json"].map(_but_for_replicate))
+    kept = [*CONFIGURED_BY, "configuration", "trial_id", "arm", "success"]
+    first, again = trials.loc[trials["replicate"] == 0, kept], trials.loc[trials["replicate"] > 0, kept]
+    return first.merge(again, on=[*CONFIGURED_BY, "configuration"], suffixes=("_a", "_b"))
 
 
 def _but_for_replicate(config_json: str) -> str:

@@ -84,10 +84,11 @@ def command(
         click.echo("stopped; what is finished is kept, and the same command goes on from there", err=True)
         raise click.exceptions.Exit(130) from None
     show(results, folder)
-    crashed = int((results.trials["status"] == "crashed").sum())
+    trials = results.trials[results.trials["trial_id"].isin({cell.trial.trial_id for cell in planned.grid})]
+    crashed = int((trials["status"] == "crashed").sum())
     if crashed:
         click.echo(f"{counted(crashed, 'trial')} crashed; the same command runs them again", err=True)
-    broken = results.trials[results.trials["reason"] == "illegal_plan"]
+    broken = trials[trials["reason"] == "illegal_plan"]
     for error, count in broken["error"].value_counts().items():
         click.echo(
             f"{counted(count, 'trial')} ended by their policy: {error}; once it is mended, --retry-failed runs them again",

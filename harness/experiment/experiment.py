@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Self
 
+from harness.errors import UsageError
 from harness.experiment.attempt.job import Caching, Job
 from harness.experiment.attempt.provenance import Provenance, collect
 from harness.experiment.attempt.record import axes_json
@@ -124,13 +125,17 @@ class Experiment:
 
         Raises:
             UsageError, SandboxUnavailable: something cannot be; nothing was started or written.
+            HarnessError: worker processes cannot start here.
             ProviderFailed: a local model's server did not start.
             StoreError: the output folder or that of the action cache cannot be written.
             KeyboardInterrupt: after Ctrl-C; what was finished is kept.
         """
         display = choose(progress) if isinstance(progress, str) else progress
         folder = self.output if output is None else Path(output)
-        run = _Run(self, workers or os.cpu_count() or 1, display, stop or threading.Event(), unsafe_local, run_trial)
+        count = (os.cpu_count() or 1) if workers is None else workers
+        if type(count) is not int or count < 1:
+            raise UsageError(f"workers: a whole number of trials at a time is needed, at least 1 (got {workers!r})")
+        run = _Run(self, count, display, stop or threading.Event(), unsafe_local, run_trial)
         self.check()
         run.run(folder, retry_failed=retry_failed)
         from harness.store.results import load  # noqa: PLC0415  (pandas; see _Run.run)

@@ -30,9 +30,8 @@ from harness.tasks import make_task
 POLL_SECONDS = 0.2
 TERMINATED = (-signal.SIGTERM, 128 + signal.SIGTERM)
 """Exit codes of a worker that SIGTERM ended: at once, or when it had closed its sandbox."""
-IDLE_POOLS = 3
-"""After so many pools in a row in which not one trial began, the run gives up."""
-BROKEN_POOLS = 2
+STARTS = 3
+"""A trial whose worker died so often before it had begun is given up, and if none ever began, the run is."""
 CANNOT_START = (
     "worker processes cannot start here or die at once; a script must call run() under `if __name__ == '__main__':`, "
     "and memory may be short: try fewer workers"
@@ -50,6 +49,8 @@ class Runner:
     stop: threading.Event = field(default_factory=threading.Event)
     clock: Callable[[], float] = time.time
     _began: "dict[Future[Finished], float]" = field(default_factory=dict)
+    """When each that is under way was first seen at work."""
+    _any_began: bool = False
     _deaths: dict[str, int] = field(default_factory=dict)
 
     def run(self, jobs: Sequence[Job]) -> Standing:
@@ -58,38 +59,29 @@ class Runner:
         Raises:
             HarnessError: worker processes cannot start here.
         """
-        waiting, idle_pools = deque(jobs), 0
+        waiting, running = deque(jobs), dict[Future[Finished], Job]()
+        workers = self.open_workers()
         self.display.show(self.standing)
-        while waiting and not self.stop.is_set():
-            began = len(self._began)
-            self._run_pool(waiting)
-            idle_pools = idle_pools + 1 if len(self._began) == began else 0
-            if waiting and idle_pools == IDLE_POOLS and not self.stop.is_set():
-                raise HarnessError(CANNOT_START)
-        return self.standing
-
-    def _run_pool(self, waiting: deque[Job]) -> None:
-        """Work with one pool until everything is done, the run is stopped or the pool breaks; what is left waits again."""
-        workers, running = self.open_workers(), dict[Future[Finished], Job]()
         try:
             while (waiting or running) and not self.stop.is_set():
                 while waiting and sum(not future.done() for future in running) < workers.count:
-                    future = workers.submit(waiting[0])
-                    running[future] = waiting.popleft()
-                self._watch(running)
-        except BrokenProcessPool:
-            workers.stop()
-            self._take_ended(running)
-            self._blame(running)
+                    self._submit(workers, running, waiting)
+                self._watch(running, waiting)
         except BaseException:
             workers.stop()
             raise
-        else:
-            (workers.stop if running else workers.close)()
-            self._take_ended(running)
+        (workers.stop if running else workers.close)()
+        self._take_ended(running)
         for job in running.values():
             remove_journal(job.journal)
-        waiting.extendleft(reversed(running.values()))
+        return self.standing
+
+    def _submit(self, workers: Workers, running: "dict[Future[Finished], Job]", waiting: deque[Job]) -> None:
+        job = waiting.popleft()
+        try:
+            running[workers.submit(job)] = job
+        except BrokenProcessPool:
+            self._start_again(job, waiting)
 
     def _take_ended(self, running: "dict[Future[Finished], Job]") -> None:
         """Take over what ended while nobody looked: its journal says so, whatever became of its worker."""
@@ -98,28 +90,35 @@ class Runner:
                 self._take(finished)
                 del running[future]
 
-    def _blame(self, running: "dict[Future[Finished], Job]") -> None:
-        """A trial at whose side two pools broke is recorded as crashed; it would break the next one, too."""
-        for future in [future for future in running if future in self._began]:
-            job = running[future]
-            self._deaths[job.trial_id] = self._deaths.get(job.trial_id, 0) + 1
-            if self._deaths[job.trial_id] == BROKEN_POOLS:
-                ending = Ending(status="crashed", reason="crashed", error="the worker processes died each time it was run")
-                self._take(self._remains(job, self._began[future], ending))
-                del running[future]
-
-    def _watch(self, running: "dict[Future[Finished], Job]") -> None:
+    def _watch(self, running: "dict[Future[Finished], Job]", waiting: deque[Job]) -> None:
         """Take over what is finished, then wait a moment for more, so that a free worker has its next job meanwhile."""
         for future in running:
-            if future.running() or future.done():
+            if future.running() or (future.done() and not _stillborn(future)):
                 self._began.setdefault(future, self.clock())
+                self._any_began = True
         for future in [future for future in running if future.done() and not self._stopped(future)]:
-            self._take(self._result(future, running[future]))
+            job = running[future]
+            if _stillborn(future):
+                self._start_again(job, waiting)
+            else:
+                self._take(self._result(future, job))
             del running[future]
         names = tuple(f"{job.arm} seed={job.trial.seed}" for future, job in running.items() if future.running())
         self.standing = replace(self.standing, running=names)
         self.display.show(self.standing)
         wait(running, timeout=POLL_SECONDS, return_when="FIRST_COMPLETED")
+
+    def _start_again(self, job: Job, waiting: deque[Job]) -> None:
+        """The worker died before the trial had begun, which need not be the trial's fault: others first, then it again."""
+        remove_journal(job.journal)
+        self._deaths[job.trial_id] = self._deaths.get(job.trial_id, 0) + 1
+        if self._deaths[job.trial_id] < STARTS:
+            waiting.append(job)
+        elif self._any_began:
+            ending = Ending(status="crashed", reason="crashed", error="the worker process died each time before it had begun")
+            self._take(self._remains(job, self.clock(), ending))
+        else:
+            raise HarnessError(CANNOT_START)
 
     def _stopped(self, future: "Future[Finished]") -> bool:
         """Whether its worker ended by the signal that stops the run, which may go to a whole group of processes: there first."""
@@ -134,14 +133,14 @@ class Runner:
         self.display.show(self.standing)
 
     def _result(self, future: "Future[Finished]", job: Job) -> Finished:
-        """What the worker brought back, or the record of a trial that did not come back."""
-        error = future.exception()
+        """What the worker brought back, had recorded before it died, or else the record of a trial that did not come back."""
+        error, began = future.exception(), self._began.pop(future, self.clock())
         if error is None:
             return future.result()
-        if isinstance(error, BrokenProcessPool):
-            raise error
+        if isinstance(error, ProcessExpired) and (finished := recorded(job.journal)):
+            return finished
         ending = Ending(status="crashed", reason="crashed", error=_told(error), traceback=str(getattr(error, "traceback", "")))
-        return self._remains(job, self._began.get(future, self.clock()), ending)
+        return self._remains(job, began, ending)
 
     def _remains(self, job: Job, began: float, ending: Ending) -> Finished:
         """The record of a killed trial, as far as its journal tells."""
@@ -167,6 +166,11 @@ class Runner:
                 log = journal.session(attempt.session_id, created_at_ms=int(attempt.started_at * 1000), clock=self.clock)
                 with closing(log):
                     log.append((SessionEnded(status="failed", reason="crashed", detail=attempt.ending.error),))
+
+
+def _stillborn(future: "Future[Finished]") -> bool:
+    """Whether its worker died before the trial had begun."""
+    return future.done() and isinstance(future.exception(), BrokenProcessPool)
 
 
 def _told(error: BaseException) -> str:

@@ -17,6 +17,7 @@ from harness.models.names import summarizer_name
 from harness.models.wiring import ToolCalls
 from harness.protocols import Policy, SandboxLimits
 from harness.task import World
+from harness.tasks import file_digest
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -89,8 +90,12 @@ class Trial(codec.ByName):
 
     @property
     def trial_id(self) -> str:
-        """Twenty hex digits that name the configuration."""
-        return codec.configuration_hash(to_plain(self), dict)
+        """Twenty hex digits that name the configuration, with all that the file of a task of one's own says.
+
+        What such a file imports, and the code of policies and of this package, is no part of it.
+        """
+        code = file_digest(self.task)
+        return codec.configuration_hash(to_plain(self) | ({"task_file": code} if code else {}), dict)
 
     @property
     def problem(self) -> str:

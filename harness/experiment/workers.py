@@ -42,8 +42,10 @@ class Workers(Protocol):
     def submit(self, job: Job) -> "Future[Finished]":
         """Begin a job; the caller sees to it that no more than `count` are under way.
 
+        The future fails with `BrokenProcessPool` where a worker died before the job had begun, which may be given out again.
+
         Raises:
-            BrokenProcessPool: open another.
+            BrokenProcessPool: the same, at once.
         """
         ...
 
@@ -133,6 +135,7 @@ class ThreadWorkers:
         self.count, self._work, self._timeout_seconds = count, work, timeout_seconds
         self._pool = ThreadPoolExecutor(max_workers=count, thread_name_prefix="harness-trial")
         self._running: set[Cancellation] = set()
+        self._stopping = threading.Event()
 
     def submit(self, job: Job) -> "Future[Finished]":
         """See `Workers`."""
@@ -145,6 +148,7 @@ class ThreadWorkers:
 
     def stop(self) -> None:
         """See `Workers`. Returns when every running session has noticed."""
+        self._stopping.set()
         for cancellation in tuple(self._running):
             cancellation.request()
         self._pool.shutdown(cancel_futures=True)
@@ -155,6 +159,8 @@ class ThreadWorkers:
         timer = threading.Timer(self._timeout_seconds, cancellation.request)
         timer.daemon = True
         self._running.add(cancellation)
+        if self._stopping.is_set():
+            cancellation.request()
         timer.start()
         began = time.monotonic()
         try:

@@ -13,7 +13,7 @@ from harness.replay.recording import NativeCompaction, Recording
 from harness.tokens import Usage
 
 NAME = "pi"
-_ROLES = {"user", "assistant", "toolResult", "bashExecution", "custom", "branchSummary", "compactionSummary", "hookMessage"}
+_ROLES = ("user", "assistant", "toolResult", "bashExecution", "custom", "branchSummary", "compactionSummary", "hookMessage")
 
 
 def recognises(document: Document) -> bool:
@@ -22,7 +22,7 @@ def recognises(document: Document) -> bool:
         is_object_with(value, "type")
         and (
             (value["type"] == "session" and "id" in value and "cwd" in value)
-            or (value["type"] == "message" and isinstance(value.get("message"), dict) and "role" in value["message"])
+            or (value["type"] == "message" and isinstance(value.get("message"), dict) and value["message"].get("role") in _ROLES)
         )
         for _, value in document.rows
     )

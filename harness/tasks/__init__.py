@@ -1,5 +1,6 @@
 """The suite: tasks that a scripted model and a real one can be given alike. Each module says which memory it loads and why."""
 
+import hashlib
 import importlib.util
 import inspect
 import sys
@@ -47,6 +48,13 @@ def load_task(name: str) -> TaskTemplate:
             raise UnknownName("task", name, SUITE)
         return SUITE[name]
     return _from_file(Path(path), function)
+
+
+def file_digest(name: str) -> str:
+    """SHA-256 of the file that `path/to/file.py:function` names; empty for the suite, and where there is no such file."""
+    path, colon, _ = name.rpartition(":")
+    file = Path(path)
+    return hashlib.sha256(file.read_bytes()).hexdigest() if colon and path.endswith(".py") and file.is_file() else ""
 
 
 def make_task(name: str, seed: int, world: World | None = None) -> Task:

@@ -1,5 +1,7 @@
 """What a report says, and what it may not leave out."""
 
+import json
+
 import pytest
 
 from harness.analysis.findings import sections
@@ -41,6 +43,15 @@ def test_controls_and_repeated_arms_are_what_others_are_compared_with():
     headings = [one.heading for one in sections(small())]
     assert any(heading.endswith("against: no compaction") for heading in headings)
     assert any("keep_last=10 summarizer=scripted/oracle threshold=0.8" in heading for heading in headings)
+
+
+def test_an_arm_that_differs_in_what_no_column_tells_was_not_run_again():
+    rows = [
+        {"arm": arm, "replicate": replicate, "config_json": json.dumps({"parallel_tools": parallel, "replicate": replicate})}
+        for arm, replicate, parallel in (("a", 0, False), ("A/A", 1, False), ("b", 0, True))
+    ]
+    headings = [section.heading for section in sections(results(rows)) if "against: " in section.heading]
+    assert [heading.rpartition("against: ")[2] for heading in headings] == ["a"]
 
 
 def test_another_arm_can_be_asked_for():

@@ -5,6 +5,7 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
+from harness.analysis.figures import success_heatmap
 from harness.analysis.report import report
 from harness.errors import StoreError, UsageError
 from harness.store.journal import Journal
@@ -92,6 +93,20 @@ def test_levels_get_sections_and_charts_of_their_own(tmp_path):
         "How the trials ended (L3 real model)",
     ]
     assert "compaction_rounds_L3.png" in {path.name for path in found.write(tmp_path)}
+
+
+def test_trials_of_earlier_plans_are_counted_and_in_no_number(tmp_path):
+    today = [{"arm": "a", "seed": seed, "success": False} for seed in range(4)]
+    earlier = [{"arm": "a (earlier plan 0a1b2c)", "seed": seed, "success": True, "window_tokens": 9} for seed in range(3)]
+    found, alone = report(results(today + earlier)), report(results(today))
+    assert found.sections[:-1] == alone.sections
+    assert "3 trials of earlier plans" in found.sections[-1].notes[0]
+    assert list(success_heatmap.table(results(today + earlier))["trials"]) == [4]
+    assert "3 trials" in report(results(earlier)).title
+    found.write(tmp_path / "both")
+    alone.write(tmp_path / "alone")
+    for chart in (tmp_path / "alone" / "charts").iterdir():
+        assert (tmp_path / "both" / "charts" / chart.name).read_bytes() == chart.read_bytes()
 
 
 def test_the_same_results_give_the_same_files(tmp_path):

@@ -98,6 +98,19 @@ def test_ctrl_c_keeps_what_is_finished_and_the_same_command_goes_on(experiment):
     assert done.stderr.count("success (") < 4
 
 
+@pytest.mark.slow
+def test_a_trial_that_crashed_and_is_planned_no_more_is_no_failure_of_the_run(experiment):
+    plan = experiment / "plan.toml"
+    plan.write_text(PLAN.replace("[axes]", "[experiment]\ntrial_timeout_seconds = 0.001\n[axes]").replace("[0, 1]", "[0]"))
+    crashed = harness("run", experiment, *RUN)
+    assert crashed.returncode == 1, crashed.stderr
+    assert "2 trials crashed; the same command runs them again" in crashed.stderr
+    plan.write_text(PLAN.replace("[0, 1]", "[1]"))
+    done = harness("run", experiment, *RUN)
+    assert done.returncode == 0, done.stderr
+    assert "2 trials of earlier plans" in done.stdout
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

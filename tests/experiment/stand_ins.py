@@ -24,7 +24,7 @@ from harness.tokens import Measured, Usage
 from tests.experiment.attempt.test_tally import step
 from tests.experiment.tiny_task import tiny
 
-KILLS_ITSELF, OVERRUNS, RAISES, WAITS, RAISES_ODDLY, DIES_AT_ONCE, DIES_LOCKED = range(1001, 1008)
+KILLS_ITSELF, OVERRUNS, RAISES, WAITS, RAISES_ODDLY, DIES_AT_ONCE, DIES_LOCKED, DIES_RECORDED = range(1001, 1009)
 TINY = f"{Path(__file__).with_name('tiny_task.py')}:tiny"
 PROVENANCE = Provenance(git_commit=None, python="3", platform="x", packages=(), price_table="p")
 
@@ -75,6 +75,8 @@ def work(job, cancellation):
         attempt.judged = judged((Check(name="c", title="C"),), {}, "no verdict")
         finished = attempt.finished(job, 2.0)
         journal.record_trial(finished.trial, finished.checks)
+    if job.trial.seed == DIES_RECORDED:
+        os.kill(os.getpid(), signal.SIGKILL)
     return finished
 
 

@@ -207,6 +207,13 @@ def test_what_cannot_run_is_refused_before_anything_is_written(tmp_path, monkeyp
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("workers", [0, -1, 1.5, True])
+def test_a_number_of_workers_that_cannot_be_is_refused_before_anything_is_written(tmp_path, workers):
+    with pytest.raises(UsageError, match="workers: a whole number"):
+        Experiment(name="x", base=BASE).run(tmp_path / "output", workers=workers, progress="off")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_an_output_folder_that_cannot_be_is_a_store_error(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(StoreError, match=r"cannot write to .*name another output folder"), opened(tmp_path / "file" / "output"):

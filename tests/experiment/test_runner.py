@@ -1,5 +1,7 @@
 """The runner: whatever one trial does, the others are run, and the output folder is whole."""
 
+import multiprocessing
+import os
 import signal
 import sys
 import threading
@@ -10,8 +12,10 @@ from concurrent.futures import Future
 import pytest
 from pebble import ProcessExpired
 
+from harness.agent.cancellation import Cancellation
 from harness.errors import HarnessError
 from harness.events import SessionEnded
+from harness.experiment import workers
 from harness.experiment.attempt.job import Finished
 from harness.experiment.output import opened
 from harness.experiment.progress import Silence, Standing
@@ -21,6 +25,7 @@ from harness.store.journal import Journal
 from tests.experiment.stand_ins import (
     DIES_AT_ONCE,
     DIES_LOCKED,
+    DIES_RECORDED,
     KILLS_ITSELF,
     OVERRUNS,
     RAISES,
@@ -93,6 +98,37 @@ def test_a_worker_that_is_killed_while_it_takes_a_job_or_hands_one_in_stops_no_o
     assert {seed for seed, record in records.items() if record.status == "completed"} == {WAITS, 0, 1, 2}
     assert "the worker process died (exit code -9)" in records[DIES_LOCKED].error
     assert time.monotonic() - began < 30
+
+
+class KilledAtItsStart(ProcessWorkers):
+    """Its second worker process is killed as soon as it is there, before it can have taken its job."""
+
+    killed = 0
+
+    def submit(self, job):
+        future = super().submit(job)
+        if not self.killed and len(starting := multiprocessing.active_children()) == 2:
+            self.killed = max(process.pid or 0 for process in starting)
+            os.kill(self.killed, signal.SIGKILL)
+        return future
+
+
+def noted(job, cancellation):
+    """Work that leaves a line behind each time that it begins."""
+    with (job.journal.parent.parent / "begun").open("a") as file:
+        file.write(f"{job.trial.seed}\n")
+    return work(job, cancellation)
+
+
+def test_a_worker_that_is_killed_before_its_trial_began_costs_nothing(tmp_path):
+    records = run(tmp_path, [WAITS, 0, 1, 2], pool=KilledAtItsStart, doing=noted)
+    assert {seed: record.status for seed, record in records.items()} == dict.fromkeys([WAITS, 0, 1, 2], "completed")
+    assert sorted((tmp_path / "begun").read_text().split()) == sorted(map(str, [WAITS, 0, 1, 2]))
+
+
+def test_a_trial_that_was_recorded_before_its_worker_died_is_finished(tmp_path):
+    records = run(tmp_path, [DIES_RECORDED, 0])
+    assert {seed: record.status for seed, record in records.items()} == {DIES_RECORDED: "completed", 0: "completed"}
 
 
 def test_what_a_killed_trial_had_logged_is_kept_and_counted(tmp_path):
@@ -206,6 +242,22 @@ def test_a_thread_that_overruns_is_asked_to_stop_and_recorded_as_crashed(tmp_pat
     assert records[OVERRUNS].status == "crashed"
     assert "trial_timeout_seconds" in records[OVERRUNS].error
     assert records[0].status == "completed"
+
+
+def test_a_thread_that_has_just_taken_a_trial_is_stopped_with_the_others(tmp_path, monkeypatch):
+    class Late(Cancellation):
+        def __init__(self):
+            super().__init__()
+            time.sleep(0.3)
+
+    monkeypatch.setattr(workers, "Cancellation", Late)
+    with opened(tmp_path) as output:
+        pool = ThreadWorkers(1, work, timeout_seconds=10.0)
+        pool.submit(*jobs_of([OVERRUNS], output))
+        time.sleep(0.1)
+        began = time.monotonic()
+        pool.stop()
+        assert time.monotonic() - began < 5
 
 
 def test_threads_run_as_many_trials_at_once_as_they_are_told(tmp_path):

@@ -218,3 +218,15 @@ def test_what_is_of_another_kind_is_refused_in_words_where_it_is_made(wrong, mes
 def test_so_are_the_parts_of_a_trial_and_a_session_outside_of_grids(kind, wrong, message):
     with pytest.raises(UsageError, match=message):
         kind(**wrong)
+
+
+def test_another_text_of_the_file_of_a_task_makes_another_trial(tmp_path):
+    file = tmp_path / "mine.py"
+    trial = Trial(task=f"{file}:task", policy=NoCompaction())
+    ids = [trial.trial_id]
+    for text in ("def task(seed): ...", "def task(seed): pass"):
+        file.write_text(text)
+        ids.append(trial.trial_id)
+    assert len(set(ids)) == 3
+    file.write_text("def task(seed): ...")
+    assert trial.trial_id == ids[1]

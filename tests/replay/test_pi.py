@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from harness.errors import UsageError
 from harness.replay.reading import read_recording
 from tests.replay.outline import fixture, outline, squeezes, told
 
@@ -61,3 +62,11 @@ def test_a_tree_is_read_along_its_last_branch(tmp_path):
     recording = read_recording(tmp_path / "tree.jsonl")
     assert outline(recording) == ["0 user: Dig.", "1 assistant: South."]
     assert "1 × row of an abandoned branch" in told(recording)
+
+
+@pytest.mark.parametrize("role", ["referee", ["user"], None])
+def test_a_message_of_a_role_that_pi_has_not_is_none_of_its_rows(tmp_path, role):
+    file = tmp_path / "other.jsonl"
+    file.write_text(json.dumps({"type": "message", "message": {"role": role, "content": "hello"}}) + "\n")
+    with pytest.raises(UsageError):
+        read_recording(file)

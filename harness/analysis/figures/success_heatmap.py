@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from harness.analysis.arms import counting, field_as_told, policy_field, sortable, success
+from harness.analysis.arms import counting, field_as_told, of_today, policy_field, sortable, success
 from harness.analysis.figures.style import INK, foot, head, new_figure, repeats_left_out, styled
 from harness.analysis.tables import Tables, one_level
 from harness.analysis.wording import level_in_words, shown
@@ -27,6 +27,9 @@ CELL_WIDTH_INCHES, CELL_HEIGHT_INCHES = 0.92, 0.74
 def table(results: Tables) -> pd.DataFrame:
     """One row per cell of the grid; `attrs["repeats"]` says how many repeats (A/A) of its cells are left out.
 
+    A cell is a policy over everything else: all other axes, and an arm beside the grid that has the same. Trials of earlier plans
+    are in none.
+
     | column | dtype | unit |
     | --- | --- | --- |
     | summarizer | str | model that writes the summaries |
@@ -36,7 +39,7 @@ def table(results: Tables) -> pd.DataFrame:
     | share, low, high | float | rate of success and its 95 % Wilson interval, 0–1 |
     | level | str | fidelity |
     """
-    trials = counting(results.trials)
+    trials = counting(of_today(results).trials)
     share, tokens = policy_field(trials, "threshold"), field_as_told(trials, "trigger_tokens")
     summarizer, keep_last = policy_field(trials, "summarizer"), policy_field(trials, "keep_last")
     cells = trials.assign(summarizer=summarizer, threshold=tokens.where(tokens.notna(), share), keep_last=keep_last)
