@@ -1,7 +1,7 @@
 """A session of `long-march` as the runner runs it, in a process of its own: does its last tenth cost what the first did?
 
 The clock of the trial is the CPU time of its process, so the journal holds how much each step took; what the commands take
-in the sandbox is other processes' time, and stands in the seconds on the wall. Summaries come at a steady rate and are counted in.
+in the sandbox is the time of other processes, and in the seconds on the wall. Summaries come at a steady rate and are counted in.
 """
 
 import json
