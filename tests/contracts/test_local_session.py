@@ -1,4 +1,4 @@
-"""A small real model at work: several steps in a sandbox with its own calls, and a compaction with its own summary.
+"""A small real model at work: several steps in a sandbox with its own calls, native and in text, and a summary of its own.
 
 Not for its success, which proves nothing, but for wire, tool calls, loop and compaction with a model that nobody scripted.
 """
@@ -7,6 +7,7 @@ import pytest
 
 from harness.agent.loop import Limits
 from harness.compaction.presets.keep_last import KeepLast
+from harness.compaction.presets.none import NoCompaction
 from harness.events import Compaction, Entry, MessageAdded, StepFinished
 from harness.experiment.interactive import Interactive, converse
 from harness.experiment.trial import SandboxChoice
@@ -35,6 +36,9 @@ POLICY = KeepLast(
 """The long output of the first step is the middle before the third; the threshold lies between the second and the third."""
 
 
+IN_TEXT = """Run the command `python3 -c "print(6 * 7)"` with the tool execute_command. When you have its result you are done."""
+
+
 def told(entry):
     """An event in one line, for the one who runs it."""
     match entry.event:
@@ -50,7 +54,8 @@ def told(entry):
             return f"{other.kind}"
 
 
-def test_it_calls_tools_in_a_sandbox_and_summarizes_its_own_session():
+def held(session):
+    """Its outcome and its events, which are told as they come."""
     entries = []
 
     def listen(heard):
@@ -58,6 +63,10 @@ def test_it_calls_tools_in_a_sandbox_and_summarizes_its_own_session():
             entries.append(heard.event)
             print(told(heard), flush=True)
 
+    return converse(session, "coder", listen=listen).outcome, entries
+
+
+def test_it_calls_tools_in_a_sandbox_and_summarizes_its_own_session():
     session = Interactive(
         request=REQUEST,
         policy=POLICY,
@@ -66,7 +75,7 @@ def test_it_calls_tools_in_a_sandbox_and_summarizes_its_own_session():
         limits=Limits(max_steps=9),
         sandbox=SandboxChoice(backend="bubblewrap"),
     )
-    outcome = converse(session, "coder", listen=listen).outcome
+    outcome, entries = held(session)
     results = [result for event in entries if isinstance(event, MessageAdded) for result in event.message.results]
     compactions = [event for event in entries if isinstance(event, Compaction) and event.status == "applied"]
     assert outcome.reason in {"replied", "declared", "max_steps"}
@@ -78,3 +87,19 @@ def test_it_calls_tools_in_a_sandbox_and_summarizes_its_own_session():
     assert len(compactions[0].summary.split()) > 15
     assert compactions[0].tokens_after < compactions[0].tokens_before
     assert any(isinstance(event, StepFinished) and event.step > compactions[0].step for event in entries)
+
+
+def test_a_model_of_no_native_calls_acts_by_the_protocol_in_text():
+    session = Interactive(
+        request=IN_TEXT,
+        policy=NoCompaction(),
+        model=NAME,
+        tool_calls="text",
+        window_tokens=4_096,
+        limits=Limits(max_steps=4),
+        sandbox=SandboxChoice(backend="bubblewrap"),
+    )
+    outcome, entries = held(session)
+    results = [result for event in entries if isinstance(event, MessageAdded) for result in event.message.results]
+    assert any(result.name == "execute_command" and result.status == "completed" and "42" in result.output for result in results)
+    assert outcome.reason in {"replied", "declared"}
