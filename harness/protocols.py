@@ -6,10 +6,11 @@ A summarizer is a `Model` like any other.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
+from dataclasses import asdict, dataclass, field
+from typing import Final, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
-from harness.codec import ByName
+from harness.codec import ByName, refuse_mistyped
+from harness.errors import UsageError
 from harness.events import Compaction, Entry, Event, Moment, Signal, TextDelta
 from harness.messages import Message, ToolCall, ToolResult
 from harness.plan import Plan
@@ -255,9 +256,19 @@ class Log(Protocol):
         ...
 
 
+SANDBOX_BOUNDS: Final = {
+    "memory_bytes": (2**24, 2**40),
+    "pids": (8, 2**22),
+    "disk_bytes": (2**12, 2**40),
+    "output_bytes": (1, 24 * 2**20),
+    "file_bytes": (1, 48 * 2**20),
+}
+"""Least and most of each limit: below, no command runs or engines take the number for "no limit"; above, none can be kept."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SandboxLimits(ByName):
-    """What a sandbox may use; a backend says in its info which of these it really enforces."""
+    """What a sandbox may use, within `SANDBOX_BOUNDS`; a backend says in its info which of these it really enforces."""
 
     memory_bytes: int = 512 * 2**20
     pids: int = 256
@@ -267,6 +278,14 @@ class SandboxLimits(ByName):
     file_bytes: int = 16 * 2**20
     """Largest file that `read` and `write` move."""
     network: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse values that no sandbox could run under, or that would be no limit."""
+        refuse_mistyped(type(self), asdict(self))
+        for name, (least, most) in SANDBOX_BOUNDS.items():
+            value = getattr(self, name)
+            if not least <= value <= most:
+                raise UsageError(f"{name}: must be at least {least} and at most {most} (got {value!r})")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,10 +14,12 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from harness.errors import SandboxDied
+from harness.protocols import SANDBOX_BOUNDS
 from harness.sandboxes.inside import source
 
 MAX_HEADER_BYTES = 2**20
-MAX_BODY_BYTES = 48 * 2**20
+MAX_BODY_BYTES = max(SANDBOX_BOUNDS["file_bytes"][1] + 1, 2 * SANDBOX_BOUNDS["output_bytes"][1])
+"""Room for the largest file that may be read, with the byte that tells of more, and for both streams of a command."""
 BOOTSTRAP = (
     "import os\n"
     "def take(n):\n"

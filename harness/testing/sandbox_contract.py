@@ -4,6 +4,7 @@ What a backend cannot do stands in its `cannot`: the name of an ability and the 
 reason, and never run: some would harm the machine where nothing holds them.
 """
 
+import contextlib
 import json
 import os
 import signal
@@ -19,7 +20,7 @@ from typing import Any, ClassVar
 import pytest
 
 from harness.errors import FileMissing, PathRefused, SandboxDied, SandboxError, ToolError
-from harness.protocols import FileChange, Sandbox, SandboxLimits
+from harness.protocols import SANDBOX_BOUNDS, FileChange, Sandbox, SandboxLimits
 from harness.sandboxes.opening import open_sandbox
 
 SMALL = SandboxLimits(memory_bytes=192 * 2**20, pids=48, disk_bytes=16 * 2**20, output_bytes=64 * 2**10, file_bytes=2 * 2**20)
@@ -293,6 +294,22 @@ class LifeLaws(SandboxLaws):
         assert set(info.enforced) <= set(SandboxLimits.__dataclass_fields__)
         lacking = {"pids", "disk_bytes", "network"} & set(self.cannot)
         assert not lacking & set(info.enforced)
+
+    @pytest.mark.parametrize("bound", [0, 1], ids=["least", "most"])
+    def test_no_limit_that_may_be_set_kills_a_sandbox(self, bound: int) -> None:
+        """At the bounds commands run, and as much as is allowed goes over the wire."""
+        values: dict[str, Any] = {name: bounds[bound] for name, bounds in SANDBOX_BOUNDS.items()}
+        limits = SandboxLimits(**values)
+        with contextlib.closing(self.make(limits)) as sandbox:
+            sandbox.start()
+            assert sandbox.run("echo fine | cat").stdout == b"fine\n"[: limits.output_bytes]
+            result = sandbox.run("head -c 30000000 /dev/zero; head -c 30000000 /dev/zero >&2")
+            assert len(result.stdout) == len(result.stderr) == limits.output_bytes
+            sandbox.write("largest", bytes(limits.file_bytes))
+            assert len(sandbox.read("largest")) == limits.file_bytes
+            sandbox.run("echo >> largest")
+            with pytest.raises(ToolError, match="larger than"):
+                sandbox.read("largest")
 
     def test_nothing_works_before_the_start_or_after_the_end(self) -> None:
         """Closing twice is fine; a sandbox is started once."""

@@ -20,7 +20,7 @@ VALUES = {
     "max_steps": st.integers(1, 99),
     "policy.keep_last": st.integers(1, 40),
     "policy.threshold": st.floats(0.01, 1),
-    "sandbox.limits.pids": st.integers(1, 999),
+    "sandbox.limits.pids": st.integers(8, 999),
 }
 AXES = st.sets(st.sampled_from(sorted(VALUES))).flatmap(
     lambda paths: st.fixed_dictionaries({path: st.lists(VALUES[path], min_size=1, max_size=3, unique=True) for path in paths})

@@ -42,7 +42,7 @@ TRIALS = st.builds(
         SandboxChoice,
         backend=st.sampled_from(["auto", "docker"]),
         image=st.none() | st.text(max_size=5),
-        limits=st.builds(SandboxLimits, pids=st.integers(1, 500), network=st.booleans()),
+        limits=st.builds(SandboxLimits, pids=st.integers(8, 500), network=st.booleans()),
     ),
 )
 
@@ -147,6 +147,13 @@ GOOD = {"task": "flashcards", "policy": {"kind": "keep-last"}}
         ({"policy": {"kind": "keep-last", "keep_last": 2.5}}, r"trial\.policy\.keep_last: "),
         ({"sandbox": {"backend": "dokcer"}}, r"trial\.sandbox\.backend: .*'docker'.*got 'dokcer'"),
         ({"sandbox": {"limits": {"pid": 3}}}, r"unknown path in trial\.sandbox: 'limits\.pid'; did you mean 'limits\.pids'"),
+        ({"sandbox": {"limits": {"pids": 0}}}, r"trial\.sandbox\.limits: pids: must be at least 8 and at most 4194304 \(got 0\)"),
+        ({"sandbox": {"limits": {"pids": 2**63}}}, "pids: must be at least 8"),
+        ({"sandbox": {"limits": {"memory_bytes": -1}}}, r"memory_bytes: must be at least 16777216 .* \(got -1\)"),
+        ({"sandbox": {"limits": {"memory_bytes": 0}}}, "memory_bytes: must be"),
+        ({"sandbox": {"limits": {"disk_bytes": 0}}}, "disk_bytes: must be at least 4096"),
+        ({"sandbox": {"limits": {"output_bytes": 24 * 2**20 + 1}}}, "output_bytes: must be at least 1 and at most 25165824"),
+        ({"sandbox": {"limits": {"file_bytes": 48 * 2**20 + 1}}}, "file_bytes: must be at least 1 and at most 50331648"),
         ({"sandbox": 3}, r"trial\.sandbox"),
     ],
 )
@@ -205,6 +212,8 @@ def test_what_is_of_another_kind_is_refused_in_words_where_it_is_made(wrong, mes
     ("kind", "wrong", "message"),
     [
         (SandboxChoice, {"backend": "bubblewarp"}, "backend: must be 'auto', 'docker'"),
+        (SandboxLimits, {"pids": "many"}, r"pids: must be a whole number \(got 'many'\)"),
+        (SandboxLimits, {"pids": 0}, r"pids: must be at least 8"),
         (World, {"steps": "many"}, r"world\.steps: a number is needed"),
         (Interactive, {"request": "x", "policy": KeepLast}, "KeepLast is a class"),
         (
