@@ -79,7 +79,7 @@ SKIPPED_SHOWN = 10
     "--backend", type=click.Choice(["auto", "docker", "bubblewrap", "local"]), default="auto", show_default=True, help="Sandbox."
 )
 @click.option("--unsafe-local", is_flag=True, help="Allow the sandbox `local`, which isolates nothing.")
-@click.option("--image", help="Docker image.  [default: that of the runtime]")
+@click.option("--image", help="Docker image; no other sandbox will do then.  [default: that of the runtime]")
 @click.option("--runtime", type=click.Choice(["python", "bun"]), default="python", show_default=True)
 @click.option("--network", is_flag=True, help="Let commands reach the network.")
 @click.option("--journal", type=click.Path(path_type=Path, dir_okay=False), help="Log the session into this SQLite file.")

@@ -11,7 +11,6 @@ from harness.cli.printable import one_line, printable
 from harness.errors import StoreError, UsageError
 from harness.experiment.trial import SandboxChoice
 from harness.sandboxes import choose_backend
-from harness.sandboxes.opening import IMAGES
 from harness.task import Task, TaskTemplate
 from harness.tasks import load_task, only_function
 
@@ -87,8 +86,7 @@ def _sandbox(template: TaskTemplate, backend: str, *, unsafe_local: bool) -> San
         if not unsafe_local:
             raise UsageError("sandbox backend 'local' isolates nothing; run with --unsafe-local if you mean it")
         return SandboxChoice(backend="local")
-    runtime = _runtime(template)
-    chosen = choose_backend(IMAGES[runtime], runtime, backend)
+    chosen = choose_backend(runtime=_runtime(template), backend=backend)
     return SandboxChoice(backend="docker" if chosen == "docker" else "bubblewrap")
 
 

@@ -23,7 +23,6 @@ from harness.models.tokenizer import message_tokens
 from harness.models.wiring import Wiring
 from harness.protocols import OutputStore, Policy, Sandbox, Warns
 from harness.sandboxes import choose_backend
-from harness.sandboxes.opening import IMAGES
 from harness.task import Runtime, Task, World
 from harness.tasks import make_task
 from harness.tokens import Budget, Window
@@ -164,20 +163,20 @@ def choose_backends(trials: Iterable[Trial], *, unsafe_local: bool = False) -> M
         UsageError: `local` without leave to run unsandboxed.
     """
     runtimes: dict[str, str] = {}
-    chosen: dict[tuple[str, str, str], str] = {}
+    chosen: dict[tuple[str, str | None, str], str] = {}
     backends = {}
     for trial in trials:
         if trial.task not in runtimes:
             runtimes[trial.task] = make_task(trial.task, trial.seed, trial.world).runtime
         runtime = runtimes[trial.task]
-        wanted = (trial.sandbox.backend, trial.sandbox.image or IMAGES[runtime], runtime)
+        wanted = (trial.sandbox.backend, trial.sandbox.image, runtime)
         if wanted not in chosen:
             chosen[wanted] = _usable(*wanted, unsafe_local=unsafe_local)
         backends[trial.trial_id] = chosen[wanted]
     return backends
 
 
-def _usable(backend: str, image: str, runtime: str, *, unsafe_local: bool) -> str:
+def _usable(backend: str, image: str | None, runtime: str, *, unsafe_local: bool) -> str:
     if backend == "local":
         if not unsafe_local:
             raise UsageError(

@@ -16,6 +16,7 @@ from harness.experiment.paths import known_paths, refuse_coerced
 from harness.models.names import summarizer_name
 from harness.models.wiring import ToolCalls
 from harness.protocols import Policy, SandboxLimits
+from harness.sandboxes.opening import check_image
 from harness.task import World
 from harness.tasks import file_digest
 
@@ -30,12 +31,13 @@ class SandboxChoice(codec.ByName):
     backend: Literal["auto", "docker", "bubblewrap", "local"] = "auto"
     """`auto` = docker, else bubblewrap; `local` has no walls and needs the runner's leave."""
     image: str | None = None
-    """Docker image; None = the default of the task's runtime."""
+    """Docker image, and then `auto` is docker alone; None = the default of the task's runtime."""
     limits: SandboxLimits = field(default_factory=SandboxLimits)
 
     def __post_init__(self) -> None:
-        """Refuse values of another type."""
+        """Refuse values of another type, and an image for a backend that has none."""
         refuse_mistyped(self)
+        check_image(self.backend, self.image)
 
 
 def refuse_mistyped(made: "DataclassInstance") -> None:

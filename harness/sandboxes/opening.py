@@ -3,7 +3,7 @@
 import functools
 import os
 
-from harness.errors import SandboxUnavailable, UnknownName
+from harness.errors import SandboxUnavailable, UnknownName, UsageError
 from harness.protocols import Sandbox, SandboxLimits
 from harness.sandboxes.bubblewrap import Bubblewrap
 from harness.sandboxes.client import Launcher, ServedSandbox
@@ -34,43 +34,53 @@ def open_sandbox(
         backend: `docker`, `bubblewrap`, `local`, or `auto`: docker, else bubblewrap, by a live probe. To spare each worker the
             probe, call `choose_backend` once and hand its answer on.
         session_id: names the container, `coding-agent-{session_id}`.
-        image: of docker; None = the default of the runtime.
+        image: of docker, and then no other backend will do; None = the default of the runtime.
         runtime: what commands need: `python`, or `bun` (with bubblewrap the system must have it, below /usr).
         limits: None = the defaults.
         unsafe_local: must be true for `local`, which isolates nothing.
 
     Raises:
         SandboxUnavailable: nothing works here; says what was tried and what to install.
-        UsageError: an unknown backend or runtime; `local` without the flag.
+        UsageError: an unknown backend or runtime; `local` without the flag; an image for a backend that has none.
     """
     if runtime not in IMAGES:
         raise UnknownName("runtime", runtime, IMAGES)
+    check_image(backend, image)
     limits = SandboxLimits() if limits is None else limits
-    image = image or IMAGES[runtime]
     if backend == "auto":
         backend = choose_backend(image, runtime)
-    return ServedSandbox(_launcher(backend, session_id, image, limits, unsafe_local), limits)
+    return ServedSandbox(_launcher(backend, session_id, image or IMAGES[runtime], limits, unsafe_local), limits)
 
 
-def choose_backend(image: str, runtime: str = "python", backend: str = "auto") -> str:
+def check_image(backend: str, image: str | None) -> None:
+    """Refuse a named image where it would be passed over. Raises UsageError."""
+    if image and backend in ("bubblewrap", "local"):
+        raise UsageError(f"image {image!r}: the sandbox {backend!r} has no images; leave it out, or take 'docker' or 'auto'")
+
+
+def choose_backend(image: str | None = None, runtime: str = "python", backend: str = "auto") -> str:
     """The best backend that works here with that docker image and has that runtime.
 
     Args:
-        image: of docker.
+        image: of docker, and then no other backend will do; None = the default of the runtime.
         runtime: what commands need.
         backend: `docker` or `bubblewrap` allows no other one.
 
     Raises:
         SandboxUnavailable: none does; unsafe `local` is never chosen.
+        UsageError: an image for a backend that has none.
     """
+    check_image(backend, image)
+    names = (backend,) if backend != "auto" else ("docker",) if image else ("docker", "bubblewrap")
     seen = []
-    for name in ("docker", "bubblewrap") if backend == "auto" else (backend,):
-        found = probe_backend(name, image, runtime)
+    for name in names:
+        found = probe_backend(name, image or IMAGES[runtime], runtime)
         if found.ok:
             return name
         seen.append(found)
-    if backend != "auto":
-        raise SandboxUnavailable(backend, seen[0].reason, seen[0].advice)
+    if len(seen) == 1:
+        only = f"; nothing else will do for the image {image!r}" if image else ""
+        raise SandboxUnavailable(seen[0].backend, seen[0].reason, seen[0].advice + only)
     reasons = "; ".join(f"{found.backend}: {found.reason}" for found in seen)
     raise SandboxUnavailable("auto", reasons, "; or ".join(found.advice for found in seen))
 

@@ -114,6 +114,7 @@ def test_a_session_that_runs_out_of_steps_fails():
         (("--task", TINY, "--set", "keep_lasst=3"), "did you mean 'keep_last'?"),
         (("--task", TINY, "--model", "scripted/oracle"), "writes summaries"),
         (("--task", TINY, "--backend", "local"), "unsafe"),
+        (("--task", TINY, *LOCAL, "--image", "mine:1"), "image 'mine:1': the sandbox 'local' has no images"),
         (("--task", TINY, "--policy", "none", "--window", "100"), "more than the window of 100; raise window_tokens"),
     ],
 )

@@ -198,6 +198,7 @@ BASE = Trial(task="flashcards", policy=KeepLast(summarizer="scripted/oracle"), w
         (replace(BASE, policy=NoCompaction(), window_tokens=300), WindowTooSmall, "first request .* 300; raise window_tokens"),
         (replace(BASE, sandbox=SandboxChoice(backend="local")), UsageError, "isolates nothing; run with --unsafe-local"),
         (replace(BASE, sandbox=SandboxChoice(backend="docker", image="no/such:0")), SandboxUnavailable, "docker"),
+        (replace(BASE, sandbox=SandboxChoice(image="no/such:0")), SandboxUnavailable, "'docker' .* for the image 'no/such:0'"),
     ],
 )
 def test_what_cannot_run_is_refused_before_anything_is_written(tmp_path, monkeypatch, trial, kind, words):

@@ -146,6 +146,10 @@ GOOD = {"task": "flashcards", "policy": {"kind": "keep-last"}}
         ({"policy": {"kind": "keep-last", "threshold": 1.5}}, r"threshold=1\.5 must be above 0"),
         ({"policy": {"kind": "keep-last", "keep_last": 2.5}}, r"trial\.policy\.keep_last: "),
         ({"sandbox": {"backend": "dokcer"}}, r"trial\.sandbox\.backend: .*'docker'.*got 'dokcer'"),
+        (
+            {"sandbox": {"backend": "bubblewrap", "image": "mine:1"}},
+            r"trial\.sandbox: image 'mine:1': the sandbox 'bubblewrap' has no",
+        ),
         ({"sandbox": {"limits": {"pid": 3}}}, r"unknown path in trial\.sandbox: 'limits\.pid'; did you mean 'limits\.pids'"),
         ({"sandbox": {"limits": {"pids": 0}}}, r"trial\.sandbox\.limits: pids: must be at least 8 and at most 4194304 \(got 0\)"),
         ({"sandbox": {"limits": {"pids": 2**63}}}, "pids: must be at least 8"),
@@ -212,6 +216,7 @@ def test_what_is_of_another_kind_is_refused_in_words_where_it_is_made(wrong, mes
     ("kind", "wrong", "message"),
     [
         (SandboxChoice, {"backend": "bubblewarp"}, "backend: must be 'auto', 'docker'"),
+        (SandboxChoice, {"backend": "local", "image": "mine:1"}, "image 'mine:1': the sandbox 'local' has no images"),
         (SandboxLimits, {"pids": "many"}, r"pids: must be a whole number \(got 'many'\)"),
         (SandboxLimits, {"pids": 0}, r"pids: must be at least 8"),
         (World, {"steps": "many"}, r"world\.steps: a number is needed"),

@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from harness.errors import SandboxUnavailable, UnknownName
+from harness.errors import SandboxUnavailable, UnknownName, UsageError
 from harness.sandboxes import bubblewrap
 from harness.sandboxes.opening import choose_backend, open_sandbox, probe_backend
 
@@ -23,10 +23,24 @@ def fresh(monkeypatch):
 
 @pytest.mark.bubblewrap
 def test_auto_takes_bubblewrap_where_there_is_no_engine(fresh):
-    assert choose_backend("some-image") == "bubblewrap"
+    assert choose_backend() == "bubblewrap"
     with contextlib.closing(open_sandbox(session_id="x")) as sandbox:
         sandbox.start()
         assert sandbox.info.backend == "bubblewrap"
+
+
+def test_a_named_image_is_docker_or_nothing(fresh):
+    for made in (choose_backend, lambda image: open_sandbox(session_id="x", image=image)):
+        with pytest.raises(SandboxUnavailable, match=r"'docker' is not available: .*nothing else will do for the image 'mine:1'"):
+            made("mine:1")
+
+
+@pytest.mark.parametrize("backend", ["bubblewrap", "local"])
+def test_a_named_image_is_refused_where_it_would_be_passed_over(backend):
+    with pytest.raises(UsageError, match=f"image 'mine:1': the sandbox '{backend}' has no images"):
+        open_sandbox(backend, session_id="x", image="mine:1", unsafe_local=True)
+    with pytest.raises(UsageError, match=f"image 'mine:1': the sandbox '{backend}' has no images"):
+        choose_backend("mine:1", backend=backend)
 
 
 @pytest.mark.docker
@@ -45,7 +59,7 @@ def test_an_image_without_the_runtime_is_refused():
 @pytest.mark.bubblewrap
 @pytest.mark.bun
 def test_bubblewrap_shows_the_bun_of_this_machine():
-    assert choose_backend("some-image", "bun", "bubblewrap") == "bubblewrap"
+    assert choose_backend(None, "bun", "bubblewrap") == "bubblewrap"
 
 
 def test_auto_never_falls_to_no_sandbox(fresh, monkeypatch, tmp_path):
@@ -55,7 +69,7 @@ def test_auto_never_falls_to_no_sandbox(fresh, monkeypatch, tmp_path):
     bubblewrap.find_program.cache_clear()
     try:
         with pytest.raises(SandboxUnavailable, match=r"docker: .*nowhere.*bubblewrap: |docker: .*; bubblewrap: "):
-            choose_backend("some-image")
+            choose_backend()
     finally:
         bubblewrap.find_program.cache_clear()
 
