@@ -16,6 +16,7 @@ from harness.experiment.paths import known_paths, refuse_coerced
 from harness.models.names import summarizer_name
 from harness.models.wiring import ToolCalls
 from harness.protocols import Policy, SandboxLimits
+from harness.sandboxes.client import MAX_TIMEOUT_SECONDS
 from harness.sandboxes.opening import check_image
 from harness.task import World
 from harness.tasks import file_digest
@@ -87,8 +88,9 @@ class Trial(codec.ByName):
             value = getattr(self, name)
             if value is not None and value < least:
                 raise UsageError(f"{name}: must be at least {least} (got {value!r})")
-        if not self.command_timeout_seconds > 0:
-            raise UsageError(f"command_timeout_seconds: must be above 0 (got {self.command_timeout_seconds!r})")
+        if not 0 < self.command_timeout_seconds < MAX_TIMEOUT_SECONDS:
+            bounds = f"above 0 and below {MAX_TIMEOUT_SECONDS}"
+            raise UsageError(f"command_timeout_seconds: must be {bounds} (got {self.command_timeout_seconds!r})")
 
     @property
     def trial_id(self) -> str:

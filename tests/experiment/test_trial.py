@@ -136,6 +136,7 @@ GOOD = {"task": "flashcards", "policy": {"kind": "keep-last"}}
         ({"nominal_window_tokens": 0}, r"trial\.nominal_window_tokens: must be at least 1"),
         ({"parallel_tools": "yes"}, r"trial\.parallel_tools: "),
         ({"command_timeout_seconds": 0}, r"trial\.command_timeout_seconds: must be above 0"),
+        ({"command_timeout_seconds": 86_400}, r"trial\.command_timeout_seconds: must be above 0 and below 86400 \(got 86400"),
         ({"policy": "nune"}, r"policy at trial\.policy\.kind 'nune'; did you mean 'none'"),
         ({"policy": -3}, r"max_messages=-3 must not be negative"),
         ({"policy": True}, r"trial\.policy: a kind, a number of messages or a table"),
