@@ -2,7 +2,8 @@
 
 The system's /usr is the read-only image; /workspace and /tmp are size-limited memory file systems. As root the harness
 first becomes nobody: the kernel exempts root from process limits, whatever the user is called inside. As root, too, a
-control group limits the memory of the tree; otherwise it is limited for each process.
+control group limits the memory of the tree; otherwise it is limited for each process. Where nobody cannot come to the
+programs, since a folder above them is closed, root stays root and the control group counts the processes.
 """
 
 import functools
@@ -17,7 +18,7 @@ from typing import Final
 
 from harness.errors import SandboxUnavailable
 from harness.protocols import SandboxInfo, SandboxLimits
-from harness.sandboxes.cgroups import JOIN, Group, reap_groups
+from harness.sandboxes.cgroups import Group, reap_groups
 from harness.sandboxes.client import SCRATCH, WORKSPACE, Launched
 from harness.sandboxes.processes import Identity, ServerProcess, python_command, rlimits
 
@@ -47,14 +48,14 @@ class Bubblewrap:
         program, python = find_program(), find_python()
         identity = NOBODY if os.geteuid() == 0 and _reachable_for_all(program) and _reachable_for_all(python) else None
         reap_groups()
-        self._group = Group.make(self._limits)
+        self._group = Group.make(self._limits, pids=identity is None)
         contents = [(path, _memory_file(text)) for path, text in _FILES.items()]
         fds, door = [fd for _, fd in contents], None
         try:
             command = [program, *self._arguments(python, contents), "--", *python_command(python)]
             if self._group is not None:
                 door = self._group.open_door()
-                command = [*JOIN, *command]
+                command = [*self._group.join, *command]
             self._server = ServerProcess(command, pass_fds=fds, identity=identity, stdout=door)
         except OSError as error:
             self.remove()
@@ -83,14 +84,15 @@ class Bubblewrap:
         return self._server.last_words() if self._server is not None else ""
 
     def _info(self, program: str, python: str, identity: Identity | None) -> SandboxInfo:
-        root = os.geteuid() == 0 and identity is None
-        memory = ("memory_bytes",) if self._group is not None else ()
+        group = self._group
+        memory = ("memory_bytes",) if group is not None else ()
+        pids = ("pids",) if os.geteuid() != 0 or identity is not None or (group is not None and group.pids_path) else ()
         return SandboxInfo(
             backend=BACKEND,
             image=None,
             isolation=("namespaces", "no-new-privileges", "no-capabilities", "read-only-root", "private-tmpfs"),
             limits=self._limits,
-            enforced=(*memory, "disk_bytes", "output_bytes", "file_bytes", "network", *(() if root else ("pids",))),
+            enforced=(*memory, "disk_bytes", "output_bytes", "file_bytes", "network", *pids),
             versions=(("bubblewrap", version(program)), ("python", version(python))),
         )
 

@@ -1,6 +1,6 @@
-"""A memory limit for a whole process tree, where the kernel lets us make control groups: as root, version 1 or 2.
+"""Limits of a whole process tree, where the kernel lets us make control groups: as root, version 1 or 2.
 
-Elsewhere there is none and memory is limited for each process only. A group is named after its owner, so that those of
+Elsewhere there are none and memory is limited for each process only. A group is named after its owner, so that those of
 killed runs are found and removed.
 """
 
@@ -8,7 +8,7 @@ import contextlib
 import itertools
 import os
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
 
@@ -17,36 +17,48 @@ from harness.sandboxes.leftovers import owner_is_dead, owner_text
 
 ROOT = Path("/sys/fs/cgroup")
 PREFIX = "harness-"
-JOIN = ("/bin/sh", "-c", 'echo 0 && exec "$@" >&0', "join")
-"""Prefix of a command that joins the group whose open `cgroup.procs` is its stdout, then goes on with its stdin as stdout."""
+_JOIN = ("/bin/sh", "-c", 'echo 0 && echo 0 >"$1" && shift && exec "$@" >&0', "join")
+"""Joins the group whose open `cgroup.procs` is stdout and the one whose path comes first, then goes on with stdin as stdout."""
 _REMOVE_SECONDS = 1.0
 _numbers = itertools.count()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
-    """A control group that limits memory."""
+    """A control group that limits memory and, if it was asked to and can, the number of processes."""
 
     path: Path
     version: int
+    pids_path: Path | None = None
+    """The directory that counts processes, in version 1 one of its own; None = none does."""
 
     @classmethod
-    def make(cls, limits: SandboxLimits) -> Self | None:
-        """A new group, or None where none can be made."""
+    def make(cls, limits: SandboxLimits, *, pids: bool = False) -> Self | None:
+        """A new group, or None where none can be made.
+
+        Args:
+            limits: what its processes may use together.
+            pids: count processes too. Only root may join then; the kernel exempts root from the limits of a user.
+        """
         if os.geteuid() != 0:
             return None
         version = 2 if (ROOT / "cgroup.controllers").exists() else 1
         base = ROOT if version == 2 else ROOT / "memory"
         group = cls(path=base / f"{PREFIX}{owner_text().replace(':', '_')}_{next(_numbers)}", version=version)
         try:
-            if version == 2 and "memory" not in (base / "cgroup.subtree_control").read_text().split():
-                (base / "cgroup.subtree_control").write_text("+memory")
+            group._allow("memory")
             group.path.mkdir()
             group._limit(limits.memory_bytes)
         except OSError:
             group.remove()
             return None
-        return group
+        return replace(group, pids_path=group._count(limits.pids)) if pids else group
+
+    @property
+    def join(self) -> tuple[str, ...]:
+        """Prefix of a command that joins it, with the open door as stdout, and goes on with its stdin as stdout."""
+        apart = self.pids_path if self.pids_path != self.path else None
+        return (*_JOIN, str(apart / "cgroup.procs") if apart else os.devnull)
 
     @property
     def seen_at(self) -> str:
@@ -54,17 +66,35 @@ class Group:
         return str(ROOT if self.version == 2 else ROOT / "memory")
 
     def open_door(self) -> int:
-        """A descriptor for `JOIN`: whoever holds it may join, whatever user it has become since; the caller closes it."""
+        """A descriptor for `join`: whoever holds it may join, whatever user it has become since; the caller closes it."""
         return os.open(self.path / "cgroup.procs", os.O_WRONLY | os.O_CLOEXEC)
 
     def remove(self) -> None:
         """Remove it, waiting a little for its last process to go; idempotent."""
         give_up = time.monotonic() + _REMOVE_SECONDS
-        while self.path.exists() and time.monotonic() < give_up:
-            with contextlib.suppress(OSError):
-                self.path.rmdir()
-                return
-            time.sleep(0.002)
+        for path in {self.path, self.pids_path or self.path}:
+            while path.exists() and time.monotonic() < give_up:
+                with contextlib.suppress(OSError):
+                    path.rmdir()
+                    break
+                time.sleep(0.002)
+
+    def _allow(self, controller: str) -> None:
+        """Let groups have a controller; in version 1 each one has a tree of its own."""
+        control = ROOT / "cgroup.subtree_control"
+        if self.version == 2 and controller not in control.read_text().split():
+            control.write_text(f"+{controller}")
+
+    def _count(self, most: int) -> Path | None:
+        """Limit the number of processes; where it is done, None where it cannot be."""
+        path = self.path if self.version == 2 else ROOT / "pids" / self.path.name
+        try:
+            self._allow("pids")
+            path.mkdir(exist_ok=True)
+            (path / "pids.max").write_text(str(most))
+        except OSError:
+            return None
+        return path
 
     def _limit(self, memory_bytes: int) -> None:
         names = (
@@ -78,7 +108,7 @@ class Group:
 def reap_groups() -> tuple[str, ...]:
     """Remove groups whose owners are dead; the names of those removed."""
     reaped = []
-    for base in (ROOT, ROOT / "memory"):
+    for base in (ROOT, ROOT / "memory", ROOT / "pids"):
         for path in base.glob(f"{PREFIX}*_*"):
             owner = path.name.removeprefix(PREFIX).rpartition("_")[0].replace("_", ":")
             if owner_is_dead(owner):

@@ -108,6 +108,7 @@ class ProcessAttacks(SandboxLaws):
     def test_the_number_of_processes_is_limited(self, sandbox: Sandbox) -> None:
         """At the limit, give or take those that are there anyway."""
         self.need("pids")
+        assert "pids" in sandbox.info.enforced
         count = int(sandbox.run(f"python3 -c '{_MOST_CHILDREN}'").stdout)
         assert SMALL.pids - 10 <= count <= SMALL.pids
 

@@ -8,22 +8,24 @@ from typing import ClassVar
 import pytest
 
 from harness.protocols import SandboxLimits
-from harness.sandboxes import leftovers, local, open_sandbox
+from harness.sandboxes import bubblewrap, leftovers, local, open_sandbox
 from harness.sandboxes.actions import ActionCache, CachedSandbox
 from harness.sandboxes.cgroups import Group
-from harness.testing.sandbox_attacks import SandboxAttacks
+from harness.testing.sandbox_attacks import ProcessAttacks, SandboxAttacks
 from harness.testing.sandbox_contract import SMALL, SandboxContract
 
 
-def can_make_groups():
-    group = Group.make(SandboxLimits())
-    if group is not None:
-        group.remove()
-    return group is not None
+def possible_groups():
+    """Whether control groups can limit memory here, and whether they can count processes too."""
+    group = Group.make(SandboxLimits(), pids=True)
+    if group is None:
+        return False, False
+    group.remove()
+    return True, group.pids_path is not None
 
 
 IMAGE = os.environ.get("HARNESS_TEST_IMAGE", "harness-test:py")
-GROUPS = can_make_groups()
+GROUPS, COUNTS = possible_groups()
 FOLDERS: dict[str, Path] = {}
 """Of the cache of each law, filled when it was cold."""
 NO_ISOLATION = "it is no sandbox"
@@ -33,6 +35,19 @@ NO_ISOLATION = "it is no sandbox"
 class TestBubblewrap(SandboxContract, SandboxAttacks):
     recipe: ClassVar = {"backend": "bubblewrap"}
     cannot: ClassVar = {} if GROUPS else {"memory_bytes": "without control groups memory is limited for each process only"}
+
+
+@pytest.mark.bubblewrap
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root is exempt from the limits of a user")
+class TestBubblewrapOfRoot(ProcessAttacks):
+    """Its programs lie where nobody else can come, so that root stays root."""
+
+    recipe: ClassVar = {"backend": "bubblewrap"}
+    cannot: ClassVar = {} if COUNTS else {"pids": "without control groups nothing counts the processes of root"}
+
+    @pytest.fixture(autouse=True)
+    def closed(self, monkeypatch):
+        monkeypatch.setattr(bubblewrap, "_reachable_for_all", lambda path: False)
 
 
 @pytest.mark.bubblewrap

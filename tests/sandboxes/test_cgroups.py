@@ -9,12 +9,13 @@ from pathlib import Path
 import pytest
 
 from harness.protocols import SandboxLimits
-from harness.sandboxes.cgroups import JOIN, Group, reap_groups
+from harness.sandboxes.cgroups import Group, reap_groups
 
 _MAKE_AND_DIE = """
 from harness.protocols import SandboxLimits
 from harness.sandboxes.cgroups import Group
-print(Group.make(SandboxLimits()).path)
+group = Group.make(SandboxLimits(), pids=True)
+print(group.path, group.pids_path or group.path)
 """
 
 
@@ -32,7 +33,7 @@ def test_a_tree_that_takes_more_than_its_group_has_is_killed(group):
     code = "x = bytearray(200 << 20)"
     door = group.open_door()
     with Path(os.devnull).open("r+b", buffering=0) as null:
-        result = subprocess.run([*JOIN, sys.executable, "-c", code], stdin=null, stdout=door, check=False)
+        result = subprocess.run([*group.join, sys.executable, "-c", code], stdin=null, stdout=door, check=False)
     os.close(door)
     assert result.returncode == -9
 
@@ -41,14 +42,32 @@ def test_a_group_is_joined_by_who_has_become_another_user(group):
     door = group.open_door()
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        command: list[str] = [*JOIN, "/bin/cat", "/proc/self/cgroup"]
+        command: list[str] = [*group.join, "/bin/cat", "/proc/self/cgroup"]
         subprocess.run(command, stdin=theirs.fileno(), stdout=door, check=True, user=65534, group=65534)
         assert group.path.name.encode() in ours.recv(100_000)
     os.close(door)
 
 
 def test_groups_of_dead_owners_are_reaped_and_others_left_alone(group):
-    path = subprocess.run([sys.executable, "-c", _MAKE_AND_DIE], capture_output=True, text=True, check=True).stdout.strip()
+    said = subprocess.run([sys.executable, "-c", _MAKE_AND_DIE], capture_output=True, text=True, check=True).stdout
+    paths = [Path(word) for word in said.split()]
+    assert all(path.exists() for path in paths)
     reaped = reap_groups()
-    assert path.rpartition("/")[2] in reaped
+    assert {path.name for path in paths} <= set(reaped)
+    assert not any(path.exists() for path in paths)
     assert group.path.exists()
+
+
+def test_a_group_that_counts_lets_no_more_processes_start_and_leaves_nothing():
+    group = Group.make(SandboxLimits(pids=8), pids=True)
+    if group is None or group.pids_path is None:
+        pytest.skip("processes cannot be counted here")
+    door = group.open_door()
+    with Path(os.devnull).open("r+b", buffering=0) as null:
+        command = [*group.join, "/bin/sh", "-c", "for i in 1 2 3 4 5 6 7 8 9; do sleep 0.2 & done; wait"]
+        result = subprocess.run(command, stdin=null, stdout=door, stderr=subprocess.PIPE, check=False)
+    os.close(door)
+    assert b"fork" in result.stderr
+    group.remove()
+    assert not group.path.exists()
+    assert not group.pids_path.exists()
