@@ -16,6 +16,7 @@ import pytest
 
 from harness.compaction.presets.keep_last import KeepLast
 from harness.experiment.trial import SandboxChoice
+from harness.messages import assistant
 from harness.task import Evidence, Grader, LaterMessage, Repair
 from harness.tasks import load_task
 from harness.tasks.facts import stated
@@ -128,6 +129,7 @@ def seeded(task):
 TOLD_LATER = (LaterMessage(step=3, text="Greet 2 times, no more."),)
 UNDECLARED = Repair(error="x", says="${times}", calls=(run("true"),))
 NOISE = "od -N 8 -An -t x1 /dev/urandom"
+NUMBER = "od -N 4 -An -t u4 /dev/urandom"
 GUESTS = tuple(f"guests_{number}" for number in range(8))
 
 # what is bad: the law that it breaks, how it comes about, (step, fact, check) of the finding, and some of its words
@@ -182,11 +184,11 @@ BAD: dict[str, tuple[Any, ...]] = {
     ),
     "rests a check on what is no fact": (
         *("names", lambda task: changed_check(task, "times", rests_on=("times", "tone"))),
-        *(("", "", "times"), "'tone', which is no fact"),
+        *(("", "tone", "times"), "'tone', which is no fact"),
     ),
     "rests no check on a fact": (
         *("names", lambda task: changed_check(task, "times", rests_on=())),
-        *(("", "times", ""), "no check rests on it"),
+        *(("write", "times", ""), "no check rests on it"),
     ),
     "has a prior that can be right": (
         *("values", lambda task: changed_fact(task, "greeting", prior="Ahoi")),
@@ -204,15 +206,15 @@ BAD: dict[str, tuple[Any, ...]] = {
     ),
     "tells a value in other words than its pattern": (
         *("patterns", lambda task: changed_fact(task, "times", patterns=(r"Greet them (\d+) times",))),
-        *(("", "times", ""), "match nothing in the prompt"),
+        *(("write", "times", ""), "match nothing in the prompt"),
     ),
     "reads another value out of a file": (
         *("patterns", lambda task: replace(task, workspace=(*task.workspace, ("old.md", "Begin with `Ave`.\n")))),
-        *(("", "greeting", ""), "'Ave' out of old.md"),
+        *(("write", "greeting", ""), "'Ave' out of old.md"),
     ),
     "reads another value out of a later message": (
         *("patterns", lambda task: replace(task, later=TOLD_LATER)),
-        *(("", "times", ""), "'2' out of the message of step 3"),
+        *(("write", "times", ""), "'2' out of the message of step 3"),
     ),
     "has a prompt that fills the window": (
         *("fits", lambda task: replace(task, prompt="word " * 20_000)),
@@ -220,7 +222,7 @@ BAD: dict[str, tuple[Any, ...]] = {
     ),
     "has a grader that says nothing": (
         *("succeeds", lambda task: replace(task, grader=Grader(files=(), command="true"))),
-        *(("", "", "times"), "no verdict"),
+        *(("write", "times", "times"), "no verdict"),
     ),
     "lays a file outside of the workspace": (
         *("files", lambda task: replace(task, workspace=(*task.workspace, ("../guests.txt", "x")))),
@@ -240,7 +242,7 @@ BAD: dict[str, tuple[Any, ...]] = {
     ),
     "fails perfect work": (
         *("succeeds", lambda task: changed_grader(task, "len(lines) == ", "len(lines) == 1 + ")),
-        *(("", "", "times"), r"fails although nothing was forgotten: \d+ lines"),
+        *(("write", "times", "times"), r"fails although nothing was forgotten: \d+ lines"),
     ),
     "does not end": (*("succeeds", lambda task: shown_by(task, "guests_5", "^less")), *(("guests_5", "", ""), "max_steps")),
     "reads a value that nothing showed": (*("sight", unseen), *(("write", "greeting", ""), "prior")),
@@ -250,7 +252,7 @@ BAD: dict[str, tuple[Any, ...]] = {
     ),
     "reads another value out of an output": (
         *("readings", lambda task: doing(task, "guests_3", "echo 'Greet 99 times'")),
-        *(("", "times", ""), "'99'"),
+        *(("guests_3", "times", ""), "'99'"),
     ),
     "never shows a step done": (
         *("evidence", lambda task: shown_by(task, "guests_5", "^less")),
@@ -262,19 +264,31 @@ BAD: dict[str, tuple[Any, ...]] = {
     ),
     "passes when nothing was done": (
         *("idle", lambda task: content_with(task, "not lines")),
-        *(("", "", "times"), "nothing was done"),
+        *(("write", "times", "times"), "nothing was done"),
     ),
     "passes in an empty workspace": (
         *("idle", lambda task: content_with(task, "not pathlib.Path('guests.txt').exists()")),
-        *(("", "", "times"), r"passes in an empty workspace; .* \(it rests on 'times'\)"),
+        *(("write", "times", "times"), "passes in an empty workspace; "),
     ),
     "prints something else each time": (
         *("repeats", lambda task: doing(task, "guests_5", NOISE)),
         *(("guests_5", "", ""), "differ"),
     ),
+    "prints another value each time": (
+        *("repeats", lambda task: doing(task, "guests_5", f"echo Greet $({NUMBER}) times")),
+        *(("guests_5", "times", ""), "its outputs differ"),
+    ),
+    "prints something else each time before it takes a value": (
+        *("repeats", lambda task: doing(changed_step(task, "try", needs=("greeting",)), "try", f"{NOISE}; sh out.sh > out.txt")),
+        *(("try", "greeting", ""), "its outputs differ"),
+    ),
     "leaves something else each time": (
         *("repeats", lambda task: doing(task, "guests_5", f"{NOISE} > noise")),
         *(("guests_5", "", ""), "'noise' differs"),
+    ),
+    "leaves another value each time": (
+        *("repeats", lambda task: doing(task, "guests_5", f"echo Greet $({NUMBER}) times > noise")),
+        *(("guests_5", "times", ""), "'noise' differs"),
     ),
     "leaves something else each time in a folder that it goes into": (
         *("repeats", lambda task: doing(task, "guests_5", f"mkdir -p new && cd new && {NOISE} > noise")),
@@ -282,7 +296,11 @@ BAD: dict[str, tuple[Any, ...]] = {
     ),
     "does not repeat when compacted": (
         *("law-6-bytes", lambda task: doing(task, "guests_0", NOISE)),
-        *(("", "", ""), "differs when it is run again"),
+        *(("guests_0", "", ""), r"differ when a compacted session \(extractive\) is run again"),
+    ),
+    "shows another value each time when compacted": (
+        *("law-6-bytes", lambda task: doing(task, "guests_0", f"echo Greet $({NUMBER}) times")),
+        *(("guests_0", "times", ""), "its outputs differ"),
     ),
     "is too short to be compacted": (
         *("law-2", lambda task: without_steps(task, *GUESTS, "write", "try")),
@@ -290,7 +308,7 @@ BAD: dict[str, tuple[Any, ...]] = {
     ),
     "has a pattern over two lines": (
         *("law-3", lambda task: changed_fact(task, "times", patterns=(r"by page\.\nGreet (\d+) times",))),
-        *(("", "", "times"), "although summaries keep"),
+        *(("write", "times", "times"), "although summaries keep"),
     ),
     "has evidence that no line of a summary shows": (
         *("law-3", lambda task: changed_step(task, "guests_0", calls=(look_into("."),), done=Evidence(listed=("guests.txt",)))),
@@ -427,8 +445,7 @@ def test_a_verdict_that_changes_is_told(good, tmp_path):
     seen = f"pathlib.Path({str(tmp_path / 'seen')!r})"
     odd = f"({seen}.open('a').write('x'), len({seen}.read_text()) % 2)[1]"
     (finding,) = found(lambda seed: changed_grader(good(seed), "len(lines) == ", f"{odd} and len(lines) == "), "repeats")
-    assert (finding.check, "verdict" in finding.words) == ("times", True)
-    assert finding.words.endswith("(it rests on 'times')")
+    assert ((finding.step, finding.fact, finding.check), "verdict" in finding.words) == (("write", "times", "times"), True)
 
 
 def test_a_fact_without_a_value_is_told_by_one_law_and_stops_no_other(good):
@@ -482,3 +499,33 @@ def test_a_policy_that_acts_in_a_large_window_is_told(good):
     words = [one.words for one in BY_NAME["law-1"].find(Compacting(good, sandbox=LOCAL), 1, "empty")]
     assert words[0].startswith("compacted ")
     assert "another course was taken although nothing was compacted" in words
+
+
+class Moody(Sessions):
+    """A session that is run again ends before its last two calls; in a compacted one every request got another answer."""
+
+    def again(self, task, policy, window_tokens):
+        done = super().again(task, policy, window_tokens)
+        return replace(done, requests=done.requests[:-2]) if self._runs else done
+
+    def compacted(self, seed, preset, summarizer=None):
+        done = super().compacted(seed, preset, summarizer)
+        requests = tuple(
+            (request, replace(reply, message=assistant(f"Well. {reply.message.text}", *reply.message.calls)))
+            for request, reply in done.requests
+        )
+        return replace(done, requests=requests)
+
+
+def test_another_course_is_told_by_its_step_and_the_fact_that_this_needs(good):
+    moody = Moody(lambda seed: changed_step(good(seed), "try", needs=("greeting",)), sandbox=LOCAL)
+    moody.uncompacted(1)
+    (finding,) = BY_NAME["repeats"].find(moody, 1, "extractive")
+    assert (finding.step, finding.fact) == ("try", "greeting")
+    assert finding.words.startswith("another course is taken")
+
+
+def test_another_answer_is_told_by_its_step_and_the_fact_that_this_needs(good):
+    found = list(BY_NAME["law-6-answers"].find(Moody(good, sandbox=LOCAL), 1, "extractive"))
+    assert ("write", "times", "") in about(found)
+    assert all("another answer" in one.words for one in found)

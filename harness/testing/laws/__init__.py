@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from harness.testing.laws import bounds, functions, leaks, perfect, scripts, templates, workspace
+from harness.testing.laws.again import repeating
 from harness.testing.laws.findings import Finding as Finding
 from harness.testing.laws.findings import Law as Law
 from harness.testing.laws.sessions import PRESETS as PRESETS
@@ -41,7 +42,7 @@ LAWS: tuple[Law, ...] = (
         title="who does nothing passes no check, even in an empty workspace",
         find=perfect.nothing_done_passes_nothing,
     ),
-    Law(name="repeats", stage=3, title="the session repeats, files and verdicts too", find=perfect.repeats),
+    Law(name="repeats", stage=3, title="the session repeats, files and verdicts too", find=repeating.repeats),
     Law(name="law-1", stage=4, title="in a large window no policy changes anything", find=bounds.law_1, by_preset=True),
     Law(name="law-2", stage=4, title="without compaction a small window overflows when it must", find=bounds.law_2),
     Law(name="law-3", stage=4, title="oracle summaries lose nothing", find=bounds.law_3, by_preset=True),
@@ -51,7 +52,7 @@ LAWS: tuple[Law, ...] = (
     Law(
         name="law-6-answers", stage=4, title="the model is a function of what it sees", find=functions.same_answer, by_preset=True
     ),
-    Law(name="law-6-bytes", stage=4, title="a compacted session repeats", find=functions.repeats_when_compacted, by_preset=True),
+    Law(name="law-6-bytes", stage=4, title="a compacted session repeats", find=repeating.repeats_when_compacted, by_preset=True),
     Law(name="law-7", stage=4, title="every request fits the window and is legal", find=functions.law_7, by_preset=True),
 )
 """In the order in which they make sense; those of a later stage rely on those of the earlier ones."""

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from harness.compaction.presets.none import NoCompaction
 from harness.task import Task
 from harness.testing.laws.findings import Finding
-from harness.testing.laws.scripts import values_in
+from harness.testing.laws.scripts import about_check, values_in
 from harness.testing.laws.sessions import DEFAULT, PRESETS, Sessions
 from harness.testing.laws.simulation import HUGE, Run
 from harness.testing.laws.tracing import trace
@@ -55,7 +55,7 @@ def law_3(sessions: Sessions, seed: int, preset: str) -> Iterator[Finding]:
     for judged in oracle.judged:
         if not judged.passed:
             words = f"fails although summaries keep every line with a fact: {judged.detail}"
-            yield Finding(words=words, check=judged.check.name, seed=seed)
+            yield about_check(sessions.task(seed), judged.check, words, seed)
     yield from _extra_acts(sessions.task(seed), plain, oracle, seed)
 
 

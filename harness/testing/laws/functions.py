@@ -11,7 +11,8 @@ from harness.models.scripted.agent import tool_tokens
 from harness.models.tokenizer import message_tokens
 from harness.task import Grader
 from harness.testing.laws.findings import Finding
-from harness.testing.laws.sessions import PRESETS, Sessions
+from harness.testing.laws.sessions import Sessions
+from harness.testing.laws.tracing import trace
 from harness.view import fold_all, violation
 
 NO_GRADER = Grader(files=(), command="false")
@@ -31,17 +32,10 @@ def same_answer(sessions: Sessions, seed: int, preset: str) -> Iterator[Finding]
         request, reply = done.requests[number]
         fresh = open_model("scripted", task=trade, seed=1, window_tokens=tight.window_tokens)
         if fresh.reply(request).message != reply.message:
-            yield Finding(words=f"request {number + 1} gets another answer from a new model", seed=seed)
-
-
-def repeats_when_compacted(sessions: Sessions, seed: int, preset: str) -> Iterator[Finding]:
-    """A compacted session repeats to the byte."""
-    tight = sessions.tight(seed)
-    first = sessions.compacted(seed, preset)
-    again = sessions.again(sessions.task(seed), tight.fitted(PRESETS[preset]), tight.window_tokens)
-    digests = [[step.request_digest for step in run.steps] for run in (first, again)]
-    if digests[0] != digests[1] or first.calls != again.calls or first.files != again.files:
-        yield Finding(words=f"a compacted session ({preset}) differs when it is run again", seed=seed)
+            step = trace(sessions.task(seed), done.requests)[number].step
+            needed = (name for one in sessions.task(seed).script.steps if one.name == step for name in one.needs)
+            words = f"request {number + 1} gets another answer from a new model"
+            yield Finding(words=words, step=step, fact=next(needed, ""), seed=seed)
 
 
 def law_7(sessions: Sessions, seed: int, preset: str) -> Iterator[Finding]:

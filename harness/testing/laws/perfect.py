@@ -1,19 +1,17 @@
 """Laws of the session in which nothing is forgotten, and of the one in which nothing is done."""
 
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
 
 from harness.compaction.presets.none import NoCompaction
-from harness.messages import Message, ToolCall, part_text
-from harness.task import Check
 from harness.testing.laws.findings import Finding
-from harness.testing.laws.scripts import values_in
+from harness.testing.laws.scripts import about_check, first_needing, values_in
 from harness.testing.laws.sessions import Sessions
-from harness.testing.laws.simulation import HUGE, Run
-from harness.testing.laws.tracing import Move
-from harness.transcript import arguments
+from harness.testing.laws.simulation import HUGE
+from harness.testing.laws.tracing import Move, shown_texts
 
 
 def succeeds(sessions: Sessions, seed: int, _: str) -> Iterator[Finding]:
@@ -25,7 +23,7 @@ def succeeds(sessions: Sessions, seed: int, _: str) -> Iterator[Finding]:
     for judged in plain.judged:
         if not judged.passed:
             words = f"fails although nothing was forgotten: {judged.detail or 'the grader gave no reason'}"
-            yield Finding(words=words, check=judged.check.name, seed=seed)
+            yield about_check(sessions.task(seed), judged.check, words, seed)
 
 
 def _last_step(moves: tuple[Move, ...]) -> str:
@@ -48,15 +46,25 @@ def guesses_nothing(sessions: Sessions, seed: int, _: str) -> Iterator[Finding]:
 def reads_right(sessions: Sessions, seed: int, _: str) -> Iterator[Finding]:
     """Patterns read no other value out of anything that the session shows, outputs and the agent's own words included."""
     task = sessions.task(seed)
-    last, reply = sessions.uncompacted(seed).requests[-1]
-    texts = [text for message in (*last.messages, reply.message) for text in _texts(message)]
+    shown = list(_shown_by_step(sessions, seed))
     for fact in task.facts:
         if fact.superseded:
             continue
-        others = {other for text in texts for other in values_in(text, fact)} - {task.values[fact.name]}
-        for other in sorted(others):
-            words = f"its patterns read {other!r} in the course of the session, and its value is {task.values[fact.name]!r}"
-            yield Finding(words=words, fact=fact.name, seed=seed)
+        others = {other: step for step, text in reversed(shown) for other in values_in(text, fact)}
+        for other, step in sorted(others.items()):
+            if other != task.values[fact.name]:
+                words = f"its patterns read {other!r} in the course of the session, and its value is {task.values[fact.name]!r}"
+                yield Finding(words=words, step=step or first_needing(task, fact.name), fact=fact.name, seed=seed)
+
+
+def _shown_by_step(sessions: Sessions, seed: int) -> Iterator[tuple[str, str]]:
+    """Every text that the session shows, with the step that brought it about; empty = none did."""
+    requests = sessions.uncompacted(seed).requests
+    last, reply = requests[-1]
+    began = [len(request.messages) for request, _ in requests]
+    for at, message in enumerate((*last.messages, reply.message)):
+        move = bisect_right(began, at) - 1
+        yield from ((sessions.moves(seed)[move].step if move >= 0 else "", text) for text in shown_texts(message))
 
 
 def shows_each_step_done(sessions: Sessions, seed: int, _: str) -> Iterator[Finding]:
@@ -91,49 +99,5 @@ def nothing_done_passes_nothing(sessions: Sessions, seed: int, _: str) -> Iterat
         for judged in sessions.again(task, NoCompaction(), HUGE).judged:
             if judged.passed and judged.check.name not in told:
                 told.add(judged.check.name)
-                words = f"passes {how}; demand something that only the work brings about{_resting(judged.check)}"
-                yield Finding(words=words, check=judged.check.name, seed=seed)
-
-
-def _resting(check: Check) -> str:
-    """The facts that a check rests on, as the end of a sentence."""
-    return f" (it rests on {', '.join(map(repr, check.rests_on))})" if check.rests_on else ""
-
-
-def repeats(sessions: Sessions, seed: int, _: str) -> Iterator[Finding]:
-    """The same session again makes the same calls, gets the same answers, leaves the same files and the same verdicts."""
-    first, again = sessions.uncompacted(seed), sessions.again(sessions.task(seed), NoCompaction(), HUGE)
-    digests = [[step.request_digest for step in run.steps] for run in (first, again)]
-    moves = sessions.moves(seed)
-    differing = [index for index, (here, there) in enumerate(zip(*digests, strict=False)) if here != there]
-    if differing:
-        before = moves[max(0, differing[0] - 1)]
-        yield Finding(words="its outputs differ when the session is run again", step=before.step, seed=seed)
-    elif len(digests[0]) != len(digests[1]) or first.calls != again.calls:
-        yield Finding(words="the session takes another course when it is run again", seed=seed)
-    for path in sorted(path for path in {*first.files, *again.files} if first.files.get(path) != again.files.get(path))[:5]:
-        words = f"the file {path!r} differs when the session is run again"
-        yield Finding(words=words, step=_last_about(path, first, moves), seed=seed)
-    for here, there in zip(first.judged, again.judged, strict=True):
-        if here.passed != there.passed:
-            words = f"its verdict differs when the session is run again{_resting(here.check)}"
-            yield Finding(words=words, check=here.check.name, seed=seed)
-
-
-def _last_about(path: str, run: Run, moves: tuple[Move, ...]) -> str:
-    """The last step whose calls name a file by its path, or at least by its own name; empty = none does."""
-    called = [
-        (move.step, "\n".join(value for call in reply.message.calls for value in map(str, arguments(call).values())))
-        for move, (_, reply) in zip(moves, run.requests, strict=True)
-    ]
-    names = (path, path.rpartition("/")[2])
-    return next((step for name in names for step, text in reversed(called) if step and name in text), "")
-
-
-def _texts(message: Message) -> Iterator[str]:
-    """What a message shows: its text, its results, and what its calls wrote."""
-    for part in message.parts:
-        if isinstance(part, ToolCall):
-            yield from (value for value in arguments(part).values() if isinstance(value, str))
-        else:
-            yield part_text(part)
+                words = f"passes {how}; demand something that only the work brings about"
+                yield about_check(sessions.task(seed), judged.check, words, seed)

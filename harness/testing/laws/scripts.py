@@ -8,7 +8,7 @@ from typing import cast
 
 from harness.experiment.checking import first_request_tokens
 from harness.protocols import Sandbox
-from harness.task import CallTemplate, Fact, Step, Task
+from harness.task import CallTemplate, Check, Fact, Step, Task
 from harness.testing.laws.findings import Finding
 from harness.testing.laws.sessions import Sessions
 from harness.testing.laws.simulation import WINDOW
@@ -29,12 +29,13 @@ def names_what_exists(sessions: Sessions, seed: int, _: str) -> Iterator[Finding
         yield from _placeholders(step, facts)
     for check in task.checks:
         for name in sorted(set(check.rests_on) - facts):
-            yield Finding(words=f"rests on {name!r}, which is no fact", check=check.name)
+            yield Finding(words=f"rests on {name!r}, which is no fact", fact=name, check=check.name)
     for fact in task.facts:
         yield from _patterns(fact)
         yield from _recovering(fact)
         if not any(fact.name in check.rests_on for check in task.checks):
-            yield Finding(words="no check rests on it, so nobody notices when it is forgotten", fact=fact.name)
+            words = "no check rests on it, so nobody notices when it is forgotten"
+            yield Finding(words=words, step=first_needing(task, fact.name), fact=fact.name)
         if not any(fact.name in _needs(step) for step in task.script.steps):
             yield Finding(words="no step needs it", fact=fact.name)
 
@@ -129,15 +130,27 @@ def told_once(sessions: Sessions, seed: int, _: str) -> Iterator[Finding]:
                 for other in sorted(found - {value}):
                     if not fact.superseded:
                         words = f"its patterns read {other!r} out of {where}, and its value is {value!r}"
-                        yield Finding(words=words, fact=fact.name, seed=seed)
+                        yield Finding(words=words, step=first_needing(task, fact.name), fact=fact.name, seed=seed)
         if not told and fact.said_in in places:
             where = "the prompt" if fact.said_in == "prompt" else "any file of the workspace"
-            yield Finding(words=f"its patterns match nothing in {where}, so nobody tells it", fact=fact.name, seed=seed)
+            words = f"its patterns match nothing in {where}, so nobody tells it"
+            yield Finding(words=words, step=first_needing(task, fact.name), fact=fact.name, seed=seed)
 
 
 def values_in(text: str, fact: Fact) -> Iterable[str]:
     """What the patterns of a fact read out of a text."""
     return [match[1] for pattern in fact.patterns for match in re.finditer(pattern, text, re.MULTILINE)]
+
+
+def first_needing(task: Task, fact: str) -> str:
+    """The first step that needs a fact; empty = none does."""
+    return next((step.name for step in task.script.steps if fact in _needs(step)), "")
+
+
+def about_check(task: Task, check: Check, words: str, seed: int) -> Finding:
+    """What is wrong with a check, with the first fact that it rests on and the first step that needs this."""
+    fact = next(iter(check.rests_on), "")
+    return Finding(words=words, step=first_needing(task, fact), fact=fact, check=check.name, seed=seed)
 
 
 def fits(sessions: Sessions, seed: int, _: str) -> Iterator[Finding]:

@@ -5,14 +5,15 @@ observation of the model, not what the model says of itself.
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from string import Template
 from typing import Literal, NamedTuple, TypeAlias
 
-from harness.messages import Message
+from harness.messages import Message, ToolCall, part_text
 from harness.models.scripted.reading import Reader, Sight
 from harness.protocols import Reply, Request
 from harness.task import CallTemplate, Task
+from harness.transcript import arguments
 
 MoveKind: TypeAlias = Literal["step", "repair", "recovery", "end"]
 
@@ -82,3 +83,12 @@ def _fits(deed: _Deed, message: Message, values: Mapping[str, str]) -> bool:
         return False
     written = [{name: Template(text).substitute(values) for name, text in call.arguments} for call in deed.calls]
     return [json.loads(call.arguments_json) for call in message.calls] == written
+
+
+def shown_texts(message: Message) -> Iterator[str]:
+    """What a message shows: its text, its results, and what its calls wrote."""
+    for part in message.parts:
+        if isinstance(part, ToolCall):
+            yield from (value for value in arguments(part).values() if isinstance(value, str))
+        else:
+            yield part_text(part)
