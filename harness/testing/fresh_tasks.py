@@ -4,20 +4,13 @@ It stands apart from the laws since that process loads it, and should load littl
 """
 
 import hashlib
-import json
-import os
-import subprocess
-import sys
 from collections.abc import Iterable, Mapping
-from contextlib import redirect_stdout
 from dataclasses import fields
 from typing import Literal, NamedTuple, TypeAlias
 
-from harness.errors import UsageError
 from harness.task import Task
 from harness.tasks import load_task
-
-PROGRAM = f"from {__name__} import main; main()"
+from harness.testing.fresh_process import answer, asked_afresh
 
 
 class Part(NamedTuple):
@@ -50,27 +43,17 @@ def made_afresh(name: str, seeds: Iterable[int]) -> dict[int, Digests]:
     Raises:
         UsageError: it makes no task there.
     """
-    other = "2" if os.environ.get("PYTHONHASHSEED") == "1" else "1"
-    run = subprocess.run(
-        [sys.executable, "-P", "-c", PROGRAM],
-        input=json.dumps([name, list(seeds)]),
-        capture_output=True,
-        encoding="utf-8",
-        errors="replace",  # foreign code may print
-        check=False,
-        env={**os.environ, "PYTHONHASHSEED": other, "PYTHONPATH": os.pathsep.join(sys.path)},
-    )
-    if run.returncode or not run.stdout:
-        _, _, said = run.stderr.strip().rpartition("\n")
-        raise UsageError(f"in a process of its own the template makes no task: {said}")
-    made = json.loads(run.stdout.splitlines()[-1])
+    made = asked_afresh(__name__, [name, list(seeds)], failing="the template makes no task")
     return {seed: {Part(kind, name): digest for kind, name, digest in parts} for seed, parts in made}
 
 
 def main() -> None:
-    """The program of that process: name and seeds come by standard input, digests go to the last line of standard output."""
-    name, seeds = json.load(sys.stdin)
-    with redirect_stdout(sys.stderr):  # foreign code may print
-        template = load_task(name)
-        made = [(seed, [(*part, digest) for part, digest in digests(template(seed)).items()]) for seed in seeds]
-    sys.stdout.write(f"\n{json.dumps(made)}\n")
+    """The program of that process."""
+    answer(_made)
+
+
+def _made(given: tuple[str, list[int]]) -> object:
+    """The digests of all parts of a template's tasks, JSON-ready."""
+    name, seeds = given
+    template = load_task(name)
+    return [(seed, [(*part, digest) for part, digest in digests(template(seed)).items()]) for seed in seeds]

@@ -10,17 +10,11 @@ Seeds, readers and policies, one that summarizes and one that masks, are dealt o
 meets both policies in processes of its own, and all go over the wire.
 """
 
-import json
-import os
-import subprocess
-import sys
 from dataclasses import replace
-from itertools import count
 from pathlib import Path
 
 import pytest
 
-from harness import codec
 from harness.compaction.presets.keep_last import KeepLast
 from harness.compaction.presets.peers.swe_agent import ComplexityTrapMask
 from harness.events import Compaction, MessageAdded, StepFinished
@@ -30,15 +24,14 @@ from harness.experiment.attempt.session import run_trial
 from harness.experiment.trial import Trial
 from harness.models.endpoint.scripted import scripted_models
 from harness.models.endpoint.server import answering
-from harness.protocols import Reply, Request
 from harness.store.journal import Journal
 from harness.tasks import SUITE
+from harness.testing.fresh_answers import Asked, answered_afresh, plain
 from harness.testing.laws.simulation import WINDOW, Run, simulate
 from tests.laws.suite import FULL, TASKS, Case, spread
 
 pytestmark = [pytest.mark.laws, pytest.mark.bubblewrap]
 
-PROGRAM = Path(__file__).with_name("fresh_process.py")
 POLICIES = (KeepLast(summarizer="scripted/extractive"), ComplexityTrapMask())
 PROVIDER = "hosted_vllm/"
 """Before the name of a model that is asked over the wire."""
@@ -53,36 +46,13 @@ def sampled(run: Run) -> list[int]:
     return sorted({0, compacted, (compacted + last) // 2, last}, reverse=True)
 
 
-def answered_elsewhere(case: Case, request: Request, hash_seed: int) -> list[object]:
-    """Message and usage that a new process gives, as JSON-ready values."""
-    given = {
-        "task": case.task,
-        "task_seed": case.seed,
-        "model": case.reader.name,
-        "model_seed": case.reader.seed,
-        "window_tokens": WINDOW,
-        "request": codec.to_plain(request),
-    }
-    environment = {**os.environ, "PYTHONHASHSEED": str(hash_seed)}
-    done = subprocess.run(
-        [sys.executable, str(PROGRAM)], input=json.dumps(given).encode(), capture_output=True, env=environment, check=False
-    )
-    assert done.returncode == 0, done.stderr.decode()
-    answer: list[object] = json.loads(done.stdout)
-    return answer
-
-
-def in_process(reply: Reply) -> list[object]:
-    return [codec.to_plain(reply.message), codec.to_plain(reply.usage)]
-
-
 @pytest.mark.parametrize("case", spread(POLICIES, rounds=2 if FULL else 1))
 def test_law_10_a_fresh_process_for_every_call_answers_as_the_session_did(case: Case) -> None:
     run = simulate(SUITE[case.task](case.seed), case.policy, reader=case.reader)
-    hash_seeds = count(1)
-    for at in sampled(run):
+    asked = Asked(case.task, case.seed, *case.reader, WINDOW)
+    for hash_seed, at in enumerate(sampled(run), start=1):
         request, reply = run.requests[at]
-        assert answered_elsewhere(case, request, next(hash_seeds)) == in_process(reply), f"request {at + 1}"
+        assert answered_afresh(asked, request, hash_seed) == plain(reply), f"request {at + 1}"
 
 
 def told_of(trial: Trial, journal: Path) -> dict[str, object]:

@@ -35,6 +35,8 @@ TASKS = sorted(set(SUITE) - {"long-march"})
 """Those that have no worlds of their own."""
 SESSIONS = {"succeeds", "sight", "readings", "evidence", "recovery", "law-3", "law-4"}
 """Laws that three sessions of a task tell."""
+NAMELESS = "law-10"
+"""Needs templates that another process finds by their names, which tell no world."""
 SEED = 1
 FORGETTING = "flashcards"
 """The task of which is predicted what is forgotten."""
@@ -52,7 +54,8 @@ class Case(NamedTuple):
 
 
 def cases() -> Iterator[Case]:
-    chosen = LAWS if FULL else tuple(law for law in LAWS if law.stage in {1, 2} or law.name in SESSIONS)
+    laws = [law for law in LAWS if law.name != NAMELESS]
+    chosen = laws if FULL else [law for law in laws if law.stage in {1, 2} or law.name in SESSIONS]
     for name in TASKS:
         for world in WORLDS if FULL else ["all"]:
             yield from (Case(law, world, name) for law in chosen)

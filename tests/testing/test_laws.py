@@ -389,7 +389,7 @@ def test_a_template_that_is_random_is_told_with_its_facts_and_steps(good):
     assert all("when the template is called again" in one.words for one in findings)
 
 
-def hashing(folder, spoiled):
+def hashing(folder, spoiled, law="template"):
     """The skeleton in a file, with some texts replaced by others that rest on the hash of a text."""
     file = folder / "mine.py"
     text = SKELETON.replace("NAME_OF_TASK", "greeting")
@@ -398,7 +398,7 @@ def hashing(folder, spoiled):
         text = text.replace(old, new)
     file.write_text(text)
     name = f"{file}:greeting"
-    return list(BY_NAME["template"].find(Sessions(load_task(name), name=name, sandbox=LOCAL), 1, "extractive"))
+    return list(BY_NAME[law].find(Sessions(load_task(name), name=name, sandbox=LOCAL), 1, "extractive"))
 
 
 def test_a_template_that_other_hashes_change_is_told_with_its_facts(tmp_path):
@@ -412,6 +412,22 @@ def test_a_template_that_other_hashes_change_is_told_with_its_facts(tmp_path):
 def test_a_template_that_other_hashes_change_is_told_with_its_steps(tmp_path):
     (finding,) = hashing(tmp_path, {'"Try it."': 'f"Try it, {hash(NAME)}."', "FACTS = (": 'NAME = "x"\nFACTS = ('})
     assert (finding.step, finding.fact) == ("try", "")
+
+
+def test_an_answer_that_other_hashes_change_is_told_with_its_step(tmp_path):
+    told = hashing(tmp_path, {"Page {n} of": "Page {n} {hash('x')} of"}, "law-10")
+    assert told
+    assert all(one.step in GUESTS and one.words.endswith("gets another answer in a process of its own") for one in told)
+
+
+def test_a_session_is_answered_alike_in_other_processes(tmp_path):
+    assert hashing(tmp_path, {}, "law-10") == []
+
+
+def test_a_model_that_works_in_one_process_only_is_told(tmp_path):
+    here_only = f'    if __import__("os").getpid() != {os.getpid()}: 1 / 0\n'
+    (finding,) = hashing(tmp_path, {"    times = str(": f"{here_only}    times = str("}, "law-10")
+    assert finding.words.startswith("in a process of its own the model gives no answer: ")
 
 
 def test_a_template_that_prints_makes_the_same_task_in_another_process(tmp_path):
@@ -529,3 +545,25 @@ def test_another_answer_is_told_by_its_step_and_the_fact_that_this_needs(good):
     found = list(BY_NAME["law-6-answers"].find(Moody(good, sandbox=LOCAL), 1, "extractive"))
     assert ("write", "times", "") in about(found)
     assert all("another answer" in one.words for one in found)
+
+
+@pytest.mark.bubblewrap
+@pytest.mark.parametrize(
+    ("command", "about", "words"),
+    [
+        (NOISE, ("guests_5", "", ""), "differ when commands are answered by a cold action cache"),
+        (f"echo Greet $({NUMBER}) times", ("guests_5", "times", ""), "differ when commands are answered by a cold action cache"),
+        ("sleep 600 > /dev/null 2>&1 &", ("", "", ""), "commands had to be run again although the action cache was warm"),
+    ],
+)
+def test_a_session_that_cannot_come_from_the_action_cache_is_told(good, command, about, words):
+    found = list(BY_NAME["law-9"].find(Sessions(lambda seed: doing(good(seed), "guests_5", command)), 1, "extractive"))
+    assert about in {(one.step, one.fact, one.check) for one in found}
+    assert any(words in one.words for one in found)
+
+
+@pytest.mark.bubblewrap
+def test_a_session_comes_from_the_action_cache_unless_its_task_says_that_it_does_not(good):
+    assert list(BY_NAME["law-9"].find(Sessions(good), 1, "extractive")) == []
+    unkept = Sessions(lambda seed: replace(doing(good(seed), "guests_5", NOISE), cacheable=False))
+    assert list(BY_NAME["law-9"].find(unkept, 1, "extractive")) == []

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from harness.testing.laws import bounds, functions, leaks, perfect, scripts, templates, workspace
-from harness.testing.laws.again import repeating
+from harness.testing.laws.again import cached, processes, repeating
 from harness.testing.laws.findings import Finding as Finding
 from harness.testing.laws.findings import Law as Law
 from harness.testing.laws.sessions import PRESETS as PRESETS
@@ -54,6 +54,8 @@ LAWS: tuple[Law, ...] = (
     ),
     Law(name="law-6-bytes", stage=4, title="a compacted session repeats", find=repeating.repeats_when_compacted, by_preset=True),
     Law(name="law-7", stage=4, title="every request fits the window and is legal", find=functions.law_7, by_preset=True),
+    Law(name="law-9", stage=4, title="a session from the action cache equals one in a real sandbox", find=cached.law_9),
+    Law(name="law-10", stage=4, title="a fresh process for every call answers as the session did", find=processes.law_10),
 )
 """In the order in which they make sense; those of a later stage rely on those of the earlier ones."""
 

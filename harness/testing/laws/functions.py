@@ -10,9 +10,9 @@ from harness.models.names import open_model
 from harness.models.scripted.agent import tool_tokens
 from harness.models.tokenizer import message_tokens
 from harness.task import Grader
+from harness.testing.laws.again.repeating import about_answer
 from harness.testing.laws.findings import Finding
 from harness.testing.laws.sessions import Sessions
-from harness.testing.laws.tracing import trace
 from harness.view import fold_all, violation
 
 NO_GRADER = Grader(files=(), command="false")
@@ -32,10 +32,7 @@ def same_answer(sessions: Sessions, seed: int, preset: str) -> Iterator[Finding]
         request, reply = done.requests[number]
         fresh = open_model("scripted", task=trade, seed=1, window_tokens=tight.window_tokens)
         if fresh.reply(request).message != reply.message:
-            step = trace(sessions.task(seed), done.requests)[number].step
-            needed = (name for one in sessions.task(seed).script.steps if one.name == step for name in one.needs)
-            words = f"request {number + 1} gets another answer from a new model"
-            yield Finding(words=words, step=step, fact=next(needed, ""), seed=seed)
+            yield about_answer(sessions.task(seed), done, number, "from a new model", seed)
 
 
 def law_7(sessions: Sessions, seed: int, preset: str) -> Iterator[Finding]:

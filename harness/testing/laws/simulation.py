@@ -22,6 +22,7 @@ from harness.messages import ToolCall
 from harness.models.names import open_model, open_summarizer
 from harness.protocols import Model, Policy, Reply, Request, Sandbox, unheard
 from harness.sandboxes import open_sandbox
+from harness.sandboxes.client import ServedSandbox
 from harness.store.memory import MemoryLog, MemoryOutputs
 from harness.task import Task
 from harness.tools import tools_under
@@ -180,7 +181,7 @@ def session_in(
     return Run(outcome, tuple(log.entries()), tuple(model.kept), judged, files)
 
 
-def sandbox_for(task: Task, choice: SandboxChoice) -> Sandbox:
+def sandbox_for(task: Task, choice: SandboxChoice) -> ServedSandbox:
     """A sandbox for a task, not started yet; who asks for it closes it."""
     return open_sandbox(
         choice.backend,

@@ -52,6 +52,13 @@ def differences(task: Task, first: Run, again: Run, seed: int, when: str) -> Ite
             yield about_check(task, here.check, f"its verdict differs {when}", seed)
 
 
+def about_answer(task: Task, run: Run, at: int, where: str, seed: int) -> Finding:
+    """The request of an index gets another answer somewhere; with its step and the first fact that this needs."""
+    step = trace(task, run.requests)[at].step
+    words = f"request {at + 1} gets another answer {where}"
+    return Finding(words=words, step=step, fact=_fact(task, step, "", ""), seed=seed)
+
+
 def _parting(task: Task, first: Run, again: Run, seed: int, when: str) -> Iterator[Finding]:
     """Where two sessions part: a request that differs shows another output, an answer to an equal one is another course."""
     digests = zip(*([step.request_digest for step in run.steps] for run in (first, again)), strict=False)
