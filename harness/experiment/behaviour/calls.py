@@ -32,6 +32,7 @@ _VOLATILE = re.compile(  # begins with a digit and not with \b: so the search sk
     r"\d(?<=\b\d)(?:(?<=0)x[0-9a-fA-F]{6,}\b|\d{3}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?Z?"
     r"|\d:\d\d:\d\d(?:\.\d+)?\b|\d*\.\d+ ?(?:ms|s|sec|seconds)\b)"
 )
+_NUMBER = re.compile(r"\d+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +43,8 @@ class Act:
     signature: Signature
     observation: str
     """Digest of the canonical observation."""
+    failure: str
+    """The same without any number, of what ended badly: tries that are counted in what they print fail alike; else empty."""
     well: bool
     """It ended neither in an error nor with an exit code other than 0."""
     deed: Deed
@@ -79,12 +82,13 @@ def acts_of(entry: Entry, pending: dict[str, tuple[ToolCall, ItemId]], retrieval
 def _act(call: ToolCall, result: ToolResult, step: int, items: tuple[ItemId, ItemId], retrievals: frozenset[Signature]) -> Act:
     signed = signature(call)
     deed: Deed = "retrieval" if signed in retrievals else _deed(call)
-    path = _whole_file(call)
+    path, well = _whole_file(call), ended_well(result)
     return Act(
         step=step,
         signature=signed,
         observation=observation(result),
-        well=ended_well(result),
+        failure="" if well else _digest(_NUMBER.sub("~", _told(result))),
+        well=well,
         deed=deed,
         target=path or signed,
         paths=_paths(call),
@@ -116,7 +120,11 @@ def _canonical(name: str, value: object) -> object:
 
 def observation(result: ToolResult) -> str:
     """The canonical form of a result, as a digest."""
-    return _digest(f"{transcript.outcome(result)} {_VOLATILE.sub('~', result.output).rstrip()}")
+    return _digest(_told(result))
+
+
+def _told(result: ToolResult) -> str:
+    return f"{transcript.outcome(result)} {_VOLATILE.sub('~', result.output).rstrip()}"
 
 
 def ended_well(result: ToolResult) -> bool:

@@ -95,7 +95,7 @@ class Watch:
             reacquired_steps=fetched.steps_since if fetched else 0,
         )
         self._loops.add_act(act)
-        self._dead_ends.add_act(self._number, act, self._writes, rounds)
+        self._dead_ends.add_act(self._number, act, rounds)
         self._writes.add(self._number, act)
         self._newest[act.signature] = self._number, act.observation
 

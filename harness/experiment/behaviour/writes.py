@@ -18,15 +18,13 @@ class Writes:
     def __init__(self) -> None:
         self._named: dict[str, int] = {}
         self._inside: dict[str, int] = {}
-        self._anywhere = self._by_tool = NEVER
+        self._anywhere = NEVER
 
     def add(self, number: int, act: Act) -> None:
         """Take note of a call; retrievals touch nothing."""
         if act.deed == "retrieval":
             return
         self._anywhere = number
-        if act.deed == "write":
-            self._by_tool = number
         for path in act.paths:
             self._named[path] = number
             self._inside.update((folder, number) for folder in _folders(path))
@@ -35,11 +33,11 @@ class Writes:
         """Number of the last call that touched what this one is about; `NEVER` if none did."""
         if act.deed == "execution" or not act.paths:
             return self._anywhere
-        return max(self._touch(path) for path in act.paths)
+        return self.last_named(act)
 
-    def last_write(self) -> int:
-        """Number of the last call of a writing tool, whatever it wrote."""
-        return self._by_tool
+    def last_named(self, act: Act) -> int:
+        """Number of the last call that touched a path which this one names; `NEVER` if none did."""
+        return max(map(self._touch, act.paths), default=NEVER)
 
     def _touch(self, path: str) -> int:
         above = (self._named.get(folder, NEVER) for folder in _folders(path))

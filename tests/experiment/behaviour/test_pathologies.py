@@ -1,8 +1,13 @@
-"""Each pathology in a session made by hand, and all of them against a slow reference."""
+"""Each pathology in a session made by hand, all of them against a slow reference, and the dead end of a task of the suite."""
 
+import pytest
 from hypothesis import given
 
+from harness.compaction.presets.keep_last import KeepLast
+from harness.experiment.behaviour.conduct import behaviour
 from harness.experiment.behaviour.pathologies import Watch
+from harness.tasks import make_task
+from harness.testing.laws.simulation import simulate
 from harness.view import View, fold
 from tests.experiment.behaviour import reference
 from tests.experiment.behaviour.made import COUNTER, Session, sessions
@@ -230,6 +235,61 @@ def test_tests_that_fail_again_after_a_change_are_no_dead_end():
     assert conduct(session).repeated_dead_ends == 0
 
 
+@pytest.mark.parametrize("repair", ["sed -i s/x/y/ a.py", "sh repair.sh"])
+def test_nor_are_they_after_a_command_that_may_have_changed_something(repair):
+    session = Session()
+    session.run("make test", "exit code 1")
+    session.compact(4, 5)
+    session.run("cat a.py")
+    session.run(repair)
+    session.run("make test", "exit code 1")
+    assert conduct(session).repeated_dead_ends == 0
+
+
+TRY = "python3 ci.py first.sed a.py"
+
+
+def tried(*between, again="exit code 1\nattempt 3: refused"):
+    """A patch of the agent's own that is refused, what is done then, and the same patch once more after a compaction."""
+    session = Session()
+    session.write("first.sed", "s/x/y/")
+    session.run(TRY, "exit code 1\nattempt 1: refused")
+    session.compact(6, 7)
+    for deed, about, more in between:
+        getattr(session, deed)(about, more)
+    session.run(TRY, again)
+    return conduct(session).repeated_dead_ends
+
+
+@pytest.mark.parametrize(
+    "between",
+    [
+        (),
+        [("write", "notes.md", "first.sed was refused")],
+        [("write", "second.sed", "s/x/z/"), ("run", "python3 ci.py second.sed a.py", "exit code 1\nattempt 2: refused")],
+        [("write", "first.sed", "s/x/y/")],
+    ],
+)
+def test_a_patch_that_was_refused_and_is_tried_again_as_it_was_is_a_dead_end_whatever_else_was_written(between):
+    assert tried(*between) == 1
+
+
+@pytest.mark.parametrize(
+    "between",
+    [
+        [("write", "first.sed", "s/x/z/")],
+        [("run", "sed -i s/y/z/ first.sed", "exit code 0")],
+        [("write", "a.py", "x = 2")],
+    ],
+)
+def test_with_another_text_in_what_it_names_it_is_another_try(between):
+    assert tried(*between) == 0
+
+
+def test_what_fails_in_another_way_is_no_dead_end():
+    assert tried(again="exit code 1\nthe bench is busy") == 0
+
+
 def test_a_text_that_failed_and_was_replaced_is_a_dead_end_when_it_is_written_again():
     session = Session()
     session.write("a.py", "first")
@@ -240,3 +300,13 @@ def test_a_text_that_failed_and_was_replaced_is_a_dead_end_when_it_is_written_ag
     assert conduct(session).repeated_dead_ends == 0
     session.write("a.py", "first")
     assert conduct(session).repeated_dead_ends == 1
+
+
+@pytest.mark.bubblewrap
+@pytest.mark.parametrize(("summarizer", "again"), [("scripted/empty", True), ("scripted/oracle", False)])
+def test_who_forgets_that_the_first_patch_was_refused_is_seen_to_try_it_again(summarizer, again):
+    task, policy = make_task("bug-hunt", 1), KeepLast(summarizer=summarizer)
+    run = simulate(task, policy)
+    assert run.compactions
+    assert ("tries" in run.failed) is again
+    assert (behaviour(run.entries, task, policy.counter).conduct.repeated_dead_ends > 0) is again
