@@ -106,7 +106,7 @@ class Mirror:
             directory = stat.S_ISDIR(change.mode)
             state = FileState(sha256=_EMPTY, mode=change.mode, size_bytes=0)
             new._files[change.path] = state if directory else new._keep(change.mode, change.content)
-        new._arrange({**children(new._files), **entry.orders})
+        new._arrange({**self._below, **entry.orders})
         try:
             return new if new.state_id == entry.state_id else None
         except KeyError:  # an order names what is not there

@@ -1,6 +1,7 @@
 """Verdicts: read from lines with the nonce, and from nothing else, whatever the judged code does meanwhile."""
 
 import time
+from contextlib import closing
 from dataclasses import replace
 
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 
 from harness.experiment.attempt.grading import Verdict, grade, judged, verdicts
 from harness.sandboxes import open_sandbox
+from harness.sandboxes.actions import ActionCache, CachedSandbox
 from harness.task import Check, Grader
 from harness.tasks import load_task
 from harness.testing.memory_sandbox import MemorySandbox
@@ -132,6 +134,15 @@ class TestInASandbox:
         sandbox.write("conf.txt", b"port=4007\n")
         sandbox.run("echo x > .checks.py; chmod 555 .")
         assert all("the grader cannot be laid" in one.detail and not one.passed for one in grade(tiny(7), sandbox))
+
+    def test_it_never_comes_from_the_action_cache_nor_goes_into_it(self, tmp_path):
+        for counts in ((0, 1), (1, 0)):
+            opened = open_sandbox("bubblewrap", session_id="grading")
+            with closing(ActionCache(tmp_path)) as cache, CachedSandbox(opened, cache, kind="grading", task="tiny") as sandbox:
+                sandbox.run("echo port=4007 > conf.txt")
+                assert [one.passed for one in grade(tiny(7), sandbox)] == [True, False]
+                assert (sandbox.counts.hits, sandbox.counts.misses) == counts
+                assert [kept.command for kept in cache.largest(9)] == ["echo port=4007 > conf.txt"]
 
     def graded(self, sandbox, grader):
         return grade(replace(tiny(7), grader=grader), sandbox)

@@ -108,6 +108,17 @@ def test_a_known_action_starts_nothing(tmp_path):
         cache.close()
 
 
+def test_a_file_that_was_replaced_by_itself_has_the_same_place_in_a_warm_run(tmp_path):
+    for expected in ((0, 3), (3, 0)):
+        with closing(ActionCache(tmp_path)) as cache, cached(cache) as sandbox:
+            for name in "abc":
+                sandbox.write(name, b"1\n")
+            sandbox.run("sed -i s/1/2/ a")
+            sandbox.run("mkdir d; echo 3 > d/x")
+            sandbox.run("echo 4 > d/x")
+            assert (sandbox.counts.hits, sandbox.counts.misses) == expected
+
+
 def info():
     with opened() as sandbox:
         return sandbox.info
