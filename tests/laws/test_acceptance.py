@@ -62,6 +62,7 @@ OTHERS = [task for task in TASKS if task != "long-march"] if FULL else ["changin
 OTHER_SEEDS = SEEDS[:2] if FULL else SEEDS[:1]
 SUMMARIZERS = ("oracle", "extractive", "empty")
 POLICY = KeepLast(summarizer="scripted/oracle")
+OF_THE_SUMMARIZER = ("summarizer_prompt_tokens", "summarizer_output_tokens", "summarizer_cost_usd")
 CONTROL = Arm(name="none", trial={"policy": {"kind": "none"}, "window_tokens": 4_000_000})
 CRAMPED = Arm(name="cramped", trial={"policy.summarizer": "scripted/empty", "policy.threshold": 0.2, "policy.keep_last": 20})
 
@@ -131,6 +132,9 @@ def test_4_tokens_and_costs_are_conserved(results: Results) -> None:
     for _, trial in trials.iterrows():
         usage = Usage(input_tokens=Measured(int(trial["prompt_tokens"])), output_tokens=Measured(int(trial["output_tokens"])))
         assert trial["cost_usd"] == pytest.approx(NOMINAL.cost_usd(usage))
+    summed = results.compactions.groupby("trial_id")[list(OF_THE_SUMMARIZER)].sum().reindex(trials.index, fill_value=0)
+    assert (summed > 0).all(axis=1).any()
+    pd.testing.assert_frame_equal(trials[list(OF_THE_SUMMARIZER)], summed, check_dtype=False)
     parts = results.steps[["input_tokens", "cache_read_tokens", "cache_write_tokens"]].sum(axis=1)
     assert (parts == results.steps["prompt_tokens"]).all()
 
