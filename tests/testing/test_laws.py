@@ -333,6 +333,10 @@ BAD: dict[str, tuple[Any, ...]] = {
         *(("", "times", "times"), "passes on the prior"),
     ),
     "makes nothing with a prior": (*("law-5-blank", around_the_prompt), *(("", "greeting", ""), "appears nowhere")),
+    "reads a value that nobody told": (
+        *("law-5-blank", lambda task: doing(task, "guests_7", "echo Greet 57 times")),
+        *(("", "times", ""), "written as '57' and not as its prior '1'"),
+    ),
     "passes on the prior": (
         *("law-5-blank", lambda task: content_with(task, "len(lines) == 1")),
         *(("", "times", "times"), "passes on the prior"),

@@ -3,6 +3,8 @@
 from collections.abc import Iterator, Sequence
 
 from harness.compaction.presets.none import NoCompaction
+from harness.experiment.behaviour.uses import Uses
+from harness.messages import ToolCall
 from harness.task import Fact, Task
 from harness.testing.laws.findings import Finding
 from harness.testing.laws.scripts import values_in
@@ -49,8 +51,12 @@ def a_blank_becomes_the_prior(sessions: Sessions, seed: int, _: str) -> Iterator
     silent = set(retold(task, dict.fromkeys(fact.name for fact in facts)).workspace)
     made = "\n".join([text for path, text in blank.files.items() if (path, text) not in silent])
     done = "\n".join(written for _, written in blank.calls)
+    used = _used(task, blank)
     for fact in facts:
-        if fact.prior not in made and fact.prior not in done:
+        if others := sorted(used.get(fact.name, set()) - {fact.prior}):
+            words = f"told to nobody, it is written as {others[0]!r} and not as its prior {fact.prior!r}: it is got elsewhere"
+            yield Finding(words=words, fact=fact.name, seed=seed)
+        elif fact.name not in used and fact.prior not in made and fact.prior not in done:
             words = f"told to nobody, its prior {fact.prior!r} appears nowhere: it is got or held in another way"
             yield Finding(words=words, fact=fact.name, seed=seed)
         if task.values[fact.name] in values_in(made, fact):
@@ -60,6 +66,17 @@ def a_blank_becomes_the_prior(sessions: Sessions, seed: int, _: str) -> Iterator
         resting = sorted({fact.name for fact in facts} & set(check.rests_on))
         if resting and check.name not in blank.failed:
             yield Finding(words="the check passes on the prior", fact=resting[0], check=check.name, seed=seed)
+
+
+def _used(task: Task, run: Run) -> dict[str, set[str]]:
+    """What stands in the calls of a session where the script has a placeholder, by fact; only of calls that are recognised."""
+    uses, priors = Uses(task.script), {fact.name: fact.prior for fact in task.facts}
+    found: dict[str, set[str]] = {}
+    for name, arguments in run.calls:
+        call = ToolCall(call_id="", name=name, arguments_json=arguments)
+        for fact, value in uses.read(call, lambda fact: (priors[fact], task.values[fact])).items():
+            found.setdefault(fact, set()).add(value)
+    return found
 
 
 def told(task: Task) -> list[Fact]:

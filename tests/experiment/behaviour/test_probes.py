@@ -9,9 +9,10 @@ from harness.compaction.presets.keep_last import KeepLast
 from harness.compaction.presets.none import NoCompaction
 from harness.experiment.behaviour.conduct import behaviour
 from harness.task import CallTemplate, Check, Evidence, Fact, Grader, Script, Step, Task, World
-from harness.tasks import SUITE, make_task
+from harness.tasks import make_task
 from harness.testing.laws.simulation import HUGE, simulate
 from tests.experiment.behaviour.made import COUNTER, Session
+from tests.laws.suite import each
 
 PORT = Fact(name="port", kind="constraint", said_in="prompt", patterns=(r"port is (\d+)",), prior="80")
 TABLE = Fact(
@@ -162,7 +163,7 @@ def test_only_facts_with_probes_are_kept_with_how_they_are_got_again():
 
 
 @pytest.mark.bubblewrap
-@pytest.mark.parametrize("name", sorted(SUITE))
+@pytest.mark.parametrize("name", each())
 def test_without_compaction_every_use_in_the_suite_is_right(name):
     task = make_task(name, 1)
     run = simulate(task, NoCompaction(), window_tokens=HUGE)
