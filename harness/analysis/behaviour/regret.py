@@ -1,7 +1,11 @@
 """Oracle regret: what an arm takes and loses beyond the clairvoyant policy, which knows what will be needed.
 
-The bound keeps the best set at the same budget, so what lies above it is what a better choice could still save. Pairs share
-task, seed, window and threshold. Only a simulation has such an arm. Source: RESEARCH 2.3 and 5.6.
+What lies above it a better choice of messages would have saved; there may be a better one still. For the policy is no tight
+bound: it keeps whole messages and writes no summary, which may hold more in less; it takes them one by one, by when they are
+needed next, which is not the best set; it fills its `keep_share` of the threshold, by default half, whatever an arm keeps; and
+where what one step needs does not fit, it reads in circles (see `harness.compaction.presets.bounds.OracleRetention`). So regret
+may be negative: an arm that fails early takes less, and a good summary may do better. Pairs share task, seed, window and
+threshold. Only a simulation has such an arm. Source: RESEARCH 2.3 and 5.6.
 """
 
 from collections.abc import Iterator
@@ -37,6 +41,11 @@ class Regret:
     cost_usd: PairedDifference
     """Agent and summarizer, per trial."""
     steps: PairedDifference
+
+    @property
+    def negative(self) -> bool:
+        """The arm failed less, made fewer steps or cost less: the oracle is no bound of it."""
+        return self.failures < 0 or self.steps.mean < 0 or self.cost_usd.mean < 0
 
 
 def regrets(results: Tables) -> list[Regret]:

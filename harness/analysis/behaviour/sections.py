@@ -24,6 +24,11 @@ COUNTS = {
 }
 """Columns of the trials and how they are headed: medians and ranges per trial."""
 
+_BEYOND_THE_BOUND = (
+    "Below 0 an arm did better than the oracle, or took less because it failed. The oracle chooses whole messages: it writes no "
+    "summary, fetches again what it let go, and reads in circles where what one step needs does not fit what it may keep."
+)
+
 
 def behaviour_sections(results: Tables) -> Iterator[Section]:
     """What is shown of retention, pathologies and regret; nothing where there is nothing to tell."""
@@ -131,5 +136,6 @@ def _regret(found: Sequence[Regret]) -> Section:
                 "tasks (seeds, when there is one task)."
             ),
             *(["* The oracle had another window or threshold."] if other else []),
+            *([_BEYOND_THE_BOUND] if any(one.negative for one in found) else []),
         ),
     )

@@ -52,3 +52,12 @@ def test_regret_names_the_oracle_and_marks_another_budget():
         ("a", "best", "1", "+100 [-12, +100]"),
     ]
     assert "another window or threshold" in section.notes[-1]
+
+
+def test_that_the_oracle_is_no_bound_of_every_policy_is_said_where_an_arm_did_better():
+    best = arm("best", "oracle", [True, False], steps=90)
+    heading = "Above the clairvoyant policy at the same budget (oracle regret)"
+    worse, better = ({"steps": steps} for steps in (90, 89))
+    assert len(told([*best, *arm("a", "keep-last", [True, False], **worse)])[heading].notes) == 1
+    for done in (arm("a", "keep-last", [True, True], **worse), arm("a", "keep-last", [True, False], **better)):
+        assert "an arm did better than the oracle" in told([*best, *done])[heading].notes[-1]
