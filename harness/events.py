@@ -297,6 +297,9 @@ class TextDelta:
     """The model wrote some more of its answer."""
 
     text: str
+    """Empty where something came that nobody is shown before it is whole, as of a call: who hears of it can end it."""
+    part: Literal["text", "reasoning"] = "text"
+    """What it is a piece of."""
     anew: bool = False
     """The provider is asked again: what was heard of this answer before counts no more."""
     kind: Literal["text-delta"] = "text-delta"

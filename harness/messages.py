@@ -95,6 +95,11 @@ class Message:
         return "\n".join([part.text for part in self.parts if isinstance(part, Text)])
 
     @property
+    def reasoning(self) -> str:
+        """All reasoning parts, one right after the other."""
+        return "".join([part.text for part in self.parts if isinstance(part, Reasoning)])
+
+    @property
     def calls(self) -> tuple[ToolCall, ...]:
         """The tool calls, in the order in which they were written."""
         return tuple([part for part in self.parts if isinstance(part, ToolCall)])
@@ -115,9 +120,10 @@ def user(text: str) -> Message:
     return Message(role="user", parts=(Text(text=text),))
 
 
-def assistant(text: str = "", *calls: ToolCall) -> Message:
-    """An assistant message of a text (left out when empty) and calls."""
-    return Message(role="assistant", parts=((Text(text=text),) if text or not calls else ()) + calls)
+def assistant(text: str = "", *calls: ToolCall, reasoning: str = "") -> Message:
+    """An assistant message of reasoning and a text (both left out when empty) and calls; at least an empty text."""
+    thought = (Reasoning(text=reasoning),) if reasoning else ()
+    return Message(role="assistant", parts=(*thought, *((Text(text=text),) if text or not calls else ()), *calls))
 
 
 def tool(result: ToolResult) -> Message:

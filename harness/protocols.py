@@ -70,7 +70,7 @@ class Model(Protocol):
         ...
 
     def reply(self, request: Request, listen: Callable[[TextDelta], None] = unheard) -> Reply:
-        """Answer, telling the listener of text as it comes.
+        """Answer, telling the listener of reasoning and text as they come, and of anything else that it came.
 
         Raises:
             ContextOverflow: the prompt is longer than the window.

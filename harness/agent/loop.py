@@ -16,6 +16,7 @@ from typing import Literal, NamedTuple
 
 from harness.agent.cancellation import Cancellation, attended, end_if_given_up, interruptible
 from harness.agent.conversation import Conversation, Outgoing, Prepared
+from harness.agent.heard import Heard
 from harness.agent.inbox import Inbox
 from harness.agent.prompts import COMPLETION_MARKER
 from harness.agent.repeats import Repeats
@@ -33,7 +34,7 @@ from harness.events import (
     StopReason,
     TextDelta,
 )
-from harness.messages import ToolCall, ToolResult, assistant, encodable, system, tool, user
+from harness.messages import ToolCall, ToolResult, encodable, system, tool, user
 from harness.protocols import Clock, Compactor, Log, Model, Reply, Request, Tool
 from harness.view import context_usage
 
@@ -122,7 +123,7 @@ class Session:
         self.conversation = Conversation(agent.log, agent.compactor.policy.counter)
         self.outgoing = Outgoing(agent.compactor.policy.counter)
         self.usage = self.conversation.usage
-        self.partial: list[str] = []
+        self.partial = Heard()
         if self.conversation.sent.items:
             self.outgoing.prepare(self.conversation.sent)
             self.outgoing.forget_view()
@@ -204,14 +205,13 @@ class Session:
         request = Request(messages=prepared.messages, tools=self.toolbox.specs)
         if self.agent.cancellation is None:
             return self.agent.model.reply(request, self.agent.listen)
-        partial = self.partial = []
+        partial = self.partial = Heard()
 
         def hear(delta: TextDelta) -> None:
             end_if_given_up()
-            if delta.anew:
-                partial.clear()
-            partial.append(delta.text)
-            self.agent.listen(delta)
+            partial.add(delta)
+            if delta.text or delta.anew:
+                self.agent.listen(delta)
 
         return interruptible(lambda: self.agent.model.reply(request, hear), self.agent.cancellation)
 
@@ -268,9 +268,9 @@ class Session:
         """The reason to stop if somebody asked; keeps what the model had written of `step` (S1.5)."""
         if self.agent.cancellation is None or not self.agent.cancellation.requested:
             return None
-        partial, self.partial = self.partial, []
-        if step is not None and (text := "".join(partial)):
-            self.record(MessageAdded(message=encodable(assistant(text)), step=step))
+        said, self.partial = self.partial.message(), Heard()
+        if step is not None and said:
+            self.record(MessageAdded(message=encodable(said), step=step))
         return Stop("cancelled", "stopped by the user")
 
     def record(self, *events: Event) -> None:

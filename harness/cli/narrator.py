@@ -61,7 +61,7 @@ class Narrator:
 
     def _hear(self, event: object) -> None:
         match event:
-            case TextDelta() if event.text:
+            case TextDelta(part="text") if event.text:
                 self._streaming = True
                 print(printable(event.text), end="", file=self.words, flush=True)
             case MessageAdded():

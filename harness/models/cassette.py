@@ -119,8 +119,9 @@ def _played(name: str, kept: dict[str, Any], listen: Callable[[TextDelta], None]
     if "overflow" in kept:
         raise ContextOverflow(name, *kept["overflow"])
     reply = codec.from_plain(Reply, kept["reply"], "cassette")
-    if reply.message.text:
-        listen(TextDelta(text=reply.message.text))
+    if reply.message.reasoning:
+        listen(TextDelta(text=reply.message.reasoning, part="reasoning"))
+    listen(TextDelta(text=reply.message.text))
     return reply
 
 

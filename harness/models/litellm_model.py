@@ -124,9 +124,8 @@ class LitellmModel:
         answer = StreamedReply()
         with closing(self._chunks(arguments)) as chunks:
             for chunk in chunks:
-                text = answer.add(chunk)
-                if text:
-                    listen(TextDelta(text=text))
+                for delta in answer.add(chunk):
+                    listen(delta)
         if answer.empty and answer.finish_reason != "length":
             raise ProviderFailed(self.name, None, f"an empty answer, finish reason {answer.finish_reason!r}")
         return answer

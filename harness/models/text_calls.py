@@ -79,7 +79,7 @@ class TextCalls:
         return model.max_input_tokens if isinstance(model, ReadsLittle) else None
 
     def reply(self, request: Request, listen: Callable[[TextDelta], None] = unheard) -> Reply:
-        """Answer; the listener hears the text before the first call.
+        """Answer; the listener hears the reasoning, and the text before the first call.
 
         Raises:
             ModelError: as the model.
@@ -213,28 +213,32 @@ class _UntilCall:
     over: bool = False
 
     def __call__(self, delta: TextDelta) -> None:
-        """Hear some more."""
+        """Hear some more; as often something is told, if only that something came."""
+        if delta.part == "reasoning":
+            self.listen(delta)
+            return
         if delta.anew:
             self.held, self.in_line, self.over = "", False, False
-            self.listen(TextDelta(text="", anew=True))
-        for piece in delta.text.splitlines(keepends=True):
-            if self.over:
-                return
-            self.held += piece
-            if not self.in_line and self.held.startswith(OPEN):
-                self.over = True
-            elif self.in_line or not OPEN.startswith(self.held):
-                self._hand_on()
+        self.listen(replace(delta, text="".join(self._ready(piece) for piece in delta.text.splitlines(keepends=True))))
 
-    def _hand_on(self) -> None:
-        self.in_line = not self.held.endswith("\n")
-        self.listen(TextDelta(text=self.held))
-        self.held = ""
+    def _ready(self, piece: str) -> str:
+        """What can be handed on once this piece of a line has come."""
+        if self.over:
+            return ""
+        self.held += piece
+        if not self.in_line and self.held.startswith(OPEN):
+            self.over = True
+        return self._released() if not self.over and (self.in_line or not OPEN.startswith(self.held)) else ""
+
+    def _released(self) -> str:
+        text, self.held = self.held, ""
+        self.in_line = not text.endswith("\n")
+        return text
 
     def end(self) -> None:
         """The answer is whole."""
         if self.held and not self.over:
-            self._hand_on()
+            self.listen(TextDelta(text=self._released()))
 
 
 if TYPE_CHECKING:

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from harness.errors import UsageError
-from harness.messages import Message, Part, Reasoning, Role, Text, ToolCall, ToolResult, part_text
+from harness.events import TextDelta
+from harness.messages import Message, Part, Reasoning, Role, Text, ToolCall, ToolResult, assistant, part_text
 from harness.protocols import ToolSpec
 from harness.tokens import Measured, Usage
 
@@ -22,7 +23,10 @@ BROKEN_ARGUMENTS = "arguments_that_were_no_json_object"
 
 
 def messages_to_wire(messages: Iterable[Message]) -> list[Plain]:
-    """The `messages` field of a request. A tool message with several results becomes several; reasoning is left out."""
+    """The `messages` field of a request. A tool message with several results becomes several; reasoning is left out.
+
+    So is an answer that nothing else has come of, since providers refuse an empty one.
+    """
     return [plain for message in messages for plain in _to_wire(message)]
 
 
@@ -49,7 +53,7 @@ def _to_wire(message: Message) -> list[Plain]:
         ]
     content = _content(message.parts)
     if not message.calls:
-        return [{"role": message.role, "content": content}]
+        return [] if message.role == "assistant" and not content else [{"role": message.role, "content": content}]
     return [{"role": message.role, "content": content or None, "tool_calls": [_call(call) for call in message.calls]}]
 
 
@@ -185,19 +189,20 @@ class StreamedReply:
         """Whether nothing but reasoning came."""
         return not (any(self.texts) or self.calls)
 
-    def add(self, chunk: Mapping[str, Any]) -> str:
-        """Take the next chunk; returns the text that it brought."""
+    def add(self, chunk: Mapping[str, Any]) -> tuple[TextDelta, ...]:
+        """Take the next chunk; returns what is told of it: its reasoning and its text, or that something came."""
         if chunk.get("usage"):
             self.usage = usage_from_wire(chunk["usage"])
-        text = ""
+        reasoning = text = ""
         for choice in _sequence(chunk.get("choices"))[:1]:
             delta = _mapping(_mapping(choice).get("delta"))
             self.finish_reason = _string(_mapping(choice).get("finish_reason")) or self.finish_reason
             self._add_calls(_sequence(delta.get("tool_calls")))
-            self.reasonings.append(_string(delta.get("reasoning_content")))
-            text = _string(delta.get("content"))
+            reasoning, text = _string(delta.get("reasoning_content")), _string(delta.get("content"))
+            self.reasonings.append(reasoning)
             self.texts.append(text)
-        return text
+        thought = (TextDelta(text=reasoning, part="reasoning"),) if reasoning else ()
+        return (*thought, TextDelta(text=text)) if text or not thought else thought
 
     def _add_calls(self, pieces: Sequence[object]) -> None:
         for piece in map(_mapping, pieces):
@@ -214,14 +219,11 @@ class StreamedReply:
         Args:
             name_call: gives the id under which a call is known from the id that the provider gave it.
         """
-        reasoning, text = "".join(self.reasonings), "".join(self.texts)
         calls = tuple(
             ToolCall(call_id=name_call(call.call_id), name=call.name, arguments_json="".join(call.arguments) or "{}")
             for _, call in sorted(self.calls.items())
         )
-        parts: tuple[Part, ...] = (Reasoning(text=reasoning),) if reasoning else ()
-        parts += (Text(text=text),) if text or not calls else ()
-        return Message(role="assistant", parts=parts + calls)
+        return assistant("".join(self.texts), *calls, reasoning="".join(self.reasonings))
 
 
 def fresh_ids(messages: Iterable[Message]) -> Callable[[str], str]:

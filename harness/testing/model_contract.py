@@ -77,7 +77,8 @@ class ModelContract:
             def listen(delta: TextDelta, heard: list[str] = heard) -> None:
                 if delta.anew:
                     heard.clear()
-                heard.append(delta.text)
+                if delta.part == "text":
+                    heard.append(delta.text)
 
             said = model.reply(request, listen).message.text
             assert "".join(heard) == said

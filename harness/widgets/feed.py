@@ -210,7 +210,7 @@ class Feed:
 
     def _signal(self, signal: Signal) -> None:
         match signal:
-            case TextDelta() if self.state.get("phase") not in RESTING:  # a call that was broken off may still speak
+            case TextDelta(part="text") if self.state.get("phase") not in RESTING:  # a call that was broken off may still speak
                 if signal.anew:
                     self._restart_live()
                 if signal.text:

@@ -485,6 +485,42 @@ def test_a_provider_that_stalls_is_left_within_a_second_and_what_it_said_is_kept
     assert live.view.messages[-1].text == "Now I say it."
 
 
+LONG = "word " * 400
+COMMAND = json.dumps({"command": "echo " + LONG})
+
+
+@pytest.mark.slow  # the library of real models takes its time to load
+@pytest.mark.parametrize(
+    ("streamed", "kept"),
+    [
+        (Say(reasoning=LONG, pieces=("Now.",), pace_seconds=0.05), "reasoning"),
+        (Say(pieces=("I run it.",), calls=(("c1", "execute_command", COMMAND),), argument_pieces=400, pace_seconds=0.05), "text"),
+        (Say(pieces=("I write.\n<call_tool>\n", *LONG.split()), pace_seconds=0.05), "text"),
+    ],
+    ids=["reasoning", "arguments", "text-protocol"],
+)
+def test_who_stops_an_answer_hangs_up_whatever_streams_and_what_had_come_is_kept(living, provider, streamed, kept):
+    """S1.5, S3.9."""
+    stub = provider(streamed, Say(pieces=("Now I say it.",)))
+    spoken = threading.Event()
+    protocol = {} if streamed.calls or streamed.reasoning else {"tool_calls": "text"}
+    live = living(lambda one: spoken.set() if isinstance(one, TextDelta) else None, **REAL, **protocol)
+    assert spoken.wait(SECONDS), live.failure
+    time.sleep(0.5)  # by now it is in the middle
+    assert not stub.left.is_set()
+    live.stop()
+    assert stub.left.wait(1.0)
+    assert live.wait(5) == "idle"
+    said = live.view.messages[-1]
+    assert said.role == "assistant"
+    assert getattr(said, kept)
+    assert LONG.startswith(said.reasoning)
+    live.send("go on")
+    assert live.wait(SECONDS) == "idle"
+    assert live.view.messages[-1].text == "Now I say it."
+    assert all(one.get("content") or one.get("tool_calls") for one in stub.asked[-1]["messages"])
+
+
 @pytest.mark.slow  # the library of real models takes its time to load
 @pytest.mark.parametrize(
     ("answer", "reason", "made"), [("continue", "replied", 5), ("always", "replied", 5), ("stop", "doom_loop", 2)]

@@ -1,8 +1,10 @@
 """An OpenAI-compatible endpoint on a real socket that answers as it is told: what the tests of real models talk to."""
 
 import json
+import re
 import socket
 import struct
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -18,7 +20,10 @@ class Say:
     pieces: tuple[str, ...] = ()
     calls: tuple[tuple[str, str, str], ...] = ()
     """Id, name and arguments of each."""
+    argument_pieces: int = 2
+    """In which the arguments of a call come, at most."""
     reasoning: str = ""
+    """Comes word by word."""
     finish: str = "stop"
     usage: dict[str, Any] | None = field(default_factory=lambda: {"prompt_tokens": 11, "completion_tokens": 7})
     reset_after: int | None = None
@@ -29,6 +34,8 @@ class Say:
     """Chunks after which nothing more comes."""
     stall_seconds: float = 5
     """Until the stub hangs up."""
+    pace_seconds: float = 0
+    """Before each chunk."""
     garbage_after: int | None = None
     """Chunks after which one comes that is no JSON."""
 
@@ -53,7 +60,7 @@ class Stub(ThreadingHTTPServer):
         self.asked: list[dict[str, Any]] = []
         self.headers_seen: list[dict[str, str]] = []
         self.left = Event()
-        """Somebody hung up on an answer that stalled."""
+        """Somebody hung up on an answer before it was whole."""
 
     @property
     def base(self) -> str:
@@ -100,15 +107,31 @@ class Handler(BaseHTTPRequestHandler):
             if number == answer.end_after:
                 return None
             if number == answer.stall_after:
-                self.connection.settimeout(answer.stall_seconds)
-                if not self.rfile.read(1):
-                    self.server.left.set()
-                return None
+                return self.stall(answer.stall_seconds)
             data = "{no json" if number == answer.garbage_after else json.dumps(chunk)
-            self.wfile.write(f"data: {data}\n\n".encode())
-            self.wfile.flush()
+            if not self.says(f"data: {data}\n\n", answer.pace_seconds):
+                return None
         self.wfile.write(b"data: [DONE]\n\n")
         return None
+
+    def stall(self, seconds: float) -> None:
+        self.connection.settimeout(seconds)
+        try:
+            gone = not self.rfile.read(1)
+        except OSError as error:
+            gone = not isinstance(error, TimeoutError)
+        if gone:
+            self.server.left.set()
+
+    def says(self, text: str, pace_seconds: float) -> bool:
+        time.sleep(pace_seconds)
+        try:
+            self.wfile.write(text.encode())
+            self.wfile.flush()
+        except OSError:
+            self.server.left.set()
+            return False
+        return True
 
     def reset(self) -> None:
         self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
@@ -121,15 +144,16 @@ def chunks(answer: Say) -> Iterator[dict[str, Any]]:
         return {"id": "stub", "object": "chat.completion.chunk", "created": 1, "model": "stub", "choices": [choice]}
 
     yield chunk({"role": "assistant", "content": ""})
-    if answer.reasoning:
-        yield chunk({"reasoning_content": answer.reasoning})
+    for word in re.findall(r"\s*\S+\s*", answer.reasoning):
+        yield chunk({"reasoning_content": word})
     for piece in answer.pieces:
         yield chunk({"content": piece})
     for index, (call_id, name, arguments) in enumerate(answer.calls):
-        half = len(arguments) // 2
-        first = {"index": index, "id": call_id, "type": "function", "function": {"name": name, "arguments": arguments[:half]}}
+        size = -(-len(arguments) // answer.argument_pieces)
+        first = {"index": index, "id": call_id, "type": "function", "function": {"name": name, "arguments": arguments[:size]}}
         yield chunk({"tool_calls": [first]})
-        yield chunk({"tool_calls": [{"index": index, "function": {"arguments": arguments[half:]}}]})
+        for at in range(size, len(arguments), size):
+            yield chunk({"tool_calls": [{"index": index, "function": {"arguments": arguments[at : at + size]}}]})
     yield chunk({}, answer.finish)
     if answer.usage is not None:
         yield {

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.agent.heard import Heard
 from harness.errors import ContextOverflow, MalformedRecording, NotRecorded, ProviderFailed, StoreError, UsageError
 from harness.messages import assistant, user
 from harness.models.cassette import HEADER, Cassette, Taped, tape_of
@@ -67,10 +68,10 @@ def test_any_answer_comes_back_as_it_was(request, reply, tmp_path_factory):
     path = tmp_path_factory.mktemp("tape") / "c.jsonl"
     assert taped(path, "record", Counting(answer=reply)).reply(request) == reply
     tape_of.cache_clear()
-    heard: list[str] = []
+    heard = Heard()
     model = Counting()
-    assert taped(path, "replay", model).reply(request, lambda delta: heard.append(delta.text)) == reply
-    assert "".join(heard) == reply.message.text
+    assert taped(path, "replay", model).reply(request, heard.add) == reply
+    assert (heard.reasoning, heard.text) == (reply.message.reasoning, reply.message.text)
     assert model.asked == []
 
 

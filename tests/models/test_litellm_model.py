@@ -5,7 +5,7 @@ import traceback
 import pytest
 
 from harness.errors import ContextOverflow, ModelError, ProviderFailed, RateLimited, RequestRefused
-from harness.events import Waiting
+from harness.events import TextDelta, Waiting
 from harness.messages import Reasoning, assistant, system, tool, user
 from harness.messages import ToolCall as Call
 from harness.messages import ToolResult as Result
@@ -50,10 +50,10 @@ def error_of(route, *answers, **fields):
 def test_an_answer_streams_to_the_listener_and_comes_back_whole(route):
     details = {"prompt_tokens_details": {"cached_tokens": 4}, "completion_tokens_details": {"reasoning_tokens": 3}}
     said = Say(pieces=("Hel", "lo"), reasoning="hm", usage={"prompt_tokens": 11, "completion_tokens": 7, **details})
-    heard = []
+    heard: list[TextDelta] = []
     with serving(said) as stub:
-        reply = model_at(stub, route)[0].reply(HELLO, lambda delta: heard.append(delta.text))
-    assert heard == ["Hel", "lo"]
+        reply = model_at(stub, route)[0].reply(HELLO, heard.append)
+    assert [(delta.part, delta.text) for delta in heard if delta.text] == [("reasoning", "hm"), ("text", "Hel"), ("text", "lo")]
     assert reply.message.text == "Hello"
     assert reply.message.parts[0] == Reasoning(text="hm")
     usage = reply.usage

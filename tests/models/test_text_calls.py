@@ -174,6 +174,24 @@ def test_the_listener_hears_the_text_before_the_first_call_and_nothing_else(text
     assert len({call.call_id for call in reply.message.calls}) == len(made)
 
 
+class Thinker(Parrot):
+    """A parrot that thinks before it speaks."""
+
+    def reply(self, request, listen=unheard):
+        listen(TextDelta(text="<call_tool>", part="reasoning"))
+        return super().reply(request, listen)
+
+
+@given(hostile, some_calls, st.integers(1, 9))
+def test_something_is_told_of_every_piece_and_reasoning_is_told_as_it_is(text, made, size):
+    [message] = as_text([assistant(text, *made)], ())
+    heard: list[TextDelta] = []
+    TextCalls(model=Thinker(message.text, size)).reply(Request(messages=(user("u"),), tools=(LIST,)), heard.append)
+    assert heard[0] == TextDelta(text="<call_tool>", part="reasoning")
+    assert len(heard) > len(range(0, len(message.text), size))
+    assert "".join(delta.text for delta in heard[1:]).rstrip() == harmless(text).rstrip()
+
+
 def test_without_tools_nothing_that_is_said_is_a_call():
     text = written(ToolCall(call_id="", name="a", arguments_json="{}"))
     assert TextCalls(model=Parrot(text)).reply(Request(messages=(user("summarize"),))).message == assistant(text)

@@ -30,7 +30,7 @@ class Draft:
     def hear(self, heard: Entry | Signal) -> None:
         """Take note of what the model wrote, and of the end of its answer."""
         match heard:
-            case TextDelta():
+            case TextDelta(part="text"):
                 if heard.anew:
                     self._texts.clear()
                 self._texts.append(heard.text)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from harness.messages import Reasoning, ToolCall
+from harness.messages import ToolCall
 from harness.models.wire import usage_to_wire
 from harness.protocols import Reply
 
@@ -24,8 +24,8 @@ def completion(model: str, reply: Reply) -> Plain:
     """The body of an answer that comes at once."""
     calls = [_call(call) for call in reply.message.calls]
     message: Plain = {"role": "assistant", "content": reply.message.text or None} | ({"tool_calls": calls} if calls else {})
-    if reasoning := _reasoning(reply):
-        message["reasoning_content"] = reasoning
+    if reply.message.reasoning:
+        message["reasoning_content"] = reply.message.reasoning
     return {
         **_envelope(model, "chat.completion"),
         "choices": [{"index": 0, "message": message, "finish_reason": finish_reason(reply)}],
@@ -34,7 +34,7 @@ def completion(model: str, reply: Reply) -> Plain:
 
 
 def chunks(model: str, reply: Reply, *, usage: bool) -> Iterator[Plain]:
-    """The chunks of a streamed answer; text comes line by line, the arguments of a call in two halves.
+    """The chunks of a streamed answer; reasoning and text come line by line, the arguments of a call in two halves.
 
     Args:
         model: as it was asked for.
@@ -42,8 +42,8 @@ def chunks(model: str, reply: Reply, *, usage: bool) -> Iterator[Plain]:
         usage: whether the last chunk tells the usage.
     """
     yield _chunk(model, {"role": "assistant", "content": ""})
-    if reasoning := _reasoning(reply):
-        yield _chunk(model, {"reasoning_content": reasoning})
+    for line in reply.message.reasoning.splitlines(keepends=True):
+        yield _chunk(model, {"reasoning_content": line})
     for line in reply.message.text.splitlines(keepends=True):
         yield _chunk(model, {"content": line})
     for index, call in enumerate(reply.message.calls):
@@ -86,7 +86,3 @@ def _chunk(model: str, delta: Plain, finish: str | None = None) -> Plain:
 
 def _envelope(model: str, kind: str) -> Plain:
     return {"id": "chatcmpl-harness", "object": kind, "created": CREATED, "model": model}
-
-
-def _reasoning(reply: Reply) -> str:
-    return "".join(part.text for part in reply.message.parts if isinstance(part, Reasoning))

@@ -9,6 +9,7 @@ stands for a text and ends the turn; were that a field of its own, a small model
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from pydantic_core import from_json
@@ -130,7 +131,7 @@ def partial(raw: str) -> dict[str, Any]:
 
 
 class AnswerOnly:
-    """Hears an answer as it is written, and tells the text in it; a call is told by nobody before it is whole."""
+    """Hears an answer as it is written, and tells reasoning and text in it; of a call it tells only that something came."""
 
     def __init__(self, listen: Callable[[TextDelta], None]) -> None:
         """Tell to `listen`."""
@@ -140,11 +141,12 @@ class AnswerOnly:
 
     def __call__(self, delta: TextDelta) -> None:
         """Hear the next piece; the beginning of a new answer is passed on."""
+        if delta.part == "reasoning":
+            self._listen(delta)
+            return
         if delta.anew:
             self._raw, self._told = "", 0
-            self._listen(delta)
         self._raw += delta.text
         text = _text(partial(self._raw))
-        if len(text) > self._told:
-            self._listen(TextDelta(text=text[self._told :]))
-            self._told = len(text)
+        self._listen(replace(delta, text=text[self._told :]))
+        self._told = max(self._told, len(text))

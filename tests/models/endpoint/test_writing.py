@@ -27,8 +27,9 @@ replies = st.builds(reply_of, texts, texts, several_calls, usages, st.booleans()
 @given(some_text, replies)
 def test_a_streamed_reply_comes_back_whole(name, reply):
     read = StreamedReply()
-    heard = "".join(read.add(json.loads(json.dumps(chunk))) for chunk in chunks(name, reply, usage=True))
-    assert heard == reply.message.text
+    heard = [delta for chunk in chunks(name, reply, usage=True) for delta in read.add(json.loads(json.dumps(chunk)))]
+    assert "".join(delta.text for delta in heard if delta.part == "text") == reply.message.text
+    assert "".join(delta.text for delta in heard if delta.part == "reasoning") == reply.message.reasoning
     assert read.message(lambda given: given) == reply.message
     assert read.usage == reply.usage
     assert (read.finish_reason == "length") == reply.cut_short
