@@ -18,11 +18,11 @@ from time import perf_counter
 from harness.compaction.feasibility import check_feasible
 from harness.compaction.telling import Told, told
 from harness.errors import ContextOverflow, IllegalPlan, ModelError, SummaryEmpty, SummaryFailed, UsageError
-from harness.events import Compaction, Insert, Moment, Notice, Patch, Signal, Waiting
+from harness.events import Compaction, Insert, Moment, Notice, Patch, Signal, TextDelta, Waiting
 from harness.growth import Growth
 from harness.messages import Message, Text, encodable, user
 from harness.plan import Plan, Slot
-from harness.protocols import CountsTokens, Model, OutputStore, Policy, ReadsLittle, Reply, Request, Warns
+from harness.protocols import CountsTokens, Model, OutputStore, Policy, ReadsLittle, Reply, Request, Warns, unheard
 from harness.tokens import Budget, Estimated, Usage, Window
 from harness.view import View, patched, violation
 
@@ -59,7 +59,15 @@ class _Asked:
 class SessionCompactor:
     """Applies one policy to one session. Keeps no state of its own: what was tried before stands in the view."""
 
-    def __init__(self, *, policy: Policy, window: Window, summarizer: Model | None, outputs: OutputStore | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        policy: Policy,
+        window: Window,
+        summarizer: Model | None,
+        outputs: OutputStore | None = None,
+        listen: Callable[[TextDelta], None] = unheard,
+    ) -> None:
         """Compute the budget.
 
         Args:
@@ -67,6 +75,7 @@ class SessionCompactor:
             window: of the agent's model; a policy may override it.
             summarizer: writes the summaries; None = the policy never asks for one.
             outputs: keeps what is moved out of the view; None = the policy never moves anything. Who opened it closes it.
+            listen: hears the summary as it comes and before it is asked for anew; what it raises ends the asking.
 
         Raises:
             UsageError: the policy's reserves leave nothing of the window, or it keeps more than its threshold leaves.
@@ -74,7 +83,7 @@ class SessionCompactor:
         self.policy = policy
         self.budget: Budget = policy.budget(window)
         check_feasible(policy, self.budget)
-        self._summarizer, self._outputs = summarizer, outputs
+        self._summarizer, self._outputs, self._listen = summarizer, outputs, listen
         self._warns = policy if isinstance(policy, Warns) else None  # asked at every step, and the question takes longer
         self._name = str(getattr(policy, "kind", type(policy).__name__))
 
@@ -207,7 +216,7 @@ class SessionCompactor:
 
     def _answer(self, prompt: tuple[Message, ...], slot: Slot, asked: _Asked) -> Message:
         assert self._summarizer is not None
-        reply = self._summarizer.reply(Request(messages=prompt, max_output_tokens=slot.max_tokens))
+        reply = self._summarizer.reply(Request(messages=prompt, max_output_tokens=slot.max_tokens), self._listen)
         asked.replies.append(reply)
         return reply.message
 

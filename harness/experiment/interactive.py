@@ -15,7 +15,7 @@ from pathlib import Path, PurePosixPath
 from typing import Literal, NamedTuple
 
 from harness import codec
-from harness.agent.cancellation import Cancellation
+from harness.agent.cancellation import Cancellation, end_if_given_up
 from harness.agent.inbox import Inbox
 from harness.agent.loop import Agent, Limits, Outcome, ignore
 from harness.agent.prompts import system_prompt
@@ -195,7 +195,7 @@ def wired(
         wiring = replace(wiring, endpoints=endpoints)
         model = listening(_model(session, wiring), listen)
         log, outputs = kept
-        compactor = _compactor(session, model, wiring, outputs)
+        compactor = _compactor(session, model, wiring, outputs, listen)
         for text in warned(_case(session, model)):
             listen(Notice(text=text))
         if blobs is not None:
@@ -208,7 +208,7 @@ def wired(
             explore = Explore(
                 model=model,
                 tools=tools,
-                compactor=lambda: _compactor(session, model, wiring, outputs),
+                compactor=lambda: _compactor(session, model, wiring, outputs, listen),
                 started=lambda name, question: replace(started, session_id=name, task=question, setup_json=""),
                 child=lambda: _child(session.journal, session_id, clock),
                 clock=clock,
@@ -317,12 +317,25 @@ def _model(session: Interactive, wiring: Wiring) -> Model:
     return open_model(session.model, task=session.task, seed=session.seed, window_tokens=session.window_tokens, wiring=wiring)
 
 
-def _compactor(session: Interactive, model: Model, wiring: Wiring, outputs: OutputStore | None = None) -> SessionCompactor:
+def _compactor(
+    session: Interactive,
+    model: Model,
+    wiring: Wiring,
+    outputs: OutputStore | None = None,
+    listen: Callable[[Entry | Signal], None] = ignore,
+) -> SessionCompactor:
     named, summarizer = getattr(session.policy, "summarizer", None), None
     if named is not None:
-        summarizer = open_summarizer(named, agent=model, task=session.task, seed=session.seed, window_tokens=None, wiring=wiring)
+        opened = open_summarizer(named, agent=model, task=session.task, seed=session.seed, window_tokens=None, wiring=wiring)
+        summarizer = listening(opened, listen)
     policy = told_the_future(_fitted(session, model).policy, session.task)
-    return SessionCompactor(policy=policy, window=model.window, summarizer=summarizer, outputs=outputs)
+    return SessionCompactor(
+        policy=policy,
+        window=model.window,
+        summarizer=summarizer,
+        outputs=outputs,
+        listen=lambda _: end_if_given_up(),
+    )
 
 
 def _fitted(session: Interactive, model: Model) -> Fitted:

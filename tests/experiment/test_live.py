@@ -30,6 +30,7 @@ from harness.events import (
     TextDelta,
     ToolStarted,
     TurnEnded,
+    Waiting,
 )
 from harness.experiment.live import LiveSession
 from harness.experiment.sessions.inspection import inspect_session
@@ -601,6 +602,54 @@ def test_a_summary_that_takes_its_time_leaves_the_queue_open_and_can_be_stopped(
     assert live.wait(5) == "idle"
     assert time.monotonic() - began < 1.0
     assert live.queued == ("hurry up",)
+
+
+@pytest.mark.slow  # the library of real models takes its time to load
+def test_a_summarizer_of_its_own_tells_of_its_waits_and_is_not_asked_again_once_it_was_given_up(living, provider):
+    """S3.12."""
+    long = "word " * 9_000
+    stub = provider(
+        asks(1, "write_file", json.dumps({"path": "a", "content": long})),
+        asks(2, "write_file", json.dumps({"path": "b", "content": long})),
+        Refuse(status=429, error={"message": "slow down"}, headers=(("Retry-After", "1"),)),
+        Say(pieces=("a summary",)),
+    )
+    policy = policy_from_plain({"kind": "keep-last", "summarizer": "hosted_vllm/other", "threshold": 0.5, "keep_last": 1})
+    waits, told = list[float](), threading.Event()
+
+    def listen(one):
+        if isinstance(one, Waiting) and one.seconds is not None:
+            waits.append(one.seconds)
+            told.set()
+
+    live = living(listen, policy=policy, **REAL)
+    assert told.wait(SECONDS), (live.state, live.failure)
+    assert live.state == "compacting"
+    live.stop()
+    assert live.wait(5) == "idle"
+    time.sleep(waits[0] + 0.5)
+    assert waits[0] >= 1.0
+    assert [one["model"] for one in stub.asked] == ["stub", "stub", "other"], "no call is paid for that nobody waits for"
+
+
+@pytest.mark.slow  # the library of real models takes its time to load
+@pytest.mark.parametrize("summarizer", ["same", "hosted_vllm/other"])
+def test_a_summary_that_was_given_up_is_not_read_to_its_end(living, provider, summarizer):
+    long = "word " * 9_000
+    stub = provider(
+        asks(1, "write_file", json.dumps({"path": "a", "content": long})),
+        asks(2, "write_file", json.dumps({"path": "b", "content": long})),
+        Say(pieces=tuple(f"and {number} " for number in range(1_000)), pace_seconds=0.05),
+    )
+    live = living(
+        policy=policy_from_plain({"kind": "keep-last", "summarizer": summarizer, "threshold": 0.5, "keep_last": 1}), **REAL
+    )
+    reaches(live, "compacting", "failed", "idle")
+    while len(stub.asked) < 3:
+        time.sleep(0.01)
+    live.stop()
+    assert live.wait(5) == "idle"
+    assert stub.left.wait(10)
 
 
 def test_a_sandbox_that_is_gone_fails_the_session_with_advice_and_the_log_goes_on_elsewhere(living, tmp_path):
