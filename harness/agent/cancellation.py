@@ -78,28 +78,38 @@ def end_if_given_up() -> None:
 def interruptible(work: Callable[[], T], cancellation: Cancellation | None) -> T | None:
     """The result of `work`, or None when the session was cancelled first; the work is then left to end by itself.
 
-    It ends the next time that it tells anything (see `end_if_given_up`).
+    It ends the next time that it tells anything (see `end_if_given_up`). So it does where waiting itself fails.
 
     Without a cancellation the work runs right here, so trials pay nothing.
     """
     if cancellation is None:
         return work()
     box = _started(work)
-    while not box.done.wait(POLL_SECONDS):
-        cancellation.meanwhile()
-        if cancellation.requested:
-            box.given_up = True
-            return None
+    try:
+        while not box.done.wait(POLL_SECONDS):
+            cancellation.meanwhile()
+            if cancellation.requested:
+                return None
+    finally:
+        box.given_up = True  # what is done asks no more
     return _opened(box)
 
 
 def attended(work: Callable[[], T], cancellation: Cancellation | None) -> T:
-    """The result of `work`, which is waited for whatever is wished meanwhile: a running tool finishes (S1.5)."""
+    """The result of `work`, which is waited for whatever is wished meanwhile: a running tool finishes (S1.5).
+
+    Where waiting itself fails, the session is over: then the cancellation is requested, so that no further tool starts and
+    sub-agents end.
+    """
     if cancellation is None:
         return work()
     box = _started(work)
-    while not box.done.wait(POLL_SECONDS):
-        cancellation.meanwhile()
+    try:
+        while not box.done.wait(POLL_SECONDS):
+            cancellation.meanwhile()
+    except BaseException:
+        cancellation.request()
+        raise
     result: T = _opened(box)  # type: ignore[assignment]  # it may be None where T allows it
     return result
 

@@ -38,6 +38,51 @@ def test_work_that_was_given_up_ends_when_it_tells_something_and_is_not_heard():
     assert len(heard) < 900
 
 
+class Full(Exception):
+    """What is to be done meanwhile cannot be done."""
+
+
+def fails_while(going):
+    def meanwhile():
+        if going.is_set():
+            raise Full
+
+    return meanwhile
+
+
+def test_work_is_given_up_too_when_waiting_for_it_fails():
+    going, ended = threading.Event(), threading.Event()
+
+    def work():
+        going.set()
+        try:
+            while True:
+                end_if_given_up()
+                time.sleep(0.01)
+        except GivenUp:
+            ended.set()
+            raise
+
+    with pytest.raises(Full):
+        interruptible(work, Cancellation(fails_while(going)))
+    assert ended.wait(5)
+
+
+def test_tools_and_sub_agents_end_too_when_waiting_for_them_fails():
+    going, ended = threading.Event(), threading.Event()
+    cancellation = Cancellation(fails_while(going))
+
+    def sub_agent():
+        going.set()
+        while not cancellation.requested:
+            time.sleep(0.01)
+        ended.set()
+
+    with pytest.raises(Full):
+        attended(sub_agent, cancellation)
+    assert ended.wait(5)
+
+
 def test_work_that_is_waited_for_is_never_given_up():
     end_if_given_up()
     cancellation = Cancellation()
