@@ -4,7 +4,7 @@ import secrets
 import sys
 import tomllib
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import FrameType
@@ -256,12 +256,13 @@ def lived(session: Interactive, resumed: str | None, narrator: Narrator) -> Ende
     else:
         live = LiveSession(session, listen=hear)
     at = Terminal(live=live, narrator=narrator)
-    live.start()
-    if sys.stdin.isatty():
-        return talk(at, lines(sys.stdin))
-    message = sys.stdin.read()
-    live.send(message) if message.strip() else live.resume()
-    return talk(at, ())
+    with closing(live):  # whatever breaks the talk
+        live.start()
+        if sys.stdin.isatty():
+            return talk(at, lines(sys.stdin))
+        message = sys.stdin.read()
+        live.send(message) if message.strip() else live.resume()
+        return talk(at, ())
 
 
 def request(source: TextIO, task: Task | None) -> str:

@@ -9,15 +9,19 @@ import sqlite3
 import subprocess
 import sys
 import threading
+from types import SimpleNamespace
 
 import pytest
 
-from harness.cli.agent import parsed, tell_skipped, typed, whole_name
+from harness.cli.agent import lived, parsed, tell_skipped, typed, whole_name
 from harness.cli.narrator import Narrator
 from harness.errors import UsageError
 from harness.experiment.interactive import Kept
+from harness.experiment.life.places import logged
 from harness.store.journal import Journal
+from harness.store.sessions.finding import find_session
 from tests.cli.command import LOCAL, START, TINY, environment, harness, started, within
+from tests.experiment.test_interactive import session
 from tests.models.openai_stub import Refuse, Say, serving
 from tests.store.samples import begun, opening
 
@@ -319,6 +323,17 @@ def test_ctrl_c_stops_the_turn_and_a_second_one_the_session():
         _, rest = person.process.communicate(timeout=60)
         assert "session ended: completed (replied)" in rest
         assert person.process.returncode == 0
+
+
+def test_a_terminal_that_breaks_ends_the_session_in_order(tmp_path, monkeypatch):
+    folder = os.open(tmp_path, os.O_RDONLY)  # a file that cannot be read
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(isatty=lambda: True, fileno=lambda: folder, encoding="utf-8"))
+    wanted = session(journal=tmp_path / "j.sqlite", keep=tmp_path / "files")
+    with pytest.raises(IsADirectoryError):
+        lived(wanted, None, Narrator(words=io.StringIO(), log=io.StringIO()))
+    os.close(folder)
+    assert (tmp_path / "files" / "note.txt").exists()
+    assert logged(wanted.journal, find_session("", (wanted.journal,)).session_id)[-1].event.kind == "session-ended"
 
 
 def test_a_session_that_is_not_there_cannot_be_resumed(tmp_path):

@@ -7,7 +7,7 @@ from typing import get_args
 from harness.agent.repeats import Answer
 from harness.cli.narrator import Narrator
 from harness.cli.printable import one_line
-from harness.errors import UsageError, counted
+from harness.errors import HarnessError, UsageError, counted
 from harness.experiment.life.patches import joined
 from harness.experiment.live import NOT_COMPACTED, LiveSession
 from harness.protocols import FileChange
@@ -40,7 +40,7 @@ class Terminal:
     narrator: Narrator
 
     def obey(self, line: str) -> None:
-        """Do what a line says; what cannot be done is told.
+        """Do what a line says; what cannot be done is told, and the session goes on if it can.
 
         Raises:
             Quit: it says that it is enough.
@@ -55,7 +55,7 @@ class Terminal:
                 position = self.live.send(text)
                 if position > 1 or self.live.state != "idle":
                     self.narrator.say(f"queued at position {position}")
-        except UsageError as error:
+        except HarnessError as error:
             self.narrator.say(f"error: {error}")
 
     def _order(self, words: Sequence[str]) -> None:

@@ -1,9 +1,12 @@
+import sqlite3
+from contextlib import closing
 from io import StringIO
 
 import pytest
 
 from harness.cli.dialog.orders import Terminal
 from harness.cli.narrator import Narrator
+from harness.events import SessionEnded
 from harness.experiment.live import LiveSession
 from tests.experiment.test_interactive import session
 from tests.experiment.test_live import REAL, SECONDS, asks
@@ -34,3 +37,29 @@ def test_only_an_answer_answers_the_question_and_all_else_is_a_message(tmp_path,
         finally:
             live.close()
     assert "error" not in log.getvalue()
+
+
+FULL = "BEFORE INSERT ON {0} BEGIN SELECT RAISE(ABORT, 'database or disk is full'); END"
+
+
+def test_an_order_that_fails_is_told_and_the_session_goes_on_to_its_end(tmp_path):
+    log, journal = StringIO(), tmp_path / "j.sqlite"
+    with closing(LiveSession(session(journal=journal)).start()) as live:
+        assert live.wait(SECONDS) == "idle", live.failure
+        with closing(sqlite3.connect(journal, isolation_level=None)) as other:
+            other.execute("UPDATE blob SET sha256 = upper(sha256)")
+            for table in ("session", "event"):
+                other.execute(f"CREATE TRIGGER full_{table} {FULL.format(table)}")
+            terminal = Terminal(live=live, narrator=Narrator(words=StringIO(), log=log))
+            for line in ("/diff", "/patch", "/summary", "/fork 1", "is it there?"):
+                terminal.obey(line)
+            other.execute("DROP TRIGGER full_event")
+        told = log.getvalue().splitlines()
+        assert [line.partition(": ")[0] for line in told] == ["error"] * 5, told
+        assert [" no content " in line for line in told] == [True] * 3 + [False] * 2
+        assert ["free some space" in line for line in told] == [False] * 3 + [True] * 2
+        terminal.obey("go on")
+        assert live.wait(SECONDS) == "idle", live.failure
+        assert live.view.messages[-2].text == "go on"
+        assert [check.passed for check in live.close().checks] == [True, True]
+    assert isinstance(live.entries[-1].event, SessionEnded)
