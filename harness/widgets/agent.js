@@ -57,6 +57,7 @@ function layout(root) {
         keep("newest", make("button", { type: "button", class: "a-newest", text: "Back to the newest", hidden: true })),
         keep("waiting", make("div", { class: "a-waiting h-faint", role: "status" })),
         keep("queue", make("ol", { class: "a-queue", "aria-label": "Queued messages" })),
+        keep("sending", make("ul", { class: "a-sending", "aria-label": "Messages that the kernel has not taken yet" })),
         make("form", { class: "a-form" },
           keep("draft", make("textarea", {
             rows: "2", "aria-label": "Message to the agent", placeholder: "Message to the agent. Enter sends, Shift+Enter makes a line.",
@@ -327,6 +328,9 @@ class Transcript {
   }
 }
 
+/** The line of Python that goes on with the session elsewhere; none while nothing of it is logged. */
+const reopening = ({ session = {} }) => (session.begun ? session.reopen : "");
+
 /** The line of buttons and boxes that depend on how the session stands. */
 function showPhase(parts, state) {
   const phase = state.phase ?? "new";
@@ -347,7 +351,9 @@ function showPhase(parts, state) {
   const { model = "", policy = "", sandbox = "", id = "", kept = "" } = state.session ?? {};
   parts.about.textContent = [model, policy, sandbox && `sandbox ${sandbox}`, id && `session ${id}`].filter(Boolean).join(" · ");
   parts.about.title = kept;
-  const words = state.failure || state.error || "";
+  const again = reopening(state);
+  const failure = state.failure && again ? `${state.failure}\nThe line that reopens it:  ${again}` : state.failure;
+  const words = failure || state.error || "";
   parts.failure.hidden = !words;
   parts.failure.textContent = words;
 }
@@ -355,6 +361,12 @@ function showPhase(parts, state) {
 function showQueue(parts, queued) {
   parts.queue.replaceChildren(...queued.map((text, index) => make("li", {},
     make("span", { class: "h-faint", text: index ? `queued, position ${index + 1}: ` : "queued, next: " }), text.slice(0, 300))));
+}
+
+/** What was sent from this page, until the kernel says that it has it. */
+function showSending(parts) {
+  parts.sending.replaceChildren(...[...memory.sending.values()].map((text) => make("li", {},
+    make("span", { class: "h-faint", text: "on its way: " }), text)));
 }
 
 function showQuestion(parts, question, ask) {
@@ -382,7 +394,8 @@ function view({ model, el }) {
     parts.silence.hidden = !yes;
     if (yes) [parts.phase.textContent, parts.phase.className] = ["no answer", "a-phase a-is-failed"];
     else showPhase(parts, state);
-    const again = state.session?.reopen;
+    if (yes) enable(parts.send, false);
+    const again = reopening(state);
     parts.silence.textContent = !yes ? "" : "No kernel answers. If it is busy, this goes on by itself. " +
       (again ? `If it was restarted, nothing that was logged is lost: run  ${again}  to go on.` : "If it was restarted, run the cell again.");
   };
@@ -391,10 +404,14 @@ function view({ model, el }) {
     event?.preventDefault();
     const text = parts.draft.value.trim();
     if (!text || !works(parts.send)) return;
-    ask({ kind: "send", text });
+    const request = `${me}:${(memory.sent += 1)}`;
+    memory.sending.set(request, text);
+    showSending(parts);
     parts.draft.value = memory.draft = "";
+    ask({ kind: "send", text, request });
   };
   parts.draft.value = memory.draft;
+  showSending(parts);
   parts.draft.addEventListener("input", draftChanged);
   parts.draft.addEventListener("keydown", (event) => {
     if (event.key === "Enter" && !event.shiftKey && !event.isComposing) send(event);
@@ -420,6 +437,13 @@ function view({ model, el }) {
       parts.details.focus();
     },
     files: (told) => showFiles(parts.files, told),
+    sent: ({ request, taken }) => {
+      const text = memory.sending.get(request);
+      memory.sending.delete(request);
+      showSending(parts);
+      if (text === undefined || taken) return;
+      parts.draft.value = memory.draft = [text, parts.draft.value].filter(Boolean).join("\n");
+    },
   };
   const answer = (message) => {
     heardAt = performance.now();
@@ -478,6 +502,6 @@ function showRounds(parts, rounds, openRound) {
 }
 
 // Every widget has a module of its own, so this is remembered when its view is made again.
-const memory = { draft: "", open: new Set(), round: null };
+const memory = { draft: "", sent: 0, sending: new Map(), open: new Set(), round: null };
 
 export default { render: view };

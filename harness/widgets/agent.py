@@ -223,7 +223,7 @@ class AgentWidget(Renewed):
             self._hurry.wait(self._pace_seconds)
 
     def _work(self) -> None:
-        """Take what was heard in bundles and tell the pages, until the panel is closed."""
+        """Take what was heard in bundles and tell the pages, until the panel is closed or its session has failed."""
         ended = False
         while not ended:
             bundle = [self._heard.get()]
@@ -237,6 +237,7 @@ class AgentWidget(Renewed):
                         self._feed.conclude(one.checks)
                     elif not isinstance(one, str):
                         self._feed.hear(one)
+                        ended = ended or (isinstance(one, StateChanged) and one.state == "failed")
                 self._look()
                 items, state = self._feed.news()
             if items:
@@ -277,7 +278,12 @@ class AgentWidget(Renewed):
         if isinstance(text, str) and text.strip():
             self._hurry.clear()
             self.wire.show(error="")
-            self.session.send(text)
+            taken = False
+            try:
+                self.session.send(text)
+                taken = True
+            finally:  # a page keeps a text until it hears what became of it
+                self.send({"kind": "sent", "request": message.get("request"), "taken": taken})
             self._heard.put(_LOOK)
 
     def _answer(self, message: Mapping[str, Any]) -> None:
@@ -288,7 +294,7 @@ class AgentWidget(Renewed):
         self._heard.put(_LOOK)
 
     def _aside(self, act: Callable[[], object]) -> None:
-        """Do what may take a second without holding up the page; what goes wrong is shown."""
+        """Do what may take a second without holding up the page; whatever goes wrong is shown."""
 
         def work() -> None:
             try:
@@ -296,6 +302,8 @@ class AgentWidget(Renewed):
                 self.wire.show(error="")
             except HarnessError as error:
                 self.wire.show(error=str(error))
+            except Exception as error:  # noqa: BLE001  (the thread's edge: a click that breaks says so instead of doing nothing)
+                self.wire.show(error=f"{type(error).__name__}: {error}; a bug: the session goes on")
             self._heard.put(_LOOK)
 
         threading.Thread(target=work, name="harness-agent-click", daemon=True).start()

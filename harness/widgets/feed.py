@@ -241,7 +241,7 @@ class Feed:
 
     def _start(self, event: SessionStarted | SessionResumed) -> None:
         simulated = event.model.partition("/")[0] == "scripted"
-        self.describe(model=event.model, sandbox=event.sandbox, simulated=simulated)
+        self.describe(model=event.model, sandbox=event.sandbox, simulated=simulated, begun=True)
         self._gauge(window=event.window_tokens, threshold=event.threshold_tokens, rule=event.budget_rule)
 
     def _end(self, event: SessionEnded | TurnEnded) -> None:

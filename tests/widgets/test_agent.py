@@ -2,7 +2,9 @@
 
 import ast
 import html
+import sqlite3
 import time
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,6 +19,7 @@ from harness.messages import user
 from harness.task import CallTemplate, Evidence
 from harness.widgets.agent import AgentWidget
 from harness.widgets.wire import POST
+from tests.cli.dialog.test_orders import FULL
 from tests.experiment.run_grid import POLICY
 from tests.experiment.tiny_task import tiny
 from tests.widgets.linked import Linked
@@ -257,13 +260,99 @@ def test_a_page_whose_kernel_is_gone_says_how_to_go_on(page, panel, tmp_path):
     widget = panel()
     linked = Panel(page, widget, POST)
     assert page.locator(".a-alarm").first.is_hidden()
-    linked.page.evaluate("model.send = () => {}")
+    alarm = falls_silent(page)
+    assert "No kernel answers" in alarm.inner_text()
+    assert "run the cell again" in alarm.inner_text(), "nothing of it is logged"
+    linked.settle()
+    linked.page.evaluate("model.send = window.toKernel")
+    page.clock.run_for(5_000)
+    linked.click("Start")
+    linked.phase("waits for you")
+    name = widget.session.session_id
+    assert f"AgentWidget.reopen('{tmp_path / 'session.sqlite'}', '{name}')" in falls_silent(page).inner_text()
+
+
+def falls_silent(page):
+    """Let nothing reach the kernel any more; the alarm about it."""
+    page.evaluate("model.send = () => {}")
     page.clock.run_for(25_000)
     alarm = page.locator(".a-alarm").first
     alarm.wait_for()
-    assert "No kernel answers" in alarm.inner_text()
-    name = widget.session.session_id
-    assert f"AgentWidget.reopen('{tmp_path / 'session.sqlite'}', '{name}')" in alarm.inner_text()
+    return alarm
+
+
+def test_a_message_stays_in_the_page_until_the_kernel_has_it(page, panel):
+    page.clock.install()
+    widget = panel()
+    linked = Panel(page, widget, POST)
+    linked.click("Start")
+    linked.phase("waits for you")
+    draft, send = page.get_by_label("Message to the agent"), page.get_by_role("button", name="Send", exact=True)
+    page.evaluate("model.send = () => {}")
+    draft.fill("is it there?")
+    draft.press("Enter")
+    draft.fill("and this?")
+    sending = page.get_by_label("Messages that the kernel has not taken yet").locator("li")
+    assert (draft.input_value(), sending.all_text_contents()) == ("and this?", ["on its way: is it there?"])
+    falls_silent(page)
+    assert send.is_disabled()
+    draft.press("Enter")
+    assert (draft.input_value(), sending.count()) == ("and this?", 1)
+    page.evaluate("() => { window.ended(); document.querySelector('.harness-surface').remove(); model.send = window.toKernel; }")
+    page.evaluate("window.show()")
+    linked.phase("waits for you")
+    assert (draft.input_value(), sending.all_text_contents()) == ("and this?", ["on its way: is it there?"])
+    assert send.is_enabled()
+    send.click()
+    linked.until("() => document.querySelectorAll('.a-user').length === 3")
+    assert linked.texts(".a-user")[-1] == "youand this?"
+    assert (draft.input_value(), sending.count()) == ("", 1)
+
+
+def test_a_message_that_is_refused_is_back_in_its_box(page, panel, tmp_path):
+    widget = panel()
+    linked = Panel(page, widget, POST)
+    linked.click("Start")
+    linked.phase("waits for you")
+    with closing(sqlite3.connect(tmp_path / "session.sqlite", isolation_level=None)) as other:
+        other.execute(f"CREATE TRIGGER full {FULL.format('event')}")
+        draft = page.get_by_label("Message to the agent")
+        draft.fill("one\ntwo")
+        draft.press("Enter")
+        draft.fill("three")
+        linked.until("() => document.querySelectorAll('.a-sending li').length === 0")
+        assert draft.input_value() == "one\ntwo\nthree"
+        linked.until("() => !document.querySelectorAll('.a-alarm')[1].hidden")
+        assert "free some space" in page.locator(".a-alarm").nth(1).inner_text()
+        other.execute("DROP TRIGGER full")
+    linked.click("Send")
+    linked.until("() => document.querySelectorAll('.a-user').length === 3")
+    assert linked.texts(".a-user")[-1] == "youone\ntwo\nthree"
+
+
+def test_a_session_that_failed_says_the_line_that_reopens_it_and_its_panel_is_over(page, panel, tmp_path):
+    widget = panel(pace_seconds=0.4)
+    linked = Panel(page, widget, POST)
+    linked.click("Start")
+    linked.until("() => document.querySelectorAll('.a-tool').length >= 2")
+    widget.session._worker._it.sandbox.close()
+    linked.phase("failed")
+    alarm = page.locator(".a-alarm").nth(1).inner_text()
+    assert "reopen the session: its log and its last workspace come back" in alarm
+    assert f"AgentWidget.reopen('{tmp_path / 'session.sqlite'}', '{widget.session.session_id}')" in alarm
+    widget._teller.join(10)
+    assert not widget._teller.is_alive()
+
+
+def test_whatever_goes_wrong_behind_a_click_is_said_in_the_page(page, panel, monkeypatch):
+    widget = panel()
+    linked = Panel(page, widget, POST)
+    linked.click("Start")
+    linked.phase("waits for you")
+    monkeypatch.setattr(widget.session, "compact", lambda: vars(panel)["no such thing"])
+    linked.click("Compact")
+    linked.until("() => !document.querySelectorAll('.a-alarm')[1].hidden")
+    assert page.locator(".a-alarm").nth(1).inner_text() == "KeyError: 'no such thing'; a bug: the session goes on"
 
 
 @pytest.mark.parametrize("name", ["plain", 'it "is"', "it's", """it's "so" \\ then"""])
