@@ -47,6 +47,15 @@ def test_sessions_of_one_name_in_two_journals_are_two_and_told_apart(tmp_path):
     assert within("inspect", "same", "--in", tmp_path / "b.sqlite").exit_code == 0
 
 
+def test_no_name_of_a_session_and_nothing_that_it_logged_reaches_the_terminal_as_it_is(tmp_path):
+    name = "\x1b]0;x"
+    with Journal.open(tmp_path / "j.sqlite") as journal:
+        begun(journal, name).append([*opening(name), *step(1)])
+    for command in ("list", "messages"):
+        shown = within("sessions", command, "--in", tmp_path)
+        assert (shown.exit_code, "�]0;x" in shown.stdout, "\x1b" in shown.stdout) == (0, True, False), command
+
+
 def test_a_session_that_is_being_brought_in_is_listed_once(place):
     with Journal.open(place / "output" / "journals" / "t.sqlite") as journal:
         begun(journal, "first", created_at_ms=1_700_000_000_000).append(opening("first"))

@@ -96,7 +96,7 @@ def list_messages(session: str, given: tuple[Path, ...], active: bool) -> None:
     table = _table("message", "step", "role", "tokens", "", "begins")
     for row in rows:
         gone = "compacted" if row.is_compacted else ""
-        cells = (row.message_id, str(row.step), row.role, f"{row.tokens:,}", gone, one_line(row.content, 80))
+        cells = (one_line(row.message_id), str(row.step), row.role, f"{row.tokens:,}", gone, one_line(row.content, 80))
         table.add_row(*map(Text, cells))
     show(table)
 
@@ -135,7 +135,7 @@ def _cells(row: queries.SessionRow) -> tuple[str, ...]:
     ended = f"{row.status} ({row.reason})" if row.reason else row.status
     trial = f"{row.experiment}: {row.arm}" if row.trial_id else ""
     return (
-        *(row.session_id, begun, ended, str(row.steps), str(row.compactions), f"{row.prompt_tokens:,}"),
+        *(one_line(row.session_id), begun, one_line(ended), str(row.steps), str(row.compactions), f"{row.prompt_tokens:,}"),
         "?" if row.cost_usd is None else f"{row.cost_usd:.4f}",
         *(one_line(trial, 40), one_line(row.model, 30), one_line(row.task, 40)),
     )

@@ -169,7 +169,8 @@ def step_by_step(sent: Sent, *, whole: bool) -> Iterator[Text]:
         yield Text(f"digest {sent.digest[:16]}…, as it was logged", style="dim")
     else:
         yield Text(
-            f"digest {sent.digest[:16]}…, but {sent.logged_digest[:16] or 'none'} was logged: not what was sent", style="red"
+            f"digest {sent.digest[:16]}…, but {one_line(sent.logged_digest[:16]) or 'none'} was logged: not what was sent",
+            style="red",
         )
     for one in sent.compactions:
         yield Text(f"compaction right before: {one.status}, {one_line(one.reason, 160)}", style="cyan")

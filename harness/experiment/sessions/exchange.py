@@ -93,16 +93,17 @@ def import_session(file: Path, journal: Path, session_id: str = "") -> Imported:
 
     Raises:
         MalformedRecording: the file is of no known format, or breaks its format.
-        UsageError: it cannot be read, has no name, or the journal has a session of that name; nothing was written.
+        UsageError: it cannot be read, has no name or none that can be shown, or the journal has a session of that name; nothing
+            was written.
         StoreError: the journal cannot be written.
     """
     log, known, caveats = read_session(file)
     name = session_id or _name_in(log)
     if not name:
         raise UsageError(f"{str(file)!r} holds no name for its session; give it one with --as")
-    if "/" in name:
-        whose = "--as gives" if session_id else f"{str(file)!r} has"
-        raise UsageError(f"{whose} the session the name {name!r}, and a name holds no /; give it another one with --as")
+    if "/" in name or not name.isprintable():
+        whose, fault = "--as gives" if session_id else f"{str(file)!r} has", "/" if "/" in name else "control characters"
+        raise UsageError(f"{whose} the session the name {name!r}, and a name holds no {fault}; give it another one with --as")
     with Journal.open(journal) as opened:
         if name in opened.session_ids():
             raise UsageError(f"journal {str(journal)!r} has a session {name!r} already; name this one with --as")

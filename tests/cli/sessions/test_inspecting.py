@@ -2,6 +2,7 @@
 
 import io
 import shutil
+from dataclasses import replace
 
 import pytest
 
@@ -87,12 +88,11 @@ def test_what_models_and_tools_wrote_reaches_the_terminal_without_control_charac
     result = ToolResult(call_id="c", name=f"n{hostile}", output=hostile)
     bad = compaction(forget=[], summary=hostile)
     object.__setattr__(bad, "reason", hostile)
+    claimed = replace(finished(2), request_digest=f"\x1b]0;x{hostile}")
     begin = opening()
     object.__setattr__(begin[0], "task", hostile)
     with Journal.open(tmp_path / "j.sqlite") as opened:
-        begun(opened).append(
-            [*begin, *step(1, hostile), bad, *step(2)[:1], MessageAdded(step=2, message=tool(result)), finished(2)]
-        )
+        begun(opened).append([*begin, *step(1, hostile), bad, *step(2)[:1], MessageAdded(step=2, message=tool(result)), claimed])
     for more in ((), ("--step", "1"), ("--step", "2", "--whole")):
         shown = within("inspect", tmp_path / "j.sqlite", *more)
         assert shown.exit_code == 0, shown.output

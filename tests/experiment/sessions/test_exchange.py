@@ -64,6 +64,8 @@ def test_a_name_that_is_taken_or_missing_is_refused_and_another_can_be_given(fou
         import_session(file, found.journal)
     with pytest.raises(UsageError, match="--as gives the session the name 'a/b', and a name holds no /"):
         import_session(file, found.journal, "a/b")
+    with pytest.raises(UsageError, match=r"the name '\\x1b\]0;x', and a name holds no control characters"):
+        import_session(file, found.journal, "\x1b]0;x")
     with pytest.raises(UsageError, match="holds no name for its session; give it one with --as"):
         import_session(FIXTURES / "openhands.json", found.journal)
     assert import_session(file, found.journal, "again").session_id == "again"
