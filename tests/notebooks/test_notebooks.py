@@ -10,11 +10,20 @@ from tests.notebooks.execute import committed, execute
 
 CELLS_AT_MOST = 40
 BYTES_AT_MOST = 500_000
+PATHS = re.compile(r"/(tmp|home|root|Users|var/folders)/")
 
 
 def charts(node):
     outputs = (output for cell in node.cells for output in cell.get("outputs", ()))
     return [output for output in outputs if "image/png" in output.get("data", {})]
+
+
+def shown(node):
+    """All that the outputs of a notebook show but pictures."""
+    for cell in node.cells:
+        for output in cell.get("outputs", ()):
+            yield output.get("text", "")
+            yield from (value for kind, value in output.get("data", {}).items() if not kind.startswith("image/"))
 
 
 def faults(node):
@@ -26,6 +35,7 @@ def faults(node):
         "widget state": "widgets" in node.metadata,
         "an error": any(output.output_type == "error" for cell in sources for output in cell.outputs),
         "no chart": not charts(node),
+        "a path of this machine": any(PATHS.search(str(value)) for value in shown(node)),
         "a script": re.search(r"<script", text, re.IGNORECASE) is not None,
         f"over {CELLS_AT_MOST} cells": len(node.cells) > CELLS_AT_MOST,
         f"over {BYTES_AT_MOST} bytes": len(text) > BYTES_AT_MOST,
@@ -51,6 +61,16 @@ def made_of(*sources):
 
 def test_a_notebook_that_was_never_executed_is_seen():
     assert faults(made_of("1 + 1")) == ["stale or never executed", "no chart"]
+
+
+@pytest.mark.parametrize("top", ["tmp", "home", "root"])
+def test_a_path_of_the_machine_that_executed_a_notebook_is_seen(top):
+    node, path = made_of("1 + 1"), f"in &quot;/{top}/here/j.sqlite&quot;"
+    plain, rich = ({data: path} for data in ("text/plain", "text/html"))
+    made = nbformat.v4.new_output
+    for output in (made("display_data", data=plain), made("display_data", data=rich), made("stream", text=path)):
+        node.cells[0].outputs = [output]
+        assert faults(node) == ["stale or never executed", "no chart", "a path of this machine"]
 
 
 def test_execution_gives_the_same_file_twice_and_stops_at_an_error(tmp_path):
