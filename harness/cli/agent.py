@@ -352,7 +352,9 @@ def tell_skipped(kept: Kept, narrator: Narrator) -> None:
 def close(ended: Ended, narrator: Narrator, session: Interactive) -> None:
     """The last lines, and the exit code."""
     narrator.say(narrator.total(simulated=session.model.partition("/")[0] == "scripted"))
-    if session.keep is not None:
+    if ended.outcome.reason == "sandbox_error":
+        narrator.say("its files went with the sandbox, so it cannot be gone on with; start it again")
+    elif session.keep is not None:
         narrator.say(f"{counted(ended.kept.files, 'file')} kept in {session.keep}")
         tell_skipped(ended.kept, narrator)
     for check in ended.checks:

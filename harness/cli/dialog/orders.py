@@ -8,6 +8,7 @@ from harness.agent.repeats import Answer
 from harness.cli.narrator import Narrator
 from harness.cli.printable import one_line
 from harness.errors import HarnessError, UsageError, counted
+from harness.experiment.interactive import Interactive
 from harness.experiment.life.patches import joined
 from harness.experiment.live import NOT_COMPACTED, LiveSession
 from harness.protocols import FileChange
@@ -139,11 +140,17 @@ def _fork_behind(at: Terminal, round_number: int | None) -> None:
 
 
 def _tell_fork(at: Terminal, fork: Callable[[], LiveSession]) -> None:
-    journal = at.live.session.journal
-    if journal is None:
+    if at.live.session.journal is None:
         raise UsageError("a fork is kept in a journal; start with --journal FILE")
-    leave = ("--unsafe-local",) if at.live.session.unsafe_local else ()
-    at.narrator.command("forked", "harness", "agent", "--journal", str(journal), "--resume", fork().session_id, *leave)
+    at.narrator.command("forked", *resuming(at.live.session, fork().session_id))
+
+
+def resuming(session: Interactive, session_id: str) -> Sequence[str]:
+    """The command that goes on with a session; empty = it is in no journal."""
+    if session.journal is None:
+        return ()
+    leave = ("--unsafe-local",) if session.unsafe_local else ()
+    return ("harness", "agent", "--journal", str(session.journal), "--resume", session_id, *leave)
 
 
 def _quit(_: Terminal, __: int | None) -> None:

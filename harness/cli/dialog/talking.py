@@ -1,11 +1,12 @@
 """Carries a live session on from one line to the next, and closes it: at a terminal, or for one message of a pipe."""
 
+import shlex
 import signal
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-from harness.cli.dialog.orders import Quit, Terminal
+from harness.cli.dialog.orders import Quit, Terminal, resuming
 from harness.errors import HarnessError
 from harness.experiment.interactive import Ended
 from harness.experiment.live import LiveSession
@@ -36,10 +37,11 @@ def talk(at: Terminal, lines: Iterable[str]) -> Ended:
 
 
 def closed(live: LiveSession) -> Ended:
-    """Close a session. Raises HarnessError if it broke: what was logged is kept."""
+    """Close a session. Raises HarnessError if it broke: what was logged is kept, and the message says how to go on with it."""
     ended = live.close()
     if live.failure:
-        raise HarnessError(f"session {live.session_id!r} broke off: {live.failure}")
+        again = shlex.join(resuming(live.session, live.session_id)) if live.entries else ""
+        raise HarnessError(f"session {live.session_id!r} broke off: {live.failure}{again and f'; to go on: {again}'}")
     return ended
 
 

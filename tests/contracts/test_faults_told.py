@@ -1,0 +1,214 @@
+"""What goes wrong around a session is said with what to do about it, by the panel of a notebook and by the command line alike.
+
+A key that is missing, a model that nobody knows, an endpoint that is dead, a sandbox that dies, a disk that is full. What is
+refused before anything starts at the command line stands in tests/cli/test_agent.py.
+"""
+
+import os
+import resource
+import signal
+import socket
+import sqlite3
+import time
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from harness.widgets.agent import AgentWidget
+from harness.widgets.wire import POST
+from tests.cli.command import LOCAL, harness, started
+from tests.cli.dialog.test_orders import FULL
+from tests.cli.test_agent import SLOW, Person
+from tests.experiment.test_interactive import session
+from tests.experiment.test_live import REAL
+from tests.widgets.linked import PageComm
+
+SECONDS = 120
+NOBODY = "nobody answers there: check the endpoint's address, and that it is up"
+GONE = "the sandbox died"
+FREE = "free some space"
+
+
+class Panel:
+    """A panel, and what a page that shows it knows."""
+
+    def __init__(self, widget):
+        self.widget, self.state, self.rows = widget, {}, {}
+        self._comm = PageComm()
+        widget.comm = self._comm
+        self.press("sync")
+
+    def press(self, kind, **more):
+        self._comm.hear({"kind": kind, **more})
+
+    def until(self, true):
+        end = time.monotonic() + SECONDS
+        while not true(self):
+            assert time.monotonic() < end, (self.state, self.rows)
+            assert POST.drain()
+            while not self._comm.sent.empty():
+                told = self._comm.sent.get()
+                if told["kind"] == "batch":
+                    self.state |= told["state"]
+                    self.rows |= {item["n"]: item for item in told["items"] if item["kind"] != "grown"}
+            time.sleep(0.02)
+        return self.state
+
+    def in_phase(self, phase):
+        return self.until(lambda one: one.state.get("phase") == phase)
+
+    def worked(self):
+        return self.until(lambda one: any(row["kind"] == "tool" and row["size"] for row in one.rows.values()))
+
+
+@pytest.fixture
+def panel(tmp_path):
+    made = []
+
+    def make(**changes):
+        made.append(AgentWidget.of(session(journal=tmp_path / "j.sqlite", **changes), pace_seconds=0.3))
+        return Panel(made[-1])
+
+    yield make
+    for widget in made:
+        widget.close()
+
+
+@pytest.fixture
+def dead(monkeypatch):
+    """The environment of an endpoint at which nobody is any more."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    named = {"HOSTED_VLLM_API_BASE": f"http://127.0.0.1:{port}/v1", "HOSTED_VLLM_API_KEY": "planted-0123456789"}
+    for name, value in named.items():
+        monkeypatch.setenv(name, value)
+    return named
+
+
+def children(number):
+    """The processes that a process has started and that are still there."""
+    return {int(one) for file in Path(f"/proc/{number}/task").glob("*/children") for one in file.read_text().split()}
+
+
+def kill(processes):
+    for number in processes:
+        os.kill(number, signal.SIGKILL)
+
+
+# --- in a notebook -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("model", "said"),
+    [
+        ("anthropic/claude-sonnet-4-5", "needs ANTHROPIC_API_KEY in the environment; set it and try again"),
+        ("antropic", "unknown model 'antropic'; known: anthropic/claude"),
+    ],
+)
+def test_a_panel_refuses_a_model_that_it_cannot_ask_and_can_still_be_started(model, said, panel, monkeypatch):
+    monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
+    it = panel(model=model, task=None)
+    it.press("start")
+    state = it.until(lambda one: one.state.get("error"))
+    assert said in state["error"]
+    assert state["phase"] == "new"
+    assert it.rows == {}
+
+
+@pytest.mark.slow  # it is asked again three times
+def test_a_panel_says_that_nobody_answers_at_an_endpoint_and_the_turn_can_be_gone_on_with(panel, dead):
+    it = panel(**REAL)
+    it.press("start")
+    it.until(lambda one: "retry 1 of 3" in one.state.get("waiting", ""))
+    state = it.in_phase("idle")
+    [ended] = [row["text"] for row in it.rows.values() if row["kind"] == "ended"]
+    assert ended.startswith("turn ended: model error: ")
+    assert NOBODY in ended
+    assert dead["HOSTED_VLLM_API_KEY"] not in ended
+    assert state["interrupted"] is True
+
+
+def test_a_panel_says_that_its_sandbox_is_gone_and_how_to_go_on(panel):
+    before = children(os.getpid())
+    it = panel()
+    it.press("start")
+    it.worked()
+    kill(children(os.getpid()) - before)
+    state = it.in_phase("failed")
+    assert GONE in state["failure"]
+    assert "reopen the session: its log and its last workspace come back" in state["failure"]
+    assert state["session"]["reopen"].startswith("AgentWidget.reopen(")
+
+
+def test_a_panel_says_that_the_disk_is_full_and_what_to_do(panel, tmp_path):
+    it = panel()
+    it.press("start")
+    it.worked()
+    with closing(sqlite3.connect(tmp_path / "j.sqlite", isolation_level=None)) as other:
+        other.execute(f"CREATE TRIGGER full {FULL.format('event')}")
+    assert FREE in it.in_phase("failed")["failure"]
+
+
+# --- at the command line -----------------------------------------------------------------------------------------------
+
+
+def at_work(process):
+    for line in process.stderr:
+        if line.startswith("step 1:"):
+            return
+    raise AssertionError("it never worked")
+
+
+def fill(process, journal):
+    """Let no file of a process grow any more, as on a full disk."""
+    most = journal.with_name(f"{journal.name}-wal").stat().st_size
+    resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (most, most))
+
+
+@pytest.mark.slow  # it is asked again three times
+def test_the_command_line_says_that_nobody_answers_at_an_endpoint(dead):
+    done = harness("agent", "--model", "hosted_vllm/stub", "--window", "50000", *LOCAL, given="hello", **dead)
+    assert done.returncode == 1
+    assert "session ended: failed (model_error): the provider of 'hosted_vllm/stub' failed" in done.stderr
+    assert NOBODY in done.stderr.splitlines()[-2]
+    assert dead["HOSTED_VLLM_API_KEY"] not in done.stderr
+
+
+def test_the_command_line_says_that_its_sandbox_is_gone(tmp_path):
+    process = started("agent", "--task", SLOW, *LOCAL, "--journal", tmp_path / "j.sqlite")
+    at_work(process)
+    kill(children(process.pid))
+    _, rest = process.communicate(timeout=SECONDS)
+    assert process.returncode == 1
+    assert "session ended: failed (sandbox_error)" in rest
+    assert GONE in rest
+    assert "start it again" in rest
+    assert "Traceback" not in rest
+
+
+def test_the_command_line_says_that_the_disk_is_full(tmp_path):
+    process = started("agent", "--task", SLOW, *LOCAL, "--journal", tmp_path / "j.sqlite")
+    at_work(process)
+    fill(process, tmp_path / "j.sqlite")
+    _, rest = process.communicate(timeout=SECONDS)
+    assert process.returncode == 1
+    assert rest.splitlines()[-1].startswith("error: journal ")
+    assert FREE in rest.splitlines()[-1]
+
+
+@pytest.mark.parametrize(("fault", "said"), [("sandbox", GONE), ("disk", FREE)])
+def test_a_person_at_the_terminal_is_told_at_once_and_leaves_with_an_exit_code(fault, said, tmp_path):
+    with Person("--journal", tmp_path / "j.sqlite") as person:
+        person.types("\n")
+        person.reads_until("step 1:")
+        if fault == "sandbox":
+            kill(children(person.process.pid))
+        else:
+            fill(person.process, tmp_path / "j.sqlite")
+        assert said in person.reads_until("the session broke off: ")
+        assert person.leaves() == 1
+    last = person.told.splitlines()[-1]
+    assert last.startswith("error: session ")
+    assert "; to go on: harness agent --journal " in last
+    assert "Traceback" not in person.told
