@@ -16,18 +16,14 @@ from pathlib import Path
 import nbformat
 from playwright.sync_api import CDPSession, Page
 
-from harness.events import Entry, MessageAdded, TextDelta
-from harness.messages import ToolCall, ToolResult, assistant, tool
-from harness.testing.strategies import finished
 from harness.widgets.agent import AgentWidget
 from tests.bench.figure import Figure
+from tests.bench.panel import UPDATES_A_SECOND, stream
 from tests.conftest import chromium_path
 from tests.notebooks.lab import LabNotebook, browser_page, jupyter, marked_environment
 
 CHECKOUT = Path(__file__).parents[2]
 SECONDS = 60
-UPDATES_A_SECOND = 200
-UPDATES_OF_A_STEP = 400
 STEPS = 2_000
 """Of the session before it streams."""
 CLICK_EVERY_SECONDS = 2
@@ -100,22 +96,9 @@ class Streaming(threading.Thread):
 
     def run(self) -> None:
         began, cpu = time.monotonic(), time.process_time()
-        for number in range(1, SECONDS * UPDATES_A_SECOND + 1):
-            self._widget._listen(TextDelta(text=f"word {number} of an answer\n"))
-            if number % UPDATES_OF_A_STEP == 0:
-                self._end_step()
-            time.sleep(max(0.0, began + number / UPDATES_A_SECOND - time.monotonic()))
+        stream(self._widget, SECONDS, self._step)
         seconds = time.monotonic() - began
         self.told = json.dumps({"cpu": (time.process_time() - cpu) / seconds, "seconds": seconds})
-
-    def _end_step(self) -> None:
-        self._step += 1
-        call = ToolCall(call_id=f"c{self._step}", name="execute_command", arguments_json='{"command": "make"}')
-        words = "".join(f"word {number} of an answer\n" for number in range(UPDATES_OF_A_STEP))
-        output = tool(ToolResult(call_id=call.call_id, name=call.name, output=f"output of step {self._step}\n" * 200))
-        for place, message in enumerate((assistant(words, call), output), 1):
-            self._widget._listen(Entry(3 * self._step + place, MessageAdded(message=message, step=self._step)))
-        self._widget._listen(Entry(3 * self._step + 3, finished(self._step)))
 
 
 @contextmanager

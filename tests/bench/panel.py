@@ -1,5 +1,6 @@
 """What a panel costs that streams 200 updates a second, and a page that holds a session of 2,000 steps, both without Jupyter."""
 
+import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +20,8 @@ from tests.notebooks.lab import BROWSER_FLAGS
 from tests.widgets.linked import Linked, PageComm
 
 UPDATES_A_SECOND = 200
+UPDATES_OF_A_STEP = 400
+"""A longer answer would not grow on in its row."""
 STEPS = 2_000
 
 
@@ -34,16 +37,27 @@ def streaming(seconds: float = 15.0) -> Iterator[Figure]:
     widget, comm = panel(), PageComm()
     widget.comm = comm  # writes JSON as a kernel would, and counts
     began, cpu = time.monotonic(), time.process_time()
-    for number in range(int(seconds * UPDATES_A_SECOND)):
-        widget._listen(TextDelta(text=f"word {number} of an answer\n"))
-        time.sleep(max(0.0, began + (number + 1) / UPDATES_A_SECOND - time.monotonic()))
+    stream(widget, seconds)
     cpu, wall = time.process_time() - cpu, time.monotonic() - began
     assert POST.drain()
     widget.close()
+    assert len(widget._feed.rows) >= 2 * int(seconds * UPDATES_A_SECOND / UPDATES_OF_A_STEP)
     yield Figure(
         name=f"panel, {UPDATES_A_SECOND} updates a second: CPU of the kernel", value=cpu / wall, unit="of a core", bar=0.1
     )
     yield Figure(name="panel, the same: messages to the page", value=comm.sent.qsize() / wall, unit="a second", bar=20.0)
+
+
+def stream(widget: AgentWidget, seconds: float, step: int = 0) -> None:
+    """Tell answers word by word, 200 updates a second, and a tool call behind each; `step` is the last that was told before."""
+    began = time.monotonic()
+    for number in range(1, int(seconds * UPDATES_A_SECOND) + 1):
+        widget._listen(TextDelta(text=f"word {number} of an answer\n"))
+        if number % UPDATES_OF_A_STEP == 0:
+            step += 1
+            words = "".join(f"word {at} of an answer\n" for at in range(number - UPDATES_OF_A_STEP + 1, number + 1))
+            end_step(widget, step, words, "make")
+        time.sleep(max(0.0, began + number / UPDATES_A_SECOND - time.monotonic()))
 
 
 def paging() -> Iterator[Figure]:
@@ -69,13 +83,16 @@ def paging() -> Iterator[Figure]:
 
 
 def tell(widget: AgentWidget, first: int, last: int) -> None:
-    for step in range(first, last):
-        call = ToolCall(call_id=f"c{step}", name="execute_command", arguments_json=f'{{"command": "make part-{step}"}}')
-        result = ToolResult(call_id=call.call_id, name=call.name, output=f"output of step {step}\n" * 200)
-        events = (assistant(f"Now part {step}. " * 8, call), tool(result))
-        for place, message in enumerate(events):
-            widget._listen(Entry(3 * step + place + 1, MessageAdded(message=message, step=step + 1)))
-        widget._listen(Entry(3 * step + 3, finished(step + 1)))
+    for step in range(first + 1, last + 1):
+        end_step(widget, step, f"Now part {step}. " * 8, f"make part-{step}")
+
+
+def end_step(widget: AgentWidget, step: int, words: str, command: str) -> None:
+    call = ToolCall(call_id=f"c{step}", name="execute_command", arguments_json=json.dumps({"command": command}))
+    result = ToolResult(call_id=call.call_id, name=call.name, output=f"output of step {step}\n" * 200)
+    for place, message in enumerate((assistant(words, call), tool(result)), 1):
+        widget._listen(Entry(3 * step + place, MessageAdded(message=message, step=step)))
+    widget._listen(Entry(3 * step + 3, finished(step)))
 
 
 def settle(linked: Linked) -> None:
