@@ -398,7 +398,11 @@ class Sandbox(Protocol):
         ...
 
     def snapshot(self) -> Snapshot:
-        """The state of the workspace now."""
+        """The state of the workspace now.
+
+        Raises:
+            ToolError: it holds more than a snapshot can.
+        """
         ...
 
     def diff(self, older: Snapshot, newer: Snapshot) -> tuple[FileChange, ...]:

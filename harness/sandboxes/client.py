@@ -215,19 +215,23 @@ class ServedSandbox:
         return tuple(sorted(entries, key=lambda entry: entry.name))
 
     def snapshot(self) -> Snapshot:
-        """The state of the workspace now: all files, links and directories. Costs what changed since the last one."""
+        """The state of the workspace now: all files, links and directories. Costs what changed since the last one.
+
+        Raises:
+            ToolError: it holds more than a snapshot can; the sandbox works on.
+        """
         with self._lock:
             total, partial, first, more = 0, bytearray(), True, True
             while more:
-                reply = self._ask(Frame(header={"op": "scan", "first": first}))
+                reply = self._scanned(first)
                 with self._hostile():
                     start = int(reply.header["index_bytes"])
                     for entry in json.loads(reply.body[:start]):
                         start = self._take_entry(entry, reply.body, start, partial)
                     first, more, total = False, bool(reply.header["more"]), total + len(reply.body)
                     self._odd = bool(reply.header["odd"])
-                if total > 2 * self._limits.disk_bytes + PIECE_BYTES:
-                    self._die(f"the workspace holds more than twice its limit of {self._limits.disk_bytes} bytes")
+                if total > self._snapshot_bytes:
+                    self._die(f"it sent more than {self._snapshot_bytes} bytes of its workspace")
             files = in_order(self._files, self._orders)
         return Snapshot(tree_id=tree_id(files), files=files)
 
@@ -276,7 +280,7 @@ class ServedSandbox:
             self.restore(Snapshot(tree_id=tree_id({})))
             self._ask(Frame(header={"op": "reset", "forget": True}))
             self._blobs = MemoryBlobs()
-        except SandboxError:
+        except (SandboxError, ToolError):
             return False
         finally:
             self._lock.release()
@@ -310,7 +314,23 @@ class ServedSandbox:
             "rlimits": dict(launched.rlimits),
             "env": ENVIRONMENT | {"HOME": scratch, "PATH": search, "TMPDIR": scratch},
             "output_bytes": self._limits.output_bytes,
+            "snapshot_bytes": self._snapshot_bytes,
+            "snapshot_files": MAX_FILES,
         }
+
+    @property
+    def _snapshot_bytes(self) -> int:
+        """Most that one scan may send: files with holes are longer than the disk."""
+        return 2 * self._limits.disk_bytes + PIECE_BYTES
+
+    def _scanned(self, first: bool) -> Frame:
+        """The next piece of a scan; after a refusal the server tells everything again."""
+        try:
+            return self._ask(Frame(header={"op": "scan", "first": first}), path=WORKSPACE)
+        except ToolError:
+            self._files.clear()
+            self._orders.clear()
+            raise
 
     def _ask(self, frame: Frame, timeout_seconds: float = 60.0, path: str = "") -> Frame:
         with self._lock:
@@ -366,7 +386,7 @@ class ServedSandbox:
             if hashlib.sha256(whole).hexdigest() != sha256:
                 raise ValueError("content does not fit its address")
             self._blobs.put(sha256, whole)
-        if path.startswith("/") or ".." in path.split("/") or len(self._files) >= MAX_FILES:
+        if path.startswith("/") or ".." in path.split("/") or len(self._files) >= 2 * MAX_FILES:  # what is gone is told last
             raise ValueError(f"path {path[:200]!r} as file number {len(self._files) + 1}")
         self._files[path] = FileState(sha256=str(sha256), mode=int(mode), size_bytes=int(size))
         return start + len(content)

@@ -34,6 +34,24 @@ sandbox.run("setsid sleep " + sys.argv[3] + " >/dev/null 2>&1 & echo started")
 print("ready", flush=True)
 sandbox.run("sleep " + sys.argv[3] + "; true")
 """
+_TOO_MUCH = {
+    "many": r"""
+for n in range(40_000):
+    os.close(os.open(b"%05d" % n + b"\xff" * 245, os.O_CREAT))
+""",
+    "deep": r"""
+for _ in range(13):
+    os.mkdir(b"\xff" * 250); os.chdir(b"\xff" * 250)
+for n in range(6_000):
+    os.close(os.open(str(n), os.O_CREAT))
+""",
+    "holes": """
+for n in range(6):
+    with open(str(n), "wb") as file:
+        file.truncate(15 << 20)
+""",
+}
+"""Scripts that fill a directory with more than a snapshot of a small sandbox holds."""
 
 
 class SandboxLaws:
@@ -241,6 +259,23 @@ class SnapshotLaws(SandboxLaws):
         sandbox.restore(empty)
         sandbox.restore(odd)
         assert sandbox.run(r"cat $(printf 'f\377')").stdout == b"1\n"
+
+    @pytest.mark.parametrize("script", _TOO_MUCH)
+    def test_more_than_can_be_told_is_refused_in_words_and_kills_nothing(self, sandbox: Sandbox, script: str) -> None:
+        """An agent does not end its own trial by names and holes; what is left after it is seen again."""
+        sandbox.write("fill.py", b"import os; os.mkdir('d'); os.chdir('d')\n" + _TOO_MUCH[script].encode())
+        before = sandbox.snapshot()
+        assert sandbox.run("python3 fill.py").exit_code == 0
+        with pytest.raises(ToolError, match="a snapshot holds"):
+            sandbox.snapshot()
+        if script == "many":
+            with pytest.raises(ToolError, match="bytes of names"):
+                sandbox.list("d")
+        assert sandbox.run("echo fine; rm -rf d").stdout == b"fine\n"
+        assert sandbox.snapshot().tree_id == before.tree_id
+        sandbox.write("fill.py", b"")
+        sandbox.restore(before)
+        assert sandbox.read("fill.py").startswith(b"import os")
 
 
 class LayingLaws(SandboxLaws):

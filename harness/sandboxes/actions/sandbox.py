@@ -211,7 +211,10 @@ class CachedSandbox:
 
     def _look(self, mirror: Mirror, result: ExecResult) -> Entry | None:
         """Take the state of the real sandbox over; None if the mirror cannot hold it, which then stays away for good."""
-        snapshot = self._real.snapshot()
+        try:
+            snapshot = self._real.snapshot()
+        except ToolError:
+            return None
         entry = None if self._real.odd else mirror.become(snapshot, result)
         if entry is not None:
             self._mirror = mirror

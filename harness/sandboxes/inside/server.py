@@ -37,6 +37,8 @@ if TYPE_CHECKING:  # importing typing for real costs more than all the rest
 PIECE_BYTES = 8 << 20
 """Most file content in one frame of a snapshot."""
 MAX_LISTED = 50_000
+MAX_PATH_CHARACTERS = 16 << 20
+"""In all paths of a snapshot together."""
 MAX_DEPTH = 200
 MAX_LINKS = 40
 MAX_LEFT_OPEN = 64
@@ -153,10 +155,12 @@ class Workspace:
             os.close(parent)
         try:
             found: list[list[Any]] = []
+            names_bytes = 0
             with os.scandir(fd) as entries:
                 for entry in entries:
-                    if len(found) == MAX_LISTED:
-                        raise Refused("failed", "more than %d entries" % MAX_LISTED)
+                    names_bytes += len(json.dumps(entry.name))
+                    if len(found) == MAX_LISTED or names_bytes > PIECE_BYTES:
+                        raise Refused("failed", "more than %d entries or %d bytes of names" % (MAX_LISTED, PIECE_BYTES))
                     status = entry.stat(follow_symlinks=False)
                     found.append([entry.name, _kind(status.st_mode), status.st_size])
             return found
@@ -167,21 +171,32 @@ class Workspace:
 class Tree:
     """What the workspace holds, by content; unchanged files are known by their stat and not read again."""
 
-    def __init__(self, root: str) -> None:
-        self.root = root
+    def __init__(self, root: str, max_files: int) -> None:
+        self.root, self.max_files = root, max_files
+        self.files_left = self.characters_left = 0
         self.mode = os.stat(root).st_mode
         self.known: dict[str, tuple[Any, str, int]] = {}
         self.sent: set[str] = set()
         self.orders: dict[str, list[str]] = {}
         self.odd = False
 
+    def forget(self) -> None:
+        """Know nothing, as at the start: the caller has not got what the last scan found."""
+        self.known.clear()
+        self.sent.clear()
+        self.orders.clear()
+
     def changes(self) -> Iterator[tuple[list[Any], bytes]]:
         """Yield `[path, mode, size, sha256 or None, content bytes]` with content, for all that differs from the last scan.
 
         A None hash means that more content of the same file follows; mode -1 means gone; mode -2 gives a directory's names
         as JSON, the oldest first, since what commands print may follow the order in which a file system lists them.
+
+        Raises:
+            Refused: more files or longer names than a snapshot may have.
         """
         seen: set[str] = set()
+        self.files_left, self.characters_left = self.max_files, MAX_PATH_CHARACTERS
         before_orders, self.orders = self.orders, {}
         self.odd = os.stat(self.root).st_mode != self.mode
         before_ns = time.time_ns() - FRESH_NS
@@ -209,7 +224,7 @@ class Tree:
     def _walk(self, directory: str, depth: int) -> Iterator[tuple[str, os.stat_result]]:
         try:
             with os.scandir(os.path.join(self.root, directory)) as entries:
-                found = list(entries)[::-1]  # memory file systems list the newest first
+                found = self._counted(entries, directory)[::-1]  # memory file systems list the newest first
         except OSError:
             self.odd = True
             return
@@ -228,6 +243,20 @@ class Tree:
                 yield path, status
             if stat.S_ISDIR(status.st_mode) and depth < MAX_DEPTH:
                 yield from self._walk(path, depth + 1)
+
+    def _counted(self, entries: Iterator[os.DirEntry[str]], directory: str) -> list[os.DirEntry[str]]:
+        """All of a directory, as far as a snapshot has room for them."""
+        found, names_bytes = [], 0
+        for entry in entries:
+            self.files_left -= 1
+            self.characters_left -= len(directory) + len(entry.name)
+            names_bytes += len(json.dumps(entry.name)) + 2
+            if self.files_left < 0:
+                raise Refused("failed", "more than %d files, the most that a snapshot holds" % self.max_files)
+            if self.characters_left < 0 or names_bytes > PIECE_BYTES:
+                raise Refused("failed", "longer names than a snapshot holds")
+            found.append(entry)
+        return found
 
     def _read(self, path: str, mode: int) -> Iterator[tuple[list[Any], bytes]]:
         full, digest, size = os.path.join(self.root, path), hashlib.sha256(), 0
@@ -301,8 +330,9 @@ class Server:
     def __init__(self, read_fd: int, write_fd: int, config: Header) -> None:
         self.read_fd, self.write_fd, self.config = read_fd, write_fd, config
         self.workspace = Workspace(config["workspace"])
-        self.tree = Tree(config["workspace"])
+        self.tree = Tree(config["workspace"], config["snapshot_files"])
         self.scan: Iterator[tuple[list[Any], bytes]] = iter(())
+        self.scan_bytes = 0
         self.left_open: list[int] = []
         self.outside = {path: _stands(path) for path in (config["scratch"], *OUTSIDE)}
         self._take_limits(config["rlimits"])
@@ -357,19 +387,30 @@ class Server:
         return {}, json.dumps(self.workspace.entries(header["path"])).encode()
 
     def do_scan(self, header: Header, body: bytes) -> Reply:
-        """The next piece of what changed since the last scan; `first` begins a new one."""
+        """The next piece of what changed since the last scan; `first` begins a new one. After a refusal it finds everything."""
         if header["first"]:
-            self.scan = self.tree.changes()
-        entries, pieces, size = [], [], 0
+            self.scan, self.scan_bytes = self.tree.changes(), 0
+        try:
+            return self._piece()
+        except (Refused, OSError):
+            self.tree.forget()
+            raise
+
+    def _piece(self) -> Reply:
+        entries, pieces, size, more = [], [], 0, False
         for entry, piece in self.scan:
-            entries.append(entry)
+            entries.append(json.dumps(entry))
             pieces.append(piece)
-            size += len(piece)
-            if size >= PIECE_BYTES or len(entries) >= 5_000:
+            size += len(entries[-1]) + len(piece)
+            more = size >= PIECE_BYTES or len(entries) >= 5_000
+            if more:
                 break
-        more = size >= PIECE_BYTES or len(entries) >= 5_000
-        index = json.dumps(entries).encode()
-        return {"more": more, "index_bytes": len(index), "odd": self.tree.odd}, index + b"".join(pieces)
+        index = ("[" + ",".join(entries) + "]").encode()
+        content = b"".join(pieces)
+        self.scan_bytes += len(index) + len(content)
+        if self.scan_bytes > self.config["snapshot_bytes"]:
+            raise Refused("failed", "more than %d bytes, the most that a snapshot holds" % self.config["snapshot_bytes"])
+        return {"more": more, "index_bytes": len(index), "odd": self.tree.odd}, index + content
 
     def do_reset(self, header: Header, body: bytes) -> Reply:
         """End every process and empty the scratch directory; also forget, if told to, which contents the caller has."""
