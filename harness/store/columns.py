@@ -232,8 +232,15 @@ PROBES: tuple[Column, ...] = (
     Column("said_in", "str", "", "where it is told: prompt, file, output or the agent's own words"),
     Column("reacquisition_calls", "Int64", "calls", "that bring it back; missing: it cannot be got again"),
     Column("version", "int64", "", "which of the values that were told for it so far is the newest, from 1"),
-    Column("seen_before", "bool", "", "that value stood in the view before the compaction"),
-    Column("seen_after", "bool", "", "that value stands in the view after it (retained in text)"),
+    Column("seen_before", "bool", "", "the task's patterns, as a scripted agent reads, found that value in the view before it"),
+    Column("seen_after", "bool", "", "they find it in the view after the compaction"),
+    Column(
+        "stands_after",
+        "boolean",
+        "",
+        "they do, or it stands there as a whole token in whatever words (retained in text); a common word may stand there for "
+        "another reason; missing: shorter than 4 characters, or an older version ran it",
+    ),
     Column("used_step", "Int64", "", "the next step that wrote the fact into a call; missing: none was recognised"),
     Column("used", "str", "", "right, stale (replaced by then) or wrong: the value it wrote; missing: none was recognised"),
 )

@@ -203,13 +203,15 @@ class ProbeRecord:
     version: int
     """Which of the values that were told for it, from 1."""
     seen_before: bool
-    """The value stood in the view."""
+    """The value could be read in the view by the task's patterns."""
     seen_after: bool
-    """It stands in the view that the compaction left."""
+    """It can be read in the view that the compaction left."""
     used_step: int | None = None
     """The next step in which a call was written with the fact; None = none was recognised."""
     used: Use | None = None
     """With which value; None = none was recognised."""
+    stands_after: bool | None = None
+    """It can be read in that view, or stands there as a whole token in any words; None = too short to tell from other texts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

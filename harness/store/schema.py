@@ -356,9 +356,14 @@ def _retries(connection: sqlite3.Connection) -> None:
     connection.execute("ALTER TABLE trial ADD COLUMN waited_seconds REAL")
 
 
+def _standing(connection: sqlite3.Connection) -> None:
+    """Whether a fact's value stands in a view word for word; not known of what older versions ran."""
+    connection.execute("ALTER TABLE probe ADD COLUMN stands_after INTEGER CHECK (stands_after IN (0, 1))")
+
+
 MIGRATIONS: tuple[Migration, ...] = (
     *(_first_tables, _conduct_tables, _actions, _scale, _activity, _saved_outputs),
-    *(_costs, _life, _drafts, _retries),
+    *(_costs, _life, _drafts, _retries, _standing),
 )
 """In order; one that has been released never changes, a new one is added behind it."""
 

@@ -117,7 +117,7 @@ _MESSAGES = f"""
 
 _PROBES = f"""
     SELECT r.trial_id, s.id, p.event, c.round, c.step, f.name, f.kind, f.said_in, f.reacquisition_calls, p.version,
-      p.seen_before, p.seen_after, p.used_step, p.used
+      p.seen_before, p.seen_after, p.stands_after, p.used_step, p.used
     FROM {_NAMES} JOIN probe AS p ON p.session = s.key JOIN fact AS f ON f.session = p.session AND f.number = p.fact
       JOIN compaction AS c ON c.session = p.session AND c.seq = p.event
     WHERE {_IN} ORDER BY s.key, p.event, p.fact"""

@@ -1,7 +1,8 @@
 """What compactions kept of the facts that were in view, kind by kind; kinds are never pooled.
 
-Retained means that the newest value of a fact can still be read in the view (retained in text); whether it is used rightly
-later is another question, since presence is not effect. Source: RESEARCH 2.6.
+Kept means that the newest value of a fact can still be read in the view by the task's patterns, as a scripted agent reads.
+What cannot may stand there in other words all the same (retained in text). Whether it is used rightly later is another
+question, since presence is not effect. Source: RESEARCH 2.6.
 """
 
 import numpy as np
@@ -21,18 +22,21 @@ KINDS = (
 
 
 def retention(results: Tables) -> pd.DataFrame:
-    """One row per arm and kind: arm, kind, kept (Rate over facts in view before a compaction), used_kept, used_lost (Rates).
+    """One row per arm and kind: arm, kind, and the Rates kept, unread, used_kept, used_lost.
 
+    `kept`: of the facts in view before a compaction those in view after it;
+    `unread`: values that still stand in the text, among those that cannot be read any more and are long enough to tell;
     `used_kept`: right uses among the next uses of facts that the compaction kept; `used_lost`: of those that it lost.
     """
     probes = _of_counting_trials(results)
-    seen = probes.loc[probes["seen_before"], ["arm", "kind", "seen_after", "used"]]
+    seen = probes.loc[probes["seen_before"], ["arm", "kind", "seen_after", "stands_after", "used"]]
     groups = dict(iter(seen.groupby(["arm", "kind"])))
     rows = [
         {
             "arm": arm,
             "kind": kind,
             "kept": wilson(int(group["seen_after"].sum()), len(group)),
+            "unread": _standing(group.loc[~group["seen_after"], "stands_after"]),
             "used_kept": _right(group["used"][group["seen_after"]]),
             "used_lost": _right(group["used"][~group["seen_after"]]),
         }
@@ -40,11 +44,16 @@ def retention(results: Tables) -> pd.DataFrame:
         for kind in KINDS
         if (group := groups.get((arm, kind))) is not None
     ]
-    return pd.DataFrame(rows, columns=["arm", "kind", "kept", "used_kept", "used_lost"])
+    return pd.DataFrame(rows, columns=["arm", "kind", "kept", "unread", "used_kept", "used_lost"])
 
 
 def _of_counting_trials(results: Tables) -> pd.DataFrame:
     return results.probes.merge(counting(results.trials)[["trial_id", "arm"]], on="trial_id")
+
+
+def _standing(values: pd.Series) -> object:
+    known = values.dropna()
+    return wilson(int(known.sum()), len(known))
 
 
 def _right(uses: pd.Series) -> object:

@@ -24,6 +24,10 @@ COUNTS = {
 }
 """Columns of the trials and how they are headed: medians and ranges per trial."""
 
+_IN_OTHER_WORDS = (
+    "Lost, but in text: of the values that cannot be read any more, those that stand in the view in other words, which a real "
+    "agent may understand; values of fewer than 4 characters are left out. A common word may stand there for another reason."
+)
 _BEYOND_THE_BOUND = (
     "Below 0 an arm did better than the oracle, or took less because it failed. The oracle chooses whole messages: it writes no "
     "summary, fetches again what it let go, and reads in circles where what one step needs does not fit what it may keep."
@@ -46,26 +50,37 @@ def _kept(results: Tables) -> Iterator[Section]:
     kinds = [kind for kind in KINDS if kind in set(found["kind"])]
     heading, names = short_names(list(found["arm"].unique()))
     cells = {(row.arm, row.kind): row.kept for row in found.itertuples()}
+    standing = {arm: list(found.loc[found["arm"] == arm, "unread"]) for arm in names}
+    in_words = any(rate.successes for rates in standing.values() for rate in rates)
     yield Section(
         heading="What compactions kept in view, by kind of fact",
-        columns=(heading, "n", *kinds),
+        columns=(heading, "n", *kinds, *(["lost, but in text"] if in_words else [])),
         rows=tuple(
             (
                 names[arm],
                 str(sum(rate.trials for (of, _), rate in cells.items() if of == arm)),
                 *(_percent(cells.get((arm, kind))) for kind in kinds),
+                *([_counted(standing[arm])] if in_words else []),
             )
             for arm in found["arm"].unique()
         ),
         notes=(
-            "Percent of facts in view before a compaction whose newest value can be read after it, with 95 % Wilson; n = all.",
+            (
+                "Percent of facts in view before a compaction whose newest value the task's patterns read after it, with 95 % "
+                "Wilson; n = all."
+            ),
             "Facts of one session are lost together, so the intervals are too narrow. To be in view is not yet to be used.",
+            *([_IN_OTHER_WORDS] if in_words else []),
         ),
     )
 
 
 def _percent(rate: Rate | None) -> str:
     return "–" if rate is None else f"{100 * rate.share:.0f} [{100 * rate.low:.0f}, {100 * rate.high:.0f}]"
+
+
+def _counted(rates: Sequence[Rate]) -> str:
+    return f"{sum(rate.successes for rate in rates)} of {sum(rate.trials for rate in rates)}"
 
 
 def _pathologies(results: Tables) -> Iterator[Section]:

@@ -1,6 +1,8 @@
 """Probes: at every applied compaction, which facts of the task were in view, which still are, and what became of them.
 
-A fact is in view if its value can be read, by the task's own patterns, in any message of the view. Its value is the newest
+A fact is in view if its value can be read, by the task's own patterns, in any message of the view: what a scripted agent could
+use. Real summaries may tell it in other words. So of values of `DISTINCTIVE_CHARACTERS` or more it is also said whether they
+stand in the view after the compaction as a whole token; shorter ones stand everywhere. The value of a fact is the newest
 that was told so far, in the whole history: by the user, by a tool, or, for facts of the agent's own, by the agent. What a tool
 shows is no telling if the agent had written it itself or if a later value had replaced it already. A fact that is in view on
 neither side of a compaction has no row: nothing happened to it. A use is stale if its value was told earlier, by the patterns or
@@ -18,6 +20,9 @@ from harness.models.scripted.reading import readable
 from harness.store.records import FactRecord, ProbeRecord, Probes, SessionConduct, Use
 from harness.task import Fact, Task
 from harness.view import Item, View
+
+DISTINCTIVE_CHARACTERS = 4
+"""A shorter value may stand in a text for another reason."""
 
 
 @dataclass(slots=True)
@@ -146,6 +151,7 @@ class Prober:
             if old.get(item.item_id) is not item.message:
                 self._read(item)
         seen_after = self._seen(after)
+        text = "" if seen_before <= seen_after else "\n".join([readable(item.message) for item in after.items])
         for name in sorted(seen_before | seen_after, key=self._numbers.__getitem__):
             known = self._facts[name]
             known.waiting.append(len(self._rows))
@@ -156,6 +162,7 @@ class Prober:
                     version=len(known.told),
                     seen_before=name in seen_before,
                     seen_after=name in seen_after,
+                    stands_after=_stands(known.told[-1], text, read=name in seen_after),
                 )
             )
         kept = {item.item_id for item in after.items}
@@ -171,3 +178,19 @@ class Prober:
             for name, values in reading.items()
             if facts[name].told[-1:] and facts[name].told[-1] in values
         }
+
+
+def _stands(value: str, text: str, *, read: bool) -> bool | None:
+    """Whether a value is read from a text or stands in it as a whole token; None = nobody could tell."""
+    if len(value) < DISTINCTIVE_CHARACTERS:
+        return None
+    at = -1
+    while not read and (at := text.find(value, at + 1)) >= 0:
+        end = at + len(value)
+        read = not (_go_on(text[at - 1 : at], value[0]) or _go_on(value[-1], text[end : end + 1]))
+    return read
+
+
+def _go_on(left: str, right: str) -> bool:
+    """Whether two neighbours are parts of one token."""
+    return (left.isalnum() or left == "_") and (right.isalnum() or right == "_")

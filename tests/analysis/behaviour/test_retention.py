@@ -35,6 +35,17 @@ def test_kinds_stand_apart_and_only_facts_in_view_before_count():
     ]
 
 
+def test_values_that_stand_in_other_words_are_counted_among_those_that_cannot_be_read():
+    rows = [
+        probe(stands_after=True),
+        probe(fact="b", seen_after=False, stands_after=True),
+        probe(fact="c", seen_after=False, stands_after=False),
+        probe(fact="short", seen_after=False),
+    ]
+    (found,) = retention(results([{}], probes=rows)).itertuples()
+    assert (found.unread.successes, found.unread.trials) == (1, 2)
+
+
 def test_uses_after_keeping_and_after_losing_are_told_apart():
     rows = [
         probe(used="right"),

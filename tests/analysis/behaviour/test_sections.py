@@ -26,6 +26,17 @@ def test_retention_has_a_column_for_each_kind_and_a_row_for_each_arm_with_probes
     assert section.rows == (("a", "3", "50 [9, 91]", "100 [21, 100]"),)
 
 
+def test_values_in_other_words_have_a_column_where_there_are_any():
+    rows = [
+        probe(fact="b", seen_after=False, stands_after=True),
+        probe(fact="c", kind="value", seen_after=False, stands_after=False),
+    ]
+    section = told([*arm("a", "keep-last", [True]), *arm("none", "none", [True])], rows)["What compactions kept in view"]
+    assert section.columns[-1] == "lost, but in text"
+    assert section.rows[0][-1] == "1 of 2"
+    assert section.notes[-1].startswith("Lost, but in text")
+
+
 def test_only_pathologies_that_tell_an_arm_from_the_control_are_shown():
     trials = [
         *arm("a", "keep-last", [True, True], **WATCHED | {"reacquisitions": 3, "thrash": True, "retrieval_calls": 7}),

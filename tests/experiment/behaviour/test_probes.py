@@ -58,6 +58,41 @@ def test_a_summary_that_tells_it_retains_it():
     assert rows(session) == [("port", 1, True, True, None)] * 2
 
 
+@pytest.mark.parametrize(
+    ("summary", "stands"),
+    [
+        ("- the port is 4711", True),
+        ("port: 4711", True),
+        ("It listens on :4711, as asked.", True),
+        ("the port is 14711, no, 47110 or p4711", False),
+        ("the port is 14711, no, 4711", True),
+        ("a port was given", False),
+    ],
+)
+def test_a_value_stands_in_a_summary_whatever_the_words_but_not_within_a_longer_token(summary, stands):
+    session = Session(task=TASK.prompt)
+    session.compact(3, summary=summary)
+    (row,) = seen(session).probes.rows
+    assert (row.seen_after, row.stands_after) == (summary == "- the port is 4711", stands)
+
+
+def test_a_value_that_stands_in_a_call_of_its_own_or_at_the_very_edge_stands():
+    session = Session(task="Begin.")
+    session.read("docs.md", "Rows live in the table `=deck=`.")
+    session.write("schema.sql", "x=deck=y")
+    session.compact(4, 5, summary="")
+    signs = replace(TASK, facts=(PORT, replace(TABLE, patterns=(r"table `([=\w]+)`",))))
+    (row,) = seen(session, signs).probes.rows
+    assert (row.seen_after, row.stands_after) == (False, True)
+
+
+def test_of_a_short_value_nobody_can_tell_where_else_it_stands():
+    session = Session(task="The port is 471.")
+    session.compact(3, summary="port 471")
+    (row,) = seen(session).probes.rows
+    assert (row.seen_after, row.stands_after) == (False, None)
+
+
 def test_a_fact_that_is_gone_has_no_more_rows_until_it_is_told_again():
     session = Session(task=TASK.prompt)
     session.compact(3)
