@@ -3,13 +3,14 @@
 Five kinds are enough for a trial, since a tool call's progress and a message's fate are read off them: a message was added, a
 step finished, the view was compacted, and the two ends of a session. A session of several turns has more: a turn ended, a
 message was queued or left the queue, a sub-agent was asked, the workspace was kept, and the session was rolled back, forked or
-taken up again. What streams by while a step runs (text deltas, a tool that starts) is a `Signal`: shown, never logged.
+taken up again. What streams by while a step runs (its start, pieces of the answer, a tool that starts or ends) is a `Signal`:
+shown, never logged.
 """
 
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, TypeAlias
 
-from harness.messages import Message, ToolCall
+from harness.messages import Message, ToolCall, ToolResult
 from harness.tokens import Estimated, Usage
 
 Moment: TypeAlias = Literal["turn", "step", "overflow", "manual"]
@@ -306,12 +307,28 @@ class TextDelta:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StepStarted:
+    """The model is asked for the answer of a step (S3.9); how the step ends is logged."""
+
+    step: int
+    kind: Literal["step-started"] = "step-started"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ToolStarted:
     """A tool call went from pending to running (S3.7)."""
 
-    call_id: str
-    name: str
+    call: ToolCall
+    """As the model wrote it; in the log it stands once the step is over."""
     kind: Literal["tool-started"] = "tool-started"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolEnded:
+    """A running call gave its result; others of the same answer may still run."""
+
+    result: ToolResult
+    kind: Literal["tool-ended"] = "tool-ended"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -368,4 +385,6 @@ class CallRepeated:
     kind: Literal["call-repeated"] = "call-repeated"
 
 
-Signal: TypeAlias = TextDelta | ToolStarted | Waiting | Notice | ContextUsage | StateChanged | CallRepeated
+Signal: TypeAlias = (
+    StepStarted | TextDelta | ToolStarted | ToolEnded | Waiting | Notice | ContextUsage | StateChanged | CallRepeated
+)

@@ -1,16 +1,32 @@
 """An answer as far as it was heard: what is kept of it when it is stopped, or when its process is killed."""
 
+from collections.abc import Callable
+
+from harness.agent.cancellation import end_if_given_up
 from harness.events import TextDelta
 from harness.messages import Message, assistant
+from harness.protocols import unheard
 
 
 class Heard:
-    """Puts the pieces of an answer together. Not thread-safe."""
+    """A listener that puts the pieces of an answer together. Not thread-safe."""
 
-    def __init__(self) -> None:
-        """Nothing came yet."""
+    def __init__(self, listen: Callable[[TextDelta], None] = unheard) -> None:
+        """Nothing came yet; `listen` is told of each piece that shows something."""
+        self._listen = listen
         self._texts: list[str] = []
         self._reasonings: list[str] = []
+
+    def __call__(self, delta: TextDelta) -> None:
+        """Take the next piece and tell of it.
+
+        Raises:
+            GivenUp: nobody waits for the answer.
+        """
+        end_if_given_up()
+        self.add(delta)
+        if delta.text or delta.anew:
+            self._listen(delta)
 
     def add(self, delta: TextDelta) -> None:
         """Take the next piece."""

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
-from harness.agent.cancellation import Cancellation, attended, end_if_given_up, interruptible
+from harness.agent.cancellation import Cancellation, attended, interruptible
 from harness.agent.conversation import Conversation, Outgoing, Prepared
 from harness.agent.heard import Heard
 from harness.agent.inbox import Inbox
@@ -31,8 +31,8 @@ from harness.events import (
     SessionStarted,
     Signal,
     StepFinished,
+    StepStarted,
     StopReason,
-    TextDelta,
 )
 from harness.messages import ToolCall, ToolResult, encodable, system, tool, user
 from harness.protocols import Clock, Compactor, Log, Model, Reply, Request, Tool
@@ -164,6 +164,7 @@ class Session:
         if (said and not self.open(said)) or not self.compact(step, "step"):
             return self.cancelled()
         prepared = self.outgoing.prepare(self.conversation.view)
+        self.agent.listen(StepStarted(step=step))
         try:
             answer = self.ask(prepared, step)
         except ModelError as error:
@@ -205,15 +206,8 @@ class Session:
         request = Request(messages=prepared.messages, tools=self.toolbox.specs)
         if self.agent.cancellation is None:
             return self.agent.model.reply(request, self.agent.listen)
-        partial = self.partial = Heard()
-
-        def hear(delta: TextDelta) -> None:
-            end_if_given_up()
-            partial.add(delta)
-            if delta.text or delta.anew:
-                self.agent.listen(delta)
-
-        return interruptible(lambda: self.agent.model.reply(request, hear), self.agent.cancellation)
+        partial = self.partial = Heard(self.agent.listen)
+        return interruptible(lambda: self.agent.model.reply(request, partial), self.agent.cancellation)
 
     def finish(self, step: int, prepared: Prepared, reply: Reply) -> Stop | None:
         """Run the tools of a reply and log the step."""

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from harness.events import Entry, Signal, ToolStarted
+from harness.events import Entry, Signal, ToolEnded, ToolStarted
 from harness.messages import ToolCall, ToolResult
 from harness.protocols import Tool
 
@@ -12,7 +12,7 @@ class Toolbox:
     """Tools by name. Thread-safe if they are."""
 
     def __init__(self, tools: Sequence[Tool], listen: Callable[[Entry | Signal], None]) -> None:
-        """Hear from `listen` which call starts."""
+        """Let `listen` hear which call starts, and its result."""
         self._tools = {tool.spec.name: tool for tool in tools}
         self._listen = listen
         self.specs = tuple(tool.spec for tool in tools)
@@ -42,8 +42,10 @@ class Toolbox:
         if known is None:
             output = f"error: no tool {call.name!r}; there are {', '.join(sorted(self._tools))}"
             return ToolResult(call_id=call.call_id, name=call.name, output=output, status="error")
-        self._listen(ToolStarted(call_id=call.call_id, name=call.name))
-        return known.run(call)
+        self._listen(ToolStarted(call=call))
+        result = known.run(call)
+        self._listen(ToolEnded(result=result))
+        return result
 
 
 def unanswered(call: ToolCall) -> ToolResult:

@@ -22,15 +22,21 @@ from harness.events import (
     Signal,
     StateChanged,
     StepFinished,
+    StepStarted,
     SubAgentEnded,
     TextDelta,
+    ToolEnded,
     ToolStarted,
     TurnEnded,
     Waiting,
 )
 from harness.experiment.sessions.inspection import took
-from harness.messages import ToolCall
-from harness.transcript import receipt
+from harness.messages import ToolCall, ToolResult
+from harness.transcript import key_argument, outcome, receipt
+
+DIM, PLAIN = "\x1b[2m", "\x1b[22m"
+LINE_CHARACTERS = 400
+"""Of a line of the log."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -40,7 +46,8 @@ class Narrator:
     words: TextIO
     """Where the model's text goes."""
     log: TextIO
-    """Where start, steps, compactions, errors and end go (S0.10)."""
+    """Where start, steps, compactions, errors and end go (S0.10), and the model's reasoning: a terminal shows it dimmed while
+    it streams, a file gets how it begins."""
     steps: int = 0
     compactions: int = 0
     prompt_tokens: int = 0
@@ -50,7 +57,16 @@ class Narrator:
     sub_agents: list[SubAgentEnded] = field(default_factory=list)
     """Of those that were asked: what they took, which is in the sums too."""
     _calls: dict[str, ToolCall] = field(default_factory=dict)
-    _streaming: bool = False
+    _unended: TextIO | None = None
+    """Where a line is not ended yet."""
+    _spoken: bool = False
+    """Whether the text of this answer was told while it streamed."""
+    _ended: set[str] = field(default_factory=set)
+    """Calls whose outcome was told and whose step is not logged yet."""
+    _running: str = ""
+    """The call whose line waits for its outcome."""
+    _thought: list[str] = field(default_factory=list)
+    """Reasoning that is told when it is over."""
     _last_state: str = ""
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -61,9 +77,14 @@ class Narrator:
 
     def _hear(self, event: object) -> None:
         match event:
-            case TextDelta(part="text") if event.text:
-                self._streaming = True
-                print(printable(event.text), end="", file=self.words, flush=True)
+            case TextDelta():
+                self._delta(event)
+            case StepStarted():
+                self._spoken = False
+            case ToolStarted():
+                self._start(event.call)
+            case ToolEnded():
+                self._end(event.result)
             case MessageAdded():
                 self._message(event)
             case StepFinished():
@@ -95,7 +116,7 @@ class Narrator:
                 self.say("[c]ontinue, [s]top, [a]lways allow?", indent="  ")
             case StateChanged():
                 self._state(event)
-            case ToolStarted() | ContextUsage() | TextDelta():
+            case ContextUsage():
                 pass
 
     def _state(self, event: StateChanged) -> None:
@@ -106,31 +127,74 @@ class Narrator:
 
     def say(self, line: str, indent: str = "") -> None:
         """Write one line of the log, on a line of its own."""
-        self._end_words()
-        print(f"{indent}{one_line(line, 400)}", file=self.log, flush=True)
+        self._end_line()
+        print(f"{indent}{one_line(line, LINE_CHARACTERS)}", file=self.log, flush=True)
 
     def raw(self, line: str) -> None:
         """Write one line as it stands, but for control characters."""
-        self._end_words()
+        self._end_line()
         print(printable(line), file=self.log, flush=True)
 
     def command(self, said: str, *words: str) -> None:
         """Write a command behind a word, to the letter, so that a shell runs it as it stands."""
-        self._end_words()
+        self._end_line()
         print(f"{said}: {shlex.join(words)}", file=self.log, flush=True)
 
-    def _end_words(self) -> None:
-        if self._streaming:
-            print(file=self.words, flush=True)
-            self._streaming = False
+    def _end_line(self) -> None:
+        if self._unended is not None:
+            print(file=self._unended, flush=True)
+        self._unended, self._running = None, ""
+        if self._thought:
+            told, self._thought = "".join(self._thought), []
+            print(f"thinking: {one_line(told, LINE_CHARACTERS)}", file=self.log, flush=True)
+
+    def _on(self, stream: TextIO, text: str) -> None:
+        """Go on with the line of a stream."""
+        if self._unended is not stream or self._running or self._thought:
+            self._end_line()
+        print(text, end="", file=stream, flush=True)
+        self._unended = stream
+
+    def _delta(self, delta: TextDelta) -> None:
+        if delta.anew:
+            self._spoken = False
+            self._thought.clear()
+        if delta.text and delta.part == "text":
+            self._on(self.words, printable(delta.text))
+            self._spoken = True
+        elif delta.text and self.log.isatty():
+            self._on(self.log, f"{DIM}{printable(delta.text)}{PLAIN}")
+        elif delta.text:
+            self._thought.append(delta.text)
+
+    def _start(self, call: ToolCall) -> None:
+        self._calls[call.call_id] = call
+        self._end_line()
+        self._on(self.log, f"  {one_line(f'[{call.name}] {key_argument(call)}', LINE_CHARACTERS)}")
+        self._running = call.call_id
+
+    def _end(self, result: ToolResult) -> None:
+        """Tell how a call ended, behind its line where nothing was told since."""
+        call = self._calls.pop(result.call_id, None)
+        if call is None:
+            return
+        self._ended.add(result.call_id)
+        if self._running == result.call_id:
+            print(f" -> {outcome(result)}", file=self.log, flush=True)
+            self._unended, self._running = None, ""
+        else:
+            self.say(receipt(call, result), indent="  ")
 
     def _message(self, event: MessageAdded) -> None:
         message = event.message
-        if message.role == "assistant" and message.text and not self._streaming:
-            print(printable(message.text), file=self.words, flush=True)
-        self._end_words()
-        self._calls.update((call.call_id, call) for call in message.calls)
+        self._end_line()
+        if message.role == "assistant":
+            if message.text and not self._spoken:
+                print(printable(message.text), file=self.words, flush=True)
+            self._spoken = False
+        self._calls.update((call.call_id, call) for call in message.calls if call.call_id not in self._ended)
         for result in message.results:
+            self._ended.discard(result.call_id)
             call = self._calls.pop(result.call_id, None)
             if call is not None:
                 self.say(receipt(call, result), indent="  ")

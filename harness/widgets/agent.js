@@ -13,6 +13,8 @@ const FATES = { summary: "new", dropped: "dropped", summarized: "summarized", ma
 const SPEAKERS = { user: "you", assistant: "agent", system: "system", thought: "thinking", note: "note", notice: "note", ended: "end" };
 
 const short = (tokens = 0) => (tokens < 10000 ? number(tokens) : `${(tokens / 1000).toFixed(tokens < 100000 ? 1 : 0)}K`);
+/** The line of a folded thought: how it begins, and while it streams how it goes on. */
+const thinking = (row) => (row.live ? `thinking… · ${row.text.slice(-100)}` : `thinking · ${row.text.slice(0, 100)}`);
 const share = (part, whole) => (whole ? `${Math.round((100 * part) / whole)} %` : "–");
 const money = (usd) => (typeof usd === "number" ? `$${usd.toFixed(usd < 1 ? 4 : 2)}` : "unknown price");
 
@@ -121,17 +123,17 @@ function showCurve(parts, points, rounds, gauge) {
   parts.curve.replaceChildren(svg);
 }
 
-function showFigures(parts, figures, session) {
-  if (!("steps" in figures)) return;
-  const facts = [
-    ["steps", number(figures.steps)],
+function showFigures(parts, figures, session, step) {
+  if (!("steps" in figures) && !step) return;
+  const facts = [["steps", number(figures.steps ?? 0) + (step ? `, at work on step ${number(step)}` : "")]];
+  if ("steps" in figures) facts.push(
     ["compactions", number(figures.compactions)],
     ["tokens in", `${short(figures.prompt_tokens)}, ${share(figures.cached_tokens, figures.prompt_tokens)} read from a cache`],
     ["same prefix", `${share(figures.same_tokens, figures.view_tokens)} of the tokens in view`],
     ["tokens out", short(figures.output_tokens)],
     ...(figures.sub_agent_tokens ? [["by sub-agents", `${short(figures.sub_agent_tokens)} of both`]] : []),
     ["cost", money(figures.cost_usd) + (session.simulated && typeof figures.cost_usd === "number" ? " (simulated)" : "")],
-  ];
+  );
   parts.figures.replaceChildren(...facts.map(([name, value]) => make("tr", {}, make("th", { scope: "row", text: name }), make("td", { text: value }))));
 }
 
@@ -239,7 +241,10 @@ class Transcript {
     const row = this.rows.get(n);
     if (!row || at > row.text.length) return; // the whole row comes when its step has ended
     row.text += text.slice(row.text.length - at);
-    this.elements.get(n).querySelector("pre").textContent = row.text;
+    const element = this.elements.get(n);
+    if (row.kind === "thought") element.querySelector(".a-title").textContent = thinking(row);
+    const shown = element.querySelector("pre"); // a folded row has none
+    if (shown) shown.textContent = row.text;
   }
 
   /** The newest rows, in place of all. */
@@ -287,7 +292,7 @@ class Transcript {
   element(row) {
     if (row.kind === "tool") return this.folded(row, `${row.status === "running" ? "…" : row.status} · ${row.title}`, row.size ? `${number(row.size)} characters` : "");
     if (row.kind === "compaction") return this.compaction(row);
-    if (row.kind === "thought") return this.folded(row, `thinking · ${row.text.slice(0, 100)}`, "");
+    if (row.kind === "thought") return this.folded(row, thinking(row), "");
     if (row.kind === "system") return this.folded(row, `system prompt · ${row.text.slice(0, 100)}`, "");
     const box = make("div", { class: `a-row a-${row.kind}`, "data-n": row.n },
       make("span", { class: "a-who h-faint", text: SPEAKERS[row.kind] ?? row.kind }), make("pre", { class: "a-text", text: row.text }));
@@ -466,7 +471,7 @@ function view({ model, el }) {
       if ("question" in changed) showQuestion(parts, changed.question, ask);
       if ("gauge" in changed) showGauge(parts, changed.gauge);
       if ("gauge" in changed) parts.rule.textContent = changed.gauge.rule ?? "";
-      if ("figures" in changed || "session" in changed) showFigures(parts, whole.figures ?? {}, whole.session ?? {});
+      if ("figures" in changed || "session" in changed || "step" in changed) showFigures(parts, whole.figures ?? {}, whole.session ?? {}, whole.step);
       if ("curve" in changed || "rounds" in changed) {
         showCurve(parts, whole.curve ?? [], whole.rounds ?? [], whole.gauge ?? {});
       }

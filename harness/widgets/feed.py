@@ -25,8 +25,10 @@ from harness.events import (
     Signal,
     StateChanged,
     StepFinished,
+    StepStarted,
     SubAgentEnded,
     TextDelta,
+    ToolEnded,
     ToolStarted,
     TurnEnded,
     Waiting,
@@ -123,14 +125,15 @@ class Feed:
     rows: list[Plain] = field(default_factory=list)
     """In order; a row's number is its place."""
     state: Plain = field(default_factory=dict)
-    """What is not a row, by name: `phase`, `queued`, `gauge`, `figures`, `session`, `curve`, `rounds`, `waiting`, `failure`."""
+    """What is not a row, by name: `phase`, `queued`, `gauge`, `figures`, `session`, `curve`, `rounds`, `waiting`, `failure`,
+    `step` (the one that is at work, 0 = none)."""
     figures: Figures = field(default_factory=Figures)
     curve: Curve = field(default_factory=Curve)
     _sources: dict[int, tuple[ToolCall, ToolResult | None] | Message] = field(default_factory=dict)
     _open_calls: dict[str, int] = field(default_factory=dict)
     """Rows of calls without a result, by call id."""
-    _live: int | None = None
-    """The row that is being written."""
+    _live: dict[str, int] = field(default_factory=dict)
+    """The rows that are being written, by kind."""
     _changed: dict[int, None] = field(default_factory=dict)
     _grown: dict[int, list[str]] = field(default_factory=dict)
     _news: dict[str, None] = field(default_factory=dict)
@@ -210,24 +213,25 @@ class Feed:
 
     def _signal(self, signal: Signal) -> None:
         match signal:
-            case TextDelta(part="text") if self.state.get("phase") not in RESTING:  # a call that was broken off may still speak
+            case TextDelta() if self.state.get("phase") not in RESTING:  # a call that was broken off may still speak
                 if signal.anew:
                     self._restart_live()
                 if signal.text:
-                    self._grow(signal.text)
+                    self._grow("assistant" if signal.part == "text" else "thought", signal.text)
+            case StepStarted():
+                self.set(step=signal.step)
             case StateChanged():
                 self.set(phase=signal.state, queued=list(signal.queued))
                 if signal.state != "asking":
                     self.set(question="")
             case CallRepeated():
-                told = f"{signal.call.name} {key_argument(signal.call)}"
+                told = _sayable(f"{signal.call.name} {key_argument(signal.call)}")
                 self.set(question=f"The agent is about to make the same call {signal.times} times in a row: {told}")
             case ToolStarted():
-                if signal.call_id not in self._open_calls:
-                    row = {"kind": "tool", "step": self.figures.steps + 1, "title": signal.name, "status": "running", "size": 0}
-                    self._open_calls[signal.call_id] = self._add(row)
-                else:
-                    self._update(self._open_calls[signal.call_id], status="running")
+                self._settle()
+                self._update(self._call(signal.call, self.figures.steps + 1), status="running")
+            case ToolEnded() if signal.result.call_id in self._open_calls:
+                self._answer(self._open_calls[signal.result.call_id], signal.result)
             case Waiting():
                 self._restart_live()
                 seconds = "" if signal.seconds is None else f" {signal.seconds:.1f} s"
@@ -248,13 +252,12 @@ class Feed:
         what = "turn ended" if isinstance(event, TurnEnded) else "session ended"
         detail = f": {event.detail}" if event.detail else ""
         self.note(f"{what}: {event.reason.replace('_', ' ')}{detail}", "ended")
-        self.set(interrupted=event.status == "failed")
+        self.set(interrupted=event.status == "failed", step=0)
         for at in self._open_calls.values():
             self._update(at, status="interrupted")
         self._open_calls.clear()
-        if self._live is not None:
-            self._update(self._live, live=False)
-            self._live = None
+        self._settle()
+        self._live.clear()
 
     def _gauge(self, **values: object) -> None:
         gauge = self.state.get("gauge")
@@ -262,7 +265,8 @@ class Feed:
 
     def _message(self, message: Message, step: int) -> None:
         for result in message.results:
-            self._answer(result, step)
+            if (at := self._open_calls.pop(result.call_id, None)) is not None:
+                self._answer(at, result)
         if message.role != "tool":
             self._add_message(message, step)
         self._measure()
@@ -270,11 +274,10 @@ class Feed:
     def _add_message(self, message: Message, step: int) -> None:
         text = "\n".join(part_text(part) for part in message.parts if isinstance(part, Text | File))
         thought = "\n".join(part.text for part in message.parts if isinstance(part, Reasoning))
-        live, self._live = (self._live, None) if message.role == "assistant" else (None, self._live)
-        if thought:
-            self._put_text("thought", thought, step, None)
-        if text or live is not None:
-            self._put_text(message.role, text, step, live)
+        live, self._live = (self._live, {}) if message.role == "assistant" else ({}, self._live)
+        for kind, shown in (("thought", thought), (message.role, text)):
+            if shown or kind in live:
+                self._put_text(kind, shown, step, live.get(kind))
         for call in message.calls:
             self._call(call, step)
 
@@ -284,25 +287,22 @@ class Feed:
         if row["more"]:
             self._sources[number] = Message(role="assistant", parts=(Text(text=text),))
 
-    def _call(self, call: ToolCall, step: int) -> None:
-        title = f"{call.name} {key_argument(call)}"
+    def _call(self, call: ToolCall, step: int) -> int:
+        """The row of a call, which may be there since it was started."""
         at = self._open_calls.get(call.call_id)
-        row: Plain = {"kind": "tool", "step": step, "title": title, "status": "pending", "size": 0}
         if at is None:
-            at = self._open_calls[call.call_id] = self._add(row)
-        else:
-            self._replace(at, row | {"status": self.rows[at]["status"]})
-        self._sources[at] = (call, None)
+            title = _sayable(f"{call.name} {key_argument(call)}")
+            at = self._add({"kind": "tool", "step": step, "title": title, "status": "pending", "size": 0})
+            self._open_calls[call.call_id] = at
+            self._sources[at] = (call, None)
+        return at
 
-    def _answer(self, result: ToolResult, step: int) -> None:
-        at = self._open_calls.pop(result.call_id, None)
-        if at is None:
-            return
+    def _answer(self, at: int, result: ToolResult) -> None:
         known = self._sources.get(at)
         if isinstance(known, tuple):
             self._sources[at] = (known[0], result)
         shown = outcome(result) if result.status == "completed" else result.status
-        self._update(at, status=shown, size=len(result.output), step=step)
+        self._update(at, status=shown, size=len(result.output))
 
     def _step(self, event: StepFinished) -> None:
         figures = self.figures
@@ -314,7 +314,7 @@ class Feed:
         figures.output_tokens += event.usage.output_tokens
         figures.pay(event.cost_usd)
         self.curve.add(event.step, event.view_tokens)
-        self.set(figures=figures.plain(), curve=list(self.curve.points))
+        self.set(figures=figures.plain(), curve=list(self.curve.points), step=0)
 
     def _compaction(self, event: Compaction, found: Round) -> None:
         self.figures.pay(event.summarizer_cost_usd if event.summarizer else 0.0)
@@ -345,19 +345,28 @@ class Feed:
     def _update(self, at: int, **values: object) -> None:
         self._replace(at, self.rows[at] | values)
 
-    def _grow(self, text: str) -> None:
-        if self._live is None:
-            self._live = self._add({"kind": "assistant", "step": self.figures.steps + 1, "text": "", "live": True})
-        row = self.rows[self._live]
+    def _grow(self, kind: str, text: str) -> None:
+        at = self._live.get(kind)
+        if at is None:
+            self._settle()
+            at = self._live[kind] = self._add({"kind": kind, "step": self.figures.steps + 1, "text": "", "live": True})
+        row = self.rows[at]
         room = ROW_CHARACTERS - len(str(row["text"]))
         if room > 0:
-            row["text"] = f"{row['text']}{text[:room]}"
-            self._grown.setdefault(self._live, []).append(text[:room])
+            more = _sayable(text[:room])
+            row["text"] = f"{row['text']}{more}"
+            self._grown.setdefault(at, []).append(more)
+
+    def _settle(self) -> None:
+        """Something else comes now."""
+        for at in self._live.values():
+            if self.rows[at]["live"]:
+                self._update(at, live=False)
 
     def _restart_live(self) -> None:
         """What was streamed comes again, or was cut off before."""
-        if self._live is not None:
-            self._update(self._live, text="")
+        for at in self._live.values():
+            self._update(at, text="")
 
     # --- what goes out ---------------------------------------------------------------------------------------------------
 
@@ -396,7 +405,7 @@ class Feed:
         if result is not None:
             cut = f" (cut: {result.clipped_characters:,} characters are not shown)" if result.clipped_characters else ""
             parts.append([f"output{cut}", result.output[:BODY_CHARACTERS]])
-        return {"n": number, "parts": parts}
+        return {"n": number, "parts": [[_sayable(name), _sayable(text)] for name, text in parts]}
 
 
 def fed(rounds: Rounds, entries: Iterable[Entry]) -> Feed:
@@ -407,6 +416,11 @@ def fed(rounds: Rounds, entries: Iterable[Entry]) -> Feed:
     return feed
 
 
+def _sayable(text: str) -> str:
+    """The text without lone surrogates, which a kernel cannot send; in the log they are mended once the message is whole."""
+    return text if text.isascii() else text.encode(errors="replace").decode()
+
+
 def _units(text: str) -> int:
     """The length of a text as a page counts it."""
-    return len(text.encode("utf-16-le", "surrogatepass")) // 2
+    return len(text.encode("utf-16-le")) // 2

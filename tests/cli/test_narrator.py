@@ -1,5 +1,8 @@
 import io
+import json
 from dataclasses import replace
+
+import pytest
 
 from harness.cli.narrator import Narrator
 from harness.events import (
@@ -12,6 +15,8 @@ from harness.events import (
     SessionStarted,
     StepFinished,
     TextDelta,
+    ToolEnded,
+    ToolStarted,
     Waiting,
 )
 from harness.messages import ToolCall, ToolResult, assistant, tool, user
@@ -66,7 +71,7 @@ def told(*heard):
     words, log = io.StringIO(), io.StringIO()
     narrator = Narrator(words=words, log=log)
     for number, one in enumerate(heard, 1):
-        signal = isinstance(one, TextDelta | Waiting)
+        signal = isinstance(one, TextDelta | ToolStarted | ToolEnded | Waiting)
         narrator(one if signal else Entry(number, one))
     return narrator, words.getvalue(), log.getvalue()
 
@@ -110,6 +115,67 @@ def test_every_call_is_told_with_how_it_ended():
     result = ToolResult(call_id="c", name="write_file", output="wrote 1 byte")
     _, _, log = told(MessageAdded(message=assistant("", call), step=1), MessageAdded(message=tool(result), step=1))
     assert log == "  [write_file] a.py -> ok\n"
+
+
+def called(name="c", command="ls"):
+    return ToolCall(call_id=name, name="execute_command", arguments_json=json.dumps({"command": command}))
+
+
+def ended(name="c", code=0):
+    return ToolResult(call_id=name, name="execute_command", output=f"exit code {code}\n")
+
+
+def test_a_call_is_told_with_its_arguments_when_it_starts_and_its_line_ends_with_the_outcome():
+    _, words, log = told(TextDelta(text="I look."), ToolStarted(call=called(command="ls \x1b[2J" + "x" * 900)))
+    assert words == "I look.\n"
+    assert log.startswith("  [execute_command] ls �[2Jxxx")
+    assert len(log) < 250
+    logged = [MessageAdded(message=one, step=1) for one in (assistant("I look.", called()), tool(ended()))]
+    _, words, log = told(TextDelta(text="I look."), ToolStarted(call=called()), ToolEnded(result=ended()), *logged)
+    assert words == "I look.\n"
+    assert log == "  [execute_command] ls -> exit code 0\n"
+
+
+def test_calls_that_run_at_the_same_time_are_each_told_with_their_outcome():
+    started = [ToolStarted(call=called("a", "one")), ToolStarted(call=called("b", "two"))]
+    results = [ToolEnded(result=ended("b", 1)), ToolEnded(result=ended("a"))]
+    message = assistant("", called("a", "one"), called("b", "two"))
+    logged = [MessageAdded(message=one, step=1) for one in (message, tool(ended("a")), tool(ended("b", 1)))]
+    _, _, log = told(*started, *results, *logged)
+    assert log.splitlines() == [
+        "  [execute_command] one",
+        "  [execute_command] two -> exit code 1",
+        "  [execute_command] one -> exit code 0",
+    ]
+
+
+def test_a_call_that_gave_no_result_is_told_when_its_step_is_logged():
+    stopped = replace(ended(), status="interrupted", output="error: the call was interrupted")
+    _, _, log = told(
+        ToolStarted(call=called()), *(MessageAdded(message=one, step=1) for one in (assistant("", called()), tool(stopped)))
+    )
+    assert log.splitlines() == ["  [execute_command] ls", "  [execute_command] ls -> error"]
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@pytest.mark.parametrize("kind", [Terminal, io.StringIO])
+def test_reasoning_is_dim_while_it_streams_in_a_terminal_and_a_line_in_a_file(kind):
+    words, log = io.StringIO(), kind()
+    narrator = Narrator(words=words, log=log)
+    for one in (
+        TextDelta(text="hm\n\x1b[2J", part="reasoning"),
+        TextDelta(text=" yes", part="reasoning"),
+        TextDelta(text="Yes."),
+        Entry(1, MessageAdded(message=assistant("Yes.", reasoning="hm\n\x1b[2J yes"), step=1)),
+    ):
+        narrator(one)
+    assert words.getvalue() == "Yes.\n"
+    dim = "\x1b[2mhm\n�[2J\x1b[22m\x1b[2m yes\x1b[22m\n"
+    assert log.getvalue() == (dim if kind is Terminal else "thinking: hm �[2J yes\n")
 
 
 def test_the_total_adds_up_steps_and_summaries():

@@ -2,6 +2,7 @@
 
 import ast
 import html
+import json
 import sqlite3
 import time
 from contextlib import closing
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from harness.agent.loop import Limits
+from harness.compaction.presets.keep_last import KeepLast
 from harness.errors import UsageError
 from harness.events import Entry, MessageAdded
 from harness.experiment.interactive import Interactive
@@ -22,6 +24,7 @@ from harness.widgets.wire import POST
 from tests.cli.dialog.test_orders import FULL
 from tests.experiment.run_grid import POLICY
 from tests.experiment.tiny_task import tiny
+from tests.models.openai_stub import Say, serving
 from tests.widgets.linked import Linked
 
 pytestmark = [pytest.mark.browser, pytest.mark.bubblewrap]
@@ -233,6 +236,45 @@ def test_a_page_that_is_opened_late_has_the_newest_rows(page, panel):
     assert len(numbers) <= 2_000
     assert numbers == list(range(numbers[0], 20_000))
     assert page.evaluate("typeof window.hacked") == "undefined"
+
+
+@pytest.mark.slow  # the library of real models takes its time to load
+def test_reasoning_and_the_arguments_of_a_running_call_are_seen_while_they_come(page, tmp_path, monkeypatch):
+    """S3.9."""
+    command = json.dumps({"command": f"sleep 5 # {HOSTILE}"})
+    thinks = Say(
+        reasoning=f"{HOSTILE} I look first. " * 60,
+        pieces=("I look.",),
+        calls=(("c1", "execute_command", command),),
+        finish="tool_calls",
+        pace_seconds=0.02,
+    )
+    with serving(thinks, Say(pieces=("Done.",))) as stub:
+        monkeypatch.setenv("HOSTED_VLLM_API_BASE", stub.base)
+        monkeypatch.setenv("HOSTED_VLLM_API_KEY", "planted-0123456789")
+        fitting = replace(described(tmp_path), task=None, policy=KeepLast(), window_tokens=50_000)
+        session = replace(fitting, request="look", model="hosted_vllm/stub")
+        widget = AgentWidget.of(session)
+        try:
+            linked = Panel(page, widget, POST)
+            linked.click("Start")
+            linked.until("() => document.querySelector('.a-thought .a-title')?.textContent.startsWith('thinking…')")
+            assert "at work on step 1" in page.locator(".a-figures").inner_text()
+            page.locator(".a-thought summary").click()
+            linked.until("() => document.querySelector('.a-thought pre')?.textContent.length > 400")
+            linked.until(
+                "() => document.querySelector('.a-tool .a-title')?.textContent.startsWith('… · execute_command sleep 5 # <img')"
+            )
+            page.locator(".a-tool summary").click()
+            linked.until("() => document.querySelector('.a-tool pre')?.textContent.startsWith('sleep 5 # <img')")
+            assert linked.texts(".a-thought .a-title")[0].startswith("thinking · <img"), "that is over"
+            linked.phase("waits for you")
+            assert [row["kind"] for row in widget._feed.rows][2:6] == ["thought", "assistant", "tool", "assistant"]
+            assert linked.texts(".a-tool .a-title")[0].startswith("exit code 0 · execute_command sleep 5 # <img")
+            assert "at work" not in page.locator(".a-figures").inner_text()
+            assert page.evaluate("typeof window.hacked") == "undefined"
+        finally:
+            widget.close()
 
 
 def looping_task():

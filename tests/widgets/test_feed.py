@@ -1,5 +1,8 @@
 """What a panel shows of a session: told in pieces it is the same as told at once, whatever was logged."""
 
+import json
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,7 +17,9 @@ from harness.events import (
     Signal,
     StateChanged,
     StepFinished,
+    StepStarted,
     TextDelta,
+    ToolEnded,
     ToolStarted,
     TurnEnded,
     Waiting,
@@ -52,7 +57,8 @@ def sessions(draw):
         message = entry.event.message if isinstance(entry.event, MessageAdded) else None
         if message is not None and message.role == "assistant":
             heard += [TextDelta(text=text) for text in draw(st.lists(TEXTS, max_size=3))]
-            heard += [ToolStarted(call_id=call.call_id, name=call.name) for call in message.calls if draw(st.booleans())]
+            heard += [TextDelta(text=text, part="reasoning") for text in draw(st.lists(TEXTS, max_size=2))]
+            heard += [ToolStarted(call=call) for call in message.calls if draw(st.booleans())]
             heard += [Waiting(what="a retry", seconds=2.0)] * draw(st.integers(0, 1))
         heard.append(entry)
     return heard
@@ -125,20 +131,69 @@ def test_a_model_that_was_broken_off_is_not_heard_any_more():
 
 def test_calls_that_have_no_result_when_a_turn_ends_are_marked_as_interrupted():
     feed = Feed(Rounds())
-    feed.hear(ToolStarted(call_id="a", name="execute_command"))
+    feed.hear(ToolStarted(call=CALL))
     feed.hear(entry(1, TurnEnded(turn=1, status="failed", reason="cancelled")))
     assert [row.get("status") for row in feed.rows] == ["interrupted", None]
     assert feed.state["interrupted"] is True
 
 
-def test_a_running_call_becomes_a_call_with_its_arguments():
-    feed = Feed(Rounds())
-    feed.hear(ToolStarted(call_id="a", name="read_file"))
-    feed.hear(said(1, assistant("", ToolCall(call_id="a", name="read_file", arguments_json='{"path": "x.py"}'))))
-    feed.hear(said(2, tool(ToolResult(call_id="a", name="read_file", output="no", status="error"))))
-    (row,) = feed.rows
-    assert (row["title"], row["status"], row["size"]) == ("read_file x.py", "error", 2)
+CALL = ToolCall(call_id="a", name="read_file", arguments_json='{"path": "x.py"}')
+
+
+def test_a_running_call_shows_its_arguments_and_its_result_before_the_step_is_over():
+    feed, other = Feed(Rounds()), replace(CALL, call_id="b")
+    for one in (CALL, other):
+        feed.hear(ToolStarted(call=one))
+    assert [(row["title"], row["status"], row["size"]) for row in feed.rows] == [("read_file x.py", "running", 0)] * 2
+    assert feed.body(0)["parts"] == [["path", "x.py"]]
+    result = ToolResult(call_id="a", name="read_file", output="no", status="error")
+    feed.hear(ToolEnded(result=result))
+    shown = [("read_file x.py", "error", 2), ("read_file x.py", "running", 0)]
+    assert [(row["title"], row["status"], row["size"]) for row in feed.rows] == shown
+    feed.news()
+    feed.hear(said(1, assistant("", CALL, other)))
+    feed.hear(said(2, tool(result)))
+    assert [(row["title"], row["status"], row["size"]) for row in feed.rows] == shown
     assert feed.body(0)["parts"] == [["path", "x.py"], ["output", "no"]]
+
+
+def test_what_streams_before_it_is_whole_can_be_sent_whatever_a_model_writes():
+    feed = Feed(Rounds())
+    feed.hear(TextDelta(text="half an emoji \ud83d"))
+    feed.hear(ToolStarted(call=replace(CALL, arguments_json='{"path": "\\ud83d", "\\udc00": "\ud83d"}')))
+    told = json.dumps([*feed.news().items, feed.body(1)], ensure_ascii=False)
+    assert told.encode().decode() == told
+    assert [row.get("text", row.get("title")) for row in feed.rows] == ["half an emoji ?", "read_file ?"]
+
+
+def test_reasoning_streams_into_a_row_of_its_own_before_the_text():
+    feed = Feed(Rounds())
+    feed.hear(StepStarted(step=1))
+    assert feed.state["step"] == 1
+    feed.hear(TextDelta(text="<b>hm", part="reasoning"))
+    assert feed.news().items == [{"n": 0, "kind": "thought", "step": 1, "text": "<b>hm", "live": True}]
+    feed.hear(TextDelta(text=", yes", part="reasoning"))
+    assert feed.news().items == [{"kind": "grown", "n": 0, "at": 5, "text": ", yes"}]
+    feed.hear(TextDelta(text="Yes."))
+    feed.hear(ToolStarted(call=CALL))
+    feed.hear(said(1, assistant("Yes.", CALL, reasoning="<b>hm, yes")))
+    assert [(row["kind"], row.get("text"), row.get("live")) for row in feed.rows] == [
+        ("thought", "<b>hm, yes", None),
+        ("assistant", "Yes.", None),
+        ("tool", None, None),
+    ]
+
+
+def test_reasoning_that_was_stopped_or_comes_anew_stands_once():
+    feed = Feed(Rounds())
+    feed.hear(TextDelta(text="hm", part="reasoning"))
+    feed.hear(TextDelta(text="", anew=True))
+    feed.hear(TextDelta(text="h", part="reasoning"))
+    feed.hear(said(1, assistant(reasoning="h")))
+    feed.hear(TextDelta(text="x" * (ROW_CHARACTERS + 5), part="reasoning"))
+    feed.hear(entry(2, TurnEnded(turn=1, status="failed", reason="cancelled")))
+    assert [(row["kind"], row["text"]) for row in feed.rows[:2]] == [("thought", "h"), ("thought", "x" * ROW_CHARACTERS)]
+    assert feed.rows[1]["live"] is False
 
 
 def test_arguments_that_are_no_json_are_shown_as_they_are():
