@@ -16,7 +16,7 @@ from pydantic.errors import PydanticUserError
 from pydantic_core import ErrorDetails
 
 from harness.errors import UnknownName, UsageError
-from harness.messages import Message
+from harness.messages import Message, ToolCall
 
 T = TypeVar("T")
 
@@ -147,6 +147,7 @@ def _wanted(problem: ErrorDetails) -> str:
 
 
 MESSAGES: TypeAdapter[Any] = adapter(Message)
+CALLS: TypeAdapter[tuple[ToolCall, ...]] = adapter(tuple[ToolCall, ...])
 
 
 def canonical_json(value: object, of: Any = None) -> str:

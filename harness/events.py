@@ -34,7 +34,7 @@ StopReason: TypeAlias = Literal[
 """`replied`: an answer without calls; `declared`: the model said that it is done (both complete a session); `cut_short`: its
 last answer was cut off by the output limit; `doom_loop`: it made the same call again and again, and was stopped;
 `illegal_plan`: the policy proposed a view that breaks a guard, which is the policy's fault and no crash; `broken_off`: its
-process was killed while the model wrote, which is found when the session is opened again."""
+process was killed while the model wrote or its calls ran, which is found when the session is opened again."""
 
 
 class ItemId(NamedTuple):

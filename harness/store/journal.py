@@ -7,6 +7,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from harness.codec import CALLS
 from harness.errors import StoreError
 from harness.events import Entry
 from harness.protocols import Clock
@@ -107,8 +108,11 @@ class Journal:
         Raises:
             StoreError: no such session.
         """
-        rows = self.rows("SELECT step, text FROM draft WHERE session = ?", self._key(session_id))
-        return Draft(*rows[0]) if rows else None
+        rows = self.rows("SELECT step, text, reasoning, calls FROM draft WHERE session = ?", self._key(session_id))
+        if not rows:
+            return None
+        step, text, reasoning, calls = rows[0]
+        return Draft(step, text, reasoning, CALLS.validate_json(calls))
 
     def _key(self, session_id: str) -> int:
         with explained(self.path):

@@ -9,7 +9,7 @@ from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from harness.codec import MESSAGES, adapter
+from harness.codec import CALLS, MESSAGES, adapter
 from harness.errors import FileMissing, StoreError
 from harness.events import (
     Compaction,
@@ -32,6 +32,7 @@ from harness.events import (
 from harness.messages import Message
 from harness.protocols import Clock
 from harness.store.database import Database, explained
+from harness.store.records import Draft
 from harness.store.texts import Packer, addresses, attached, detached, shown
 from harness.tokens import Counter, Measured, Usage
 from harness.truncation import output_name
@@ -112,15 +113,16 @@ class SessionLog:
         """Events so far."""
         return self._seq
 
-    def draft(self, step: int, text: str) -> None:
-        """Keep what the model has written so far of its answer in a step; what is logged next of the agent takes its place.
+    def draft(self, draft: Draft) -> None:
+        """Keep an answer as far as it has come; what is logged next of the agent takes its place.
 
         Raises:
             StoreError: it was not kept.
         """
-        row = (self._key, step, int(self._clock() * 1000), shown(text))
+        calls = json.dumps(CALLS.dump_python(draft.calls))
+        row = (self._key, draft.step, int(self._clock() * 1000), shown(draft.text), shown(draft.reasoning), calls)
         with self._database.transaction():
-            self._database.execute("INSERT OR REPLACE INTO draft VALUES (?, ?, ?, ?)", row)
+            self._database.execute("INSERT OR REPLACE INTO draft VALUES (?, ?, ?, ?, ?, ?)", row)
         self._drafted = True
 
     def close(self) -> None:

@@ -6,6 +6,8 @@ Conduct and probes are computed from a log when its session has ended; a session
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeAlias
 
+from harness.messages import ToolCall
+
 Treatment: TypeAlias = Literal["as planned", "partly", "not at all"]
 """Whether a trial got the compactions that its policy asked for: all (also when none was due), some, or none of those due."""
 
@@ -100,6 +102,9 @@ class Draft(NamedTuple):
 
     step: int
     text: str
+    reasoning: str = ""
+    calls: tuple[ToolCall, ...] = ()
+    """Those that were started, once the answer was whole."""
 
 
 class StepActions(NamedTuple):

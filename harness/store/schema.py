@@ -361,9 +361,15 @@ def _standing(connection: sqlite3.Connection) -> None:
     connection.execute("ALTER TABLE probe ADD COLUMN stands_after INTEGER CHECK (stands_after IN (0, 1))")
 
 
+def _whole_drafts(connection: sqlite3.Connection) -> None:
+    """What else has come of an answer: reasoning, and the calls that were started, as a JSON list."""
+    connection.execute("ALTER TABLE draft ADD COLUMN reasoning TEXT NOT NULL DEFAULT ''")
+    connection.execute("ALTER TABLE draft ADD COLUMN calls TEXT NOT NULL DEFAULT '[]'")
+
+
 MIGRATIONS: tuple[Migration, ...] = (
     *(_first_tables, _conduct_tables, _actions, _scale, _activity, _saved_outputs),
-    *(_costs, _life, _drafts, _retries, _standing),
+    *(_costs, _life, _drafts, _retries, _standing, _whole_drafts),
 )
 """In order; one that has been released never changes, a new one is added behind it."""
 

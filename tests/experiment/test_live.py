@@ -34,6 +34,7 @@ from harness.events import (
 )
 from harness.experiment.live import LiveSession
 from harness.experiment.sessions.inspection import inspect_session
+from harness.messages import ToolCall, assistant
 from harness.store.journal import Journal
 from harness.view import fold_all
 from harness.widgets.feed import fed
@@ -446,13 +447,44 @@ def test_what_the_model_had_written_survives_the_death_of_the_process_and_is_tol
     assert logged[: len(before)] == before
 
 
-def drafted(file):
+def drafted(file, part="text"):
     try:
         with Journal.open(file, read_only=True) as journal:
             draft = journal.draft("victim")
     except StoreError:  # it has not begun
         return None
-    return draft and draft.text
+    return draft and getattr(draft, part)
+
+
+@pytest.mark.slow  # the library of real models takes its time to load
+def test_a_call_that_ran_when_the_process_died_is_told_to_have_no_result_and_its_answer_is_whole(
+    living, tmp_path, checkout, provider
+):
+    call = ("c1", "execute_command", json.dumps({"command": "touch made; sleep 600"}))
+    said = Say(reasoning="hm", pieces=("I run it.",), calls=(call,), finish="tool_calls")
+    stub = provider(said, Say(pieces=("Now I say it.",)))
+    file = tmp_path / "j.sqlite"
+    with subprocess.Popen([sys.executable, "-c", SPEAKER, str(file)], cwd=checkout) as victim:
+        try:
+            end = time.monotonic() + 4 * SECONDS  # of which the library takes nearly all on a busy machine
+            while not drafted(file, "calls") and victim.poll() is None and time.monotonic() < end:
+                time.sleep(0.05)
+        finally:
+            victim.kill()
+    live = living.too(LiveSession.reopen(file, "victim", session=session(journal=None, **REAL)))
+    answer, result, ended = (one.event for one in live.entries[-3:])
+    asked = ToolCall(call_id="c1", name="execute_command", arguments_json=call[2])
+    assert answer.message == assistant("I run it.", asked, reasoning="hm")
+    assert [(one.call_id, one.status) for one in result.message.results] == [("c1", "interrupted")]
+    assert (ended.status, ended.reason) == ("failed", "broken_off")
+    assert "while calls of this answer ran (execute_command)" in ended.detail
+    live.start()
+    assert live.wait(SECONDS) == "idle", live.failure
+    live.resume()
+    assert live.wait(SECONDS) == "idle"
+    assert live.view.messages[-1].text == "Now I say it."
+    assert [one["role"] for one in stub.asked[-1]["messages"]] == ["system", "user", "assistant", "tool"]
+    assert live.summary().changes == ()
 
 
 REAL = {"model": "hosted_vllm/stub", "window_tokens": 50_000, "task": None, "request": "do something"}

@@ -6,8 +6,9 @@ import pytest
 
 from harness.errors import FileMissing, StoreError
 from harness.events import MessageQueued
+from harness.messages import ToolCall
 from harness.store.journal import Journal
-from harness.store.records import FactRecord, ProbeRecord, SessionConduct, StepConduct, TrialRecord
+from harness.store.records import Draft, FactRecord, ProbeRecord, SessionConduct, StepConduct, TrialRecord
 from tests.store.samples import CONDUCT, PROBES, begun, checks, opening, plain, step, trial
 
 
@@ -143,10 +144,11 @@ def test_the_text_of_an_answer_that_is_coming_is_kept_until_the_agent_goes_on(jo
     log = begun(journal)
     log.append(opening())
     assert journal.draft("s") is None
-    for text in ("I was", "I was about \udc80 to"):
-        log.draft(4, text)
+    calls = (ToolCall(call_id="c", name="write_file", arguments_json='{"path": "\\ud83d"'),)
+    log.draft(Draft(4, "I was"))
+    log.draft(Draft(4, "I was about \udc80 to", "hm", calls))
     log.append([MessageQueued(text="later")])
-    assert journal.draft("s") == (4, "I was about ? to")
+    assert journal.draft("s") == Draft(4, "I was about ? to", "hm", calls)
     again = begun(journal)
     assert again.length == log.length == len(list(journal.entries("s")))
     again.append(step(1))

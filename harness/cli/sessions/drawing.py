@@ -12,6 +12,7 @@ from harness.experiment.sessions.inspection import CompactionPoint, Inspection, 
 from harness.experiment.sessions.sent import Sent
 from harness.messages import Message, Part, Reasoning, ToolCall, ToolResult, part_text
 from harness.store.records import Draft
+from harness.transcript import key_argument
 
 ROWS = 40
 """Of a timeline, where nobody asks for another number."""
@@ -59,7 +60,11 @@ def _named(told: Sequence[tuple[str, str]]) -> Table:
 
 
 def _unended(draft: Draft) -> str:
-    return f"step {draft.step}, {len(draft.text):,} characters of its answer so far: {one_line(draft.text, 100)}"
+    if draft.calls:
+        running = "; ".join(one_line(f"{call.name} {key_argument(call)}", 100) for call in draft.calls)
+        return f"step {draft.step}, its answer is whole, its calls have no result yet: {running}"
+    what, text = ("answer", draft.text) if draft.text else ("reasoning", draft.reasoning)
+    return f"step {draft.step}, {len(text):,} characters of its {what} so far: {one_line(text, 100)}"
 
 
 def _compacted(session: Inspection) -> str:

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from harness.agent.loop import Stop
+from harness.agent.toolbox import unanswered
 from harness.errors import UsageError
 from harness.events import (
     Compaction,
@@ -20,7 +21,8 @@ from harness.events import (
     WorkspaceSaved,
 )
 from harness.experiment.life.setup import recorded
-from harness.messages import Message, assistant, encodable
+from harness.messages import Message, assistant, encodable, tool
+from harness.store.records import Draft
 from harness.task import LaterMessage
 from harness.truncation import output_name
 from harness.view import lived
@@ -158,13 +160,17 @@ def forked(entries: Sequence[Entry], session_id: str, to_event: int, setup: str 
     return (replace(first, session_id=session_id), *(event for _, event in prefix[1:]), origin, *withdrawn)
 
 
-def broken_off(entries: Sequence[Entry], step: int, text: str) -> tuple[Entry, ...]:
-    """What goes behind a log whose process was killed while the model wrote: the text so far, and that it is no whole answer."""
-    first = entries[-1].seq + 1 if entries else 1
-    said = MessageAdded(message=encodable(assistant(text)), step=step)
+def broken_off(entries: Sequence[Entry], draft: Draft) -> tuple[Entry, ...]:
+    """What goes behind a log whose process was killed in the middle of a step: what it had come to, and why it is not over."""
+    said = assistant(draft.text, *draft.calls, reasoning=draft.reasoning)
+    messages = (said, *(tool(unanswered(call)) for call in draft.calls))
     detail = "its process ended in the middle of this answer; what had come of it by then is kept"
+    if draft.calls:
+        names = ", ".join(dict.fromkeys(call.name for call in draft.calls))
+        detail = f"its process ended while calls of this answer ran ({names}); what they gave and changed is lost"
     ended = TurnEnded(turn=turn(entries), status="failed", reason="broken_off", detail=detail)
-    return Entry(first, said), Entry(first + 1, ended)
+    events: list[Event] = [MessageAdded(message=encodable(message), step=draft.step) for message in messages]
+    return tuple(Entry(seq, event) for seq, event in enumerate([*events, ended], entries[-1].seq + 1 if entries else 1))
 
 
 def still_due(later: Iterable[LaterMessage], entries: Iterable[Entry]) -> tuple[LaterMessage, ...]:

@@ -8,6 +8,7 @@ from harness.events import Entry, Event, MessageAdded, MessageQueued, MessageUnq
 from harness.experiment.life.history import waiting
 from harness.messages import encodable, user
 from harness.protocols import Log
+from harness.store.records import Draft
 
 
 class Ledger:
@@ -25,29 +26,29 @@ class Ledger:
         self._waiting = waiting(entries)
         self._early: list[str] = []
         self._log: Log | None = None
-        self._draft: Callable[[int, str], None] | None = None
+        self._draft: Callable[[Draft], None] | None = None
         self._taking: int | None = None
         self._lock = threading.RLock()
 
-    def open(self, log: Log, draft: Callable[[int, str], None]) -> None:
+    def open(self, log: Log, draft: Callable[[Draft], None]) -> None:
         """Log there from now on.
 
         Args:
             log: takes events.
-            draft: takes what the model has written so far of its answer in a step.
+            draft: takes an answer as far as it has come.
         """
         with self._lock:
             self._log, self._draft = log, draft
 
-    def draft(self, step: int, text: str) -> None:
-        """Keep what the model has written so far of its answer in a step.
+    def draft(self, draft: Draft) -> None:
+        """Keep an answer as far as it has come.
 
         Raises:
             StoreError: it was not kept.
         """
         with self._lock:
             if self._draft is not None:
-                self._draft(step, text)
+                self._draft(draft)
 
     def append(self, events: Sequence[Event]) -> tuple[Entry, ...]:
         """See `harness.protocols.Log`."""

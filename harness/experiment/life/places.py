@@ -20,6 +20,7 @@ from harness.store.journal import Journal
 from harness.store.kept.workspaces import JournalWorkspaces, MemoryWorkspaces, Workspaces
 from harness.store.log import RETENTION_MS
 from harness.store.memory import MemoryLog, MemoryOutputs
+from harness.store.records import Draft
 from harness.store.sessions.finding import Found
 
 
@@ -29,8 +30,8 @@ class Place(NamedTuple):
     log: Log
     outputs: OutputStore
     workspaces: Workspaces
-    draft: Callable[[int, str], None]
-    """Keeps what the model has written so far of its answer in a step."""
+    draft: Callable[[Draft], None]
+    """Keeps an answer as far as it has come."""
 
 
 @contextmanager
@@ -52,7 +53,7 @@ def placed(
     if journal is None:
         log = MemoryLog()
         log.append([event for _, event in entries])
-        yield Place(log, _with(MemoryOutputs(), entries), memory, lambda _step, _text: None)
+        yield Place(log, _with(MemoryOutputs(), entries), memory, lambda _: None)
         return
     now_ms = int(clock() * 1000)
     with Journal.open(journal) as ours, Journal.open(journal) as beside, closing(JournalWorkspaces(journal)) as workspaces:
@@ -78,7 +79,7 @@ def logged(journal: Path, session_id: str) -> tuple[Entry, ...]:
     """
     with Journal.open(journal, read_only=True) as opened:
         entries, draft = tuple(opened.entries(session_id)), opened.draft(session_id)
-    return entries if draft is None else (*entries, *broken_off(entries, draft.step, draft.text))
+    return entries if draft is None else (*entries, *broken_off(entries, draft))
 
 
 def reopened(entries: Sequence[Entry], journal: Path, session: Interactive | None) -> Interactive:

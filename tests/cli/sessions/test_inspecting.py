@@ -10,8 +10,9 @@ from harness.cli.dialog.orders import Terminal
 from harness.cli.narrator import Narrator
 from harness.events import MessageAdded, WorkspaceSaved
 from harness.experiment.live import LiveSession
-from harness.messages import ToolResult, tool
+from harness.messages import ToolCall, ToolResult, tool
 from harness.store.journal import Journal
+from harness.store.records import Draft
 from harness.widgets.inspector import SessionInspector
 from tests.cli.command import LOCAL, TINY, harness, within
 from tests.experiment.test_interactive import session
@@ -44,11 +45,22 @@ def test_a_session_is_shown_with_totals_kinds_and_timeline(journal):
     assert "20,001 → 900 tokens" in bars[2]
 
 
+CALL = ToolCall(call_id="c", name="execute_command", arguments_json='{"command": "sleep \\u001b[2J"}')
+
+
 def test_an_answer_that_is_not_whole_is_shown_as_far_as_it_had_come(journal):
     with Journal.open(journal) as opened:
-        begun(opened, "second").draft(1, "I was \x1b[2J about")
-    shown = " ".join(within("inspect", "second", "--in", journal).stdout.split())
-    assert "step 1, 16 characters of its answer so far: I was �[2J about" in shown
+        log = begun(opened, "second")
+        for draft, told in (
+            (Draft(1, "", "h\x1b[2Jm"), "step 1, 6 characters of its reasoning so far: h�[2Jm"),
+            (Draft(1, "I was \x1b[2J about", "hm"), "step 1, 16 characters of its answer so far: I was �[2J about"),
+            (
+                Draft(1, "I run it", "hm", (CALL,)),
+                "its answer is whole, its calls have no result yet: execute_command sleep �[2J",
+            ),
+        ):
+            log.draft(draft)
+            assert told in " ".join(within("inspect", "second", "--in", journal).stdout.split())
     assert "so far" not in within("inspect", "first", "--in", journal).stdout
 
 

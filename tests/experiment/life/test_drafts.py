@@ -3,13 +3,17 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.events import Entry, MessageAdded, MessageQueued, TextDelta, Waiting
+from harness.agent.heard import Heard
+from harness.events import Entry, MessageAdded, MessageQueued, TextDelta, ToolStarted, Waiting
 from harness.experiment.life.drafts import KEEP_SECONDS, Draft
-from harness.messages import assistant
+from harness.messages import ToolCall, assistant
+from harness.store import records
 
+CALL = ToolCall(call_id="c", name="execute_command", arguments_json="{}")
 ENDED = Entry(1, MessageAdded(message=assistant("whole"), step=1))
 HEARD = st.one_of(
-    st.builds(TextDelta, text=st.text(max_size=5)),
+    st.builds(TextDelta, text=st.text(max_size=5), part=st.sampled_from(["text", "reasoning"])),
+    st.just(ToolStarted(call=CALL)),
     st.just(TextDelta(text="", anew=True)),
     st.just(Waiting(what="a summary")),
     st.just(Entry(1, MessageQueued(text="later"))),
@@ -22,25 +26,27 @@ class Keeper:
 
     def __init__(self):
         self.now = 0.0
-        self.kept: list[tuple[float, int, str]] = []
-        self.draft = Draft(lambda step, text: self.kept.append((self.now, step, text)), lambda: self.now)
+        self.kept: list[tuple[float, records.Draft]] = []
+        self.draft = Draft(lambda draft: self.kept.append((self.now, draft)), lambda: self.now)
 
 
 @given(st.lists(st.tuples(HEARD, st.floats(0, 2))))
 def test_what_is_kept_is_the_answer_so_far_and_at_most_once_a_second(heard):
-    keeper, text = Keeper(), ""
+    keeper, said, calls = Keeper(), Heard(), list[ToolCall]()
     for one, seconds in heard:
         keeper.now += seconds
         keeper.draft.hear(one)
         before = len(keeper.kept)
         if isinstance(one, TextDelta):
-            text = one.text if one.anew else text + one.text
+            said.add(one)
+        elif isinstance(one, ToolStarted):
+            calls.append(one.call)
         elif one == ENDED:
-            text = ""
+            said, calls = Heard(), []
         keeper.draft.keep(7)
         if len(keeper.kept) > before:
-            assert keeper.kept[-1][1:] == (7, text)
-    times = [at for at, _, _ in keeper.kept]
+            assert keeper.kept[-1][1] == records.Draft(7, said.text, said.reasoning, tuple(calls))
+    times = [at for at, _ in keeper.kept]
     assert all(later >= earlier + KEEP_SECONDS for earlier, later in pairwise(times))
 
 
@@ -49,11 +55,11 @@ def test_a_second_later_all_is_kept_also_when_nothing_more_comes():
     for piece in ("I was ", "about ", "to say"):
         keeper.draft.hear(TextDelta(text=piece))
         keeper.draft.keep(1)
-    assert keeper.kept == [(0.0, 1, "I was ")]
+    assert keeper.kept == [(0.0, records.Draft(1, "I was "))]
     keeper.now = KEEP_SECONDS
     keeper.draft.keep(1)
     keeper.draft.keep(1)
-    assert keeper.kept[1:] == [(KEEP_SECONDS, 1, "I was about to say")]
+    assert keeper.kept[1:] == [(KEEP_SECONDS, records.Draft(1, "I was about to say"))]
 
 
 def test_nothing_is_kept_of_an_answer_that_is_logged():

@@ -14,6 +14,7 @@ from harness.events import WorkspaceSaved
 from harness.store.journal import Journal
 from harness.store.kept.workspaces import JournalWorkspaces
 from harness.store.merge import merge
+from harness.store.records import Draft
 from harness.store.results import load
 from harness.store.sessions import archive, cleaning, queries
 from tests.store.kept.test_workspaces import put_all
@@ -32,7 +33,7 @@ def write(journal, name, *more):
     events = [*first, *step(1, LONG), *step(2, *more), compaction(forget=[4, 5], before_step=3, summary=LONG), *step(3), ENDED]
     log = begun(journal, name)
     log.append(events)
-    log.draft(4, f"half an answer of {name}")
+    log.draft(Draft(4, f"half an answer of {name}"))
     journal.record_conduct(name, CONDUCT, PROBES)
     journal.outputs(name, ticking().__next__).save(f"{name}{LONG}")
 
