@@ -45,20 +45,33 @@ class GivenUp(Exception):
 class _Box(Generic[T]):
     """Where a thread leaves its result or its error."""
 
-    def __init__(self) -> None:
+    def __init__(self, undo: Callable[[T], object]) -> None:
         self.value: T | None = None
         self.error: BaseException | None = None
         self.done = threading.Event()
         self.given_up = False
+        self._undo = undo
+        self._came: tuple[T, ...] = ()
+        self._lock = threading.Lock()
 
     def fill(self, work: Callable[[], T]) -> None:
         _of_thread.box = self
         try:
-            self.value = work()
+            value = work()
+            with self._lock:
+                self.value, self._came, wanted = value, (value,), not self.given_up
+            if not wanted:
+                self._undo(value)
         except BaseException as error:  # noqa: BLE001  (raised again by the waiting thread)
             self.error = error
         finally:
             self.done.set()
+
+    def give_up(self) -> None:
+        with self._lock:
+            self.given_up, came = True, self._came
+        for value in came:
+            self._undo(value)
 
 
 _of_thread = threading.local()
@@ -75,23 +88,32 @@ def end_if_given_up() -> None:
         raise GivenUp
 
 
-def interruptible(work: Callable[[], T], cancellation: Cancellation | None) -> T | None:
+def left_as_it_is(_: object) -> None:
+    """What is done with a result that nobody waits for where it takes nothing."""
+
+
+def interruptible(
+    work: Callable[[], T], cancellation: Cancellation | None, undo: Callable[[T], object] = left_as_it_is
+) -> T | None:
     """The result of `work`, or None when the session was cancelled first; the work is then left to end by itself.
 
     It ends the next time that it tells anything (see `end_if_given_up`). So it does where waiting itself fails.
+    A result that it comes to nevertheless is undone, where it must be.
 
     Without a cancellation the work runs right here, so trials pay nothing.
     """
     if cancellation is None:
         return work()
-    box = _started(work)
+    box = _started(work, undo)
     try:
         while not box.done.wait(POLL_SECONDS):
             cancellation.meanwhile()
             if cancellation.requested:
+                box.give_up()
                 return None
-    finally:
-        box.given_up = True  # what is done asks no more
+    except BaseException:
+        box.give_up()
+        raise
     return _opened(box)
 
 
@@ -103,7 +125,7 @@ def attended(work: Callable[[], T], cancellation: Cancellation | None) -> T:
     """
     if cancellation is None:
         return work()
-    box = _started(work)
+    box = _started(work, left_as_it_is)
     try:
         while not box.done.wait(POLL_SECONDS):
             cancellation.meanwhile()
@@ -114,8 +136,8 @@ def attended(work: Callable[[], T], cancellation: Cancellation | None) -> T:
     return result
 
 
-def _started(work: Callable[[], T]) -> _Box[T]:
-    box: _Box[T] = _Box()
+def _started(work: Callable[[], T], undo: Callable[[T], object]) -> _Box[T]:
+    box: _Box[T] = _Box(undo)
     threading.Thread(target=box.fill, args=(work,), name="harness-waits", daemon=True).start()
     return box
 

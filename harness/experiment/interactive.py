@@ -189,9 +189,11 @@ def wired(
     Raises:
         ProviderFailed: a local model's server did not start.
         SandboxError: the sandbox did not start.
+        GivenUp: nobody waits for it; what was brought up is gone.
     """
     wiring = _wiring(session)
-    with serving(() if wiring.replays else session.models) as endpoints, closing(_sandbox(session, session_id)) as sandbox:
+    names = () if wiring.replays else session.models
+    with serving(names, end_if_given_up) as endpoints, closing(_sandbox(session, session_id)) as sandbox:
         wiring = replace(wiring, endpoints=endpoints)
         model = listening(_model(session, wiring), listen)
         log, outputs = kept
@@ -200,6 +202,7 @@ def wired(
             listen(Notice(text=text))
         if blobs is not None:
             sandbox.keep_in(blobs)
+        end_if_given_up()
         sandbox.start()
         started = _started(session, session_id, model, compactor, sandbox)
         tools: tuple[Tool, ...] = tools_under(compactor.policy, sandbox, outputs)

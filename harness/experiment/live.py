@@ -156,14 +156,19 @@ class LiveSession:
         Raises:
             UsageError: an unknown name, a missing key, a request that cannot fit the window; or it was started before.
         """
-        with self._desk.changed:
-            if self.state != "new":
-                raise UsageError(f"session {self.session_id!r} was started before; it is {self.state}")
+        self._desk.claim()
+        try:
             check(self.session)
-            self._worker = Worker(self._desk, self.session, self._memory, self._clock)
-            self._thread = threading.Thread(target=self._worker.live, name=f"harness-session-{self.session_id}", daemon=True)
-            self._desk.change("starting")
-        self._thread.start()
+        except BaseException:
+            with self._desk.changed:
+                self._desk.coming_up = False
+                self._desk.change("closed" if self._desk.closing else "new")
+            raise
+        with self._desk.changed:
+            if not self._desk.closing:
+                self._worker = Worker(self._desk, self.session, self._memory, self._clock)
+                self._thread = threading.Thread(target=self._worker.live, name=f"harness-session-{self.session_id}", daemon=True)
+                self._thread.start()
         return self
 
     def send(self, text: str) -> int:
@@ -181,8 +186,7 @@ class LiveSession:
         with self._desk.changed:
             self._desk.refuse_over()
             position = self._desk.ledger.put(text)
-            self._desk.goes_on = True
-            self._desk.change()
+            self._desk.wish()
         return position
 
     def withdraw(self, position: int) -> str:
@@ -199,8 +203,9 @@ class LiveSession:
     def stop(self) -> None:
         """End the running turn: what the model had written is kept, a running tool finishes (S1.5).
 
-        Returns at once; `wait` tells when it rests, which is within a second even when the provider stalls. Messages that wait
-        stay until somebody sends another one or resumes.
+        Returns at once; `wait` tells when it rests, which is within a second even when the provider stalls, or the sandbox takes
+        its time to come up: it comes up none the less, and is there for what is wished next. Messages that wait stay until
+        somebody sends another one or resumes.
         """
         with self._desk.changed:
             self._desk.goes_on = self._desk.resumed = False
@@ -214,8 +219,7 @@ class LiveSession:
         """
         with self._desk.changed:
             self._desk.refuse_over()
-            self._desk.goes_on = self._desk.resumed = True
-            self._desk.changed.notify_all()
+            self._desk.wish(resume=True)
 
     def answer(self, answer: Answer) -> None:
         """Say what is to be done about a repeated call, when it is `asking` (S3.10).
@@ -244,12 +248,14 @@ class LiveSession:
     def close(self) -> Ended:
         """End the session: a running turn is stopped, files are kept, the checks of a task are run, the sandbox goes.
 
+        What is still coming up is not waited for: a sandbox or a server that comes nevertheless goes at once.
+
         Idempotent. Not for the listener, which runs in the session's thread. The log can be gone on with by `reopen`.
         """
         with self._desk.changed:
-            self._desk.closing = True
+            self._desk.ending.request()
             self._desk.stop()
-            if self.state == "new":
+            if self._thread is None:
                 self._desk.change("closed")
         while self._thread is not None and self._thread.is_alive():
             self._thread.join(ATTENTIVE_SECONDS)

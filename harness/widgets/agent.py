@@ -155,7 +155,7 @@ class AgentWidget(Renewed):
     def heard(self, message: Mapping[str, Any]) -> None:
         """The user did something in a page."""
         known: Mapping[str, Callable[[Mapping[str, Any]], object]] = {
-            "start": self._start,
+            "start": lambda _: self._aside(self.session.start),
             "send": self._send_text,
             "stop": self._stop,
             "resume": self._resume,
@@ -268,10 +268,6 @@ class AgentWidget(Renewed):
     def _compact(self) -> None:
         if self.session.compact() is None:
             raise UsageError(NOT_COMPACTED)
-
-    def _start(self, _: Mapping[str, Any]) -> None:
-        self.wire.show(error="")
-        self.session.start()
 
     def _send_text(self, message: Mapping[str, Any]) -> None:
         text = message.get("text")

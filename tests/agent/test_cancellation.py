@@ -38,6 +38,30 @@ def test_work_that_was_given_up_ends_when_it_tells_something_and_is_not_heard():
     assert len(heard) < 900
 
 
+def test_a_result_that_comes_when_nobody_waits_any_more_is_undone():
+    cancellation, going, goes_on, undone = Cancellation(), threading.Event(), threading.Event(), list[str]()
+
+    def work():
+        going.set()
+        goes_on.wait(5)
+        return "a sandbox"
+
+    def stop():
+        going.wait(5)
+        cancellation.request()
+
+    threading.Thread(target=stop).start()
+    assert interruptible(work, cancellation, undone.append) is None
+    assert undone == []
+    goes_on.set()
+    end = time.monotonic() + 5
+    while not undone and time.monotonic() < end:
+        time.sleep(0.01)
+    assert undone == ["a sandbox"]
+    assert interruptible(slow, Cancellation(), undone.append) == "done"
+    assert undone == ["a sandbox"]
+
+
 class Full(Exception):
     """What is to be done meanwhile cannot be done."""
 

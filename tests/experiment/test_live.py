@@ -2,6 +2,7 @@
 
 import io
 import json
+import socket
 import subprocess
 import sys
 import threading
@@ -13,6 +14,7 @@ import pytest
 
 from harness.cli.narrator import Narrator
 from harness.compaction.presets import policy_from_plain
+from harness.compaction.presets.none import NoCompaction
 from harness.errors import StoreError, UsageError
 from harness.events import (
     CallRepeated,
@@ -34,6 +36,7 @@ from harness.events import (
 )
 from harness.experiment.live import LiveSession
 from harness.experiment.sessions.inspection import inspect_session
+from harness.experiment.trial import SandboxChoice
 from harness.messages import ToolCall, assistant
 from harness.store.journal import Journal
 from harness.view import fold_all
@@ -334,6 +337,78 @@ def test_what_cannot_run_is_refused_before_a_thread_starts(living):
         live.start()
     assert live.state == "new"
     assert live.entries == ()
+
+
+@pytest.fixture
+def silent_engine(tmp_path, monkeypatch):
+    """A Docker Engine that takes calls and answers none."""
+    address = str(tmp_path / "d.sock")
+    with socket.socket(socket.AF_UNIX) as engine:
+        engine.bind(address)
+        engine.listen()
+        monkeypatch.setenv("DOCKER_HOST", f"unix://{address}")
+        yield SandboxChoice(backend="docker")
+        engine.shutdown(socket.SHUT_RDWR)
+
+
+def within_a_second(act):
+    began = time.monotonic()
+    done = act()
+    assert time.monotonic() - began < 1.0
+    return done
+
+
+def test_a_session_that_comes_up_slowly_is_stopped_wished_to_go_on_and_closed_within_a_second(living, silent_engine):
+    """S1.5."""
+    live = living(sandbox=silent_engine)
+    assert live.state == "starting"
+    assert live.wait(0.3) == "starting"
+    within_a_second(live.stop)
+    assert within_a_second(lambda: live.wait(5)) == "idle"
+    assert within_a_second(lambda: live.send("now")) == 1
+    assert live.state == "starting"
+    live.stop()
+    live.resume()
+    assert live.wait(0.3) == "starting"
+    ended = within_a_second(live.close)
+    assert ended.outcome.reason == "cancelled"
+    assert (live.state, live.entries) == ("closed", ())
+
+
+class Slow(NoCompaction):
+    """A policy that takes its time to be checked."""
+
+    checking, goes_on = threading.Event(), threading.Event()
+
+    def budget(self, window):
+        self.checking.set()
+        assert self.goes_on.wait(SECONDS)
+        return NoCompaction().budget(window)
+
+
+def test_nobody_waits_while_a_session_is_checked_before_it_starts(living):
+    live = living(start=False, policy=Slow())
+    starting = threading.Thread(target=live.start)
+    starting.start()
+    assert Slow.checking.wait(SECONDS)
+    assert within_a_second(lambda: live.send("first")) == 1
+    within_a_second(live.stop)
+    with pytest.raises(UsageError, match="was started before"):
+        live.start()
+    assert within_a_second(live.close).outcome.detail == "it never began"
+    Slow.goes_on.set()
+    starting.join(SECONDS)
+    assert (live.state, live.entries) == ("closed", ())
+
+
+def test_a_session_that_was_stopped_while_it_came_up_works_when_it_is_wished_to(living):
+    live = living()
+    live.stop()
+    assert live.wait(SECONDS) == "idle"
+    assert not [one for one in live.entries if isinstance(one.event, StepFinished)]
+    live.resume()
+    assert live.wait(SECONDS) == "idle", live.failure
+    assert [check.passed for check in live.close().checks] == [True, True]
 
 
 def test_stopping_twice_and_stopping_an_idle_session_changes_nothing(living):

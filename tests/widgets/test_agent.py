@@ -530,7 +530,9 @@ def test_in_notebook_a_session_outlives_a_reload_of_its_page(open_notebook, page
 
 @pytest.mark.slow
 def test_in_notebook_a_session_can_be_read_without_its_kernel_as_it_was_in_the_end(open_notebook, page, tmp_path):
-    notebook = open_notebook(CELL.replace("NAME", "three").replace("0.7", "0"), "panel.session.start()", END, app="notebook")
+    notebook = open_notebook(
+        CELL.replace("NAME", "three").replace("0.7", "0"), "panel.session.start().wait()", END, app="notebook"
+    )
     for cell in range(3):
         notebook.start_cell(cell)
         notebook.finish_cell(cell)

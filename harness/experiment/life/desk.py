@@ -36,7 +36,10 @@ class Desk:
         """Wishes: to take what waits; to go on with what is not finished."""
         self.unfinished = history.unfinished(entries) if entries else True
         self.last_stop: Stop | None = history.last_stop(entries)
-        self.closing = False
+        self.ending = Cancellation(self.flush)
+        """The wish to end the session itself."""
+        self.coming_up = False
+        """Whether what it needs is not all there yet. A stop lets it rest meanwhile; it comes up none the less."""
         self.jobs: deque[Callable[[], None]] = deque()
         self.cancellation: Cancellation | None = None
         self.inner: Session | None = None
@@ -46,6 +49,11 @@ class Desk:
         self._listen, self._telling = listen, False
         self._told: StateChanged | None = None
         self._draft = Draft(self.ledger.draft)
+
+    @property
+    def closing(self) -> bool:
+        """Whether somebody wishes it to end."""
+        return self.ending.requested
 
     @property
     def _step(self) -> int:
@@ -78,11 +86,25 @@ class Desk:
             why = f": {self.failure}" if self.failure else "; reopen it from its journal to go on"
             raise UsageError(f"session {self.session_id!r} is {'closed' if self.closing else self.state}{why}")
 
+    def claim(self) -> None:
+        """Begin to come up. Raises UsageError: it did before."""
+        with self.changed:
+            if self.state != "new":
+                raise UsageError(f"session {self.session_id!r} was started before; it is {self.state}")
+            self.coming_up = True
+            self.change("starting")
+
+    def wish(self, *, resume: bool = False) -> None:
+        """Wish it to go on: with what waits, or with what is not finished too."""
+        self.goes_on, self.resumed = True, self.resumed or resume
+        self.change("starting" if self.coming_up else None)
+
     def stop(self) -> None:
         """Wish the running turn to end; what waits stays."""
         if self.cancellation is not None:
             self.cancellation.request()
-        self.change("working" if self.state == "asking" else None)
+        after: dict[State, State] = {"asking": "working", "starting": "idle"}
+        self.change(after.get(self.state))
 
     def tell(self, heard: Entry | Signal) -> None:
         """Have something told; an entry was handed over by the ledger already.

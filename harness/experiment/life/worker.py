@@ -2,17 +2,17 @@
 
 import threading
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
 
-from harness.agent.cancellation import Cancellation
+from harness.agent.cancellation import Cancellation, interruptible
 from harness.agent.inbox import Inbox
 from harness.agent.loop import Outcome, Session, Stop
 from harness.agent.prompts import system_prompt
 from harness.agent.repeats import Repeats, always
 from harness.errors import HarnessError, SandboxDied, UsageError
 from harness.events import Compaction, Event, MessageAdded, RolledBack, SessionEnded, SessionResumed, TurnEnded, WorkspaceSaved
-from harness.experiment.interactive import Ended, Interactive, ended, lay, wired
+from harness.experiment.interactive import Ended, Interactive, Wired, ended, lay, wired
 from harness.experiment.life import history
 from harness.experiment.life.compacting import AnnouncedCompactor
 from harness.experiment.life.desk import Desk
@@ -99,16 +99,26 @@ class Worker:
         desk = self._desk
         blobs = place.workspaces if session.snapshots else None
         kept = (desk.ledger, place.outputs)
-        it = stack.enter_context(wired(session, desk.session_id, kept, listen=desk.tell, clock=self._clock, blobs=blobs))
+        it = self._up(wired(session, desk.session_id, kept, listen=desk.tell, clock=self._clock, blobs=blobs), stack)
+        if it is None:
+            return
         it.agent.compactor = AnnouncedCompactor(it.agent.compactor, desk.compacting)
         it.agent.repeats = Repeats(desk.ask if session.repeated == "ask" else always(session.repeated))
         it.agent.keep = self._keep
         self._session, self._place, self._it = session, place, it
         self._inner = desk.inner = self._opened() if desk.ledger.begun else self._begun()
         desk.ledger.log_early()
+        desk.coming_up = False
         while (todo := desk.next(self._turn)) is not None:
             todo()
         self._finish()
+
+    def _up(self, needed: AbstractContextManager[Wired], stack: ExitStack) -> Wired | None:
+        """Enter a context in a thread of its own, since a sandbox may have to fetch its image; None = it is closed instead."""
+        it = interruptible(needed.__enter__, self._desk.ending, undo=lambda _: needed.__exit__(None, None, None))
+        if it is not None:
+            stack.push(needed)
+        return it
 
     def _begun(self) -> Session:
         lay(self._session, self._it.sandbox)

@@ -11,7 +11,8 @@ import select
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,6 +25,7 @@ from harness.models.local.weights import check, verified
 START_SECONDS = 300.0
 """Time that a server has to load its weights; it takes a second or two on an idle machine."""
 STOP_SECONDS = 5.0
+POLL_SECONDS = 0.2
 MOST_THREADS = 8
 
 
@@ -41,9 +43,17 @@ Endpoints = Mapping[str, Endpoint]
 """By the name of the model."""
 
 
+def nothing() -> None:
+    """What is done meanwhile where there is nothing to do."""
+
+
 @contextmanager
-def serving(names: Iterable[str]) -> Iterator[Endpoints]:
+def serving(names: Iterable[str], meanwhile: Callable[[], None] = nothing) -> Iterator[Endpoints]:
     """Serve the local ones among some models while the context is open; the others are left alone.
+
+    Args:
+        names: of the models.
+        meanwhile: is called again and again while a server loads its weights; what it raises ends that.
 
     Raises:
         UsageError: the package or the weights of one are not here; nothing was started.
@@ -53,12 +63,12 @@ def serving(names: Iterable[str]) -> Iterator[Endpoints]:
     for weights in wanted:
         check(weights)
     with ExitStack() as stack:
-        yield {weights.name: stack.enter_context(served(weights)) for weights in wanted}
+        yield {weights.name: stack.enter_context(served(weights, meanwhile)) for weights in wanted}
 
 
 @contextmanager
-def served(weights: LocalWeights) -> Iterator[Endpoint]:
-    """Serve one model while the context is open.
+def served(weights: LocalWeights, meanwhile: Callable[[], None] = nothing) -> Iterator[Endpoint]:
+    """Serve one model while the context is open; `meanwhile` as in `serving`.
 
     Raises:
         UsageError: the package or the weights are not here, or not the pinned ones.
@@ -68,7 +78,8 @@ def served(weights: LocalWeights) -> Iterator[Endpoint]:
     with tempfile.TemporaryFile() as errors:
         process = _start(errors)
         try:
-            yield Endpoint(address=_address(process, weights, path, key, errors), key=key)
+            _tell(process, weights, path, key)
+            yield Endpoint(address=_address(process, weights, errors, meanwhile), key=key)
         finally:
             _stop(process)
 
@@ -84,19 +95,26 @@ def _start(errors: IO[bytes]) -> subprocess.Popen[bytes]:
     )
 
 
-def _address(process: subprocess.Popen[bytes], weights: LocalWeights, path: Path, key: str, errors: IO[bytes]) -> str:
-    """Tell a new process what to serve and wait until it does.
+def _tell(process: subprocess.Popen[bytes], weights: LocalWeights, path: Path, key: str) -> None:
+    """Tell a new process what to serve."""
+    given = {"path": str(path), "alias": weights.alias, "key": key, "window_tokens": weights.window_tokens, "threads": _threads()}
+    assert process.stdin is not None
+    with suppress(BrokenPipeError):  # it ended already, which shows below
+        process.stdin.write(json.dumps(given).encode() + b"\n")
+        process.stdin.flush()
+
+
+def _address(process: subprocess.Popen[bytes], weights: LocalWeights, errors: IO[bytes], meanwhile: Callable[[], None]) -> str:
+    """Wait until a process serves.
 
     Raises:
         ProviderFailed: it ended, or took too long.
     """
-    given = {"path": str(path), "alias": weights.alias, "key": key, "window_tokens": weights.window_tokens, "threads": _threads()}
-    assert process.stdin is not None
     assert process.stdout is not None
-    with suppress(BrokenPipeError):  # it ended already, which shows below
-        process.stdin.write(json.dumps(given).encode() + b"\n")
-        process.stdin.flush()
-    ready, _, _ = select.select([process.stdout], [], [], START_SECONDS)
+    ready, end = list[IO[bytes]](), time.monotonic() + START_SECONDS
+    while not ready and time.monotonic() < end:
+        meanwhile()
+        ready, _, _ = select.select([process.stdout], [], [], POLL_SECONDS)
     said = process.stdout.readline() if ready else b""
     if not said:
         raise ProviderFailed(weights.name, None, _why(process, errors, bool(ready)))

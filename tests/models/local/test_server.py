@@ -97,11 +97,27 @@ def test_a_server_does_not_outlive_a_killed_parent(number):
 
 
 @REAL
-def test_weights_that_cannot_be_loaded_are_an_error_with_the_reason(tmp_path, monkeypatch):
+def made_up(folder_of_weights, monkeypatch):
+    """Weights that no server can load."""
     nonsense = b"GGUF, or so it says"
     sha256 = hashlib.sha256(nonsense).hexdigest()
     made = replace(weights_of(NAME), name="local/made", size_bytes=len(nonsense), sha256=sha256)
-    monkeypatch.setenv("HARNESS_MODELS", str(tmp_path))
+    monkeypatch.setenv("HARNESS_MODELS", str(folder_of_weights))
     (folder() / made.file_name).write_bytes(nonsense)
+    return made
+
+
+def test_a_server_that_nobody_waits_for_any_more_is_ended_while_it_loads(tmp_path, monkeypatch):
+    def nobody_waits():
+        raise InterruptedError
+
+    made = made_up(tmp_path, monkeypatch)
+    with pytest.raises(InterruptedError), served(made, nobody_waits):
+        pytest.fail("it was not to be waited for")
+    assert [pid for pid in children(os.getpid()) if b"host.py" in Path(f"/proc/{pid}/cmdline").read_bytes()] == []
+
+
+def test_weights_that_cannot_be_loaded_are_an_error_with_the_reason(tmp_path, monkeypatch):
+    made = made_up(tmp_path, monkeypatch)
     with pytest.raises(ProviderFailed, match="its server ended with exit code"), served(made):
         pass
