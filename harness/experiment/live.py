@@ -174,6 +174,9 @@ class LiveSession:
     def send(self, text: str) -> int:
         """Queue a user message; it is logged when this returns, and waits until the running turn has ended (S1.4).
 
+        Before there is a log to write to it waits in memory, and is lost with the process: of a new session until its sandbox is
+        up and its first event is logged, of one that was reopened until `start`.
+
         Returns:
             Its position, 1 = next.
 

@@ -303,6 +303,22 @@ def test_a_closed_session_is_taken_up_again_with_log_and_workspace(living, tmp_p
         assert tuple(row) == ("completed", "replied")
 
 
+def test_what_is_sent_to_a_reopened_session_is_kept_although_its_sandbox_does_not_come_up(living, tmp_path):
+    """S1.4."""
+    live = stopped_after(living, 2)
+    live.close()
+    file = tmp_path / "j.sqlite"
+    again = living.too(LiveSession.reopen(file, live.session_id))
+    assert [again.send("first"), again.send("second")] == [1, 2]
+    assert again.start().wait(SECONDS) == "failed"
+    assert "unsafe_local=True" in again.failure
+    assert LiveSession.reopen(file, live.session_id).queued == again.queued == ("first", "second")
+    once_more = living.too(LiveSession.reopen(file, live.session_id, session=live.session))
+    once_more.start().send("third")
+    assert once_more.wait(SECONDS) == "idle", once_more.failure
+    assert user_texts(once_more)[-3:] == ["first", "second", "third"]
+
+
 def test_closing_is_idempotent_and_nothing_is_wished_of_a_closed_session(living):
     live = living()
     live.wait(SECONDS)

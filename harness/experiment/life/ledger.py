@@ -31,7 +31,7 @@ class Ledger:
         self._lock = threading.RLock()
 
     def open(self, log: Log, draft: Callable[[Draft], None]) -> None:
-        """Log there from now on.
+        """Log there from now on; of a session that has begun, what was queued before it was open too.
 
         Args:
             log: takes events.
@@ -39,6 +39,8 @@ class Ledger:
         """
         with self._lock:
             self._log, self._draft = log, draft
+            if self.begun:
+                self.log_early()
 
     def draft(self, draft: Draft) -> None:
         """Keep an answer as far as it has come.
@@ -85,7 +87,7 @@ class Ledger:
             return (*self._waiting.values(), *self._early)
 
     def put(self, text: str) -> int:
-        """Queue a message; returns its position, 1 = next. It is in the log when this returns, once the session has begun.
+        """Queue a message; returns its position, 1 = next. It is in the log when this returns, once that is open and has begun.
 
         Raises:
             StoreError: it could not be logged, and does not wait.
@@ -98,7 +100,7 @@ class Ledger:
             return len(self._waiting) + len(self._early)
 
     def log_early(self) -> None:
-        """Log the messages that were queued before the session had begun."""
+        """Log the messages that were queued before the log was open and had begun."""
         with self._lock:
             self.append(tuple(MessageQueued(text=text) for text in self._early))
             self._early.clear()
