@@ -220,7 +220,10 @@ class AgentWidget(Renewed):
         self._heard.put(heard)
         slow = isinstance(heard, TextDelta) or (isinstance(heard, StateChanged) and heard.state == "compacting")
         if self._pace_seconds and slow:
-            self._hurry.wait(self._pace_seconds)
+            end = time.monotonic() + self._pace_seconds
+            while not self.session.stopping and (left := end - time.monotonic()) > 0:
+                if self._hurry.wait(min(left, PAUSE_SECONDS)):
+                    break
 
     def _work(self) -> None:
         """Take what was heard in bundles and tell the pages, until the panel is closed or its session has failed."""

@@ -419,6 +419,18 @@ def test_the_checks_stand_last_however_late_the_page_hears_of_the_session(page, 
     assert linked.texts(".a-ended") == ["endturn ended: replied", "endsession ended: replied", "endchecks: 2 of 2 passed"]
 
 
+def test_a_paced_session_that_is_stopped_from_a_cell_waits_for_no_page(panel):
+    widget = panel(pace_seconds=30.0)
+    widget.session.start()
+    end = time.monotonic() + 90
+    while "assistant" not in widget.as_html() and time.monotonic() < end:
+        time.sleep(0.05)
+    began = time.monotonic()
+    widget.session.stop()
+    assert widget.session.wait(60) == "idle"
+    assert time.monotonic() - began < 1.0
+
+
 def test_a_panel_that_was_closed_shows_at_once_how_its_session_ended(panel):
     widget = panel()
     widget.session.start()
