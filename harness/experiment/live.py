@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Self, TypeVar
@@ -33,6 +33,7 @@ from harness.protocols import Clock, FileChange
 from harness.sandboxes.snapshots import changes
 from harness.store.journal import Journal
 from harness.store.kept.workspaces import JournalWorkspaces, MemoryWorkspaces, Workspaces, copied
+from harness.store.sessions.owning import owned
 from harness.tokens import Budget
 from harness.view import View, fold_all
 
@@ -81,7 +82,8 @@ class LiveSession:
     ) -> "LiveSession":
         """A session that was closed, or whose process ended, to be gone on with: `start`, then `send` or `resume`.
 
-        Its queue and its log are back at once, its workspace as it was after the last step when it has started.
+        Its queue and its log are back at once, its workspace as it was after the last step when it has started. One at a time
+        runs it: `start` refuses as long as another one does.
 
         Args:
             journal: the file that it is logged in.
@@ -154,19 +156,25 @@ class LiveSession:
         """Bring up sandbox and model in the session's thread, and begin with the request.
 
         Raises:
-            UsageError: an unknown name, a missing key, a request that cannot fit the window; or it was started before.
+            UsageError: an unknown name, a missing key, a request that cannot fit the window; it was started before, or somebody
+                else runs the session of that name.
+            StoreError: the folder of its journal cannot be written.
         """
         self._desk.claim()
+        held = ExitStack()
         try:
             check(self.session)
+            held.enter_context(owned(self.session.journal, self.session_id))
         except BaseException:
             with self._desk.changed:
                 self._desk.coming_up = False
                 self._desk.change("closed" if self._desk.closing else "new")
             raise
         with self._desk.changed:
-            if not self._desk.closing:
-                self._worker = Worker(self._desk, self.session, self._memory, self._clock)
+            if self._desk.closing:
+                held.close()
+            else:
+                self._worker = Worker(self._desk, self.session, self._memory, self._clock, held)
                 self._thread = threading.Thread(target=self._worker.live, name=f"harness-session-{self.session_id}", daemon=True)
                 self._thread.start()
         return self

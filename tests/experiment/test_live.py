@@ -319,6 +319,25 @@ def test_what_is_sent_to_a_reopened_session_is_kept_although_its_sandbox_does_no
     assert user_texts(once_more)[-3:] == ["first", "second", "third"]
 
 
+def test_a_session_that_runs_is_not_run_a_second_time_and_goes_on(living, tmp_path):
+    live = living()
+    assert live.wait(SECONDS) == "idle", live.failure
+    second = living.too(LiveSession.reopen(tmp_path / "j.sqlite", live.session_id, session=live.session))
+    with pytest.raises(UsageError, match="close it there first, or fork it"):
+        second.start()
+    assert second.state == "new"
+    live.send("still mine")
+    assert live.wait(SECONDS) == "idle", live.failure
+    assert user_texts(live)[-1] == "still mine"
+    assert not [one for one in live.entries if isinstance(one.event, SessionResumed)]
+    live.close()
+    assert second.start().wait(SECONDS) == "failed", "it was opened before the other one went on"
+    assert "was gone on with since it was opened here; reopen it" in second.failure
+    third = living.too(LiveSession.reopen(tmp_path / "j.sqlite", live.session_id, session=live.session)).start()
+    assert third.wait(SECONDS) == "idle", third.failure
+    assert third.entries[: len(live.entries)] == live.entries
+
+
 def test_closing_is_idempotent_and_nothing_is_wished_of_a_closed_session(living):
     live = living()
     live.wait(SECONDS)

@@ -49,6 +49,7 @@ def placed(
 
     Raises:
         StoreError: the file cannot be written.
+        UsageError: the file holds more of the session.
     """
     if journal is None:
         log = MemoryLog()
@@ -59,6 +60,8 @@ def placed(
     with Journal.open(journal) as ours, Journal.open(journal) as beside, closing(JournalWorkspaces(journal)) as workspaces:
         beside.remove_outputs(now_ms - RETENTION_MS)
         session = ours.session(session_id, created_at_ms=now_ms, clock=clock)
+        if session.length > len(entries):
+            raise UsageError(f"session {session_id!r} was gone on with since it was opened here; reopen it to have all of it")
         if session.length < len(entries):
             session.append([event for _, event in entries[session.length :]])
         yield Place(session, _with(beside.outputs(session_id, clock), entries), workspaces, session.draft)

@@ -29,7 +29,7 @@ GO_ON = "Go on."
 class Worker:
     """Runs in one thread; what others wish is on the desk."""
 
-    def __init__(self, desk: Desk, session: Interactive, memory: MemoryWorkspaces, clock: Clock) -> None:
+    def __init__(self, desk: Desk, session: Interactive, memory: MemoryWorkspaces, clock: Clock, held: ExitStack) -> None:
         """Prepare.
 
         Args:
@@ -37,7 +37,9 @@ class Worker:
             session: what decides how it goes.
             memory: keeps workspaces where there is no journal.
             clock: the time of each event.
+            held: what is let go of at the end, when the journal is closed.
         """
+        self._held = held
         self._desk, self._session, self._memory, self._clock = desk, session, memory, clock
         self._tree: str | None = None
         self.ended: Ended | None = None
@@ -47,7 +49,7 @@ class Worker:
         desk, failure = self._desk, ""
         desk.thread_number = threading.get_ident()
         try:
-            with ExitStack() as stack:
+            with self._held as stack:
                 entries = desk.ledger.entries()
                 place = stack.enter_context(placed(self._session.journal, desk.session_id, entries, self._memory, self._clock))
                 desk.ledger.open(place.log, place.draft)

@@ -1,0 +1,58 @@
+"""Who runs a session: one at a time, whichever process it is in. Two that wrote one log would each spoil what the other has."""
+
+import fcntl
+import hashlib
+import os
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import IO
+
+from harness.errors import StoreError, UsageError
+
+
+@contextmanager
+def owned(journal: Path | None, session_id: str) -> Iterator[None]:
+    """Keep everybody else from running a session; a process that dies owns nothing any more.
+
+    Args:
+        journal: the file that the session is logged in, beside which a lock lies meanwhile; None = memory, where nobody finds it.
+        session_id: its name there.
+
+    Raises:
+        StoreError: the folder cannot be written.
+        UsageError: somebody runs it.
+    """
+    if journal is None:
+        yield
+        return
+    path = journal.with_name(f"{journal.name}.{hashlib.sha256(session_id.encode()).hexdigest()[:12]}.lock")
+    with closing(_locked(path, journal, session_id)) as lock:
+        try:
+            yield
+        finally:
+            path.unlink(missing_ok=True)
+            fcntl.flock(lock, fcntl.LOCK_UN)  # a forked worker may hold the file too
+
+
+def _locked(path: Path, journal: Path, session_id: str) -> IO[str]:
+    """The lock, held: that which lies there, not one that its owner has just taken away."""
+    while True:
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            lock = path.open("w")
+        except OSError as error:
+            raise StoreError(f"cannot write to {str(path.parent)!r}: {error.strerror}; name another journal") from None
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.path.samestat(os.fstat(lock.fileno()), path.stat()):
+                return lock
+        except FileNotFoundError:
+            pass  # taken away in between: another try
+        except BlockingIOError:
+            lock.close()
+            raise UsageError(
+                f"session {session_id!r} of journal {str(journal)!r} runs already, here or in another process; go on with it "
+                "there, close it there first, or fork it"
+            ) from None
+        lock.close()
