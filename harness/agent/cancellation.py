@@ -100,6 +100,10 @@ def interruptible(
     It ends the next time that it tells anything (see `end_if_given_up`). So it does where waiting itself fails.
     A result that it comes to nevertheless is undone, where it must be.
 
+    A call of a provider that is silent tells nothing: it keeps its thread and its connection until the next piece of an answer
+    comes or it has stalled. Nobody closes it from outside: a socket that is closed wakes nobody who reads from it, and before
+    the answer begins the libraries of providers hand out nothing that could be shut.
+
     Without a cancellation the work runs right here, so trials pay nothing.
     """
     if cancellation is None:

@@ -217,6 +217,10 @@ class LiveSession:
         Returns at once; `wait` tells when it rests, which is within a second even when the provider stalls, or the sandbox takes
         its time to come up: it comes up none the less, and is there for what is wished next. Messages that wait stay until
         somebody sends another one or resumes.
+
+        A call that was broken off is left at the next piece of its answer and not made again. Of a provider that says nothing it
+        keeps one thread and one connection in the background, for `Interactive.stall_seconds` at most. A model on this machine
+        answers one request at a time: the next turn begins when it has read the prompt of the call that was broken off.
         """
         with self._desk.changed:
             self._desk.goes_on = self._desk.resumed = False

@@ -29,7 +29,8 @@ SUMMARIZER_INPUT_TOKENS = 4_000
 """A local model that summarizes is told no more: beyond it models so small lose the thread, and reading takes minutes."""
 
 SILENCE_SECONDS = 3_600.0
-"""A request waits until those before it are answered; a server answers one at a time."""
+"""A request waits until those before it are answered or left; a server answers one at a time. Who gives a call up leaves it at
+the first token of the answer, so what comes next waits while the server reads that prompt."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
