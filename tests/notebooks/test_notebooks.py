@@ -6,7 +6,7 @@ import nbformat
 import pytest
 from nbclient.exceptions import CellExecutionError
 
-from tests.notebooks.execute import committed, execute
+from tests.notebooks.execute import CHECKOUT, committed, execute
 
 CELLS_AT_MOST = 40
 BYTES_AT_MOST = 500_000
@@ -71,6 +71,36 @@ def test_a_path_of_the_machine_that_executed_a_notebook_is_seen(top):
     for output in (made("display_data", data=plain), made("display_data", data=rich), made("stream", text=path)):
         node.cells[0].outputs = [output]
         assert faults(node) == ["stale or never executed", "no chart", "a path of this machine"]
+
+
+RUN_GRID = f"""\
+import sys
+
+sys.path.insert(0, {str(CHECKOUT)!r})
+from dataclasses import replace
+
+from harness import GridWidget
+from tests.experiment.run_grid import SMALL
+
+widget = GridWidget(replace(SMALL, axes={{"seed": [0, 1]}}), "output", workers=1)
+widget
+"""
+WAIT = """\
+widget.start()
+state = widget.wait()
+widget.renew()
+state, len(widget.results.trials)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.bubblewrap
+def test_a_grid_runs_in_a_cell_without_a_browser_and_its_saved_form_says_how_it_ended(tmp_path):
+    nbformat.write(made_of(RUN_GRID, WAIT), tmp_path / "grid.ipynb")
+    [saved], [result] = (cell.outputs for cell in execute(tmp_path / "grid.ipynb").cells)
+    assert result.data["text/plain"] == "('done', 4)"
+    assert saved.data["text/plain"].startswith("small: done; 4 of 4 trials finished")
+    assert "<td>control</td>" in saved.data["text/html"].replace(' style="text-align: left"', "")
 
 
 def test_execution_gives_the_same_file_twice_and_stops_at_an_error(tmp_path):

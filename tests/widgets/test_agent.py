@@ -291,10 +291,26 @@ def test_a_repeated_call_is_asked_about_with_three_answers(page, panel):
     question = page.locator(".a-question")
     assert "the same call 3 times in a row: execute_command" in question.inner_text()
     assert question.get_by_role("button").all_text_contents() == ["Continue", "Stop", "Always allow"]
+    calls = page.locator(".a-tool").count()
+    question.get_by_role("button", name="Continue").click()
+    linked.until(f"() => document.querySelectorAll('.a-tool').length === {calls + 3}")  # it is made, and counted anew
+    linked.phase("asks you")
     question.get_by_role("button", name="Stop").click()
     linked.phase("waits for you")
     assert question.is_hidden()
     assert "doom loop" in linked.texts(".a-ended")[-1]
+
+
+def test_a_repeated_call_that_is_always_allowed_is_not_asked_about_again(page, panel):
+    linked = Panel(page, panel(looping_task()), POST)
+    linked.click("Start")
+    linked.phase("asks you")
+    page.locator(".a-question").get_by_role("button", name="Always allow").click()
+    linked.phase("waits for you")
+    assert page.locator(".a-question").is_hidden()
+    assert page.locator(".a-tool").count() > 10
+    assert "doom loop" not in linked.texts(".a-ended")[-1]
+    assert [heard["answer"] for heard in linked.heard if heard["kind"] == "answer"] == ["always"]
 
 
 def test_a_page_whose_kernel_is_gone_says_how_to_go_on(page, panel, tmp_path):
