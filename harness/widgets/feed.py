@@ -116,6 +116,10 @@ class Curve:
         if len(self.points) > MOST_POINTS:
             self.points, self._every = self.points[::2], 2 * self._every
 
+    def cut(self, step: int) -> None:
+        """Forget what came after a step."""
+        self.points = [point for point in self.points if point[0] <= step]
+
 
 @dataclass(slots=True)
 class Feed:
@@ -198,9 +202,7 @@ class Feed:
                 self._end(event)
             case RolledBack():
                 self.note(f"rolled back to the end of step {event.step}: what stands above from then on counts no more")
-                self.figures.steps = event.step
-                self.set(rounds=[one.point() for one in self.rounds.all.values()])
-                self._measure()
+                self._roll_back(event.step)
             case SessionForked():
                 self.note(f"forked here from session {event.session_id}, after step {event.step}")
             case SessionResumed():
@@ -323,6 +325,15 @@ class Feed:
         points = [one.point() for one in self.rounds.all.values()]
         self.set(figures=self.figures.plain(), rounds=points)
         self._add({"kind": "compaction", "step": event.step} | found.point() | {"reason": event.reason[:500]})
+        self._measure()
+
+    def _roll_back(self, step: int) -> None:
+        """Steps, curve and compactions are those that still count; what was paid stays paid."""
+        rounds = self.rounds.all.values()
+        applied = (one.change.event.round for one in rounds if one.change.event.status == "applied")
+        self.figures.steps, self.figures.compactions = step, max(applied, default=0)
+        self.curve.cut(step)
+        self.set(figures=self.figures.plain(), curve=list(self.curve.points), rounds=[one.point() for one in rounds])
         self._measure()
 
     def _measure(self) -> None:

@@ -24,6 +24,7 @@ from harness.events import (
     TurnEnded,
     Waiting,
 )
+from harness.experiment.life.history import end_of_step, last_step
 from harness.messages import Message as Said
 from harness.messages import Reasoning, Text, ToolCall, ToolResult, assistant, tool, user
 from harness.testing.strategies import TEXTS, finished, logs
@@ -275,6 +276,18 @@ def test_a_rollback_says_what_counts_no_more():
     feed = fed(Rounds(), [said(1, user("a")), said(2, assistant("b")), entry(3, RolledBack(step=0, to_event=1))])
     assert "rolled back to the end of step 0" in feed.rows[-1]["text"]
     assert feed.state["gauge"]["messages"] == 1
+
+
+@given(logs(max_steps=8), st.data())
+def test_after_a_rollback_curve_and_counts_are_those_of_a_session_that_never_went_further(log, data):
+    step = data.draw(st.integers(0, last_step(log)))
+    to_event = end_of_step(log, step)
+    feed = fed(Rounds(), [*log, entry(len(log) + 1, RolledBack(step=step, to_event=to_event))])
+    shorter = fed(Rounds(), log[:to_event])
+    assert feed.curve.points == shorter.curve.points
+    assert (feed.figures.steps, feed.figures.compactions) == (step, shorter.figures.compactions)
+    assert feed.state["rounds"] == shorter.state.get("rounds", [])
+    assert (feed.state["curve"], feed.state["figures"]) == (feed.curve.points, feed.figures.plain())
 
 
 def test_notices_are_rows():
