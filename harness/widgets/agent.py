@@ -334,7 +334,10 @@ class AgentWidget(Renewed):
             self.send({"kind": "body", **body})
 
     def _show_round(self, message: Mapping[str, Any]) -> None:
+        number = message.get("seq")
+        if not isinstance(number, int):
+            return
         with self._feed_lock:
-            found = self._feed.rounds.all.get(message.get("seq", 0))
+            found = self._feed.rounds.all.get(number)
         if found is not None:
             self.send({"kind": "round", "view": message.get("view"), **found.details()})

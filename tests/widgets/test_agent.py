@@ -485,6 +485,17 @@ def test_what_cannot_be_is_said_in_the_page(page, tmp_path):
     widget.close()
 
 
+@pytest.mark.parametrize("value", [None, True, -1, 1.5, "x", [1], {"a": [1]}], ids=str)
+def test_a_page_may_say_anything(value, panel):
+    widget = panel()
+    fields = dict.fromkeys(("seq", "row", "before", "view", "text", "whole", "request", "answer", "have"), value)
+    for kind in ("rows", "body", "round", "beat", "send", "diff", "sync", "answer", value):
+        try:
+            widget.heard({**fields, "kind": kind})
+        except UsageError:
+            assert kind == "answer"
+
+
 CELL = f"""\
 import sys
 
