@@ -2,7 +2,8 @@
 
 A law that fails is a finding about the task or about the model, never a reason to bend the law. Each law is tried on each
 task, and the presets and seeds are spread so that every two values meet somewhere; with HARNESS_LAWS=full (`make laws`) all
-meet all.
+meet all. Laws 1, 6 and 7 are tried under every policy besides, law 1 where the trigger is relative to the window: each policy on
+one task, in full on half of them.
 """
 
 import functools
@@ -14,10 +15,15 @@ import pytest
 from allpairspy import AllPairs
 
 from harness.tasks import SUITE
-from harness.testing.laws import LAWS, PRESETS, Law, Sessions
+from harness.testing.laws import GEOMETRIES, LAWS, POLICIES, PRESETS, Law, Sessions
+from harness.testing.laws.simulation import HUGE, WINDOW
+from harness.tokens import Window
 from tests.laws.suite import FULL, SEEDS, TASKS, needs
 
 ELSEWHERE = {"law-9", "law-10"}
+BY_GEOMETRY = {"law-1", "law-3", "law-4"}
+BY_EVENTS = {"default/openhands"}
+"""Acts at a number of events, too."""
 
 pytestmark = [pytest.mark.laws, pytest.mark.bubblewrap]
 
@@ -36,11 +42,35 @@ class Case(NamedTuple):
 
 
 def cases() -> Iterator[Case]:
-    """Laws that depend on a policy meet the presets, the others have none."""
-    for by_preset, presets in ((False, [""]), (True, list(PRESETS))):
-        laws = [law for law in LAWS if law.by_preset is by_preset and law.name not in ELSEWHERE]
-        values: list[list[Any]] = [laws, presets, TASKS, list(SEEDS)]
+    """Laws that depend on a policy meet presets, those that choose the summarizer or never ask it only other geometries."""
+    laws = [law for law in LAWS if law.name not in ELSEWHERE]
+    kinds = {"": [law for law in laws if not law.by_preset], "geometry": [], "preset": []}
+    for law in laws:
+        if law.by_preset:
+            kinds["geometry" if law.name in BY_GEOMETRY else "preset"].append(law)
+    for kind, presets in {"": [""], "geometry": list(GEOMETRIES), "preset": list(PRESETS)}.items():
+        values: list[list[Any]] = [kinds[kind], presets, TASKS, list(SEEDS)]
         yield from itertools.starmap(Case, itertools.product(*values) if FULL else AllPairs(values))
+    yield from policy_cases()
+
+
+def policy_cases() -> Iterator[Case]:
+    """Every policy in a session that it compacts, on a task under a seed; in full on half of the tasks and with all laws."""
+    laws = {law.name: law for law in LAWS}
+    for at, policy in enumerate(POLICIES):
+        for turn in range(0, len(TASKS) if FULL else 1, 2):
+            task, seed = TASKS[(at + turn) % len(TASKS)], SEEDS[(at // len(TASKS) + turn) % len(SEEDS)]
+            also = {"law-1": at % 4 == 0, "law-6-answers": at % 2 == 1, "law-6-bytes": at % 8 == 2}
+            due = [name for name, dealt in also.items() if FULL or dealt]
+            for name in ["law-7", *due]:
+                if name != "law-1" or relative(policy):
+                    yield Case(laws[name], policy, task, seed)
+
+
+def relative(policy: str) -> bool:
+    """Whether a policy acts by a size that follows from the window, and by nothing else."""
+    small, large = (POLICIES[policy].budget(Window(tokens=tokens, source="configuration")) for tokens in (WINDOW, HUGE))
+    return small.threshold_tokens != large.threshold_tokens and policy not in BY_EVENTS
 
 
 CASES = tuple(cases())

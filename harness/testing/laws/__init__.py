@@ -11,6 +11,8 @@ from harness.testing.laws import bounds, functions, leaks, perfect, scripts, tem
 from harness.testing.laws.again import cached, processes, repeating
 from harness.testing.laws.findings import Finding as Finding
 from harness.testing.laws.findings import Law as Law
+from harness.testing.laws.sessions import GEOMETRIES as GEOMETRIES
+from harness.testing.laws.sessions import POLICIES as POLICIES
 from harness.testing.laws.sessions import PRESETS as PRESETS
 from harness.testing.laws.sessions import Sessions as Sessions
 

@@ -6,14 +6,14 @@ from harness.compaction.presets.none import NoCompaction
 from harness.task import Task
 from harness.testing.laws.findings import Finding
 from harness.testing.laws.scripts import about_check, values_in
-from harness.testing.laws.sessions import DEFAULT, PRESETS, Sessions
+from harness.testing.laws.sessions import DEFAULT, Sessions, policy_of
 from harness.testing.laws.simulation import HUGE, Run
 from harness.testing.laws.tracing import trace
 
 
 def law_1(sessions: Sessions, seed: int, preset: str) -> Iterator[Finding]:
     """In a window larger than the session, a policy whose trigger is relative to the window does nothing."""
-    plain, other = sessions.uncompacted(seed), sessions.run(seed, PRESETS[preset], HUGE)
+    plain, other = sessions.uncompacted(seed), sessions.run(seed, policy_of(preset), HUGE)
     if other.compactions:
         yield Finding(words=f"compacted {len(other.compactions)} times in a window of {HUGE:,} tokens", seed=seed)
     yield from _same_course(plain, other, seed)

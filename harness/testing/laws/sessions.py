@@ -3,9 +3,12 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import Any, cast
 
+from harness.compaction import presets as kinds
 from harness.compaction.presets.keep_last import KeepLast
 from harness.compaction.presets.none import NoCompaction
+from harness.compaction.scaling import scaled
 from harness.experiment.trial import SandboxChoice
 from harness.models.scripted.agent import tool_tokens
 from harness.protocols import Policy
@@ -22,8 +25,14 @@ PRESETS: dict[str, KeepLast] = {
     "late-extractive": KeepLast(threshold=0.95, keep_last=20, summarizer="scripted/extractive"),
 }
 """Policies whose trigger is relative to the window, by the name that they have in tests."""
+GEOMETRIES = ("extractive", "early-empty", "late-extractive")
+"""Those that differ in more than the summarizer."""
+POLICIES: dict[str, Policy] = {f"default/{kind}": made() for kind, made in kinds.PRESETS.items()}
+"""Every policy that can be named, with its defaults."""
 DEFAULT = "extractive"
 """The preset that has the defaults of its policy."""
+NOMINAL = 200_000
+"""The window that the constants of other policies are made for, in tokens."""
 SMALL_SHARE = 0.6
 """Window of a session that does not fill `WINDOW`: this share of its longest request."""
 ROOMY = 1.25
@@ -38,11 +47,20 @@ class Tight:
     scaled: KeepLast | None = None
     """Reserves and number of kept messages that go with a small window; None = those of the preset."""
 
-    def fitted(self, policy: KeepLast) -> KeepLast:
-        """A preset made to work in this window."""
-        if self.scaled is None:
-            return policy
-        return replace(self.scaled, threshold=policy.threshold, summarizer=policy.summarizer)
+    def fitted(self, policy: Policy) -> Policy:
+        """A policy made to work in this window; the tools print as much as ever."""
+        if isinstance(policy, KeepLast):
+            kept = self.scaled
+            return policy if kept is None else replace(kept, threshold=policy.threshold, summarizer=policy.summarizer)
+        small = scaled(policy, self.window_tokens / NOMINAL)
+        if small.clip_characters == policy.clip_characters:
+            return small
+        return cast(Policy, replace(cast(Any, small), clip_characters=policy.clip_characters))
+
+
+def policy_of(preset: str) -> Policy:
+    """The policy that laws know by a name."""
+    return PRESETS[preset] if preset in PRESETS else POLICIES[preset]
 
 
 def most_steps(task: Task) -> int:
@@ -106,8 +124,14 @@ class Sessions:
         return self._moves[seed]
 
     def compacted(self, seed: int, preset: str, summarizer: str | None = None) -> Run:
-        """A session in the tight window under a preset, with another summarizer if one is named."""
-        policy = PRESETS[preset] if summarizer is None else replace(PRESETS[preset], summarizer=summarizer)
+        """A session in the tight window under a preset, or a policy of `POLICIES`.
+
+        Args:
+            seed: of the task.
+            preset: its name.
+            summarizer: another than the preset's; None = its own.
+        """
+        policy = policy_of(preset) if summarizer is None else replace(PRESETS[preset], summarizer=summarizer)
         tight = self.tight(seed)
         return self.run(seed, tight.fitted(policy), tight.window_tokens)
 

@@ -8,7 +8,7 @@ from harness.messages import Message
 from harness.task import Task
 from harness.testing.laws.findings import Finding
 from harness.testing.laws.scripts import about_check, values_in
-from harness.testing.laws.sessions import PRESETS, Sessions
+from harness.testing.laws.sessions import Sessions, policy_of
 from harness.testing.laws.simulation import HUGE, Run
 from harness.testing.laws.tracing import shown_texts, trace
 from harness.transcript import arguments
@@ -26,7 +26,7 @@ def repeats(sessions: Sessions, seed: int, _: str) -> Iterator[Finding]:
 def repeats_when_compacted(sessions: Sessions, seed: int, preset: str) -> Iterator[Finding]:
     """A compacted session repeats to the byte."""
     tight = sessions.tight(seed)
-    again = sessions.again(sessions.task(seed), tight.fitted(PRESETS[preset]), tight.window_tokens)
+    again = sessions.again(sessions.task(seed), tight.fitted(policy_of(preset)), tight.window_tokens)
     when = f"when a compacted session ({preset}) is run again"
     yield from differences(sessions.task(seed), sessions.compacted(seed, preset), again, seed, when)
 
