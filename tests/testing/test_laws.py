@@ -19,7 +19,7 @@ from harness.experiment.trial import SandboxChoice
 from harness.messages import assistant
 from harness.task import Evidence, Grader, LaterMessage, Repair
 from harness.tasks import load_task
-from harness.tasks.facts import stated
+from harness.tasks.facts import printed, stated
 from harness.tasks.rows import look_into, read, run
 from harness.testing.laws import LAWS, PRESETS, Sessions, rulings
 from harness.testing.laws.sessions import Tight
@@ -101,6 +101,18 @@ def with_idle_fact(task):
     task = changed_check(task, "times", rests_on=("times", "colour"))
     task = replace(task, prompt=f"{task.prompt}\nThe cook likes {colour}.")
     return changed_step(task, "try", says="I keep ${colour} in mind.", needs=("colour",))
+
+
+def with_idle_print(task):
+    """The same of a fact that stands in a file and that only a command shows."""
+    colour = task.values["greeting"].lower()
+    fact = printed("colour", "value", "cat colour.txt", "red", r"^The cook likes (\w+)\.$", source="colour.txt")
+    task = replace(task, facts=(*task.facts, fact), values={**task.values, "colour": colour})
+    task = replace(
+        changed_check(task, "times", rests_on=("times", "colour")),
+        workspace=(*task.workspace, ("colour.txt", f"The cook likes {colour}.\n")),
+    )
+    return changed_step(doing(task, "guests_7", "cat colour.txt"), "try", says="I keep ${colour} in mind.", needs=("colour",))
 
 
 def around_the_prompt(task):
@@ -321,6 +333,10 @@ BAD: dict[str, tuple[Any, ...]] = {
     ),
     "has a fact that changes nothing": (
         *("law-5-told", with_idle_fact),
+        *(("", "colour", ""), "none of the checks that rest on it notices|changes nothing"),
+    ),
+    "has a fact in a file that a command prints and that changes nothing": (
+        *("law-5-told", with_idle_print),
         *(("", "colour", ""), "none of the checks that rest on it notices|changes nothing"),
     ),
     "has a fact that no call takes": (*("law-5-told", around_the_prompt), *(("", "times", ""), "it changes nothing")),

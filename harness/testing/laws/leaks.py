@@ -80,8 +80,9 @@ def _used(task: Task, run: Run) -> dict[str, set[str]]:
 
 
 def told(task: Task) -> list[Fact]:
-    """The facts that stand in messages or files, and so can be told otherwise."""
-    return [fact for fact in task.facts if fact.said_in in {"prompt", "file"}]
+    """The facts that patterns read in messages or files, and that can so be told otherwise, whatever shows them to the agent."""
+    laid = "\n".join([task.prompt, *(late.text for late in task.later), *(text for _, text in task.workspace)])
+    return [fact for fact in task.facts if task.values[fact.name] in values_in(laid, fact)]
 
 
 def _session(sessions: Sessions, task: Task, values: dict[str, str | None] | dict[str, str]) -> Run:
