@@ -43,17 +43,17 @@ def each(tasks: Sequence[str] = TASKS) -> list[object]:
 
 
 def spread(policies: Sequence[Policy], *, rounds: int, tasks: Sequence[str] = TASKS) -> list[object]:
-    """Every task in as many cases as there are rounds, as the parameters of a test, seeds, policies and readers dealt in turn.
+    """Every task in as many cases as there are rounds, as the parameters of a test, seeds, policies and readers dealt apart.
 
-    In two rounds each task meets two seeds, policies and readers.
+    In two rounds each task meets two seeds, policies and readers. Of two seeds and two policies each meets each in one round.
     """
-    dealt = (case for case in _dealt(policies, rounds) if case.task in tasks)
-    return [pytest.param(case, marks=needs(case.task), id=str(case)) for case in dealt]
+    some = (case for case in dealt(policies, rounds) if case.task in tasks)
+    return [pytest.param(case, marks=needs(case.task), id=str(case)) for case in some]
 
 
-def _dealt(policies: Sequence[Policy], rounds: int) -> Iterator[Case]:
+def dealt(policies: Sequence[Policy], rounds: int) -> Iterator[Case]:
+    """The cases of all tasks."""
     for turn in range(rounds):
         for at, task in enumerate(TASKS):
-            dealt = at + turn
-            policy, reader = policies[dealt % len(policies)], READERS[(dealt // 2 + turn) % len(READERS)]
-            yield Case(task, SEEDS[(at + 2 * turn) % len(SEEDS)], policy, reader)
+            policy, reader = policies[(at + turn) % len(policies)], READERS[(at // 2 + turn) % len(READERS)]
+            yield Case(task, SEEDS[(at + 3 * (at // 4) + 2 * turn) % len(SEEDS)], policy, reader)

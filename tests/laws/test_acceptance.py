@@ -2,7 +2,8 @@
 
 Marches in four worlds, through the real runner: everything can be got again, nothing can, facts are used as soon as they are
 told, and a long march in the first of these worlds. Items 3 and 4 are tried on other tasks too, on all with HARNESS_LAWS=full;
-items 6, 7 and 10 compare worlds by knobs that only the march has. Nothing here was tuned to hold. Where each item stands:
+items 6, 7 and 10 compare worlds, which march here; of other tasks `test_worlds.py` turns the knob of what can be got again.
+Nothing here was tuned to hold. Where each item stands:
 
 | item | where |
 | --- | --- |
@@ -15,9 +16,9 @@ items 6, 7 and 10 compare worlds by knobs that only the march has. Nothing here 
 | 7: with everything dropped only what can be read again is done | `test_7`; `test_worlds.py` and `law-4` on other tasks |
 | 8: keeping more never evicts more | `test_8` |
 | 9: the cheapest threshold is where theory has it | `test_threshold_curve.py` |
-| 10: reads instead of losses where all can be read again | `test_10_in_a_queryable_world` |
+| 10: reads instead of losses where all can be read again | `test_10_in_a_queryable_world`; `test_worlds.py` on other tasks |
 | 10: no reads where all is visible | `test_10_where_facts_are_used_at_once` |
-| 10: losses where nothing can be got again | `test_10_where_nothing_can_be_got_again` |
+| 10: losses where nothing can be got again | `test_10_where_nothing_can_be_got_again`; `test_worlds.py` on other tasks |
 | 10: a trigger by step makes more calls than one by threshold | `test_masks_and_pins.py` |
 | 10: ranks turn with the price of what is read from a cache | `test_masks_and_pins.py` |
 | 10: thrash where a compaction leaves the view nearly full | `test_10_a_view_that_is_hardly_smaller` |

@@ -11,39 +11,42 @@ from harness.protocols import Policy
 from harness.task import Task
 from harness.tasks import SUITE
 from harness.testing.laws.simulation import HUGE, WINDOW, Reader, Run, simulate
-from tests.laws.suite import needs
+from tests.laws.suite import FULL, SEEDS, needs
 
 pytestmark = [pytest.mark.laws, pytest.mark.bubblewrap]
 
+TASK_SEEDS = SEEDS[:3] if FULL else SEEDS[:1]
 TASKS = [pytest.param(name, marks=needs(name)) for name in sorted(SUITE)]
 
 
 @cache
-def task(name: str) -> Task:
-    return SUITE[name](1)
+def task(name: str, seed: int) -> Task:
+    return SUITE[name](seed)
 
 
 @cache
-def run(name: str, model: str, policy: Policy = NoCompaction(), window_tokens: int = HUGE) -> Run:  # noqa: B008  (frozen)
-    return simulate(task(name), policy, window_tokens=window_tokens, reader=Reader(model))
+def run(name: str, seed: int, model: str, policy: Policy = NoCompaction(), window_tokens: int = HUGE) -> Run:  # noqa: B008  (frozen)
+    return simulate(task(name, seed), policy, window_tokens=window_tokens, reader=Reader(model))
 
 
+@pytest.mark.parametrize("seed", TASK_SEEDS)
 @pytest.mark.parametrize("name", TASKS)
-def test_law_6_holds_for_the_typical_reader(name: str) -> None:
+def test_law_6_holds_for_the_typical_reader(name: str, seed: int) -> None:
     """Requests of a compacted session, asked of a new model in another order, get the same answers, and it repeats."""
     model, policy = "scripted:typical", KeepLast(summarizer="scripted/extractive")
-    done = run(name, model, policy, WINDOW)
+    done = run(name, seed, model, policy, WINDOW)
     for request, reply in reversed(done.requests[::7]):
-        fresh = open_model(model, task=task(name), seed=1, window_tokens=WINDOW)
+        fresh = open_model(model, task=task(name, seed), seed=1, window_tokens=WINDOW)
         assert fresh.reply(request).message == reply.message
-    again = simulate(task(name), policy, window_tokens=WINDOW, reader=Reader(model))
+    again = simulate(task(name, seed), policy, window_tokens=WINDOW, reader=Reader(model))
     assert (again.calls, again.files) == (done.calls, done.files)
 
 
+@pytest.mark.parametrize("seed", TASK_SEEDS)
 @pytest.mark.parametrize("name", TASKS)
-def test_a_worse_reader_of_the_same_session_does_no_better(name: str) -> None:
+def test_a_worse_reader_of_the_same_session_does_no_better(name: str, seed: int) -> None:
     """Without any compaction, from the attentive over the typical reader to one that overlooks all that it can."""
-    best, typical, worst = (run(name, f"scripted:{reader}") for reader in ("overlooks-0", "typical", "overlooks-1"))
-    assert run(name, "scripted").calls == best.calls
+    best, typical, worst = (run(name, seed, f"scripted:{reader}") for reader in ("overlooks-0", "typical", "overlooks-1"))
+    assert run(name, seed, "scripted").calls == best.calls
     assert 1.0 == best.score >= typical.score >= worst.score
     assert worst.calls != best.calls, "nothing is ever overlooked"

@@ -1,5 +1,6 @@
 """What the tasks of the suite are together: every kind of fact, and outputs of the sizes that real agents meet."""
 
+import itertools
 from collections.abc import Sequence
 from functools import cache
 from typing import get_args
@@ -7,12 +8,14 @@ from typing import get_args
 import numpy as np
 import pytest
 
+from harness.compaction.presets.keep_last import KeepLast
+from harness.compaction.presets.none import NoCompaction
 from harness.events import MessageAdded
 from harness.task import FactKind
 from harness.tasks import SUITE
 from harness.testing.laws import Sessions
 from harness.testing.laws.simulation import Run
-from tests.laws.suite import TASKS, each, needs
+from tests.laws.suite import FULL, TASKS, dealt, each, needs
 
 pytestmark = [pytest.mark.laws, pytest.mark.bubblewrap]
 
@@ -35,6 +38,14 @@ def outputs(name: str) -> tuple[int, ...]:
     """
     added = session(name).events(MessageAdded)
     return tuple(len(result.output) + result.clipped_characters for event in added for result in event.message.results)
+
+
+@pytest.mark.skipif(FULL, reason="there are more seeds than cases for each to meet everything")
+def test_every_two_of_seeds_policies_and_readers_meet_on_some_task() -> None:
+    policies = (KeepLast(), NoCompaction())
+    for one, other in itertools.combinations(("seed", "policy", "reader"), 2):
+        met = {(getattr(case, one), getattr(case, other)) for case in dealt(policies, rounds=1)}
+        assert len(met) == 4, (one, other)
 
 
 def test_the_suite_has_facts_of_every_kind() -> None:
