@@ -1,9 +1,10 @@
 """`harness run`: says what a run is going to be, runs it, shows what came out."""
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import click
 
@@ -15,6 +16,9 @@ from harness.experiment.trial import Trial
 from harness.models.local.catalogue import is_local
 from harness.models.prices import prices_of
 from harness.models.registry import window_of
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 REPLY_TOKENS = 4_000
 """Assumed for the longest reply of a real model; the first design document reserves as much."""
@@ -60,7 +64,8 @@ def command(
     """Run the experiment in the folder EXPERIMENT (with a plan.toml).
 
     Trials that are finished already are not run again, so an interrupted run goes on where it stopped. Ctrl-C ends it and
-    keeps what is finished. The exit code is 1 when trials crashed or their policy broke a guard, whatever their checks say.
+    keeps what is finished. The exit code is 1 when trials crashed, failed by provider, sandbox or disk, or their policy broke a
+    guard, whatever their checks say.
     """
     planned = Experiment.from_toml(experiment)
     if backend is not None:
@@ -85,17 +90,33 @@ def command(
         raise click.exceptions.Exit(130) from None
     show(results, folder)
     trials = results.trials[results.trials["trial_id"].isin({cell.trial.trial_id for cell in planned.grid})]
+    failed = list(failures(trials))
+    for line in failed:
+        click.echo(line, err=True)
+    if failed:
+        raise click.exceptions.Exit(1)
+
+
+OUTER_CAUSES = {"model_error": "provider", "sandbox_error": "sandbox", "store_error": "disk"}
+"""What a trial failed by that is none of its arm's doing, by the reason of its end."""
+
+
+def failures(trials: "pd.DataFrame") -> Iterator[str]:
+    """What a run lacks, and how to get it, a line for each cause.
+
+    Args:
+        trials: one row each, with status, reason and error.
+    """
     crashed = int((trials["status"] == "crashed").sum())
     if crashed:
-        click.echo(f"{counted(crashed, 'trial')} crashed; the same command runs them again", err=True)
+        yield f"{counted(crashed, 'trial')} crashed; the same command runs them again"
+    for reason, cause in OUTER_CAUSES.items():
+        lost = int((trials["reason"] == reason).sum())
+        if lost:
+            yield f"{counted(lost, 'trial')} failed by the {cause} ({reason}); --retry-failed runs them again"
     broken = trials[trials["reason"] == "illegal_plan"]
     for error, count in broken["error"].value_counts().items():
-        click.echo(
-            f"{counted(count, 'trial')} ended by their policy: {error}; once it is mended, --retry-failed runs them again",
-            err=True,
-        )
-    if crashed or len(broken):
-        raise click.exceptions.Exit(1)
+        yield f"{counted(count, 'trial')} ended by their policy: {error}; once it is mended, --retry-failed runs them again"
 
 
 def _caching_on(planned: Experiment) -> Literal["auto", "on"]:

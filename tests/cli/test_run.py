@@ -111,6 +111,15 @@ def test_a_trial_that_crashed_and_is_planned_no_more_is_no_failure_of_the_run(ex
     assert "2 trials of earlier plans" in done.stdout
 
 
+def test_trials_whose_sandboxes_were_lost_are_a_failure_and_are_run_again_when_told_to(experiment):
+    (experiment / "plan.toml").write_text(PLAN.replace(":tiny", ":losing").replace("[0.5, 0.8]", "[0.5]"))
+    lost = "2 trials failed by the sandbox (sandbox_error); --retry-failed runs them again"
+    for more in ((), ("--retry-failed",)):
+        done = harness("run", experiment, *RUN, *more)
+        assert (done.returncode, lost in done.stderr) == (1, True), done.stderr
+        assert done.stderr.count("failed: sandbox_error") == 2  # both ran
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

@@ -70,3 +70,8 @@ def made(seed, output):
 def broken(seed):
     """A template that cannot make a task of any seed but 0."""
     return tiny(seed) if seed == 0 else 1 / 0
+
+
+def losing(seed):
+    """Whose first command kills the tool server where it can, which is in `local`."""
+    return made(seed, "kill -9 $$PPID")
