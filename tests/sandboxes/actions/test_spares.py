@@ -4,7 +4,7 @@ from contextlib import closing
 
 import pytest
 
-from harness.errors import FileMissing
+from harness.errors import FileMissing, SandboxDied
 from harness.sandboxes import open_sandbox
 from harness.sandboxes.actions import ActionCache, CachedSandbox
 from harness.sandboxes.actions.spares import Spares
@@ -54,6 +54,18 @@ def test_it_finds_nothing_of_what_was_there(spares, cache):
         assert real.run("ls -lAR . /tmp; ps ax 2>/dev/null | grep -c '[s]leep'").stdout == b".:\ntotal 0\n\n/tmp:\ntotal 0\n0\n"
         with pytest.raises(FileMissing):
             real.read("secret/a")
+
+
+def test_one_that_holds_more_than_can_be_told_is_not_kept_and_ends_quietly(spares, cache):
+    fill = "import os\nfor n in range(6_000):\n os.close(os.open('%05d' % n + '\\x01' * 240, os.O_CREAT))"
+    with cached(cache) as first:
+        real = served(first)
+        real.write("fill.py", fill.encode())
+        assert real.run("python3 fill.py && rm fill.py").exit_code == 0
+    with pytest.raises(SandboxDied):
+        real.run("true")
+    with cached(cache) as second:
+        assert served(second) is not real
 
 
 def test_contents_that_an_earlier_session_had_are_read_anew(spares, cache):
