@@ -9,13 +9,14 @@ import sqlite3
 import subprocess
 import sys
 import threading
+import time
 from types import SimpleNamespace
 
 import pytest
 
 from harness.cli.agent import lived, parsed, tell_skipped, typed, whole_name
 from harness.cli.narrator import Narrator
-from harness.errors import UsageError
+from harness.errors import HarnessError, UsageError
 from harness.experiment.interactive import Kept
 from harness.experiment.life.places import logged
 from harness.store.journal import Journal
@@ -327,13 +328,27 @@ def test_ctrl_c_stops_the_turn_and_a_second_one_the_session():
 
 def test_a_terminal_that_breaks_ends_the_session_in_order(tmp_path, monkeypatch):
     folder = os.open(tmp_path, os.O_RDONLY)  # a file that cannot be read
-    monkeypatch.setattr("sys.stdin", SimpleNamespace(isatty=lambda: True, fileno=lambda: folder, encoding="utf-8"))
     wanted = session(journal=tmp_path / "j.sqlite", keep=tmp_path / "files")
+
+    def fileno():
+        end = time.monotonic() + 60
+        while not has_begun(wanted.journal) and time.monotonic() < end:
+            time.sleep(0.02)
+        return folder
+
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(isatty=lambda: True, fileno=fileno, encoding="utf-8"))
     with pytest.raises(IsADirectoryError):
         lived(wanted, None, Narrator(words=io.StringIO(), log=io.StringIO()))
     os.close(folder)
     assert (tmp_path / "files" / "note.txt").exists()
     assert logged(wanted.journal, find_session("", (wanted.journal,)).session_id)[-1].event.kind == "session-ended"
+
+
+def has_begun(journal):
+    try:
+        return bool(logged(journal, find_session("", (journal,)).session_id))
+    except HarnessError:  # no such file, or no such session, yet
+        return False
 
 
 def test_a_session_that_is_not_there_cannot_be_resumed(tmp_path):
