@@ -296,13 +296,14 @@ class AgentWidget(Renewed):
         """Do what may take a second without holding up the page; whatever goes wrong is shown."""
 
         def work() -> None:
+            wrong = ""
             try:
                 act()
-                self.wire.show(error="")
             except HarnessError as error:
-                self.wire.show(error=str(error))
+                wrong = str(error)
             except Exception as error:  # noqa: BLE001  (the thread's edge: a click that breaks says so instead of doing nothing)
-                self.wire.show(error=f"{type(error).__name__}: {error}; a bug: the session goes on")
+                wrong = f"{type(error).__name__}: {error}; a bug: the session goes on"
+            self.wire.show(error=wrong, phase=self.session.state)
             self._heard.put(_LOOK)
 
         threading.Thread(target=work, name="harness-agent-click", daemon=True).start()
