@@ -8,6 +8,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from harness.analysis.statistics import Rate, wilson
@@ -150,7 +151,7 @@ def in_order(trials: pd.DataFrame) -> list[str]:
 
 def sortable(value: object) -> tuple[int, float, str]:
     """A key by which values of an axis are put in order: numbers first, then what is left by its words."""
-    if isinstance(value, int | float) and not isinstance(value, bool):
+    if isinstance(value, int | float | np.number) and not isinstance(value, bool):
         return (0, float(value), "")
     return (1, 0.0, str(value))
 

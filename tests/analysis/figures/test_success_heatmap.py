@@ -24,6 +24,12 @@ def test_every_cell_shows_what_it_rests_on():
     assert [text.get_text() for text in figure.axes[0].texts] == ["3/4", "75 %", "[30, 95]"]
 
 
+def test_kept_messages_and_thresholds_rise_along_their_axes():
+    ax = success_heatmap.draw(success_heatmap.table(grid())).axes[0]
+    assert [label.get_text() for label in ax.get_xticklabels()] == ["4", "10", "20"]
+    assert [label.get_text() for label in ax.get_yticklabels()] == ["0.5", "0.8", "0.95"]
+
+
 def test_repeats_that_are_left_out_are_counted_beside_the_trials():
     rows = [{"seed": seed, "replicate": replicate} for seed in range(4) for replicate in (0, 1)]
     figure = success_heatmap.draw(success_heatmap.table(results(rows)))
