@@ -8,7 +8,7 @@ BIN := .venv/bin
 unexport PYTHONDONTWRITEBYTECODE # else every process compiles pandas, scipy and matplotlib again
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test pytest check bench laws notebooks local-models test-local-llm peers lock clean
+.PHONY: help setup demo test pytest check sizes bench laws notebooks local-models test-local-llm peers lock clean
 
 help:           ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 20
@@ -35,11 +35,14 @@ test: setup     ## every check and every test; leaves its seconds in .test-secon
 pytest: setup
 	$(BIN)/python -m pytest -q -n $(JOBS) --dist=loadscope $(PYTEST_ARGS)
 
-check: setup    ## format, lint, types and the order of the rooms
+check: setup    ## format, lint, types and the order of the packages
 	$(BIN)/ruff format --check -q .
 	$(BIN)/ruff check -q .
 	$(BIN)/mypy --no-error-summary
 	$(BIN)/lint-imports --no-logo
+
+sizes: setup    ## how large modules, functions and signatures are
+	@$(BIN)/python -m tests.house.sizes
 
 bench: setup    ## measure speed and size against their bars, into bench.json; half an hour, needs docker for one of them
 	$(BIN)/python -m tests.bench

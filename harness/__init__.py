@@ -17,16 +17,17 @@ if TYPE_CHECKING:
     from harness.errors import HarnessError, UsageError
     from harness.experiment.experiment import Experiment
     from harness.experiment.grid import Arm
-    from harness.experiment.interactive import Interactive
-    from harness.experiment.live import LiveSession
-    from harness.experiment.sessions.inspection import Inspection, inspect_session
-    from harness.experiment.sessions.sent import sent_at
-    from harness.experiment.trial import SandboxChoice, Trial
+    from harness.experiment.trial import Trial
+    from harness.inspection.requests import sent_at
+    from harness.inspection.timeline import Inspection, inspect_session
     from harness.models.names import open_model, open_summarizer
     from harness.sandboxes import open_sandbox
+    from harness.sandboxes.opening import SandboxChoice
+    from harness.session.interactive import Interactive
+    from harness.session.live import LiveSession
     from harness.store.journal import Journal
     from harness.store.results import Results, load
-    from harness.store.sessions.finding import find_session
+    from harness.store.sessions.search import find_session
     from harness.task import Task
     from harness.tasks import load_task
     from harness.tools import standard_tools
@@ -44,17 +45,17 @@ _HOME = {
     "Experiment": "harness.experiment.experiment",
     "GridWidget": "harness.widgets.grid",
     "HarnessError": "harness.errors",
-    "Inspection": "harness.experiment.sessions.inspection",
-    "Interactive": "harness.experiment.interactive",
+    "Inspection": "harness.inspection.timeline",
+    "Interactive": "harness.session.interactive",
     "Journal": "harness.store.journal",
     "KeepLast": "harness.compaction.presets.keep_last",
     "Limits": "harness.agent.loop",
-    "LiveSession": "harness.experiment.live",
+    "LiveSession": "harness.session.live",
     "NoCompaction": "harness.compaction.presets.none",
     "Outcome": "harness.agent.loop",
     "Report": "harness.analysis.report",
     "Results": "harness.store.results",
-    "SandboxChoice": "harness.experiment.trial",
+    "SandboxChoice": "harness.sandboxes.opening",
     "SessionCompactor": "harness.compaction.compactor",
     "SessionInspector": "harness.widgets.inspector",
     "Task": "harness.task",
@@ -62,8 +63,8 @@ _HOME = {
     "UsageError": "harness.errors",
     "compaction_rounds": "harness.analysis.figures.compaction_rounds",
     "compare": "harness.analysis.comparison",
-    "find_session": "harness.store.sessions.finding",
-    "inspect_session": "harness.experiment.sessions.inspection",
+    "find_session": "harness.store.sessions.search",
+    "inspect_session": "harness.inspection.timeline",
     "load": "harness.store.results",
     "load_task": "harness.tasks",
     "open_model": "harness.models.names",
@@ -71,7 +72,7 @@ _HOME = {
     "open_summarizer": "harness.models.names",
     "report": "harness.analysis",
     "retention": "harness.analysis.figures.retention",
-    "sent_at": "harness.experiment.sessions.sent",
+    "sent_at": "harness.inspection.requests",
     "standard_tools": "harness.tools",
     "success_heatmap": "harness.analysis.figures.success_heatmap",
     "token_curves": "harness.analysis.figures.token_curves",

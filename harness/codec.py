@@ -7,9 +7,10 @@ configuration. Adapters are built once for each type.
 import hashlib
 import json
 from collections.abc import Mapping
+from dataclasses import fields
 from functools import lru_cache
 from inspect import signature
-from typing import Any, Self, TypeVar, cast, get_type_hints
+from typing import TYPE_CHECKING, Any, Self, TypeVar, cast, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic.errors import PydanticUserError
@@ -17,6 +18,9 @@ from pydantic_core import ErrorDetails
 
 from harness.errors import UnknownName, UsageError
 from harness.messages import Message, ToolCall
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 T = TypeVar("T")
 
@@ -95,6 +99,15 @@ def refuse_mistyped(kind: type[Any], given: Mapping[str, object]) -> None:
                 lines.append(_explain(error, name))
     if lines:
         raise UsageError("; ".join(lines))
+
+
+def refuse_mistyped_fields(made: "DataclassInstance") -> None:
+    """Refuse a value, just made, that has fields of other types than its class says; see `refuse_mistyped`.
+
+    Raises:
+        UsageError: names each field, what is needed and what was given.
+    """
+    refuse_mistyped(type(made), {one.name: getattr(made, one.name) for one in fields(made) if one.init})
 
 
 @lru_cache(maxsize=256)

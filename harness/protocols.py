@@ -6,10 +6,10 @@ A summarizer is a `Model` like any other.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
-from harness.codec import ByName, refuse_mistyped
+from harness.codec import ByName, refuse_mistyped_fields
 from harness.errors import UsageError
 from harness.events import Compaction, Entry, Event, Moment, Signal, TextDelta
 from harness.messages import Message, ToolCall, ToolResult
@@ -281,7 +281,7 @@ class SandboxLimits(ByName):
 
     def __post_init__(self) -> None:
         """Refuse values that no sandbox could run under, or that would be no limit."""
-        refuse_mistyped(type(self), asdict(self))
+        refuse_mistyped_fields(self)
         for name, (least, most) in SANDBOX_BOUNDS.items():
             value = getattr(self, name)
             if not least <= value <= most:

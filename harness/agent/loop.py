@@ -16,11 +16,11 @@ from typing import Literal, NamedTuple
 
 from harness.agent.cancellation import Cancellation, attended, interruptible
 from harness.agent.conversation import Conversation, Outgoing, Prepared
-from harness.agent.heard import Heard
 from harness.agent.inbox import Inbox
+from harness.agent.loop_detection import Repeats
 from harness.agent.prompts import COMPLETION_MARKER
-from harness.agent.repeats import Repeats
-from harness.agent.toolbox import Toolbox, unanswered
+from harness.agent.stream_buffer import Heard
+from harness.agent.tool_execution import Toolbox, unanswered
 from harness.errors import ContextOverflow, ModelError, SandboxError, counted
 from harness.events import (
     Entry,

@@ -11,8 +11,8 @@ import pandas as pd
 
 from harness.analysis.alerts import alert_sections
 from harness.analysis.arms import ArmSummary, Spread, by_axis, in_order, set_aside, summarize
-from harness.analysis.behaviour.sections import behaviour_sections
 from harness.analysis.comparison import Arms, Comparison
+from harness.analysis.metrics_sections import behaviour_sections
 from harness.analysis.ratios import PairedRatio
 from harness.analysis.section import Section
 from harness.analysis.statistics import holm, minimum_detectable_effect, smallest_p, what_pairs_can_show

@@ -17,20 +17,20 @@ from harness.agent.loop import Limits
 from harness.cli.dialog.keyboard import lines
 from harness.cli.dialog.orders import Terminal
 from harness.cli.dialog.talking import handling, talk
-from harness.cli.narrator import Narrator
+from harness.cli.event_printer import Narrator
 from harness.cli.printable import one_line
-from harness.compaction.presets import policy_from_plain
 from harness.errors import UsageError, counted
 from harness.events import Entry, Signal, StateChanged
-from harness.experiment.interactive import Ended, Interactive, Kept, converse
-from harness.experiment.life.places import logged, reopened
-from harness.experiment.live import LiveSession
-from harness.experiment.trial import SandboxChoice
 from harness.models.cassette import Cassette
 from harness.models.litellm_model import STALL_SECONDS
 from harness.models.wiring import ToolCalls
+from harness.policies import policy_from_plain
 from harness.protocols import SandboxLimits
-from harness.store.sessions.finding import find_session
+from harness.sandboxes.opening import SandboxChoice
+from harness.session.interactive import Ended, Interactive, Kept, converse
+from harness.session.live import LiveSession
+from harness.session.reopening import logged, reopened
+from harness.store.sessions.search import find_session
 from harness.task import Runtime, Task
 from harness.tasks import make_task
 

@@ -7,7 +7,7 @@ import click
 
 from harness.cli.printable import printable
 from harness.errors import StoreError, UnknownName, counted
-from harness.sandboxes.actions import ActionCache, default_folder, has_cache
+from harness.sandboxes.action_cache import ActionCache, default_folder, has_cache
 from harness.tasks import SUITE
 
 _FOLDER = click.option(

@@ -10,7 +10,7 @@ import click
 
 from harness.cli.agent import taping
 from harness.errors import counted
-from harness.experiment.checking import choose_backends, warnings_of
+from harness.experiment.checks import choose_backends, warnings_of
 from harness.experiment.experiment import Experiment
 from harness.experiment.trial import Trial
 from harness.models.local.catalogue import is_local

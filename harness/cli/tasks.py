@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from harness.cli.printable import one_line, printable
-from harness.experiment.checking import first_request_tokens
+from harness.session.checks import first_request_tokens
 from harness.task import Fact, Task
 from harness.tasks import SUITE, knobs, load_task, make_task, only_function
 

@@ -16,7 +16,7 @@ from itertools import count
 from time import perf_counter
 
 from harness.compaction.feasibility import check_feasible
-from harness.compaction.telling import Told, told
+from harness.compaction.summary_prompt import Told, told
 from harness.errors import ContextOverflow, IllegalPlan, ModelError, SummaryEmpty, SummaryFailed, UsageError
 from harness.events import Compaction, Insert, Moment, Notice, Patch, Signal, TextDelta, Waiting
 from harness.growth import Growth

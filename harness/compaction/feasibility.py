@@ -13,14 +13,12 @@ from dataclasses import fields, is_dataclass
 from typing import Literal, NamedTuple, TypeAlias
 
 from harness.compaction.cuts import LastMessages, LastOfWindow, LastShare, LastTokens
-from harness.compaction.describing import parts
-from harness.compaction.moves.around import IfMessages, InManner
-from harness.compaction.moves.bundles import LastBundles, MoreBundles
-from harness.compaction.moves.pruning import Prunable
-from harness.compaction.moves.stretches import BeforeSaid
+from harness.compaction.description import parts
 from harness.compaction.pipeline import Pipeline, Rule
-from harness.compaction.stages import Middle
+from harness.compaction.presets.pydantic_ai import LastBundles, MoreBundles
+from harness.compaction.stages import BeforeSaid, Middle, Prunable
 from harness.compaction.triggers import AnyOf, Full, MoreThan, Trigger
+from harness.compaction.wrappers import IfMessages, InManner
 from harness.errors import UsageError
 from harness.protocols import Policy
 from harness.tokens import Budget, Window

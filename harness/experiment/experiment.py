@@ -9,24 +9,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Self
 
 from harness.errors import UsageError
-from harness.experiment.attempt.job import Caching, Job
-from harness.experiment.attempt.provenance import Provenance, collect
-from harness.experiment.attempt.record import axes_json
-from harness.experiment.attempt.session import run_trial
-from harness.experiment.checking import check_trials, choose_backends
+from harness.experiment.checks import check_trials, choose_backends
 from harness.experiment.grid import Arm, Cell, Grid
+from harness.experiment.job import Caching, Job
 from harness.experiment.output import Label, Output, opened
 from harness.experiment.plan import Settings, read_plan
 from harness.experiment.progress import Display, Standing, choose
+from harness.experiment.provenance import Provenance, collect
+from harness.experiment.quantiles import Uncompressed
+from harness.experiment.record import axes_json
+from harness.experiment.run_trial import run_trial
 from harness.experiment.runner import Runner, interrupts
-from harness.experiment.sessions.quantiles import Uncompressed
 from harness.experiment.trial import Trial
 from harness.experiment.workers import ProcessWorkers, ThreadWorkers, Work, Workers
 from harness.models.cassette import Cassette
 from harness.models.local.server import serving
 from harness.models.names import is_scripted
 from harness.models.prices import price_table
-from harness.sandboxes.actions import ActionCache, default_folder
+from harness.sandboxes.action_cache import ActionCache, default_folder
 
 if TYPE_CHECKING:
     from harness.store.results import Results

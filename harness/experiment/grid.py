@@ -4,7 +4,7 @@ Cells come in blocks of one task, seed and world, so that what is compared is ru
 are one cell. Extra arms (a control, an A/A arm) vary over those axes only, so every block has each of them.
 
 An arm is known by its name, so whatever has one name is one configuration on several tasks and seeds. A number of tokens that
-is told as a quantile (see `harness.experiment.sessions.quantiles`) is another one on each task and one treatment all the same, so
+is told as a quantile (see `harness.experiment.quantiles`) is another one on each task and one treatment all the same, so
 arms and axes show it as it was told.
 """
 
@@ -14,11 +14,11 @@ from dataclasses import dataclass, field, is_dataclass, replace
 from typing import Any, Literal, overload
 
 from harness import codec
-from harness.compaction.presets import written_out
 from harness.errors import UsageError, counted
 from harness.experiment.paths import changes_of, flatten, value_at, with_values
-from harness.experiment.sessions.quantiles import Quantile, Uncompressed, told
+from harness.experiment.quantiles import Quantile, Uncompressed, told
 from harness.experiment.trial import Trial, to_plain
+from harness.policies import written_out
 from harness.task import World
 
 BLOCK_AXES = ("task", "seed", "world")

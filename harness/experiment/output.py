@@ -21,8 +21,8 @@ from typing import NamedTuple
 
 from harness import codec
 from harness.errors import StoreError, UsageError
-from harness.experiment.attempt.job import Finished
 from harness.experiment.grid import BLOCK_AXES
+from harness.experiment.job import Finished
 from harness.store.journal import Journal
 from harness.store.log import RETENTION_MS
 from harness.store.merge import merge

@@ -13,13 +13,14 @@ from pathlib import Path
 from typing import Any, Literal
 
 from harness import codec
+from harness.codec import refuse_mistyped_fields
 from harness.errors import UnknownName, UsageError
 from harness.experiment.grid import Arm
 from harness.experiment.paths import flatten, refuse_coerced
-from harness.experiment.sessions.quantiles import quantile_texts
-from harness.experiment.trial import Trial, from_plain, refuse_mistyped
+from harness.experiment.quantiles import quantile_texts
+from harness.experiment.trial import Trial, from_plain
 from harness.models.litellm_model import STALL_SECONDS
-from harness.sandboxes.actions.cache import MAX_BYTES
+from harness.sandboxes.action_cache.cache import MAX_BYTES
 
 PLAN = "plan.toml"
 
@@ -47,7 +48,7 @@ class Settings:
 
     def __post_init__(self) -> None:
         """Refuse values of another type."""
-        refuse_mistyped(self)
+        refuse_mistyped_fields(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,12 +18,12 @@ from pebble import ProcessExpired
 
 from harness.errors import HarnessError, StoreError
 from harness.events import SessionEnded, SessionStarted
-from harness.experiment.attempt.grading import ungraded
-from harness.experiment.attempt.job import Finished, Job
-from harness.experiment.attempt.record import Attempt, Ending
+from harness.experiment.job import Finished, Job
 from harness.experiment.output import Output, recorded, remove_journal
 from harness.experiment.progress import Display, Standing
+from harness.experiment.record import Attempt, Ending
 from harness.experiment.workers import Workers
+from harness.session.grading import ungraded
 from harness.store.journal import Journal
 from harness.tasks import make_task
 

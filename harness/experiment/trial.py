@@ -7,43 +7,19 @@ interrupted run knows what is missing. How a trial is *run* (workers, time limit
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any, Literal, get_type_hints
+from typing import Any, get_type_hints
 
 from harness import codec
-from harness.compaction.presets import check_policy, policy_from_plain, written_out
 from harness.errors import UnknownName, UsageError
 from harness.experiment.paths import known_paths, refuse_coerced
 from harness.models.names import summarizer_name
 from harness.models.wiring import ToolCalls
-from harness.protocols import Policy, SandboxLimits
+from harness.policies import check_policy, policy_from_plain, written_out
+from harness.protocols import Policy
 from harness.sandboxes.client import MAX_TIMEOUT_SECONDS
-from harness.sandboxes.opening import check_image
+from harness.sandboxes.opening import SandboxChoice
 from harness.task import World
 from harness.tasks import file_digest
-
-if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SandboxChoice(codec.ByName):
-    """Where the commands of a trial run."""
-
-    backend: Literal["auto", "docker", "bubblewrap", "local"] = "auto"
-    """`auto` = docker, else bubblewrap; `local` has no walls and needs the runner's leave."""
-    image: str | None = None
-    """Docker image, and then `auto` is docker alone; None = the default of the task's runtime."""
-    limits: SandboxLimits = field(default_factory=SandboxLimits)
-
-    def __post_init__(self) -> None:
-        """Refuse values of another type, and an image for a backend that has none."""
-        refuse_mistyped(self)
-        check_image(self.backend, self.image)
-
-
-def refuse_mistyped(made: "DataclassInstance") -> None:
-    """Refuse a value, just made, that has fields of other types than its class says; see `codec.refuse_mistyped`."""
-    codec.refuse_mistyped(type(made), {one.name: getattr(made, one.name) for one in fields(made) if one.init})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +58,7 @@ class Trial(codec.ByName):
         if (name := getattr(self.task, "name", None)) or callable(self.task):
             raise UsageError(f"task: a task goes by its name here, e.g. {name or 'flashcards'!r} (got {self.task!r:.60})")
         check_policy(self.policy)
-        refuse_mistyped(self)
+        codec.refuse_mistyped_fields(self)
         least_values = {"seed": 0, "replicate": 0, "max_steps": 1, "window_tokens": 1, "nominal_window_tokens": 1}
         for name, least in least_values.items():
             value = getattr(self, name)

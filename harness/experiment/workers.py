@@ -21,8 +21,8 @@ import pebble
 from pebble import ProcessExpired
 
 from harness.agent.cancellation import Cancellation
-from harness.experiment.attempt.job import Finished, Job
-from harness.sandboxes.actions import SPARES
+from harness.experiment.job import Finished, Job
+from harness.sandboxes.action_cache import SPARES
 
 Work: TypeAlias = Callable[[Job, Cancellation | None], Finished]
 """Runs one job; a function of a module, so that a process can find it."""

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 from harness.errors import ModelError, ProviderFailed
 from harness.events import TextDelta
 from harness.models import retry as retries
-from harness.models.caching import marked, takes_marks
+from harness.models.cache_breakpoints import marked, takes_marks
 from harness.models.failures import failure
+from harness.models.openai_format import StreamedReply, fresh_ids, messages_to_wire, tools_to_wire, usage_from_wire
 from harness.models.prices import cost_usd
 from harness.models.registry import check_model_name, litellm, provider_errors, takes, window_of
 from harness.models.retry import Retry
-from harness.models.wire import StreamedReply, fresh_ids, messages_to_wire, tools_to_wire, usage_from_wire
 from harness.protocols import Reply, Request, unheard
 from harness.tokens import Window
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from harness.events import TextDelta
 from harness.messages import Message, Reasoning, Text, ToolCall, ToolResult, part_text, system, user
-from harness.models.wire import fresh_ids
+from harness.models.openai_format import fresh_ids
 from harness.protocols import Model, ReadsLittle, Reply, Request, ToolSpec, unheard
 from harness.tokens import Window
 

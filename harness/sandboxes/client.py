@@ -18,8 +18,8 @@ from typing import Any, Literal, NamedTuple, NoReturn, Protocol, Self, TypeAlias
 from harness.errors import FileMissing, PathRefused, SandboxDied, SandboxError, SandboxUnavailable, ToolError, UsageError
 from harness.protocols import ExecResult, FileChange, FileEntry, FileState, SandboxInfo, SandboxLimits, Snapshot
 from harness.sandboxes.forks import fork_of
+from harness.sandboxes.framing import ByteStream, Frame, Wire
 from harness.sandboxes.snapshots import Blobs, MemoryBlobs, changes, in_order, shown, steps_between, tree_id
-from harness.sandboxes.wire import ByteStream, Frame, Wire
 
 START_SECONDS = 30.0
 GRACE_SECONDS = 20.0

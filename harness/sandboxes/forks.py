@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from itertools import takewhile
 from typing import Any
 
-from harness.sandboxes.inside import source
+from harness.sandboxes.toolserver import source
 
 
 def fork_of(command: str, modules: Sequence[str]) -> dict[str, Any] | None:

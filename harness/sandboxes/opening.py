@@ -2,7 +2,10 @@
 
 import functools
 import os
+from dataclasses import dataclass, field
+from typing import Literal
 
+from harness.codec import ByName, refuse_mistyped_fields
 from harness.errors import SandboxUnavailable, UnknownName, UsageError
 from harness.protocols import Sandbox, SandboxLimits
 from harness.sandboxes.bubblewrap import Bubblewrap
@@ -108,3 +111,19 @@ def _launcher(backend: str, session_id: str, image: str, limits: SandboxLimits, 
             return launcher
         case _:
             raise UnknownName("sandbox backend", backend, (*BACKENDS, "auto"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SandboxChoice(ByName):
+    """Where the commands of a trial run."""
+
+    backend: Literal["auto", "docker", "bubblewrap", "local"] = "auto"
+    """`auto` = docker, else bubblewrap; `local` has no walls and needs the runner's leave."""
+    image: str | None = None
+    """Docker image, and then `auto` is docker alone; None = the default of the task's runtime."""
+    limits: SandboxLimits = field(default_factory=SandboxLimits)
+
+    def __post_init__(self) -> None:
+        """Refuse values of another type, and an image for a backend that has none."""
+        refuse_mistyped_fields(self)
+        check_image(self.backend, self.image)

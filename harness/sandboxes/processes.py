@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.protocols import SandboxLimits
-from harness.sandboxes.wire import BOOTSTRAP, SocketStream
+from harness.sandboxes.framing import BOOTSTRAP, SocketStream
 
 EXIT_SECONDS = 3.0
 """How long a server may take to end its processes after the hang-up, before it is killed."""

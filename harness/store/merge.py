@@ -5,7 +5,7 @@ from pathlib import Path
 from harness.errors import StoreError
 from harness.store.database import explained
 from harness.store.journal import Journal
-from harness.store.sessions.referring import SHORTEST, addresses, files_of, hashes
+from harness.store.sessions.references import SHORTEST, addresses, files_of, hashes
 
 _OF_SESSIONS = (
     *("event", "version", "retired", "rollback", "step", "compaction", "action", "saved_output", "draft"),

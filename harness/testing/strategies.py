@@ -14,8 +14,8 @@ from harness.events import (
     TurnEnded,
     WorkspaceSaved,
 )
-from harness.experiment.life.history import end_of_step, last_step, waiting
 from harness.messages import Message, ToolCall, ToolResult, assistant, system, tool, user
+from harness.session.history import end_of_step, last_step, waiting
 from harness.tokens import Estimated, Measured, Usage
 
 TEXTS = st.text(st.characters(codec="utf-8", exclude_categories=["Cs"]), max_size=400)

@@ -15,22 +15,21 @@ from pathlib import Path
 from typing import Any, ClassVar, Self, get_args
 
 from harness.agent.loop import Limits
-from harness.agent.repeats import Answer
+from harness.agent.loop_detection import Answer
 from harness.compaction.presets.keep_last import KeepLast
 from harness.errors import HarnessError, UsageError
 from harness.events import Entry, Signal, StateChanged, TextDelta
-from harness.experiment.interactive import Ended, Interactive
-from harness.experiment.life.patches import joined
-from harness.experiment.live import NOT_COMPACTED, LiveSession
 from harness.protocols import Policy
-from harness.store.sessions.finding import SESSIONS_FOLDER
+from harness.session.diffs import joined
+from harness.session.interactive import Ended, Interactive
+from harness.session.live import NOT_COMPACTED, LiveSession
+from harness.store.sessions.search import SESSIONS_FOLDER
 from harness.task import Task
 from harness.widgets.feed import Feed, fed
-from harness.widgets.renewed import Renewed
+from harness.widgets.message_channel import Wire
 from harness.widgets.rounds import Rounds
-from harness.widgets.saved import as_html, as_text
+from harness.widgets.snapshot import Renewed, as_html, as_text
 from harness.widgets.surface import script, style
-from harness.widgets.wire import Wire
 
 FOLDER = Path(SESSIONS_FOLDER)
 """Where journals go unless another file is named."""

@@ -33,9 +33,9 @@ from harness.events import (
     TurnEnded,
     Waiting,
 )
-from harness.experiment.attempt.grading import Judged
-from harness.experiment.sessions.inspection import took
+from harness.inspection.timeline import took
 from harness.messages import File, Message, Reasoning, Text, ToolCall, ToolResult, part_text
+from harness.session.grading import Judged
 from harness.tokens import Budget
 from harness.transcript import arguments, key_argument, outcome
 from harness.widgets.rounds import Round, Rounds

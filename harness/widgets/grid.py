@@ -15,8 +15,8 @@ from harness.errors import HarnessError, UsageError, counted
 from harness.experiment.experiment import Experiment
 from harness.experiment.progress import Standing, told
 from harness.store.journal import Journal
-from harness.widgets.board import Board
-from harness.widgets.renewed import Renewed
+from harness.widgets.snapshot import Renewed
+from harness.widgets.success_grid import Board
 from harness.widgets.surface import preformatted, script, style, table
 
 if TYPE_CHECKING:

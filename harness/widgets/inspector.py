@@ -10,17 +10,17 @@ from typing import Any
 
 from harness.errors import HarnessError, UsageError, counted
 from harness.events import Compaction, WorkspaceSaved
-from harness.experiment.life.patches import joined
-from harness.experiment.life.places import patches_of
-from harness.experiment.preview.recorded import SAMPLE, RecordedSession, open_recorded
-from harness.experiment.sessions.inspection import inspect_session, took
-from harness.experiment.sessions.sent import Sent, sent_at
+from harness.inspection.recorded import SAMPLE, RecordedSession, open_recorded
+from harness.inspection.requests import Sent, sent_at
+from harness.inspection.timeline import inspect_session, took
 from harness.messages import Message
-from harness.store.sessions.finding import Found
+from harness.session.diffs import joined
+from harness.session.reopening import patches_of
+from harness.store.sessions.search import Found
 from harness.view import lived
 from harness.widgets.explorer.exploration import label, whole_text
+from harness.widgets.message_channel import POST, Post
 from harness.widgets.surface import Surface, script, style, table
-from harness.widgets.wire import POST, Post
 
 KEEP_STEPS = 20
 REASON_CHARACTERS = 300

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from harness.events import Compaction, Entry, RolledBack
-from harness.experiment.behaviour.probes import Prober
-from harness.experiment.preview.fates import Fated, fates
-from harness.experiment.preview.walk import Change
+from harness.inspection.disposition import Fated, fates
+from harness.inspection.walk import Change
 from harness.messages import Message, part_text
+from harness.metrics.probes import Prober
 from harness.store.records import FactRecord
 from harness.task import Task
 from harness.tokens import Counter as TokenCounter

@@ -14,7 +14,7 @@ import anywidget
 from IPython.display import display
 
 from harness.errors import HarnessError
-from harness.widgets.wire import POST, Post, Wire
+from harness.widgets.message_channel import POST, Post, Wire
 
 FOLDER = Path(__file__).parent
 STOOD = "harness-stood"

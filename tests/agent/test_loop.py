@@ -11,7 +11,7 @@ import pytest
 from harness.agent.cancellation import Cancellation
 from harness.agent.inbox import Inbox
 from harness.agent.loop import Agent, Limits, Outcome
-from harness.agent.repeats import Repeats, always
+from harness.agent.loop_detection import Repeats, always
 from harness.compaction.compactor import SessionCompactor
 from harness.compaction.cuts import LastMessages
 from harness.compaction.presets.keep_last import KeepLast

@@ -16,9 +16,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from harness.compaction.presets.keep_last import KeepLast
-from harness.experiment.attempt.job import Job
-from harness.experiment.attempt.provenance import collect
-from harness.experiment.attempt.session import run_trial
+from harness.experiment.job import Job
+from harness.experiment.provenance import collect
+from harness.experiment.run_trial import run_trial
 from harness.experiment.trial import Trial
 from harness.store.journal import Journal
 from harness.task import World

@@ -19,7 +19,6 @@ from harness.agent.prompts import system_prompt
 from harness.compaction.compactor import SessionCompactor
 from harness.compaction.presets.keep_last import KeepLast
 from harness.events import Entry, MessageAdded, SessionStarted, Signal, StepFinished, TextDelta
-from harness.experiment.attempt.tally import Tally
 from harness.messages import ToolCall, ToolResult, assistant
 from harness.models.names import open_model, open_summarizer
 from harness.models.scripted.patterns import fact_patterns
@@ -27,6 +26,7 @@ from harness.models.scripted.reading import message_reader
 from harness.models.scripted.summarizers import extractive, oracle
 from harness.protocols import Model, Reply, Request, Tool, ToolSpec, unheard
 from harness.sandboxes import open_sandbox
+from harness.session.totals import Tally
 from harness.store.journal import Journal
 from harness.task import CallTemplate, Evidence, Fact, Script, Step, Task
 from harness.tasks import load_task

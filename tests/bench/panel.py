@@ -9,11 +9,11 @@ from playwright.sync_api import Page, sync_playwright
 
 from harness.compaction.presets.keep_last import KeepLast
 from harness.events import Entry, MessageAdded, TextDelta
-from harness.experiment.interactive import Interactive
 from harness.messages import ToolCall, ToolResult, assistant, tool
+from harness.session.interactive import Interactive
 from harness.testing.strategies import finished
 from harness.widgets.agent import AgentWidget
-from harness.widgets.wire import POST
+from harness.widgets.message_channel import POST
 from tests.bench.figure import Figure
 from tests.conftest import chromium_path
 from tests.notebooks.lab import BROWSER_FLAGS

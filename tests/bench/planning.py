@@ -14,15 +14,14 @@ from functools import cache
 from typing import Any
 
 from harness.compaction.compactor import SessionCompactor
-from harness.compaction.presets import PRESETS
+from harness.compaction.presets.gemini import GeminiCli
 from harness.compaction.presets.keep_last import KeepLast
-from harness.compaction.presets.peers.gemini import GeminiCli
-from harness.compaction.presets.peers.langchain import AnthropicClear, DeepAgents, LangChainClear, LangChainSummary
-from harness.compaction.presets.peers.opencode import OpenCodePrune
-from harness.compaction.presets.peers.openhands import OpenHands, OpenHandsV0
-from harness.compaction.presets.peers.pydantic_ai import PydanticClear, PydanticSummary, PydanticWindow
-from harness.compaction.presets.peers.services import Goose
-from harness.compaction.presets.peers.swe_agent import ComplexityTrapMask, ComplexityTrapSummary, SweAgent
+from harness.compaction.presets.langchain import AnthropicClear, DeepAgents, LangChainClear, LangChainSummary
+from harness.compaction.presets.opencode import OpenCodePrune
+from harness.compaction.presets.openhands import OpenHands, OpenHandsV0
+from harness.compaction.presets.pydantic_ai import PydanticClear, PydanticSummary, PydanticWindow
+from harness.compaction.presets.services import Goose
+from harness.compaction.presets.swe_agent import ComplexityTrapMask, ComplexityTrapSummary, SweAgent
 from harness.compaction.presets.three_tiers import ThreeTiers
 from harness.compaction.presets.window import MessageWindow
 from harness.compaction.scaling import fitted
@@ -30,6 +29,7 @@ from harness.errors import UsageError
 from harness.events import Entry, MessageAdded, Moment
 from harness.growth import Growth
 from harness.messages import Message, ToolCall, ToolResult, assistant, system, tool, user
+from harness.policies import PRESETS
 from harness.protocols import Policy
 from harness.testing.puppet import PuppetModel
 from harness.tokens import Measured, Usage, Window

@@ -16,13 +16,14 @@ from typing import Any
 from unittest import mock
 
 from harness.compaction.presets.keep_last import KeepLast
-from harness.experiment.attempt import session
-from harness.experiment.attempt.job import Caching, Job
-from harness.experiment.attempt.provenance import collect
+from harness.experiment import run_trial as session
 from harness.experiment.experiment import Experiment
-from harness.experiment.trial import SandboxChoice, Trial
+from harness.experiment.job import Caching, Job
+from harness.experiment.provenance import collect
+from harness.experiment.trial import Trial
 from harness.models.scripted.summarizers import ScriptedSummarizer
-from harness.sandboxes.actions import SPARES, CachedSandbox
+from harness.sandboxes.action_cache import SPARES, CachedSandbox
+from harness.sandboxes.opening import SandboxChoice
 from harness.store.journal import Journal
 from harness.store.log import SessionLog
 from tests.bench.figure import Figure

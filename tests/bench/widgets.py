@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 from playwright.sync_api import CDPSession, sync_playwright
 
-from harness.experiment.preview.recorded import RecordedSession
-from harness.experiment.preview.walk import sample_log
+from harness.inspection.recorded import RecordedSession
+from harness.inspection.walk import sample_log
 from harness.widgets.explorer import CompactionExplorer
-from harness.widgets.wire import Post
+from harness.widgets.message_channel import Post
 from tests.bench.figure import Figure
 from tests.conftest import chromium_path
 from tests.notebooks.lab import BROWSER_FLAGS

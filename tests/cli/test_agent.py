@@ -15,15 +15,15 @@ from types import SimpleNamespace
 import pytest
 
 from harness.cli.agent import lived, parsed, tell_skipped, typed, whole_name
-from harness.cli.narrator import Narrator
+from harness.cli.event_printer import Narrator
 from harness.errors import HarnessError, UsageError
-from harness.experiment.interactive import Kept
-from harness.experiment.life.places import logged
+from harness.session.interactive import Kept
+from harness.session.reopening import logged
 from harness.store.journal import Journal
-from harness.store.sessions.finding import find_session
+from harness.store.sessions.search import find_session
 from tests.cli.command import LOCAL, START, TINY, environment, harness, started, within
-from tests.experiment.test_interactive import session
 from tests.models.openai_stub import Refuse, Say, serving
+from tests.session.test_interactive import session
 from tests.store.samples import begun, opening
 
 COMPACTING = ("--task", TINY, "--window", "16000", "--threshold", "0.5", *LOCAL)

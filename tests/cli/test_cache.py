@@ -1,8 +1,8 @@
 import pytest
 
-from harness.sandboxes.actions import ActionCache
+from harness.sandboxes.action_cache import ActionCache
 from tests.cli.command import LOCAL, within
-from tests.sandboxes.actions.storing import key, made
+from tests.sandboxes.action_cache.storing import key, made
 
 
 @pytest.fixture

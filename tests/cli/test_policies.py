@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from harness.compaction.presets import PRESETS
+from harness.policies import PRESETS
 from tests.cli.command import harness, within
 
 

@@ -4,9 +4,9 @@ from dataclasses import replace
 import pytest
 
 from harness.cli.run import comparability, cost_bound_usd, money, outlook
-from harness.compaction.presets import policy_from_plain
 from harness.experiment.experiment import Experiment
 from harness.experiment.trial import Trial
+from harness.policies import policy_from_plain
 from harness.sandboxes import probe_backend
 from tests.cli.command import TINY, harness, started, within
 

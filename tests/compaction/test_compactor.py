@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import pytest
 
 from harness.compaction.compactor import SessionCompactor
-from harness.compaction.formats.six_sections import SixSections
+from harness.compaction.summary_formats import SixSections
 from harness.errors import FileMissing, IllegalPlan, ProviderFailed, StoreError, UsageError
 from harness.events import Compaction, Entry, Insert, ItemId, MessageAdded, Moment, Replace, TextDelta
 from harness.messages import Message, ToolCall, ToolResult, assistant, system, tool, user

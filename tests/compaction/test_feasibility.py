@@ -8,27 +8,27 @@ from hypothesis import strategies as st
 
 from harness.compaction.cuts import LastMessages, LastTokens
 from harness.compaction.feasibility import check_feasible, never_due
-from harness.compaction.moves.around import IfMessages, InManner
 from harness.compaction.pipeline import Pipeline, Rule
-from harness.compaction.presets import PRESETS
+from harness.compaction.presets.cline import Cline, RooCode, RooSliding
+from harness.compaction.presets.codex import Codex
+from harness.compaction.presets.gemini import GeminiCli
+from harness.compaction.presets.inspect_ai import InspectTrim
+from harness.compaction.presets.langchain import AnthropicClear, DeepAgents, LangChainSummary
 from harness.compaction.presets.none import NoCompaction
-from harness.compaction.presets.peers.cline import Cline, RooCode, RooSliding
-from harness.compaction.presets.peers.codex import Codex
-from harness.compaction.presets.peers.gemini import GeminiCli
-from harness.compaction.presets.peers.inspect_ai import InspectTrim
-from harness.compaction.presets.peers.langchain import AnthropicClear, DeepAgents, LangChainSummary
-from harness.compaction.presets.peers.opencode import OpenCode, OpenCodePrune
-from harness.compaction.presets.peers.pi import Pi
-from harness.compaction.presets.peers.pydantic_ai import PydanticClear, PydanticSummary, PydanticWindow
-from harness.compaction.presets.peers.services import Crush, Dexto
+from harness.compaction.presets.opencode import OpenCode, OpenCodePrune
+from harness.compaction.presets.pi import Pi
+from harness.compaction.presets.pydantic_ai import PydanticClear, PydanticSummary, PydanticWindow
 from harness.compaction.presets.ratio import Ratio, SeedGemini, SeedOpenCode
 from harness.compaction.presets.reserve import ReserveRecent
+from harness.compaction.presets.services import Crush, Dexto
 from harness.compaction.presets.window import MessageWindow
 from harness.compaction.stages import Forget, Mask, Middle, Reducer, Seldom
 from harness.compaction.triggers import AnyOf, FixedTokens, Full, MoreThan, Trigger
+from harness.compaction.wrappers import IfMessages, InManner
 from harness.errors import UsageError
 from harness.events import Entry, MessageAdded
 from harness.messages import ToolCall, ToolResult, assistant, system, tool, user
+from harness.policies import PRESETS
 from harness.protocols import Policy
 from harness.tokens import Budget, Window
 from harness.view import View, fold, fold_all

@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.compaction.presets import PRESETS
 from harness.compaction.presets.bounds import DropAll
 from harness.compaction.presets.keep_last import KeepLast
 from harness.compaction.presets.none import NoCompaction
@@ -14,6 +13,7 @@ from harness.compaction.scaling import UNITS, WINDOWS, fitted, scaled
 from harness.errors import UsageError
 from harness.events import Entry, MessageAdded
 from harness.messages import Message, ToolCall, ToolResult, assistant, system, tool, user
+from harness.policies import PRESETS
 from harness.protocols import Policy
 from harness.tokens import Window
 from harness.view import View, fold_all

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from harness.compaction.compactor import SessionCompactor
 from harness.compaction.cuts import LastMessages, LastShare, LastTokens, LastTurns, Snap
-from harness.compaction.formats.six_sections import SixSections
 from harness.compaction.pipeline import Pipeline, Preset, Rule
 from harness.compaction.stages import Forget, Mask, Middle, Reducer, Summarize, after
+from harness.compaction.summary_formats import SixSections
 from harness.compaction.triggers import Always, Undivided
 from harness.errors import ProviderFailed
 from harness.events import Compaction, Entry, Insert, MessageAdded, Patch

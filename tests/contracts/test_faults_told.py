@@ -16,12 +16,12 @@ from pathlib import Path
 import pytest
 
 from harness.widgets.agent import AgentWidget
-from harness.widgets.wire import POST
+from harness.widgets.message_channel import POST
 from tests.cli.command import LOCAL, harness, started
 from tests.cli.dialog.test_orders import FULL
 from tests.cli.test_agent import SLOW, Person
-from tests.experiment.test_interactive import session
-from tests.experiment.test_live import REAL
+from tests.session.test_interactive import session
+from tests.session.test_live import REAL
 from tests.widgets.linked import PageComm
 
 SECONDS = 120

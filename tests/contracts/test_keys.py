@@ -21,16 +21,17 @@ from harness.cli import main
 from harness.compaction.presets.none import NoCompaction
 from harness.events import Entry, Signal, Waiting
 from harness.experiment.experiment import Experiment
-from harness.experiment.live import LiveSession
 from harness.experiment.plan import Settings
-from harness.experiment.trial import SandboxChoice, Trial
+from harness.experiment.trial import Trial
 from harness.models.cassette import Cassette
+from harness.sandboxes.opening import SandboxChoice
+from harness.session.live import LiveSession
 from harness.store.journal import Journal
 from harness.widgets.agent import AgentWidget
-from harness.widgets.wire import POST
+from harness.widgets.message_channel import POST
 from tests.cli.command import LOCAL, TINY
-from tests.experiment.test_interactive import session
 from tests.models.openai_stub import Refuse, Say, serving
+from tests.session.test_interactive import session
 
 pytestmark = pytest.mark.slow
 
@@ -42,8 +43,8 @@ WORK = (
     Say(pieces=("It is written.",)),
 )
 CELL = """
-from harness.experiment.interactive import Interactive, converse
-from harness.experiment.trial import SandboxChoice
+from harness.session.interactive import Interactive, converse
+from harness.sandboxes.opening import SandboxChoice
 from harness import open_model
 from harness.compaction.presets.none import NoCompaction
 from harness.messages import user

@@ -10,7 +10,7 @@ from hypothesis import Phase, settings
 from harness.compaction.presets.bounds import DropAll
 from harness.compaction.presets.keep_last import KeepLast
 from harness.compaction.presets.none import NoCompaction
-from harness.compaction.presets.peers.swe_agent import ComplexityTrapMask
+from harness.compaction.presets.swe_agent import ComplexityTrapMask
 from harness.compaction.presets.window import MessageWindow
 from harness.compaction.stages import replaced, with_output
 from harness.errors import IllegalPlan

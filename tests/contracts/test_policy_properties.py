@@ -7,28 +7,28 @@ from hypothesis import strategies as st
 
 from harness.compaction.compactor import FRUITLESS_IN_A_ROW, SessionCompactor
 from harness.compaction.pipeline import Rule
-from harness.compaction.presets import PRESETS
 from harness.compaction.presets.bounds import DropAll, OracleRetention, RandomRetention
+from harness.compaction.presets.cline import Cline, ClineBasic, ClineClassic, RooCode, RooSliding
+from harness.compaction.presets.codex import Codex
+from harness.compaction.presets.gemini import GeminiCli, GeminiMasking
+from harness.compaction.presets.inspect_ai import InspectEdit, InspectSummary, InspectTrim
 from harness.compaction.presets.keep_last import KeepLast
+from harness.compaction.presets.langchain import AnthropicClear, DeepAgents, LangChainClear, LangChainSummary
 from harness.compaction.presets.none import NoCompaction
+from harness.compaction.presets.opencode import OpenCode, OpenCodePrune
+from harness.compaction.presets.openhands import OpenHands, OpenHandsV0
 from harness.compaction.presets.paced import Paced
-from harness.compaction.presets.peers.cline import Cline, ClineBasic, ClineClassic, RooCode, RooSliding
-from harness.compaction.presets.peers.codex import Codex
-from harness.compaction.presets.peers.gemini import GeminiCli, GeminiMasking
-from harness.compaction.presets.peers.inspect_ai import InspectEdit, InspectSummary, InspectTrim
-from harness.compaction.presets.peers.langchain import AnthropicClear, DeepAgents, LangChainClear, LangChainSummary
-from harness.compaction.presets.peers.opencode import OpenCode, OpenCodePrune
-from harness.compaction.presets.peers.openhands import OpenHands, OpenHandsV0
-from harness.compaction.presets.peers.pi import Pi
-from harness.compaction.presets.peers.pydantic_ai import PydanticClear, PydanticSummary, PydanticWindow
-from harness.compaction.presets.peers.services import Crush, Dexto, Goose, Letta
-from harness.compaction.presets.peers.swe_agent import ComplexityTrapMask, ComplexityTrapSummary, MiniSweAgent, SweAgent
+from harness.compaction.presets.pi import Pi
+from harness.compaction.presets.pydantic_ai import PydanticClear, PydanticSummary, PydanticWindow
 from harness.compaction.presets.ratio import Ratio, SeedGemini, SeedOpenCode
 from harness.compaction.presets.reserve import ReserveRecent
+from harness.compaction.presets.services import Crush, Dexto, Goose, Letta
+from harness.compaction.presets.swe_agent import ComplexityTrapMask, ComplexityTrapSummary, MiniSweAgent, SweAgent
 from harness.compaction.presets.three_tiers import ThreeTiers
 from harness.compaction.presets.window import MessageWindow
 from harness.events import Compaction, Entry, MessageAdded, Moment
 from harness.messages import Message, assistant, system, user
+from harness.policies import PRESETS
 from harness.protocols import Need, Policy
 from harness.store.memory import MemoryOutputs
 from harness.testing.puppet import PuppetModel

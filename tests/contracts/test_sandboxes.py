@@ -9,7 +9,7 @@ import pytest
 
 from harness.protocols import SandboxLimits
 from harness.sandboxes import bubblewrap, leftovers, local, open_sandbox
-from harness.sandboxes.actions import ActionCache, CachedSandbox
+from harness.sandboxes.action_cache import ActionCache, CachedSandbox
 from harness.sandboxes.cgroups import Group
 from harness.testing.sandbox_attacks import ProcessAttacks, SandboxAttacks
 from harness.testing.sandbox_contract import SMALL, SandboxContract

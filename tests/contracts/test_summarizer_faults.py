@@ -15,14 +15,14 @@ from typing import Any, Literal
 import pytest
 
 from harness.compaction.compactor import FRUITLESS_IN_A_ROW, GROWTH_BEFORE_NEXT
-from harness.compaction.describing import abilities
-from harness.compaction.presets import PRESETS
-from harness.compaction.presets.peers.cline import RooCode
-from harness.compaction.presets.peers.services import Letta
+from harness.compaction.description import abilities
+from harness.compaction.presets.cline import RooCode
+from harness.compaction.presets.services import Letta
 from harness.errors import ContextOverflow, ModelError, ProviderFailed
 from harness.events import Compaction, TextDelta
-from harness.experiment.preview.walk import Walk, walk
+from harness.inspection.walk import Walk, walk
 from harness.messages import Message, ToolCall, assistant
+from harness.policies import PRESETS
 from harness.protocols import Policy, Reply, Request, unheard
 from harness.tokens import Measured, QuarterOfCharacters, Usage, Window
 from tests.contracts.test_policy_properties import POLICIES

@@ -13,16 +13,16 @@ from pebble.pool.channel import WorkerChannel
 
 from harness.compaction.presets.none import NoCompaction
 from harness.events import SessionEnded, SessionStarted
-from harness.experiment.attempt.grading import judged
-from harness.experiment.attempt.job import Job
-from harness.experiment.attempt.provenance import Provenance
-from harness.experiment.attempt.record import Attempt, Ending
+from harness.experiment.job import Job
+from harness.experiment.provenance import Provenance
+from harness.experiment.record import Attempt, Ending
 from harness.experiment.trial import Trial
+from harness.session.grading import judged
 from harness.store.journal import Journal
 from harness.task import Check
 from harness.tokens import Measured, Usage
-from tests.experiment.attempt.test_tally import step
 from tests.experiment.tiny_task import tiny
+from tests.session.test_totals import step
 
 KILLS_ITSELF, OVERRUNS, RAISES, WAITS, RAISES_ODDLY, DIES_AT_ONCE, DIES_LOCKED, DIES_RECORDED = range(1001, 1009)
 TINY = f"{Path(__file__).with_name('tiny_task.py')}:tiny"

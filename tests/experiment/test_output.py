@@ -7,7 +7,7 @@ import time
 import pytest
 
 from harness.errors import FileMissing
-from harness.experiment.attempt.job import Finished
+from harness.experiment.job import Finished
 from harness.experiment.output import Label, opened
 from harness.store.journal import Journal
 from harness.store.records import CheckRecord

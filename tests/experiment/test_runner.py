@@ -16,7 +16,7 @@ from harness.agent.cancellation import Cancellation
 from harness.errors import HarnessError
 from harness.events import SessionEnded
 from harness.experiment import workers
-from harness.experiment.attempt.job import Finished
+from harness.experiment.job import Finished
 from harness.experiment.output import opened
 from harness.experiment.progress import Silence, Standing
 from harness.experiment.runner import Runner

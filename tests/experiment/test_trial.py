@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 from harness.compaction.presets.keep_last import KeepLast
 from harness.compaction.presets.none import NoCompaction
 from harness.errors import UnknownName, UsageError
-from harness.experiment.interactive import Interactive
 from harness.experiment.plan import Settings
-from harness.experiment.trial import SandboxChoice, Trial, from_plain, to_plain
+from harness.experiment.trial import Trial, from_plain, to_plain
 from harness.protocols import SandboxLimits
+from harness.sandboxes.opening import SandboxChoice
+from harness.session.interactive import Interactive
 from harness.task import World
 from harness.tasks import load_task
 

@@ -15,7 +15,7 @@ from types import ModuleType
 
 import pytest
 
-from harness.compaction.presets import PRESETS
+from harness.policies import PRESETS
 from tests.house.source import CHECKOUT, Module, modules, parse
 
 ROOM = "harness/models/scripted/"

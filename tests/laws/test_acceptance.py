@@ -38,8 +38,9 @@ from harness.compaction.presets.keep_last import KeepLast
 from harness.events import Entry
 from harness.experiment.experiment import Experiment
 from harness.experiment.grid import Arm
-from harness.experiment.trial import SandboxChoice, Trial
+from harness.experiment.trial import Trial
 from harness.models.prices import NOMINAL
+from harness.sandboxes.opening import SandboxChoice
 from harness.store.results import Results
 from harness.testing.laws.simulation import WINDOW
 from harness.testing.strategies import logs

@@ -16,11 +16,11 @@ from pathlib import Path
 import pytest
 
 from harness.compaction.presets.keep_last import KeepLast
-from harness.compaction.presets.peers.swe_agent import ComplexityTrapMask
+from harness.compaction.presets.swe_agent import ComplexityTrapMask
 from harness.events import Compaction, MessageAdded, StepFinished
-from harness.experiment.attempt.job import Job
-from harness.experiment.attempt.provenance import collect
-from harness.experiment.attempt.session import run_trial
+from harness.experiment.job import Job
+from harness.experiment.provenance import collect
+from harness.experiment.run_trial import run_trial
 from harness.experiment.trial import Trial
 from harness.models.endpoint.scripted import scripted_models
 from harness.models.endpoint.server import answering

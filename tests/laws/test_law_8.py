@@ -19,7 +19,8 @@ from scipy import stats
 from harness.experiment.experiment import Experiment
 from harness.experiment.grid import Arm
 from harness.experiment.paths import flatten
-from harness.experiment.trial import SandboxChoice, Trial, to_plain
+from harness.experiment.trial import Trial, to_plain
+from harness.sandboxes.opening import SandboxChoice
 from tests.laws.suite import FULL, each
 
 pytestmark = [pytest.mark.laws, pytest.mark.bubblewrap, pytest.mark.timeout(1_800)]

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from harness.compaction.presets.keep_last import KeepLast
-from harness.compaction.presets.peers.swe_agent import ComplexityTrapMask
+from harness.compaction.presets.swe_agent import ComplexityTrapMask
 from harness.events import Entry, StepFinished
 from harness.sandboxes import open_sandbox
-from harness.sandboxes.actions import ActionCache, CachedSandbox
+from harness.sandboxes.action_cache import ActionCache, CachedSandbox
 from harness.tasks import SUITE
 from harness.testing.laws.simulation import session_in
 from tests.laws.suite import FULL, Case, spread

@@ -11,7 +11,8 @@ import pytest
 from harness.compaction.presets.keep_last import KeepLast
 from harness.experiment.experiment import Experiment
 from harness.experiment.grid import Arm
-from harness.experiment.trial import SandboxChoice, Trial
+from harness.experiment.trial import Trial
+from harness.sandboxes.opening import SandboxChoice
 from harness.store.results import Results
 
 pytestmark = [pytest.mark.laws, pytest.mark.bubblewrap, pytest.mark.timeout(1_800)]

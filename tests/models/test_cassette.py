@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.agent.heard import Heard
+from harness.agent.stream_buffer import Heard
 from harness.errors import ContextOverflow, MalformedRecording, NotRecorded, ProviderFailed, StoreError, UsageError
 from harness.messages import assistant, user
 from harness.models.cassette import HEADER, Cassette, Taped, tape_of
@@ -17,8 +17,8 @@ from harness.models.local.model import LocalModel
 from harness.protocols import Reply, Request, ToolSpec, unheard
 from harness.tokens import Measured, Usage, Window
 from tests.models.endpoint.test_writing import replies
-from tests.models.test_wire import messages as conversations
-from tests.models.test_wire import specs
+from tests.models.test_openai_format import messages as conversations
+from tests.models.test_openai_format import specs
 
 HELLO = Request(messages=(user("hello"),))
 TOOL = ToolSpec(name="t", description="", parameters_json="{}")

@@ -23,7 +23,7 @@ from harness.models.text_calls import (
 )
 from harness.protocols import Reply, Request, ToolSpec, unheard
 from harness.tokens import Measured, Usage, Window
-from tests.models.test_wire import json_objects, texts
+from tests.models.test_openai_format import json_objects, texts
 
 tags = st.sampled_from(
     [OPEN, CLOSE, RESULT_OPEN, RESULT_CLOSE, "<call_tool", "</CALL_TOOL>", "\n", "\r\n", " ", "{", "}", '"', "&lt;"]

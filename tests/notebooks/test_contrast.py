@@ -15,15 +15,15 @@ from playwright.sync_api import Page
 
 from harness.compaction.presets.keep_last import KeepLast
 from harness.events import Entry, MessageAdded
-from harness.experiment.interactive import Interactive
 from harness.experiment.progress import Standing
 from harness.messages import ToolCall, ToolResult, assistant, tool
+from harness.session.interactive import Interactive
 from harness.widgets.agent import AgentWidget
 from harness.widgets.explorer import CompactionExplorer
 from harness.widgets.grid import GridWidget
 from harness.widgets.inspector import SessionInspector
+from harness.widgets.message_channel import POST, Post
 from harness.widgets.surface import FOLDER
-from harness.widgets.wire import POST, Post
 from tests.experiment.made import record
 from tests.widgets.linked import Linked, Theme
 from tests.widgets.test_explorer import hostile_session

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from harness.compaction.presets.peers.inspect_ai import InspectEdit, InspectSummary, InspectTrim
+from harness.compaction.presets.inspect_ai import InspectEdit, InspectSummary, InspectTrim
 from harness.messages import Message, ToolCall, ToolResult, assistant, system, tool, user
 from harness.testing.strategies import conversations
 from harness.tokens import Window

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from harness.compaction.presets.peers.langchain import SHORTENED, DeepAgents, LangChainClear, LangChainSummary
+from harness.compaction.presets.langchain import SHORTENED, DeepAgents, LangChainClear, LangChainSummary
 from harness.messages import Message, Part, ToolCall, assistant, system, user
 from harness.testing.strategies import conversations
 from tests.peers.agreeing import MOST_DIFFERENT, Tally, explained

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.compaction.formats.events import EventList
-from harness.compaction.presets.peers.openhands import OpenHands
+from harness.compaction.presets.openhands import EventList, OpenHands
 from harness.messages import Message
 from harness.plan import Slot, SummaryRequest
 from harness.testing.strategies import conversations

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from harness.codec import canonical_json
 from harness.compaction.presets.keep_last import KeepLast
 from harness.compaction.presets.none import NoCompaction
-from harness.compaction.presets.peers.swe_agent import SweAgent
 from harness.compaction.presets.reserve import ReserveRecent
+from harness.compaction.presets.swe_agent import SweAgent
 from harness.compaction.presets.three_tiers import ThreeTiers
 from harness.compaction.presets.window import MessageWindow
 from harness.errors import MalformedRecording

@@ -11,7 +11,7 @@ import pytest
 
 from harness.protocols import SandboxInfo, SandboxLimits
 from harness.sandboxes.client import Launched, ServedSandbox
-from harness.sandboxes.wire import SocketStream
+from harness.sandboxes.framing import SocketStream
 
 LIMITS = SandboxLimits(output_bytes=1000, file_bytes=1000, disk_bytes=10_000)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from string import Template
 
-from harness.experiment.attempt.grading import command_line, laid, verdicts
+from harness.session.grading import command_line, laid, verdicts
 from harness.task import CallTemplate, Step, Task
 
 ENVIRONMENT = {

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from harness.compaction.presets.keep_last import KeepLast
-from harness.experiment.trial import SandboxChoice
 from harness.messages import assistant
+from harness.sandboxes.opening import SandboxChoice
 from harness.task import Evidence, Grader, LaterMessage, Repair
 from harness.tasks import load_task
 from harness.tasks.facts import printed, stated

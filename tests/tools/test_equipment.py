@@ -2,8 +2,8 @@
 
 import json
 
+from harness.compaction.presets.gemini import GeminiMasking
 from harness.compaction.presets.none import NoCompaction
-from harness.compaction.presets.peers.gemini import GeminiMasking
 from harness.compaction.presets.three_tiers import ThreeTiers
 from harness.messages import ToolCall, ToolResult
 from harness.protocols import ExecResult, Policy

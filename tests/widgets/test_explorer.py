@@ -5,11 +5,11 @@ import pytest
 from harness.compaction.presets.keep_last import KeepLast
 from harness.errors import UnknownName, UsageError
 from harness.events import Entry, MessageAdded
-from harness.experiment.preview.recorded import RecordedSession
-from harness.experiment.preview.walk import sample_log
+from harness.inspection.recorded import RecordedSession
+from harness.inspection.walk import sample_log
 from harness.messages import ToolCall, ToolResult, assistant, system, tool, user
 from harness.widgets.explorer import CompactionExplorer
-from tests.experiment.preview.test_rehearsal import finished
+from tests.inspection.test_counterfactual import finished
 
 HOSTILE = "<img src=x onerror=window.hacked=1><script>window.hacked=1</script>"
 SAID_TOKENS = 30_000

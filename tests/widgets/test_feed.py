@@ -24,9 +24,9 @@ from harness.events import (
     TurnEnded,
     Waiting,
 )
-from harness.experiment.life.history import end_of_step, last_step
 from harness.messages import Message as Said
 from harness.messages import Reasoning, Text, ToolCall, ToolResult, assistant, tool, user
+from harness.session.history import end_of_step, last_step
 from harness.testing.strategies import TEXTS, finished, logs
 from harness.tokens import Budget, Estimated, Measured, Usage
 from harness.widgets.feed import MOST_POINTS, ROW_CHARACTERS, Curve, Feed, fed

@@ -11,7 +11,7 @@ from harness.experiment.output import opened
 from harness.experiment.progress import Standing
 from harness.store.results import load
 from harness.widgets.grid import GridWidget
-from harness.widgets.wire import POST
+from harness.widgets.message_channel import POST
 from tests.experiment.made import record
 from tests.experiment.run_grid import SMALL
 from tests.widgets.linked import Linked

@@ -7,13 +7,13 @@ import pytest
 from harness.compaction.presets.keep_last import KeepLast
 from harness.errors import UsageError
 from harness.events import Compaction, Entry, Insert, ItemId, MessageAdded, Patch, StepFinished, WorkspaceSaved
-from harness.experiment.preview.recorded import RecordedSession
-from harness.experiment.preview.walk import sample_log, walk
-from harness.experiment.sessions.sent import sent_at
+from harness.inspection.recorded import RecordedSession
+from harness.inspection.requests import sent_at
+from harness.inspection.walk import sample_log, walk
 from harness.messages import ToolCall, ToolResult, assistant, system, tool, user
 from harness.tokens import Estimated
 from harness.widgets.inspector import SessionInspector
-from tests.experiment.preview.test_rehearsal import finished, small_log
+from tests.inspection.test_counterfactual import finished, small_log
 
 HOSTILE = "<img src=x onerror=window.hacked=1><script>window.hacked=1</script>"
 SAID_TOKENS = 20_000

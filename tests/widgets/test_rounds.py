@@ -7,8 +7,8 @@ import pytest
 from harness.agent.loop import Limits
 from harness.compaction.presets.keep_last import KeepLast
 from harness.events import Compaction, Entry, RolledBack, Signal
-from harness.experiment.interactive import Interactive, converse
-from harness.experiment.trial import SandboxChoice
+from harness.sandboxes.opening import SandboxChoice
+from harness.session.interactive import Interactive, converse
 from harness.view import fold
 from harness.widgets.rounds import LINE_CHARACTERS, MOST_MESSAGES, Rounds, brief
 from tests.experiment.run_grid import POLICY

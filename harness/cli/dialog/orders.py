@@ -4,14 +4,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import get_args
 
-from harness.agent.repeats import Answer
-from harness.cli.narrator import Narrator
+from harness.agent.loop_detection import Answer
+from harness.cli.event_printer import Narrator
 from harness.cli.printable import one_line
 from harness.errors import HarnessError, UsageError, counted
-from harness.experiment.interactive import Interactive
-from harness.experiment.life.patches import joined
-from harness.experiment.live import NOT_COMPACTED, LiveSession
 from harness.protocols import FileChange
+from harness.session.diffs import joined
+from harness.session.interactive import Interactive
+from harness.session.live import NOT_COMPACTED, LiveSession
 
 ANSWERS: dict[str, Answer] = {word: answer for answer in get_args(Answer) for word in (answer, answer[0])}
 """To a call that is made again and again, as words or by their first letters; all else is a message."""

@@ -8,8 +8,8 @@ from types import FrameType
 
 from harness.cli.dialog.orders import Quit, Terminal, resuming
 from harness.errors import HarnessError
-from harness.experiment.interactive import Ended
-from harness.experiment.live import LiveSession
+from harness.session.interactive import Ended
+from harness.session.live import LiveSession
 
 BUSY = frozenset({"starting", "working", "compacting", "asking"})
 

@@ -9,10 +9,10 @@ from rich.text import Text
 from harness.cli.agent import parsed
 from harness.cli.policies.drawing import described, heading, in_words, picture, rows
 from harness.cli.tasks import show
-from harness.compaction.describing import sentence
-from harness.compaction.presets import policy_from_plain, policy_kind, policy_names
+from harness.compaction.description import sentence
 from harness.compaction.scaling import fitted
-from harness.experiment.preview.walk import WINDOW_TOKENS, walk, writer
+from harness.inspection.walk import WINDOW_TOKENS, walk, writer
+from harness.policies import policy_from_plain, policy_kind, policy_names
 from harness.tokens import Window
 
 QUICK = "scripted/empty"

@@ -8,11 +8,11 @@ from rich.table import Table
 from rich.text import Text
 
 from harness.cli.printable import one_line, printable
-from harness.compaction.describing import defaults, source, stages
+from harness.compaction.description import defaults, source, stages
 from harness.compaction.feasibility import never_due
 from harness.errors import counted
-from harness.experiment.preview.fates import Fate, Fated, fates, left, sampled
-from harness.experiment.preview.walk import Change, Walk
+from harness.inspection.disposition import Fate, Fated, fates, left, sampled
+from harness.inspection.walk import Change, Walk
 from harness.protocols import Policy, Warns
 from harness.tokens import Window
 

@@ -18,7 +18,7 @@ from harness.cli.tasks import show
 from harness.errors import StoreError, UsageError
 from harness.store.journal import Journal
 from harness.store.sessions import queries
-from harness.store.sessions.finding import JOURNALS_FOLDER, journals_in, whole
+from harness.store.sessions.search import JOURNALS_FOLDER, journals_in, whole
 
 LIMIT = 50
 

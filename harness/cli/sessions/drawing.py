@@ -8,8 +8,8 @@ from rich.text import Text
 
 from harness.cli.printable import one_line, printable
 from harness.errors import counted
-from harness.experiment.sessions.inspection import CompactionPoint, Inspection, StepPoint, took
-from harness.experiment.sessions.sent import Sent
+from harness.inspection.requests import Sent
+from harness.inspection.timeline import CompactionPoint, Inspection, StepPoint, took
 from harness.messages import Message, Part, Reasoning, ToolCall, ToolResult, part_text
 from harness.store.records import Draft
 from harness.transcript import key_argument

@@ -6,7 +6,7 @@ import click
 
 from harness.cli.printable import one_line
 from harness.cli.sessions.places import IN, found
-from harness.experiment.sessions.exchange import export_session
+from harness.inspection.exchange import export_session
 
 
 @click.command("export")

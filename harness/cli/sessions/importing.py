@@ -6,7 +6,7 @@ import click
 
 from harness.cli.printable import one_line
 from harness.errors import UsageError
-from harness.experiment.sessions.exchange import import_session
+from harness.inspection.exchange import import_session
 
 CAVEATS = 10
 """Shown of what was repaired."""

@@ -8,10 +8,10 @@ from harness.cli.printable import printable
 from harness.cli.sessions.drawing import ROWS, overview, shares, step_by_step, timeline
 from harness.cli.sessions.places import IN, found, seen
 from harness.cli.tasks import show
-from harness.experiment.life.patches import joined
-from harness.experiment.life.places import patches_of
-from harness.experiment.sessions.inspection import inspect_session
-from harness.experiment.sessions.sent import sent_at
+from harness.inspection.requests import sent_at
+from harness.inspection.timeline import inspect_session
+from harness.session.diffs import joined
+from harness.session.reopening import patches_of
 
 
 @click.command("inspect")

@@ -14,8 +14,9 @@ from harness.errors import UsageError, counted
 from harness.experiment.output import locked
 from harness.store.journal import Journal
 from harness.store.log import RETENTION_MS
-from harness.store.sessions import archive, cleaning
-from harness.store.sessions.finding import JOURNAL_FILE, JOURNALS_FOLDER, journals_in
+from harness.store.sessions import archive
+from harness.store.sessions import cleanup as cleaning
+from harness.store.sessions.search import JOURNAL_FILE, JOURNALS_FOLDER, journals_in
 
 _UNITS_MS = {"m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 7 * 86_400_000}
 

@@ -7,9 +7,9 @@ import click
 
 from harness.errors import UsageError
 from harness.events import Entry
-from harness.experiment.sessions.exchange import log_in
+from harness.inspection.exchange import log_in
 from harness.store.records import Draft
-from harness.store.sessions.finding import SESSIONS_FOLDER, Found, find_session, journals_in
+from harness.store.sessions.search import SESSIONS_FOLDER, Found, find_session, journals_in
 
 EXPERIMENTS = "experiments"
 _SQLITE = b"SQLite format 3\0"

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from harness.compaction.cuts import LastMessages
-from harness.compaction.formats.six_sections import SixSections
 from harness.compaction.pipeline import Pipeline, Preset, Rule
 from harness.compaction.stages import Middle, Summarize
+from harness.compaction.summary_formats import SixSections
 from harness.compaction.triggers import Full, Reserves, at_share_or_tokens
 from harness.errors import UsageError
 

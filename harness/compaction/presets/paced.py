@@ -4,12 +4,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 from harness.compaction.cuts import LastMessages
-from harness.compaction.formats.six_sections import SixSections
-from harness.compaction.moves.around import Pinned
 from harness.compaction.pipeline import Pipeline, Preset, Rule
 from harness.compaction.presets.ranges import at_least, selective, share
 from harness.compaction.stages import Forget, Middle, Reducer, Summarize
+from harness.compaction.summary_formats import SixSections
 from harness.compaction.triggers import AllOf, Full, Reserves, ShareOfAvailable, Steps, Trigger, Undivided
+from harness.compaction.wrappers import Pinned
 
 UNRESERVED = Reserves(system_tokens=0, output_tokens=0, safety_tokens=0)
 
@@ -34,7 +34,7 @@ class Paced(Preset):
     """Whether the first message behind the system message, the user's request, is pinned: it stays word for word."""
     pins: tuple[str, ...] = ()
     """Shell patterns of lines, such as `*must*` or `RULE *`: a message that holds such a line stays whole for ever, whoever wrote
-    it, with the call or the results that belong to it. No regular expressions: see `harness.compaction.moves.around.Pinned`."""
+    it, with the call or the results that belong to it. No regular expressions: see `harness.compaction.wrappers.Pinned`."""
     keep_last: int = 10
     """Messages at the end that stay verbatim; more stay where a call would lose its results."""
     summarizer: str = "same"

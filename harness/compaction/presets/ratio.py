@@ -4,10 +4,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from harness.compaction.cuts import LastShare, Snap
-from harness.compaction.formats.notes import SINCE, Notes
 from harness.compaction.pipeline import Pipeline, Preset, Rule
 from harness.compaction.presets.ranges import at_least, share
 from harness.compaction.stages import Mask, Middle, Summarize
+from harness.compaction.summary_formats import SINCE, Notes
 from harness.compaction.triggers import Full, Reserves, ShareOfAvailable
 from harness.tokens import WeightedCharacters
 

@@ -5,10 +5,10 @@ from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 from harness.compaction.cuts import BACK, LastMessages
-from harness.compaction.formats.notes import CONCISE, Notes
 from harness.compaction.pipeline import Pipeline, Preset, Rule
 from harness.compaction.presets.ranges import at_least
 from harness.compaction.stages import Forget, Middle, Reducer, Seldom, Summarize
+from harness.compaction.summary_formats import CONCISE, Notes
 from harness.compaction.triggers import MoreThan, Undivided
 from harness.events import ItemId
 from harness.messages import Message

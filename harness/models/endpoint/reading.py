@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from harness.errors import UsageError
 from harness.messages import encodable
-from harness.models.wire import messages_from_wire, tools_from_wire
+from harness.models.openai_format import messages_from_wire, tools_from_wire
 from harness.protocols import Request
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from harness.messages import ToolCall
-from harness.models.wire import usage_to_wire
+from harness.models.openai_format import usage_to_wire
 from harness.protocols import Reply
 
 Plain = dict[str, Any]

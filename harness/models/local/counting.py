@@ -7,7 +7,7 @@ from typing import Any
 from harness.errors import ProviderFailed
 from harness.messages import Message
 from harness.models.local.server import Endpoint
-from harness.models.wire import messages_to_wire
+from harness.models.openai_format import messages_to_wire
 from harness.tokens import Measured
 
 TIMEOUT_SECONDS = 600.0

@@ -16,7 +16,7 @@ from pydantic_core import from_json
 
 from harness.events import TextDelta
 from harness.messages import Message, Part, Reasoning, Text, ToolCall, ToolResult, part_text, user
-from harness.models.wire import fresh_ids, tools_to_wire
+from harness.models.openai_format import fresh_ids, tools_to_wire
 from harness.protocols import ToolSpec
 
 SAY, TEXT = "reply_to_user", "text"

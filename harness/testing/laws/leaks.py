@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Sequence
 
 from harness.compaction.presets.none import NoCompaction
-from harness.experiment.behaviour.uses import Uses
 from harness.messages import ToolCall
+from harness.metrics.uses import Uses
 from harness.task import Fact, Task
 from harness.testing.laws.findings import Finding
 from harness.testing.laws.scripts import values_in

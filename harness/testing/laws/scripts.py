@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 from string import Template
 from typing import cast
 
-from harness.experiment.checking import first_request_tokens
 from harness.protocols import Sandbox
+from harness.session.checks import first_request_tokens
 from harness.task import CallTemplate, Check, Fact, Step, Task
 from harness.testing.laws.findings import Finding
 from harness.testing.laws.sessions import Sessions

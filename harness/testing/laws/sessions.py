@@ -5,13 +5,13 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, cast
 
-from harness.compaction import presets as kinds
+from harness import policies as kinds
 from harness.compaction.presets.keep_last import KeepLast
 from harness.compaction.presets.none import NoCompaction
 from harness.compaction.scaling import scaled
-from harness.experiment.trial import SandboxChoice
 from harness.models.scripted.agent import tool_tokens
 from harness.protocols import Policy
+from harness.sandboxes.opening import SandboxChoice
 from harness.task import Task, TaskTemplate
 from harness.testing.fresh_tasks import Digests, made_afresh
 from harness.testing.laws.simulation import BUBBLEWRAP, HUGE, WINDOW, Run, simulate

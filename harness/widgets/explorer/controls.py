@@ -8,7 +8,7 @@ import types
 from dataclasses import fields
 from typing import Any, Literal, TypeAlias, TypedDict, Union, get_args, get_origin, get_type_hints
 
-from harness.compaction.describing import NOT_A_CONSTANT, default_of
+from harness.compaction.description import NOT_A_CONSTANT, default_of
 
 Kind: TypeAlias = Literal["share", "count", "amount", "switch", "choice"]
 WITHOUT_EFFECT = frozenset({"clip_characters", "summarizer", "summarizer_input_tokens", "context_window", "seed"}) | {

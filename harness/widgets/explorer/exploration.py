@@ -9,13 +9,13 @@ from itertools import groupby
 from typing import Any, NamedTuple, cast
 
 from harness import codec
-from harness.compaction.presets import policy_from_plain
 from harness.errors import UsageError, counted
 from harness.events import Compaction
-from harness.experiment.preview.fates import Fate
-from harness.experiment.preview.recorded import RecordedSession
-from harness.experiment.preview.rehearsal import SUMMARY_TOKENS, Course, Rehearsal, Scene, Setting, Standing, uncompacted
+from harness.inspection.counterfactual import SUMMARY_TOKENS, Course, Rehearsal, Scene, Setting, Standing, uncompacted
+from harness.inspection.disposition import Fate
+from harness.inspection.recorded import RecordedSession
 from harness.messages import Message, part_text
+from harness.policies import policy_from_plain
 from harness.protocols import Policy
 
 FATES: tuple[Fate, ...] = ("kept", "masked", "summarized", "dropped", "summary")

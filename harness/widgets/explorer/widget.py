@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from harness import codec
-from harness.compaction.describing import sentence
-from harness.compaction.presets import PRESETS, policy_kind, policy_names
+from harness.compaction.description import sentence
 from harness.errors import CompactionError, UsageError, counted
-from harness.experiment.preview.recorded import SAMPLE, RecordedSession, open_recorded
+from harness.inspection.recorded import SAMPLE, RecordedSession, open_recorded
+from harness.policies import PRESETS, policy_kind, policy_names
 from harness.protocols import Policy
 from harness.widgets.explorer.controls import controls
 from harness.widgets.explorer.drawing import draw
 from harness.widgets.explorer.exploration import FATES, NOMINAL_WINDOW_TOKENS, WINDOWS, Exploration, Look, label
+from harness.widgets.message_channel import POST, Post
 from harness.widgets.surface import Surface, script, style, table
-from harness.widgets.wire import POST, Post
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -7,8 +7,8 @@ import pytest
 from harness.analysis.figures import style
 from harness.analysis.figures.retention import COLUMNS, draw, table
 from harness.errors import UsageError
-from tests.analysis.behaviour.test_retention import probe
 from tests.analysis.made import frame, grid, results
+from tests.analysis.test_retention import probe
 
 
 def made(kinds=("constraint", "value"), arms=("a", "b")):

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 import pytest
 
 from harness.cli.dialog.keyboard import lines
-from harness.experiment.live import LiveSession
-from tests.experiment.test_interactive import session
+from harness.session.live import LiveSession
+from tests.session.test_interactive import session
 
 
 @pytest.fixture

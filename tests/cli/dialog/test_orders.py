@@ -5,12 +5,12 @@ from io import StringIO
 import pytest
 
 from harness.cli.dialog.orders import Terminal
-from harness.cli.narrator import Narrator
+from harness.cli.event_printer import Narrator
 from harness.events import SessionEnded
-from harness.experiment.live import LiveSession
-from tests.experiment.test_interactive import session
-from tests.experiment.test_live import REAL, SECONDS, asks
+from harness.session.live import LiveSession
 from tests.models.openai_stub import Say, serving
+from tests.session.test_interactive import session
+from tests.session.test_live import REAL, SECONDS, asks
 
 MESSAGES = ("add a test for the parser", "can you look at b.txt instead?", "show me first")
 

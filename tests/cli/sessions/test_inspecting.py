@@ -7,17 +7,17 @@ from dataclasses import replace
 import pytest
 
 from harness.cli.dialog.orders import Terminal
-from harness.cli.narrator import Narrator
+from harness.cli.event_printer import Narrator
 from harness.events import MessageAdded, WorkspaceSaved
-from harness.experiment.live import LiveSession
 from harness.messages import ToolCall, ToolResult, tool
+from harness.session.live import LiveSession
 from harness.store.journal import Journal
 from harness.store.records import Draft
 from harness.widgets.inspector import SessionInspector
 from tests.cli.command import LOCAL, TINY, harness, within
-from tests.experiment.test_interactive import session
-from tests.experiment.test_live import SECONDS
 from tests.replay.outline import FIXTURES
+from tests.session.test_interactive import session
+from tests.session.test_live import SECONDS
 from tests.store.samples import ENDED, begun, compaction, finished, opening, step, trial
 
 

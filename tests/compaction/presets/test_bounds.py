@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.compaction.presets import policy_from_plain
 from harness.compaction.presets.bounds import DropAll, OracleRetention, RandomRetention
 from harness.compaction.presets.keep_last import KeepLast
 from harness.compaction.retention import blocks
@@ -14,6 +13,7 @@ from harness.errors import UsageError
 from harness.events import Entry, MessageAdded
 from harness.messages import Message, assistant, system, user
 from harness.plan import Plan
+from harness.policies import policy_from_plain
 from harness.protocols import Need, Policy
 from harness.testing.strategies import logs
 from harness.tokens import Budget, Window

@@ -16,9 +16,9 @@ from dataclasses import MISSING, fields, is_dataclass
 import pytest
 
 from harness import compaction
-from harness.compaction.describing import default_of, parts
+from harness.compaction.description import default_of, parts
 from harness.compaction.pipeline import Preset
-from harness.compaction.presets import PRESETS
+from harness.policies import PRESETS
 
 Numbers = dict[str, tuple[float, ...]]
 Choices = dict[str, tuple[bool | str, ...]]
@@ -310,28 +310,28 @@ SHARED: dict[str, float] = {
     "cuts.LastShare.beside_messages": 0,
     "cuts.LastTokens.least_messages": 0,
     # PEERS 2.21: dexto's list for a summary that did not come
-    "formats.brief.Listed.request_characters": 200,
-    "formats.brief.Listed.requests": 5,
+    "summary_formats.Listed.request_characters": 200,
+    "summary_formats.Listed.requests": 5,
     # S0.6
-    "formats.six_sections.SixSections.max_tokens": 800,
+    "summary_formats.SixSections.max_tokens": 800,
     # PEERS 2.8: what cline's basic digest shows of a command and of a text
-    "moves.digest.COMMAND_CHARACTERS": 100,
-    "moves.digest.SAID_CHARACTERS": 500,
+    "presets.cline.COMMAND_CHARACTERS": 100,
+    "presets.cline.SAID_CHARACTERS": 500,
     # ours: no stub of an observation is longer, no pointer to what was offloaded
-    "moves.observations.LONGEST": 60,
-    "moves.offloading.Offload.preview_characters": 0,
-    "moves.offloading.POINTER_CHARACTERS": 300,
+    "presets.swe_agent.LONGEST": 60,
+    "presets.gemini.Offload.preview_characters": 0,
+    "presets.gemini.POINTER_CHARACTERS": 300,
     # PEERS 2.8
-    "presets.peers.cline.NOTICE_TEXTS": 3,
+    "presets.cline.NOTICE_TEXTS": 3,
     # PEERS 2.14: passes of inspect's trim, and the messages of its input
-    "presets.peers.inspect_ai.INPUT": 2,
-    "presets.peers.inspect_ai.PASSES": 4,
+    "presets.inspect_ai.INPUT": 2,
+    "presets.inspect_ai.PASSES": 4,
     # PEERS 2.10
-    "presets.peers.langchain.CharactersAndOverhead.characters_per_token": 4,
-    "presets.peers.langchain.CharactersAndOverhead.overhead_tokens": 3,
+    "presets.langchain.CharactersAndOverhead.characters_per_token": 4,
+    "presets.langchain.CharactersAndOverhead.overhead_tokens": 3,
     # PEERS 2.1: what OpenHands does with a prompt that is too long for its summarizer
-    "presets.peers.openhands.RESET_ATTEMPTS": 5,
-    "presets.peers.openhands.RESET_SHARE": 0.8,
+    "presets.openhands.RESET_ATTEMPTS": 5,
+    "presets.openhands.RESET_SHARE": 0.8,
     # S4.4, S4.6
     "presets.window.NEAR_SHARE": 0.8,
     "presets.window.SUMMARY_EVERY_MESSAGES": 10,

@@ -7,7 +7,7 @@ from dataclasses import MISSING, fields
 
 import pytest
 
-from harness.compaction.presets import PRESETS
+from harness.policies import PRESETS
 
 SHARED: dict[str, object] = {"clip_characters": 10_000, "summarizer": "same"}
 

@@ -10,7 +10,7 @@ from harness.compaction.presets.bounds import DropAll
 from harness.compaction.presets.keep_last import KeepLast
 from harness.compaction.presets.paced import Paced
 from harness.compaction.stages import Middle
-from harness.compaction.telling import told
+from harness.compaction.summary_prompt import told
 from harness.errors import ModelError, ProviderFailed, UsageError
 from harness.events import Compaction, Entry, MessageAdded
 from harness.messages import Message, ToolCall, ToolResult, assistant, system, tool, user

@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from harness.compaction.formats.checkpoint import listed
 from harness.compaction.presets.reserve import ReserveRecent
+from harness.compaction.summary_formats import listed
 from harness.errors import ProviderFailed, UsageError
 from harness.messages import Message, assistant, user
 from harness.models.registry import window_of

@@ -10,7 +10,7 @@ from harness.compaction.presets.window import MessageWindow
 from harness.errors import ProviderFailed, UsageError
 from harness.events import Notice
 from harness.messages import Message, ToolCall, ToolResult, assistant, system, tool, user
-from harness.models.wire import messages_from_wire
+from harness.models.openai_format import messages_from_wire
 from harness.replay.blocks import content_parts
 from harness.replay.drafting import Draft
 from harness.replay.fields import Fields

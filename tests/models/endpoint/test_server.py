@@ -14,7 +14,7 @@ from harness.models.endpoint.faults import Fault, parse_fault
 from harness.models.endpoint.server import MOST_BODY_BYTES, answering
 from harness.protocols import Reply
 from harness.tokens import Measured, Usage, Window
-from tests.models.test_wire import anything
+from tests.models.test_openai_format import anything
 
 ASKED = {"model": "echo", "messages": [{"role": "user", "content": "hello"}]}
 

@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 
 from harness.messages import Message, Reasoning, assistant
 from harness.models.endpoint.writing import chunks, completion
-from harness.models.wire import StreamedReply
+from harness.models.openai_format import StreamedReply
 from harness.protocols import Reply
-from tests.models.test_wire import calls as whole_calls
-from tests.models.test_wire import some_text, texts, usages
+from tests.models.test_openai_format import calls as whole_calls
+from tests.models.test_openai_format import some_text, texts, usages
 
 
 def reply_of(reasoning, text, calls, usage, cut_short):

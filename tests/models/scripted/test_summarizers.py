@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.compaction.formats.six_sections import SixSections
+from harness.compaction.summary_formats import SixSections
 from harness.messages import Message, ToolCall, ToolResult, assistant, tool, user
 from harness.models.scripted.profiles import profile
 from harness.models.scripted.summarizers import (

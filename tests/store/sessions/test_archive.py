@@ -12,13 +12,14 @@ import pytest
 from harness.errors import StoreError
 from harness.events import WorkspaceSaved
 from harness.store.journal import Journal
-from harness.store.kept.workspaces import JournalWorkspaces
 from harness.store.merge import merge
 from harness.store.records import Draft
 from harness.store.results import load
-from harness.store.sessions import archive, cleaning, queries
-from tests.store.kept.test_workspaces import put_all
+from harness.store.sessions import archive, queries
+from harness.store.sessions import cleanup as cleaning
+from harness.store.workspaces import JournalWorkspaces
 from tests.store.samples import CONDUCT, ENDED, PROBES, begun, checks, compaction, opening, started, step, ticking, trial
+from tests.store.test_workspaces import put_all
 
 LONG = "a line that all of them share\n" * 100
 OWN = "a line of this one alone\n" * 2_000

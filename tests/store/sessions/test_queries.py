@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.compaction.presets.keep_last import KeepLast
-from harness.compaction.presets.peers.swe_agent import SweAgent
+from harness.compaction.presets.swe_agent import SweAgent
 from harness.errors import StoreError
 from harness.events import Compaction
 from harness.messages import part_text

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.experiment.attempt.grading import command_line, laid, verdicts
+from harness.session.grading import command_line, laid, verdicts
 from harness.tasks.kit.graders import grader
 
 JUDGE = """

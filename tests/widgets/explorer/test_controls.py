@@ -2,8 +2,8 @@
 
 import pytest
 
-from harness.compaction.presets import PRESETS, policy_from_plain
 from harness.errors import UsageError
+from harness.policies import PRESETS, policy_from_plain
 from harness.widgets.explorer.controls import WITHOUT_EFFECT, controls
 
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from harness.experiment.preview.recorded import RecordedSession
-from harness.experiment.preview.walk import sample_log
+from harness.inspection.recorded import RecordedSession
+from harness.inspection.walk import sample_log
 from harness.widgets.explorer.drawing import draw
 from harness.widgets.explorer.exploration import Exploration
 

@@ -5,7 +5,7 @@ from contextlib import closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from harness.sandboxes.actions import ActionCache, CachedSandbox
+from harness.sandboxes.action_cache import ActionCache, CachedSandbox
 from harness.testing.laws.again.repeating import differences
 from harness.testing.laws.findings import Finding
 from harness.testing.laws.sessions import DEFAULT, PRESETS, Sessions, most_steps

@@ -1,1 +1,0 @@
-"""What a summarizer is asked for and how its text goes into the view; one module a family."""

@@ -1,0 +1,488 @@
+"""Cline, new and classic, and Roo Code, which came from it: summaries, digests without a model, and dropping half."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Literal
+
+from harness import transcript
+from harness.compaction.cuts import LastMessages
+from harness.compaction.pipeline import Pipeline, Preset, Rule
+from harness.compaction.presets.ranges import at_least, share
+from harness.compaction.stages import BeforeNewest, Middle, Summarize, Target, replaced, said_by_user, with_output
+from harness.compaction.summary_formats import READERS, WRITERS, Brief, Capped
+from harness.compaction.triggers import Always, ByWindow, Full, FullBy, Reserves, ShareLess, ShareOfAvailable, Smallest
+from harness.compaction.wrappers import IfFails, IfMessages, InManner, Unless
+from harness.events import Insert, Replace
+from harness.messages import Text, ToolCall, ToolResult, user
+from harness.plan import Manner, Plan
+from harness.tokens import Budget, JsonCharacters, QuarterOfCharacters
+from harness.view import Item, View
+
+HEADING = "[Older messages were left out. What was done in them:]"
+RUNNERS = frozenset({"execute_command"})
+LABELS = {**dict.fromkeys(READERS, "read"), **dict.fromkeys(WRITERS, "edited"), **dict.fromkeys(RUNNERS, "ran")}
+SAID = "said: "
+COMMAND_CHARACTERS = 100
+SAID_CHARACTERS = 500
+"""Of one text in the notice; the source gives none, ours."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Digest:
+    """Keeps every message of the user, the last plain answer to each but the last, and the newest messages that fit a target."""
+
+    target: Target
+    texts: int
+    """Answers that the notice repeats, newest ones."""
+
+    def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
+        """See `harness.compaction.stages.Reducer`."""
+        asked = [index for index in range(1, len(view.items)) if said_by_user(view, index)]
+        survivors = {0, *asked, *(index for index in range(1, len(view.items)) if view.items[index].item_id in view.summaries)}
+        for start, end in pairwise(asked):
+            survivors |= set(_last_plain(view.items, start, end))
+        room = self.target.tokens(view, budget) - sum(view.items[index].tokens for index in survivors)
+        begin = _newest_fitting(view.items, (asked or [0])[-1] + 1, room)
+        gone = [item for index, item in enumerate(view.items) if index not in survivors and index < begin]
+        if not gone:
+            return Plan(reason=f"{reason}, but everything that may go fits the target")
+        anchor = view.items[asked[-1] if asked else max(survivors)]
+        change = () if anchor is view.items[0] else (self._noticed(anchor, gone),)
+        return Plan(reason=reason, forget=tuple(item.item_id for item in gone), replace=change)
+
+    def _noticed(self, anchor: Item, gone: Sequence[Item]) -> Replace:
+        """The message with its notice, a former one brought up to date."""
+        said, _, former = anchor.message.text.partition(f"\n\n{HEADING}\n")
+        lines = [*former.splitlines(), *_lines(gone)]
+        answers = [line for line in lines if line.startswith(SAID)]
+        done = dict.fromkeys(line for line in lines if not line.startswith(SAID))
+        text = "\n".join((f"{said}\n\n{HEADING}", *done, *answers[-self.texts :]))
+        others = tuple(part for part in anchor.message.parts if not isinstance(part, Text))
+        return Replace(item=anchor.item_id, message=replace(anchor.message, parts=(Text(text=text), *others)))
+
+
+def _last_plain(items: Sequence[Item], start: int, end: int) -> tuple[int, ...]:
+    """Index of the last answer without calls between two places, if there is one."""
+    plain = [index for index in range(start, end) if items[index].message.role == "assistant" and not items[index].message.calls]
+    return tuple(plain[-1:])
+
+
+def _newest_fitting(items: Sequence[Item], start: int, room: int) -> int:
+    """The first answer from which on all fits; the number of items if there is none."""
+    found = len(items)
+    for index in range(len(items) - 1, start - 1, -1):
+        room -= items[index].tokens
+        if room < 0:
+            break
+        if items[index].message.role == "assistant":
+            found = index
+    return found
+
+
+def _lines(gone: Iterable[Item]) -> Iterable[str]:
+    """What a notice says of messages: files and commands by their calls, texts by their first line."""
+    for item in gone:
+        for call in item.message.calls:
+            if label := LABELS.get(call.name):
+                yield f"{label}: {_about(call)}"
+        if item.message.role == "assistant" and (text := " ".join(item.message.text.split())):
+            yield f"{SAID}{text[:SAID_CHARACTERS]}"
+
+
+def _about(call: ToolCall) -> str:
+    """The path, with the lines if the call names them, or the beginning of the command."""
+    key, given = transcript.key_argument(call), transcript.arguments(call)
+    if call.name in RUNNERS:
+        return key[:COMMAND_CHARACTERS]
+    return f"{key}{_range(given)}"
+
+
+def _range(given: Mapping[str, object]) -> str:
+    first, last = given.get("start_line"), given.get("end_line")
+    return f":{first}-{last}" if isinstance(first, int) and isinstance(last, int) else ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForgetHalf:
+    """A share of the messages behind the first ones goes, an even number of them; a notice says so."""
+
+    share: float
+    keep_first: int
+    """Messages behind the system message that stay."""
+    counted_from: int
+    """Messages that the share is not taken of."""
+    notice: str
+    """`{count}` in it becomes the number of messages that went."""
+    place: Literal["behind", "in-answer"]
+    """Whether the notice is a message of the user behind the first ones, or stands in the first answer, once."""
+
+    def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
+        """See `harness.compaction.stages.Reducer`."""
+        notices = {item.item_id for item in view.items if self._is_notice(item)}
+        units = _units([item for item in view.items[1:] if item.item_id not in notices])
+        count = int(self.share * max(0, len(units) - self.counted_from)) // 2 * 2
+        first = self.keep_first
+        while first < len(units) and units[first][0].message.role == "tool":
+            first += 1
+        gone = [item for unit in units[first : first + count] for item in unit]
+        rest = [item for unit in units[first + count :] for item in unit]
+        while rest and rest[0].message.role == "tool":
+            gone.append(rest.pop(0))
+        if not gone:
+            return Plan(reason=f"{reason}, but {len(units)} messages are too few to be halved")
+        ids = {item.item_id for item in gone} | (notices if self.place == "behind" else set())
+        forget = tuple(item.item_id for item in view.items if item.item_id in ids)
+        return self._told(Plan(reason=reason, forget=forget), view, units, len(gone))
+
+    def _told(self, plan: Plan, view: View, units: Sequence[Sequence[Item]], count: int) -> Plan:
+        text = self.notice.replace("{count}", str(count))
+        if self.place == "behind":
+            last = max((item for unit in units[: self.keep_first] for item in unit), default=view.items[0])
+            return replace(plan, insert=(Insert(message=user(text), after=last.item_id),))
+        first = next((item for item in view.items if item.message.role == "assistant"), None)
+        if first is None or first.item_id in plan.forget or self.notice in first.message.text:
+            return plan
+        message = replace(first.message, parts=(Text(text=text), *first.message.parts))
+        return replace(plan, replace=(Replace(item=first.item_id, message=message),))
+
+    def _is_notice(self, item: Item) -> bool:
+        if self.place != "behind" or item.message.role != "user":
+            return False
+        before, _, behind = self.notice.partition("{count}")
+        return item.message.text.startswith(before) and item.message.text.endswith(behind)
+
+
+def _units(items: Sequence[Item]) -> list[list[Item]]:
+    """Items as these agents count them: neighbouring results are one message."""
+    units: list[list[Item]] = []
+    for item in items:
+        if item.message.role == "tool" and units and units[-1][-1].message.role == "tool":
+            units[-1].append(item)
+        else:
+            units.append([item])
+    return units
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoteRereads:
+    """Of a file that was read several times only the newest reading stays; a note stands for the others."""
+
+    note: str
+
+    def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
+        """See `harness.compaction.stages.Reducer`."""
+        paths = {
+            call.call_id: transcript.key_argument(call)
+            for item in view.items
+            for call in item.message.calls
+            if call.name in READERS
+        }
+        seen: set[str] = set()
+        changes: list[Replace] = []
+        for item in reversed(view.items):
+            read = {paths[result.call_id] for result in item.message.results if result.call_id in paths}
+            if read and read <= seen and any(result.output != self.note for result in item.message.results):
+                changes.append(replaced(item, lambda result: self._noted(result, paths)))
+            seen |= read
+        nothing = f"{reason}, but no file was read twice"
+        return Plan(reason=f"{reason}; {len(changes)} files read again" if changes else nothing, replace=tuple(changes[::-1]))
+
+    def _noted(self, result: ToolResult, paths: dict[str, str]) -> ToolResult:
+        return with_output(result, self.note) if result.call_id in paths else result
+
+
+UNRESERVED = Reserves(system_tokens=0, output_tokens=0, safety_tokens=0)
+THIRD_OF_JSON = JsonCharacters(characters_of_token=3)
+NOTICE_TEXTS = 3
+EVERYTHING = Middle(tail=LastMessages(count=0))
+
+CLINE = """\
+Create a summary of the session above, from which the work can be continued. Use these sections:
+
+## Goal
+## State
+### Done
+### In progress
+### Blocked
+## Highlights
+## Next
+## Files
+### Read
+### Edited"""
+CLINE_MERGE = "Fold the new messages into the previous summary."
+CLINE_HEADING = "Context summary of the earlier conversation:"
+
+ROO = """\
+Create a summary of the session above for whoever goes on with it. First go through it in <analysis> tags, then write:
+1. What the user asked for and why
+2. Technical concepts
+3. Files and code that were looked at or changed
+4. Problems that were solved
+5. Errors and how they were mended
+6. Everything that the user said
+7. Tasks that are still open
+8. What was being done last
+9. The next step, with the words of the user that ask for it"""
+ROO_SYSTEM = "You sum up conversations with a coding agent. Write text only and call no tools."
+ROO_HEADING = "## Summary of the conversation"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _ClineSdk(Preset):
+    """What both modes of Cline share: trigger and target."""
+
+    threshold: float = 0.9
+    """Share of the longest input at which the view is compacted, above 0 and at most 1."""
+    input_share: float = 0.9
+    """Longest input as a share of the window, where nothing else is known of the model."""
+    target_share: float = 0.7
+    """What a view may hold afterwards, as a share of the threshold in tokens."""
+    long_target_share: float = 0.5
+    """The same once there are `long_answers`, as a share of the longest input."""
+    long_answers: int = 5
+    clip_characters: int = 10_000
+    """A longer tool output is cut before it is logged (S0.9)."""
+
+    def _target(self) -> Target:
+        return Target(
+            input_share=self.input_share,
+            trigger_share=self.target_share,
+            long_share=self.long_target_share,
+            long_answers=self.long_answers,
+        )
+
+    def _checked(self) -> None:
+        share(self, "threshold", "input_share", "target_share", "long_target_share")
+        at_least(self, 1, "long_answers", "clip_characters")
+
+    def _division(self) -> ShareOfAvailable:
+        return ShareOfAvailable(share=self.threshold * self.input_share, reserves=UNRESERVED)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cline(_ClineSdk):
+    """At 81 % of the window, what lies before the newest 20K tokens becomes a summary that is updated from round to round.
+
+    Source: cline 21cb8d25, `sdk/packages/core/src/extensions/context`, mode `agentic`; PEERS 2.8. The cut never lies behind the
+    user's last message, unless that is the first of all. When the summary fails, and after an overflow, the messages go without
+    one, and the digest of `cline-basic` tells of them. An empty summary changes nothing. Tool schemas do not count, since a
+    policy does not see them. The lists of files are not left to the summarizer.
+    """
+
+    keep_recent_tokens: int = 20_000
+    """Newest ones that stay at least, but no more than the target leaves."""
+    result_characters: int = 2_000
+    """Of each tool result that the summarizer is shown."""
+    summarizer: str = "same"
+    """Name of the model that writes summaries; `same` = the agent's own."""
+    summary_max_tokens: int = 4_096
+    kind: Literal["cline"] = "cline"
+
+    def __post_init__(self) -> None:
+        """Refuse values that no session could be run with."""
+        self._checked()
+        at_least(self, 1, "keep_recent_tokens", "result_characters", "summary_max_tokens")
+
+    @property
+    def pipeline(self) -> Pipeline:
+        """One rule before a step, and one after an overflow."""
+        target = self._target()
+        summarize = Summarize(
+            middle=BeforeNewest(most_tokens=self.keep_recent_tokens, target=target),
+            format=Brief(instruction=CLINE, merge=CLINE_MERGE, heading=CLINE_HEADING, files=True),
+            max_tokens=self.summary_max_tokens,
+        )
+        digest = Digest(target=target, texts=NOTICE_TEXTS)
+        asked = InManner(
+            reducer=summarize, manner=Manner(skips_empty=True), excerpt=Capped(result_characters=self.result_characters)
+        )
+        return Pipeline(
+            division=self._division(),
+            rules=(
+                Rule(trigger=Full(), reducer=IfFails(first=asked, then=digest)),
+                Rule(trigger=Always(), reducer=digest, moment="overflow"),
+            ),
+            counter=THIRD_OF_JSON,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClineBasic(_ClineSdk):
+    """At 81 % of the window, a notice with files, commands and last words stands for old messages; nobody is asked.
+
+    Source: cline 21cb8d25, mode `basic`; PEERS 2.8. All messages of the user stay, of older turns the last plain answer too, of
+    the last turn the newest messages that fit the target. The notice stands below the user's last message and is updated.
+    """
+
+    kind: Literal["cline-basic"] = "cline-basic"
+
+    def __post_init__(self) -> None:
+        """Refuse values that no session could be run with."""
+        self._checked()
+
+    @property
+    def pipeline(self) -> Pipeline:
+        """The same rule before a step and after an overflow."""
+        digest = Digest(target=self._target(), texts=NOTICE_TEXTS)
+        return Pipeline(
+            division=self._division(),
+            rules=(Rule(trigger=Full(), reducer=digest), Rule(trigger=Always(), reducer=digest, moment="overflow")),
+            counter=THIRD_OF_JSON,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClineClassic(Preset):
+    """When the last call reached what its table allows for the window, half of the messages go, without a summary.
+
+    Source: cline 01cfde0d and 031561ea, `src/core/context/context-management`; PEERS 2.8. First a note takes the place of every
+    reading of a file but its newest; if that saves 30 % of the characters, nothing else is done. The first exchange stays, with
+    a notice in its answer. The original counts from behind that answer, whose results would go; here they stay with it, and one
+    message more at the end goes in their place. That three quarters go where half would still be too much can only be after a
+    change of the model, which a session here has not.
+    """
+
+    enough_share: float = 0.3
+    """Of the view's characters: if the notes save so much, no message goes."""
+    half_share: float = 0.5
+    """Of the messages behind the first exchange that go."""
+    spare_tokens: int = 40_000
+    """Kept free of a window that is not in the table, unless a fifth of it is less."""
+    spare_share: float = 0.8
+    clip_characters: int = 10_000
+    """A longer tool output is cut before it is logged (S0.9)."""
+    kind: Literal["cline-classic"] = "cline-classic"
+
+    def __post_init__(self) -> None:
+        """Refuse values that no session could be run with."""
+        share(self, "enough_share", "half_share", "spare_share")
+        at_least(self, 0, "spare_tokens")
+        at_least(self, 1, "clip_characters")
+
+    @property
+    def pipeline(self) -> Pipeline:
+        """One rule: notes, and if they save too little, half."""
+        half = ForgetHalf(
+            share=self.half_share,
+            keep_first=3,
+            counted_from=2,
+            notice="[Some of the conversation after this was removed to fit the context window; the first exchange stays.]",
+            place="in-answer",
+        )
+        notes = NoteRereads(note="[This reading was removed to save room; the newest reading of the file stands further below.]")
+        return Pipeline(
+            division=ByWindow(
+                allowed=((64_000, 37_000), (128_000, 98_000), (200_000, 160_000)),
+                share=self.spare_share,
+                reserve_tokens=self.spare_tokens,
+            ),
+            rules=(
+                Rule(
+                    trigger=Full(measure="reported"),
+                    reducer=Unless(first=notes, then=half, enough_share=self.enough_share, counter=QuarterOfCharacters()),
+                ),
+            ),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _RooCode(Preset):
+    """What both of Roo's ways share: when the window counts as full, and half that goes."""
+
+    max_output_tokens: int = 8_192
+    """Kept free for the answer, beside a tenth of the window."""
+    hard_share: float = 0.9
+    """Share of the window which, less the above, must not be exceeded."""
+    drop_share: float = 0.5
+    """Of the messages behind the first one that go when half is dropped, in even numbers."""
+    clip_characters: int = 10_000
+    """A longer tool output is cut before it is logged (S0.9)."""
+
+    def _checked(self) -> None:
+        share(self, "hard_share", "drop_share")
+        at_least(self, 0, "max_output_tokens")
+        at_least(self, 1, "clip_characters")
+
+    def _hard(self) -> ShareLess:
+        return ShareLess(share=self.hard_share, reserve_tokens=self.max_output_tokens)
+
+    def _half(self) -> ForgetHalf:
+        notice = "[{count} older messages are hidden to make room in the context window.]"
+        return ForgetHalf(share=self.drop_share, keep_first=1, counted_from=1, notice=notice, place="behind")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RooCode(_RooCode):
+    """When the window is full, the whole conversation becomes one summary and nothing else stays.
+
+    Source: Roo-Code cb836567, `src/core/condense` and `src/core/context-management`; PEERS 2.9. A former summary is told again as
+    a message. When the summary fails where the hard limit is exceeded, and after an overflow, half of the messages go without
+    one; below that limit the session goes on as it is. An empty summary has failed too. Left out: the outlines of files that a
+    parser makes, the commands of the editor that the first message held, and the details of its surroundings, which there are
+    none of here. After an overflow the original tries
+    up to three times, at 75 % of the window; the loop here tries once.
+    """
+
+    condense_share: float = 1.0
+    """Share of the window at which it is condensed, if that comes before the hard limit (0.05 to 1 in the original)."""
+    least_messages: int = 2
+    """Fewer since the last summary, itself among them, are not condensed."""
+    summarizer: str = "same"
+    """Name of the model that writes summaries; `same` = the agent's own."""
+    summary_max_tokens: int = 4_096
+    """The source sets none; ours."""
+    kind: Literal["roo-code"] = "roo-code"
+
+    def __post_init__(self) -> None:
+        """Refuse values that no session could be run with."""
+        self._checked()
+        share(self, "condense_share")
+        at_least(self, 1, "least_messages", "summary_max_tokens")
+
+    @property
+    def pipeline(self) -> Pipeline:
+        """Condense, before a step with or without a fallback, and after an overflow."""
+        summarize = Summarize(
+            middle=EVERYTHING,
+            format=Brief(instruction=ROO, system=ROO_SYSTEM, heading=ROO_HEADING, drops="analysis"),
+            max_tokens=self.summary_max_tokens,
+            former="among",
+        )
+        alone = IfMessages(count=self.least_messages, reducer=summarize, with_summary=True)
+        reducer = IfFails(first=alone, then=self._half())
+        soft = ShareOfAvailable(share=self.condense_share, reserves=UNRESERVED)
+        return Pipeline(
+            division=Smallest(divisions=(soft, self._hard())),
+            rules=(
+                Rule(trigger=FullBy(division=self._hard(), measure="reported-and-since"), reducer=reducer),
+                Rule(trigger=Full(measure="reported-and-since"), reducer=alone),
+                Rule(trigger=Always(), reducer=reducer, moment="overflow"),
+            ),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RooSliding(_RooCode):
+    """When the window is full, half of the messages behind the first one go, and a notice says how many.
+
+    Source: Roo-Code cb836567, `src/core/context-management`, as it is without condensing; PEERS 2.9.
+    """
+
+    kind: Literal["roo-sliding"] = "roo-sliding"
+
+    def __post_init__(self) -> None:
+        """Refuse values that no session could be run with."""
+        self._checked()
+
+    @property
+    def pipeline(self) -> Pipeline:
+        """The same rule before a step and after an overflow."""
+        half = self._half()
+        return Pipeline(
+            division=self._hard(),
+            rules=(
+                Rule(trigger=Full(measure="reported-and-since"), reducer=half),
+                Rule(trigger=Always(), reducer=half, moment="overflow"),
+            ),
+        )

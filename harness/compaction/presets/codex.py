@@ -1,0 +1,143 @@
+"""Codex CLI: the user's own messages stay, a hand-over tells the rest."""
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from harness.compaction.pipeline import Pipeline, Preset, Rule
+from harness.compaction.presets.ranges import at_least, share
+from harness.compaction.stages import answered, said_by_user
+from harness.compaction.summary_formats import Brief, Constant, WithoutOldest
+from harness.compaction.triggers import Division, FixedTokens, Full, Reserves, ShareOfAvailable, Smallest
+from harness.compaction.wrappers import InManner
+from harness.events import Replace
+from harness.messages import Text
+from harness.plan import Manner, Plan, Slot, SummaryFormat
+from harness.tokens import Budget, Counter, QuarterOfBytes
+from harness.view import Item, View
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HandOver:
+    """The newest messages of the user stay up to a number of tokens, the one that crosses it is cut in its middle.
+
+    The summarizer is told everything, also what stays. What the user has said since the last answer is neither told nor counted.
+    """
+
+    most_tokens: int
+    """Of the user's messages; a cap, so a policy that hands over always finds something."""
+    format: SummaryFormat
+    max_tokens: int
+    """Output limit that the summarizer is given."""
+    counter: Counter
+    """Of the policy: the share of a message that stays is measured by it."""
+
+    def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
+        """See `harness.compaction.stages.Reducer`."""
+        end = answered(view)
+        kept, change = self._kept(view, end)
+        told = view.items[1:end]
+        gone = tuple(item.item_id for item in told if item not in kept)
+        if not gone:
+            return Plan(reason=f"{reason}, but nothing was said but by the user")
+        slot = Slot(
+            after=max([view.items[0], *kept]).item_id,
+            role="user",
+            stands_for=tuple(item.item_id for item in told),
+            format=self.format,
+            max_tokens=self.max_tokens,
+            former="among",
+        )
+        return Plan(reason=reason, forget=gone, replace=change, slots=(slot,))
+
+    def _kept(self, view: View, end: int) -> tuple[list[Item], tuple[Replace, ...]]:
+        kept: list[Item] = []
+        room = self.most_tokens
+        for index in range(end - 1, 0, -1):
+            if not said_by_user(view, index):
+                continue
+            item = view.items[index]
+            if room <= 0:
+                break
+            kept.append(item)
+            if item.tokens > room:
+                return kept, (self._cut(item, room),)
+            room -= item.tokens
+        return kept, ()
+
+    def _cut(self, item: Item, room: int) -> Replace:
+        """The message without so much of its middle that it fits."""
+        text, low, high = item.message.text, 0, len(item.message.text) // 2
+        while low < high:
+            half = (low + high + 1) // 2
+            if self.counter.count(replace(item.message, parts=(Text(text=without_middle(text, half)),))) <= room:
+                low = half
+            else:
+                high = half - 1
+        return Replace(item=item.item_id, message=replace(item.message, parts=(Text(text=without_middle(text, low)),)))
+
+
+def without_middle(text: str, half: int) -> str:
+    """The first and the last characters of a text, and how many are left out between them."""
+    return f"{text[:half]}[... {len(text) - 2 * half} characters ...]{text[len(text) - half :]}"
+
+
+UNRESERVED = Reserves(system_tokens=0, output_tokens=0, safety_tokens=0)
+INSTRUCTION = """\
+Create a summary of this session, to be handed over to another model that takes the task on from here. Tell it:
+- progress and decisions so far
+- constraints and preferences of the user
+- what remains to be done, as next steps
+- data, examples and references that are critical for going on"""
+PREFIX = "Another model began this task. It left the following hand-over; build on it and do no work twice."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Codex(Preset):
+    """At 90 % of the window everything but the newest 20K tokens of the user's messages becomes a hand-over.
+
+    Source: codex-rs in just-every/code 6ad6d5c9, `core/src/compact.rs`, local compaction; PEERS 2.5. The summarizer gets the
+    session itself and one more message, so its prompt begins as the request before it did. A former hand-over is told again and
+    is no message of the user. A prompt that is too long loses its oldest message at each try. When the summary fails, the session
+    goes on as it is. An empty summary is replaced by a constant; the event says so. The instructions and the environment that the
+    original puts back before the last message of the user are the system message here, which never goes.
+    """
+
+    threshold: float = 0.9
+    """Share of the window at which the last call's tokens and what came since are compacted, above 0 and at most 1."""
+    compact_at_tokens: int | None = None
+    """An earlier point, in tokens; None = the share alone. A later one does not count."""
+    keep_user_tokens: int = 20_000
+    """Of the user's messages, newest first; the one that crosses it is cut in its middle."""
+    summarizer: str = "same"
+    """Name of the model that writes summaries; `same` = the agent's own."""
+    summary_max_tokens: int = 4_096
+    """The source sets none; ours."""
+    clip_characters: int = 10_000
+    """A longer tool output is cut before it is logged (S0.9)."""
+    kind: Literal["codex"] = "codex"
+
+    def __post_init__(self) -> None:
+        """Refuse values that no session could be run with."""
+        share(self, "threshold")
+        at_least(self, 0, "keep_user_tokens")
+        at_least(self, 1, "compact_at_tokens", "summary_max_tokens", "clip_characters")
+
+    @property
+    def pipeline(self) -> Pipeline:
+        """One rule: hand over."""
+        division: Division = ShareOfAvailable(share=self.threshold, reserves=UNRESERVED)
+        if self.compact_at_tokens is not None:
+            division = Smallest(divisions=(division, FixedTokens(tokens=self.compact_at_tokens)))
+        counter = QuarterOfBytes()
+        hand_over = HandOver(
+            most_tokens=self.keep_user_tokens,
+            format=Brief(instruction=INSTRUCTION, heading=PREFIX, layout="session"),
+            max_tokens=self.summary_max_tokens,
+            counter=counter,
+        )
+        manner = Manner(shorter=WithoutOldest(), stand_in=Constant(words="(no summary available)"), stand_in_for="empty")
+        return Pipeline(
+            division=division,
+            rules=(Rule(trigger=Full(measure="reported-and-since"), reducer=InManner(reducer=hand_over, manner=manner)),),
+            counter=counter,
+        )

@@ -1,0 +1,218 @@
+"""Gemini CLI: at half of the window the first 70 % become a snapshot, if the user said something after them.
+
+Beside it its masking of tool output, which saves old results apart.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from harness.compaction.pipeline import Pipeline, Preset, Rule
+from harness.compaction.presets.ranges import at_least, share
+from harness.compaction.stages import BeforeSaid, ClipOld, Mask, Prunable, Summarize, with_output
+from harness.compaction.summary_formats import Brief, Recheck
+from harness.compaction.triggers import Full, Reserves, ShareOfAvailable, Undivided
+from harness.compaction.wrappers import InManner
+from harness.events import Replace
+from harness.messages import Message, Part, ToolResult, assistant
+from harness.plan import Manner, Plan
+from harness.tokens import Budget, WeightedCharacters
+from harness.truncation import Truncation, output_name, whereabouts
+from harness.view import View
+
+POINTER_CHARACTERS = 300
+"""No pointer is longer, its preview left out."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offload:
+    """What a mask takes out of view is saved; in its place stands how to read it, between both ends of the text.
+
+    A result must be longer than what stands in its place, or it would be offloaded again and again: so the mask is given
+    `least_characters`.
+    """
+
+    mask: Mask
+    """Which results go; its stub is not used."""
+    preview_characters: int = 0
+    """Of each end of the text that stay, at most; whole lines where the end has any."""
+
+    def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
+        """See `harness.compaction.stages.Reducer`."""
+        plan = self.mask.reduce(view, budget, reason)
+        if plan.empty:
+            return plan
+        changed = {change.item for change in plan.replace}
+        was = {item.item_id: item.message for item in view.items if item.item_id in changed}
+        texts = [part.output for change in plan.replace for part in was[change.item].results if self.mask.takes(part)]
+        changes = tuple(self._pointing(change, was[change.item]) for change in plan.replace)
+        return replace(plan, reason=f"{plan.reason} into the saved outputs", replace=changes, saves=tuple(texts))
+
+    def _pointing(self, change: Replace, was: Message) -> Replace:
+        """The change of a mask with pointers in the place of its stubs; calls without arguments stay so."""
+        parts = tuple(self._part(old, new) for old, new in zip(was.parts, change.message.parts, strict=True))
+        return replace(change, message=replace(change.message, parts=parts))
+
+    def _part(self, old: Part, new: Part) -> Part:
+        if not isinstance(old, ToolResult):
+            return new
+        return with_output(old, pointer(old.output, self.preview_characters)) if self.mask.takes(old) else old
+
+
+def least_characters(preview_characters: int) -> int:
+    """How long a text must be at the least to be longer than its pointer."""
+    return 2 * preview_characters + POINTER_CHARACTERS
+
+
+def pointer(text: str, preview_characters: int) -> str:
+    """What stands in the place of a text that was offloaded: both its ends, what is gone, and where the whole is."""
+    head, tail = text[:preview_characters], text[len(text) - preview_characters :]
+    head, tail = head[: _last_line_end(head)], tail[tail.find("\n") + 1 :]
+    gone = f"[{len(text) - len(head) - len(tail)} of {len(text)} characters taken out of view]"
+    return "\n".join(_filled(head, gone, tail, whereabouts(output_name(text))))
+
+
+def _last_line_end(text: str) -> int:
+    end = text.rfind("\n")
+    return len(text) if end < 0 else end
+
+
+def _filled(*lines: str) -> Iterable[str]:
+    return (line for line in lines if line)
+
+
+UNRESERVED = Reserves(system_tokens=0, output_tokens=0, safety_tokens=0)
+INSTRUCTION = """\
+Create a summary of the session above as a snapshot of its state: afterwards it is all that the agent knows of it. If an earlier
+snapshot is among the messages, take over what still holds. Think first in a <scratchpad>, then write:
+
+<state_snapshot>
+<overall_goal></overall_goal>
+<active_constraints></active_constraints>
+<key_knowledge></key_knowledge>
+<artifact_trail></artifact_trail>
+<file_system_state></file_system_state>
+<recent_actions></recent_actions>
+<task_state></task_state>
+</state_snapshot>"""
+RECHECK = (
+    "Compare the snapshot with the session once more: is a path, a result, a decision or a demand of the user missing? Write the "
+    "whole snapshot again with what is missing; if nothing is, write it as it is."
+)
+ACKNOWLEDGED = "Understood. I go on from this snapshot."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GeminiCli(Preset):
+    """At 50 % of the window, the messages before the last 30 % of the characters become a snapshot, with an acknowledgement.
+
+    Source: gemini-cli 5411f113, `packages/core/src/context/chatCompressionService.ts`; PEERS 2.4. The cut stands at a message of
+    the user; in a session of a single request there is none but the first, so it never has an effect: every attempt is a no-op.
+    The *adapted* variant cuts before an answer of the model as well. Old results beyond 50K tokens are clipped where they are
+    longer than the limit of a result, which none is unless `clip_characters` is raised above it. When the summary fails, the
+    session goes on as it is. An empty summary has failed too. The summarizer is asked twice: for a draft, and what the draft
+    leaves out. It is shown the messages as they were, also where the original, for their length, shows it clipped ones. After an
+    attempt that made the view larger the original never asks again by itself; here the engine's guard waits, as for every
+    policy.
+    """
+
+    adapted: bool = False
+    """Whether the cut may stand before an answer of the model."""
+    threshold: float = 0.5
+    """Share of the window that the last prompt must reach, above 0 and at most 1."""
+    keep_share: float = 0.3
+    """Share of the characters that stay, above 0 and at most 1."""
+    protect_tokens: int = 50_000
+    """Newest tool output that is never clipped."""
+    result_characters: int = 40_000
+    """A longer result beyond these is clipped to this: its first fifth and its last four fifths."""
+    summarizer: str = "same"
+    """Name of the model that writes summaries; `same` = the agent's own."""
+    summary_max_tokens: int = 4_096
+    """The source sets none; ours."""
+    clip_characters: int = 10_000
+    """A longer tool output is cut before it is logged (S0.9)."""
+    kind: Literal["gemini-cli"] = "gemini-cli"
+
+    def __post_init__(self) -> None:
+        """Refuse values that no session could be run with."""
+        share(self, "threshold", "keep_share")
+        at_least(self, 0, "protect_tokens")
+        at_least(self, 1, "result_characters", "summary_max_tokens", "clip_characters")
+
+    @property
+    def pipeline(self) -> Pipeline:
+        """One rule: clip, then summarize."""
+        summarize = Summarize(
+            middle=BeforeSaid(keep_share=self.keep_share, answers=self.adapted),
+            format=Brief(instruction=INSTRUCTION, drops="scratchpad"),
+            max_tokens=self.summary_max_tokens,
+            former="among",
+            behind=(assistant(ACKNOWLEDGED),),
+        )
+        counter = WeightedCharacters(other_tokens=1.5)
+        clipping = ClipOld(
+            reducer=InManner(reducer=summarize, manner=Manner(review=Recheck(question=RECHECK))),
+            protect_tokens=self.protect_tokens,
+            characters=self.result_characters,
+            head_share=0.2,
+            counter=counter,
+        )
+        return Pipeline(
+            division=ShareOfAvailable(share=self.threshold, reserves=UNRESERVED),
+            rules=(Rule(trigger=Full(measure="prompt"), reducer=clipping),),
+            counter=counter,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GeminiMasking(Preset):
+    """Beyond the newest 50,000 tokens of tool output, results are moved out of view and stay readable by tools, if 30,000 go.
+
+    Source: gemini-cli 25137857, `packages/core/src/context/toolOutputMaskingService.ts`; PEERS "gemini tool-output masking". Of a
+    result stay both its ends and the name of the whole text, which the tools `read_output` and `search_output` read. It needs no
+    summarizer, and messages that are no results stay for ever. Different from the original, which writes files: results that are
+    hardly longer than what would stand in their place stay and do not count, there they count; results of the newest answer count
+    among those that are protected; of a command's output the same ends stay as of others, there ten lines of each; four tools are
+    exempt there, none of which is ours.
+    """
+
+    protect_tokens: int = 50_000
+    """Newest tool output that stays: moving begins with the result that exceeds it."""
+    prune_minimum_tokens: int = 30_000
+    """Nothing is moved unless at least so many tokens are."""
+    preview_characters: int = 250
+    """Of each end of a result that stay at most, in whole lines where the end has any."""
+    exempt_tools: tuple[str, ...] = ()
+    """Shell patterns of the calls whose results stay; see `harness.compaction.stages.Mask`."""
+    clip_characters: int = 10_000
+    """A longer tool output is cut before it is logged (S0.9), and the whole is saved for the same tools."""
+    kind: Literal["gemini-masking"] = "gemini-masking"
+
+    def __post_init__(self) -> None:
+        """Refuse values that no session could be run with."""
+        at_least(self, 0, "protect_tokens", "preview_characters")
+        at_least(self, 1, "prune_minimum_tokens", "clip_characters")
+
+    @property
+    def truncation(self) -> Truncation:
+        """Long outputs are saved from the beginning."""
+        return Truncation(max_characters=self.clip_characters, saved=True)
+
+    @property
+    def pipeline(self) -> Pipeline:
+        """One rule: move what is old, once there is enough of it."""
+        counter = WeightedCharacters(other_tokens=1.5)
+        mask = Mask(
+            keep_tokens=self.protect_tokens,
+            least_saved_tokens=self.prune_minimum_tokens - 1,
+            least_characters=least_characters(self.preview_characters),
+            exempt_tools=self.exempt_tools,
+            counter=counter,
+        )
+        offload = Offload(mask=mask, preview_characters=self.preview_characters)
+        return Pipeline(
+            division=Undivided(rule="by tool output alone"),
+            rules=(Rule(trigger=Prunable(mask=mask), reducer=offload, quiet=True),),
+            counter=counter,
+        )

@@ -1,0 +1,138 @@
+"""The three ways to compact of Inspect: summarize, trim, edit. All act above a share of the window and keep the task's input."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from harness.compaction.cuts import LastMessages, LastShare, Snap
+from harness.compaction.pipeline import Pipeline, Preset, Repeated, Rule
+from harness.compaction.presets.ranges import at_least
+from harness.compaction.stages import Forget, Mask, Middle, Reducer, Summarize
+from harness.compaction.summary_formats import TAKEN, Sections
+from harness.compaction.triggers import Always, Full, Reserves, ShareOfAvailable
+from harness.compaction.wrappers import InManner
+from harness.errors import UsageError
+from harness.plan import Manner
+
+SECTIONS = ("Task Overview", "Current State", "Important Discoveries", "Next Steps", "Context to Preserve")
+OPENING = "[CONTEXT COMPACTION SUMMARY]\n\n(Written by the agent's memory, not by the user.)"
+CLOSING = "(Go on with the task from here.)"
+WHOLE = Reserves(system_tokens=0, output_tokens=0, safety_tokens=0)
+PASSES = 4
+"""The first one, and up to three more where the view is still above the threshold."""
+INPUT = 2
+"""Messages that always stay: the system message and the request."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Inspect(Preset):
+    """What the three share."""
+
+    threshold: float = 0.9
+    """Share of the window above which the view is compacted, above 0 and at most 1."""
+    context_window: int | None = None
+    """Overrides the model's window for this policy (S2.8); None = the window of the model."""
+    clip_characters: int = 10_000
+    """A longer tool output is cut before it is logged (S0.9)."""
+
+    def __post_init__(self) -> None:
+        """Refuse values that no session could be run with."""
+        at_least(self, 1, "context_window", "clip_characters")
+        if not 0 < self.threshold <= 1:
+            raise UsageError(f"threshold={self.threshold!r} must be above 0 and at most 1")
+
+    def _pipeline(self, reducer: Reducer) -> Pipeline:
+        return Pipeline(
+            division=ShareOfAvailable(share=self.threshold, reserves=WHOLE),
+            rules=(
+                Rule(trigger=Full(measure="reported-and-since", above=True), reducer=reducer),
+                Rule(trigger=Always(), reducer=reducer, moment="overflow"),
+            ),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InspectSummary(_Inspect):
+    """Everything but the system message and the request becomes a user message with a summary.
+
+    Source: inspect-ai 0.3.285 `model/_compaction/summary.py`; PEERS "Inspect AI" and 2.13. The former summary is one of the
+    messages that are summarized. Different from the original: where the view is still above the threshold it is neither
+    summarized again nor is the run ended; the last answer counts as it was reported, not as it is estimated; a prompt that is too
+    long for the summarizer does not have its longest outputs halved. When the summary fails, the session goes on as it is; there
+    the run ends. An empty summary is taken.
+    """
+
+    summarizer: str = "same"
+    """Name of the model that writes summaries; `same` = the agent's own."""
+    summary_max_tokens: int = 4_096
+    """Output limit of a summary; the original sets none."""
+    kind: Literal["inspect-summary"] = "inspect-summary"
+
+    def __post_init__(self) -> None:
+        """Refuse values that no session could be run with."""
+        _Inspect.__post_init__(self)
+        at_least(self, 1, "summary_max_tokens")
+
+    @property
+    def pipeline(self) -> Pipeline:
+        """Nothing stays behind the request."""
+        summarize = Summarize(
+            middle=Middle(tail=LastMessages(count=0), head_messages=INPUT),
+            format=Sections(titles=SECTIONS, opening=OPENING, closing=CLOSING, with_task=True),
+            max_tokens=self.summary_max_tokens,
+            former="among",
+        )
+        return self._pipeline(InManner(reducer=summarize, manner=Manner(stand_in=TAKEN, stand_in_for="empty")))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InspectTrim(_Inspect):
+    """The oldest fifth of what follows the request goes, up to four times until the view is below the threshold.
+
+    Source: inspect-ai 0.3.285 `model/_compaction/trim.py`; PEERS "Inspect AI" and 2.13. Different from the original: the run goes
+    on where that is not enough; the last answer counts as it was reported.
+    """
+
+    preserve: float = 0.8
+    """Share of the messages behind the request that stays each time, at least 0 and at most 1."""
+    kind: Literal["inspect-trim"] = "inspect-trim"
+
+    def __post_init__(self) -> None:
+        """Refuse values that no session could be run with."""
+        _Inspect.__post_init__(self)
+        if not 0 <= self.preserve <= 1:
+            raise UsageError(f"preserve={self.preserve!r} must be at least 0 and at most 1")
+
+    @property
+    def pipeline(self) -> Pipeline:
+        """Forget; results that lose their call go with it."""
+        tail = LastShare(share=self.preserve, beside_messages=INPUT)
+        middle = Middle(tail=tail, head_messages=INPUT, snap=Snap(direction="forward"))
+        return self._pipeline(Repeated(reducer=Forget(middle=middle), most_times=PASSES))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InspectEdit(_Inspect):
+    """All but the newest tool results become stubs.
+
+    Source: inspect-ai 0.3.285 `model/_compaction/edit.py`; PEERS "Inspect AI" and 2.13. Different from the original: thinking is
+    never sent back here, so none is cleared; calls always stay where their results are cleared; the run goes on where clearing is
+    not enough; the last answer counts as it was reported.
+    """
+
+    keep_results: int = 3
+    """Newest tool results that stay, those of exempt tools aside."""
+    exempt_tools: tuple[str, ...] = ()
+    """Tools whose results are never cleared."""
+    stub: str = "(Tool result removed)"
+    """What stands in the place of a cleared result."""
+    kind: Literal["inspect-edit"] = "inspect-edit"
+
+    def __post_init__(self) -> None:
+        """Refuse values that no session could be run with."""
+        _Inspect.__post_init__(self)
+        at_least(self, 0, "keep_results")
+
+    @property
+    def pipeline(self) -> Pipeline:
+        """Mask."""
+        return self._pipeline(Mask(stub=self.stub, keep_results=self.keep_results, exempt_tools=self.exempt_tools))

@@ -1,0 +1,315 @@
+"""The middleware of LangChain and of its deepagents, and the clearing of tool uses that LangChain took from Anthropic's API."""
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from harness import transcript
+from harness.compaction.cuts import LastMessages, LastOfWindow, LastTokens, Tail
+from harness.compaction.excerpts import NewestFromUser
+from harness.compaction.pipeline import Pipeline, Preset, Rule
+from harness.compaction.presets.ranges import at_least, share
+from harness.compaction.stages import Mask, Middle, ShortenArguments, Summarize
+from harness.compaction.summary_formats import TAKEN, Sections, WithoutMiddle
+from harness.compaction.triggers import (
+    Always,
+    AnyOf,
+    Division,
+    FixedTokens,
+    Full,
+    MoreThan,
+    Reserves,
+    ShareOfAvailable,
+    Trigger,
+    Undivided,
+)
+from harness.compaction.wrappers import IfSaves, InManner
+from harness.errors import UsageError
+from harness.messages import Message
+from harness.plan import Manner
+from harness.tokens import Estimated, QuarterOfCharacters
+
+SECTIONS = ("SESSION INTENT", "SUMMARY", "ARTIFACTS", "NEXT STEPS")
+OPENING = "(Summary of the conversation so far.)"
+SHORTENED = "...(the rest of this argument was left out)"
+UNTOLD = "(The conversation before this was too long to be summarized.)"
+WHOLE = Reserves(system_tokens=0, output_tokens=0, safety_tokens=0)
+ASKING = Manner(shorter=WithoutMiddle(share=0.5, head_share=0.25), stand_in=TAKEN, stand_in_for="empty")
+"""How both ask: once more with half of it where all was too long; an answer without text is taken."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CharactersAndOverhead:
+    """Characters of text, role, calls and ids, divided and rounded up, and an overhead for each message.
+
+    Calls count as LangChain writes them down, a list of dictionaries; tool schemas do not count, since a policy does not see
+    them. Source: langchain-core 1.7.2 `messages/utils.py`, without the correction by a provider's report, which is a trigger's
+    measure here.
+    """
+
+    characters_per_token: float = 4.0
+    overhead_tokens: int = 3
+    with_system: bool = False
+    """Whether the system message counts; LangChain's own middleware is not given it."""
+    kind: Literal["characters-and-overhead"] = "characters-and-overhead"
+
+    def count(self, message: Message) -> Estimated:
+        """Tokens of one message; of a system message 0 unless it counts."""
+        if message.role == "system" and not self.with_system:
+            return Estimated(0)
+        written = [
+            {"name": call.name, "args": dict(transcript.arguments(call)), "id": call.call_id, "type": "tool_call"}
+            for call in message.calls
+        ]
+        characters = len(transcript.said(message)) + len(message.role) + (len(repr(written)) if written else 0)
+        characters += sum(len(result.call_id) + len(result.name) for result in message.results)
+        return Estimated(math.ceil(characters / self.characters_per_token) + self.overhead_tokens)
+
+
+COUNTER = CharactersAndOverhead()
+COUNTER_OF_ALL = CharactersAndOverhead(with_system=True)
+QUARTER = QuarterOfCharacters()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LangChainClear(Preset):
+    """Above a number of tokens, all but the newest tool results become stubs.
+
+    Source: LangChain 1.4.7 `context_editing.py`, ClearToolUsesEdit and its defaults; PEERS "LangChain ContextEditing".
+    The original edits a copy of the whole history for each request; here the edit is an event and its result stays in view. Both
+    are the same as long as the trigger looks at what the view would hold unedited, which it does.
+    """
+
+    trigger_tokens: int = 100_000
+    """More than so many, counted as if nothing had been cleared yet."""
+    keep_results: int = 3
+    """Newest tool results that stay, those of exempt tools among them."""
+    enough_tokens: int = 0
+    """Once so many are saved, newer results stay (`clear_at_least` of the original); 0 = all but the kept are cleared."""
+    clear_arguments: bool = False
+    """Whether the arguments of the cleared calls are emptied too."""
+    exempt_tools: tuple[str, ...] = ()
+    """Tools whose results are never cleared."""
+    stub: str = "[cleared]"
+    """What stands in the place of a cleared result."""
+    clip_characters: int = 10_000
+    """A longer tool output is cut before it is logged (S0.9)."""
+    kind: Literal["langchain-clear-tool-uses"] = "langchain-clear-tool-uses"
+
+    def __post_init__(self) -> None:
+        """Refuse values that no session could be run with."""
+        at_least(self, 1, "trigger_tokens", "clip_characters")
+        at_least(self, 0, "keep_results", "enough_tokens")
+        if self.enough_tokens and self.clear_arguments:
+            raise UsageError(f"enough_tokens={self.enough_tokens!r} counts results alone; unset it or clear_arguments")
+
+    @property
+    def pipeline(self) -> Pipeline:
+        """One rule: mask."""
+        mask = Mask(
+            stub=self.stub,
+            keep_results=self.keep_results,
+            enough_tokens=self.enough_tokens,
+            exempt_tools=self.exempt_tools,
+            exempt_count=True,
+            clear_arguments=self.clear_arguments,
+            counter=COUNTER,
+        )
+        rule = Rule(trigger=Full(measure="unedited", above=True), reducer=mask)
+        return Pipeline(division=FixedTokens(tokens=self.trigger_tokens), rules=(rule,), counter=COUNTER)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LangChainSummary(Preset):
+    """Everything before the newest messages becomes a user message with a summary; the user's request goes with it.
+
+    Source: LangChain 1.4.7 `summarization.py`; PEERS "LangChain SummarizationMiddleware" and 2.10. The original has no trigger
+    unless it is given one; 0.8 of the window is the example of its documentation. As by default it shows the summarizer only the
+    last 4,000 tokens from a message of the user on, it shows nothing at all of a long run without user messages: the summary is
+    then a fixed sentence and no model is asked. `trim_tokens=None` is the variant that shows all. Of the original's rescaling of
+    counts by a provider's report, the trigger has it and the trimming has not. What is too long for the summarizer is told once
+    more without its middle, half of it (of the original's second limit, 40 % of the summarizer's window, nothing is known here).
+    When the summary fails, the session goes on as it is; there the run fails. An empty summary is taken.
+    """
+
+    trigger_share: float | None = 0.8
+    """Share of the window at which the view is summarized, by the estimate or by the provider's last report; None = not by it."""
+    trigger_tokens: int | None = None
+    """The same as a number of tokens; only one of the two may be set."""
+    trigger_messages: int | None = None
+    """Messages, the system message aside, at which it is summarized too."""
+    keep_messages: int = 20
+    """Newest messages that stay; more where a result would lose its call."""
+    keep_tokens: int | None = None
+    """Instead of a number of messages: as many as hold no more than so many tokens, at least one."""
+    keep_share: float | None = None
+    """Instead of both: as many as hold no more than a share of the window."""
+    trim_tokens: int | None = 4_000
+    """What of the messages the summarizer is shown, from their end; None = all."""
+    summarizer: str = "same"
+    """Name of the model that writes summaries; `same` = the agent's own."""
+    summary_max_tokens: int = 4_096
+    """Output limit of a summary; the original sets none."""
+    clip_characters: int = 10_000
+    """A longer tool output is cut before it is logged (S0.9)."""
+    kind: Literal["langchain-summary"] = "langchain-summary"
+
+    def __post_init__(self) -> None:
+        """Refuse values that no session could be run with."""
+        at_least(self, 1, "trigger_tokens", "trigger_messages", "keep_messages", "keep_tokens", "trim_tokens")
+        at_least(self, 1, "summary_max_tokens", "clip_characters")
+        for name in ("trigger_share", "keep_share"):
+            value = getattr(self, name)
+            if value is not None and not 0 < value <= 1:
+                raise UsageError(f"{name}={value!r} must be above 0 and at most 1")
+        if self.trigger_share is not None and self.trigger_tokens is not None:
+            raise UsageError(f"trigger_tokens={self.trigger_tokens!r} and trigger_share are two triggers in tokens; unset one")
+        if self.trigger_share is self.trigger_tokens is self.trigger_messages is None:
+            raise UsageError("trigger_share, trigger_tokens or trigger_messages must be set: it would never act")
+        if self.keep_tokens is not None and self.keep_share is not None:
+            raise UsageError(f"keep_tokens={self.keep_tokens!r} and keep_share are two ways to keep; unset one")
+
+    @property
+    def pipeline(self) -> Pipeline:
+        """One rule: summarize all but the tail."""
+        summarize = Summarize(
+            middle=Middle(tail=self._tail),
+            format=Sections(titles=SECTIONS, opening=OPENING),
+            max_tokens=self.summary_max_tokens,
+            former="among",
+            excerpt=None if self.trim_tokens is None else NewestFromUser(tokens=self.trim_tokens, counter=COUNTER),
+            when_untold=UNTOLD,
+        )
+        rule = Rule(trigger=self._trigger, reducer=InManner(reducer=summarize, manner=ASKING))
+        return Pipeline(division=self._division, rules=(rule,), counter=COUNTER)
+
+    @property
+    def _tail(self) -> Tail:
+        if self.keep_share is not None:
+            return LastOfWindow(share=self.keep_share)
+        if self.keep_tokens is not None:
+            return LastTokens(tokens=self.keep_tokens, reaching=False, least_messages=1)
+        return LastMessages(count=self.keep_messages)
+
+    @property
+    def _trigger(self) -> Trigger:
+        tokens = (Full(measure="rescaled"), Full(measure="reported"))
+        return AnyOf(tokens if self.trigger_messages is None else (*tokens, MoreThan(count=self.trigger_messages)))
+
+    @property
+    def _division(self) -> Division:
+        if self.trigger_tokens is not None:
+            return FixedTokens(tokens=self.trigger_tokens)
+        if self.trigger_share is not None:
+            return ShareOfAvailable(share=self.trigger_share, reserves=WHOLE)
+        return Undivided(rule=f"at {self.trigger_messages} messages")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeepAgents(Preset):
+    """At 85 % of the window long arguments of old calls are shortened; if that is not enough, all but 10 % becomes a summary.
+
+    Source: deepagents 0.7.32 `middleware/summarization.py` with the sizes of its factory; PEERS "deepagents" and 2.10. The user's
+    request goes with the rest, and the summarizer is shown all of it. A refused prompt is summarized too. Different from the
+    original: what goes is not written to a file whose path the summary names (the log holds it); an argument that was shortened
+    stays short, also in an answer that a summary leaves in view; after shortening the count is not corrected by the provider's
+    report; after a refused prompt the newest results are not cut; in a window that is not known nothing is compacted, there it
+    is at 170,000 tokens. When the summary fails, the session goes on as it is; there the run fails. An empty summary is taken.
+    What is too long for the summarizer is told as by `langchain-summary`.
+    """
+
+    threshold: float = 0.85
+    """Share of the window at which it acts, by the estimate or by the provider's last report, above 0 and at most 1."""
+    keep_share: float = 0.1
+    """Share of the window up to which newest messages stay, at least one; above 0 and at most 1."""
+    argument_characters: int = 2_000
+    """A longer argument of an old call that writes a file is shortened."""
+    short_characters: int = 20
+    """To so many."""
+    summarizer: str = "same"
+    """Name of the model that writes summaries; `same` = the agent's own."""
+    summary_max_tokens: int = 4_096
+    """Output limit of a summary; the original sets none."""
+    clip_characters: int = 10_000
+    """A longer tool output is cut before it is logged (S0.9)."""
+    kind: Literal["deepagents"] = "deepagents"
+
+    def __post_init__(self) -> None:
+        """Refuse values that no session could be run with."""
+        share(self, "threshold", "keep_share")
+        at_least(self, 1, "argument_characters", "summary_max_tokens", "clip_characters")
+        at_least(self, 0, "short_characters")
+
+    @property
+    def pipeline(self) -> Pipeline:
+        """Two tiers before a step, and one rule after an overflow."""
+        shorten = ShortenArguments(
+            tail=LastOfWindow(share=self.keep_share, least_messages=0),
+            tools=("write_file", "edit_file"),
+            characters=self.argument_characters,
+            kept_characters=self.short_characters,
+            mark=SHORTENED,
+        )
+        summarize = Summarize(
+            middle=Middle(tail=LastOfWindow(share=self.keep_share)),
+            format=Sections(titles=SECTIONS, opening=OPENING),
+            max_tokens=self.summary_max_tokens,
+            former="among",
+        )
+        asked = InManner(reducer=summarize, manner=ASKING)
+        full = AnyOf((Full(measure="rescaled"), Full(measure="reported")))
+        return Pipeline(
+            division=ShareOfAvailable(share=self.threshold, reserves=WHOLE),
+            rules=(
+                Rule(trigger=Full(measure="unedited"), reducer=shorten, quiet=True),
+                Rule(trigger=full, reducer=asked),
+                Rule(trigger=Always(), reducer=asked, moment="overflow"),
+            ),
+            counter=COUNTER_OF_ALL,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnthropicClear(Preset):
+    """Above 100,000 tokens of input, all but the results of the newest 3 tool uses become stubs.
+
+    Source: anthropic-sdk-python 009b0353, types of `clear_tool_uses_20250919`, and the page "Context editing" of its platform;
+    PEERS "Anthropic context editing" and 2.14. The provider does this to each request and leaves the session as it is: so the
+    trigger looks at what the view would hold unedited. Different from the original: it counts with its own tokenizer, here
+    characters / 4; its trigger by the number of tool uses is left out; what must be saved is what is cleared anew.
+    """
+
+    trigger_tokens: int = 100_000
+    """Clears when there are more than so many, counted as if nothing had been cleared yet."""
+    keep_results: int = 3
+    """Results of the newest tool uses that stay, those of exempt tools among them."""
+    least_saved_tokens: int = 0
+    """Nothing is cleared unless at least so many are saved (`clear_at_least` of the original)."""
+    clear_arguments: bool = False
+    """Whether the arguments of the cleared calls are emptied too."""
+    exempt_tools: tuple[str, ...] = ()
+    """Tools whose results are never cleared."""
+    stub: str = "[cleared]"
+    """What stands in the place of a cleared result; the provider's text is not documented, ours."""
+    clip_characters: int = 10_000
+    """A longer tool output is cut before it is logged (S0.9)."""
+    kind: Literal["anthropic-clear-tool-uses"] = "anthropic-clear-tool-uses"
+
+    def __post_init__(self) -> None:
+        """Refuse values that no session could be run with."""
+        at_least(self, 1, "trigger_tokens", "clip_characters")
+        at_least(self, 0, "keep_results", "least_saved_tokens")
+
+    @property
+    def pipeline(self) -> Pipeline:
+        """One rule: mask, if it saves enough."""
+        mask = Mask(
+            stub=self.stub,
+            keep_results=self.keep_results,
+            exempt_tools=self.exempt_tools,
+            exempt_count=True,
+            clear_arguments=self.clear_arguments,
+        )
+        reducer = IfSaves(tokens=self.least_saved_tokens, reducer=mask, counter=QUARTER)
+        rule = Rule(trigger=Full(measure="unedited", above=True), reducer=reducer, quiet=True)
+        return Pipeline(division=FixedTokens(tokens=self.trigger_tokens), rules=(rule,), counter=QUARTER)

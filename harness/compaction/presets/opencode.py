@@ -1,0 +1,161 @@
+"""opencode: the conversation so far becomes the answer to a question, the last turns behind it; and its pruning of results."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from harness.compaction.pipeline import Pipeline, Preset, Rule
+from harness.compaction.presets.ranges import at_least, share
+from harness.compaction.stages import BeforeTurns, Mask, Prunable, Summarize
+from harness.compaction.summary_formats import Brief, Capped
+from harness.compaction.triggers import Always, Full, Undivided, UsableInput
+from harness.compaction.wrappers import Closed, InManner
+from harness.errors import UsageError
+from harness.messages import user
+from harness.tokens import JsonCharacters
+
+SYSTEM = (
+    "You hand over the work of a coding agent. You only write the summary that is asked for; you do not answer what is in it."
+)
+INSTRUCTION = """\
+Create a summary of the session above, for the agent that goes on with it and sees nothing else of it. Use these headings:
+
+## Objective
+## Important Details
+## Work State
+### Completed
+### Active
+### Blocked
+## Next Move
+## Relevant Files"""
+MERGE = "Bring the previous summary up to date with the messages: keep what still holds, drop what does not."
+QUESTION = "What did we do so far?"
+GO_ON = "Go on with the next step if there is one; otherwise say what you need to know."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenCode(Preset):
+    """When the last call fills what the output limit leaves of the window, all but the last 2 turns becomes an answer.
+
+    Source: opencode V1, fork 975d7312, `packages/opencode/src/session/{compaction,overflow}.ts`; PEERS 2.3. The view then holds a
+    question of the user, the summary as its answer, the kept turns, and a request to go on. A former summary is updated. After an
+    overflow nothing is kept but the user's last message, repeated behind the summary. When the summary fails, the session goes on
+    as it is, where the original stops. An empty summary has failed too.
+    """
+
+    max_output_tokens: int = 32_000
+    """Kept free for the answer: the smaller of this and the model's output limit, where that is known."""
+    input_limit_tokens: int | None = None
+    """Of the model, where it lists one apart from its window; None = it has none."""
+    input_reserve_tokens: int = 20_000
+    """Kept free of such a limit, but no more than the above; the original cuts only its default so, not one that is set."""
+    tail_turns: int = 2
+    """Turns at the end that stay as far as they fit."""
+    tail_share: float = 0.25
+    """Share of the usable window that these may fill, between the next two."""
+    tail_least_tokens: int = 2_000
+    tail_most_tokens: int = 8_000
+    result_characters: int = 2_000
+    """Of each tool result that the summarizer is shown."""
+    summarizer: str = "same"
+    """Name of the model that writes summaries; `same` = the agent's own."""
+    summary_max_tokens: int = 4_096
+    """The source sets none; ours."""
+    clip_characters: int = 10_000
+    """A longer tool output is cut before it is logged (S0.9)."""
+    kind: Literal["opencode"] = "opencode"
+
+    def __post_init__(self) -> None:
+        """Refuse values that no session could be run with."""
+        share(self, "tail_share")
+        at_least(self, 0, "input_reserve_tokens", "tail_turns", "tail_least_tokens")
+        at_least(self, 1, "max_output_tokens", "tail_most_tokens", "result_characters", "summary_max_tokens", "clip_characters")
+        if self.tail_least_tokens > self.tail_most_tokens:
+            least, most = self.tail_least_tokens, self.tail_most_tokens
+            raise UsageError(f"tail_least_tokens={least!r} must not be more than tail_most_tokens={most!r}")
+        if self.input_limit_tokens is not None and self.input_limit_tokens <= self.input_reserve_tokens:
+            given, least = self.input_limit_tokens, self.input_reserve_tokens
+            raise UsageError(f"input_limit_tokens={given!r} must be more than input_reserve_tokens={least}")
+
+    @property
+    def pipeline(self) -> Pipeline:
+        """One rule before a step, and one after an overflow."""
+        tail = BeforeTurns(
+            turns=self.tail_turns,
+            share=self.tail_share,
+            least_tokens=self.tail_least_tokens,
+            most_tokens=self.tail_most_tokens,
+        )
+        nothing = BeforeTurns(turns=0, share=self.tail_share, least_tokens=0, most_tokens=0)
+        due = Rule(trigger=Full(measure="reported"), reducer=Closed(reducer=self._asked(tail), text=GO_ON))
+        emergency = Rule(trigger=Always(), reducer=Closed(reducer=self._asked(nothing), text="{said}"), moment="overflow")
+        return Pipeline(
+            division=UsableInput(
+                max_output_tokens=self.max_output_tokens,
+                input_limit_tokens=self.input_limit_tokens,
+                input_reserve_tokens=self.input_reserve_tokens,
+            ),
+            rules=(due, emergency),
+            counter=JsonCharacters(characters_of_token=4),
+        )
+
+    def _asked(self, stretch: BeforeTurns) -> InManner:
+        summary = Summarize(
+            middle=stretch,
+            format=Brief(instruction=INSTRUCTION, merge=MERGE, system=SYSTEM),
+            max_tokens=self.summary_max_tokens,
+            role="assistant",
+            before=(user(QUESTION),),
+        )
+        return InManner(reducer=summary, excerpt=Capped(result_characters=self.result_characters, without=QUESTION))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenCodePrune(Preset):
+    """At the end of a turn, tool results outside the newest 40K tokens and the last 2 turns are cleared if that saves 20K.
+
+    Source: opencode fork 975d7312, `packages/opencode/src/session/compaction.ts` (`prune`, off by default there); PEERS 2.3.
+    It looks from one user turn to the next, so in a session of a single request it does nothing: the *adapted* variant
+    is asked before every step and protects no turns.
+    """
+
+    adapted: bool = False
+    """Whether it acts within a turn too."""
+    protect_tokens: int = 40_000
+    """Newest tool output that stays."""
+    least_saved_tokens: int = 20_000
+    """Nothing is cleared unless more than this would be saved."""
+    keep_turns: int = 2
+    """Last turns whose results stay; none where it is adapted."""
+    exempt_tools: tuple[str, ...] = ("skill",)
+    """Tools whose results are never cleared."""
+    clip_characters: int = 10_000
+    """A longer tool output is cut before it is logged (S0.9)."""
+    kind: Literal["opencode-prune"] = "opencode-prune"
+
+    def __post_init__(self) -> None:
+        """Refuse values that no session could be run with."""
+        at_least(self, 0, "protect_tokens", "least_saved_tokens", "keep_turns")
+        at_least(self, 1, "clip_characters")
+
+    @property
+    def pipeline(self) -> Pipeline:
+        """One rule before a turn; adapted, before a step."""
+        mask = Mask(
+            keep_tokens=self.protect_tokens,
+            keep_turns=0 if self.adapted else self.keep_turns,
+            least_saved_tokens=self.least_saved_tokens,
+            exempt_tools=self.exempt_tools,
+            completed_only=True,
+            stop_at_summary=True,
+        )
+        return Pipeline(
+            division=Undivided(rule=f"more than {self.least_saved_tokens} tokens of results beyond {self.protect_tokens}"),
+            rules=(
+                Rule(
+                    trigger=Prunable(mask=mask),
+                    reducer=mask,
+                    moment="step" if self.adapted else "turn",
+                    quiet=True,
+                ),
+            ),
+        )

@@ -1,0 +1,302 @@
+"""The condensers of OpenHands: of its SDK, and of the server before it (V0). Both count events, see `events_of`."""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, NamedTuple
+
+from harness import transcript
+from harness.compaction.cuts import LastBelowThreshold, LastEvents, LastMessages, Shortest, Snap, Tail
+from harness.compaction.pipeline import Pipeline, Preset, Rule
+from harness.compaction.presets.ranges import at_least
+from harness.compaction.stages import Forget, Middle, OrElse, Reducer, Summarize
+from harness.compaction.summary_formats import TAKEN
+from harness.compaction.triggers import AllOf, Always, Full, MoreThan, Reserves, ShareOfAvailable, Undivided
+from harness.compaction.wrappers import IfFails, InManner
+from harness.errors import UsageError
+from harness.messages import Message, Part, Reasoning, Text, ToolCall, user
+from harness.plan import Manner, SummaryRequest
+
+
+class Event(NamedTuple):
+    """One event as a summarizer is told of it."""
+
+    kind: Literal["message", "call", "result"]
+    who: str
+    """A role, or the name of the tool."""
+    text: str
+    """What was said, thought, or came back."""
+    arguments: str = ""
+    """Of a call; empty where they are not told."""
+
+    def line(self) -> str:
+        """The event in words."""
+        if self.kind == "message":
+            return f"{self.who} says: {self.text}"
+        if self.kind == "result":
+            return f"{self.who} answered: {self.text}"
+        return f"assistant thinks: {self.text}\nassistant calls {self.who} {self.arguments}".rstrip()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventList:
+    """Named sections over a list of events; the answer goes into view as it is.
+
+    Source of the cuts: openhands-sdk 1.58.0 `event/`, V0 `memory/condenser`.
+    """
+
+    titles: tuple[str, ...]
+    """Of the sections, in order."""
+    characters: int | None
+    """Longest text of an event that is told whole; of a longer one its beginning is; None = all is told."""
+    middle_out: bool = False
+    """Whether of a longer text beginning and end are told, half each."""
+    with_arguments: bool = False
+    """Whether the arguments of calls are told."""
+
+    def prompt(self, request: SummaryRequest) -> tuple[Message, ...]:
+        """One user message with the sections, a former summary that is told apart, and the events."""
+        titles = "\n".join(f"{title}:" for title in self.titles)
+        former = f"\n\n<PREVIOUS SUMMARY>\n{self._cut(request.previous_summary)}\n</PREVIOUS SUMMARY>"
+        events = "\n".join(f"<EVENT>\n{event.line()}\n</EVENT>" for event in self.events(request.to_summarize))
+        asked = (
+            "You keep the memory of a coding agent. Bring it up to date with the events below, so that the agent can go on "
+            f"without them. Write under these headings, and leave out those for which there is nothing:\n\n{titles}"
+        )
+        return (user(f"{asked}{former if request.previous_summary else ''}\n\n{events}"),)
+
+    def render(self, text: str, request: SummaryRequest) -> str:
+        """The answer."""
+        return text.strip()
+
+    def events(self, messages: Sequence[Message]) -> tuple[Event, ...]:
+        """What is told of some messages, in order."""
+        return tuple(event for message in messages for event in self._events(message))
+
+    def _events(self, message: Message) -> Iterator[Event]:
+        if message.role == "tool":
+            yield from (Event("result", result.name, self._cut(result.output)) for result in message.results)
+        elif not message.calls:
+            yield Event("message", message.role, self._cut(transcript.said(message), mark_inside=True))
+        else:
+            thought = self._cut(transcript.said(message))
+            for index, call in enumerate(message.calls):
+                yield Event("call", call.name, "" if index else thought, self._arguments(call))
+
+    def _arguments(self, call: ToolCall) -> str:
+        return json.dumps(dict(transcript.arguments(call)), ensure_ascii=False) if self.with_arguments else ""
+
+    def _cut(self, text: str, *, mark_inside: bool = False) -> str:
+        """Of a text that is too long, the beginning and three dots; of what a person says the dots are counted in."""
+        if self.characters is None or len(text) <= self.characters:
+            return text
+        if self.middle_out:
+            half = self.characters // 2
+            return f"{text[:half]}\n[... {len(text) - 2 * half} characters are left out here ...]\n{text[len(text) - half :]}"
+        return text[: max(0, self.characters - 3 if mark_inside else self.characters)] + "..."
+
+
+CUT = "[...]"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShorterEvents:
+    """Of events longer than a share of the longest one only both ends, that share again smaller in each attempt.
+
+    See `harness.plan.Shorter`. Arguments of calls stay as they are.
+    """
+
+    characters: int | None
+    """Longest text of an event that is told whole anyway; None = any."""
+    share: float
+    """Of the length that the attempt before allowed, above 0 and below 1."""
+    attempts: int
+    """Then there is nothing more to leave out."""
+
+    def of(self, messages: tuple[Message, ...], attempt: int) -> tuple[Message, ...]:
+        """The messages with their texts cut."""
+        if attempt > self.attempts:
+            return ()
+        longest = max(len(text) for message in messages for text in _texts(message))
+        limit = longest if self.characters is None else min(longest, self.characters)
+        for _ in range(attempt):
+            limit = int(limit * self.share)
+        return tuple(_ends(message, limit) for message in messages)
+
+
+def _texts(message: Message) -> tuple[str, ...]:
+    if message.role == "tool":
+        return tuple(result.output for result in message.results)
+    return (transcript.said(message),)
+
+
+def _ends(message: Message, limit: int) -> Message:
+    """The message with both ends of its text, the mark between them counted in."""
+    if all(len(text) <= limit for text in _texts(message)):
+        return message
+    if message.role == "tool":
+        parts = tuple(replace(result, output=_both(result.output, limit)) for result in message.results)
+        return replace(message, parts=parts)
+    calls: tuple[Part, ...] = tuple(part for part in message.parts if isinstance(part, ToolCall | Reasoning))
+    return replace(message, parts=(Text(text=_both(transcript.said(message), limit)), *calls))
+
+
+def _both(text: str, limit: int) -> str:
+    if len(text) <= limit:
+        return text
+    room = max(0, limit - len(CUT))
+    return f"{text[: room - room // 2]}{CUT}{text[len(text) - room // 2 :]}"[:limit]
+
+
+SECTIONS = (
+    "USER_CONTEXT", "TASK_TRACKING", "COMPLETED", "PENDING", "CURRENT_STATE", "CODE_STATE", "TESTS", "CHANGES", "DEPS",
+    "VERSION_CONTROL_STATUS",
+)  # fmt: skip
+"""Headings that both ask for."""
+WHOLE = Reserves(system_tokens=0, output_tokens=0, safety_tokens=0)
+FORWARD = Snap(direction="forward")
+RESET_ATTEMPTS = 5
+"""`hard_context_reset_max_retries`: the first one tells events as they are."""
+RESET_SHARE = 0.8
+"""`hard_context_reset_context_scaling`: the longest event of an attempt, as a share of the one before."""
+
+
+def _check_head(keep_first: int, max_size: int) -> None:
+    if max_size // 2 - keep_first - 1 <= 0:
+        raise UsageError(f"keep_first={keep_first!r} must be less than half of max_size={max_size!r}, less one for the summary")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenHands(Preset):
+    """Above so many events, all but the first and the newest become a summary; half of the size is left.
+
+    Source: openhands-sdk 1.58.0 `llm_summarizing_condenser.py`, the sizes of its default agent; PEERS "OpenHands SDK" and 2.2.
+    The summarizer reads 500 characters of each event and of a former summary, and no arguments of calls; `full_events` shows it
+    all. Too many tokens and a refused prompt call for it too, and where nothing lies between head and tail then, everything but
+    the system message is summarized. When the summary fails, the session goes on as it is; but too many tokens and a refused
+    prompt first have everything but the system message summarized at once, up to four times more with shorter events, and where
+    all that fails the original ends the run. An empty summary is taken. Different from the original: tokens are estimated by
+    characters; it takes a summary longer than what it stands for; a view that is still too large is looked at before the next
+    step, not at once.
+    """
+
+    max_size: int = 80
+    """Events in view at most."""
+    max_tokens: int | None = None
+    """Estimated tokens in view at most; None = the window."""
+    keep_first: int = 4
+    """Events at the beginning that stay, the system message among them."""
+    minimum_progress: float = 0.1
+    """Share of the events that must go for it to be worth a summary, above 0 and below 1."""
+    event_characters: int = 500
+    """What of each event the summarizer reads."""
+    full_events: bool = False
+    """Whether it reads whole events, arguments of calls included, instead."""
+    summarizer: str = "same"
+    """Name of the model that writes summaries; `same` = the agent's own."""
+    summary_max_tokens: int = 4_096
+    """Output limit of a summary; the original sets none."""
+    clip_characters: int = 10_000
+    """A longer tool output is cut before it is logged (S0.9)."""
+    kind: Literal["openhands"] = "openhands"
+
+    def __post_init__(self) -> None:
+        """Refuse values that no session could be run with."""
+        at_least(self, 1, "max_size", "max_tokens", "event_characters", "summary_max_tokens", "clip_characters")
+        at_least(self, 0, "keep_first")
+        if not 0 < self.minimum_progress < 1:
+            raise UsageError(f"minimum_progress={self.minimum_progress!r} must be above 0 and below 1")
+        _check_head(self.keep_first, self.max_size)
+
+    @property
+    def pipeline(self) -> Pipeline:
+        """Tokens and events, tokens, events; and a refused prompt. Of several reasons the strictest cut is taken."""
+        by_events = LastEvents(count=self.max_size // 2 - self.keep_first - 1)
+        by_tokens = LastBelowThreshold(share=0.5, head_events=self.keep_first)
+        by_half = LastEvents(share=0.5, count=-self.keep_first - 1)
+        many, full = MoreThan(count=self.max_size, unit="events"), Full(above=True)
+        return Pipeline(
+            division=ShareOfAvailable(share=1.0, reserves=WHOLE, at_most_tokens=self.max_tokens),
+            rules=(
+                Rule(trigger=AllOf((full, many)), reducer=self._hard(Shortest((by_tokens, by_events)))),
+                Rule(trigger=full, reducer=self._hard(by_tokens)),
+                Rule(trigger=many, reducer=self._soft(by_events)),
+                Rule(trigger=many, reducer=self._hard(Shortest((by_half, by_events))), moment="overflow"),
+                Rule(trigger=Always(), reducer=self._hard(by_half), moment="overflow"),
+            ),
+        )
+
+    def _soft(self, tail: Tail) -> Reducer:
+        middle = Middle(tail=tail, head_events=self.keep_first, snap=FORWARD)
+        manner = Manner(stand_in=TAKEN, stand_in_for="empty")
+        return InManner(reducer=self._summary(middle, self.minimum_progress), manner=manner)
+
+    def _hard(self, tail: Tail) -> Reducer:
+        shorter = ShorterEvents(characters=self._characters, share=RESET_SHARE, attempts=RESET_ATTEMPTS - 1)
+        manner = Manner(shorter=shorter, shorter_for="failed", stand_in=TAKEN, stand_in_for="empty")
+        reset = InManner(reducer=self._summary(Middle(tail=LastMessages(count=0)), 0.0), manner=manner)
+        return OrElse(first=IfFails(first=self._soft(tail), then=reset), second=reset)
+
+    @property
+    def _characters(self) -> int | None:
+        return None if self.full_events else self.event_characters
+
+    def _summary(self, middle: Middle, least_share: float) -> Summarize:
+        return Summarize(
+            middle=middle,
+            format=EventList(titles=SECTIONS, characters=self._characters, with_arguments=self.full_events),
+            max_tokens=self.summary_max_tokens,
+            former="among",
+            least_share=least_share,
+            in_events=True,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenHandsV0(Preset):
+    """Above so many events, all but the first and the newest become a summary that brings the former one up to date.
+
+    Source: All-Hands-AI/OpenHands@156d0686, the condensers of the server's default pipeline; PEERS "OpenHands V0" and 2.1. A
+    refused prompt loses the older half of what follows the request, without a summary. Different from the original: calls stay
+    with their results, where it cuts between events and repairs the head of what is left; there is no browser whose pictures
+    could be masked; the summary goes in as the user's. When the summary fails, the session goes on as it is; there the error ends
+    the run. An empty summary has failed too.
+    """
+
+    max_size: int = 120
+    """Events in view at most."""
+    keep_first: int = 4
+    """Events at the beginning that stay, the system message among them."""
+    event_characters: int = 10_000
+    """What of each event and of the former summary the summarizer reads, half from the beginning and half from the end."""
+    summarizer: str = "same"
+    """Name of the model that writes summaries; `same` = the agent's own."""
+    summary_max_tokens: int = 4_096
+    """Output limit of a summary; the original sets none."""
+    clip_characters: int = 10_000
+    """A longer tool output is cut before it is logged (S0.9)."""
+    kind: Literal["openhands-v0"] = "openhands-v0"
+
+    def __post_init__(self) -> None:
+        """Refuse values that no session could be run with."""
+        at_least(self, 1, "max_size", "event_characters", "summary_max_tokens", "clip_characters")
+        at_least(self, 0, "keep_first")
+        _check_head(self.keep_first, self.max_size)
+
+    @property
+    def pipeline(self) -> Pipeline:
+        """Too many events: summarize. A refused prompt: forget."""
+        tail = LastEvents(count=self.max_size // 2 - self.keep_first - 1)
+        summarize = Summarize(
+            middle=Middle(tail=tail, head_events=self.keep_first, snap=FORWARD),
+            format=EventList(titles=SECTIONS, characters=self.event_characters, middle_out=True, with_arguments=True),
+            max_tokens=self.summary_max_tokens,
+        )
+        forget = Forget(middle=Middle(tail=LastEvents(share=0.5, count=-1), head_messages=2, snap=FORWARD))
+        return Pipeline(
+            division=Undivided(rule=f"at most {self.max_size} events"),
+            rules=(
+                Rule(trigger=MoreThan(count=self.max_size, unit="events"), reducer=summarize),
+                Rule(trigger=Always(), reducer=forget, moment="overflow"),
+            ),
+        )

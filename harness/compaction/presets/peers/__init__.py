@@ -1,1 +1,0 @@
-"""The policies of published agents and libraries, one module a family."""

@@ -1,0 +1,173 @@
+"""pi: a reserve at the end of the window, the newest 20K tokens, and a turn that is summed up in two parts."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from harness.compaction.cuts import LastTokens, Snap
+from harness.compaction.pipeline import Pipeline, Preset, Rule
+from harness.compaction.presets.ranges import at_least
+from harness.compaction.stages import said_by_user
+from harness.compaction.summary_formats import Brief, Capped
+from harness.compaction.triggers import Always, Full, Undivided, WindowLess
+from harness.plan import Excerpt, Plan, Slot, SummaryFormat
+from harness.tokens import Budget
+from harness.view import Item, View
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SplitTurn:
+    """What lies before the newest tokens becomes one message of the user; the cut is at the next message that is no result.
+
+    Where it is in the middle of a turn, the history before that turn and the beginning of the turn are summed up apart and
+    joined. Where a turn has no history but a former summary, its beginning is merged into that.
+    """
+
+    keep_tokens: int
+    history: SummaryFormat
+    beginning: SummaryFormat
+    """Of the beginning of a turn, behind its history."""
+    beginning_alone: SummaryFormat
+    """Of the beginning of a turn that has no history."""
+    max_tokens: int
+    """Output limit for the history."""
+    beginning_max_tokens: int
+    excerpt: Excerpt
+    forgets_kept: bool = False
+    """Whether what a former compaction kept goes at the next one without being told: a defect of old versions."""
+
+    def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
+        """See `harness.compaction.stages.Reducer`."""
+        floor = self._floor(view)
+        start = floor + LastTokens(tokens=self.keep_tokens).start(view.items[floor:], budget)
+        cut = Snap(direction="forward").snapped(view.items, start)
+        if start <= floor or cut == len(view.items):
+            return Plan(reason=f"{reason}, but nothing lies before the kept {self.keep_tokens} tokens")
+        turn = self._turn(view, floor, cut)
+        former = tuple(item for item in view.items[1:cut] if item.item_id in view.summaries)
+        before = tuple(item for item in view.items[floor:turn] if item not in former)
+        slots = self._slots(view, former, before, view.items[turn:cut])
+        gone = tuple(item.item_id for item in view.items[1:cut])
+        return Plan(reason=f"{reason}{'; a turn is split' if turn < cut else ''}", forget=gone, slots=slots)
+
+    def _floor(self, view: View) -> int:
+        """Index of the first item that can be told."""
+        if not self.forgets_kept or not view.summaries:
+            return 1
+        newest = max(view.summaries)
+        return next((index for index, item in enumerate(view.items) if index and item.item_id > newest), len(view.items))
+
+    def _turn(self, view: View, floor: int, cut: int) -> int:
+        """Index at which the turn begins that the cut splits; the cut itself if it splits none."""
+        if cut >= len(view.items) or said_by_user(view, cut):
+            return cut
+        return next((index for index in range(cut - 1, floor - 1, -1) if said_by_user(view, index)), cut)
+
+    def _slots(self, view: View, former: Sequence[Item], before: Sequence[Item], within: Sequence[Item]) -> tuple[Slot, ...]:
+        if not within:
+            return (self._slot(view, (*former, *before), self.history),)
+        if before:
+            return (
+                self._slot(view, (*former, *before), self.history),
+                self._slot(view, within, self.beginning, continues=True),
+            )
+        if former:
+            return (self._slot(view, (*former, *within), self.history),)
+        return (self._slot(view, within, self.beginning_alone),)
+
+    def _slot(self, view: View, told: Sequence[Item], form: SummaryFormat, *, continues: bool = False) -> Slot:
+        return Slot(
+            after=view.items[0].item_id,
+            role="user",
+            stands_for=tuple(item.item_id for item in told),
+            format=form,
+            max_tokens=self.max_tokens if form is self.history else self.beginning_max_tokens,
+            continues=continues,
+            excerpt=self.excerpt,
+        )
+
+
+HISTORY = """\
+Create a summary of the session above in exactly these sections:
+
+## Goal
+## Constraints & Preferences
+## Progress
+### Done
+### In Progress
+### Blocked
+## Key Decisions
+## Next Steps
+## Critical Context"""
+MERGE = "Update the previous summary with the new messages: keep what it has, move what is done, add what is new."
+BEGINNING = """\
+Create a summary of these messages, the beginning of a turn whose end stays as it is. Use these sections:
+
+## Original Request
+## Early Progress
+## Context for Suffix"""
+INTRODUCTION = "What came before this was compacted into the following summary:"
+TURN = "---\n\n**The turn so far:**\n"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pi(Preset):
+    """When less than 16,384 tokens are left of the window, all but the newest 20K tokens become one summary.
+
+    Source: pi-mono 83378aad, `packages/coding-agent/src/core/compaction`; PEERS 2.17. The cut is the next message that is no
+    result; the turn that it splits is summed up apart from the history before it. The summary is updated from round to round and
+    lists the files that were read and modified. At that commit the second compaction began behind the first, so that what the
+    first had kept was lost untold: that is `fixed = false`. Where the newest result alone holds the kept tokens, nothing can be
+    cut. Thinking is not told, since it is not part of a view. When the summary fails, the session goes on as it is. An empty
+    summary has failed too.
+    """
+
+    enabled: bool = True
+    """False: the session runs on until the provider refuses the prompt."""
+    fixed: bool = True
+    """Whether what a former compaction kept is told to the next one."""
+    reserve_tokens: int = 16_384
+    keep_recent_tokens: int = 20_000
+    """Estimated tokens at the end that stay, at least, but for the rest of the message in which they begin."""
+    summarizer: str = "same"
+    """Name of the model that writes summaries; `same` = the agent's own."""
+    summary_max_tokens: int = 13_107
+    """Four fifths of the reserve."""
+    turn_summary_max_tokens: int = 8_192
+    """Half of the reserve."""
+    result_characters: int = 2_000
+    """Of each tool result that the summarizer is shown."""
+    clip_characters: int = 10_000
+    """A longer tool output is cut before it is logged (S0.9)."""
+    kind: Literal["pi"] = "pi"
+
+    def __post_init__(self) -> None:
+        """Refuse values that no session could be run with."""
+        at_least(self, 0, "reserve_tokens")
+        at_least(self, 1, "keep_recent_tokens", "summary_max_tokens", "turn_summary_max_tokens")
+        at_least(self, 1, "result_characters", "clip_characters")
+
+    @property
+    def pipeline(self) -> Pipeline:
+        """The same rule before a step and after an overflow."""
+        if not self.enabled:
+            return Pipeline(division=Undivided(rule="compaction is disabled"))
+        reducer = SplitTurn(
+            keep_tokens=self.keep_recent_tokens,
+            history=Brief(instruction=HISTORY, merge=MERGE, heading=INTRODUCTION, files=True),
+            beginning=Brief(instruction=BEGINNING, heading=TURN, files=True),
+            beginning_alone=Brief(
+                instruction=BEGINNING, heading=f"{INTRODUCTION}\nThere is no history before this turn.\n\n{TURN}", files=True
+            ),
+            max_tokens=self.summary_max_tokens,
+            beginning_max_tokens=self.turn_summary_max_tokens,
+            excerpt=Capped(result_characters=self.result_characters),
+            forgets_kept=not self.fixed,
+        )
+        return Pipeline(
+            division=WindowLess(reserve_tokens=self.reserve_tokens),
+            rules=(
+                Rule(trigger=Full(measure="reported-and-since", above=True), reducer=reducer),
+                Rule(trigger=Always(), reducer=reducer, moment="overflow"),
+            ),
+        )

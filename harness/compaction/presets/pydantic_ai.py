@@ -1,0 +1,334 @@
+"""Three of the strategies of pydantic-ai-harness: summarize, drop, clear. It counts messages as it sends them: see `bundles`."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from harness.compaction.cuts import BACK, LastTokens, Tail
+from harness.compaction.excerpts import ShortResults
+from harness.compaction.pipeline import Pipeline, Preset, Rule
+from harness.compaction.presets.ranges import at_least
+from harness.compaction.stages import Mask, Reducer, said_by_user
+from harness.compaction.summary_formats import Sections
+from harness.compaction.triggers import (
+    AnyOf,
+    Division,
+    FixedTokens,
+    Full,
+    Reserves,
+    ShareOfAvailable,
+    Undivided,
+)
+from harness.compaction.wrappers import IfSaves, InManner
+from harness.errors import UsageError
+from harness.messages import Message
+from harness.plan import Excerpt, Manner, Plan, Slot, SummaryFormat
+from harness.tokens import Budget, Estimated, Usage, texts
+from harness.view import Item, View
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LastBundles:
+    """So many bundles, at least one; the system message is none."""
+
+    count: int
+
+    def start(self, items: Sequence[Item], budget: Budget) -> int:
+        """See `harness.compaction.cuts.Tail`."""
+        return _start(items, max(1, self.count))
+
+
+class _Bundles:
+    """The tally of bundles behind the newest one with a stub. See `harness.growth`."""
+
+    __slots__ = ("_last", "_stub", "count")
+
+    def __init__(self, stub: str | None) -> None:
+        self._stub = stub
+        self._last: str | None = None
+        self.count = -1
+        """The system message is none."""
+
+    def add(self, item: Item) -> None:
+        """See `harness.growth.Tally`."""
+        role, stub = item.message.role, self._stub
+        self.count += not role == self._last == "tool"
+        self._last = role
+        if stub is not None and role == "tool" and any(result.output == stub for result in item.message.results):
+            self.count = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MoreBundles:
+    """More than so many bundles have come since the newest result with a certain text, or at all."""
+
+    count: int
+    stub: str | None = None
+    """The text; None = all that is in view counts."""
+
+    def due(self, view: View, budget: Budget, usage: Usage | None) -> str | None:
+        """See `harness.compaction.triggers.Trigger`."""
+        if (
+            view.growth.read(view.items, (_Bundles, self.stub), lambda: _Bundles(self.stub), lambda tally: tally.count)
+            <= self.count
+        ):
+            return None
+        return f"more than {self.count} requests and answers{'' if self.stub is None else ' since results were cleared'}"
+
+
+def _start(items: Sequence[Item], count: int) -> int:
+    """Index of the first item of the last so many bundles; 0 if there are fewer."""
+    for index in range(len(items) - 1, 0, -1):
+        if items[index].message.role == "tool" and items[index - 1].message.role == "tool":
+            continue
+        count -= 1
+        if count == 0:
+            return index
+    return 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForgetButRequest:
+    """What lies before the tail goes, but for the first message of the user."""
+
+    tail: Tail
+    keep_request: bool
+    """Whether that message stays."""
+
+    def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
+        """See `harness.compaction.stages.Reducer`."""
+        before = view.items[1 : BACK.snapped(view.items, self.tail.start(view.items, budget))]
+        kept = request_in(view, len(before) + 1) if self.keep_request else None
+        gone = tuple(item.item_id for item in before if item is not kept)
+        return Plan(reason=reason if gone else f"{reason}, but nothing lies before the kept messages", forget=gone)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SummarizeButRequest:
+    """What lies before the tail becomes a summary behind the first message of the user, which is told and stays."""
+
+    tail: Tail
+    keep_request: bool
+    """Whether that message stays."""
+    format: SummaryFormat
+    max_tokens: int
+    """Output limit that the summarizer is given."""
+    updates: bool
+    """Whether a former summary, wherever it stands, is told apart and replaced, instead of being a message like the others."""
+    only_news: bool
+    """Whether nobody is asked where nothing but that message and a former summary lies before the tail."""
+    excerpt: Excerpt
+
+    def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
+        """See `harness.compaction.stages.Reducer`."""
+        cut = BACK.snapped(view.items, self.tail.start(view.items, budget))
+        kept = request_in(view, cut) if self.keep_request else None
+        former = [item for item in view.items if item.item_id in view.summaries]
+        news = [item for item in view.items[1:cut] if item not in former and item is not kept]
+        if cut <= 1 or (self.only_news and not news):
+            return Plan(reason=f"{reason}, but nothing lies before the kept messages")
+        told = [*view.items[1:cut], *(item for item in former if self.updates and item not in view.items[1:cut])]
+        slot = Slot(
+            after=(kept or view.items[0]).item_id,
+            role="user",
+            stands_for=tuple(item.item_id for item in told),
+            format=self.format,
+            max_tokens=self.max_tokens,
+            former="apart" if self.updates else "among",
+            excerpt=self.excerpt,
+        )
+        return Plan(reason=reason, forget=tuple(item.item_id for item in told if item is not kept), slots=(slot,))
+
+
+def request_in(view: View, end: int) -> Item | None:
+    """The first message of the user before a place, if there is one."""
+    return next((view.items[index] for index in range(1, end) if said_by_user(view, index)), None)
+
+
+SECTIONS = ("Intent", "Key decisions", "Artifacts", "Current state", "Next steps", "Open questions")
+OPENING = "(Summary of the conversation so far.)"
+WHOLE = Reserves(system_tokens=0, output_tokens=0, safety_tokens=0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuarterOfTexts:
+    """`ceil(characters / 4)` for each text of a message, name and arguments of a call apart: as a tokenizer would be asked.
+
+    Without a tokenizer the original divides the characters of all messages once and rounds down.
+    """
+
+    kind: Literal["ceil-texts/4"] = "ceil-texts/4"
+
+    def count(self, message: Message) -> Estimated:
+        """Tokens of one message, each of its texts rounded up."""
+        return Estimated(sum(-(-len(text) // 4) for text in texts(message)))
+
+
+COUNTER = QuarterOfTexts()
+ONCE_MORE = "The answer was empty. Write the summary."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _PydanticAi(Preset):
+    """What the three share: the trigger. The original has none unless it is given one."""
+
+    trigger_share: float | None = None
+    """Share of the window above which the view is compacted, by the last report and the estimate of what came since."""
+    trigger_tokens: int | None = None
+    """The same as a number of tokens; only one of the two may be set."""
+    trigger_messages: int | None = None
+    """Requests and answers above which it is compacted too, all results of an answer being one request."""
+    clip_characters: int = 10_000
+    """A longer tool output is cut before it is logged (S0.9)."""
+
+    def _checked(self) -> None:
+        at_least(self, 1, "trigger_tokens", "trigger_messages", "clip_characters")
+        if self.trigger_share is not None and not 0 < self.trigger_share <= 1:
+            raise UsageError(f"trigger_share={self.trigger_share!r} must be above 0 and at most 1")
+        if self.trigger_share is not None and self.trigger_tokens is not None:
+            raise UsageError(f"trigger_tokens={self.trigger_tokens!r} and trigger_share are two triggers in tokens; unset one")
+        if self.trigger_share is self.trigger_tokens is self.trigger_messages is None:
+            raise UsageError("trigger_share, trigger_tokens or trigger_messages must be set: it would never act")
+
+    def _pipeline(self, reducer: Reducer, stub: str | None = None) -> Pipeline:
+        full = Full(measure="reported-and-since", above=True)
+        many = () if self.trigger_messages is None else (MoreBundles(count=self.trigger_messages, stub=stub),)
+        rule = Rule(trigger=AnyOf((*many, full)), reducer=reducer)
+        return Pipeline(division=self._division, rules=(rule,), counter=COUNTER)
+
+    @property
+    def _division(self) -> Division:
+        if self.trigger_tokens is not None:
+            return FixedTokens(tokens=self.trigger_tokens)
+        if self.trigger_share is not None:
+            return ShareOfAvailable(share=self.trigger_share, reserves=WHOLE)
+        return Undivided(rule=f"more than {self.trigger_messages} requests and answers")
+
+
+def _tail(keep_messages: int, keep_tokens: int | None) -> Tail:
+    return LastBundles(count=keep_messages) if keep_tokens is None else LastTokens(tokens=keep_tokens)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PydanticSummary(_PydanticAi):
+    """Above 90 % of the window, all before the newest 20 requests and answers becomes a summary behind the user's first message.
+
+    Source: pydantic-ai-harness 0.62.0 `compaction/_summarizing_compaction.py`, the trigger of its documentation; PEERS
+    "pydantic-ai-harness" and 2.11. The user's first message stays and is told as well; a former summary is brought up to date,
+    also where it lies among the newest. The summarizer reads 500 characters of each result. Different from the original: a
+    session is one run, so messages of the user that wait are requests of their own; where `keep_tokens` counts, it counts
+    estimates and not shares of what the provider reported; a summary begins with a line that says what it is, which is counted.
+    When the summary fails, the session goes on as it is; there the run fails. An empty summary has failed too, after it was asked
+    for once more.
+    """
+
+    trigger_share: float | None = 0.9
+    """Share of the window above which the view is compacted, by the last report and the estimate of what came since."""
+    keep_messages: int = 20
+    """Newest requests and answers that stay, at least one; more where a result would lose its call."""
+    keep_tokens: int | None = None
+    """Instead: as few messages as hold at least so many tokens."""
+    keep_request: bool = True
+    """Whether the user's first message stays."""
+    incremental: bool = True
+    """Whether a former summary is brought up to date, instead of being one message among the others."""
+    result_characters: int = 500
+    """Of each tool result that the summarizer is shown."""
+    summarizer: str = "same"
+    """Name of the model that writes summaries; `same` = the agent's own."""
+    summary_max_tokens: int = 4_096
+    """Output limit of a summary; the original sets none."""
+    kind: Literal["pydantic-summary"] = "pydantic-summary"
+
+    def __post_init__(self) -> None:
+        """Refuse values that no session could be run with."""
+        self._checked()
+        at_least(self, 0, "keep_messages")
+        at_least(self, 1, "keep_tokens", "result_characters", "summary_max_tokens")
+
+    @property
+    def pipeline(self) -> Pipeline:
+        """One rule: summarize all but the tail and the request."""
+        summarize = SummarizeButRequest(
+            tail=_tail(self.keep_messages, self.keep_tokens),
+            keep_request=self.keep_request,
+            format=Sections(titles=SECTIONS, opening=OPENING),
+            max_tokens=self.summary_max_tokens,
+            updates=self.incremental,
+            only_news=self.keep_tokens is not None,
+            excerpt=ShortResults(characters=self.result_characters),
+        )
+        return self._pipeline(InManner(reducer=summarize, manner=Manner(once_more=ONCE_MORE)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PydanticWindow(_PydanticAi):
+    """Above 80 requests and answers, all but the user's first message and the newest 40 go, without a summary.
+
+    Source: pydantic-ai-harness 0.62.0 `compaction/_sliding_window_compaction.py`, the trigger of its documentation; PEERS 2.11.
+    Different from the original as `pydantic-summary` is.
+    """
+
+    trigger_messages: int | None = 80
+    """Requests and answers above which it is compacted, all results of an answer being one request."""
+    keep_messages: int = 40
+    """Newest requests and answers that stay, at least one; more where a result would lose its call."""
+    keep_tokens: int | None = None
+    """Instead: as few messages as hold at least so many tokens."""
+    keep_request: bool = True
+    """Whether the user's first message stays."""
+    kind: Literal["pydantic-window"] = "pydantic-window"
+
+    def __post_init__(self) -> None:
+        """Refuse values that no session could be run with."""
+        self._checked()
+        at_least(self, 0, "keep_messages")
+        at_least(self, 1, "keep_tokens")
+
+    @property
+    def pipeline(self) -> Pipeline:
+        """One rule: forget all but the tail and the request."""
+        tail = _tail(self.keep_messages, self.keep_tokens)
+        return self._pipeline(ForgetButRequest(tail=tail, keep_request=self.keep_request))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PydanticClear(_PydanticAi):
+    """Above a number of tokens, all but the newest 3 tool results become stubs.
+
+    Source: pydantic-ai-harness 0.62.0 `compaction/_clear_tool_results.py`, the trigger of its documentation; PEERS 2.11. A
+    trigger by messages counts those since the newest stub.
+    """
+
+    trigger_tokens: int | None = 100_000
+    """Tokens above which results are cleared, by the last report and the estimate of what came since."""
+    keep_results: int = 3
+    """Newest tool results that stay, those of exempt tools among them."""
+    least_saved_tokens: int | None = None
+    """Nothing is cleared unless at least so many are saved; None = also where a stub is longer than what it stands for."""
+    clear_arguments: bool = False
+    """Whether the arguments of the cleared calls are emptied too."""
+    exempt_tools: tuple[str, ...] = ()
+    """Tools whose results are never cleared."""
+    stub: str = "[tool result cleared]"
+    """What stands in the place of a cleared result."""
+    kind: Literal["pydantic-clear"] = "pydantic-clear"
+
+    def __post_init__(self) -> None:
+        """Refuse values that no session could be run with."""
+        self._checked()
+        at_least(self, 0, "keep_results", "least_saved_tokens")
+
+    @property
+    def pipeline(self) -> Pipeline:
+        """One rule: mask, if it saves enough."""
+        mask = Mask(
+            stub=self.stub,
+            keep_results=self.keep_results,
+            exempt_tools=self.exempt_tools,
+            exempt_count=True,
+            clear_arguments=self.clear_arguments,
+        )
+        if self.least_saved_tokens is None:
+            return self._pipeline(mask, stub=self.stub)
+        return self._pipeline(IfSaves(tokens=self.least_saved_tokens, reducer=mask, counter=COUNTER), stub=self.stub)

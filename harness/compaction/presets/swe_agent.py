@@ -1,0 +1,295 @@
+"""SWE-agent, its small sister without compaction, and the study The Complexity Trap.
+
+Old observations become one line each, or old turns a checkpoint.
+"""
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+from harness.compaction.pipeline import Pipeline, Preset, Rule
+from harness.compaction.presets.ranges import at_least
+from harness.compaction.stages import replaced, said_by_user, with_output
+from harness.compaction.summary_formats import Notes
+from harness.compaction.triggers import Undivided
+from harness.events import ItemId
+from harness.messages import ToolResult
+from harness.plan import Plan, Slot, SummaryFormat
+from harness.tokens import Budget, Usage
+from harness.truncation import Truncation
+from harness.view import Item, View
+
+ELIDED = re.compile(r"Old environment output: \(\d+ lines omitted\)")
+LONGEST = 60
+"""Characters of a stub at most: what is longer need not be matched."""
+
+
+class _Shown:
+    """The tally of results: those that have come since the newest masked one. See `harness.growth`."""
+
+    __slots__ = ("items", "masked")
+
+    def __init__(self) -> None:
+        self.items: list[Item] = []
+        self.masked = False
+        """Whether there is such a one."""
+
+    def add(self, item: Item) -> None:
+        """See `harness.growth.Tally`."""
+        if item.message.role != "tool":
+            return
+        if _is_elided(item):
+            self.items.clear()
+            self.masked = True
+        else:
+            self.items.append(item)
+
+    def overdue(self, keep: int, every: int) -> int:
+        """How many results are to be masked now.
+
+        The request counts as the first result, as it does in the source; it is never masked.
+        """
+        shown = len(self.items)
+        return (shown - keep) // every * every if self.masked else (shown + 1) // every * every - keep - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overdue:
+    """More results than are kept have come since the last masking."""
+
+    keep: int
+    every: int
+
+    def due(self, view: View, budget: Budget, usage: Usage | None) -> str | None:
+        """See `harness.compaction.triggers.Trigger`."""
+        count = view.growth.read(view.items, _Shown, _Shown, lambda shown: shown.overdue(self.keep, self.every))
+        return f"more than {self.keep} results, {self.every} at a time" if count > 0 else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Elide:
+    """All results but the newest become one line."""
+
+    keep: int
+    every: int
+
+    def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
+        """See `harness.compaction.stages.Reducer`."""
+        count = view.growth.read(view.items, _Shown, _Shown, lambda shown: shown.overdue(self.keep, self.every))
+        shown = [item for item in view.items if item.message.role == "tool" and not _is_elided(item)] if count > 0 else []
+        old = shown[: max(0, count)]
+        return Plan(reason=f"{reason}; {len(old)} old results", replace=tuple(replaced(item, _elided) for item in old))
+
+
+def _is_elided(item: Item) -> bool:
+    for part in item.message.parts:  # a loop, since every result is looked at before every step
+        if isinstance(part, ToolResult) and (len(part.output) > LONGEST or not ELIDED.fullmatch(part.output)):
+            return False
+    return True
+
+
+def _elided(result: ToolResult) -> ToolResult:
+    return with_output(result, f"Old environment output: ({len(result.output.splitlines())} lines omitted)")
+
+
+class _Turns:
+    """The tally of turns behind the newest summary. See `harness.growth`."""
+
+    __slots__ = ("_newest", "count")
+
+    def __init__(self, newest: ItemId | None) -> None:
+        self._newest = newest
+        self.count = 0
+
+    def add(self, item: Item) -> None:
+        """See `harness.growth.Tally`."""
+        self.count = 0 if item.item_id == self._newest else self.count + bool(item.message.calls)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnsSinceSummary:
+    """So many turns stand behind the newest summary, or in view if there is none."""
+
+    count: int
+
+    def due(self, view: View, budget: Budget, usage: Usage | None) -> str | None:
+        """See `harness.compaction.triggers.Trigger`."""
+        newest = view.summaries[-1] if view.summaries else None
+        turns = view.growth.read(view.items, _Turns, lambda: _Turns(newest), lambda tally: tally.count)
+        return f"{self.count} turns without a summary" if turns >= self.count else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SummarizeTurns:
+    """The oldest turns, with all that was said between them, become a checkpoint behind the request and former checkpoints.
+
+    The newest of these is told apart.
+    """
+
+    turns: int
+    latest_only: bool
+    """Whether former checkpoints go."""
+    format: SummaryFormat
+    max_tokens: int
+    """Output limit that the summarizer is given."""
+
+    def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
+        """See `harness.compaction.stages.Reducer`."""
+        items, former = view.items, set(view.summaries)
+        first = 1 + (len(items) > 1 and said_by_user(view, 1))
+        starts = [index for index, item in enumerate(items) if item.message.calls]
+        end = starts[self.turns] if len(starts) > self.turns else len(items)
+        old = [item.item_id for item in items[first:end] if item.item_id not in former]
+        if not old:
+            return Plan(reason=f"{reason}, but there is none before the kept ones")
+        stays = [item for item in view.summaries[-1:] if not self.latest_only]
+        slot = Slot(
+            after=stays[0] if stays else items[first - 1].item_id,
+            role="assistant",
+            stands_for=(*view.summaries[-1:], *old),
+            format=self.format,
+            max_tokens=self.max_tokens,
+        )
+        return Plan(reason=reason, forget=(*(view.summaries if self.latest_only else ()), *old), slots=(slot,))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MiniSweAgent(Preset):
+    """Nothing is compacted; of an output of more than 10,000 characters the first and the last 5,000 stay.
+
+    Source: mini-swe-agent a83fcae8, `agents/default.py` and `config/benchmarks`; PEERS "mini-swe-agent" and 2.12. The history is
+    linear and whole: the control that published results stand on. A refused prompt ends the run, as in the original. Different
+    from it: the line between the two ends counts among the characters, so each is 30 shorter.
+    """
+
+    clip_characters: int = 10_000
+    """Of a longer tool output the first and the last half of so many are logged."""
+    kind: Literal["mini-swe-agent"] = "mini-swe-agent"
+
+    def __post_init__(self) -> None:
+        """Refuse values that no session could be run with."""
+        at_least(self, 1, "clip_characters")
+
+    @property
+    def truncation(self) -> Truncation:
+        """Both ends of an output."""
+        return Truncation(max_characters=self.clip_characters, keep="ends")
+
+    @property
+    def pipeline(self) -> Pipeline:
+        """The whole window, no threshold, no rule."""
+        return Pipeline(division=Undivided(rule="no compaction"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _LastObservations(Preset):
+    """What both share: the newest results stay."""
+
+    polling: int = 1
+    """Results that are masked at a time: between two maskings up to so many more, less one, stay."""
+    clip_characters: int = 10_000
+    """A longer tool output is cut before it is logged (S0.9)."""
+
+    def __post_init__(self) -> None:
+        """Refuse values that no session could be run with."""
+        at_least(self, 1, "keep_results", "polling", "clip_characters")
+
+    def _pipeline(self, keep: int) -> Pipeline:
+        """One rule: mask what is overdue."""
+        rule = Rule(
+            trigger=Overdue(keep=keep, every=self.polling),
+            reducer=Elide(keep=keep, every=self.polling),
+            quiet=True,
+        )
+        return Pipeline(division=Undivided(rule=f"the newest {keep} results stay"), rules=(rule,))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweAgent(_LastObservations):
+    """Before every step all results but the newest 5 become a line that says how long they were.
+
+    Source: SWE-agent 3ea751c0, `sweagent/agent/history_processors.py` (LastNObservations, n = 5 as in the paper's configuration);
+    PEERS 2.12. The original masks a copy of the whole history for each request; here a masked result stays masked, which is the
+    same, since results only get older. Where masking would save nothing (results shorter than the line) the engine waits. The
+    count of images is left out: there are none.
+    """
+
+    keep_results: int = 5
+    """Newest results that stay."""
+    kind: Literal["swe-agent"] = "swe-agent"
+
+    @property
+    def pipeline(self) -> Pipeline:
+        """One rule: mask what is overdue."""
+        return self._pipeline(self.keep_results)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComplexityTrapMask(_LastObservations):
+    """Before every step all results but the newest 10 become a line that says how long they were.
+
+    Source: The Complexity Trap (arXiv 2508.21433), fork of SWE-agent 1b07decf, observation masking with a window of 10, which its
+    hybrid keeps too; its sweep has 5, 10 and 15. PEERS 2.12. Otherwise as `swe-agent`.
+    """
+
+    keep_results: int = 10
+    """Newest results that stay."""
+    kind: Literal["complexity-trap-mask"] = "complexity-trap-mask"
+
+    @property
+    def pipeline(self) -> Pipeline:
+        """One rule: mask what is overdue."""
+        return self._pipeline(self.keep_results)
+
+
+CHECKPOINT = (
+    "Sum up the turns of a coding agent below as a checkpoint from which it goes on. Leave out nothing that it still needs."
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComplexityTrapSummary(Preset):
+    """At 31 turns without one, the oldest 21 become a checkpoint of the assistant behind the request; the newest 10 stay.
+
+    Source: The Complexity Trap (arXiv 2508.21433), fork of SWE-agent 1b07decf, SummarizeEveryNTurns with n = 21 and m = 10 of its
+    main runs; PEERS 2.12. Former checkpoints stay, and the newest is told. With `mask_results = 10` it is the study's hybrid.
+    Different from the original: the request is told each time, there only to the first checkpoint; what the user said between
+    turns is told and goes with them, there it goes untold. When the summary fails, the session goes on as it is. An empty summary
+    has failed too.
+    """
+
+    turns: int = 21
+    """Turns that a checkpoint stands for."""
+    keep_turns: int = 10
+    """Newest turns that stay."""
+    latest_only: bool = False
+    """Whether only the newest checkpoint stays (`static` of the original)."""
+    mask_results: int | None = None
+    """Newest results that stay, the others becoming a line each; None = all stay."""
+    summarizer: str = "same"
+    """Name of the model that writes summaries; `same` = the agent's own."""
+    summary_max_tokens: int = 4_096
+    """The source sets none; ours."""
+    clip_characters: int = 10_000
+    """A longer tool output is cut before it is logged (S0.9)."""
+    kind: Literal["complexity-trap-summary"] = "complexity-trap-summary"
+
+    def __post_init__(self) -> None:
+        """Refuse values that no session could be run with."""
+        at_least(self, 1, "turns", "mask_results", "summary_max_tokens", "clip_characters")
+        at_least(self, 0, "keep_turns")
+
+    @property
+    def pipeline(self) -> Pipeline:
+        """One rule: summarize the oldest turns. In the hybrid another: mask what is overdue."""
+        summarize = SummarizeTurns(
+            turns=self.turns,
+            latest_only=self.latest_only,
+            format=Notes(instruction=CHECKPOINT, heading="Checkpoint of earlier turns:"),
+            max_tokens=self.summary_max_tokens,
+        )
+        rules: tuple[Rule, ...] = (Rule(trigger=TurnsSinceSummary(count=self.turns + self.keep_turns), reducer=summarize),)
+        if self.mask_results is not None:
+            mask = Elide(keep=self.mask_results, every=1)
+            rules = (*rules, Rule(trigger=Overdue(keep=self.mask_results, every=1), reducer=mask, quiet=True))
+        return Pipeline(division=Undivided(rule=f"{self.turns + self.keep_turns} turns without a summary"), rules=rules)

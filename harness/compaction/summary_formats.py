@@ -1,0 +1,433 @@
+"""The Markdown document of the second seed: goal, constraints, progress, decisions, next steps, and the files touched (S2.4).
+
+The lists of files are not left to the summarizer: they are read off the calls and carried from summary to summary.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from harness import transcript
+from harness.messages import Message, Part, Text, ToolCall, ToolResult, assistant, system, user
+from harness.plan import SummaryRequest
+from harness.view import rendered
+
+_SECTIONS = """\
+## Goal
+[What the user is trying to accomplish]
+
+## Constraints & Preferences
+- [Requirements and constraints mentioned by user]
+
+## Progress
+### Done
+- [x] [Completed tasks]
+
+### In Progress
+- [ ] [Current work]
+
+### Blocked
+- [Blockers, if any]
+
+## Key Decisions
+- **[Decision]**: [Rationale and context]
+
+## Next Steps
+1. [What should happen next]
+
+## Critical Context
+- [Data, values, or state needed to continue]"""
+
+READ, MODIFIED = "read-files", "modified-files"
+READERS = frozenset({"read_file"})
+WRITERS = frozenset({"write_file"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkpoint:
+    """Seven sections and two lists of files. Sections and tags are the seed's own: S2.4, S2.5."""
+
+    part_of_turn: bool = False
+    """Whether it sums up the beginning of a turn that was split, instead of the history before it (S2.3)."""
+
+    def prompt(self, request: SummaryRequest) -> tuple[Message, ...]:
+        """One user message; a former summary is to be merged with what is new (S2.5)."""
+        told = transcript.text(request.to_summarize)
+        if self.part_of_turn:
+            what = "This is the beginning of a turn whose end stays as it is. Say what was asked, what was done so far, and what "
+            return (user(f"{what}the rest of the turn needs to be understood.\n\nMESSAGES TO SUMMARIZE:\n{told}"),)
+        former = f"\n\nPREVIOUS SUMMARY:\n{request.previous_summary}" if request.previous_summary else ""
+        merge = " Merge the previous summary with the new messages into one document: keep what still holds." if former else ""
+        asked = f"\n\nORIGINAL USER TASK:\n{request.task}"
+        instruction = f"Create a summary of this coding session in exactly this format.{merge}\n\n{_SECTIONS}"
+        return (
+            user(f"The session so far is to be summarized.{former}\n\nMESSAGES TO SUMMARIZE:\n{told}{asked}\n\n{instruction}"),
+        )
+
+    def render(self, text: str, request: SummaryRequest) -> str:
+        """The document with its lists; of a part of a turn, the text under a heading of its own."""
+        if self.part_of_turn:
+            return f"## Turn in progress\n{text.strip()}"
+        return with_files(text, request)
+
+
+def with_files(text: str, request: SummaryRequest) -> str:
+    """A summary with the lists of files read and modified below it: those of the former one and what was called since."""
+    body = re.sub(rf"<({READ}|{MODIFIED})>.*?</\1>\s*", "", text, flags=re.DOTALL).strip()
+    calls = [call for message in request.to_summarize for call in message.calls]
+    modified = {*listed(MODIFIED, request.previous_summary), *_paths(calls, WRITERS)}
+    read = {*listed(READ, request.previous_summary), *_paths(calls, READERS)} - modified
+    return "\n\n".join((body, *(_list(tag, paths) for tag, paths in ((READ, read), (MODIFIED, modified)) if paths)))
+
+
+def _list(tag: str, paths: Iterable[str]) -> str:
+    lines = "\n".join(sorted(paths))
+    return f"<{tag}>\n{lines}\n</{tag}>"
+
+
+def listed(tag: str, text: str) -> list[str]:
+    """The paths of the lists of one kind in a summary; one of two parts may have two."""
+    found = re.findall(rf"<{tag}>\n(.*?)\n</{tag}>", text, re.DOTALL)
+    return [path for lines in found for path in lines.splitlines()]
+
+
+def _paths(calls: Iterable[ToolCall], tools: frozenset[str]) -> Iterable[str]:
+    for call in calls:
+        path = transcript.arguments(call).get("path")
+        if call.name in tools and isinstance(path, str):
+            yield " ".join(path.split())
+
+
+OPENING = "Create a summary"
+"""How an instruction begins, so that a reader of the prompt knows where the material ends."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Brief:
+    """One instruction, the same each time but for a sentence about a former summary."""
+
+    instruction: str
+    """Begins with `Create a summary`."""
+    merge: str = ""
+    """Added to the instruction when a former summary is told apart."""
+    heading: str = ""
+    """Before the answer, a line of its own."""
+    closing: str = ""
+    """Behind the answer, a line of its own."""
+    system: str = ""
+    """System message of the prompt; empty = none, but for the layout `session`."""
+    layout: Literal["transcript", "session", "system"] = "transcript"
+    """`transcript`: text and instruction in one user message. `session`: the session's own messages, then the instruction, so
+    that the prompt begins as the request before it did. `system`: text and instruction are the system message, and the user
+    asks for what it says."""
+    files: bool = False
+    """Whether lists of the files that were read and modified are carried on below the answer."""
+    most_characters: int | None = None
+    """A longer answer is cut; None = it is not."""
+    drops: str = ""
+    """Name of a tag that is taken out of the answer with all that is in it, e.g. a scratchpad."""
+
+    def prompt(self, request: SummaryRequest) -> tuple[Message, ...]:
+        """The messages in the layout."""
+        instruction = f"{self.instruction}\n{self.merge}" if self.merge and request.previous_summary else self.instruction
+        if self.layout == "session":
+            own = (system(self.system),) if self.system else (request.system,) if request.system else ()
+            former = (user(request.previous_summary),) if request.previous_summary else ()
+            return (*rendered((*own, *former, *request.to_summarize)), user(instruction))
+        former_text = f"PREVIOUS SUMMARY:\n{request.previous_summary}\n\n" if request.previous_summary else ""
+        told = f"{former_text}MESSAGES TO SUMMARIZE:\n{transcript.text(request.to_summarize)}\n\n{instruction}"
+        if self.layout == "system":
+            return system(told), user("Write the summary that the instructions above ask for.")
+        return (*((system(self.system),) if self.system else ()), user(told))
+
+    def render(self, text: str, request: SummaryRequest) -> str:
+        """The answer between the fixed texts."""
+        body = without(self.drops, text) if self.drops else text.strip()
+        body = beginning(body, self.most_characters) if self.most_characters is not None else body
+        body = with_files(body, request) if self.files else body
+        return "\n".join(part for part in (self.heading, body, self.closing) if part)
+
+
+def without(tag: str, text: str) -> str:
+    """A text without what stands between `<tag>` and `</tag>`; as it is if nothing else would be left."""
+    before, opening, rest = text.partition(f"<{tag}>")
+    _, ending, after = rest.partition(f"</{tag}>")
+    left = f"{before}{after}".strip() if opening and ending else ""
+    return left or text.strip()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Capped:
+    """Shows a summarizer the beginning of long texts only."""
+
+    result_characters: int
+    """Of one tool result."""
+    text_characters: int | None = None
+    """Of any other text; None = whole."""
+    without: str = ""
+    """What the user says in a message that is not shown, e.g. the question that a former summary answered."""
+
+    def of(self, messages: tuple[Message, ...]) -> tuple[Message, ...]:
+        """See `harness.plan.Excerpt`."""
+        shown = (message for message in messages if not (self.without and message == user(self.without)))
+        return tuple(replace(message, parts=tuple(map(self._capped, message.parts))) for message in shown)
+
+    def _capped(self, part: Part) -> Part:
+        if isinstance(part, ToolResult):
+            return replace(part, output=beginning(part.output, self.result_characters))
+        if isinstance(part, Text) and self.text_characters is not None:
+            return replace(part, text=beginning(part.text, self.text_characters))
+        return part
+
+
+def beginning(text: str, limit_characters: int) -> str:
+    """The first characters of a text, with a mark that says how many are left out."""
+    gone = len(text) - limit_characters
+    return text if gone <= 0 else f"{text[:limit_characters]}\n[... {gone} more characters]"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recheck:
+    """Asks the summarizer what its draft leaves out. See `harness.plan.Review`."""
+
+    question: str
+
+    def prompt(self, prompt: tuple[Message, ...], draft: Message) -> tuple[Message, ...]:
+        """The first prompt, the draft, the question."""
+        return (*prompt, assistant(draft.text), user(self.question))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Constant:
+    """Always the same text. See `harness.plan.StandIn`."""
+
+    words: str
+
+    def text(self, request: SummaryRequest) -> str:
+        """The words."""
+        return self.words
+
+
+TAKEN = Constant(words="")
+"""A summary without text is taken as it is."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listed:
+    """What was asked and which tools were used, read off the messages. See `harness.plan.StandIn`."""
+
+    request_characters: int = 200
+    """Of each request."""
+    requests: int = 5
+    """Newest ones that are repeated."""
+
+    def text(self, request: SummaryRequest) -> str:
+        """One line for each request, and one for the tools with their numbers of calls."""
+        asked = [message.text for message in request.to_summarize if message.role == "user"] or [request.task]
+        lines = [f"- asked: {beginning(' '.join(text.split()), self.request_characters)}" for text in asked[-self.requests :]]
+        tools = Counter(call.name for message in request.to_summarize for call in message.calls)
+        used = ", ".join(f"{name} ({count})" for name, count in tools.most_common())
+        return "\n".join((*lines, f"- tools used: {used or 'none'}", f"- messages: {len(request.to_summarize)}"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WithoutOldest:
+    """Leaves out one more message at the beginning each time, a call together with its results. See `harness.plan.Shorter`."""
+
+    def of(self, messages: tuple[Message, ...], attempt: int) -> tuple[Message, ...]:
+        """What is left after so many messages have gone."""
+        starts = [index for index, message in enumerate(messages) if message.role != "tool"]
+        return messages[starts[attempt] :] if attempt < len(starts) else ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WithoutResults:
+    """Leaves out a growing share of the tool results, from the middle outwards. See `harness.plan.Shorter`."""
+
+    shares: tuple[float, ...]
+    """Of the results, by attempt."""
+
+    def of(self, messages: tuple[Message, ...], attempt: int) -> tuple[Message, ...]:
+        """The messages, results that are left out without their content."""
+        results = [index for index, message in enumerate(messages) if message.role == "tool"]
+        if attempt > len(self.shares) or not results:
+            return ()
+        count, middle = max(1, int(len(results) * self.shares[attempt - 1])), (len(results) - 1) / 2
+        gone = {results[at] for at in sorted(range(len(results)), key=lambda at: abs(at - middle))[:count]}
+        return tuple(_emptied(message) if index in gone else message for index, message in enumerate(messages))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ends:
+    """First shorter tool results, then only the two ends of the messages. See `harness.plan.Shorter`."""
+
+    result_characters: int
+    share: float
+    """Of the characters, at either end."""
+
+    def of(self, messages: tuple[Message, ...], attempt: int) -> tuple[Message, ...]:
+        """Clamped in the first attempt, without the middle in the second; no third."""
+        clamped = Capped(result_characters=self.result_characters).of(messages)
+        if attempt == 1:
+            return clamped
+        sizes = [len(transcript.text((message,))) for message in clamped]
+        room = int(self.share * sum(sizes))
+        head, tail = _within(sizes, room), _within(sizes[::-1], room)
+        if attempt > 2 or head + tail >= len(clamped):
+            return ()
+        left_out = user(f"({len(clamped) - head - tail} messages in the middle are left out here.)")
+        return (*clamped[:head], left_out, *clamped[len(clamped) - tail :])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WithoutMiddle:
+    """In a second attempt the two ends of what was told, by characters. See `harness.plan.Shorter`."""
+
+    share: float
+    """Of the characters that is told."""
+    head_share: float
+    """Of these, from the beginning; the others are from the end."""
+
+    def of(self, messages: tuple[Message, ...], attempt: int) -> tuple[Message, ...]:
+        """Both ends as one message; no third attempt."""
+        text = transcript.text(messages)
+        kept = int(self.share * len(text))
+        head = int(self.head_share * kept)
+        if attempt > 1 or not kept:
+            return ()
+        return (
+            user(f"{text[:head]}\n\n(The middle of the conversation is left out here.)\n\n{text[len(text) - kept + head :]}"),
+        )
+
+
+def _within(sizes: Sequence[int], room: int) -> int:
+    """How many of the first ones fit."""
+    for index, size in enumerate(sizes):
+        room -= size
+        if room < 0:
+            return index
+    return len(sizes)
+
+
+def _emptied(message: Message) -> Message:
+    left_out = "(left out; together it was too long to be read)"
+    parts = tuple(replace(part, output=left_out) if isinstance(part, ToolResult) else part for part in message.parts)
+    return replace(message, parts=parts)
+
+
+SINCE = "Summarize the conversation of a coding agent below, so that it can go on with its work from your summary alone."
+"""Our words for the first seed's second document, which gives no prompt."""
+CONCISE = (
+    "Summarize the following conversation history concisely. Focus on: what files were read/written, what decisions were made, "
+    "what problems were encountered, and what the current state of the task is. Be factual and brief."
+)
+"""The instruction of S4.3, word for word."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Notes:
+    """One instruction over the transcript; the answer stands under a heading."""
+
+    instruction: str
+    heading: str
+
+    def prompt(self, request: SummaryRequest) -> tuple[Message, ...]:
+        """One user message."""
+        former = f"\n\nPREVIOUS SUMMARY:\n{request.previous_summary}" if request.previous_summary else ""
+        told = transcript.text(request.to_summarize)
+        asked = f"\n\nORIGINAL USER TASK:\n{request.task}" if request.task else ""
+        return (user(f"{self.instruction}{former}\n\nMESSAGES TO SUMMARIZE:\n{told}{asked}"),)
+
+    def render(self, text: str, request: SummaryRequest) -> str:
+        """The answer under the heading."""
+        return f"{self.heading}\n{text.strip()}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sections:
+    """One instruction with the titles of the sections; the answer stands under an opening line."""
+
+    titles: tuple[str, ...]
+    """Of the sections, in order."""
+    opening: str
+    """Stands above the answer in the view; tells the agent what it is reading."""
+    closing: str = ""
+    """Stands below it."""
+    with_task: bool = False
+    """Whether the summarizer is given the user's request from the log, also where it is among the messages."""
+
+    def prompt(self, request: SummaryRequest) -> tuple[Message, ...]:
+        """One user message: the sections, the former summary if it is told apart, and the transcript."""
+        titles = "\n".join(f"## {title}" for title in self.titles)
+        former = (
+            f"\n\nPREVIOUS SUMMARY, to be brought up to date:\n{request.previous_summary}" if request.previous_summary else ""
+        )
+        task = f"\n\nORIGINAL USER TASK:\n{request.task}" if self.with_task else ""
+        told = transcript.text(request.to_summarize)
+        asked = (
+            "Write down what an agent needs to go on with the work below when it can no longer see these messages. Use these "
+            f"sections, and leave none out:\n\n{titles}"
+        )
+        return (user(f"{asked}{task}{former}\n\nMESSAGES TO SUMMARIZE:\n{told}"),)
+
+    def render(self, text: str, request: SummaryRequest) -> str:
+        """The answer between opening and closing line."""
+        return "\n\n".join(part for part in (self.opening, text.strip(), self.closing) if part)
+
+
+_SIX_SECTIONS_PROMPT = """\
+You are summarizing a coding agent's conversation history. Your summary
+will replace the compacted messages, so preserve all information needed
+to continue the task.
+
+PREVIOUS SUMMARY (if any):
+{previous}
+
+MESSAGES TO SUMMARIZE:
+{messages}
+
+ORIGINAL USER TASK:
+{task}
+
+Create a summary with these sections:
+1. Original Task - preserve the user's request verbatim
+2. Completed Work - table of files with actions and purposes
+3. Key Technical Decisions - choices that affect future work
+4. Current State - what's being worked on now
+5. Pending Work - remaining items as checklist
+6. Errors & Resolutions - issues and how they were fixed
+
+CONSTRAINTS:
+- Maximum {max_tokens} tokens
+- Use bullet points and tables
+- Include exact file paths
+- No code blocks unless critical
+- If previous summary exists, integrate (don't duplicate)"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SixSections:
+    """Six sections under "Session Summary (Compaction Round N)". Prompt, heading and closing line are the seed's own: S0.6."""
+
+    max_tokens: int = 800
+
+    def prompt(self, request: SummaryRequest) -> tuple[Message, ...]:
+        """One user message with the former summary, the transcript and the original task."""
+        filled = _SIX_SECTIONS_PROMPT.format(
+            previous=request.previous_summary or "None - this is the first compaction",
+            messages=transcript.text(request.to_summarize),
+            task=request.task,
+            max_tokens=self.max_tokens,
+        )
+        return (user(filled),)
+
+    def render(self, text: str, request: SummaryRequest) -> str:
+        """The text under the heading with its round number, which replaces one that the summarizer wrote itself."""
+        body = text.strip()
+        if body.startswith("## Session Summary"):
+            body = body.partition("\n")[2].strip()
+        heading = f"## Session Summary (Compaction Round {request.round})"
+        chained = f"\n\nThis summary incorporates context from {request.round - 1} previous rounds." if request.round > 1 else ""
+        return f"{heading}\n\n{body}{chained}"

@@ -1,1 +1,0 @@
-"""One trial at work: what a worker process does between getting a job and handing back its records."""

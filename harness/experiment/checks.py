@@ -1,0 +1,137 @@
+"""Everything that can be known to be wrong is found before anything starts: names, keys, windows, engines.
+
+Nothing is written and no model is called. What was found out on the way (the sandbox backend of each trial) is handed on.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from harness.agent.prompts import system_prompt
+from harness.compaction.feasibility import check_feasible
+from harness.compaction.scaling import fitted
+from harness.errors import UsageError
+from harness.experiment.trial import Trial
+from harness.messages import Message, system, user
+from harness.models.cassette import Cassette
+from harness.models.names import SCRIPTED_WINDOW_TOKENS, check_tool_calls, is_scripted, open_model, open_summarizer
+from harness.models.registry import window_of
+from harness.models.wiring import Wiring
+from harness.sandboxes import choose_backend
+from harness.session.checks import Case, check_fits, first_request_tokens, output_tool_tokens, warned
+from harness.session.oracle import told_the_future
+from harness.task import Task, World
+from harness.tasks import make_task
+from harness.tokens import Window
+from harness.tools.equipment import limits_of
+
+
+@dataclass(slots=True)
+class _Seen:
+    """What was looked at already, so that a large grid is checked as fast as a small one."""
+
+    tasks: dict[tuple[str, int, World], Task] = field(default_factory=dict)
+    first_tokens: dict[tuple[str, int, World], int] = field(default_factory=dict)
+    arms: set[object] = field(default_factory=set)
+
+
+def check_trials(trials: Iterable[Trial], cassette: Cassette | None = None) -> None:
+    """Refuse trials that could not run.
+
+    Args:
+        trials: whose names, keys and windows are looked at.
+        cassette: whose answers they shall live on, if any; replayed, real models need no key.
+
+    Raises:
+        UnknownName: a task, model, profile or summarizer that there is not.
+        MissingKey: a real model's key is not in the environment.
+        WindowTooSmall: the first request of a task cannot fit a model's window.
+        UsageError: the reserves of a policy leave nothing of a window, it keeps more than its threshold leaves, or it is to be
+            scaled to a window that is not known.
+    """
+    if cassette is not None:
+        cassette.check()
+    seen = _Seen()
+    for trial in trials:
+        key = (trial.task, trial.seed, trial.world)
+        if key not in seen.tasks:
+            task = make_task(*key)
+            seen.tasks[key], seen.first_tokens[key] = task, first_request_tokens(task.prompt, task.runtime)
+        arm = (*key, trial.model, trial.tool_calls, trial.window_tokens, trial.nominal_window_tokens, trial.policy)
+        if arm not in seen.arms:
+            seen.arms.add(arm)
+            wiring = Wiring(tool_calls=trial.tool_calls, cassette=cassette)
+            _check_models(trial, wiring, seen.tasks[key], seen.first_tokens[key])
+
+
+def warnings_of(trials: Sequence[Trial]) -> tuple[str, ...]:
+    """What the policies of some trials will not do as it seems, each thing once."""
+    return tuple(dict.fromkeys(text for case in _cases(trials) for text in warned(case)))
+
+
+def _cases(trials: Sequence[Trial]) -> Iterator[Case]:
+    """What differs among trials in what decides such things; a task asks the same with every seed."""
+    kinds = {(one.task, one.world, one.model, one.window_tokens, one.nominal_window_tokens, one.policy): one for one in trials}
+    requests: dict[tuple[str, World], tuple[Message, Message]] = {}
+    for (name, world, *_), trial in kinds.items():
+        if (name, world) not in requests:
+            task = make_task(name, trial.seed, world)
+            requests[name, world] = system(system_prompt(task.runtime)), user(task.prompt)
+        yield Case(
+            name=trial.problem,
+            first=requests[name, world],
+            model=trial.model,
+            window=_window(trial),
+            policy=trial.policy,
+            nominal_window_tokens=trial.nominal_window_tokens,
+        )
+
+
+def _window(trial: Trial) -> Window:
+    """Of the agent's model, known without opening it."""
+    scripted_tokens = trial.window_tokens or SCRIPTED_WINDOW_TOKENS
+    return window_of(trial.model, scripted_tokens if is_scripted(trial.model) else trial.window_tokens)
+
+
+def choose_backends(trials: Iterable[Trial], *, unsafe_local: bool = False) -> Mapping[str, str]:
+    """The backend of each trial by its id, found by live probes, one for each backend, image and runtime.
+
+    Raises:
+        SandboxUnavailable: a backend that a trial asks for does not work here or lacks the runtime, or none at all does.
+        UsageError: `local` without leave to run unsandboxed.
+    """
+    runtimes: dict[str, str] = {}
+    chosen: dict[tuple[str, str | None, str], str] = {}
+    backends = {}
+    for trial in trials:
+        if trial.task not in runtimes:
+            runtimes[trial.task] = make_task(trial.task, trial.seed, trial.world).runtime
+        runtime = runtimes[trial.task]
+        wanted = (trial.sandbox.backend, trial.sandbox.image, runtime)
+        if wanted not in chosen:
+            chosen[wanted] = _usable(*wanted, unsafe_local=unsafe_local)
+        backends[trial.trial_id] = chosen[wanted]
+    return backends
+
+
+def _usable(backend: str, image: str | None, runtime: str, *, unsafe_local: bool) -> str:
+    if backend == "local":
+        if not unsafe_local:
+            raise UsageError(
+                "sandbox backend 'local' isolates nothing; run with --unsafe-local (unsafe_local=True) if you mean it"
+            )
+        return backend
+    return choose_backend(image, runtime, backend)
+
+
+def _check_models(trial: Trial, wiring: Wiring, task: Task, first_tokens: int) -> None:
+    check_tool_calls(trial.model, trial.tool_calls)
+    model = open_model(trial.model, task=task, seed=trial.model_seed, window_tokens=trial.window_tokens, wiring=wiring)
+    window = model.window
+    more = output_tool_tokens() if limits_of(trial.policy).saved else 0
+    check_fits(trial.task, first_tokens + more, window.tokens)
+    named = getattr(trial.policy, "summarizer", None)
+    if named is not None:
+        open_summarizer(named, agent=model, task=task, seed=trial.model_seed, window_tokens=None, wiring=wiring)
+    policy = fitted(trial.policy, window, trial.nominal_window_tokens).policy
+    told_the_future(policy, task)
+    check_feasible(policy, policy.budget(window))

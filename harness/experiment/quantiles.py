@@ -1,0 +1,210 @@
+"""Numbers of tokens that a plan tells as quantiles of how long contexts were without compaction.
+
+`"q0.9"` in an axis or an arm is the least number of tokens that nine of ten requests of an uncompressed run stayed within. It
+is looked up when a grid is made, in the journal of a run that is over; a trial holds the plain number and knows of no run.
+
+What is pooled: every answered request of all sessions of policy `none` with the task (its knobs included) and the model of the
+trial, whatever their seeds and other settings, each request once, so that a long session counts for more than a short one. A
+request counts as many tokens as the trial's own policy would have estimated before it, since that is what its trigger looks at.
+Source: Beyond Token Savings, arXiv 2609.32961, whose thresholds are quantiles of the uncompressed context lengths.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from fractions import Fraction
+from math import ceil
+from pathlib import Path
+from typing import NamedTuple
+
+from harness.errors import UsageError, counted
+from harness.events import Entry, MessageAdded
+from harness.experiment.paths import flatten, with_values
+from harness.experiment.trial import Trial, from_plain
+from harness.store.journal import Journal
+from harness.store.records import NO_FAULT_OF_THE_ARM, TrialRecord
+from harness.store.sessions.search import JOURNALS_FOLDER, journals_in
+from harness.tokens import Counter, QuarterOfCharacters
+from harness.view import lived
+
+UNIT = "_tokens"
+"""A field of a policy whose name ends so may be told as a quantile."""
+CUT_SHORT = frozenset({"overflow", "max_steps"})
+"""Reasons of an end behind which there would have been more."""
+QUARTER = QuarterOfCharacters()
+_WRITTEN = re.compile(r"q(0\.[0-9]+)")
+
+
+class Quantile(NamedTuple):
+    """A number of tokens that was told as a quantile, and what it was found in."""
+
+    text: str
+    """As it stands in the plan, e.g. `q0.9`."""
+    tokens: int
+    requests: int
+    """Pooled."""
+    sessions: int
+    """Which they are of."""
+    cut_short: int
+    """Sessions among them that ended by overflow or by their limit of steps: what would have come is missing."""
+
+    def __str__(self) -> str:
+        cut = f", {self.cut_short} of them cut short by overflow or max_steps" if self.cut_short else ""
+        requests, sessions = counted(self.requests, "request"), counted(self.sessions, "uncompressed session")
+        return f"{self.tokens:,} tokens, from {requests} of {sessions}{cut}"
+
+
+class Pool(NamedTuple):
+    """The requests of some sessions."""
+
+    tokens: tuple[int, ...]
+    """Of each request, in ascending order; at least one."""
+    sessions: int
+    cut_short: int
+
+    def at(self, text: str, where: str) -> Quantile:
+        """The quantile that a text such as `q0.9` asks for.
+
+        Raises:
+            UsageError: it is none, or not above 0 and below 1; names the place `where` it stands.
+        """
+        written = _WRITTEN.fullmatch(text)
+        share = Fraction(written[1]) if written else Fraction(0)
+        if share <= 0:
+            raise UsageError(f"{where}: a quantile is written q0.5 or q0.95, above 0 and below 1 (got {text!r})")
+        tokens = self.tokens[ceil(share * len(self.tokens)) - 1]
+        return Quantile(text, tokens, len(self.tokens), self.sessions, self.cut_short)
+
+
+class Told(NamedTuple):
+    """A trial, and which of its numbers were told as quantiles."""
+
+    trial: Trial
+    quantiles: Mapping[str, Quantile]
+    """By dotted path."""
+
+
+class Uncompressed:
+    """The sessions without compaction of a run that is over."""
+
+    def __init__(self, folder: Path) -> None:
+        """Look which there are.
+
+        Args:
+            folder: of an experiment, or its output folder.
+
+        Raises:
+            UsageError: nothing was run there, a run is at work or broke off, or no trial without compaction is among them.
+            StoreError: its journal cannot be read.
+        """
+        self._folder, self._journal = folder, _journal_in(folder)
+        with Journal.open(self._journal, read_only=True) as journal:
+            self._trials = [trial for trial in journal.trials() if _counts(trial)]
+        if not self._trials:
+            raise UsageError(f"{_named(folder)}: no trial of policy 'none' is among its results; run one, e.g. as an arm")
+        self._pools: dict[tuple[str, Counter], Pool] = {}
+
+    def pool(self, plain: Mapping[str, object], counter: Counter) -> Pool:
+        """The requests of the sessions with the task and the model of a trial.
+
+        Args:
+            plain: the trial as nested tables, every default written out.
+            counter: of its policy.
+
+        Raises:
+            UsageError: there is no such session.
+        """
+        key = (_problem(plain), counter)
+        if key not in self._pools:
+            self._pools[key] = self._read(*key)
+        return self._pools[key]
+
+    def _read(self, problem: str, counter: Counter) -> Pool:
+        trials = [trial for trial in self._trials if _problem(json.loads(trial.config_json)) == problem]
+        with Journal.open(self._journal, read_only=True) as journal:
+            contexts = [tuple(contexts_of(journal.entries(trial.session_id), counter)) for trial in trials]
+        if not any(contexts):
+            there = ", ".join(sorted({_problem(json.loads(trial.config_json)) for trial in self._trials}))
+            raise UsageError(f"{_named(self._folder)}: no uncompressed session of {problem}, only of {there:.400}; run one there")
+        cut_short = sum(trial.reason in CUT_SHORT for trial in trials)
+        return Pool(tuple(sorted(tokens for one in contexts for tokens in one)), len(trials), cut_short)
+
+
+def contexts_of(entries: Iterator[Entry], counter: Counter) -> Iterator[int]:
+    """Estimated tokens of each request of a session without compaction that was answered, in order."""
+    tokens = 0
+    for entry in lived(entries):
+        if isinstance(entry.event, MessageAdded):
+            if entry.event.message.role == "assistant":
+                yield tokens
+            tokens += counter.count(entry.event.message)
+
+
+def told(plain: Mapping[str, object], uncompressed: Uncompressed | None, where: str) -> Told:
+    """The trial of nested tables in which numbers of tokens of the policy may stand as quantiles.
+
+    Args:
+        plain: every default written out.
+        uncompressed: where quantiles are looked up; None = nowhere, so that there must be none.
+        where: it stands, for messages.
+
+    Raises:
+        UnknownName, UsageError: see `harness.experiment.trial.from_plain`; or a quantile that cannot be looked up.
+    """
+    texts = quantile_texts(plain)
+    if not texts:
+        return Told(from_plain(plain, where), {})
+    path, text = next(iter(texts.items()))
+    if uncompressed is None:
+        raise UsageError(
+            f"{where}.{path}: {text!r} is a quantile of an uncompressed run; name that run's folder as `uncompressed` "
+            "under [experiment]"
+        )
+    if plain.get("nominal_window_tokens") is not None:
+        raise UsageError(f"{where}.{path}: {text!r} would be scaled by nominal_window_tokens, but is of real sessions; unset one")
+    first = _found(plain, texts, uncompressed.pool(plain, QUARTER), where)  # only a policy that is made tells its counter
+    counter = first.trial.policy.counter
+    return first if counter == QUARTER else _found(plain, texts, uncompressed.pool(plain, counter), where)
+
+
+def _found(plain: Mapping[str, object], texts: Mapping[str, str], pool: Pool, where: str) -> Told:
+    quantiles = {path: pool.at(text, f"{where}.{path}") for path, text in texts.items()}
+    tokens = {path: quantile.tokens for path, quantile in quantiles.items()}
+    return Told(from_plain(with_values(plain, tokens, where), where), quantiles)
+
+
+def quantile_texts(plain: Mapping[str, object]) -> dict[str, str]:
+    """What stands as a quantile where a policy has a number of tokens, by dotted path."""
+    policy = plain.get("policy")
+    fields = flatten(policy, "policy.") if isinstance(policy, Mapping) else {}
+    return {
+        path: value for path, value in fields.items() if isinstance(value, str) and path.endswith(UNIT) and value.startswith("q")
+    }
+
+
+def _problem(plain: Mapping[str, object]) -> str:
+    """The task with its knobs, and the model, in words."""
+    world = plain.get("world")
+    knobs = {name: value for name, value in world.items() if value is not None} if isinstance(world, Mapping) else {}
+    turned = ", ".join(f"{name}={value!r}" for name, value in sorted(knobs.items()))
+    return f"{plain['task']}({turned}) with {plain['model']}" if turned else f"{plain['task']} with {plain['model']}"
+
+
+def _counts(trial: TrialRecord) -> bool:
+    lost = trial.status == "crashed" or trial.reason in NO_FAULT_OF_THE_ARM
+    return trial.policy == "none" and bool(trial.session_id) and not lost
+
+
+def _journal_in(folder: Path) -> Path:
+    if not folder.is_dir():
+        raise UsageError(f"{_named(folder)}: there is no such folder")
+    found = journals_in(folder)
+    if not found:
+        raise UsageError(f"{_named(folder)}: nothing was run there yet; run it with `harness run {folder}`")
+    if any(path.parent.name == JOURNALS_FOLDER for path in found):
+        raise UsageError(f"{_named(folder)}: a run is at work there or broke off; its numbers would still change, so let it end")
+    return found[0]
+
+
+def _named(folder: Path) -> str:
+    return f"uncompressed = {str(folder)!r}"

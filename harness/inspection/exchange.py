@@ -1,0 +1,134 @@
+"""Sessions between journals and files of JSONL: the same events, at the same times (S2.6)."""
+
+import os
+from collections.abc import Iterator
+from itertools import groupby
+from pathlib import Path
+from typing import NamedTuple
+
+from harness.errors import StoreError, UsageError
+from harness.events import Entry, SessionStarted
+from harness.replay.document import open_document
+from harness.replay.reading import FORMATS, detect
+from harness.replay.session_file import NAME, Logged, lines, read_log
+from harness.replay.session_log import entries
+from harness.store.journal import Journal
+from harness.store.sessions.search import Found
+
+
+class Imported(NamedTuple):
+    """A session that was read from a file into a journal."""
+
+    session_id: str
+    events: int
+    format: str
+    """As `harness.replay.reading.FORMATS` names it."""
+    caveats: tuple[str, ...]
+    """What was dropped or repaired while reading."""
+
+
+def logged(found: Found) -> tuple[Logged, ...]:
+    """The log of a session with the time of every event.
+
+    Raises:
+        StoreError: the journal cannot be read.
+    """
+    with Journal.open(found.journal, read_only=True) as journal:
+        sql = "SELECT at_ms FROM event AS e JOIN session AS s ON s.key = e.session WHERE s.id = ? ORDER BY seq"
+        times = [row[0] for row in journal.rows(sql, found.session_id)]
+        log = list(journal.entries(found.session_id))
+    return tuple([Logged(entry, at_ms) for entry, at_ms in zip(log, times, strict=False)])
+
+
+def export_session(found: Found, file: Path) -> int:
+    """Write a session as JSONL, whole or not at all; returns its events.
+
+    Raises:
+        UsageError: the file is there already.
+        StoreError: the journal cannot be read, or the file cannot be written.
+    """
+    if file.exists():
+        raise UsageError(f"{str(file)!r} is there already; name another file")
+    log = logged(found)
+    unfinished = file.with_name(f".{file.name}.{os.getpid()}")
+    try:
+        with unfinished.open("w", encoding="utf-8") as opened:
+            opened.writelines(lines(log))
+        unfinished.replace(file)
+    except OSError as error:
+        raise StoreError(f"cannot write {str(file)!r}: {error.strerror}; name another file") from None
+    finally:
+        unfinished.unlink(missing_ok=True)
+    return len(log)
+
+
+def read_session(file: Path) -> tuple[tuple[Logged, ...], str, tuple[str, ...]]:
+    """The log in a file of any known format, with the name of the format and what was repaired.
+
+    Of our own format it is the log that was exported. Of other agents' it shows the session as if nobody had compacted, and no
+    event has a time (0).
+
+    Raises:
+        MalformedRecording: the file is of no known format, or breaks its format.
+        UsageError: it cannot be read, or holds more than one session.
+    """
+    document = open_document(file)
+    known = detect(document)
+    if known == NAME:
+        return read_log(document), known, tuple(caveat.text for caveat in document.caveats)
+    recordings = FORMATS[known].read(document)
+    if len(recordings) > 1:
+        raise UsageError(f"{file}: {len(recordings)} sessions in one file; only a file of one session can be taken")
+    log = tuple([Logged(entry, 0) for entry in entries(recordings[0])])
+    return log, known, tuple(caveat.text for caveat in recordings[0].caveats)
+
+
+def import_session(file: Path, journal: Path, session_id: str = "") -> Imported:
+    """Log a session from a file into a journal, which is made if it is not there.
+
+    Args:
+        file: of any known format.
+        journal: to write to.
+        session_id: its name in the journal; empty = the name that it has in the file.
+
+    Raises:
+        MalformedRecording: the file is of no known format, or breaks its format.
+        UsageError: it cannot be read, has no name or none that can be shown, or the journal has a session of that name; nothing
+            was written.
+        StoreError: the journal cannot be written.
+    """
+    log, known, caveats = read_session(file)
+    name = session_id or _name_in(log)
+    if not name:
+        raise UsageError(f"{str(file)!r} holds no name for its session; give it one with --as")
+    if "/" in name or not name.isprintable():
+        whose, fault = "--as gives" if session_id else f"{str(file)!r} has", "/" if "/" in name else "control characters"
+        raise UsageError(f"{whose} the session the name {name!r}, and a name holds no {fault}; give it another one with --as")
+    with Journal.open(journal) as opened:
+        if name in opened.session_ids():
+            raise UsageError(f"journal {str(journal)!r} has a session {name!r} already; name this one with --as")
+        _write(opened, name, log)
+    return Imported(name, len(log), known, caveats)
+
+
+def _name_in(log: tuple[Logged, ...]) -> str:
+    first = log[0].entry.event if log else None
+    return first.session_id if isinstance(first, SessionStarted) else ""
+
+
+def _write(journal: Journal, name: str, log: tuple[Logged, ...]) -> None:
+    """Append events of one time together, as they were."""
+    times = _times(log)
+    session = journal.session(name, created_at_ms=log[0].at_ms, clock=times.__next__)
+    for _, group in groupby(log, key=lambda one: one.at_ms):
+        session.append([entry.event for entry, _ in group])
+
+
+def _times(log: tuple[Logged, ...]) -> Iterator[float]:
+    for at_ms, _ in groupby(log, key=lambda one: one.at_ms):
+        yield (at_ms + 0.5) / 1000  # a log cuts to whole milliseconds, and halves are far from either neighbour
+
+
+def log_in(file: Path) -> tuple[Entry, ...]:
+    """The log in a file of any known format; errors as for `read_session`."""
+    return tuple(one.entry for one in read_session(file)[0])

@@ -1,0 +1,126 @@
+"""A session that is over, wherever it is kept: a journal, an experiment's folder, another agent's recording, or none yet.
+
+What is opened is the log and nothing else; whoever shows or rehearses it does so for all of these alike.
+"""
+
+import os
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from harness.compaction.presets.none import NoCompaction
+from harness.errors import UnknownName, UsageError
+from harness.events import Entry, SessionStarted
+from harness.inspection.exchange import log_in
+from harness.inspection.sample import SampleFuture
+from harness.inspection.walk import sample_log
+from harness.protocols import Foresight
+from harness.replay.document import open_document
+from harness.replay.reading import detect, read_recordings
+from harness.replay.session_file import NAME
+from harness.replay.session_log import entries
+from harness.session.interactive import Interactive, converse
+from harness.session.oracle import ScriptedForesight
+from harness.store.sessions.search import find_session
+from harness.task import Task
+from harness.tasks import SUITE, make_task
+
+SAMPLE = "sample"
+"""Name of the session that policies are shown on: made up, of one request, one and a half times 200,000 tokens long."""
+SQLITE = b"SQLite format 3\0"
+ROOM_TOKENS = 10**8
+"""Window of a scripted session that is run to be looked at: nothing is ever compacted in it."""
+MOST_STEPS = 10_000
+OFFERED = 5
+"""Sessions that are named to who has to choose one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedSession:
+    """A log with a name."""
+
+    name: str
+    """For people; hostile text, since it may come from a file."""
+    entries: tuple[Entry, ...]
+    journal: Path | None = None
+    """The file that holds it, and its workspaces if they were kept; None = it is in no journal."""
+    foresight: Foresight | None = None
+    """What a clairvoyant policy can be told of it; None = nothing is known."""
+
+    @property
+    def started(self) -> SessionStarted | None:
+        """How it began; None where the log does not tell."""
+        return next((entry.event for entry in self.entries if isinstance(entry.event, SessionStarted)), None)
+
+
+def open_recorded(source: str | os.PathLike[str] = SAMPLE, session_id: str | None = None) -> RecordedSession:
+    """A session to look at.
+
+    Args:
+        source: a journal file, the folder of an experiment or of its output, a recorded session of another agent
+            (`harness.replay.reading.FORMATS`), the name of a task, whose scripted session is then run in a sandbox without
+            any compaction, or `sample`.
+        session_id: which session of a file or folder that holds several; its beginning is enough.
+
+    Raises:
+        UnknownName: it is none of these, or no such session is in it.
+        UsageError: it holds several sessions and none was named, or it cannot be read.
+        StoreError: a folder holds no journal, or it is broken.
+        SandboxError: a task's session cannot be run here.
+    """
+    path = Path(source)
+    if path.is_dir() or (path.is_file() and _is_journal(path)):
+        found = find_session(session_id or "", (path,))
+        return RecordedSession(name=found.session_id, entries=tuple(found.entries()), journal=found.journal)
+    if path.is_file():
+        return _from_file(path, session_id)
+    if session_id is not None:
+        raise UsageError(f"there is no journal or folder {str(source)!r} in which a session {session_id!r} could be")
+    return _named(str(source))
+
+
+def _is_journal(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            return file.read(len(SQLITE)) == SQLITE
+    except OSError as error:
+        raise UsageError(f"cannot read {str(path)!r}: {error.strerror}") from None
+
+
+def _from_file(path: Path, session_id: str | None) -> RecordedSession:
+    if detect(open_document(path)) == NAME:
+        return RecordedSession(name=path.name, entries=log_in(path))
+    found = read_recordings(path)
+    names = [one.session_id or f"session {number}" for number, one in enumerate(found, 1)]
+    chosen = found[names.index(_chosen(path, tuple(names), session_id))]
+    return RecordedSession(name=f"{path.name} ({chosen.source})", entries=entries(chosen))
+
+
+def _chosen(path: Path, names: tuple[str, ...], wanted: str | None) -> str:
+    """The one name that is wanted."""
+    fitting = names if wanted is None else tuple(name for name in names if name.startswith(wanted))
+    if len(fitting) == 1:
+        return fitting[0]
+    if not fitting:
+        raise UnknownName(f"session in {str(path)!r}:", str(wanted), names)
+    more = f" and {len(fitting) - OFFERED} more" if len(fitting) > OFFERED else ""
+    raise UsageError(f"{str(path)!r} holds {len(fitting)} sessions; name one: {', '.join(fitting[:OFFERED])}{more}")
+
+
+def _named(name: str) -> RecordedSession:
+    """The session of a name: the sample, or a task's."""
+    if name == SAMPLE:
+        return RecordedSession(name="sample session", entries=sample_log(), foresight=SampleFuture())
+    if ":" not in name and name not in SUITE:
+        raise UnknownName("session: no such file or folder, and no such task:", name, (*SUITE, SAMPLE))
+    task = make_task(name, 0)
+    foresight = ScriptedForesight(task.facts, task.script) if task.script.steps else None
+    return RecordedSession(name=f"task {name}", entries=_scripted(task), foresight=foresight)
+
+
+def _scripted(task: Task) -> tuple[Entry, ...]:
+    """The log of a task's scripted session in a window that holds all of it."""
+    heard: list[Entry] = []
+    session = Interactive(request=task.prompt, policy=NoCompaction(), task=task, window_tokens=ROOM_TOKENS)
+    session = replace(session, limits=replace(session.limits, max_steps=MOST_STEPS))
+    converse(session, "looked-at", listen=lambda one: heard.append(one) if isinstance(one, Entry) else None)
+    return tuple(heard)

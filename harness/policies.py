@@ -1,0 +1,193 @@
+"""The presets: every policy that can be named in a plan.
+
+`PRESETS` lists ours. Another package adds a policy class, a frozen dataclass with a `kind` of its own, by the entry point
+group `harness.policies` (S3.21).
+"""
+
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any
+
+from harness.codec import from_plain
+from harness.compaction.presets.bounds import DropAll, OracleRetention, RandomRetention
+from harness.compaction.presets.cline import Cline, ClineBasic, ClineClassic, RooCode, RooSliding
+from harness.compaction.presets.codex import Codex
+from harness.compaction.presets.gemini import GeminiCli, GeminiMasking
+from harness.compaction.presets.inspect_ai import InspectEdit, InspectSummary, InspectTrim
+from harness.compaction.presets.keep_last import KeepLast
+from harness.compaction.presets.langchain import AnthropicClear, DeepAgents, LangChainClear, LangChainSummary
+from harness.compaction.presets.none import NoCompaction
+from harness.compaction.presets.opencode import OpenCode, OpenCodePrune
+from harness.compaction.presets.openhands import OpenHands, OpenHandsV0
+from harness.compaction.presets.paced import Paced
+from harness.compaction.presets.pi import Pi
+from harness.compaction.presets.pydantic_ai import PydanticClear, PydanticSummary, PydanticWindow
+from harness.compaction.presets.ratio import Ratio, SeedGemini, SeedOpenCode
+from harness.compaction.presets.reserve import ReserveRecent
+from harness.compaction.presets.services import Crush, Dexto, Goose, Letta
+from harness.compaction.presets.swe_agent import ComplexityTrapMask, ComplexityTrapSummary, MiniSweAgent, SweAgent
+from harness.compaction.presets.three_tiers import ThreeTiers
+from harness.compaction.presets.window import MessageWindow
+from harness.errors import UnknownName, UsageError
+from harness.protocols import Policy
+
+GROUP = "harness.policies"
+"""The entry point group."""
+
+NEEDED = ("budget", "clip_characters", "counter", "plan")
+"""What every policy has."""
+
+PRESETS: dict[str, type[Any]] = {
+    "anthropic-clear-tool-uses": AnthropicClear,
+    "cline": Cline,
+    "cline-basic": ClineBasic,
+    "cline-classic": ClineClassic,
+    "codex": Codex,
+    "complexity-trap-mask": ComplexityTrapMask,
+    "complexity-trap-summary": ComplexityTrapSummary,
+    "crush": Crush,
+    "deepagents": DeepAgents,
+    "dexto": Dexto,
+    "drop-all": DropAll,
+    "gemini-cli": GeminiCli,
+    "gemini-masking": GeminiMasking,
+    "goose": Goose,
+    "inspect-edit": InspectEdit,
+    "inspect-summary": InspectSummary,
+    "inspect-trim": InspectTrim,
+    "keep-last": KeepLast,
+    "langchain-clear-tool-uses": LangChainClear,
+    "langchain-summary": LangChainSummary,
+    "letta": Letta,
+    "message-window": MessageWindow,
+    "mini-swe-agent": MiniSweAgent,
+    "none": NoCompaction,
+    "opencode": OpenCode,
+    "opencode-prune": OpenCodePrune,
+    "openhands": OpenHands,
+    "openhands-v0": OpenHandsV0,
+    "oracle": OracleRetention,
+    "paced": Paced,
+    "pi": Pi,
+    "pydantic-clear": PydanticClear,
+    "pydantic-summary": PydanticSummary,
+    "pydantic-window": PydanticWindow,
+    "random": RandomRetention,
+    "ratio": Ratio,
+    "reserve-recent": ReserveRecent,
+    "roo-code": RooCode,
+    "roo-sliding": RooSliding,
+    "seed-gemini": SeedGemini,
+    "seed-opencode": SeedOpenCode,
+    "swe-agent": SweAgent,
+    "three-tiers": ThreeTiers,
+}
+
+
+def policy_names() -> tuple[str, ...]:
+    """The kinds of all policies, ours and those of installed packages, sorted; none of the latter is loaded."""
+    return tuple(sorted({*PRESETS, *entry_points(group=GROUP).names}))
+
+
+def policy_kinds() -> dict[str, type[Any]]:
+    """Every policy by its kind: ours, and those of installed packages (ours win a clash of names).
+
+    Raises:
+        UsageError: a package's policy cannot be loaded.
+    """
+    return {name: policy_kind(name) for name in policy_names()}
+
+
+def policy_kind(name: str, where: str = "policy") -> type[Any]:
+    """The class of a policy; of those of other packages only this one is loaded.
+
+    Raises:
+        UnknownName: no such policy; the nearest names are offered.
+        UsageError: a package's policy cannot be loaded, or is none.
+    """
+    if name in PRESETS:
+        return PRESETS[name]
+    found = tuple(entry_points(group=GROUP, name=name))
+    if not found:
+        raise UnknownName(f"policy at {where}.kind", name, policy_names())
+    return _loaded(found[0])
+
+
+def _loaded(point: EntryPoint) -> type[Any]:
+    package = repr(point.dist.name) if point.dist else "an unknown package"
+    told = f"policy {point.name!r} ({point.value}) of package {package}"
+    try:
+        kind: type[Any] = point.load()
+    except (Exception, SystemExit) as error:  # foreign code is run here
+        raise UsageError(f"{told} cannot be loaded: {type(error).__name__}: {error}; repair or remove that package") from error
+    if lacking := _lacking(kind, point.name):
+        raise UsageError(f"{told} is no policy: {lacking}; repair or remove that package")
+    return kind
+
+
+def _lacking(kind: object, name: str) -> str:
+    """What a class lacks to be a policy that a plan can name; empty = nothing."""
+    if not isinstance(kind, type) or not is_dataclass(kind):
+        return "it must be a dataclass"
+    if not kind.__dataclass_params__.frozen:  # type: ignore[attr-defined]
+        return "it must be frozen, since its fields are its configuration"
+    found = [field.default for field in fields(kind) if field.name == "kind"]
+    if found != [name]:
+        return f"its field `kind` must have the default {name!r}"
+    missing = [one for one in NEEDED if not _has(kind, one)]
+    return f"it has no {', no '.join(missing)} (see harness.protocols.Policy)" if missing else ""
+
+
+def check_policy(given: object, where: str = "policy") -> None:
+    """Refuse what is no policy but often stands for one: a class, a name, a table.
+
+    Raises:
+        UsageError: says what was given and what to write.
+    """
+    if isinstance(given, type):
+        raise UsageError(f"{where}: a policy is needed and {given.__name__} is a class; write {given.__name__}(...)")
+    if isinstance(given, str | int | Mapping):
+        raise UsageError(
+            f"{where}: a policy is needed (got {given!r:.80}); names and tables are for plans, or for policy_from_plain"
+        )
+    if missing := [one for one in NEEDED if not hasattr(given, one)]:
+        lack = f"it has no {', no '.join(missing)}"
+        raise UsageError(
+            f"{where}: {type(given).__name__} is no policy: {lack} (see harness.protocols.Policy); write e.g. KeepLast()"
+        )
+
+
+def _has(kind: type[Any], name: str) -> bool:
+    return hasattr(kind, name) or name in kind.__dataclass_fields__
+
+
+def written_out(given: object) -> object:
+    """A policy in short as the table that it stands for (S4.5); anything else as it is.
+
+    A text is a kind with its defaults: `"none"`. A whole number is the cap of a message window: `30`.
+    """
+    if isinstance(given, str):
+        return {"kind": given}
+    if isinstance(given, int) and not isinstance(given, bool):
+        return {"kind": "message-window", "max_messages": given}
+    return given
+
+
+def policy_from_plain(plain: Mapping[str, object], where: str = "policy") -> Policy:
+    """The policy of a table such as `{"kind": "keep-last", "threshold": 0.8}`.
+
+    Raises:
+        UnknownName: no such kind, or a field that the kind does not have.
+        UsageError: no kind, a value of the wrong type or out of range (names the path), or a package's policy that is broken.
+    """
+    kind = plain.get("kind")
+    if not isinstance(kind, str):
+        raise UsageError(f"{where}.kind: a policy needs a kind, one of {', '.join(policy_names())}")
+    made = policy_kind(kind, where)
+    allowed = set(made.__dataclass_fields__)
+    for field in plain:
+        if field not in allowed:
+            raise UnknownName(f"field {where}.{field} of policy {kind!r}:", field, allowed)
+    policy: Policy = from_plain(made, plain, where)
+    return policy

@@ -1,0 +1,324 @@
+"""Where actions are kept: one SQLite file that all worker processes of a user share.
+
+It is a cache: whatever goes wrong with it is a miss, never a wrong answer and never an error of a trial. Every entry carries
+a digest that is checked when it is read. Processes may be killed at any moment: each write is one transaction. What was
+used least recently goes first when the size is reached.
+"""
+
+import contextlib
+import fcntl
+import functools
+import os
+import sqlite3
+import threading
+import time
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import platformdirs
+
+from harness.errors import StoreError
+from harness.protocols import SandboxInfo
+from harness.sandboxes.action_cache.entry import Entry, packed, unpacked
+
+FILE = "actions.sqlite"
+LOCK = "actions.lock"
+FORM = 1
+"""Of the tables; a file of another form is thrown away."""
+MAX_BYTES = 2 * 2**30
+KEPT_SHARE = 0.9
+"""How much of the size is left after old entries went, so that they do not go one by one."""
+LARGEST_SHARE = 1 / 8
+"""An entry above this share of the size is not kept."""
+BUSY_SECONDS = 10.0
+SHOWN_CHARACTERS = 200
+_FORM = (
+    """
+    CREATE TABLE entry (
+      id INTEGER PRIMARY KEY,
+      key BLOB NOT NULL UNIQUE,
+      task TEXT NOT NULL,
+      command TEXT NOT NULL, -- its beginning, for people
+      bytes INTEGER NOT NULL,
+      hits INTEGER NOT NULL DEFAULT 0,
+      used_at REAL NOT NULL, -- seconds since the epoch
+      data BLOB NOT NULL
+    ) STRICT
+    """,
+    "CREATE INDEX entry_used_at ON entry (used_at)",
+    "CREATE TABLE total (bytes INTEGER NOT NULL) STRICT",
+    "INSERT INTO total VALUES (0)",
+    "CREATE TRIGGER entry_added AFTER INSERT ON entry BEGIN UPDATE total SET bytes = bytes + new.bytes; END",
+    "CREATE TRIGGER entry_gone AFTER DELETE ON entry BEGIN UPDATE total SET bytes = bytes - old.bytes; END",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """One entry as people see it."""
+
+    task: str
+    command: str
+    """Its beginning."""
+    size_bytes: int
+    """Packed."""
+    hits: int
+    used_at: float
+    """Seconds since the epoch."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summary:
+    """The cache as a whole."""
+
+    folder: Path
+    entries: int
+    size_bytes: int
+    """Of all entries, packed."""
+    hits: int
+    """Of the entries that are there."""
+
+
+def default_folder() -> Path:
+    """In the user's cache folder."""
+    return platformdirs.user_cache_path("harness") / "actions"
+
+
+def has_cache(folder: Path) -> bool:
+    """Whether a cache is there; one that may not be looked at is, and opening it says why."""
+    try:
+        (folder / FILE).stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:
+        return True
+    return True
+
+
+@functools.cache
+def open_cache(folder: Path, max_bytes: int = MAX_BYTES) -> "ActionCache":
+    """The cache in a folder, one object in a process, which needs no closing."""
+    return ActionCache(folder, max_bytes)
+
+
+class ActionCache:
+    """Entries by key. Thread-safe; any number of processes may use one folder."""
+
+    def __init__(self, folder: Path, max_bytes: int = MAX_BYTES) -> None:
+        """Open the cache in a folder, which is made if it is not there.
+
+        Raises:
+            StoreError: the folder cannot be made or written, or belongs to somebody else.
+        """
+        self.folder, self.max_bytes = folder, max_bytes
+        self._lock = threading.Lock()
+        self._used: dict[bytes, tuple[float, int]] = {}
+        self.infos: dict[Hashable, SandboxInfo] = {}
+        """What sandboxes of each kind said of themselves in this process; not kept in the folder."""
+        try:
+            self._make_folder()
+            self._connection = self._open()
+        except (OSError, sqlite3.Error) as error:
+            raise StoreError(f"the action cache in {str(folder)!r} cannot be used: {error}; name another folder") from None
+
+    def get(self, key: bytes) -> Entry | None:
+        """The entry of a key; None if there is none or it is damaged."""
+        entry: Entry | None = None
+        with self._guarded():
+            row = self._connection.execute("SELECT data FROM entry WHERE key = ?", (key,)).fetchone()
+            entry = None if row is None else unpacked(key, row[0])
+            if entry is not None:
+                self._used[key] = (time.time(), self._used.get(key, (0.0, 0))[1] + 1)
+            elif row is not None:
+                self._connection.execute("DELETE FROM entry WHERE key = ?", (key,))
+        return entry
+
+    def put(self, key: bytes, entry: Entry, *, task: str, command: str) -> None:
+        """Keep an entry, in place of an earlier one of this key; one that is too large is not kept."""
+        data = packed(key, entry)
+        if len(data) > self.max_bytes * LARGEST_SHARE:
+            return
+        shown = command[:SHOWN_CHARACTERS].encode("utf-8", "replace").decode()
+        with self._guarded(), self._transaction():
+            execute = self._connection.execute
+            execute("DELETE FROM entry WHERE key = ?", (key,))
+            execute(
+                "INSERT INTO entry (key, task, command, bytes, used_at, data) VALUES (?, ?, ?, ?, ?, ?)",
+                (key, task, shown, len(data), time.time(), data),
+            )
+            self._make_room()
+
+    def flush(self) -> None:
+        """Write down what was used since the last time; only the order in which entries go depends on it."""
+        with self._guarded():
+            used, self._used = self._used, {}
+            if used:
+                rows = [(at, hits, key) for key, (at, hits) in used.items()]
+                with self._transaction():
+                    self._connection.executemany(
+                        "UPDATE entry SET used_at = max(used_at, ?), hits = hits + ? WHERE key = ?", rows
+                    )
+
+    def summary(self) -> Summary:
+        """How much is there."""
+        sql = "SELECT count(*), coalesce(sum(bytes), 0), coalesce(sum(hits), 0) FROM entry"
+        with self._explained():
+            entries, size_bytes, hits = self._connection.execute(sql).fetchone()
+        return Summary(folder=self.folder, entries=entries, size_bytes=size_bytes, hits=hits)
+
+    def largest(self, most: int, *, task: str | None = None) -> tuple[Kept, ...]:
+        """The largest entries, of one task or of all."""
+        sql = (
+            "SELECT task, command, bytes, hits, used_at FROM entry WHERE ?1 IS NULL OR task = ?1 ORDER BY bytes DESC, id LIMIT ?2"
+        )
+        with self._explained():
+            rows = self._connection.execute(sql, (task, most)).fetchall()
+        return tuple(
+            Kept(task=name, command=command, size_bytes=size, hits=hits, used_at=used_at)
+            for name, command, size, hits, used_at in rows
+        )
+
+    def tasks(self) -> tuple[str, ...]:
+        """The tasks of which there are entries, by name."""
+        with self._explained():
+            rows = self._connection.execute("SELECT DISTINCT task FROM entry ORDER BY task").fetchall()
+        return tuple(name for (name,) in rows)
+
+    def clear(self) -> None:
+        """Forget everything. Processes that use the cache meanwhile go on and fill it again."""
+        with self._explained():
+            with self._transaction():
+                self._connection.execute("DELETE FROM entry")
+            self._connection.execute("PRAGMA incremental_vacuum").fetchall()
+            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+
+    def close(self) -> None:
+        """Close the file; idempotent."""
+        self.flush()
+        with self._lock:
+            self._connection.close()
+
+    def _make_room(self) -> None:
+        execute = self._connection.execute
+        (total,) = execute("SELECT bytes FROM total").fetchone()
+        if total <= self.max_bytes:
+            return
+        going, room = [], total - int(self.max_bytes * KEPT_SHARE)
+        for number, size in execute("SELECT id, bytes FROM entry ORDER BY used_at, id"):
+            if room <= 0:
+                break
+            going.append((number,))
+            room -= size
+        self._connection.executemany("DELETE FROM entry WHERE id = ?", going)
+        execute("PRAGMA incremental_vacuum").fetchall()
+
+    @contextlib.contextmanager
+    def _guarded(self) -> Iterator[None]:
+        """Whatever SQLite says is a miss; a file that is no database any more is replaced."""
+        with self._lock:
+            try:
+                yield
+            except sqlite3.Error as error:
+                if _is_damage(error):
+                    with contextlib.suppress(OSError, sqlite3.Error):
+                        self._connection.close()
+                        self._connection = self._open(replace=True)
+
+    @contextlib.contextmanager
+    def _explained(self) -> Iterator[None]:
+        with self._lock:
+            try:
+                yield
+            except sqlite3.Error as error:
+                raise StoreError(f"the action cache in {str(self.folder)!r} cannot be read: {error}") from error
+
+    @contextlib.contextmanager
+    def _transaction(self) -> Iterator[None]:
+        self._connection.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            self._connection.execute("COMMIT")
+        except BaseException:
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+            raise
+
+    def _make_folder(self) -> None:
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if self.folder.stat().st_uid != os.geteuid():
+            raise PermissionError("it belongs to another user")
+
+    def _open(self, *, replace: bool = False) -> sqlite3.Connection:
+        """A connection to a file of our form; one that is damaged or of another form is thrown away first.
+
+        One process at a time does this. Another one may still use the file that is thrown away: that does no harm, as nobody
+        will look for anything in it.
+        """
+        path = self.folder / FILE
+        with os.fdopen(os.open(self.folder / LOCK, os.O_RDWR | os.O_CREAT, 0o600)) as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if replace and not _is_sound(path):
+                _remove(path)
+            try:
+                return _connect(path)
+            except sqlite3.Error as error:
+                if not _is_damage(error):
+                    raise
+                _remove(path)
+                return _connect(path)
+
+
+def _is_damage(error: sqlite3.Error) -> bool:
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF in {
+        sqlite3.SQLITE_CORRUPT,
+        sqlite3.SQLITE_NOTADB,
+        sqlite3.SQLITE_MISMATCH,
+    }
+
+
+def _is_sound(path: Path) -> bool:
+    try:
+        with contextlib.closing(_connect(path)) as connection:
+            return bool(connection.execute("PRAGMA quick_check(1)").fetchone()[0] == "ok")
+    except sqlite3.Error:
+        return False
+
+
+def _remove(path: Path) -> None:
+    for suffix in ("", "-wal", "-shm"):
+        path.with_name(path.name + suffix).unlink(missing_ok=True)
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    with contextlib.suppress(FileExistsError):
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))  # its companions inherit the mode
+    connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+    try:
+        connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = NORMAL")
+        form = connection.execute("PRAGMA user_version").fetchone()[0]
+        if form not in {0, FORM}:
+            raise _of_another_form(form)
+        if form == 0:
+            _lay(connection)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _of_another_form(form: int) -> sqlite3.Error:
+    error = sqlite3.DatabaseError(f"it has form {form}")
+    error.sqlite_errorcode = sqlite3.SQLITE_MISMATCH
+    return error
+
+
+def _lay(connection: sqlite3.Connection) -> None:
+    """Make the tables; the caller holds the lock of the folder."""
+    connection.execute("BEGIN IMMEDIATE")
+    for statement in _FORM:
+        connection.execute(statement)
+    connection.execute(f"PRAGMA user_version = {FORM}")
+    connection.execute("COMMIT")

@@ -1,0 +1,251 @@
+"""A sandbox that runs a command once: equal actions are answered from the cache, and until one is not, nothing is started.
+
+An action is a command in a state of the workspace. Its outcome is looked up under all that decides it; on a miss a real
+sandbox is brought to this state, runs it, and what it printed and changed is kept. Files are answered for by a mirror.
+
+What a command leaves beside its workspace (a process, a file in /tmp) is in no key. So after every real run the tool server
+is asked for it, and from then on this session has the real sandbox alone: it neither looks up nor keeps. The same holds once
+the workspace holds what a mirror cannot. What was kept before is right all the same.
+
+A real sandbox that nothing was left in is emptied and serves the next session of this process: see `spares`.
+"""
+
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self, TypeVar
+
+from harness.errors import SandboxDied, SandboxError, ToolError
+from harness.protocols import ExecResult, FileChange, FileEntry, SandboxInfo, Snapshot
+from harness.sandboxes.action_cache.cache import ActionCache
+from harness.sandboxes.action_cache.entry import Entry
+from harness.sandboxes.action_cache.identity import CACHEABLE, action_key, environment_id
+from harness.sandboxes.action_cache.mirror import Mirror, Unsure
+from harness.sandboxes.action_cache.spares import SPARES
+from harness.sandboxes.client import ServedSandbox, check_timeout
+from harness.sandboxes.snapshots import changes
+
+T = TypeVar("T")
+NOTHING = ExecResult(exit_code=0, stdout=b"", stderr=b"", stdout_bytes=0, stderr_bytes=0)
+"""The result of no command."""
+
+
+@dataclass(slots=True)
+class Counts:
+    """How many commands of a session were answered from the cache, and how many were run."""
+
+    hits: int = 0
+    misses: int = 0
+
+
+class CachedSandbox:
+    """Keeps `harness.protocols.Sandbox` over a real sandbox that starts when it is first needed. Closes that one."""
+
+    def __init__(self, real: ServedSandbox, cache: ActionCache, *, kind: Hashable, task: str) -> None:
+        """Over a sandbox that was not started.
+
+        Args:
+            real: as it came from its opener; another one of its kind may take its place.
+            cache: where actions are kept.
+            kind: equal for sandboxes that are opened alike; the first of a kind in a process starts at once, to tell what it is.
+            task: whose actions these are, for people.
+        """
+        self.counts = Counts()
+        self._real, self._cache, self._kind, self._task = real, cache, kind, task
+        mirror = Mirror(real.limits)
+        self._mirror: Mirror | None = mirror
+        self._started = self._in_step = False
+        self._ended: str | None = "not started"
+        self._blobs = mirror.blobs
+        self._info: SandboxInfo | None = None
+        self._environment = b""
+        real.keep_in(self._blobs)
+
+    @property
+    def info(self) -> SandboxInfo:
+        """Of the real sandbox; known after `start`."""
+        if self._info is None:
+            raise SandboxError("the sandbox has not been started; call start() first")
+        return self._info
+
+    def start(self) -> None:
+        """Be ready; the real sandbox waits until it is needed."""
+        if self._ended != "not started":
+            raise SandboxError("a sandbox is started once; open another one")
+        self._ended = None
+        known = self._cache.infos.get(self._kind)
+        if known is None:
+            self._start_real()
+        else:
+            self._take_info(known)
+        if self.info.backend not in CACHEABLE:
+            self.uncached()
+
+    def run(self, command: str, *, timeout_seconds: float = 60.0) -> ExecResult:
+        """The outcome of a command in the workspace, from the cache if it is known."""
+        self._check()
+        check_timeout(timeout_seconds)
+        if self._mirror is None:
+            self.counts.misses += 1
+            return self._real.run(command, timeout_seconds=timeout_seconds)
+        key = action_key(self._environment, self._mirror.state_id, command, timeout_seconds)
+        entry = self._cache.get(key)
+        after = None if entry is None else self._mirror.after(entry)
+        if entry is None or after is None:
+            return self._run(key, command, timeout_seconds)
+        self.counts.hits += 1
+        if after is not self._mirror:
+            self._mirror, self._in_step = after, False
+            self._keep_to_limits()
+        return entry.result
+
+    def read(self, path: str, *, max_bytes: int | None = None) -> bytes:
+        """The content of a file."""
+        return self._asked(lambda mirror: mirror.read(path, max_bytes), lambda real: real.read(path, max_bytes=max_bytes))
+
+    def write(self, path: str, content: bytes) -> None:
+        """Create or overwrite a file."""
+        at_once = self._in_step and self._mirror is not None
+
+        def both(mirror: Mirror) -> None:
+            mirror.write(path, content)
+            if at_once:
+                self._write_real(path, content)
+
+        self._asked(both, lambda real: real.write(path, content))
+        self._keep_to_limits()
+
+    def list(self, path: str) -> tuple[FileEntry, ...]:
+        """The entries of a directory by name."""
+        return self._asked(lambda mirror: mirror.list(path), lambda real: real.list(path))
+
+    def snapshot(self) -> Snapshot:
+        """The state of the workspace now."""
+        self._check()
+        return self._real.snapshot() if self._mirror is None else self._mirror.snapshot()
+
+    def diff(self, older: Snapshot, newer: Snapshot) -> tuple[FileChange, ...]:
+        """What changed between two snapshots, by path."""
+        return changes(self._blobs, older, newer)
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Bring the workspace back to a snapshot."""
+        self._check()
+        if self._mirror is None or self._mirror.become(snapshot, NOTHING) is None:
+            self.uncached().restore(snapshot)
+        self._in_step = False
+
+    def lay(self, files: Mapping[str, bytes]) -> None:
+        """End every process and put files in place of whatever stands where they belong; the cache is left alone then."""
+        self.uncached().lay(files)
+
+    def uncached(self) -> ServedSandbox:
+        """The real sandbox, started and in the state of the workspace; from now on the cache is left alone."""
+        self._check()
+        if self._mirror is not None:
+            self._sync()
+            self._mirror = None
+        return self._real
+
+    def close(self) -> None:
+        """End the real sandbox if there is one, or leave it for the next session; idempotent."""
+        self._ended = self._ended or "closed"
+        real, started, self._started = self._real, self._started, False
+        if not (started and SPARES.keep(self._kind, real)):
+            real.close()
+        self._cache.flush()
+
+    def __enter__(self) -> Self:
+        """Start it."""
+        self.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        """Close it."""
+        self.close()
+
+    def _check(self) -> None:
+        if self._ended is not None:
+            raise SandboxDied(f"the sandbox is gone: {self._ended}")
+
+    def _run(self, key: bytes, command: str, timeout_seconds: float) -> ExecResult:
+        """Run a command for real and keep what came of it."""
+        mirror = self._step_aside()
+        self.counts.misses += 1
+        traced = self._real.run_traced(command, timeout_seconds=timeout_seconds)
+        entry = self._look(mirror, traced.result) if traced.contained else None
+        if entry is not None and traced.repeatable:
+            self._cache.put(key, entry, task=self._task, command=command)
+        return traced.result
+
+    def _asked(self, of_mirror: Callable[[Mirror], T], of_real: "Callable[[ServedSandbox], T]") -> T:
+        """The answer of the mirror, or where it is not sure that of the real sandbox."""
+        self._check()
+        if self._mirror is None:
+            return of_real(self._real)
+        try:
+            return of_mirror(self._mirror)
+        except Unsure:
+            mirror = self._step_aside()
+        try:
+            answer = of_real(self._real)
+        except ToolError:
+            self._look(mirror, NOTHING)
+            raise
+        self._look(mirror, NOTHING)
+        return answer
+
+    def _write_real(self, path: str, content: bytes) -> None:
+        try:
+            self._real.write(path, content)
+        except ToolError:  # the mirror took it, so they differ
+            self._mirror = None
+            raise
+
+    def _step_aside(self) -> Mirror:
+        """Bring the real sandbox to the state of the mirror, which is away until `_look` has found that it can come back."""
+        assert self._mirror is not None
+        self._sync()
+        mirror, self._mirror = self._mirror, None
+        return mirror
+
+    def _look(self, mirror: Mirror, result: ExecResult) -> Entry | None:
+        """Take the state of the real sandbox over; None if the mirror cannot hold it, which then stays away for good."""
+        try:
+            snapshot = self._real.snapshot()
+        except ToolError:
+            return None
+        entry = None if self._real.odd else mirror.become(snapshot, result)
+        if entry is not None:
+            self._mirror = mirror
+            self._keep_to_limits()
+        return entry
+
+    def _sync(self) -> None:
+        """Start the real sandbox if need be and bring it to the state of the mirror."""
+        fresh = not self._started
+        if fresh:
+            self._start_real()
+        if self._mirror is not None and not self._in_step:
+            wanted = self._mirror.snapshot()
+            if wanted.files or not fresh:
+                self._real.restore(wanted)
+        self._in_step = True
+
+    def _start_real(self) -> None:
+        spare = SPARES.take(self._kind)
+        if spare is None:
+            self._real.start()
+        else:
+            self._real = spare.keep_in(self._blobs)
+        self._started = True
+        self._cache.infos[self._kind] = self._real.info
+        self._take_info(self._real.info)
+
+    def _take_info(self, info: SandboxInfo) -> None:
+        self._info, self._environment = info, environment_id(info)
+
+    def _keep_to_limits(self) -> None:
+        """Leave a workspace that grows towards the limit of a disk to the real one, which knows how that ends."""
+        if self._mirror is not None and not self._mirror.fits:
+            self.uncached()

@@ -1,7 +1,0 @@
-"""The action cache: what a command printed and changed is kept, and an equal action in an equal workspace is not run."""
-
-from harness.sandboxes.actions.cache import ActionCache, default_folder, has_cache, open_cache
-from harness.sandboxes.actions.sandbox import CachedSandbox, Counts
-from harness.sandboxes.actions.spares import SPARES
-
-__all__ = ["SPARES", "ActionCache", "CachedSandbox", "Counts", "default_folder", "has_cache", "open_cache"]

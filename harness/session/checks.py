@@ -1,0 +1,113 @@
+"""Checks of a session before it starts: whether its first request fits, and what its policy will not do as it seems."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import cast
+
+from harness.agent.prompts import system_prompt
+from harness.compaction.feasibility import blind, never_due
+from harness.compaction.scaling import fitted
+from harness.errors import WindowTooSmall
+from harness.messages import Message, system, user
+from harness.models.scripted.agent import tool_tokens
+from harness.models.tokenizer import message_tokens
+from harness.protocols import OutputStore, Policy, Sandbox, Warns
+from harness.task import Runtime
+from harness.tokens import Budget, Window
+from harness.tools import standard_tools
+from harness.tools.outputs import output_tools
+
+BLIND = "policy {!r} never compacts: the context window of model {!r} is not known; set window_tokens"
+"""Said where nobody knows the window (S2.8)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """A policy on its way to work: in trials, or in a session that somebody watches."""
+
+    name: str
+    """Of the task; without one, what is asked in short."""
+    first: tuple[Message, ...]
+    """The first request: the system prompt, and what is asked."""
+    model: str
+    window: Window
+    policy: Policy
+    """As it was written, not yet scaled."""
+    nominal_window_tokens: int | None = None
+    """The window that the policy's constants were made for; None = they are not scaled."""
+
+    @property
+    def kind(self) -> str:
+        """What the policy is called."""
+        return str(getattr(self.policy, "kind", type(self.policy).__name__))
+
+
+def warned(case: Case) -> Iterator[str]:
+    """What a policy will not do as it seems."""
+    if isinstance(case.policy, Warns):
+        yield from (f"policy {case.kind!r}: {text}" for text in case.policy.warnings)
+    policy = fitted(case.policy, case.window, case.nominal_window_tokens).policy
+    budget = policy.budget(case.window)
+    if blind(policy, case.window):
+        yield BLIND.format(case.kind, case.model)
+    yield from _cramped(case, policy, budget)
+    if text := never_due(policy, budget):
+        yield f"policy {case.kind!r}: {text}"
+
+
+CRAMPED = (
+    "policy {policy!r} is due at {threshold} tokens ({rule}), and the first request of task {task!r} has {first} with its system "
+    "prompt: {room} are left where a summary may take {summary}, so it compacts again and again; raise window_tokens"
+)
+"""Said where a summary and the request alone make a policy due again."""
+
+
+def _cramped(case: Case, policy: Policy, budget: Budget) -> Iterator[str]:
+    """Of a policy whose threshold leaves no room beside the first request."""
+    if budget.threshold_tokens is None:
+        return
+    first, summary = sum(map(policy.counter.count, case.first)), getattr(policy, "summary_max_tokens", None) or 0
+    if budget.threshold_tokens <= first + summary:
+        yield CRAMPED.format(
+            policy=case.kind, threshold=budget.threshold_tokens, rule=budget.rule, task=case.name, first=first,
+            room=max(0, budget.threshold_tokens - first), summary=summary,
+        )  # fmt: skip
+
+
+def check_first_request(name: str, request: str, runtime: Runtime, window_tokens: int) -> None:
+    """Refuse a session whose first request is longer than its window; 0 = the window is not known, so nothing is.
+
+    Raises:
+        WindowTooSmall: the first request cannot fit; `name` says of what.
+    """
+    check_fits(name, first_request_tokens(request, runtime), window_tokens)
+
+
+def first_request_tokens(request: str, runtime: Runtime) -> int:
+    """System prompt, request and tool schemas, by a real tokenizer; a real model's own may differ by some percent."""
+    messages = (system(system_prompt(runtime)), user(request))
+    return sum(message_tokens(message) for message in messages) + _standard_tool_tokens()
+
+
+@cache
+def _standard_tool_tokens() -> int:
+    unopened = cast("Sandbox", None)  # a tool's description needs no sandbox
+    return tool_tokens(tuple(tool.spec for tool in standard_tools(unopened)))
+
+
+@cache
+def output_tool_tokens() -> int:
+    """Tokens of the schemas of the tools that read saved outputs."""
+    unopened = cast("OutputStore", None)
+    return tool_tokens(tuple(tool.spec for tool in output_tools(unopened)))
+
+
+def check_fits(task: str, first_tokens: int, window_tokens: int) -> None:
+    """Refuse a first request that is longer than a known window.
+
+    Raises:
+        WindowTooSmall: names both.
+    """
+    if window_tokens and first_tokens > window_tokens:
+        raise WindowTooSmall(task, first_tokens, window_tokens)

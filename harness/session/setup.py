@@ -1,0 +1,79 @@
+"""What a session was set up with, as it stands in its log: all that is needed to go on with it, wherever it is opened again.
+
+It is read in one way, by `recorded`, whoever goes on: a panel, the command line, a fork. Three things belong to who opens a
+session and are not kept: where it is logged, where its files are copied to, and the leave to run commands without walls, which
+no file may give.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any, Protocol
+
+from harness import codec
+from harness.agent.loop import Limits
+from harness.errors import UsageError
+from harness.events import Entry, SessionForked, SessionResumed, SessionStarted
+from harness.models.cassette import Cassette
+from harness.models.wiring import ToolCalls
+from harness.policies import policy_from_plain
+from harness.protocols import Policy
+from harness.sandboxes.opening import SandboxChoice
+from harness.task import Runtime, Task
+
+NOT_KEPT = frozenset({"request", "journal", "keep", "unsafe_local"})
+"""Fields of `Interactive` that are no part of it; the request is in the log itself."""
+KEPT: Mapping[str, Any] = {
+    "model": str,
+    "task": Task | None,
+    "seed": int,
+    "window_tokens": int | None,
+    "instructions": str,
+    "tool_calls": ToolCalls,
+    "cassette": Cassette | None,
+    "stall_seconds": float,
+    "nominal_window_tokens": int | None,
+    "limits": Limits,
+    "runtime": Runtime,
+    "sandbox": SandboxChoice,
+    "snapshots": bool,
+    "explore": bool,
+    "repeated": str,
+}
+"""Its other fields by type, but for the policy, whose type is the policy's own."""
+
+
+class HasPolicy(Protocol):
+    """What of `Interactive` is named here; its other fields are read by `KEPT`."""
+
+    @property
+    def policy(self) -> Policy:
+        """Decides what the model sees."""
+        ...
+
+
+def setup_json(session: HasPolicy) -> str:
+    """How an `Interactive` is set up, as canonical JSON."""
+    plain = {name: codec.to_plain(getattr(session, name), of) for name, of in KEPT.items()}
+    return codec.canonical_json({**plain, "policy": codec.to_plain(session.policy)}, dict)
+
+
+def recorded(entries: Iterable[Entry]) -> str:
+    """The newest setup that a log tells; empty = none, as in a trial or a session of another program."""
+    found = (entry.event for entry in entries if isinstance(entry.event, SessionStarted | SessionForked | SessionResumed))
+    return next((event.setup_json for event in reversed(list(found)) if event.setup_json), "")
+
+
+def fields_of(text: str) -> dict[str, Any]:
+    """The fields of `Interactive` that a setup tells.
+
+    Raises:
+        UsageError: it is none of ours, or names what is not there; says where and what.
+    """
+    try:
+        plain = json.loads(text)
+    except ValueError as error:
+        raise UsageError(f"the setup of the session is not JSON: {error}") from None
+    if not isinstance(plain, dict):
+        raise UsageError(f"the setup of the session is no object of JSON (got {text!r:.80})")
+    known = {name: codec.from_plain(of, plain[name], f"setup.{name}") for name, of in KEPT.items() if name in plain}
+    return {**known, "policy": policy_from_plain(plain.get("policy", {}), "setup.policy")}

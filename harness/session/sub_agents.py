@@ -1,0 +1,153 @@
+"""The tool `explore`: a sub-agent with a context of its own looks around in the same sandbox and returns a short answer (S3.20).
+
+What it reads costs the asking session nothing but the answer. Its log is a session of its own, named after the one that asked.
+"""
+
+import json
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from harness.agent.cancellation import Cancellation
+from harness.agent.loop import Agent, Limits, Outcome
+from harness.agent.prompts import COMPLETION_MARKER
+from harness.errors import SandboxDied
+from harness.events import MessageAdded, SessionStarted, SubAgentEnded
+from harness.messages import ToolCall, ToolResult
+from harness.protocols import Clock, Compactor, Log, Model, Tool, ToolSpec
+from harness.session.totals import Tally
+
+SPEC = ToolSpec(
+    name="explore",
+    description=(
+        "Ask a helper with an empty context to look around in the sandbox (large files, long outputs, many files) and to answer "
+        "one question in a few sentences. It sees nothing of this conversation, so say all that it needs to know."
+    ),
+    parameters_json=json.dumps(
+        {
+            "type": "object",
+            "properties": {"question": {"type": "string", "description": "What is to be found out, and where to look"}},
+            "required": ["question"],
+        }
+    ),
+)
+PROMPT = """\
+You explore a workspace for another agent, who sees nothing but your last message.
+
+- Working directory is /workspace; change nothing in it
+- Look with the tools until you can answer the question, and no longer
+- Then reply without calling a tool: the answer in at most ten lines, with paths, names and numbers verbatim
+- If it cannot be found, say what you have looked at"""
+LOOKING = frozenset({"execute_command", "read_file", "list_directory", "read_output", "search_output"})
+"""Tools that the sub-agent has, where the session has them: it explores, it does not write."""
+ANSWER_CHARACTERS = 2_000
+"""A longer answer is cut."""
+
+
+class Child(NamedTuple):
+    """Where one sub-agent is logged."""
+
+    session_id: str
+    log: Log
+
+
+@dataclass(slots=True, kw_only=True)
+class Explore:
+    """Runs one sub-agent a call, with the model of the session that asks."""
+
+    model: Model
+    tools: Sequence[Tool]
+    """Of the session; the sub-agent gets those of them that only look."""
+    compactor: Callable[[], Compactor]
+    """Makes one for each sub-agent."""
+    started: Callable[[str, str], SessionStarted]
+    """Makes the first event of a log from its name and the question."""
+    child: Callable[[], AbstractContextManager[Child]]
+    """Opens a new log."""
+    clock: Clock
+    cancellation: Callable[[], Cancellation | None] = lambda: None
+    """That of the session that asks, whatever it is by then."""
+    limits: Limits = field(default_factory=lambda: Limits(max_steps=20))
+    spec: ToolSpec = SPEC
+    _ended: list[tuple[str, Tally]] = field(default_factory=list)
+    """Of the sub-agents that were not told of yet."""
+
+    def spent(self, step: int) -> Sequence[SubAgentEnded]:
+        """What the sub-agents took that have ended since it was asked last."""
+        ended, self._ended = self._ended, []
+        return [_taken(step, name, tally) for name, tally in ended]
+
+    def run(self, call: ToolCall) -> ToolResult:
+        """See `harness.protocols.Tool`."""
+        question = _question(call)
+        if question is None:
+            return _result(call, "error: explore takes an object with the string field: question", "error")
+        with self.child() as child:
+            tally = Tally()
+            agent = Agent(
+                model=self.model,
+                tools=[tool for tool in self.tools if tool.spec.name in LOOKING],
+                log=child.log,
+                compactor=self.compactor(),
+                clock=self.clock,
+                limits=self.limits,
+                cancellation=self.cancellation(),
+                listen=tally,
+            )
+            try:
+                outcome = agent.run(self.started(child.session_id, question), PROMPT)
+            finally:
+                self._ended.append((child.session_id, tally))
+            answer = _answer(child.log) if outcome.status == "completed" else ""
+        return _told(call, outcome, answer, child.session_id)
+
+
+def _taken(step: int, session_id: str, tally: Tally) -> SubAgentEnded:
+    cost, summaries = tally.cost_usd, tally.summarizer_cost_usd
+    return SubAgentEnded(
+        step=step,
+        session_id=session_id,
+        steps=tally.steps,
+        prompt_tokens=tally.prompt_tokens + tally.summarizer_prompt_tokens,
+        output_tokens=tally.output_tokens + tally.summarizer_output_tokens,
+        cost_usd=None if cost is None or summaries is None else cost + summaries,
+    )
+
+
+def _question(call: ToolCall) -> str | None:
+    try:
+        given = json.loads(call.arguments_json)
+    except (ValueError, RecursionError):
+        return None
+    question = given.get("question") if isinstance(given, dict) else None
+    return question if isinstance(question, str) and question.strip() else None
+
+
+def _answer(log: Log) -> str:
+    """The last words of a session that is done."""
+    said = [
+        event.message.text for _, event in log.entries() if isinstance(event, MessageAdded) and event.message.role == "assistant"
+    ]
+    return said[-1].strip().removesuffix(COMPLETION_MARKER).strip() if said else ""
+
+
+def _told(call: ToolCall, outcome: Outcome, answer: str, session_id: str) -> ToolResult:
+    if outcome.reason == "sandbox_error":
+        raise SandboxDied(outcome.detail)
+    if outcome.reason == "cancelled":
+        return _result(call, "error: the exploration was stopped before it had an answer", "interrupted")
+    if not answer:
+        why = outcome.detail or "it said nothing"
+        return _result(call, f"error: no answer after {outcome.steps} steps: {why}; ask for less, or look yourself", "error")
+    cut = max(0, len(answer) - ANSWER_CHARACTERS)
+    shown = f"{answer[:ANSWER_CHARACTERS]}\n[{cut} more characters cut]" if cut else answer
+    return replace(_result(call, f"{shown}\n[{outcome.steps} steps, session {session_id}]", "completed"), clipped_characters=cut)
+
+
+def _result(call: ToolCall, output: str, status: Literal["completed", "error", "interrupted"]) -> ToolResult:
+    return ToolResult(call_id=call.call_id, name=call.name, output=output, status=status)
+
+
+if TYPE_CHECKING:
+    _: type[Tool] = Explore

@@ -1,0 +1,127 @@
+"""The sums of one session, taken while it runs: steps, tokens, cost, compactions, and whether the treatment was given."""
+
+from dataclasses import dataclass, field, replace
+
+from harness.compaction.description import Abilities
+from harness.events import Compaction, Entry, SessionEnded, SessionStarted, Signal, StepFinished, Waiting
+from harness.models.prices import cache_saving_usd
+from harness.sandboxes.action_cache import Counts
+from harness.store.records import Activity, StepActions, Treatment
+from harness.tokens import Measured, Usage
+
+
+@dataclass(slots=True)
+class Tally:
+    """Listens to a session and adds up. Costs are None once one call's price was not known."""
+
+    heard: int = 0
+    """Events so far."""
+    steps: int = 0
+    prompt_tokens: int = 0
+    output_tokens: int = 0
+    cost_usd: float | None = 0.0
+    peak_context_tokens: int = 0
+    """Longest prompt by the model's own count."""
+    compactions: int = 0
+    """Applied ones."""
+    no_ops: int = 0
+    failed_compactions: int = 0
+    fallbacks: int = 0
+    """Applied ones that came without the summary that was planned."""
+    asked: int = 0
+    """Attempts for which the summarizer was asked, whatever came of it."""
+    summarizer_prompt_tokens: int = 0
+    summarizer_output_tokens: int = 0
+    summarizer_cost_usd: float | None = 0.0
+    cache_saved_usd: float | None = 0.0
+    """By what the provider reports of its cache."""
+    cache_could_save_usd: float | None = 0.0
+    """By a cache that holds the whole request before, and forgets nothing."""
+    retries: int = 0
+    """Calls of real models that were made again."""
+    waited_seconds: float = 0.0
+    """Before those."""
+    model: str = ""
+    """As the session's beginning names it; its prices are those of the cache."""
+    ended: SessionEnded | None = None
+    counts: Counts | None = None
+    """Of the session's sandbox; None = it has no action cache."""
+    actions: list[StepActions] = field(default_factory=list)
+    """How the commands of each step came by their results; empty without an action cache."""
+
+    _counted: Counts = field(default_factory=Counts)
+
+    def __call__(self, heard: Entry | Signal) -> None:
+        """Take in what the session tells."""
+        if isinstance(heard, Waiting) and heard.seconds is not None:  # else it is for a summary
+            self.retries += 1
+            self.waited_seconds += heard.seconds
+        if not isinstance(heard, Entry):
+            return
+        self.heard += 1
+        match heard.event:
+            case SessionStarted() as session:
+                self.model = session.model
+            case StepFinished() as step:
+                self._add_step(step)
+            case Compaction() as compaction:
+                self._add_compaction(compaction)
+            case SessionEnded() as ended:
+                self.ended = ended
+            case _:
+                pass
+
+    @property
+    def treatment(self) -> Treatment:
+        """Whether the policy got what it asked for: nothing was due, or all of it, some, or none was done."""
+        if self.no_ops + self.failed_compactions and not self.compactions:
+            return "not at all"
+        return "partly" if self.failed_compactions + self.fallbacks else "as planned"
+
+    def activity(self, able: Abilities) -> Activity:
+        """What became of a policy that could do so much."""
+        if self.compactions:
+            return "summarizer never asked" if able.summarizes and not self.asked else "active"
+        if self.no_ops + self.failed_compactions:
+            return "no effect"
+        return "never fired" if able.acts else "control"
+
+    def _add_step(self, step: StepFinished) -> None:
+        self.steps += 1
+        self.prompt_tokens += step.usage.prompt_tokens
+        self.output_tokens += step.usage.output_tokens
+        self.peak_context_tokens = max(self.peak_context_tokens, step.usage.prompt_tokens)
+        self.cost_usd = _sum(self.cost_usd, step.cost_usd)
+        self.cache_saved_usd = _sum(self.cache_saved_usd, self._saved(step.usage))
+        self.cache_could_save_usd = _sum(self.cache_could_save_usd, self._saved(_best_cached(step)))
+        if self.counts is not None:
+            now = self.counts
+            self.actions.append(StepActions(step.step, now.hits - self._counted.hits, now.misses - self._counted.misses))
+            self._counted = replace(now)
+
+    def _saved(self, usage: Usage) -> float | None:
+        return cache_saving_usd(self.model, usage) if self.model else None
+
+    def _add_compaction(self, compaction: Compaction) -> None:
+        self.compactions += compaction.status == "applied"
+        self.no_ops += compaction.status == "no-op"
+        self.failed_compactions += compaction.status == "failed"
+        self.fallbacks += compaction.status == "applied" and bool(compaction.failure)
+        self.asked += bool(compaction.summarizer or compaction.failure)
+        usage: Usage | None = compaction.summarizer_usage
+        if usage is not None:
+            self.summarizer_prompt_tokens += usage.prompt_tokens
+            self.summarizer_output_tokens += usage.output_tokens
+            self.summarizer_cost_usd = _sum(self.summarizer_cost_usd, compaction.summarizer_cost_usd)
+
+
+def _best_cached(step: StepFinished) -> Usage:
+    """The usage of a step if a cache held all that the request before it held too; the rest is written to it."""
+    shared = min(1.0, step.kept_prefix_tokens / step.view_tokens) if step.view_tokens else 0.0
+    whole = step.usage.prompt_tokens
+    read = Measured(round(whole * shared))
+    return replace(step.usage, input_tokens=Measured(0), cache_read_tokens=read, cache_write_tokens=Measured(whole - read))
+
+
+def _sum(total: float | None, more: float | None) -> float | None:
+    return None if total is None or more is None else total + more

@@ -1,1 +1,0 @@
-"""What a session keeps beside its log."""

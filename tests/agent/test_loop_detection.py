@@ -1,0 +1,49 @@
+"""The doom loop (S3.10): what counts as the same call in a row, and what each answer means for the calls after it."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.agent.loop_detection import REPEATS, Repeats, always
+from harness.messages import ToolCall
+
+
+def call(name, arguments="{}"):
+    return ToolCall(call_id="any", name=name, arguments_json=arguments)
+
+
+def asked_at(names, answer):
+    """At which calls somebody was asked, and how many in a row it was told of."""
+    asked: list[tuple[int, int]] = []
+    made: list[str] = []
+
+    def decide(_, times):
+        asked.append((len(made), times))
+        return answer
+
+    repeats = Repeats(decide)
+    for name in names:
+        repeats.stops(call(name))
+        made.append(name)
+    return asked
+
+
+@given(st.text("ab", max_size=30))
+def test_the_third_equal_call_in_a_row_is_asked_about_and_no_other(names):
+    expected, run = [], 0
+    for at, name in enumerate(names):
+        run = run + 1 if at and names[at - 1] == name else 1
+        if run % REPEATS == 0:
+            expected.append((at, REPEATS))
+    assert asked_at(names, "continue") == expected
+
+
+@given(st.text("ab", max_size=30))
+def test_a_call_that_is_always_allowed_is_asked_about_once(names):
+    at = [index for index, _ in asked_at(names, "always")]
+    assert len({names[index] for index in at}) == len(at)
+
+
+def test_other_arguments_are_another_call():
+    repeats = Repeats(always("stop"))
+    assert not any(repeats.stops(call("read_file", f'{{"path": "{number}"}}')) for number in range(9))
+    assert [repeats.stops(call("read_file")) for _ in range(REPEATS)] == [False, False, True]

@@ -1,0 +1,27 @@
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.agent.stream_buffer import Heard
+from harness.events import TextDelta
+from harness.messages import assistant
+
+DELTAS = st.builds(TextDelta, text=st.text(max_size=3), part=st.sampled_from(["text", "reasoning"]))
+
+
+@given(st.lists(DELTAS), st.lists(DELTAS), st.booleans())
+def test_what_was_heard_is_put_together_by_its_parts_from_where_it_came_anew(before, after, anew):
+    told: list[TextDelta] = []
+    heard = Heard(told.append)
+    for delta in before:
+        heard(delta)
+        assert heard.text is heard.text
+    if anew:
+        heard(TextDelta(text="", anew=True))
+    for delta in after:
+        heard(delta)
+    assert told == [delta for delta in (*before, *[TextDelta(text="", anew=True)] * anew, *after) if delta.text or delta.anew]
+    counts = after if anew else before + after
+    text, reasoning = ("".join(delta.text for delta in counts if delta.part == part) for part in ("text", "reasoning"))
+    assert heard.message() == (assistant(text, reasoning=reasoning) if text or reasoning else None)
+    heard.forget()
+    assert heard.message() is None

@@ -1,0 +1,106 @@
+"""Retention and survival of facts, kind by kind."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.analysis.retention import cliff_round, lifetimes, retention, survival
+from tests.analysis.made import frame, results
+
+
+def probe(trial_id="a/flashcards/0/0", fact="port", kind="constraint", event=1, **more):
+    plain = {"session_id": trial_id, "version": 1, "seen_before": True, "seen_after": True, "used": None}
+    return {"trial_id": trial_id, "fact": fact, "kind": kind, "event": event, **plain, **more}
+
+
+def lives(*rows):
+    return lifetimes(frame("probes", rows))[["fact", "version", "rounds", "lost"]].to_numpy().tolist()
+
+
+def test_kinds_stand_apart_and_only_facts_in_view_before_count():
+    kept = results(
+        [{}],
+        probes=[
+            probe(),
+            probe(fact="name", seen_after=False),
+            probe(fact="gone", seen_before=False),
+            probe(fact="table", kind="artifact", seen_after=False),
+        ],
+    )
+    found = retention(kept)
+    assert [(row.kind, row.kept.successes, row.kept.trials) for row in found.itertuples()] == [
+        ("constraint", 1, 2),
+        ("artifact", 0, 1),
+    ]
+
+
+def test_values_that_stand_in_other_words_are_counted_among_those_that_cannot_be_read():
+    rows = [
+        probe(stands_after=True),
+        probe(fact="b", seen_after=False, stands_after=True),
+        probe(fact="c", seen_after=False, stands_after=False),
+        probe(fact="short", seen_after=False),
+    ]
+    (found,) = retention(results([{}], probes=rows)).itertuples()
+    assert (found.unread.successes, found.unread.trials) == (1, 2)
+
+
+def test_uses_after_keeping_and_after_losing_are_told_apart():
+    rows = [
+        probe(used="right"),
+        probe(fact="b", used="wrong"),
+        probe(fact="c"),
+        probe(fact="d", seen_after=False, used="stale"),
+        probe(fact="e", seen_after=False, used="right"),
+        probe(fact="f", seen_after=False, used="wrong"),
+    ]
+    (row,) = retention(results([{}], probes=rows)).itertuples()
+    assert (row.used_kept.successes, row.used_kept.trials) == (1, 2)
+    assert (row.used_lost.successes, row.used_lost.trials) == (1, 3)
+
+
+def test_trials_that_do_not_count_are_left_out():
+    assert retention(results([{"status": "crashed"}], probes=[probe()])).empty
+
+
+def test_a_value_lives_until_the_first_compaction_that_loses_it():
+    rows = [probe(event=1), probe(event=5, seen_after=False), probe(event=9)]
+    assert lives(*rows) == [["port", 1, 2, True]]
+
+
+def test_a_value_that_a_newer_one_replaces_is_censored_and_the_newer_begins_anew():
+    rows = [probe(event=1), probe(event=5), probe(event=9, version=2, seen_after=False)]
+    assert lives(*rows) == [["port", 1, 2, False], ["port", 2, 1, True]]
+
+
+def test_rounds_count_from_the_telling_of_a_value():
+    rows = [probe(event=1), probe(event=5), probe(fact="late", event=5, seen_after=False)]
+    assert lives(*rows) == [["late", 1, 1, True], ["port", 1, 2, False]]
+
+
+@given(st.lists(st.tuples(st.integers(1, 6), st.booleans()), min_size=1, max_size=40))
+def test_the_curve_is_the_product_of_what_survives_each_round(ends):
+    rows = [
+        probe(fact=f"f{number}", event=event, seen_after=not (lost and event == rounds))
+        for number, (rounds, lost) in enumerate(ends)
+        for event in range(1, rounds + 1)
+    ]
+    curve = survival(lifetimes(frame("probes", rows)))
+    alive = 1.0
+    for row in curve.iloc[1:].itertuples():
+        at_risk = sum(rounds >= row.rounds for rounds, _ in ends)
+        gone = sum(lost and rounds == row.rounds for rounds, lost in ends)
+        alive *= 1 - gone / at_risk
+        assert (row.at_risk, row.lost) == (at_risk, gone)
+        assert row.alive == pytest.approx(alive)
+    assert (curve["low"] <= curve["alive"] + 1e-12).all()
+    assert (curve["alive"] <= curve["high"] + 1e-12).all()
+    assert np.isfinite(curve[["low", "high"]]).all(axis=None)
+
+
+def test_the_cliff_is_the_first_round_with_fewer_than_half_alive():
+    half = [probe(fact="a"), probe(fact="b", seen_after=False)]
+    assert cliff_round(survival(lifetimes(frame("probes", half)))) is None
+    third = [*half, probe(fact="c", seen_after=False)]
+    assert cliff_round(survival(lifetimes(frame("probes", third)))) == 1

@@ -1,0 +1,127 @@
+"""Codex: the user's words stay up to a number of tokens, everything is told, and the hand-over comes last."""
+
+import pytest
+
+from harness.compaction.presets.codex import INSTRUCTION, PREFIX, Codex
+from harness.errors import ContextOverflow, ModelError, ProviderFailed, UsageError
+from harness.messages import Message, assistant, user
+from harness.view import View
+from tests.compaction.talk import Room, grown, report, said, step, view_of, window
+
+POLICY = Codex(keep_user_tokens=50)
+FULL = report(9_000)
+
+
+def work(first: int, count: int) -> list[Message]:
+    return [message for number in range(first, first + count) for message in step(number, "o" * 400)]
+
+
+@pytest.mark.parametrize(("tokens", "due"), [(115_199, False), (115_200, True)])
+def test_it_is_due_at_nine_tenths_of_the_window_by_the_report_and_what_came_since(tokens: int, due: bool) -> None:
+    policy = Codex()
+    view = view_of(user("go"), *step(1, "r" * 398 + "ok"), policy=policy)
+    since = view.items[-1].tokens
+    assert since == 100
+    budget = policy.budget(window(128_000))
+    assert (policy.plan(view, budget, report(tokens - since)) is not None) == due
+
+
+@pytest.mark.parametrize(("own", "threshold"), [(50_000, 50_000), (200_000, 115_200)])
+def test_a_point_of_ones_own_only_lowers_it(own: int, threshold: int) -> None:
+    assert Codex(compact_at_tokens=own).budget(window(128_000)).threshold_tokens == threshold
+
+
+def test_the_users_words_stay_in_order_and_the_hand_over_stands_behind_them() -> None:
+    view = view_of(user("first request"), *work(0, 3), assistant("done"), user("second request"), *work(5, 3), policy=POLICY)
+    room = Room(POLICY, 10_000, "HAND-OVER")
+    after = room.after(view, room.ask(view, FULL))
+    assert [item.message.text for item in after.items[1:]] == ["first request", "second request", f"{PREFIX}\nHAND-OVER"]
+    assert {item.message.role for item in after.items[1:]} == {"user"}
+
+
+@pytest.mark.parametrize(("keep", "texts"), [(100, ["a" * 200, "b" * 200]), (50, ["b" * 200]), (0, [])])
+def test_they_stay_newest_first_up_to_the_limit(keep: int, texts: list[str]) -> None:
+    policy = Codex(keep_user_tokens=keep)
+    view = view_of(said(50, "a"), *work(0, 2), said(50, "b"), *work(5, 2), policy=policy)
+    room = Room(policy, 10_000, "S")
+    after = room.after(view, room.ask(view, FULL))
+    assert [item.message.text for item in after.items[1:-1]] == texts
+
+
+def test_the_one_that_crosses_the_limit_is_cut_in_its_middle() -> None:
+    policy = Codex(keep_user_tokens=80)
+    view = view_of(user("A" + "a" * 398 + "Z"), *work(0, 2), said(50, "b"), *work(5, 2), policy=policy)
+    room = Room(policy, 10_000, "S")
+    after = room.after(view, room.ask(view, FULL))
+    cut = after.items[1]
+    assert 28 <= cut.tokens <= 30
+    assert (cut.message.text[0], cut.message.text[-1]) == ("A", "Z")
+    assert "characters ...]" in cut.message.text
+    assert after.items[2].message == said(50, "b")
+
+
+def test_the_summarizer_gets_the_session_itself_and_one_more_message() -> None:
+    view = view_of(user("first request"), *work(0, 4), policy=POLICY)
+    room = Room(POLICY, 10_000, "S")
+    room.ask(view, FULL)
+    (request,) = room.summarizer.requests
+    assert request.messages == (*view.messages, user(INSTRUCTION))
+    assert request.tools == ()
+
+
+def test_a_former_hand_over_is_told_again_and_is_no_word_of_the_user() -> None:
+    view = view_of(user("request"), *work(0, 4), policy=POLICY)
+    room = Room(POLICY, 10_000, "ONE", "TWO")
+    view = grown(room.after(view, room.ask(view, FULL)), POLICY, *work(10, 4))
+    final = room.after(view, room.ask(view, FULL), seq=5_000)
+    assert [item.message.text for item in final.items[1:]] == ["request", f"{PREFIX}\nTWO"]
+    assert f"{PREFIX}\nONE" in room.prompts()[1]
+
+
+def test_what_the_user_has_just_said_stands_behind_the_hand_over_and_is_not_told() -> None:
+    view = view_of(user("request"), *work(0, 4), assistant("done"), user("and now this"), policy=POLICY)
+    room = Room(POLICY, 10_000, "S")
+    after = room.after(view, room.ask(view, FULL))
+    assert [item.message.text for item in after.items[1:]] == ["request", f"{PREFIX}\nS", "and now this"]
+    assert "and now this" not in room.prompts()[0]
+
+
+def test_an_empty_answer_is_replaced_by_words_that_say_so_and_the_event_says_it_too() -> None:
+    view = view_of(user("request"), *work(0, 4), policy=POLICY)
+    room = Room(POLICY, 10_000, " \n")
+    event = room.ask(view, FULL)
+    assert event is not None
+    assert (event.status, event.summary) == ("applied", f"{PREFIX}\n(no summary available)")
+    assert "SummaryEmpty" in event.failure
+
+
+def test_an_error_leaves_the_view_as_it_is() -> None:
+    view = view_of(user("request"), *work(0, 4), policy=POLICY)
+    event = Room(POLICY, 10_000, ProviderFailed("s", 500, "down")).ask(view, FULL)
+    assert event is not None
+    assert event.status == "failed"
+
+
+def test_a_prompt_that_is_too_long_loses_its_oldest_message_at_each_try() -> None:
+    view = view_of(user("request"), *work(0, 4), policy=POLICY)
+    over: ModelError = ContextOverflow("s", 9, 8)
+    room = Room(POLICY, 10_000, over, over, "S")
+    event = room.ask(view, FULL)
+    assert event is not None
+    assert event.status == "applied"
+    assert "shortened 2 times" in event.reason
+    lengths = [len(request.messages) for request in room.summarizer.requests]
+    assert lengths == [11, 11, 9], "the opening takes the place of the request, then the first call goes with its result"
+    assert [item.message.text for item in room.after(view, event).items[1:-1]] == ["request"], "what stays is not shortened"
+
+
+def test_when_nothing_more_can_be_left_out_the_summary_has_failed() -> None:
+    view: View = view_of(user("request"), *work(0, 1), policy=POLICY)
+    event = Room(POLICY, 10_000, *[ContextOverflow("s", 9, 8)] * 2).ask(view, FULL)
+    assert event is not None
+    assert (event.status, "ContextOverflow" in event.failure) == ("failed", True)
+
+
+def test_values_that_no_session_could_be_run_with_are_refused() -> None:
+    with pytest.raises(UsageError, match="compact_at_tokens"):
+        Codex(compact_at_tokens=0)

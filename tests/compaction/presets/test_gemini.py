@@ -1,0 +1,250 @@
+"""Gemini CLI: cut at a word of the user behind 70 % of the characters, asked twice, acknowledged."""
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.compaction.presets.gemini import ACKNOWLEDGED, RECHECK, GeminiCli, GeminiMasking, Offload, least_characters, pointer
+from harness.compaction.stages import Mask
+from harness.errors import UsageError
+from harness.events import Entry, Patch
+from harness.messages import Message, ToolResult, assistant, user
+from harness.testing.strategies import logs
+from harness.tokens import QuarterOfCharacters
+from harness.tools.outputs import output_tools
+from harness.truncation import output_name
+from harness.view import View, fold_all, patched, rendered, violation
+from tests.compaction.talk import Room, call, grown, lengthened, numbers, report, step, view_of, window
+
+COUNTER = QuarterOfCharacters()
+POLICY = GeminiMasking(protect_tokens=1_000, prune_minimum_tokens=500, preview_characters=30)
+
+
+def output(number: int, lines: int = 60) -> str:
+    """Of so many lines of 40 characters, 10 tokens each."""
+    return "\n".join(f"{number:04} line {line:04}".ljust(39, ".") for line in range(lines))
+
+
+def session(steps: int, policy: GeminiMasking = POLICY) -> View:
+    messages: Sequence[Message] = [one for number in range(steps) for one in step(number, output(number))]
+    return view_of(user("do it"), *messages, policy=policy)
+
+
+def results(view: View) -> list[str]:
+    return [result.output for message in view.messages for result in message.results]
+
+
+def test_old_results_are_saved_and_read_back_by_the_tools_that_the_pointer_names() -> None:
+    room, view = Room(POLICY, 10_000), session(4)
+    event = room.ask(view)
+    assert event is not None
+    assert (event.status, event.summarizer) == ("applied", "")
+    assert event.offloaded == tuple(output_name(output(number)) for number in range(3))
+    assert "3 old results into the saved outputs" in event.reason
+    after = room.after(view, event)
+    assert [message.calls for message in after.messages] == [message.calls for message in view.messages]
+    assert results(after)[3] == output(3), "the newest 1,000 tokens stay"
+    tools = {tool.spec.name: tool for tool in output_tools(room.outputs)}
+    for number, shown in enumerate(results(after)[:3]):
+        name = event.offloaded[number]
+        assert name in shown
+        assert all(tool in shown for tool in tools)
+        assert room.outputs.load(name) == output(number)
+        found = tools["search_output"].run(call("search_output", output=name, text=f"{number:04} line 0033"))
+        assert found.output.startswith(f"34: {number:04} line 0033")
+
+
+def test_what_was_offloaded_is_not_offloaded_again() -> None:
+    room, view = Room(POLICY, 10_000), session(4)
+    after = room.after(view, room.ask(view))
+    assert room.ask(after) is None
+    event = room.ask(grown(after, POLICY, *(one for number in (7, 8) for one in step(number, output(number)))))
+    assert event is not None
+    assert event.offloaded == tuple(output_name(output(number)) for number in (3, 7)), "the pointers stay"
+
+
+@pytest.mark.parametrize(("minimum", "due"), [(1_800, True), (1_801, False)])
+def test_nothing_is_moved_unless_so_many_tokens_are(minimum: int, due: bool) -> None:
+    policy = GeminiMasking(protect_tokens=1_000, prune_minimum_tokens=minimum)
+    assert sum(item.tokens for item in session(4, policy).items if item.message.role == "tool") == 2_400
+    assert (policy.plan(session(4, policy), policy.budget(window(10_000)), None) is not None) == due
+
+
+def test_results_that_are_hardly_longer_than_a_pointer_stay() -> None:
+    short = "x" * (least_characters(30) - 1)
+    view = view_of(user("q"), *(one for at in range(9) for one in step(at, short)), *step(9, short + "x"), policy=POLICY)
+    policy = GeminiMasking(protect_tokens=0, prune_minimum_tokens=1, preview_characters=30)
+    plan = policy.plan(view, policy.budget(window(10_000)), None)
+    assert plan is not None
+    assert plan.saves == (short + "x",)
+
+
+def test_exempt_calls_keep_their_results() -> None:
+    policy = GeminiMasking(protect_tokens=0, prune_minimum_tokens=1, exempt_tools=("execute_command git *",))
+    view = view_of(user("q"), *step(1, output(1), key="git log"), *step(2, output(2), key="make"), policy=policy)
+    plan = policy.plan(view, policy.budget(window(10_000)), None)
+    assert plan is not None
+    assert plan.saves == (output(2),)
+
+
+@given(text=st.text(st.characters(exclude_categories=[]), max_size=3_000), preview=st.integers(0, 900))
+def test_a_pointer_shows_both_ends_and_is_no_longer_than_promised(text: str, preview: int) -> None:
+    shown = pointer(text, preview)
+    assert len(shown) < least_characters(preview)
+    assert output_name(text) in shown
+    if len(text) >= least_characters(preview):
+        head, tail = shown.split(f" of {len(text)} characters taken out of view]\n")
+        assert text.startswith(head.rpartition("\n[")[0] if "\n[" in head else "")
+        assert text.endswith(tail.rpartition("\nFull output saved to: ")[0])
+
+
+def test_ends_of_whole_lines_are_shown_whole() -> None:
+    shown = pointer(output(5), 100).split("\n")
+    assert shown[:2] == output(5).split("\n")[:2]
+    assert shown[3:5] == output(5).split("\n")[-2:]
+    assert shown[2] == f"[{len(output(5)) - 4 * 39 - 2} of {len(output(5))} characters taken out of view]"
+
+
+@given(log=logs().map(lengthened), preview=st.sampled_from([0, 20]), arguments=st.booleans())
+def test_what_goes_from_the_view_is_what_is_saved(log: tuple[Entry, ...], preview: int, arguments: bool) -> None:
+    view = fold_all(log)
+    mask = Mask(least_characters=least_characters(preview), clear_arguments=arguments)
+    plan = Offload(mask=mask, preview_characters=preview).reduce(view, POLICY.budget(window(9_000)), "due")
+    after = patched(view.items, Patch(replace=plan.replace), 0, COUNTER)
+    pairs = [(old, new) for one, two in zip(view.items, after, strict=True) for old, new in _results(one.message, two.message)]
+    gone = [(old, new) for old, new in pairs if old != new]
+    assert [old.output for old, _ in gone] == list(plan.saves)
+    assert all(new.output == pointer(old.output, preview) and len(new.output) < len(old.output) for old, new in gone)
+    assert len(gone) == sum(len(old.output) >= least_characters(preview) for old, _ in pairs)
+    if arguments:
+        emptied = {old.call_id for old, _ in gone}
+        calls = [one for item in after for one in item.message.calls]
+        assert all(one.arguments_json == "{}" for one in calls if one.call_id in emptied)
+
+
+@given(log=logs().map(lengthened))
+def test_what_stays_of_a_session_is_legal_and_less_and_comes_to_rest(log: tuple[Entry, ...]) -> None:
+    policy = GeminiMasking(protect_tokens=60, prune_minimum_tokens=1, preview_characters=20)
+    room, view = Room(policy, 16_000), fold_all(log, policy.counter)
+    event = room.ask(view)
+    assert event == Room(policy, 16_000).ask(view)
+    if event is not None:
+        after = room.after(view, event)
+        assert violation(rendered(after.messages)) is None
+        assert (event.status, event.tokens_after) == ("applied", after.tokens)
+        assert after.tokens < view.tokens
+        assert room.ask(after) is None
+
+
+def _results(old: Message, new: Message) -> list[tuple[ToolResult, ToolResult]]:
+    return list(zip(old.results, new.results, strict=True))
+
+
+MASKING = GeminiCli()
+ADAPTED = GeminiCli(adapted=True)
+FULL = report(6_000)
+
+
+def exchanges(count: int, size: int = 300) -> list[Message]:
+    return [one for at in range(count) for one in (user(f"{at} " + "q" * size), assistant(f"{at} " + "a" * size))]
+
+
+def single(steps: int) -> View:
+    return view_of(user("do it"), *(message for at in range(steps) for message in step(at, "x" * 900)), policy=MASKING)
+
+
+@pytest.mark.parametrize(("tokens", "due"), [(63_999, False), (64_000, True)])
+def test_it_is_due_when_the_last_prompt_was_half_of_the_window(tokens: int, due: bool) -> None:
+    plan = MASKING.plan(view_of(*exchanges(4), policy=MASKING), MASKING.budget(window(128_000)), report(tokens, 50_000))
+    assert (plan is not None) == due
+
+
+def test_the_first_word_of_the_user_behind_70_percent_of_the_characters_begins_what_stays() -> None:
+    view = view_of(*exchanges(10), user("pending"), policy=MASKING)
+    room = Room(MASKING, 10_000, "DRAFT", "CHECKED")
+    after = room.after(view, room.ask(view, FULL))
+    assert numbers(after) == [1, 1_000, 1_000, *range(16, 23)], "7 of 10 exchanges go"
+    assert [(item.message.role, item.message.text) for item in after.items[1:3]] == [
+        ("user", "CHECKED"),
+        ("assistant", ACKNOWLEDGED),
+    ]
+    assert len(after.summaries) == 1
+
+
+def test_without_such_a_word_all_goes_that_ends_in_a_plain_answer() -> None:
+    view = view_of(user("q"), assistant("a" * 3_000), user("pending"), policy=MASKING)
+    room = Room(MASKING, 10_000, "D", "C")
+    assert numbers(room.after(view, room.ask(view, FULL))) == [1, 1_000, 1_000, 4]
+
+
+def test_else_what_lies_before_the_users_last_word_goes() -> None:
+    talk = [user("old"), assistant("a" * 200), user("new"), *(m for at in range(6) for m in step(at, "x" * 900))]
+    view = view_of(*talk, policy=MASKING)
+    room = Room(MASKING, 10_000, "D", "C")
+    assert numbers(room.after(view, room.ask(view, FULL)))[:4] == [1, 1_000, 1_000, 4]
+
+
+@pytest.mark.parametrize("steps", [1, 10, 60])
+def test_in_a_session_of_a_single_request_nothing_ever_goes(steps: int) -> None:
+    event = Room(MASKING, 10_000).ask(single(steps), FULL)
+    assert event is not None
+    assert (event.status, event.summarizer) == ("no-op", "")
+
+
+def test_the_adapted_variant_cuts_before_an_answer() -> None:
+    view = single(20)
+    room = Room(ADAPTED, 10_000, "D", "C")
+    after = room.after(view, room.ask(view, FULL))
+    assert after.items[3].message.role == "assistant"
+    assert after.items[3:] == view.items[-2 * 6 :], (
+        "of 19 answered and one pending step, 5 are 30 % of the characters, and the last"
+    )
+
+
+def test_the_summarizer_is_asked_again_what_its_draft_leaves_out() -> None:
+    view = view_of(*exchanges(10), policy=MASKING)
+    room = Room(MASKING, 10_000, "<scratchpad>hm</scratchpad>DRAFT", " ")
+    event = room.ask(view, FULL)
+    assert event is not None
+    assert event.summary == "DRAFT", "an empty check leaves the draft, without its scratchpad"
+    assert room.prompts()[1].endswith(RECHECK)
+    assert event.summarizer_usage is not None
+    assert event.summarizer_usage.prompt_tokens > room.summarizer.requests[0].messages[0].text.__len__() // 4
+
+
+def test_an_empty_draft_leaves_the_view_as_it_is_and_is_not_checked() -> None:
+    room = Room(MASKING, 10_000, "")
+    event = room.ask(view_of(*exchanges(10), policy=MASKING), FULL)
+    assert event is not None
+    assert (event.status, len(room.summarizer.requests)) == ("failed", 1)
+
+
+def test_a_snapshot_longer_than_what_it_stands_for_is_not_taken() -> None:
+    event = Room(MASKING, 10_000, "D", "S" * 9_000).ask(view_of(*exchanges(10), policy=MASKING), FULL)
+    assert event is not None
+    assert event.status == "no-op"
+
+
+def test_a_former_snapshot_is_told_as_a_message() -> None:
+    view = view_of(*exchanges(10), policy=MASKING)
+    room = Room(MASKING, 10_000, "D", "FIRST", "D", "SECOND")
+    view = room.after(view, room.ask(view, FULL))
+    room.ask(view, FULL)
+    assert "MESSAGES TO SUMMARIZE:\n[user]\nFIRST\n" in room.prompts()[2]
+
+
+def test_long_old_results_that_stay_are_clipped_to_their_ends() -> None:
+    policy = GeminiCli(adapted=True, keep_share=0.9, protect_tokens=100, result_characters=100)
+    talk = [m for at in range(10) for m in step(at, "H" * 500 + "T" * 500)]
+    view = view_of(user("do it"), *talk, policy=policy)
+    room = Room(policy, 10_000, "D", "C")
+    after = room.after(view, room.ask(view, FULL))
+    outputs = [item.message.results[0].output for item in after.items if item.message.role == "tool"]
+    assert outputs[0] == "H" * 20 + "\n[... 900 characters ...]\n" + "T" * 80
+
+
+def test_values_that_no_session_could_be_run_with_are_refused() -> None:
+    with pytest.raises(UsageError, match="keep_share"):
+        GeminiCli(keep_share=0)

@@ -1,0 +1,113 @@
+"""LangChain's policies on a small session."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from harness.compaction.presets.langchain import (
+    COUNTER,
+    SHORTENED,
+    UNTOLD,
+    AnthropicClear,
+    DeepAgents,
+    LangChainClear,
+    LangChainSummary,
+)
+from harness.errors import UsageError
+from harness.messages import Message, system
+from tests.compaction.presets.examples import compacted, due, session
+
+
+def test_all_but_the_newest_three_results_are_cleared():
+    messages = session(5)
+    view, event = compacted(LangChainClear(trigger_tokens=500), messages, 10_000)
+    assert view == ["0", "1", "2", "3~", "4", "5~", "6", "7", "8", "9", "10", "11"]
+    assert [change.message.results[0].output for change in event.patch.replace] == ["[cleared]"] * 2
+
+
+def test_clearing_is_due_above_its_trigger_and_not_at_it():
+    messages = session(5)
+    held = sum(map(COUNTER.count, messages))
+    assert not due(LangChainClear(trigger_tokens=held), messages, 10_000)
+    assert due(LangChainClear(trigger_tokens=held - 1), messages, 10_000)
+
+
+def test_the_system_message_is_not_counted():
+    assert COUNTER.count(system("a long one" * 100)) == 0
+
+
+def test_by_default_a_long_run_is_summarized_by_a_fixed_sentence_and_no_model_is_asked():
+    messages = session(60)
+    view, event = compacted(LangChainSummary(), messages, 8_000)
+    assert view == ["0", "S", *map(str, range(102, 122))]
+    assert event.summarizer == ""
+    assert UNTOLD in event.summary
+
+
+def test_without_trimming_the_model_is_asked():
+    view, event = compacted(LangChainSummary(trim_tokens=None), session(60), 8_000)
+    assert view == ["0", "S", *map(str, range(102, 122))]
+    assert event.summarizer != ""
+    assert "so far so good" in event.summary
+
+
+def test_twenty_messages_are_too_few_for_a_summary():
+    _, event = compacted(LangChainSummary(trim_tokens=None), session(9, "x" * 4_000), 8_000)
+    assert event.status == "no-op"
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"trigger_share": 0.0},
+        {"trigger_tokens": 100},
+        {"keep_tokens": 10, "keep_share": 0.5},
+        {"keep_messages": 0},
+        {"trim_tokens": 0},
+    ],
+)
+def test_fields_that_cannot_be_are_refused_by_name(fields):
+    with pytest.raises(UsageError, match=next(iter(fields))):
+        LangChainSummary(**fields)
+
+
+def writing(steps: int, characters: int) -> tuple[Message, ...]:
+    """As `session`, each call writing a file of so many characters."""
+    content = json.dumps({"path": "f.py", "content": "w" * characters})
+    messages = (
+        replace(message, parts=tuple(replace(part, name="write_file", arguments_json=content) for part in message.calls))
+        if message.calls
+        else message
+        for message in session(steps, "ok")
+    )
+    return tuple(messages)
+
+
+def test_deepagents_shortens_what_old_calls_wrote_before_it_summarizes():
+    view, event = compacted(DeepAgents(), writing(6, 4_000), 6_500)
+    assert view == ["0", "1", "2~", "3", "4~", "5", "6~", "7", "8~", "9", "10~", "11", "12~", "13"]
+    assert event.summarizer == ""
+    first = json.loads(event.patch.replace[0].message.calls[0].arguments_json)
+    assert first == {"path": "f.py", "content": "w" * 20 + SHORTENED}
+
+
+def test_deepagents_summarizes_where_no_call_is_long():
+    view, event = compacted(DeepAgents(), session(60), 8_000)
+    assert view[:2] == ["0", "S"]
+    assert "so far so good" in event.summary
+
+
+def test_deepagents_summarizes_after_an_overflow():
+    view, _ = compacted(DeepAgents(), session(20), 100_000, "overflow")
+    assert view == [*map(str, range(42))]
+    view, _ = compacted(DeepAgents(keep_share=0.002), session(20), 100_000, "overflow")
+    assert view == ["0", "S", "40", "41"]
+
+
+def test_the_clearing_of_the_api_saves_enough_or_nothing():
+    clear = AnthropicClear(trigger_tokens=500)
+    view, _ = compacted(clear, session(5), 10_000)
+    assert view == ["0", "1", "2", "3~", "4", "5~", "6", "7", "8", "9", "10", "11"]
+    assert not due(replace(clear, least_saved_tokens=1_000), session(5), 10_000)
+    assert not due(replace(clear, trigger_tokens=5_000), session(5), 10_000)

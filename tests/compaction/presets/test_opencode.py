@@ -1,0 +1,160 @@
+"""opencode: question, answer, last turns, request to go on; and pruning from turn to turn."""
+
+import pytest
+
+from harness.compaction.presets.opencode import GO_ON, INSTRUCTION, QUESTION, OpenCode, OpenCodePrune
+from harness.errors import ProviderFailed, UsageError
+from harness.messages import Message, assistant, user
+from harness.tokens import Window
+from harness.view import View
+from tests.compaction.talk import Room, grown, numbers, report, step, view_of, window
+
+SMALL = OpenCode(max_output_tokens=2_000, tail_least_tokens=100, tail_most_tokens=400)
+
+
+def turn(number: int, steps: int = 2, output: str = "done") -> list[Message]:
+    inner = [message for at in range(steps) for message in step(10 * number + at, output)]
+    return [user(f"request {number}"), *inner, assistant(f"answer {number}")]
+
+
+def view(*turns: list[Message], policy: OpenCode | OpenCodePrune = SMALL) -> View:
+    return view_of(*(message for messages in turns for message in messages), policy=policy)
+
+
+@pytest.mark.parametrize(("tokens", "due"), [(95_999, False), (96_000, True)])
+def test_it_is_due_when_the_last_call_fills_what_the_output_leaves(tokens: int, due: bool) -> None:
+    policy = OpenCode()
+    budget = policy.budget(window(128_000))
+    assert (policy.plan(view(turn(1), policy=policy), budget, report(tokens - 1_000, 1_000)) is not None) == due
+
+
+@pytest.mark.parametrize(
+    ("policy", "longest_answer", "threshold"),
+    [
+        (OpenCode(), 8_000, 192_000),
+        (OpenCode(), 64_000, 168_000),
+        (OpenCode(input_limit_tokens=100_000), None, 80_000),
+        (OpenCode(input_limit_tokens=100_000, max_output_tokens=8_000), None, 92_000),
+        (OpenCode(input_limit_tokens=100_000), 8_192, 91_808),
+    ],
+)
+def test_what_is_usable_follows_from_the_limits_of_the_model(
+    policy: OpenCode, longest_answer: int | None, threshold: int
+) -> None:
+    model = Window(tokens=200_000, source="registry", output_tokens=longest_answer)
+    assert policy.budget(model).threshold_tokens == threshold
+
+
+def test_the_last_two_turns_stay_behind_a_question_and_its_answer_and_a_request_to_go_on_is_last() -> None:
+    talk = view(turn(1, steps=9, output="x" * 800), turn(2), turn(3))
+    room = Room(SMALL, 10_000, "SUMMARY")
+    after = room.after(talk, room.ask(talk, report(9_000)))
+    roles = [(item.message.role, item.message.text) for item in after.items[1:]]
+    assert roles[:2] == [("user", QUESTION), ("assistant", "SUMMARY")]
+    assert roles[2] == ("user", "request 2")
+    assert roles[-1] == ("user", GO_ON)
+    assert len(after.items) == 1 + 2 + 6 + 6 + 1
+    assert [item.item_id.slot for item in after.items if item.item_id in after.summaries] == [1]
+
+
+@pytest.mark.parametrize(("least", "kept_steps"), [(100, 2), (200, 4), (20, 0)])
+def test_of_a_turn_that_does_not_fit_the_longest_end_that_does_stays(least: int, kept_steps: int) -> None:
+    policy = OpenCode(max_output_tokens=9_900, tail_least_tokens=least, tail_most_tokens=400)
+    talk = view_of(user("do it"), *(message for at in range(9) for message in step(at, "y" * 20)), policy=policy)
+    pair = talk.items[2].tokens + talk.items[3].tokens
+    assert 40 < pair < 50
+    room = Room(policy, 10_000, "S")
+    after = room.after(talk, room.ask(talk, report(9_000)))
+    assert len(after.items) == 1 + 2 + 2 * kept_steps + 1
+    assert after.items[-2 * kept_steps - 1 : -1] == talk.items[len(talk.items) - 2 * kept_steps :]
+
+
+def test_results_are_told_by_their_first_2000_characters_and_the_former_summary_is_brought_up_to_date() -> None:
+    policy = OpenCode(max_output_tokens=2_000, tail_least_tokens=10, tail_most_tokens=10)
+    talk = view(turn(1, output="z" * 5_000), policy=policy)
+    room = Room(policy, 10_000, "FIRST", "SECOND")
+    after = grown(room.after(talk, room.ask(talk, report(9_000))), policy, *turn(2, output="w" * 900))
+    room.ask(after, report(9_000))
+    first, second = room.prompts()
+    assert "z" * 2_000 + "\n[... 3000 more characters]" in first
+    assert "PREVIOUS SUMMARY" not in first
+    assert INSTRUCTION in first
+    assert "PREVIOUS SUMMARY:\nFIRST\n\nMESSAGES TO SUMMARIZE:\n" in second
+    assert QUESTION not in second.split("MESSAGES TO SUMMARIZE:")[1], "the question of the former answer is hidden"
+
+
+def test_after_an_overflow_only_the_summary_and_the_last_request_stay() -> None:
+    talk = view(turn(1, output="x" * 900), [user("the newest request"), *step(99, "v" * 900)])
+    room = Room(SMALL, 10_000, "S")
+    after = room.after(talk, room.ask(talk, moment="overflow"))
+    assert [item.message.text for item in after.items[1:]] == [QUESTION, "S", "the newest request"]
+
+
+@pytest.mark.parametrize("trouble", ["", ProviderFailed("s", 500, "down")])
+def test_a_failed_summary_leaves_the_view_as_it_is(trouble: str | ProviderFailed) -> None:
+    talk = view(turn(1, output="x" * 900), turn(2, output="x" * 900), turn(3))
+    event = Room(SMALL, 10_000, trouble).ask(talk, report(9_000))
+    assert event is not None
+    assert (event.status, event.tokens_after) == ("failed", talk.tokens)
+
+
+PRUNE = OpenCodePrune(protect_tokens=250, least_saved_tokens=150)
+THOUSAND = "p" * 400
+"""With its message a result of 100 tokens and no more."""
+
+
+def results_cleared(before: View, after: View) -> list[int]:
+    pairs = zip(before.items, after.items, strict=True)
+    return [old.item_id.event for old, new in pairs if old != new]
+
+
+def test_results_outside_the_newest_tokens_and_the_last_two_turns_are_cleared_at_the_end_of_a_turn() -> None:
+    talk = view(turn(1, 4, THOUSAND), turn(2, 4, THOUSAND), turn(3, 4, THOUSAND), turn(4, 1, THOUSAND), policy=PRUNE)
+    room = Room(PRUNE, 10_000)
+    assert room.ask(talk) is None, "it looks before a turn only"
+    after = room.after(talk, room.ask(talk, moment="turn"))
+    assert results_cleared(talk, after) == [4, 6, 8, 10, 14, 16], "of turn 2 the newest 2 results are within 250 tokens"
+    assert room.ask(after, moment="turn") is None, "what is cleared is not cleared again"
+
+
+def test_in_a_session_of_one_request_only_the_adapted_variant_clears() -> None:
+    single = [user("do it"), *(message for at in range(8) for message in step(at, THOUSAND))]
+    adapted = OpenCodePrune(protect_tokens=250, least_saved_tokens=150, adapted=True)
+    faithful = view_of(*single, policy=PRUNE)
+    assert Room(PRUNE, 10_000).ask(faithful, moment="turn") is None
+    assert Room(PRUNE, 10_000).ask(faithful) is None
+    room = Room(adapted, 10_000)
+    assert results_cleared(faithful, room.after(faithful, room.ask(faithful))) == [4, 6, 8, 10, 12, 14]
+
+
+@pytest.mark.parametrize(("saves", "cleared"), [(600, None), (599, 6)])
+def test_nothing_is_cleared_unless_more_than_the_least_is_saved(saves: int, cleared: int | None) -> None:
+    policy = OpenCodePrune(protect_tokens=250, least_saved_tokens=saves, adapted=True)
+    talk = view_of(user("do it"), *(message for at in range(8) for message in step(at, THOUSAND)), policy=policy)
+    event = Room(policy, 10_000).ask(talk)
+    assert (event and len(event.patch.replace)) == cleared
+
+
+def test_skills_are_never_cleared() -> None:
+    policy = OpenCodePrune(protect_tokens=100, least_saved_tokens=100, adapted=True)
+    talk = view_of(user("do it"), *(m for at in range(8) for m in step(at, THOUSAND, name="skill")), policy=policy)
+    assert Room(policy, 10_000).ask(talk) is None
+
+
+def test_values_that_no_session_could_be_run_with_are_refused() -> None:
+    with pytest.raises(UsageError, match="tail_share"):
+        OpenCode(tail_share=0)
+    with pytest.raises(UsageError, match="input_limit_tokens"):
+        OpenCode(input_limit_tokens=20_000)
+    with pytest.raises(UsageError, match="protect_tokens"):
+        OpenCodePrune(protect_tokens=-1)
+
+
+def test_a_view_after_a_compaction_counts_only_what_came_since_as_turns() -> None:
+    policy = OpenCode(max_output_tokens=2_000, tail_least_tokens=10, tail_most_tokens=10)
+    talk = view(turn(1, output="x" * 900), policy=policy)
+    room = Room(policy, 10_000, "FIRST", "SECOND")
+    after = room.after(talk, room.ask(talk, report(9_000)))
+    later = grown(after, policy, *step(50, "x" * 900))
+    final = room.after(later, room.ask(later, report(9_000)), seq=3_000)
+    assert numbers(final) == [1, 3_000, 3_000, 3_000]

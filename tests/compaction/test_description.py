@@ -1,0 +1,94 @@
+"""What is read off a policy agrees with what it does and with what stands in its class."""
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import pytest
+
+from harness.compaction.cuts import LastMessages
+from harness.compaction.description import Abilities, abilities, defaults, sentence, source, stages
+from harness.compaction.pipeline import Pipeline, Preset
+from harness.compaction.presets.bounds import OracleRetention
+from harness.compaction.presets.keep_last import KeepLast
+from harness.compaction.presets.none import NoCompaction
+from harness.compaction.presets.three_tiers import ThreeTiers
+from harness.compaction.presets.window import MessageWindow
+from harness.policies import PRESETS
+
+OURS = {"drop-all", "random"}
+"""Bounds, which nobody published."""
+
+
+class Stranger:
+    """Makes up its mind by itself."""
+
+    summarizer = "same"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Odd(Preset):
+    """Does what it does, and
+    then some.
+
+    It is odd. Source: the second of two papers, sec. 3, v1.2; as told
+    there. The rest is ours.
+    """
+
+    keep_messages: int = 3
+    kind: Literal["odd"] = "odd"
+
+    @property
+    def pipeline(self) -> Pipeline:
+        return NoCompaction().pipeline
+
+
+def test_a_policy_without_a_rule_can_do_nothing() -> None:
+    assert abilities(NoCompaction()) == Abilities(acts=False, summarizes=False)
+
+
+def test_a_policy_summarizes_only_as_it_is_configured() -> None:
+    window = MessageWindow()
+    assert abilities(window) == Abilities(acts=True, summarizes=False)
+    assert abilities(replace(window, summarize_on_trim=True)) == Abilities(acts=True, summarizes=True)
+    assert abilities(replace(window, max_messages=0)) == Abilities(acts=False, summarizes=False)
+
+
+def test_of_a_policy_that_is_no_pipeline_the_summarizer_tells_whether_it_summarizes() -> None:
+    assert abilities(Stranger()) == Abilities(acts=True, summarizes=True)
+    assert abilities(object()) == Abilities(acts=True, summarizes=False)
+    assert stages(Stranger()) == ("not told: it is no pipeline of stages",)
+
+
+def test_stages_tell_moment_trigger_and_reducer_and_leave_out_what_is_usual() -> None:
+    assert stages(KeepLast(keep_last=7)) == (
+        "output: Truncation(max_characters=10000)",
+        "step: Full → Summarize(Middle(LastMessages(count=7)), SixSections, max_tokens=800, role=assistant)",
+    )
+    cut, summarize, _ = stages(ThreeTiers(prune=False))
+    assert cut == "output: Truncation(max_lines=2000, max_bytes=51200, saved=True)"
+    assert summarize.endswith("former=among, (user 'What did we do so far?'), (user 'Continue if you have next steps'))")
+    assert stages(OracleRetention())[1:] == ("step: Full → Retain(Uninformed, share=0.5)",)
+    assert stages(NoCompaction(clip_characters=70)) == ("output: Truncation(max_characters=70)",)
+
+
+def test_a_source_is_the_sentence_that_names_it_wherever_it_stands() -> None:
+    assert source(Odd) == "the second of two papers, sec. 3, v1.2; as told there"
+    assert source(NoCompaction) == "S2.9"
+    assert source(LastMessages) == "S0.5 (where its picture and its algorithm differ, the algorithm counts)"
+    assert source(Stranger) == ""
+
+
+def test_a_sentence_is_the_first_paragraph_without_the_source() -> None:
+    assert sentence(Odd) == "Does what it does, and then some."
+    assert sentence(NoCompaction) == "Goes on until the provider refuses the prompt."
+
+
+def test_defaults_are_the_fields_but_the_kind() -> None:
+    assert defaults(Odd) == {"keep_messages": 3}
+
+
+@pytest.mark.parametrize("kind", PRESETS)
+def test_every_preset_says_in_a_sentence_what_it_does_and_where_it_comes_from(kind: str) -> None:
+    assert sentence(PRESETS[kind]).endswith((".", ")"))
+    assert bool(source(PRESETS[kind])) == (kind not in OURS)
+    assert stages(PRESETS[kind]())

@@ -1,0 +1,220 @@
+"""Thresholds at quantiles of an uncompressed run: what is pooled, what becomes of a trial, and what cannot be looked up."""
+
+import bisect
+import shutil
+from dataclasses import replace
+from fractions import Fraction
+from itertools import accumulate
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.cli.run import outlook
+from harness.compaction.presets.langchain import COUNTER
+from harness.compaction.presets.none import NoCompaction
+from harness.errors import UsageError
+from harness.events import Entry, MessageAdded
+from harness.experiment.experiment import Experiment
+from harness.experiment.grid import Arm, Grid
+from harness.experiment.plan import Settings
+from harness.experiment.quantiles import Pool, Uncompressed, contexts_of
+from harness.experiment.trial import Trial, to_plain
+from harness.sandboxes.opening import SandboxChoice
+from harness.store.journal import Journal
+from harness.testing.strategies import conversations
+from harness.tokens import QuarterOfCharacters
+from harness.view import fold_all
+from tests.experiment.run_grid import POLICY, TINY
+
+WORDY = TINY.replace(":tiny", ":wordy")
+PLAIN = Trial(task=TINY, policy=NoCompaction(), window_tokens=100_000, max_steps=60, sandbox=SandboxChoice(backend="bubblewrap"))
+BASE = Trial(task=TINY, policy=POLICY, window_tokens=20_000, max_steps=60, sandbox=SandboxChoice(backend="bubblewrap"))
+QUARTER = QuarterOfCharacters()
+PATH = "policy.trigger_tokens"
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """Two tasks with two seeds each, nothing compacted; and, not to be pooled, an arm that is."""
+    arms = [
+        Arm(name="compacted", trial={"policy": {"kind": "keep-last", "summarizer": "scripted/empty"}, "window_tokens": 14_000})
+    ]
+    folder = tmp_path_factory.mktemp("plain")
+    experiment = Experiment(name="plain", base=PLAIN, axes={"task": [TINY, WORDY], "seed": [0, 1]}, arms=arms, folder=folder)
+    return experiment.run(workers=2, progress="off")
+
+
+@pytest.fixture(scope="module")
+def folder(run):
+    return run.output.parent
+
+
+def of(run, task, seed=None):
+    """The uncompressed steps of a task, as the results have them."""
+    steps = run.steps.merge(run.trials[["trial_id", "task", "seed", "policy"]], on="trial_id").query("policy == 'none'")
+    return steps[(steps["task"] == task) & ((steps["seed"] == seed) | (seed is None))]
+
+
+def grid(folder, axes, *arms, base=BASE):
+    return Grid(base, axes, arms, uncompressed=Uncompressed(folder))
+
+
+@given(st.lists(st.integers(0, 50), min_size=1, max_size=40), st.integers(1, 99))
+def test_a_quantile_is_the_least_number_that_the_share_stayed_within(tokens, percent):
+    text, pool = f"q0.{percent:02}", Pool(tuple(sorted(tokens)), 1, 0)
+    found = pool.at(text, "here").tokens
+    assert found in tokens
+    assert (
+        bisect.bisect_right(pool.tokens, found) >= Fraction(percent, 100) * len(tokens) > bisect.bisect_left(pool.tokens, found)
+    )
+
+
+@pytest.mark.parametrize("text", ["q0", "q0.0", "q1", "q1.5", "q90", "q-0.5", "q.5", "q", "quite", "q0.5 "])
+def test_what_is_no_quantile_is_refused_where_it_stands(text):
+    with pytest.raises(
+        UsageError, match=r"axes\.policy\.trigger_tokens: a quantile is written q0\.5 or q0\.95, above 0 and below 1"
+    ):
+        Pool((1, 2, 3), 1, 0).at(text, f"axes.{PATH}")
+
+
+@pytest.mark.bubblewrap
+def test_every_answered_request_of_the_uncompressed_sessions_of_a_task_is_pooled(run, folder):
+    for task in (TINY, WORDY):
+        pool = Uncompressed(folder).pool(to_plain(Trial(task=task, policy=POLICY)), QUARTER)
+        assert list(pool.tokens) == sorted(of(run, task)["view_tokens"])
+        assert (pool.sessions, pool.cut_short) == (2, 0)
+
+
+@pytest.mark.bubblewrap
+def test_a_request_counts_as_the_policy_of_the_trial_would_have_estimated_it(run, folder):
+    expected = []
+    with Journal.open(folder / "output" / "journal.sqlite", read_only=True) as journal:
+        for trial in journal.trials():
+            if (trial.task, trial.policy) != (TINY, "none"):
+                continue
+            messages = [one.event.message for one in journal.entries(trial.session_id) if isinstance(one.event, MessageAdded)]
+            sums = accumulate((COUNTER.count(message) for message in messages), initial=0)
+            expected += [tokens for tokens, message in zip(sums, messages, strict=False) if message.role == "assistant"]
+    (cell,) = grid(folder, {"policy": [{"kind": "langchain-clear-tool-uses", "trigger_tokens": "q0.5"}]})
+    assert cell.trial.policy.trigger_tokens == Pool(tuple(sorted(expected)), 2, 0).at("q0.5", "").tokens
+    assert cell.trial.policy.trigger_tokens != Uncompressed(folder).pool(to_plain(BASE), QUARTER).at("q0.5", "").tokens
+
+
+@pytest.mark.bubblewrap
+def test_a_trial_holds_the_number_and_arm_and_axis_show_the_quantile(folder):
+    cells = grid(folder, {PATH: ["q0.5", "q0.9"], "task": [TINY, WORDY], "seed": [7]})
+    assert [cell.arm for cell in cells] == ["trigger_tokens=q0.5", "trigger_tokens=q0.9"] * 2
+    assert [cell.axes[PATH] for cell in cells] == ["q0.5", "q0.9"] * 2
+    pools = {task: Uncompressed(folder).pool(to_plain(Trial(task=task, policy=POLICY)), QUARTER) for task in (TINY, WORDY)}
+    for cell in cells:
+        tokens = pools[cell.trial.task].at(cell.axes[PATH], "").tokens
+        (written,) = Grid(BASE, {PATH: [tokens], "task": [cell.trial.task], "seed": [7]})
+        assert cell.trial == written.trial
+        assert cell.trial.trial_id == written.trial.trial_id
+    assert len({cell.trial.policy.trigger_tokens for cell in cells}) == 4
+
+
+@pytest.mark.bubblewrap
+def test_whole_policies_and_arms_may_hold_quantiles_too(folder):
+    tables = [{"kind": "anthropic-clear-tool-uses", "trigger_tokens": one} for one in ("q0.25", "q0.75", 4_000)]
+    arm = Arm(name="late", trial={"policy": {"trigger_tokens": "q0.95"}})
+    cells = grid(folder, {"policy": tables}, arm)
+    names = [f"policy=anthropic-clear-tool-uses(trigger_tokens={one})" for one in ("q0.25", "q0.75", "4000")]
+    assert [cell.arm for cell in cells] == [*names, "late"]
+    assert [set(cell.quantiles) for cell in cells] == [{PATH}, {PATH}, set(), {PATH}]
+    assert cells[3].trial.policy == replace(POLICY, trigger_tokens=cells[3].quantiles[PATH].tokens)
+
+
+@pytest.mark.bubblewrap
+def test_a_plan_names_the_run_and_says_before_it_starts_what_was_found(folder, tmp_path):
+    trial = f'[trial]\ntask = "{TINY}"\npolicy = "keep-last"\n'
+    (tmp_path / "plan.toml").write_text(
+        f'[experiment]\nuncompressed = "{folder}"\n{trial}[axes]\n{PATH} = ["q0.5"]\nseed = [0, 1]\n'
+    )
+    planned = Experiment.from_toml(tmp_path)
+    found = planned.grid[0].quantiles[PATH]
+    assert found.sessions == 2
+    told = [line for line in outlook(planned).splitlines() if line.startswith(PATH)]
+    assert told == [f"{PATH}=q0.5 of {TINY}: {found.tokens:,} tokens, from {found.requests} requests of 2 uncompressed sessions"]
+
+
+@pytest.mark.bubblewrap
+def test_a_run_is_compacted_at_the_step_that_reached_the_quantile_without_compaction(run, folder, tmp_path):
+    settings = Settings(uncompressed=str(folder))
+    axes: dict[str, list[object]] = {PATH: ["q0.5", "q0.8"], "seed": [0, 1]}
+    experiment = Experiment(name="quantiles", base=BASE, axes=axes, settings=settings, folder=tmp_path)
+    results = experiment.run(workers=2, progress="off")
+    assert sorted(results.axes[PATH].unique()) == ["q0.5", "q0.8"]
+    for cell, trial in zip(experiment.grid, results.trials.set_index("trial_id").loc[ids(experiment)].itertuples(), strict=True):
+        steps = of(run, TINY, trial.seed)
+        reached = steps[steps["view_tokens"] >= cell.quantiles[PATH].tokens]
+        assert trial.threshold_tokens == cell.quantiles[PATH].tokens
+        assert trial.first_compaction_step == reached["step"].min()
+
+
+def ids(experiment):
+    return [cell.trial.trial_id for cell in experiment.grid]
+
+
+@pytest.mark.bubblewrap
+@pytest.mark.parametrize(
+    ("base", "axes", "words"),
+    [
+        ({"model": "scripted:typical"}, {PATH: ["q0.5"]}, r"no uncompressed session of .*:tiny with scripted:typical, only of "),
+        (
+            {},
+            {PATH: ["q0.5"], "task": ["flashcards"]},
+            r"no uncompressed session of flashcards with scripted, only of .*:tiny with",
+        ),
+        ({"nominal_window_tokens": 128_000}, {PATH: ["q0.5"]}, r"axes\.policy\.trigger_tokens: 'q0\.5' would be scaled"),
+        ({}, {PATH: ["q0.5", "q0.50"]}, r"trigger_tokens=q0\.5 \(.*\) and .*=q0\.50 \(.*\) are the same trial of"),
+        ({}, {PATH: ["q2"]}, r"axes\.policy\.trigger_tokens: a quantile is written"),
+        ({}, {PATH: ["half"]}, r"axes\.policy\.trigger_tokens: must be a whole number \(got 'half'\)"),
+    ],
+)
+def test_what_cannot_be_looked_up_is_refused(folder, base, axes, words):
+    with pytest.raises(UsageError, match=words):
+        grid(folder, axes, base=replace(BASE, **base))
+
+
+@pytest.mark.bubblewrap
+def test_a_run_that_is_not_over_has_no_quantiles_yet(folder, tmp_path):
+    shutil.copytree(folder / "output", tmp_path / "output")
+    Uncompressed(tmp_path)
+    Uncompressed(tmp_path / "output")
+    with Journal.open(tmp_path / "output" / "journals" / "t.sqlite"):
+        pass
+    with pytest.raises(UsageError, match="a run is at work there or broke off"):
+        Uncompressed(tmp_path)
+
+
+def test_a_folder_without_a_run_is_told(tmp_path):
+    with pytest.raises(UsageError, match=r"uncompressed = '.*nowhere': there is no such folder"):
+        Uncompressed(tmp_path / "nowhere")
+    with pytest.raises(UsageError, match="nothing was run there yet; run it with `harness run"):
+        Uncompressed(tmp_path)
+
+
+def test_without_a_run_to_look_in_a_quantile_is_refused():
+    with pytest.raises(UsageError, match=r"name that run's folder as `uncompressed` under \[experiment\]"):
+        Grid(BASE, {PATH: ["q0.5"]})
+
+
+@pytest.mark.bubblewrap
+def test_sessions_that_were_cut_short_are_counted_and_what_is_compacted_is_not_there(tmp_path):
+    axes = {"max_steps": [3, 60], "window_tokens": [1_800, 100_000], "seed": [0]}
+    Experiment(name="cut", base=PLAIN, axes=axes, folder=tmp_path).run(workers=2, progress="off")
+    pool = Uncompressed(tmp_path).pool(to_plain(BASE), QUARTER)
+    assert (pool.sessions, pool.cut_short) == (4, 3)
+    only = Experiment(name="only", base=BASE, folder=tmp_path / "only")
+    only.run(progress="off")
+    with pytest.raises(UsageError, match="no trial of policy 'none' is among its results"):
+        Uncompressed(tmp_path / "only")
+
+
+@given(conversations())
+def test_contexts_are_what_the_view_held_before_each_answer(messages):
+    entries = [Entry(seq, MessageAdded(message=message, step=0)) for seq, message in enumerate(messages, start=1)]
+    held = [fold_all(entries[:at], COUNTER).tokens for at, message in enumerate(messages) if message.role == "assistant"]
+    assert list(contexts_of(iter(entries), COUNTER)) == held

@@ -1,0 +1,299 @@
+"""A trial from end to end in a real sandbox, and the edge at which everything that breaks becomes a record."""
+
+import gc
+import json
+import os
+import time
+import warnings
+from contextlib import closing
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from harness.compaction.presets.keep_last import KeepLast
+from harness.compaction.presets.none import NoCompaction
+from harness.compaction.scaling import scaled
+from harness.events import SessionEnded, SessionStarted
+from harness.experiment.job import Caching, Job
+from harness.experiment.provenance import collect
+from harness.experiment.run_trial import run_trial
+from harness.experiment.trial import Trial
+from harness.plan import Plan
+from harness.sandboxes.opening import SandboxChoice
+from harness.store.journal import Journal
+from harness.store.tables import batches
+from tests.models.openai_stub import Say, serving
+
+pytestmark = pytest.mark.bubblewrap
+
+TINY = f"{Path(__file__).parents[1] / 'tiny_task.py'}:tiny"
+BASE = Trial(task=TINY, policy=NoCompaction(), window_tokens=32_768, seed=5)
+TIGHT = KeepLast(
+    threshold=0.3,
+    keep_last=2,
+    summarizer="scripted/oracle",
+    system_reserve_tokens=100,
+    output_reserve_tokens=100,
+    safety_reserve_tokens=100,
+)
+
+
+@pytest.fixture
+def job(tmp_path):
+    def made(trial=BASE, **changes):
+        job = Job(
+            trial=trial,
+            trial_id=trial.trial_id,
+            experiment="e",
+            arm="an arm",
+            axes={"seed": trial.seed},
+            backend="bubblewrap",
+            provenance=collect("prices-1"),
+            journal=tmp_path / f"{trial.trial_id}.sqlite",
+        )
+        return replace(job, **changes)
+
+    return made
+
+
+def test_a_trial_ends_in_a_record_its_checks_and_a_whole_log(job):
+    one = job()
+    trial, checks = run_trial(one)
+    assert (trial.status, trial.reason, trial.success, trial.score) == ("completed", "replied", True, 1.0)
+    assert (trial.error, trial.traceback) == ("", "")
+    assert [(check.check, check.passed) for check in checks] == [("port", True), ("note", True)]
+    assert (trial.level, trial.treatment, trial.sandbox, trial.policy) == ("L0", "as planned", "bubblewrap", "none")
+    assert trial.cost_usd is not None
+    assert trial.cost_usd > 0
+    with Journal.open(one.journal) as journal:
+        events = [entry.event for entry in journal.entries(trial.session_id)]
+        assert journal.trials() == (trial,)
+        assert set(journal.checks(trial.trial_id)) == set(checks)
+    assert isinstance(events[0], SessionStarted)
+    assert isinstance(events[-1], SessionEnded)
+    assert trial.steps == sum(event.kind == "step-finished" for event in events)
+
+
+@pytest.mark.parametrize(
+    ("policy", "activity"),
+    [
+        (NoCompaction(), "control"),
+        (replace(TIGHT, threshold=1.0), "never fired"),
+        (replace(TIGHT, keep_last=500), "no effect"),
+        (TIGHT, "active"),
+    ],
+)
+def test_what_became_of_the_policy_is_a_column(job, policy, activity):
+    one = job(replace(BASE, policy=policy, window_tokens=32_768 if activity == "never fired" else 8_000))
+    trial, _ = run_trial(one)
+    assert trial.activity == activity
+    with Journal.open(one.journal) as journal:
+        table = next(batches(journal, "trials"))
+    row = {name: table[name].to_pylist()[0] for name in table.column_names}
+    assert (row["activity"], row["fruitless_compactions"] > 0) == (activity, activity == "no effect")
+    assert (row["turns"], row["summaries"] + row["prunings"]) == (2, trial.compactions)
+    assert row["messages"] >= trial.steps * 2
+
+
+def test_configuration_and_provenance_stand_in_the_record(job):
+    one = job()
+    trial, _ = run_trial(one)
+    provenance = json.loads(trial.provenance_json)
+    assert provenance["price_table"] == "prices-1"
+    assert (provenance["sandbox"]["backend"], provenance["container"]) == ("bubblewrap", None)
+    assert {"model_seed": BASE.model_seed, "task_seed": 5, "model": "scripted"}.items() <= provenance.items()
+    assert {"harness", "pydantic"} <= dict(provenance["packages"]).keys()
+    assert json.loads(trial.config_json)["window_tokens"] == 32_768
+    assert json.loads(trial.axes_json) == {"seed": 5}
+
+
+@pytest.mark.docker
+def test_the_name_of_the_container_stands_in_the_record(job):
+    import docker
+
+    image = os.environ.get("HARNESS_TEST_IMAGE", "harness-test:py")
+    began = time.time()
+    trial, _ = run_trial(job(replace(BASE, sandbox=SandboxChoice(image=image)), backend="docker"))
+    with closing(docker.from_env()) as client:
+        when = {"since": int(began) - 1, "until": int(time.time()) + 1}
+        created = client.api.events(**when, filters={"type": "container", "event": "create"}, decode=True)
+        names = {event["Actor"]["Attributes"]["name"] for event in created}
+    assert trial.success, trial.error
+    name = json.loads(trial.provenance_json)["container"]
+    assert name.startswith(f"coding-agent-{trial.session_id}-")
+    assert name in names
+
+
+def test_a_policy_that_compacts_is_counted_and_the_oracle_keeps_what_is_needed(job):
+    trial, _ = run_trial(job(replace(BASE, policy=TIGHT, window_tokens=8_000)))
+    assert trial.compactions > 0
+    assert trial.summarizer_prompt_tokens > 0
+    assert trial.treatment == "as planned"
+    assert trial.threshold_tokens == 2_310
+    assert trial.success
+
+
+def test_a_policy_made_for_another_window_runs_scaled_and_the_record_says_by_what(job):
+    nominal = replace(BASE, policy=scaled(TIGHT, 4), window_tokens=8_000, nominal_window_tokens=32_000)
+    as_it_is = replace(BASE, policy=TIGHT, window_tokens=8_000)
+    one, other = job(nominal), job(as_it_is)
+    (trial, _), (plain, _) = run_trial(one), run_trial(other)
+    assert (trial.scale, plain.scale) == (0.25, 1.0)
+    assert trial.trial_id != plain.trial_id
+    assert (trial.threshold_tokens, trial.steps, trial.compactions) == (2_310, plain.steps, plain.compactions)
+    assert trial.success
+    assert json.loads(trial.policy_json)["safety_reserve_tokens"] == 400  # as configured; the session has it as it ran
+    with Journal.open(one.journal) as journal:
+        (started,) = [entry.event for entry in journal.entries(trial.session_id) if isinstance(entry.event, SessionStarted)]
+        assert next(batches(journal, "trials"))["scale"].to_pylist() == [0.25]
+    assert started.budget_rule.endswith("constants scaled by 0.25, from a nominal window of 32000")
+    assert json.loads(started.policy_json)["safety_reserve_tokens"] == 100
+
+
+def test_an_empty_summary_costs_what_only_the_prompt_said(job):
+    policy = replace(TIGHT, summarizer="scripted/empty")
+    trial, checks = run_trial(job(replace(BASE, policy=policy, window_tokens=8_000)))
+    assert trial.compactions > 0
+    assert {check.check: check.passed for check in checks} == {"port": False, "note": True}
+    assert trial.score == 0.5
+
+
+def test_a_window_that_overflows_is_a_failure_with_its_reason_and_is_graded(job):
+    trial, checks = run_trial(job(replace(BASE, window_tokens=6_000)))
+    assert (trial.status, trial.reason, trial.success) == ("failed", "overflow", False)
+    assert trial.error
+    assert not trial.traceback
+    assert {check.check: check.passed for check in checks} == {"port": False, "note": True}
+
+
+def test_the_step_limit_is_a_failure_with_its_reason(job):
+    trial, _ = run_trial(job(replace(BASE, max_steps=2)))
+    assert (trial.status, trial.reason, trial.steps) == ("failed", "max_steps", 2)
+
+
+def test_a_sandbox_that_cannot_start_is_a_failure_with_its_reason(job):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)  # where no engine answers, the SDK leaves its socket open
+        trial, checks = run_trial(job(replace(BASE, sandbox=SandboxChoice(image="no/such-image:0")), backend="docker"))
+        gc.collect()
+    assert (trial.status, trial.reason, trial.steps) == ("failed", "sandbox_error", 0)
+    assert "docker" in trial.error
+    assert [check.passed for check in checks] == [False, False]
+
+
+def test_a_bug_in_a_task_is_a_crash_of_this_trial_with_its_traceback(job):
+    trial, checks = run_trial(job(replace(BASE, task=TINY.replace(":tiny", ":broken"))))
+    assert (trial.status, trial.reason, trial.success, trial.score) == ("crashed", "crashed", False, 0.0)
+    assert trial.error.endswith("cannot be made of seed 5 (line 72): ZeroDivisionError: division by zero")
+    assert trial.scale == 1.0
+    assert "in broken" in trial.traceback
+    assert checks == ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Broken(NoCompaction):
+    """A policy with a bug that shows at its first step."""
+
+    def plan(self, view, budget, usage, moment="step"):
+        raise ValueError("a bug")
+
+
+def test_a_bug_in_a_policy_is_a_crash_and_ends_the_log_as_well(job):
+    one = job(replace(BASE, policy=Broken()))
+    trial, checks = run_trial(one)
+    assert (trial.status, trial.error) == ("crashed", "ValueError: a bug")
+    with Journal.open(one.journal) as journal:
+        *_, last = journal.entries(trial.session_id)
+    assert isinstance(last.event, SessionEnded)
+    assert (last.event.status, last.event.reason) == ("failed", "crashed")
+    assert [check.passed for check in checks] == [False, False]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lawless(NoCompaction):
+    """A policy that forgets the system message once the agent has done something."""
+
+    def plan(self, view, budget, usage, moment="step"):
+        return Plan(reason="whim", forget=(view.items[0].item_id,)) if view.steps else None
+
+
+def test_an_illegal_plan_is_a_failure_of_the_policy_and_what_was_left_by_then_is_judged(job):
+    one = job(replace(BASE, policy=Lawless()))
+    trial, checks = run_trial(one)
+    assert (trial.status, trial.reason, trial.traceback) == ("failed", "illegal_plan", "")
+    assert trial.error.startswith("policy ")
+    assert "illegal view: the system message does not stay" in trial.error
+    with Journal.open(one.journal) as journal:
+        *_, last = journal.entries(trial.session_id)
+    assert isinstance(last.event, SessionEnded)
+    assert (last.event.status, last.event.reason, last.event.detail) == ("failed", "illegal_plan", trial.error)
+    assert not any("broke off" in check.detail for check in checks)
+
+
+def test_the_same_trial_run_twice_is_the_same_to_the_last_digest(job, tmp_path):
+    first, again = run_trial(job()), run_trial(job(journal=tmp_path / "again.sqlite"))
+    one, other = (replace(trial, started_at_ms=0, wall_seconds=0.0) for trial in (first.trial, again.trial))
+    assert one == other
+    assert first.checks == again.checks
+    digests = []
+    for name in (f"{BASE.trial_id}.sqlite", "again.sqlite"):
+        with Journal.open(tmp_path / name) as journal:
+            entries = journal.entries(BASE.trial_id)
+            digests.append([entry.event.request_digest for entry in entries if entry.event.kind == "step-finished"])
+    assert digests[0] == digests[1]
+    assert len(digests[0]) == first.trial.steps
+
+
+def test_a_trial_that_is_run_again_is_answered_from_the_action_cache_and_its_rows_say_so(job, tmp_path):
+    caching = Caching(folder=tmp_path / "actions", max_bytes=2**20)
+    one = replace(job(), caching=caching)
+    cold, checks = run_trial(one)
+    (steps,) = journal_steps(one.journal)
+    again = replace(one, journal=tmp_path / "again.sqlite")
+    warm, again_checks = run_trial(again)
+    (warm_steps,) = journal_steps(again.journal)
+    assert cold.action_misses == warm.action_hits == sum(steps["action_misses"]) == sum(warm_steps["action_hits"]) > 0
+    assert cold.action_hits == warm.action_misses == sum(steps["action_hits"]) == sum(warm_steps["action_misses"]) == 0
+    assert again_checks == checks
+
+
+def test_without_a_cache_nothing_is_counted(job):
+    one = job()
+    trial, _ = run_trial(one)
+    (steps,) = journal_steps(one.journal)
+    assert (trial.action_hits, trial.action_misses) == (None, None)
+    assert set(steps["action_hits"]) == {None}
+
+
+def journal_steps(path):
+    with Journal.open(path, read_only=True) as journal:
+        return [table.to_pydict() for table in batches(journal, "steps")]
+
+
+def test_a_task_can_opt_out_of_the_action_cache(job, tmp_path):
+    source = Path(TINY.partition(":")[0]).read_text()
+    file = tmp_path / "uncached.py"
+    file.write_text(
+        f"{source}\n\nimport dataclasses\ndef opted_out(seed):\n    return dataclasses.replace(tiny(seed), cacheable=False)\n"
+    )
+    trial = replace(BASE, task=f"{file}:opted_out")
+    record, _ = run_trial(replace(job(trial), caching=Caching(folder=tmp_path / "actions", max_bytes=2**20)))
+    assert (record.success, record.action_hits, record.action_misses) == (True, None, None)
+
+
+@pytest.mark.slow  # the library of real models takes its time to load
+def test_a_provider_that_stalls_is_asked_again_after_the_time_that_was_set_and_the_record_counts_it(job, monkeypatch):
+    stalls, done = Say(pieces=("I", "am"), stall_after=2, stall_seconds=60), Say(pieces=("Done.",))
+    monkeypatch.setenv("HOSTED_VLLM_API_KEY", "planted")
+    with serving(stalls, done) as stub:
+        monkeypatch.setenv("HOSTED_VLLM_API_BASE", stub.base)
+        trial, _ = run_trial(job(replace(BASE, model="hosted_vllm/stub"), stall_seconds=1.0))
+    assert (trial.status, trial.reason, trial.steps, trial.retries) == ("completed", "replied", 1, 1)
+    assert 2.0 <= (trial.waited_seconds or 0.0) <= 3.0, "two seconds and up to one of jitter"
+    assert json.loads(trial.provenance_json)["cassette"] is None
+
+
+def test_a_scripted_trial_waits_for_nobody(job):
+    trial, _ = run_trial(job())
+    assert (trial.retries, trial.waited_seconds) == (0, 0.0)

@@ -1,0 +1,90 @@
+"""Sessions between journals and files: out of one journal, through a file, into another, and nothing is different."""
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import given, settings
+
+from harness.errors import MalformedRecording, StoreError, UsageError
+from harness.inspection.exchange import export_session, import_session, logged
+from harness.store.journal import Journal
+from harness.store.sessions.search import Found
+from harness.view import fold_all
+from tests.inspection.test_timeline import LOGS
+from tests.replay.outline import FIXTURES
+from tests.store.samples import begun, opening, step
+
+EVENTS = "SELECT seq, kind, step, at_ms, sequence, role, tokens FROM event ORDER BY seq"
+SESSION = (
+    "SELECT id, created_at_ms, status, reason, detail, ended_at_ms, model, window_tokens, threshold_tokens, sandbox FROM session"
+)
+
+
+@settings(max_examples=25)
+@given(LOGS)
+def test_a_session_goes_out_and_comes_in_as_it_was(log):
+    with TemporaryDirectory() as folder:
+        here, there, file = Path(folder, "a.sqlite"), Path(folder, "b.sqlite"), Path(folder, "s.jsonl")
+        with Journal.open(here) as journal:
+            made = begun(journal, "made", created_at_ms=1_000_000)
+            for start in range(0, len(log), 3):
+                made.append([entry.event for entry in log[start : start + 3]])
+            before = [journal.rows(sql) for sql in (EVENTS, SESSION)]
+        out = Found(here, "made", "")
+        assert export_session(out, file) == len(log)
+        assert import_session(file, there) == ("made", len(log), "harness", ())
+        back = Found(there, "made", "")
+        with Journal.open(there) as journal:
+            after = [journal.rows(sql) for sql in (EVENTS, SESSION)]
+        assert [[tuple(row) for row in rows] for rows in after] == [[tuple(row) for row in rows] for rows in before]
+        assert logged(back) == logged(out)
+        assert fold_all(back.entries()) == fold_all(log)
+
+
+@pytest.fixture
+def found(tmp_path):
+    with Journal.open(tmp_path / "j.sqlite") as journal:
+        begun(journal, "s").append([*opening(), *step(1)])
+    return Found(tmp_path / "j.sqlite", "s", "")
+
+
+def test_a_recorded_session_of_another_agent_is_logged_under_its_name(tmp_path):
+    done = import_session(FIXTURES / "pi.jsonl", tmp_path / "new" / "j.sqlite")
+    assert (done.session_id, done.format) == ("session-garden", "pi")
+    assert any("no result" in caveat for caveat in done.caveats)
+    with Journal.open(tmp_path / "new" / "j.sqlite") as journal:
+        assert journal.rows("SELECT count(*) FROM messages")[0][0] > 5
+
+
+def test_a_name_that_is_taken_or_missing_is_refused_and_another_can_be_given(found, tmp_path):
+    file = tmp_path / "s.jsonl"
+    export_session(found, file)
+    with pytest.raises(UsageError, match="has a session 's' already; name this one with --as"):
+        import_session(file, found.journal)
+    with pytest.raises(UsageError, match="--as gives the session the name 'a/b', and a name holds no /"):
+        import_session(file, found.journal, "a/b")
+    with pytest.raises(UsageError, match=r"the name '\\x1b\]0;x', and a name holds no control characters"):
+        import_session(file, found.journal, "\x1b]0;x")
+    with pytest.raises(UsageError, match="holds no name for its session; give it one with --as"):
+        import_session(FIXTURES / "openhands.json", found.journal)
+    assert import_session(file, found.journal, "again").session_id == "again"
+    with Journal.open(found.journal) as journal:
+        assert journal.session_ids() == ("again", "s") or set(journal.session_ids()) == {"s", "again"}
+
+
+def test_a_file_that_is_there_or_cannot_be_written_is_refused(found, tmp_path):
+    (tmp_path / "there.jsonl").write_text("mine")
+    with pytest.raises(UsageError, match="is there already"):
+        export_session(found, tmp_path / "there.jsonl")
+    with pytest.raises(StoreError, match="cannot write"):
+        export_session(found, tmp_path / "no" / "such" / "folder.jsonl")
+    assert (tmp_path / "there.jsonl").read_text() == "mine"
+    assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
+
+
+def test_a_file_of_no_known_format_leaves_no_journal(tmp_path):
+    (tmp_path / "x.jsonl").write_text('{"a": 1}\n{"b": 2}\n')
+    with pytest.raises(MalformedRecording, match="a recording in one of the formats"):
+        import_session(tmp_path / "x.jsonl", tmp_path / "j.sqlite")
+    assert not (tmp_path / "j.sqlite").exists()

@@ -1,0 +1,115 @@
+"""The numbers of a session (S3.18): whatever the session was, they are those of its view, its log and its journal."""
+
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from harness.compaction.presets.keep_last import KeepLast
+from harness.compaction.presets.none import NoCompaction
+from harness.compaction.presets.swe_agent import SweAgent
+from harness.compaction.presets.three_tiers import ThreeTiers
+from harness.inspection.timeline import KINDS, counter_of, inspect_session
+from harness.store.journal import Journal
+from harness.testing.sessions import rolled_back, sessions
+from harness.tokens import QuarterOfCharacters, RoundedQuarter
+from harness.view import fold_all
+from tests.store.samples import ENDED, begun, compaction, opening, step
+
+POLICIES = (
+    NoCompaction(),
+    KeepLast(threshold=0.1, keep_last=2),
+    SweAgent(keep_results=1),
+    ThreeTiers(max_output_tokens=15_000, prune_at="step", protect_tokens=60, prune_minimum_tokens=30),
+)
+LOGS = st.sampled_from(POLICIES).flatmap(sessions)
+LIVES = LOGS | st.sampled_from(POLICIES).flatmap(rolled_back)
+
+
+@settings(max_examples=25)
+@given(LIVES)
+def test_the_numbers_are_those_of_the_view_and_of_the_log(log):
+    found, view = inspect_session(log), fold_all(log, counter_of(log))
+    assert (found.view_tokens, found.view_messages) == (view.tokens, len(view.items))
+    assert sum(share.view_tokens for share in found.shares) == view.tokens
+    assert sum(share.view_messages for share in found.shares) == len(view.items)
+    assert sum(share.logged_messages for share in found.shares if share.kind in KINDS[:4]) == found.messages
+    assert (found.summaries + found.prunings, found.steps) == (view.rounds, view.steps)
+    assert sum(found.events.values()) == len(log)
+    assert [point.step for point in found.timeline] == list(range(1, view.steps + 1))
+    assert (found.status == "active") == (log[-1].event.kind != "session-ended")
+
+
+@settings(max_examples=25)
+@given(LOGS)
+def test_the_numbers_are_those_of_the_journal(log):
+    found = inspect_session(log)
+    with TemporaryDirectory() as folder, Journal.open(Path(folder) / "j.sqlite") as journal:
+        begun(journal, "s").append([entry.event for entry in log])
+        ((gone, cut),) = journal.rows(
+            """SELECT (SELECT count(*) FROM parts AS p JOIN item AS i ON p.message_id = 's/' || i.sequence
+                WHERE i.seq = i.item AND i.slot = 0 AND i.path = '$' AND p.is_compacted),
+              (SELECT sum(json_extract(p.value, '$.clipped_characters')) FROM event AS e JOIN json_each(e.body, '$.parts') AS p
+                WHERE e.role = 'tool')"""
+        )
+        ((parts,),) = journal.rows(
+            "SELECT count(*) FROM parts AS p JOIN item AS i ON p.message_id = 's/' || i.sequence WHERE i.path = '$'"
+        )
+        ((prompt, output),) = journal.rows(
+            "SELECT sum(input_tokens + cache_read_tokens + cache_write_tokens), sum(output_tokens) FROM step"
+        )
+    assert (found.compacted_parts, found.parts, found.clipped_characters) == (gone, parts, cut or 0)
+    assert (found.prompt_tokens, found.output_tokens) == (prompt, output)
+
+
+@settings(max_examples=30)
+@given(LOGS, st.integers(0, 200))
+def test_a_log_that_goes_on_is_inspected_as_far_as_it_goes(log, length):
+    beginning = log[:length]
+    found, view = inspect_session(beginning), fold_all(beginning, counter_of(beginning))
+    assert (found.view_tokens, found.steps) == (view.tokens, view.steps)
+    assert found.status == ("active" if len(beginning) < len(log) else found.status)
+
+
+def test_a_summary_and_a_pruning_are_told_apart_and_their_parts_counted(tmp_path):
+    with Journal.open(tmp_path / "j.sqlite") as journal:
+        log = begun(journal)
+        entries = log.append([*opening(), *step(1), *step(2), compaction(forget=[4, 5], before_step=3), *step(3), ENDED])
+    found = inspect_session(entries)
+    assert (found.summaries, found.prunings, found.fruitless, found.compacted_parts) == (1, 0, 0, 3)
+    assert [(share.kind, share.view_messages) for share in found.shares] == [
+        ("system", 1),
+        ("user", 1),
+        ("assistant", 2),
+        ("tool results", 2),
+        ("summaries", 1),
+    ]
+    assert found.compactions[0].what == "summary"
+    assert (found.cost_usd, found.summarizer_cost_usd) == (0.75, 0.125)
+    assert (found.turns, found.messages, found.parts, found.cache_read_tokens) == (1, 8, 11, 90 + 180 + 270)
+
+
+@pytest.mark.parametrize(
+    ("policy_json", "counter"),
+    [
+        ('{"kind":"three-tiers"}', RoundedQuarter()),
+        ('{"kind":"keep-last"}', QuarterOfCharacters()),
+        ('{"kind":"recorded","source":"pi"}', QuarterOfCharacters()),
+        ("not JSON", QuarterOfCharacters()),
+        ("[1]", QuarterOfCharacters()),
+    ],
+)
+def test_tokens_are_estimated_as_the_policy_of_the_session_does(policy_json, counter, tmp_path):
+    with Journal.open(tmp_path / "j.sqlite") as journal:
+        first, *rest = opening()
+        entries = begun(journal).append([replace(first, policy_json=policy_json), *rest])
+    assert counter_of(entries) == counter
+    assert inspect_session(entries).view_tokens == fold_all(entries, counter).tokens
+
+
+def test_an_empty_log_has_no_numbers():
+    found = inspect_session([])
+    assert (found.session_id, found.messages, found.view_tokens, found.shares, found.timeline) == ("", 0, 0, (), ())

@@ -1,0 +1,140 @@
+"""The definitions of the pathologies once more: slowly, and each from the whole log."""
+
+from typing import Any
+
+from harness.events import Compaction, MessageAdded
+from harness.metrics.calls import acts_of
+from harness.view import fold_all
+from tests.metrics.made import COUNTER
+
+
+def acts(entries):
+    pending: dict[str, Any] = {}
+    return [(entry.seq, act) for entry in entries for act in acts_of(entry, pending, frozenset())]
+
+
+def compactions(entries):
+    return [entry for entry in entries if isinstance(entry.event, Compaction) and entry.event.status == "applied"]
+
+
+def over(path, other):
+    """Whether one path is the other or holds it."""
+    return path in {other, "."} or other.startswith(f"{path}/")
+
+
+def touched(made, first, last):
+    """Whether a call between two calls touched what the last is about."""
+    asked = made[last][1]
+    for _, act in made[first + 1 : last]:
+        if act.deed == "retrieval":
+            continue
+        if asked.deed == "execution" or not asked.paths:
+            return True
+        if any(over(one, other) or over(other, one) for one in act.paths for other in asked.paths):
+            return True
+    return False
+
+
+def repeats(entries):
+    """(repeated, redundant) of every call."""
+    made, found = acts(entries), []
+    for place, (_, act) in enumerate(made):
+        earlier = [at for at in range(place) if made[at][1].signature == act.signature]
+        redundant = (
+            bool(earlier) and made[earlier[-1]][1].observation == act.observation and not touched(made, earlier[-1], place)
+        )
+        found.append((bool(earlier), redundant))
+    return found
+
+
+def shown(entries, until, carriers):
+    """Whether any of the messages is in the view after event `until`, as it was."""
+    view = {item.item_id: item.message for item in fold_all(entries[:until], COUNTER).items}
+    return any(view.get(item) == entries[item.event - 1].event.message for item in carriers)
+
+
+def reacquired(entries):
+    """(step, steps since the compaction) of every reacquisition."""
+    made, found = acts(entries), []
+    for place, (seq, act) in enumerate(made):
+        showing = [
+            at for at in range(place) if made[at][1].target == act.target and made[at][1].deed != "execution" and made[at][1].well
+        ]
+        if act.deed != "retrieval" or not act.well or not showing:
+            continue
+        writes = [at for at in showing if made[at][1].deed == "write"]
+        live = [at for at in showing if not writes or at >= writes[-1]]
+        carriers = [one.asked if one.deed == "write" else one.answered for one in (made[at][1] for at in live)]
+        gone = next((one for one in compactions(entries[: seq - 1]) if made[showing[-1]][0] < one.seq
+                     and not shown(entries, one.seq, carriers)), None)  # fmt: skip
+        newest = made[showing[-1]][1]
+        if gone and (newest.content == act.content or not touched(made, showing[-1], place)):
+            found.append((act.step, act.step - gone.event.step + 1))
+    return found
+
+
+def evicted_again(entries):
+    """For each reacquisition whether the next thing that befell its target was another eviction."""
+    made, total = acts(entries), 0
+    fetched = {step for step, _ in reacquired(entries)}
+    for place, (_, act) in enumerate(made):
+        if act.step not in fetched:
+            continue
+        carriers = {act.answered}
+        for entry in entries[act.answered.event :]:
+            later = [one for seq, one in made[place + 1 :] if seq == entry.seq and one.target == act.target and one.well]
+            if any(one.deed == "write" for one in later):
+                break
+            carriers |= {one.answered for one in later if one.deed == "retrieval"}
+            if entry in compactions(entries) and not shown(entries, entry.seq, carriers):
+                total += 1
+                break
+    return total
+
+
+def evicted_tokens(entries):
+    total = 0
+    for entry in compactions(entries):
+        before = {item.item_id: item.tokens for item in fold_all(entries[: entry.seq - 1], COUNTER).items}
+        after = {item.item_id: item.tokens for item in fold_all(entries[: entry.seq], COUNTER).items}
+        total += sum(max(0, tokens - after.get(item, 0)) for item, tokens in before.items())
+    return total
+
+
+def loops(entries):
+    """Rule and first step of every loop, by the place in the log where it is complete."""
+    moves: list[Any] = []
+    found: list[Any] = []
+    made = {(seq, place): act for place, (seq, act) in enumerate(acts(entries))}
+    for entry in entries:
+        if not isinstance(entry.event, MessageAdded):
+            continue
+        message = entry.event.message
+        if message.role == "user":
+            moves = []
+        elif message.role == "assistant" and not message.calls:
+            moves.append(("reply", entry.event.step))
+        moves += [("call", act) for (seq, _), act in made.items() if seq == entry.seq]
+        found += list(complete(moves)) if moves and (message.results or not message.calls) else []
+    return found
+
+
+def complete(moves):
+    """The loops that the last moves make."""
+    calls: list[Any] = []
+    for kind, act in reversed(moves):
+        if kind != "call":
+            break
+        calls.insert(0, act)
+    talk = 0
+    while talk < len(moves) and moves[-1 - talk][0] == "reply":
+        talk += 1
+    alike = [(act.signature, act.observation) for act in calls]
+    if len(calls) >= 4 and alike[-4:] == [alike[-1]] * 4:
+        yield "same call and answer", calls[-4].step
+    if len(calls) >= 3 and all(act.signature == calls[-1].signature and not act.well for act in calls[-3:]):
+        yield "same failing call", calls[-3].step
+    if len(calls) >= 6 and alike[-6:] == alike[-2:] * 3 and alike[-1] != alike[-2]:
+        yield "alternation", calls[-6].step
+    if talk >= 3:
+        yield "monologue", moves[-3][1]

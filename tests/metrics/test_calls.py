@@ -1,0 +1,34 @@
+import json
+
+from harness.messages import ToolCall, ToolResult
+from harness.metrics.calls import observation, signature
+
+
+def call(arguments, name="execute_command"):
+    text = arguments if isinstance(arguments, str) else json.dumps(arguments)
+    return ToolCall(call_id="c", name=name, arguments_json=text)
+
+
+def result(output, status="completed"):
+    return ToolResult(call_id="c", name="execute_command", output=output, status=status)
+
+
+def test_the_order_of_arguments_and_time_limits_do_not_matter():
+    assert signature(call({"command": "ls", "cwd": "src/"})) == signature(call({"cwd": "./src", "command": "ls", "timeout": 5}))
+
+
+def test_what_is_written_and_where_does_matter():
+    texts = [{"path": "a", "content": "x"}, {"path": "a", "content": "y"}, {"path": "b", "content": "x"}]
+    assert len({signature(call(one, "write_file")) for one in texts} | {signature(call(texts[0], "read_file"))}) == 4
+
+
+def test_broken_arguments_are_compared_as_they_stand():
+    assert signature(call("{broken  x")) == signature(call("{broken x")) != signature(call("{broken y"))
+
+
+def test_addresses_and_durations_are_no_difference_and_numbers_are():
+    assert observation(result("Ran 3 tests in 0.004s at 0x7f001122aabb")) == observation(
+        result("Ran 3 tests in 1.250s at 0x7f001122ccdd")
+    )
+    assert observation(result("Ran 3 tests")) != observation(result("Ran 4 tests"))
+    assert observation(result("no", "error")) != observation(result("no"))

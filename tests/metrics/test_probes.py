@@ -1,0 +1,246 @@
+"""What becomes of facts: in sessions made by hand, and in whole sessions of the suite."""
+
+import functools
+from dataclasses import replace
+
+import pytest
+
+from harness.compaction.presets.keep_last import KeepLast
+from harness.compaction.presets.none import NoCompaction
+from harness.metrics.conduct import behaviour
+from harness.task import CallTemplate, Check, Evidence, Fact, Grader, Script, Step, Task, World
+from harness.tasks import make_task
+from harness.testing.laws.simulation import HUGE, simulate
+from tests.laws.suite import each
+from tests.metrics.made import COUNTER, Session
+
+PORT = Fact(name="port", kind="constraint", said_in="prompt", patterns=(r"port is (\d+)",), prior="80")
+TABLE = Fact(
+    name="table",
+    kind="artifact",
+    said_in="file",
+    patterns=(r"table `(\w+)`",),
+    prior="cards",
+    recover=CallTemplate(tool="read_file", arguments=(("path", "docs.md"),)),
+    source="docs.md",
+)
+CALL = CallTemplate(tool="write_file", arguments=(("path", "conf"), ("content", "port=${port} table=${table}")))
+TASK = Task(
+    name="t", title="T", tags=(), prompt="The port is 4711.", workspace=(), runtime="python",
+    checks=(Check(name="c", title="C"),), grader=Grader(files=(), command="true"), facts=(PORT, TABLE),
+    script=Script(steps=(Step(name="s", says="", calls=(CALL,), done=Evidence(), needs=("port", "table")),), farewell=""),
+    values={"port": "4711", "table": "learners"},
+)  # fmt: skip
+
+
+def seen(session, task=TASK):
+    return behaviour(session.entries, task, COUNTER)
+
+
+def rows(session):
+    """(fact, version, before, after, used) of every probe."""
+    found = seen(session).probes
+    names = {fact.number: fact.name for fact in found.facts}
+    return [(names[row.fact], row.version, row.seen_before, row.seen_after, row.used) for row in found.rows]
+
+
+def test_a_fact_in_view_before_and_after_is_retained():
+    session = Session(task=TASK.prompt)
+    session.read("docs.md", "Rows live in the table `learners`.")
+    session.compact(4, 5)
+    assert rows(session) == [("port", 1, True, True, None), ("table", 1, True, False, None)]
+
+
+def test_a_summary_that_tells_it_retains_it():
+    session = Session(task=TASK.prompt)
+    session.compact(3, summary="- the port is 4711")
+    session.compact(summary="")
+    assert rows(session) == [("port", 1, True, True, None)] * 2
+
+
+@pytest.mark.parametrize(
+    ("summary", "stands"),
+    [
+        ("- the port is 4711", True),
+        ("port: 4711", True),
+        ("It listens on :4711, as asked.", True),
+        ("the port is 14711, no, 47110 or p4711", False),
+        ("the port is 14711, no, 4711", True),
+        ("a port was given", False),
+    ],
+)
+def test_a_value_stands_in_a_summary_whatever_the_words_but_not_within_a_longer_token(summary, stands):
+    session = Session(task=TASK.prompt)
+    session.compact(3, summary=summary)
+    (row,) = seen(session).probes.rows
+    assert (row.seen_after, row.stands_after) == (summary == "- the port is 4711", stands)
+
+
+def test_a_value_that_stands_in_a_call_of_its_own_or_at_the_very_edge_stands():
+    session = Session(task="Begin.")
+    session.read("docs.md", "Rows live in the table `=deck=`.")
+    session.write("schema.sql", "x=deck=y")
+    session.compact(4, 5, summary="")
+    signs = replace(TASK, facts=(PORT, replace(TABLE, patterns=(r"table `([=\w]+)`",))))
+    (row,) = seen(session, signs).probes.rows
+    assert (row.seen_after, row.stands_after) == (False, True)
+
+
+def test_of_a_short_value_nobody_can_tell_where_else_it_stands():
+    session = Session(task="The port is 471.")
+    session.compact(3, summary="port 471")
+    (row,) = seen(session).probes.rows
+    assert (row.seen_after, row.stands_after) == (False, None)
+
+
+def test_a_fact_that_is_gone_has_no_more_rows_until_it_is_told_again():
+    session = Session(task=TASK.prompt)
+    session.compact(3)
+    session.compact(summary="")
+    session.say("As I said, the port is 4711.")
+    session.compact(summary="")
+    assert rows(session) == [("port", 1, True, False, None), ("port", 1, True, True, None)]
+
+
+def test_the_newest_told_value_is_the_one_that_is_looked_for():
+    session = Session(task="The port is 99.")
+    session.say("No: the port is 4711.")
+    session.compact(4, summary="the port is 99")
+    assert rows(session) == [("port", 2, True, False, None)]
+
+
+def test_the_next_use_is_found_and_judged():
+    session = Session(task=TASK.prompt)
+    session.compact(3)
+    session.write("conf", "port=80 table=learners")
+    session.write("conf", "port=4711 table=learners")
+    assert rows(session) == [("port", 1, True, False, "wrong")]
+    conduct = seen(session).conduct
+    assert (conduct.fact_uses, conduct.wrong_uses, conduct.stale_uses, conduct.constraint_violations) == (4, 1, 0, 1)
+
+
+def test_a_value_that_was_replaced_by_then_is_stale():
+    session = Session(task="The port is 99.")
+    session.write("conf", "port=99 table=learners")
+    session.say("No: the port is 4711.")
+    session.compact(3)
+    session.write("conf", "port=99 table=learners")
+    assert rows(session) == [("port", 2, True, True, "stale")]
+    assert (seen(session).conduct.wrong_uses, seen(session).conduct.stale_uses) == (1, 1)
+
+
+OUTDATED = replace(TASK, facts=(replace(PORT, former=(r"port was (\d+)",)), TABLE))
+"""The task with a fact that other words tell with an older value."""
+
+
+@pytest.mark.parametrize("first", ["page", "request"])
+def test_a_value_that_stands_in_words_that_are_out_of_date_is_stale_wherever_they_stand(first):
+    session = Session(task=TASK.prompt if first == "request" else "Begin.")
+    session.read("docs.md", "Then the port was 99.")
+    if first == "page":
+        session.say("Now the port is 4711.")
+    session.write("conf", "port=99 table=learners")
+    session.write("conf", "port=98 table=learners")
+    conduct = seen(session, OUTDATED).conduct
+    assert (conduct.wrong_uses, conduct.stale_uses) == (2, 1)
+
+
+def test_what_was_told_only_with_an_older_value_or_by_the_agent_itself_is_not_stale():
+    session = Session(task="Begin.")
+    session.read("docs.md", "Then the port was 99.")
+    session.write("conf", "port=99 table=learners")
+    session.write("notes", "I guess that the port was 98.")
+    session.read("notes", "I guess that the port was 98.")
+    session.say("Now the port is 4711.")
+    session.write("conf", "port=98 table=learners")
+    conduct = seen(session, OUTDATED).conduct
+    assert (conduct.wrong_uses, conduct.stale_uses) == (2, 0)
+
+
+def test_words_that_are_out_of_date_do_not_bring_a_fact_into_view():
+    session = Session(task="Begin.")
+    session.read("docs.md", "Then the port was 4711.")
+    session.compact()
+    assert seen(session, OUTDATED).probes.rows == ()
+
+
+def test_what_the_agent_wrote_itself_is_no_telling_when_a_tool_shows_it():
+    session = Session(task="Begin.")
+    session.write("notes", "The port is 80.")
+    session.read("notes", "The port is 80.")
+    session.compact()
+    assert rows(session) == []
+
+
+def test_an_old_page_does_not_bring_a_replaced_value_back():
+    session = Session(task="Begin.")
+    session.read("docs.md", "the port is 99")
+    session.say("From now on the port is 4711.")
+    session.read("docs.md", "the port is 99")
+    session.compact(summary="")
+    assert rows(session) == [("port", 2, True, True, None)]
+
+
+def test_where_no_call_is_recognised_nothing_is_said_of_uses():
+    session = Session(task=TASK.prompt)
+    session.compact(3)
+    session.write("elsewhere", "port=80")
+    assert rows(session) == [("port", 1, True, False, None)]
+    assert seen(session).conduct.fact_uses is None
+
+
+def test_only_facts_with_probes_are_kept_with_how_they_are_got_again():
+    session = Session(task="Begin.")
+    session.read("docs.md", "the table `learners`")
+    session.compact(summary="")
+    (fact,) = seen(session).probes.facts
+    assert (fact.number, fact.name, fact.kind, fact.said_in, fact.reacquisition_calls) == (1, "table", "artifact", "file", 2)
+
+
+@pytest.mark.bubblewrap
+@pytest.mark.parametrize("name", each())
+def test_without_compaction_every_use_in_the_suite_is_right(name):
+    task = make_task(name, 1)
+    run = simulate(task, NoCompaction(), window_tokens=HUGE)
+    conduct, probes = behaviour(run.entries, task, COUNTER)
+    assert conduct.fact_uses
+    assert conduct.wrong_uses == conduct.constraint_violations == conduct.evicted_tokens == 0
+    assert probes.rows == ()
+    assert sum(step.reacquisitions for step in conduct.steps) == 0
+
+
+@pytest.mark.bubblewrap
+def test_summaries_that_keep_all_lose_no_needed_fact_and_empty_ones_lose_the_prompt():
+    task, counter = make_task("flashcards", 1), KeepLast().counter
+    kept, lost = (
+        behaviour(simulate(task, KeepLast(summarizer=f"scripted/{name}")).entries, task, counter) for name in ("oracle", "empty")
+    )
+    assert all(row.seen_after for row in kept.probes.rows)
+    assert kept.conduct.wrong_uses == 0
+    told_once = {fact.number for fact in lost.probes.facts if fact.said_in == "prompt"}
+    first = min(row.event for row in lost.probes.rows)
+    assert not any(row.seen_after for row in lost.probes.rows if row.fact in told_once and row.event == first)
+    assert lost.conduct.constraint_violations
+
+
+@functools.cache
+def forgetful(name, world):
+    task = make_task(name, 1, world)
+    return behaviour(simulate(task, KeepLast(summarizer="scripted/empty")).entries, task, KeepLast().counter)
+
+
+@pytest.mark.bubblewrap
+def test_who_forgets_the_newer_word_uses_the_value_of_the_page_that_is_out_of_date():
+    outdated = {fact.name for fact in make_task("spec-api", 1).facts if fact.former}
+    conduct, probes = forgetful("spec-api", World())
+    names = {fact.number: fact.name for fact in probes.facts}
+    assert conduct.stale_uses
+    assert {names[row.fact] for row in probes.rows if row.used == "stale"} <= outdated
+
+
+@pytest.mark.bubblewrap
+def test_violations_do_not_depend_on_how_many_facts_are_revised():
+    """Forgetting is the same in all of these worlds; only what was said first differs."""
+    found = [forgetful("flashcards", World(update_rate=rate)) for rate in (0.0, 0.5, 1.0)]
+    assert min(conduct.constraint_violations for conduct, _ in found) >= 20
+    assert all("constraint" in {fact.kind for fact in probes.facts} for _, probes in found)

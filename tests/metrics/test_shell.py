@@ -1,0 +1,60 @@
+import pytest
+
+from harness.metrics.shell import named_paths, only_reads, path, shown_file
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "cat a.py",
+        "grep -rn 'a > b; rm x' src | head -20",
+        "cd src && ls -la; wc -l a.py",
+        "sed -n 1,20p a.py",
+        "find . -name '*.py' 2>/dev/null",
+        "LC_ALL=C sort a.txt",
+        "git log --oneline",
+        "ls missing 2>&1",
+    ],
+)
+def test_commands_that_only_read_are_known(command):
+    assert only_reads(command)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "python3 tools/reserve.py",
+        "cat a.py > b.py",
+        "cat a.py>b.py",
+        "ls; rm a.py",
+        "cat a\nrm a",
+        "sed -i s/a/b/ a.py",
+        "find . -name '*.pyc' -delete",
+        "echo $(rm a)",
+        "echo `rm a`",
+        "cat a | tee b",
+        "git checkout a.py",
+        "sort -o a a",
+        "(cat a)",
+        "cat 'a",
+        "",
+    ],
+)
+def test_commands_that_may_write_are_not_taken_for_readers(command):
+    assert not only_reads(command)
+
+
+def test_a_path_has_one_form():
+    assert [path(text) for text in (" ./docs//a.md", "/workspace/docs/a.md", "docs/x/../a.md")] == ["docs/a.md"] * 3
+    assert [path(text) for text in ("", ".", "/workspace", "/workspace/")] == ["."] * 4
+    assert path("/etc/hosts") == "/etc/hosts"
+
+
+def test_paths_are_found_in_a_command():
+    assert named_paths("sed -i 's/x/y/' ./src/a.py README.md && make") >= {"src/a.py", "README.md"}
+    assert named_paths("make test -j 2") == frozenset()
+
+
+def test_only_a_plain_cat_shows_a_whole_file():
+    shown = [shown_file(command) for command in ("cat ./a.py", "cat a b", "cat -n a", "head a", "cat 'a")]
+    assert shown == ["a.py", None, None, None, None]

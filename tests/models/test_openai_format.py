@@ -1,0 +1,232 @@
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.errors import UsageError
+from harness.messages import CompactionMarker, File, Message, Reasoning, Text, ToolCall, ToolResult, assistant, tool, user
+from harness.models.openai_format import (
+    BROKEN_ARGUMENTS,
+    StreamedReply,
+    fresh_ids,
+    messages_from_wire,
+    messages_to_wire,
+    tools_from_wire,
+    tools_to_wire,
+    usage_from_wire,
+    usage_to_wire,
+)
+from harness.protocols import ToolSpec
+from harness.tokens import Measured, Usage
+
+texts = st.text(max_size=40)
+some_text = st.text(min_size=1, max_size=40)
+json_objects = st.dictionaries(texts, st.one_of(texts, st.integers(), st.none(), st.booleans()), max_size=3).map(json.dumps)
+calls = st.builds(ToolCall, call_id=some_text, name=some_text, arguments_json=json_objects)
+results = st.builds(ToolResult, call_id=some_text, name=some_text, output=texts)
+plain_messages = st.builds(
+    lambda role, text: Message(role=role, parts=(Text(text=text),)),
+    st.sampled_from(["system", "user", "assistant"]),
+    texts,
+)
+calling = st.builds(lambda text, calls: assistant(text, *calls), texts, st.lists(calls, min_size=1, max_size=3))
+messages = (
+    st.lists(st.one_of(plain_messages, calling, results.map(tool)), max_size=6)
+    .map(lambda made: [one for one in made if one != assistant()])
+    .map(tuple)
+)
+roles = st.sampled_from(["system", "user", "assistant", "tool"])
+anything = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False), texts),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3),
+        st.dictionaries(
+            st.one_of(
+                texts, st.sampled_from(["role", "content", "tool_calls", "function", "delta", "index", "choices", "usage"])
+            ),
+            inner,
+            max_size=4,
+        ),
+    ),
+    max_leaves=12,
+)
+
+wires = st.fixed_dictionaries({}, optional={"content": anything, "tool_calls": anything, "tool_call_id": anything})
+
+
+counts = st.integers(min_value=0, max_value=10**9).map(Measured)
+usages = st.builds(
+    Usage,
+    input_tokens=counts,
+    output_tokens=counts,
+    reasoning_tokens=counts,
+    cache_read_tokens=counts,
+    cache_write_tokens=counts,
+)
+specs = st.builds(ToolSpec, name=some_text, description=texts, parameters_json=json_objects)
+
+
+@given(usages)
+def test_a_usage_report_survives_the_way_to_the_wire_and_back(usage):
+    assert usage_from_wire(json.loads(json.dumps(usage_to_wire(usage)))) == usage
+
+
+@given(st.lists(specs, max_size=3).map(tuple))
+def test_tools_survive_the_way_to_the_wire_and_back(tools):
+    assert tools_from_wire(json.loads(json.dumps(tools_to_wire(tools)))) == tools
+
+
+@given(st.lists(anything, max_size=2))
+def test_hostile_tools_are_read_or_refused_with_the_place(plain):
+    named = [isinstance(one, dict) and isinstance(one.get("function"), dict) and one["function"].get("name") for one in plain]
+    if all(isinstance(name, str) and name for name in named):
+        assert [tool.name for tool in tools_from_wire(plain)] == named
+    else:
+        with pytest.raises(UsageError, match=r"^tools\.\d+\.function"):
+            tools_from_wire(plain)
+
+
+@given(messages)
+def test_messages_survive_the_way_to_the_wire_and_back(conversation):
+    assert messages_from_wire(json.loads(json.dumps(messages_to_wire(conversation)))) == conversation
+
+
+@given(st.lists(st.one_of(anything, st.builds(lambda rest, role: {**rest, "role": role}, wires, roles)), max_size=3))
+def test_hostile_requests_are_read_or_refused_with_the_place(plain):
+    known = ("system", "developer", "user", "assistant", "tool")
+    if all(isinstance(one, dict) and one.get("role") in known for one in plain):
+        assert len(messages_from_wire(plain)) == len(plain)
+    else:
+        with pytest.raises(UsageError, match=r"messages\.\d+\.role"):
+            messages_from_wire(plain)
+
+
+@given(st.dictionaries(st.sampled_from(["choices", "usage"]), anything))
+def test_hostile_chunks_never_break_the_reading(chunk):
+    answer = StreamedReply()
+    answer.add(chunk)
+    assert answer.message(fresh_ids(())).role == "assistant"
+
+
+@given(texts, st.lists(calls, max_size=3), st.lists(st.integers(1, 5), min_size=1))
+def test_an_answer_is_the_same_however_its_stream_is_cut(text, made, widths):
+    answer = StreamedReply()
+    told = [answer.add(chunk) for chunk in _chunks(text, made, widths)]
+    assert all(told), "something is told of every chunk"
+    assert "".join(delta.text for deltas in told for delta in deltas) == text
+    expected = [(call.name, call.arguments_json) for call in made]
+    message = answer.message(fresh_ids(()))
+    assert message.text == text
+    assert [(call.name, call.arguments_json) for call in message.calls] == expected
+    assert len({call.call_id for call in message.calls}) == len(made)
+
+
+def _chunks(text, made, widths):
+    def pieces(whole):
+        at, turn = 0, 0
+        while at < len(whole):
+            width = widths[turn % len(widths)]
+            yield whole[at : at + width]
+            at, turn = at + width, turn + 1
+
+    for piece in pieces(text):
+        yield {"choices": [{"delta": {"content": piece}}]}
+    for index, call in enumerate(made):
+        head = {"index": index, "id": call.call_id, "function": {"name": call.name, "arguments": ""}}
+        yield {"choices": [{"delta": {"tool_calls": [head]}}]}
+        for piece in pieces(call.arguments_json):
+            yield {"choices": [{"delta": {"tool_calls": [{"index": index, "function": {"arguments": piece}}]}}]}
+
+
+def test_every_part_that_a_user_sends_is_readable_on_the_wire():
+    message = Message(
+        role="user",
+        parts=(Text(text="look"), File(path="a.py", content="x = 1"), CompactionMarker(text="[cut]", round=1)),
+    )
+    assert messages_to_wire([message]) == [{"role": "user", "content": "look\na.py\nx = 1\n[cut]"}]
+
+
+def test_reasoning_stays_at_home():
+    message = Message(role="assistant", parts=(Reasoning(text="secret thought"), Text(text="done")))
+    assert messages_to_wire([message]) == [{"role": "assistant", "content": "done"}]
+
+
+def test_arguments_that_are_no_object_are_sent_as_one_that_shows_them():
+    call = ToolCall(call_id="1", name="write_file", arguments_json='{"path": "a')
+    [plain] = messages_to_wire([assistant("", call)])
+    assert json.loads(plain["tool_calls"][0]["function"]["arguments"]) == {BROKEN_ARGUMENTS: '{"path": "a'}
+
+
+def test_a_tool_is_described_with_its_schema():
+    spec = ToolSpec(name="read_file", description="Read.", parameters_json='{"type": "object"}')
+    function = {"name": "read_file", "description": "Read.", "parameters": {"type": "object"}}
+    assert tools_to_wire([spec]) == [{"type": "function", "function": function}]
+
+
+def test_a_result_without_a_name_takes_that_of_its_call():
+    call = {"id": "c1", "type": "function", "function": {"name": "list_directory", "arguments": "{}"}}
+    read = messages_from_wire(
+        [
+            {"role": "assistant", "content": None, "tool_calls": [call]},
+            {"role": "tool", "tool_call_id": "c1", "content": [{"type": "text", "text": "a.py"}]},
+        ]
+    )
+    assert read[1].results[0].name == "list_directory"
+    assert read[1].results[0].output == "a.py"
+
+
+def test_an_unknown_role_is_refused_by_its_place():
+    with pytest.raises(UsageError, match=r"messages\.1\.role.*'wizard'"):
+        messages_from_wire([{"role": "user", "content": "a"}, {"role": "wizard", "content": "b"}])
+
+
+@pytest.mark.parametrize(
+    ("plain", "expected"),
+    [
+        ({"prompt_tokens": 100, "completion_tokens": 5}, (100, 5, 0, 0, 0)),
+        ({"prompt_tokens": 100, "completion_tokens": 5, "prompt_tokens_details": {"cached_tokens": 60}}, (40, 5, 0, 60, 0)),
+        ({"prompt_tokens": 100, "cache_read_input_tokens": 60, "cache_creation_input_tokens": 30}, (10, 0, 0, 60, 30)),
+        ({"prompt_tokens": 9, "completion_tokens": 5, "completion_tokens_details": {"reasoning_tokens": 4}}, (9, 5, 4, 0, 0)),
+        ({"prompt_tokens": -3, "completion_tokens": "many"}, (0, 0, 0, 0, 0)),
+        (None, (0, 0, 0, 0, 0)),
+    ],
+)
+def test_usage_counts_each_token_of_the_prompt_once(plain, expected):
+    usage = usage_from_wire(plain)
+    read, written = usage.cache_read_tokens, usage.cache_write_tokens
+    assert (usage.input_tokens, usage.output_tokens, usage.reasoning_tokens, read, written) == expected
+
+
+@given(st.lists(st.sampled_from(["", "a", "a-1", "b"]), max_size=8))
+def test_call_ids_never_repeat_in_a_conversation(given_ids):
+    name_call = fresh_ids([user("hi"), assistant("", ToolCall(call_id="a", name="t", arguments_json="{}"))])
+    ids = [name_call(one) for one in given_ids]
+    assert len({"a", *ids}) == 1 + len(ids)
+    assert "" not in ids
+
+
+def test_an_answer_that_was_stopped_while_the_model_thought_is_not_sent():
+    assert messages_to_wire([user("ask"), assistant(reasoning="hm"), user("Go on.")]) == messages_to_wire(
+        [user("ask"), user("Go on.")]
+    )
+
+
+def test_what_a_policy_cleared_marked_or_left_interrupted_is_told_in_the_words_of_the_view():
+    """S3.8. (An answer that failed is no message to begin with: what had come of it is text, or nothing is kept.)"""
+    call = ToolCall(call_id="c", name="read_file", arguments_json='{"path": "a"}')
+    cleared = ToolResult(call_id="c", name="read_file", output="[Old tool result content cleared]")
+    stopped = ToolResult(call_id="c", name="read_file", output="error: the call was interrupted", status="interrupted")
+    marker = Message(role="user", parts=(CompactionMarker(text="What did we do so far?", round=2),))
+    thought = Message(role="assistant", parts=(Reasoning(text="hidden"), Text(text="partial answ")))
+    sent = messages_to_wire([marker, assistant("", call), tool(cleared), assistant("", call), tool(stopped), thought])
+    assert [one["content"] for one in sent] == [
+        "What did we do so far?",
+        None,
+        "[Old tool result content cleared]",
+        None,
+        "error: the call was interrupted",
+        "partial answ",
+    ]
+    assert sent[0]["role"] == "user"
+    assert not any("hidden" in str(one) or "round" in one for one in sent), "no provider's metadata goes to another"

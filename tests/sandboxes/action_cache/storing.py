@@ -1,0 +1,54 @@
+"""Processes that put and get until they are killed, and end badly if anything is not as it was put: `storing.py FOLDER`."""
+
+import hashlib
+import os
+import random
+import signal
+import sys
+import time
+from pathlib import Path
+
+from harness.protocols import ExecResult
+from harness.sandboxes.action_cache.cache import ActionCache
+from harness.sandboxes.action_cache.entry import Change, Entry
+
+
+def made(number, size=100):
+    """An entry that tells its number, of a size that zstd cannot lower."""
+    noise = random.Random(number).randbytes(size)
+    result = ExecResult(exit_code=0, stdout=str(number).encode(), stderr=b"", stdout_bytes=len(str(number)), stderr_bytes=0)
+    change = Change(path="f", mode=0o100644, content=noise)
+    return Entry(result=result, deleted=("gone",), changed=(change,), orders={"": ("f",)}, state_id="s")
+
+
+def key(number):
+    return hashlib.sha256(str(number).encode()).digest()
+
+
+def work(folder, seed):
+    draw, cache = random.Random(seed), ActionCache(folder, max_bytes=600_000)
+    while True:
+        number = draw.randrange(500)
+        entry = cache.get(key(number))
+        if entry is None:
+            cache.put(key(number), made(number, 3_000), task="t", command=f"echo {number}")
+        elif entry != made(number, 3_000):
+            os._exit(1)
+        if draw.random() < 0.05:
+            cache.flush()
+
+
+def main(folder):
+    """Three times eight processes, killed one by one; says how each of them ended."""
+    draw = random.Random(1)
+    for seed in range(3):
+        children = [os.fork() or work(folder, 100 * seed + number) for number in range(8)]
+        time.sleep(0.5)
+        for child in children:
+            time.sleep(draw.random() * 0.2)
+            os.kill(child, signal.SIGKILL)
+            print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,149 @@
+"""The store of actions: damage is a miss, the oldest go first, and processes may be killed at any moment."""
+
+import random
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.errors import StoreError
+from harness.protocols import ExecResult
+from harness.sandboxes.action_cache.cache import FILE, ActionCache
+from harness.sandboxes.action_cache.entry import Change, Entry, packed, unpacked
+from tests.sandboxes.action_cache.storing import key, made
+
+WORKER = Path(__file__).with_name("storing.py")
+
+
+paths = st.text(max_size=20)
+entries = st.builds(
+    Entry,
+    result=st.builds(
+        ExecResult, exit_code=st.integers(0, 255), stdout=st.binary(), stderr=st.binary(), stdout_bytes=st.integers(0, 99),
+        stderr_bytes=st.integers(0, 99), timed_out=st.just(False), oom_killed=st.just(False), seconds=st.floats(0, 9),
+    ),
+    deleted=st.lists(paths).map(tuple),
+    changed=st.lists(st.builds(Change, path=paths, mode=st.integers(0, 2**16), content=st.binary())).map(tuple),
+    orders=st.dictionaries(paths, st.lists(paths).map(tuple)),
+    state_id=paths,
+)  # fmt: skip
+
+
+@given(entries, st.binary())
+def test_an_entry_comes_back_as_it_was(entry, name):
+    assert unpacked(name, packed(name, entry)) == entry
+
+
+@given(entries, st.data())
+def test_any_damage_is_seen_and_so_is_the_wrong_key(entry, data):
+    whole = packed(b"key", entry)
+    at = data.draw(st.integers(0, len(whole) - 1))
+    bent = whole[:at] + bytes([whole[at] ^ data.draw(st.integers(1, 255))]) + whole[at + 1 :]
+    cut = whole[: data.draw(st.integers(0, len(whole) - 1))]
+    assert unpacked(b"key", bent) is unpacked(b"key", cut) is unpacked(b"other", whole) is None
+
+
+def test_what_is_put_by_one_is_got_by_another(tmp_path):
+    with closing(ActionCache(tmp_path)) as one, closing(ActionCache(tmp_path)) as other:
+        one.put(key(1), made(1), task="t", command="c")
+        assert other.get(key(1)) == made(1)
+        assert other.get(key(2)) is None
+        one.put(key(1), made(2), task="t", command="c")
+        assert other.get(key(1)) == made(2)
+        other.flush()
+        assert (one.summary().entries, one.summary().hits) == (1, 0 + 2)
+
+
+def test_a_damaged_entry_is_a_miss_and_goes(tmp_path):
+    with closing(ActionCache(tmp_path)) as cache:
+        cache.put(key(1), made(1), task="t", command="c")
+        with closing(sqlite3.connect(tmp_path / FILE)) as connection, connection:
+            connection.execute("UPDATE entry SET data = CAST(substr(data, 1, 40) || x'00' || substr(data, 42) AS BLOB)")
+        assert cache.get(key(1)) is None
+        assert cache.summary().entries == 0
+
+
+@pytest.mark.parametrize("where", [0, 4096, 20_000])
+def test_a_damaged_file_is_replaced_and_never_an_error(tmp_path, where):
+    with closing(ActionCache(tmp_path)) as cache:
+        for number in range(50):
+            cache.put(key(number), made(number, 2_000), task="t", command="c")
+    file = tmp_path / FILE
+    content = file.read_bytes()
+    file.write_bytes(content[:where] + bytes(random.Random(1).randbytes(8_192)) + content[where + 8_192 :])
+    with closing(ActionCache(tmp_path)) as cache:
+        for number in range(50):
+            assert cache.get(key(number)) in (None, made(number))
+        for number in range(50, 150):
+            cache.put(key(number), made(number, 2_000), task="t", command="c")
+        assert sum(cache.get(key(number)) == made(number, 2_000) for number in range(50, 150)) >= 90
+        with closing(sqlite3.connect(file)) as connection:
+            assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+
+
+def test_a_file_of_another_form_is_replaced(tmp_path):
+    with closing(ActionCache(tmp_path)) as cache:
+        cache.put(key(1), made(1), task="t", command="c")
+    with closing(sqlite3.connect(tmp_path / FILE)) as connection:
+        connection.execute("PRAGMA user_version = 99")
+    with closing(ActionCache(tmp_path)) as cache:
+        assert cache.summary().entries == 0
+        cache.put(key(1), made(1), task="t", command="c")
+        assert cache.get(key(1)) == made(1)
+
+
+def test_the_size_holds_and_what_was_used_least_recently_goes_first(tmp_path):
+    with closing(ActionCache(tmp_path, max_bytes=100_000)) as cache:
+        for number in range(300):
+            cache.put(key(number), made(number, 1_000), task="t", command="c")
+            assert cache.get(key(0)) is not None
+            cache.flush()
+        left = [number for number in range(300) if cache.get(key(number))]
+        assert left[0] == 0
+        assert left[1:] == list(range(300 - len(left) + 1, 300))
+        assert 60 < len(left) < 100
+        assert cache.summary().size_bytes <= 100_000
+        cache.put(key(999), made(999, 20_000), task="t", command="c")
+        assert cache.get(key(999)) is None
+    assert (tmp_path / FILE).stat().st_size < 400_000
+
+
+def test_the_largest_are_told_by_task_and_clear_forgets_all(tmp_path):
+    with closing(ActionCache(tmp_path)) as cache:
+        for number, task in enumerate(["a", "b", "a"]):
+            cache.put(key(number), made(number, 1_000 * (number + 1)), task=task, command=f"echo {number} \udcff" + "x" * 999)
+        assert [kept.task for kept in cache.largest(2)] == ["a", "b"]
+        assert [kept.command[:6] for kept in cache.largest(9, task="a")] == ["echo 2", "echo 0"]
+        cache.clear()
+        assert (cache.summary().entries, cache.summary().size_bytes) == (0, 0)
+        assert cache.get(key(1)) is None
+
+
+def test_only_the_user_can_read_it(tmp_path):
+    folder = tmp_path / "made" / "here"
+    with closing(ActionCache(folder)) as cache:
+        cache.put(key(1), made(1), task="t", command="c")
+        assert folder.stat().st_mode & 0o777 == 0o700
+        assert {path.stat().st_mode & 0o077 for path in folder.iterdir()} == {0}
+
+
+def test_a_folder_that_cannot_be_is_named(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StoreError, match=r"file.*name another folder"):
+        ActionCache(tmp_path / "file" / "below")
+
+
+def test_processes_that_race_and_are_killed_leave_a_sound_cache(tmp_path):
+    killed = subprocess.run([sys.executable, str(WORKER), str(tmp_path)], capture_output=True, text=True, check=True)
+    assert (killed.stdout.split(), killed.stderr) == (["-9"] * 24, "")
+    with closing(ActionCache(tmp_path)) as cache, closing(sqlite3.connect(tmp_path / FILE)) as connection:
+        assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+        assert connection.execute("SELECT bytes FROM total").fetchone()[0] == cache.summary().size_bytes
+        found = [number for number in range(500) if (entry := cache.get(key(number))) and entry == made(number, 3_000)]
+        assert cache.summary().entries == len(found) > 50
+        assert cache.summary().hits > 0

@@ -1,0 +1,81 @@
+"""Frames over a real socket."""
+
+import socket
+import threading
+import time
+
+import pytest
+
+from harness.errors import SandboxDied
+from harness.sandboxes.framing import Frame, SocketStream, Wire
+from tests.sandboxes.conftest import frame
+
+
+def test_a_reply_that_comes_in_drops_is_put_together():
+    ours, theirs = socket.socketpair()
+    wire = Wire(SocketStream(ours))
+
+    def drip():
+        for byte in frame({"a": 1}, b"body"):
+            theirs.sendall(bytes([byte]))
+            time.sleep(0.001)
+
+    thread = threading.Thread(target=drip)
+    thread.start()
+    assert wire.ask(Frame(header={"op": "x"}, body=b"123"), 5) == Frame(header={"a": 1}, body=b"body")
+    thread.join()
+    assert theirs.recv(100) == frame({"op": "x"}, b"123")
+    wire.close()
+    wire.close()
+    theirs.close()
+
+
+def test_a_reply_that_drips_too_slowly_misses_the_deadline():
+    ours, theirs = socket.socketpair()
+    wire = Wire(SocketStream(ours))
+    theirs.sendall(b"\x00")
+    started = time.monotonic()
+    with pytest.raises(SandboxDied):
+        wire.ask(Frame(header={}), 0.2)
+    assert time.monotonic() - started < 2
+    wire.close()
+    theirs.close()
+
+
+def test_a_server_that_does_not_read_misses_the_deadline():
+    ours, theirs = socket.socketpair()
+    wire = Wire(SocketStream(ours))
+    with pytest.raises(SandboxDied, match="does not take"):
+        wire.ask(Frame(header={}, body=bytes(10_000_000)), 0.2)
+    wire.close()
+    theirs.close()
+
+
+def test_the_descriptor_is_closed_when_nobody_waits_at_it_any_more():
+    """Else its number may go to another file before the wait begins in earnest, and be waited at for as long as it may take."""
+
+    class Slow(socket.socket):
+        """Takes its time before it waits, as a thread does that is not let run."""
+
+        def recv(self, *size):
+            waits.set()
+            time.sleep(0.2)
+            seen.append(self.fileno())
+            return super().recv(*size)
+
+    waits = threading.Event()
+    seen: list[int] = []
+    ours, theirs = socket.socketpair()
+    wire = Wire(SocketStream(Slow(fileno=ours.detach())))
+
+    def work() -> None:
+        with pytest.raises(SandboxDied):
+            wire.ask(Frame(header={}), 60)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    waits.wait()
+    wire.close()
+    thread.join()
+    theirs.close()
+    assert seen[0] >= 0

@@ -1,0 +1,133 @@
+"""The checks before a start agree with what the first request of a session really takes."""
+
+from dataclasses import replace
+
+import pytest
+
+from harness.agent.prompts import system_prompt
+from harness.compaction.presets.keep_last import KeepLast
+from harness.compaction.presets.langchain import AnthropicClear
+from harness.compaction.presets.none import NoCompaction
+from harness.compaction.presets.reserve import ReserveRecent
+from harness.compaction.presets.three_tiers import ThreeTiers
+from harness.compaction.presets.window import MessageWindow
+from harness.errors import ContextOverflow, UsageError, WindowTooSmall
+from harness.experiment.checks import check_trials, warnings_of
+from harness.experiment.trial import Trial
+from harness.messages import system, user
+from harness.models.names import open_model
+from harness.models.scripted.agent import tool_tokens
+from harness.protocols import Request
+from harness.sandboxes import open_sandbox
+from harness.session.checks import check_first_request, first_request_tokens
+from harness.store.memory import MemoryOutputs
+from harness.tasks import load_task
+from harness.tools import standard_tools
+from harness.tools.outputs import output_tools
+
+TASK = load_task("flashcards")(0)
+
+
+def first_reply(window_tokens):
+    """What the scripted model says to the first request, with the tools that it gets."""
+    sandbox = open_sandbox("local", session_id="unstarted", runtime=TASK.runtime, unsafe_local=True)
+    tools = tuple(tool.spec for tool in standard_tools(sandbox))
+    model = open_model("scripted", task=TASK, seed=0, window_tokens=window_tokens)
+    return model.reply(Request(messages=(system(system_prompt(TASK.runtime)), user(TASK.prompt)), tools=tools))
+
+
+def test_the_least_window_that_is_let_through_is_the_least_that_the_model_takes():
+    least = first_reply(100_000).usage.prompt_tokens
+    check_first_request(TASK.name, TASK.prompt, TASK.runtime, least)
+    first_reply(least)
+    with pytest.raises(WindowTooSmall, match=f"has {least} tokens"):
+        check_first_request(TASK.name, TASK.prompt, TASK.runtime, least - 1)
+    with pytest.raises(ContextOverflow):
+        first_reply(least - 1)
+
+
+def test_trials_are_checked_likewise():
+    least = first_request_tokens(TASK.prompt, TASK.runtime)
+    trial = Trial(task="flashcards", policy=NoCompaction(), window_tokens=least)
+    check_trials([trial])
+    with pytest.raises(WindowTooSmall):
+        check_trials([replace(trial, window_tokens=least - 1)])
+
+
+def test_the_policy_is_checked_as_it_will_run():
+    trial = Trial(task="flashcards", policy=KeepLast(summarizer="scripted/empty"), window_tokens=8_000)
+    with pytest.raises(UsageError, match="reserves of 11000 tokens leave nothing of the window of 8000"):
+        check_trials([trial])
+    check_trials([replace(trial, nominal_window_tokens=32_000)])
+    with pytest.raises(UsageError, match="reserves of 11000 tokens leave nothing"):
+        check_trials([replace(trial, nominal_window_tokens=32_000), replace(trial, nominal_window_tokens=8_000)])
+
+
+def test_a_policy_that_keeps_more_than_its_threshold_leaves_is_refused_before_it_starts():
+    trial = Trial(task="flashcards", policy=ReserveRecent(summarizer="scripted/empty"), window_tokens=32_768)
+    with pytest.raises(UsageError, match=r"keeps 20000 tokens \(keep_recent_tokens\) and is due at 16384"):
+        check_trials([trial])
+    check_trials([replace(trial, nominal_window_tokens=131_072)])
+    check_trials([replace(trial, window_tokens=65_536)])
+
+
+def test_a_window_that_is_not_known_refuses_nothing():
+    check_first_request(TASK.name, TASK.prompt, TASK.runtime, 0)
+
+
+def test_what_a_policy_warns_of_is_told_once_whatever_the_number_of_trials():
+    odd = MessageWindow(max_messages=10, preserve_last_n=12)
+    trials = [
+        Trial(task="flashcards", policy=policy, seed=seed) for policy in (odd, MessageWindow(), NoCompaction()) for seed in (0, 1)
+    ]
+    (warning,) = warnings_of(trials)
+    assert warning.startswith("policy 'message-window': preserve_first_n=1 and preserve_last_n=12 keep 13 messages")
+
+
+def test_a_threshold_that_leaves_no_room_beside_the_first_request_is_told_with_its_arithmetic():
+    policy = KeepLast(summarizer="scripted/extractive")
+    trial = Trial(task="flashcards", policy=policy, window_tokens=32_768)
+    assert warnings_of([trial]) == ()
+    first = sum(policy.counter.count(one) for one in (system(system_prompt(TASK.runtime)), user(TASK.prompt)))
+    tight = replace(policy, trigger_tokens=first + policy.summary_max_tokens)
+    (warning,) = warnings_of([replace(trial, policy=tight), replace(trial, policy=tight, replicate=1)])
+    assert f"due at {first + 800} tokens" in warning
+    assert f"has {first} with its system prompt: 800 are left where a summary may take 800" in warning
+    assert warnings_of([replace(trial, policy=replace(tight, trigger_tokens=first + 801))]) == ()
+
+
+def test_a_window_that_the_reserves_nearly_fill_is_warned_of():
+    narrow = Trial(task="flashcards", policy=KeepLast(summarizer="scripted/extractive"), window_tokens=12_500)
+    (warning,) = warnings_of([narrow])
+    assert "raise window_tokens" in warning
+    assert warnings_of([replace(narrow, policy=NoCompaction())]) == ()
+
+
+def test_a_policy_that_is_scaled_to_a_small_window_is_looked_at_as_scaled():
+    trial = Trial(task="flashcards", policy=KeepLast(summarizer="scripted/extractive"), window_tokens=9_000)
+    assert warnings_of([replace(trial, nominal_window_tokens=36_000)]) == ()
+    with pytest.raises(UsageError, match="reserves of 11000 tokens leave nothing"):
+        warnings_of([trial])
+
+
+def test_a_policy_that_cannot_be_due_in_the_window_of_its_trials_is_warned_of():
+    trial = Trial(task="flashcards", policy=AnthropicClear(), window_tokens=32_768)
+    (warning,) = warnings_of(
+        [trial, replace(trial, seed=1), replace(trial, nominal_window_tokens=200_000), replace(trial, window_tokens=None)]
+    )
+    assert warning.startswith(
+        "policy 'anthropic-clear-tool-uses': it acts at 100000 tokens at the earliest, and the window has 32768"
+    )
+
+
+def test_the_tools_over_saved_outputs_count_too():
+    least = first_request_tokens(TASK.prompt, TASK.runtime)
+    policy = ThreeTiers(prune=False, auto=False, summarizer="scripted/empty")
+    trial = Trial(task="flashcards", policy=policy, window_tokens=least)
+    with pytest.raises(WindowTooSmall):
+        check_trials([trial])
+    more = tool_tokens(tuple(tool.spec for tool in output_tools(MemoryOutputs())))
+    check_trials([replace(trial, window_tokens=least + more)])
+    with pytest.raises(WindowTooSmall):
+        check_trials([replace(trial, window_tokens=least + more - 1)])
+    check_trials([replace(trial, policy=replace(policy, truncate=False))])

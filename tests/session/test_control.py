@@ -1,0 +1,70 @@
+from itertools import pairwise
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.agent.stream_buffer import Heard
+from harness.events import Entry, MessageAdded, MessageQueued, TextDelta, ToolStarted, Waiting
+from harness.messages import ToolCall, assistant
+from harness.session.control import KEEP_SECONDS, Draft
+from harness.store import records
+
+CALL = ToolCall(call_id="c", name="execute_command", arguments_json="{}")
+ENDED = Entry(1, MessageAdded(message=assistant("whole"), step=1))
+HEARD = st.one_of(
+    st.builds(TextDelta, text=st.text(max_size=5), part=st.sampled_from(["text", "reasoning"])),
+    st.just(ToolStarted(call=CALL)),
+    st.just(TextDelta(text="", anew=True)),
+    st.just(Waiting(what="a summary")),
+    st.just(Entry(1, MessageQueued(text="later"))),
+    st.just(ENDED),
+)
+
+
+class Keeper:
+    """What was kept when, and the time."""
+
+    def __init__(self):
+        self.now = 0.0
+        self.kept: list[tuple[float, records.Draft]] = []
+        self.draft = Draft(lambda draft: self.kept.append((self.now, draft)), lambda: self.now)
+
+
+@given(st.lists(st.tuples(HEARD, st.floats(0, 2))))
+def test_what_is_kept_is_the_answer_so_far_and_at_most_once_a_second(heard):
+    keeper, said, calls = Keeper(), Heard(), list[ToolCall]()
+    for one, seconds in heard:
+        keeper.now += seconds
+        keeper.draft.hear(one)
+        before = len(keeper.kept)
+        if isinstance(one, TextDelta):
+            said.add(one)
+        elif isinstance(one, ToolStarted):
+            calls.append(one.call)
+        elif one == ENDED:
+            said, calls = Heard(), []
+        keeper.draft.keep(7)
+        if len(keeper.kept) > before:
+            assert keeper.kept[-1][1] == records.Draft(7, said.text, said.reasoning, tuple(calls))
+    times = [at for at, _ in keeper.kept]
+    assert all(later >= earlier + KEEP_SECONDS for earlier, later in pairwise(times))
+
+
+def test_a_second_later_all_is_kept_also_when_nothing_more_comes():
+    keeper = Keeper()
+    for piece in ("I was ", "about ", "to say"):
+        keeper.draft.hear(TextDelta(text=piece))
+        keeper.draft.keep(1)
+    assert keeper.kept == [(0.0, records.Draft(1, "I was "))]
+    keeper.now = KEEP_SECONDS
+    keeper.draft.keep(1)
+    keeper.draft.keep(1)
+    assert keeper.kept[1:] == [(KEEP_SECONDS, records.Draft(1, "I was about to say"))]
+
+
+def test_nothing_is_kept_of_an_answer_that_is_logged():
+    keeper = Keeper()
+    keeper.draft.hear(TextDelta(text="whole"))
+    keeper.draft.hear(ENDED)
+    keeper.draft.keep(1)
+    assert keeper.kept == []

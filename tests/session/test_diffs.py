@@ -1,0 +1,122 @@
+"""The patch text of two snapshots: it leads from one to the other, and nothing that a file says reaches a terminal as it is."""
+
+import re
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.protocols import FileState
+from harness.sandboxes.snapshots import MemoryBlobs
+from harness.session import diffs as module
+from harness.session.diffs import ALL_CHARACTERS, FILE_LINES, LINE_CHARACTERS, MOST_FILES, joined, patches
+from tests.sandboxes.test_snapshots import snapshot_of
+
+LINES = st.lists(st.sampled_from(["a", "b", "c", "", "-- d", "@@ -1 +1 @@"]), max_size=30)
+ENDS = st.sampled_from(["", "\n"])
+
+
+def between(old, new):
+    """The patches between two workspaces, given as contents by path."""
+    blobs = MemoryBlobs()
+    return patches(blobs, snapshot_of(blobs, old), snapshot_of(blobs, new))
+
+
+def applied(old, text):
+    """What a patch makes of a text, by the rules of the format."""
+    lines, made, at = old.split("\n"), [], 0
+    _, _, *told = text.split("\n")[:-1]
+    for number, line in enumerate(told):
+        if header := re.fullmatch(r"@@ -(\d+)(?:,(\d+))? \+\d+(?:,\d+)? @@", line):
+            begins = int(header[1]) - (header[2] != "0")
+            made += lines[at:begins]
+            at = begins
+        elif line.startswith("\\"):
+            pass
+        else:
+            if line[0] in " -":
+                assert lines[at] == line[1:]
+                at += 1
+            if line[0] in " +":
+                made.append(line[1:])
+                last = told[number + 1 : number + 2]
+                if last and last[0].startswith("\\"):
+                    return "\n".join(made)
+    rest = lines[at:]
+    return "\n".join([*made, *rest]) if rest else "\n".join([*made, ""]) if made else ""
+
+
+@given(LINES, LINES, LINES, LINES, ENDS, ENDS)
+def test_a_patch_leads_from_the_old_text_to_the_new(lead, old, new, tail, old_end, new_end):
+    before, after = ("\n".join([*lead, *middle, *tail]) + end for middle, end in ((old, old_end), (new, new_end)))
+    found = between({"f": before.encode()}, {"f": after.encode()})
+    if before == after:
+        assert found == ()
+    else:
+        assert applied(before, found[0].text) == after
+
+
+def test_a_change_in_a_long_file_is_shown_at_its_place():
+    old = [f"line {n}\n" for n in range(50_000)]
+    new = [*old[:40_000], "new\n", *old[40_001:]]
+    [found] = between({"f": "".join(old).encode()}, {"f": "".join(new).encode()})
+    assert found.text == (
+        "--- a/f\n+++ b/f\n@@ -39998,7 +39998,7 @@\n"
+        " line 39997\n line 39998\n line 39999\n-line 40000\n+new\n line 40001\n line 40002\n line 40003\n"
+    )
+
+
+def test_files_come_and_go_by_path():
+    added, deleted = between({"b": b"gone\n"}, {"a": b"here"})
+    assert (added.kind, added.text) == ("added", "--- /dev/null\n+++ b/a\n@@ -0,0 +1 @@\n+here\n\\ No newline at end of file\n")
+    assert (deleted.kind, deleted.text) == ("deleted", "--- a/b\n+++ /dev/null\n@@ -1 +0,0 @@\n-gone\n")
+    assert joined((added, deleted)) == added.text + deleted.text
+
+
+def test_what_is_no_text_is_named_with_its_sizes():
+    [found] = between({"f": b"\0\1\2"}, {"f": b"text"})
+    assert found.text == "--- a/f\n+++ b/f\n(binary: 3 bytes -> 4 bytes)\n"
+    [found] = between({"f": b"x"}, {"f": b"y" * (module.MOST_BYTES + 1)})
+    assert "(too large to be shown: 1 bytes -> 1,048,577 bytes)" in found.text
+
+
+def test_a_changed_mode_is_named():
+    blobs = MemoryBlobs()
+    older = snapshot_of(blobs, {"f": b"x\n"})
+    state = older.files["f"]
+    newer = type(older)(tree_id="other", files={"f": FileState(sha256=state.sha256, mode=0o100755, size_bytes=state.size_bytes)})
+    [found] = patches(blobs, older, newer)
+    assert found.text == "--- a/f\n+++ b/f\n(mode 100644 -> 100755)\n"
+
+
+HOSTILE = "\x1b[2J\r\x07\u202e\x85\u2028\x0c\ud800".encode("utf-8", "surrogatepass")
+
+
+def test_control_characters_of_names_and_contents_are_shown_escaped_and_forge_no_line():
+    name = "x\n+++ b/forged\x1b[31m\udcff"
+    [found] = between({}, {name: b"<script>\xff" + HOSTILE + b"\n+++ b/too\n"})
+    head, into, hunk, first, second = found.text.splitlines()
+    assert (head, into) == ("--- /dev/null", "+++ b/x\\n+++ b/forged\\x1b[31m\\xff")
+    assert first.startswith("+<script>\\xff\\x1b[2J\\r\\x07\\u202e\\x85\\u2028\\x0c\\xed")
+    assert second == "++++ b/too"
+    assert all(line.isprintable() for line in found.text.splitlines())
+    assert hunk == "@@ -0,0 +1,2 @@"
+
+
+@pytest.mark.parametrize("content", [b"x" * 1_000_000, b"x\n" * 3_000, b"".join(b"%d\n" % (n % 90) for n in range(2_000))])
+def test_what_is_shown_of_a_file_is_bounded_and_quick(content):
+    began = time.process_time()
+    [found] = between({"f": b"".join(b"%d\n" % (n * 7 % 90) for n in range(1_900))}, {"f": content})
+    assert time.process_time() - began < 20
+    assert len(found.text.splitlines()) <= FILE_LINES + 5
+    assert max(map(len, found.text.splitlines())) < LINE_CHARACTERS + 60
+
+
+def test_of_very_many_files_the_first_are_shown():
+    found = between({}, {f"{n:04}": b"x\n" for n in range(2 * MOST_FILES)})
+    assert [one.path for one in found] == [f"{n:04}" for n in range(MOST_FILES)]
+    assert "there may be more files" in joined(found)
+    many = joined(between({}, {f"{n:04}": b"x" * 300 + b"\n" * 390 for n in range(MOST_FILES)}) * 3)
+    assert len(many) < ALL_CHARACTERS + 100
+    assert many.endswith(" characters more)\n")

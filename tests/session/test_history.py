@@ -1,0 +1,128 @@
+"""What is read off a log: ends of steps, turns, what waits; on logs that were rolled back as well."""
+
+import itertools
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from harness.errors import UsageError
+from harness.events import (
+    Compaction,
+    Entry,
+    Insert,
+    ItemId,
+    MessageAdded,
+    Patch,
+    Replace,
+    RolledBack,
+    SessionForked,
+    SessionStarted,
+)
+from harness.messages import ToolResult, tool, user
+from harness.session import history
+from harness.task import LaterMessage
+from harness.testing.strategies import finished, lives
+from harness.tokens import Estimated
+from harness.truncation import output_name
+from harness.view import fold_all, lived
+from tests.store.samples import started
+
+
+@settings(max_examples=150, deadline=None)
+@given(lives(), st.data())
+def test_a_session_that_is_rolled_back_to_a_step_is_as_it_was_there(log, data):
+    step = data.draw(st.integers(0, history.last_step(log)))
+    end = history.end_of_step(log, step)
+    rolled = (*log, Entry(len(log) + 1, RolledBack(step=step, to_event=end)))
+    assert fold_all(rolled) == fold_all(log[:end])
+    assert history.last_step(rolled) == step
+    assert history.tree_at(rolled) == history.tree_at(log, end)
+    assert history.turn(rolled) == history.turn(log[:end])
+    assert history.waiting(rolled) == history.waiting(log)
+    assert history.unfinished(rolled)
+
+
+@settings(max_examples=150, deadline=None)
+@given(lives(), st.data())
+def test_a_fork_is_its_original_up_to_the_event_and_nothing_waits_in_it(log, data):
+    step = data.draw(st.integers(0, history.last_step(log)))
+    end = history.end_of_step(log, step)
+    events = history.forked(log, "new", end)
+    fork = tuple(Entry(seq, event) for seq, event in enumerate(events, 1))
+    assert getattr(events[0], "session_id", None) == "new"
+    assert fork[1:end] == log[1:end]
+    assert fork[end].event == SessionForked(session_id="s", step=step)
+    assert fold_all(fork) == fold_all(log[:end])
+    assert history.waiting(fork) == {}
+    assert history.tree_at(fork) == history.tree_at(log, end)
+    assert history.last_step(fork) == step
+
+
+@settings(max_examples=100, deadline=None)
+@given(lives())
+def test_the_turns_share_out_the_workspaces_between_them(log):
+    spans = [history.trees_of_turn(log, number) for number in range(1, history.turn(log) + 1)]
+    assert spans[0] is not None
+    assert spans[0][0] == "t0"
+    assert spans[-1] is not None
+    assert spans[-1][1] == history.tree_at(log)
+    for before, after in itertools.pairwise(spans):
+        assert before is not None
+        assert after is not None
+        assert before[1] == after[0]
+
+
+def test_a_step_or_turn_that_is_not_there_is_named_with_those_that_are():
+    log = (Entry(1, started("s")), Entry(2, MessageAdded(message=user("x"), step=0)), Entry(3, finished(1)))
+    with pytest.raises(UsageError, match="no step 2; there are 0 to 1"):
+        history.end_of_step(log, 2)
+    with pytest.raises(UsageError, match="no turn 2; there are 1 to 1"):
+        history.trees_of_turn(log, 2)
+    with pytest.raises(UsageError, match="has not begun"):
+        history.forked((), "new", 0)
+    assert isinstance(log[0].event, SessionStarted)
+    assert len(lived(log)) == 3
+
+
+def test_a_later_message_of_a_task_is_due_until_it_was_said_and_again_after_a_rollback():
+    later = (LaterMessage(step=1, text="first"), LaterMessage(step=2, text="second"))
+    said = MessageAdded(message=user("second"), step=2)
+    log = [Entry(1, started("s")), Entry(2, finished(1)), Entry(3, said)]
+    assert history.still_due(later, log[:2]) == later[1:]
+    assert history.still_due(later, log) == ()
+    assert history.still_due(later, [*log, Entry(4, RolledBack(step=1, to_event=2))]) == later[1:]
+
+
+def logged(*events):
+    return tuple(Entry(seq, event) for seq, event in enumerate(events, 1))
+
+
+def result(output):
+    return MessageAdded(message=tool(ToolResult(call_id="c", name="t", output=output)), step=1)
+
+
+def compaction(patch, *offloaded):
+    return Compaction(
+        round=1,
+        step=2,
+        moment="step",
+        status="applied",
+        reason="",
+        patch=patch,
+        tokens_before=Estimated(2),
+        tokens_after=Estimated(1),
+        messages_before=2,
+        messages_after=2,
+        offloaded=tuple(map(output_name, offloaded)),
+    )
+
+
+def test_a_log_tells_the_texts_that_were_moved_edited_ones_too():
+    edit = Patch(replace=(Replace(item=ItemId(2), message=result("edited").message),))
+    log = logged(result("one"), result("two"), result("three"), compaction(edit), compaction(Patch(), "one", "edited"))
+    assert history.offloaded(log) == ("one", "edited")
+    assert history.offloaded(log[:4]) == ()
+    said = replace(edit, replace=(), insert=(Insert(message=user("one"), after=ItemId(1)),))
+    assert history.offloaded(logged(result("two"), compaction(said, "one"))) == (), "what is no result was never moved"

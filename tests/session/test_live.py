@@ -1,0 +1,958 @@
+"""A live session: turns, queue, stop, resume, rollback, fork, reopening. The sandbox, the journal and the thread are real."""
+
+import io
+import json
+import socket
+import subprocess
+import sys
+import threading
+import time
+from contextlib import ExitStack
+from dataclasses import replace
+
+import pytest
+
+from harness.cli.event_printer import Narrator
+from harness.compaction.presets.none import NoCompaction
+from harness.errors import StoreError, UsageError
+from harness.events import (
+    CallRepeated,
+    Compaction,
+    Entry,
+    MessageAdded,
+    MessageQueued,
+    Notice,
+    SessionEnded,
+    SessionForked,
+    SessionResumed,
+    SessionStarted,
+    StateChanged,
+    StepFinished,
+    TextDelta,
+    ToolStarted,
+    TurnEnded,
+    Waiting,
+)
+from harness.inspection.timeline import inspect_session
+from harness.messages import ToolCall, assistant
+from harness.policies import policy_from_plain
+from harness.sandboxes.opening import SandboxChoice
+from harness.session.live import LiveSession
+from harness.store.journal import Journal
+from harness.view import fold_all
+from harness.widgets.feed import fed
+from harness.widgets.rounds import Rounds
+from tests.models.openai_stub import Refuse, Say, serving
+from tests.session.test_interactive import session
+
+SECONDS = 60
+
+
+class Living:
+    """Makes live sessions and closes them."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.made = []
+
+    def __call__(self, listen=lambda _: None, *, start=True, **changes):
+        changes.setdefault("journal", self.folder / "j.sqlite")
+        one = self.too(LiveSession(session(**changes), listen=listen))
+        return one.start() if start else one
+
+    def too(self, one):
+        self.made.append(one)
+        return one
+
+
+@pytest.fixture
+def living(tmp_path):
+    made = Living(tmp_path)
+    yield made
+    for one in made.made:
+        one.close()
+
+
+def user_texts(live):
+    said = [entry.event.message for entry in live.entries if isinstance(entry.event, MessageAdded)]
+    return [one.text for one in said if one.role == "user" and one.text != "Take your time."]
+
+
+def test_a_window_too_narrow_for_its_policy_is_told_and_stands_in_the_panel(living):
+    tight = policy_from_plain({"kind": "keep-last", "trigger_tokens": 900, "summarizer": "scripted/oracle"})
+    feed, warned = fed(Rounds(None, tight.counter), ()), threading.Event()
+
+    def listen(heard):
+        feed.hear(heard)
+        if isinstance(heard, Notice):
+            warned.set()
+
+    living(listen, policy=tight, window_tokens=16_000)
+    assert warned.wait(SECONDS)
+    [note] = [row["text"] for row in feed.rows if row["kind"] == "notice"]
+    assert "it compacts again and again" in note
+
+
+def test_a_message_that_is_sent_while_it_works_waits_for_its_turn_and_is_told_its_position(living):
+    """S1.4."""
+    live = living()
+    assert [live.send("first"), live.send("second")] == [1, 2]
+    assert live.queued == ("first", "second")
+    assert live.wait(SECONDS) == "idle", live.failure
+    assert live.queued == ()
+    assert user_texts(live)[-2:] == ["first", "second"]
+    turns = [entry.event for entry in live.entries if isinstance(entry.event, TurnEnded)]
+    assert [(one.turn, one.status, one.reason) for one in turns] == [(number, "completed", "replied") for number in (1, 2, 3)]
+
+
+def test_what_is_told_is_what_is_logged_in_order_and_in_one_thread(living, tmp_path):
+    heard, threads = [], set()
+
+    def listen(one):
+        heard.append(one)
+        threads.add(threading.current_thread().name)
+
+    live = living(listen)
+    live.send("more")
+    live.wait(SECONDS)
+    live.close()
+    told = [one for one in heard if isinstance(one, Entry)]
+    with Journal.open(tmp_path / "j.sqlite", read_only=True) as journal:
+        assert list(journal.entries(live.session_id)) == told == list(live.entries)
+    assert threads == {f"harness-session-{live.session_id}"}
+    states = [one.state for one in heard if isinstance(one, StateChanged)]
+    assert states[-1] == "closed"
+
+
+def test_the_view_is_that_of_the_log_at_every_rest(living):
+    live = living()
+    live.wait(SECONDS)
+    assert live.view == fold_all(live.entries)
+    live.send("go on")
+    live.wait(SECONDS)
+    assert live.view == fold_all(live.entries)
+
+
+def stopped_after(living, steps, **changes):
+    """A session that was stopped in its first turn when that many steps were done."""
+    reached = threading.Event()
+
+    def listen(one):
+        if isinstance(one, Entry) and isinstance(one.event, StepFinished) and one.event.step == steps:
+            live.stop()
+            reached.set()
+
+    live = living(listen, start=False, **changes)
+    live.start()
+    assert reached.wait(SECONDS), live.failure
+    assert live.wait(SECONDS) == "idle", live.failure
+    return live
+
+
+def test_a_stopped_turn_is_gone_on_with(living):
+    """S1.5."""
+    live = stopped_after(living, 2)
+    assert live.entries[-1].event.reason == "cancelled"
+    live.resume()
+    assert live.wait(SECONDS) == "idle"
+    ended = live.close()
+    assert (ended.outcome.status, [check.passed for check in ended.checks]) == ("completed", [True, True])
+    assert [e.event.turn for e in live.entries if isinstance(e.event, TurnEnded)] == [1, 1]
+    assert isinstance(live.entries[-1].event, SessionEnded)
+
+
+def test_what_waits_when_a_turn_is_stopped_stays_until_somebody_wishes_otherwise(living):
+    live = living(start=False)
+    live.send("later")
+    live.start()
+    live.stop()
+    live.wait(SECONDS)
+    assert live.queued == ("later",)
+    live.send("now")
+    live.wait(SECONDS)
+    assert live.queued == ()
+    assert user_texts(live)[-2:] == ["later", "now"]
+
+
+def test_a_waiting_message_can_be_withdrawn(living):
+    live = living()
+    live.send("one")
+    live.send("two")
+    try:
+        assert live.withdraw(2) == "two"
+    finally:
+        live.wait(SECONDS)
+    assert "two" not in user_texts(live)
+    with pytest.raises(UsageError, match="no message waits at position 1; 0 wait"):
+        live.withdraw(1)
+
+
+def test_a_session_without_a_request_begins_with_the_first_message(living):
+    live = living(request="")
+    assert live.wait(SECONDS) == "idle"
+    assert live.entries == ()
+    live.send("Write `port=N` into conf.txt. The port is 4000.")
+    assert live.wait(SECONDS) == "idle", live.failure
+    assert isinstance(live.entries[0].event, SessionStarted)
+    assert live.entries[0].event.task.endswith("The port is 4000.")
+    assert not [one for one in live.entries if isinstance(one.event, MessageQueued)]
+
+
+def test_a_session_is_compacted_when_somebody_wishes_it(living):
+    live = living(policy=policy_from_plain({"kind": "keep-last", "keep_last": 2, "summarizer": "scripted/extractive"}))
+    with pytest.raises(UsageError, match="stop it and wait"):
+        live.compact()
+    live.wait(SECONDS)
+    before = live.view
+    event = live.compact()
+    assert (event.status, event.moment, event.reason) == ("applied", "manual", "asked for")
+    assert event.summary
+    assert live.view.tokens == event.tokens_after < before.tokens
+    assert live.state == "idle"
+    again = live.compact()
+    assert (again.status, live.view.tokens) == ("no-op", event.tokens_after)
+    live.send("Is it done?")
+    assert live.wait(SECONDS) == "idle", live.failure
+    assert [check.passed for check in live.close().checks] == [True, True]
+
+
+def test_a_policy_without_rules_compacts_for_nobody(living):
+    live = living()
+    live.wait(SECONDS)
+    assert live.compact() is None
+    assert not [one for one in live.entries if isinstance(one.event, Compaction)]
+
+
+def test_rolling_back_brings_back_view_and_workspace(living):
+    """S3.11."""
+    live = living()
+    live.wait(SECONDS)
+    end = next(e.seq for e in live.entries if isinstance(e.event, StepFinished) and e.event.step == 4)
+    assert live.summary().files == 1
+    live.rollback(4)
+    assert live.view == fold_all(live.entries[:end])
+    assert live.summary().files == 0
+    assert live.state == "idle"
+    live.resume()
+    live.wait(SECONDS)
+    assert [check.passed for check in live.close().checks] == [True, True]
+
+
+def test_a_fork_equals_its_original_up_to_the_step_and_then_goes_its_own_way(living):
+    live = living()
+    live.wait(SECONDS)
+    before = live.entries
+    fork = live.fork(3)
+    living.too(fork)
+    end = next(e.seq for e in before if isinstance(e.event, StepFinished) and e.event.step == 3)
+    assert fork.entries[1:end] == before[1:end]
+    assert fork.entries[0].event.task == before[0].event.task
+    assert isinstance(fork.entries[end].event, SessionForked)
+    assert fork.view == fold_all(before[:end])
+    fork.start()
+    assert fork.wait(SECONDS) == "idle", fork.failure
+    assert isinstance(fork.entries[end + 1].event, SessionResumed)
+    fork.resume()
+    fork.wait(SECONDS)
+    assert [check.passed for check in fork.close().checks] == [True, True]
+    assert live.entries == before
+
+
+@pytest.mark.parametrize("kept", ["in memory", "in another journal"])
+def test_a_fork_has_the_workspace_of_its_step_wherever_it_is_kept(living, tmp_path, kept):
+    live = living(journal=None if kept == "in memory" else tmp_path / "j.sqlite")
+    live.wait(SECONDS)
+    fork = live.fork(9, None if kept == "in memory" else tmp_path / "other.sqlite")
+    living.too(fork)
+    live.close()
+    fork.start()
+    assert fork.wait(SECONDS) == "idle", fork.failure
+    assert [(one.path, one.kind) for one in fork.summary().changes] == [("conf.txt", "added")]
+    fork.resume()
+    fork.wait(SECONDS)
+    assert all(check.passed for check in fork.close().checks)
+
+
+def test_the_changes_of_a_turn_are_told_by_path(living):
+    """S3.11."""
+    live = living()
+    live.send("thanks")
+    live.wait(SECONDS)
+    assert [(one.path, one.kind, one.added_lines) for one in live.diff(1)] == [("conf.txt", "added", 1)]
+    assert live.diff(2) == live.diff() == live.patch(2) == ()
+    [patch] = live.patch(1)
+    assert patch.text == "--- /dev/null\n+++ b/conf.txt\n@@ -0,0 +1 @@\n+port=4000\n"
+    assert live.patch(whole=True) == live.patch(1)
+    with pytest.raises(UsageError, match="no turn 3; there are 1 to 2"):
+        live.diff(3)
+
+
+def test_a_closed_session_is_taken_up_again_with_log_and_workspace(living, tmp_path):
+    live = stopped_after(living, 9)
+    live.close()
+    again = LiveSession.reopen(tmp_path / "j.sqlite", live.session_id, session=live.session)
+    living.too(again)
+    assert again.entries == live.entries
+    again.start()
+    assert again.wait(SECONDS) == "idle", again.failure
+    again.resume()
+    again.wait(SECONDS)
+    assert all(check.passed for check in again.close().checks)
+    with Journal.open(tmp_path / "j.sqlite", read_only=True) as journal:
+        [row] = journal.rows("SELECT status, reason FROM sessions")
+        assert tuple(row) == ("completed", "replied")
+
+
+def test_what_is_sent_to_a_reopened_session_is_kept_although_its_sandbox_does_not_come_up(living, tmp_path):
+    """S1.4."""
+    live = stopped_after(living, 2)
+    live.close()
+    file = tmp_path / "j.sqlite"
+    again = living.too(LiveSession.reopen(file, live.session_id))
+    assert [again.send("first"), again.send("second")] == [1, 2]
+    assert again.start().wait(SECONDS) == "failed"
+    assert "unsafe_local=True" in again.failure
+    assert LiveSession.reopen(file, live.session_id).queued == again.queued == ("first", "second")
+    once_more = living.too(LiveSession.reopen(file, live.session_id, session=live.session))
+    once_more.start().send("third")
+    assert once_more.wait(SECONDS) == "idle", once_more.failure
+    assert user_texts(once_more)[-3:] == ["first", "second", "third"]
+
+
+def test_a_session_that_runs_is_not_run_a_second_time_and_goes_on(living, tmp_path):
+    live = living()
+    assert live.wait(SECONDS) == "idle", live.failure
+    second = living.too(LiveSession.reopen(tmp_path / "j.sqlite", live.session_id, session=live.session))
+    with pytest.raises(UsageError, match="close it there first, or fork it"):
+        second.start()
+    assert second.state == "new"
+    live.send("still mine")
+    assert live.wait(SECONDS) == "idle", live.failure
+    assert user_texts(live)[-1] == "still mine"
+    assert not [one for one in live.entries if isinstance(one.event, SessionResumed)]
+    live.close()
+    assert second.start().wait(SECONDS) == "failed", "it was opened before the other one went on"
+    assert "was gone on with since it was opened here; reopen it" in second.failure
+    third = living.too(LiveSession.reopen(tmp_path / "j.sqlite", live.session_id, session=live.session)).start()
+    assert third.wait(SECONDS) == "idle", third.failure
+    assert third.entries[: len(live.entries)] == live.entries
+
+
+def test_closing_is_idempotent_and_nothing_is_wished_of_a_closed_session(living):
+    live = living()
+    live.wait(SECONDS)
+    assert live.close() == live.close()
+    assert live.state == "closed"
+    for wish in (lambda: live.send("more"), live.resume, lambda: live.rollback(1)):
+        with pytest.raises(UsageError, match="closed"):
+            wish()
+
+
+def test_a_session_that_never_started_is_closed_at_once(living):
+    live = living(start=False)
+    assert live.close().outcome.detail == "it never began"
+    assert live.state == "closed"
+
+
+def test_only_an_idle_session_is_rolled_back_and_only_to_a_step_that_it_has(living):
+    live = living()
+    with pytest.raises(UsageError, match="stop it and wait"):
+        live.rollback(1)
+    live.wait(SECONDS)
+    with pytest.raises(UsageError, match="no step 99; there are 0 to 10"):
+        live.rollback(99)
+    with pytest.raises(UsageError, match="no step 99"):
+        live.fork(99)
+    assert live.state == "idle"
+
+
+def test_what_cannot_run_is_refused_before_a_thread_starts(living):
+    live = living(start=False, window_tokens=50)
+    with pytest.raises(UsageError, match="more than the window of 50"):
+        live.start()
+    assert live.state == "new"
+    assert live.entries == ()
+
+
+@pytest.fixture
+def silent_engine(tmp_path, monkeypatch):
+    """A Docker Engine that takes calls and answers none."""
+    address = str(tmp_path / "d.sock")
+    with socket.socket(socket.AF_UNIX) as engine:
+        engine.bind(address)
+        engine.listen()
+        monkeypatch.setenv("DOCKER_HOST", f"unix://{address}")
+        yield SandboxChoice(backend="docker")
+        engine.shutdown(socket.SHUT_RDWR)
+
+
+def within_a_second(act):
+    began = time.monotonic()
+    done = act()
+    assert time.monotonic() - began < 1.0
+    return done
+
+
+def test_a_session_that_comes_up_slowly_is_stopped_wished_to_go_on_and_closed_within_a_second(living, silent_engine):
+    """S1.5."""
+    live = living(sandbox=silent_engine)
+    assert live.state == "starting"
+    assert live.wait(0.3) == "starting"
+    within_a_second(live.stop)
+    assert within_a_second(lambda: live.wait(5)) == "idle"
+    assert within_a_second(lambda: live.send("now")) == 1
+    assert live.state == "starting"
+    live.stop()
+    live.resume()
+    assert live.wait(0.3) == "starting"
+    ended = within_a_second(live.close)
+    assert ended.outcome.reason == "cancelled"
+    assert (live.state, live.entries) == ("closed", ())
+
+
+class Slow(NoCompaction):
+    """A policy that takes its time to be checked."""
+
+    checking, goes_on = threading.Event(), threading.Event()
+
+    def budget(self, window):
+        self.checking.set()
+        assert self.goes_on.wait(SECONDS)
+        return NoCompaction().budget(window)
+
+
+def test_nobody_waits_while_a_session_is_checked_before_it_starts(living):
+    live = living(start=False, policy=Slow())
+    starting = threading.Thread(target=live.start)
+    starting.start()
+    assert Slow.checking.wait(SECONDS)
+    assert within_a_second(lambda: live.send("first")) == 1
+    within_a_second(live.stop)
+    with pytest.raises(UsageError, match="was started before"):
+        live.start()
+    assert within_a_second(live.close).outcome.detail == "it never began"
+    Slow.goes_on.set()
+    starting.join(SECONDS)
+    assert (live.state, live.entries) == ("closed", ())
+
+
+def test_a_session_that_was_stopped_while_it_came_up_works_when_it_is_wished_to(living):
+    live = living()
+    live.stop()
+    assert live.wait(SECONDS) == "idle"
+    assert not [one for one in live.entries if isinstance(one.event, StepFinished)]
+    live.resume()
+    assert live.wait(SECONDS) == "idle", live.failure
+    assert [check.passed for check in live.close().checks] == [True, True]
+
+
+def test_stopping_twice_and_stopping_an_idle_session_changes_nothing(living):
+    live = living()
+    live.wait(SECONDS)
+    before = live.entries
+    live.stop()
+    live.stop()
+    time.sleep(0.1)
+    assert live.wait(1) == "idle"
+    assert live.entries == before
+
+
+# --- what breaks ------------------------------------------------------------------------------------------------------
+
+VICTIM = """
+import pathlib, sys, time
+from harness.events import Entry, StepFinished
+from harness.session.live import LiveSession
+from tests.session.test_interactive import session
+
+def listen(one):
+    if isinstance(one, Entry) and isinstance(one.event, StepFinished) and one.event.step == 9:
+        live.send("first")
+        live.send("second")
+        print("told", flush=True)
+        time.sleep(60)
+
+live = LiveSession(session(journal=pathlib.Path(sys.argv[1])), session_id="victim", listen=listen)
+live.start()
+time.sleep(120)
+"""
+
+
+def test_what_was_queued_and_done_survives_the_death_of_the_process(living, tmp_path, checkout):
+    """S1.4."""
+    victim = subprocess.Popen(
+        [sys.executable, "-c", VICTIM, str(tmp_path / "j.sqlite")], cwd=checkout, stdout=subprocess.PIPE, text=True
+    )
+    with victim:
+        assert victim.stdout is not None
+        assert victim.stdout.readline() == "told\n"
+        victim.kill()
+    live = living.too(LiveSession.reopen(tmp_path / "j.sqlite", "victim", session=session(journal=None)))
+    assert live.queued == ("first", "second")
+    live.start()
+    assert live.wait(SECONDS) == "idle", live.failure
+    assert live.queued == ("first", "second"), "nobody wished to go on yet"
+    assert live.view.steps == 9
+    assert [one.path for one in live.summary().changes] == ["conf.txt"], "the workspace of the last step is back"
+    live.resume()
+    assert live.wait(SECONDS) == "idle"
+    assert user_texts(live)[-2:] == ["first", "second"]
+    assert all(check.passed for check in live.close().checks)
+
+
+@pytest.fixture
+def provider(monkeypatch):
+    """Makes an endpoint of a real model that gives these answers."""
+    with ExitStack() as stack:
+
+        def answering(*answers):
+            stub = stack.enter_context(serving(*answers))
+            monkeypatch.setenv("HOSTED_VLLM_API_BASE", stub.base)
+            monkeypatch.setenv("HOSTED_VLLM_API_KEY", "planted-0123456789")
+            return stub
+
+        yield answering
+
+
+SPEAKER = """
+import pathlib, sys, time
+from harness.session.live import LiveSession
+from tests.session.test_interactive import session
+from tests.session.test_live import REAL
+
+live = LiveSession(session(journal=pathlib.Path(sys.argv[1]), **REAL), session_id="victim").start()
+time.sleep(600)
+"""
+
+
+@pytest.mark.slow  # the library of real models takes its time to load
+def test_what_the_model_had_written_survives_the_death_of_the_process_and_is_told_to_be_no_whole_answer(
+    living, tmp_path, checkout, provider
+):
+    provider(Say(pieces=("I was about", " to say"), stall_after=3, stall_seconds=60), Say(pieces=("Now I say it.",)))
+    file = tmp_path / "j.sqlite"
+    with subprocess.Popen([sys.executable, "-c", SPEAKER, str(file)], cwd=checkout) as victim:
+        try:
+            end = time.monotonic() + 4 * SECONDS  # of which the library takes nearly all on a busy machine
+            while drafted(file) != "I was about to say" and victim.poll() is None and time.monotonic() < end:
+                time.sleep(0.05)
+        finally:
+            victim.kill()
+    assert drafted(file) == "I was about to say"
+    live = living.too(LiveSession.reopen(file, "victim", session=session(journal=None, **REAL)))
+    said, ended = (one.event for one in live.entries[-2:])
+    assert (said.message.role, said.message.text, said.step) == ("assistant", "I was about to say", 1)
+    assert (ended.turn, ended.status, ended.reason) == (1, "failed", "broken_off")
+    before = live.entries
+    live.start()
+    assert live.wait(SECONDS) == "idle", live.failure
+    live.resume()
+    assert live.wait(SECONDS) == "idle"
+    assert [one.text for one in live.view.messages[-3:]] == ["I was about to say", "Go on.", "Now I say it."]
+    live.close()
+    with Journal.open(file, read_only=True) as journal:
+        logged = tuple(journal.entries("victim"))
+        assert journal.draft("victim") is None
+    assert logged == live.entries
+    assert logged[: len(before)] == before
+
+
+def drafted(file, part="text"):
+    try:
+        with Journal.open(file, read_only=True) as journal:
+            draft = journal.draft("victim")
+    except StoreError:  # it has not begun
+        return None
+    return draft and getattr(draft, part)
+
+
+@pytest.mark.slow  # the library of real models takes its time to load
+def test_a_call_that_ran_when_the_process_died_is_told_to_have_no_result_and_its_answer_is_whole(
+    living, tmp_path, checkout, provider
+):
+    call = ("c1", "execute_command", json.dumps({"command": "touch made; sleep 600"}))
+    said = Say(reasoning="hm", pieces=("I run it.",), calls=(call,), finish="tool_calls")
+    stub = provider(said, Say(pieces=("Now I say it.",)))
+    file = tmp_path / "j.sqlite"
+    with subprocess.Popen([sys.executable, "-c", SPEAKER, str(file)], cwd=checkout) as victim:
+        try:
+            end = time.monotonic() + 4 * SECONDS  # of which the library takes nearly all on a busy machine
+            while not drafted(file, "calls") and victim.poll() is None and time.monotonic() < end:
+                time.sleep(0.05)
+        finally:
+            victim.kill()
+    live = living.too(LiveSession.reopen(file, "victim", session=session(journal=None, **REAL)))
+    answer, result, ended = (one.event for one in live.entries[-3:])
+    asked = ToolCall(call_id="c1", name="execute_command", arguments_json=call[2])
+    assert answer.message == assistant("I run it.", asked, reasoning="hm")
+    assert [(one.call_id, one.status) for one in result.message.results] == [("c1", "interrupted")]
+    assert (ended.status, ended.reason) == ("failed", "broken_off")
+    assert "while calls of this answer ran (execute_command)" in ended.detail
+    live.start()
+    assert live.wait(SECONDS) == "idle", live.failure
+    live.resume()
+    assert live.wait(SECONDS) == "idle"
+    assert live.view.messages[-1].text == "Now I say it."
+    assert [one["role"] for one in stub.asked[-1]["messages"]] == ["system", "user", "assistant", "tool"]
+    assert live.summary().changes == ()
+
+
+REAL = {"model": "hosted_vllm/stub", "window_tokens": 50_000, "task": None, "request": "do something"}
+
+
+def asks(number, tool="execute_command", arguments='{"command": "true"}'):
+    return Say(calls=((f"c{number}", tool, arguments),), finish="tool_calls")
+
+
+def reaches(live, *states):
+    end = time.monotonic() + SECONDS
+    while live.state not in states:
+        assert time.monotonic() < end, (live.state, live.failure)
+        time.sleep(0.01)
+
+
+@pytest.mark.slow  # the library of real models takes its time to load
+def test_a_provider_that_stalls_is_left_within_a_second_and_what_it_said_is_kept(living, provider):
+    """S1.5."""
+    provider(Say(pieces=("I was about", " to say"), stall_after=3), Say(pieces=("Now I say it.",)))
+    spoken = threading.Event()
+    live = living(lambda one: spoken.set() if isinstance(one, TextDelta) and "to say" in one.text else None, **REAL)
+    assert spoken.wait(SECONDS), live.failure
+    began = time.monotonic()
+    live.stop()
+    assert live.wait(5) == "idle"
+    assert time.monotonic() - began < 1.0
+    assert live.view.messages[-1].text == "I was about to say"
+    live.send("go on")
+    assert live.wait(SECONDS) == "idle"
+    assert live.view.messages[-1].text == "Now I say it."
+
+
+LONG = "word " * 400
+COMMAND = json.dumps({"command": "echo " + LONG})
+
+
+@pytest.mark.slow  # the library of real models takes its time to load
+@pytest.mark.parametrize(
+    ("streamed", "kept"),
+    [
+        (Say(reasoning=LONG, pieces=("Now.",), pace_seconds=0.05), "reasoning"),
+        (Say(pieces=("I run it.",), calls=(("c1", "execute_command", COMMAND),), argument_pieces=400, pace_seconds=0.05), "text"),
+        (Say(pieces=("I write.\n<call_tool>\n", *LONG.split()), pace_seconds=0.05), "text"),
+    ],
+    ids=["reasoning", "arguments", "text-protocol"],
+)
+def test_who_stops_an_answer_hangs_up_whatever_streams_and_what_had_come_is_kept(living, provider, streamed, kept):
+    """S1.5, S3.9."""
+    stub = provider(streamed, Say(pieces=("Now I say it.",)))
+    spoken = threading.Event()
+    protocol = {} if streamed.calls or streamed.reasoning else {"tool_calls": "text"}
+    live = living(lambda one: spoken.set() if isinstance(one, TextDelta) else None, **REAL, **protocol)
+    assert spoken.wait(SECONDS), live.failure
+    time.sleep(0.5)  # by now it is in the middle
+    assert not stub.left.is_set()
+    live.stop()
+    assert stub.left.wait(1.0)
+    assert live.wait(5) == "idle"
+    said = live.view.messages[-1]
+    assert said.role == "assistant"
+    assert getattr(said, kept)
+    assert LONG.startswith(said.reasoning)
+    live.send("go on")
+    assert live.wait(SECONDS) == "idle"
+    assert live.view.messages[-1].text == "Now I say it."
+    assert all(one.get("content") or one.get("tool_calls") for one in stub.asked[-1]["messages"])
+
+
+@pytest.mark.slow  # the library of real models takes its time to load
+@pytest.mark.parametrize(
+    ("answer", "reason", "made"), [("continue", "replied", 5), ("always", "replied", 5), ("stop", "doom_loop", 2)]
+)
+def test_the_third_equal_call_in_a_row_asks_what_to_do(living, provider, answer, reason, made):
+    """S3.10."""
+    provider(*(asks(number) for number in range(5)), Say(pieces=("done",)))
+    heard = list[object]()
+    live = living(heard.append, **REAL)
+    assert live.wait(SECONDS) == "asking", live.failure
+    with pytest.raises(UsageError, match="stop it"):
+        live.rollback(1)
+    live.answer(answer)
+    assert live.wait(SECONDS) == "idle"
+    [asked] = [one for one in heard if isinstance(one, CallRepeated)]
+    assert (asked.call.name, asked.times) == ("execute_command", 3)
+    assert next(one.event.reason for one in reversed(live.entries) if isinstance(one.event, TurnEnded)) == reason
+    results = [part for one in live.view.messages for part in one.results]
+    assert sum(one.status == "completed" for one in results) == made
+    with pytest.raises(UsageError, match="asks nothing"):
+        live.answer("stop")
+
+
+@pytest.mark.slow  # the library of real models takes its time to load
+def test_stopping_a_session_that_asks_ends_its_turn(living, provider):
+    provider(*(asks(number) for number in range(3)))
+    live = living(**REAL)
+    assert live.wait(SECONDS) == "asking", live.failure
+    live.stop()
+    assert live.wait(SECONDS) == "idle"
+    assert live.entries[-1].event.reason == "cancelled"
+
+
+@pytest.mark.slow  # the library of real models takes its time to load
+def test_a_running_tool_finishes_when_the_turn_is_stopped_and_no_other_starts(living, provider):
+    """S1.5."""
+    calls = (
+        ("c1", "execute_command", '{"command": "sleep 1; touch one"}'),
+        ("c2", "write_file", '{"path": "two", "content": ""}'),
+    )
+    provider(Say(calls=calls, finish="tool_calls"))
+    running = threading.Event()
+    live = living(lambda one: running.set() if isinstance(one, ToolStarted) else None, **REAL)
+    assert running.wait(SECONDS), live.failure
+    live.stop()
+    assert live.wait(SECONDS) == "idle"
+    assert [one.results[0].status for one in live.view.messages if one.role == "tool"] == ["completed", "interrupted"]
+    assert [one.path for one in live.summary().changes] == ["one"]
+
+
+@pytest.mark.slow  # the library of real models takes its time to load
+def test_a_provider_that_refuses_costs_the_turn_and_not_the_session(living, provider):
+    provider(Refuse(status=400, error={"message": "no such thing"}), Say(pieces=("fine",)))
+    live = living(**REAL)
+    assert live.wait(SECONDS) == "idle", live.failure
+    assert live.entries[-1].event.reason == "model_error"
+    live.resume()
+    assert live.wait(SECONDS) == "idle"
+    assert live.entries[-1].event.reason == "replied"
+
+
+@pytest.mark.slow  # the library of real models takes its time to load
+def test_a_summary_that_takes_its_time_leaves_the_queue_open_and_can_be_stopped(living, provider):
+    """S1.8."""
+    long = "word " * 9_000
+    provider(
+        asks(1, "write_file", json.dumps({"path": "a", "content": long})),
+        asks(2, "write_file", json.dumps({"path": "b", "content": long})),
+        Say(pieces=("a summary that", " never ends"), stall_after=2),
+    )
+    policy = policy_from_plain({"kind": "keep-last", "summarizer": "same", "threshold": 0.5, "keep_last": 1})
+    live = living(policy=policy, **REAL)
+    reaches(live, "compacting", "failed", "idle")
+    assert live.state == "compacting", live.failure
+    assert live.send("hurry up") == 1
+    began = time.monotonic()
+    live.stop()
+    assert live.wait(5) == "idle"
+    assert time.monotonic() - began < 1.0
+    assert live.queued == ("hurry up",)
+
+
+@pytest.mark.slow  # the library of real models takes its time to load
+def test_a_summarizer_of_its_own_tells_of_its_waits_and_is_not_asked_again_once_it_was_given_up(living, provider):
+    """S3.12."""
+    long = "word " * 9_000
+    stub = provider(
+        asks(1, "write_file", json.dumps({"path": "a", "content": long})),
+        asks(2, "write_file", json.dumps({"path": "b", "content": long})),
+        Refuse(status=429, error={"message": "slow down"}, headers=(("Retry-After", "1"),)),
+        Say(pieces=("a summary",)),
+    )
+    policy = policy_from_plain({"kind": "keep-last", "summarizer": "hosted_vllm/other", "threshold": 0.5, "keep_last": 1})
+    waits, told = list[float](), threading.Event()
+
+    def listen(one):
+        if isinstance(one, Waiting) and one.seconds is not None:
+            waits.append(one.seconds)
+            told.set()
+
+    live = living(listen, policy=policy, **REAL)
+    assert told.wait(SECONDS), (live.state, live.failure)
+    assert live.state == "compacting"
+    live.stop()
+    assert live.wait(5) == "idle"
+    time.sleep(waits[0] + 0.5)
+    assert waits[0] >= 1.0
+    assert [one["model"] for one in stub.asked] == ["stub", "stub", "other"], "no call is paid for that nobody waits for"
+
+
+@pytest.mark.slow  # the library of real models takes its time to load
+@pytest.mark.parametrize("summarizer", ["same", "hosted_vllm/other"])
+def test_a_summary_that_was_given_up_is_not_read_to_its_end(living, provider, summarizer):
+    long = "word " * 9_000
+    stub = provider(
+        asks(1, "write_file", json.dumps({"path": "a", "content": long})),
+        asks(2, "write_file", json.dumps({"path": "b", "content": long})),
+        Say(pieces=tuple(f"and {number} " for number in range(1_000)), pace_seconds=0.05),
+    )
+    live = living(
+        policy=policy_from_plain({"kind": "keep-last", "summarizer": summarizer, "threshold": 0.5, "keep_last": 1}), **REAL
+    )
+    reaches(live, "compacting", "failed", "idle")
+    while len(stub.asked) < 3:
+        time.sleep(0.01)
+    live.stop()
+    assert live.wait(5) == "idle"
+    assert stub.left.wait(10)
+
+
+def test_a_sandbox_that_is_gone_fails_the_session_with_advice_and_the_log_goes_on_elsewhere(living, tmp_path):
+    def listen(one):
+        if isinstance(one, Entry) and isinstance(one.event, StepFinished) and one.event.step == 8:
+            live._worker._it.sandbox.close()
+
+    live = living(listen, start=False)
+    live.start()
+    live.send("still there?")
+    assert live.wait(SECONDS) == "failed"
+    with pytest.raises(UsageError, match="reopen"):
+        live.send("more")
+    assert "reopen the session: its log and its last workspace come back" in live.failure
+    again = living.too(LiveSession.reopen(tmp_path / "j.sqlite", live.session_id, session=live.session)).start()
+    assert again.wait(SECONDS) == "idle", again.failure
+    assert again.queued == ("still there?",)
+    again.resume()
+    assert again.wait(SECONDS) == "idle"
+    assert [one.path for one in again.summary().changes] == ["conf.txt"]
+    assert all(check.passed for check in again.close().checks)
+
+
+FULL = """
+import pathlib, resource, signal, sys
+from harness.errors import HarnessError
+from harness.session.live import LiveSession
+from tests.session.test_interactive import session
+
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+path = pathlib.Path(sys.argv[1])
+live = LiveSession(session(journal=path), session_id="full")
+
+def listen(one):
+    if len(live.entries) >= 12:
+        most = path.with_name(path.name + "-wal").stat().st_size
+        resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+
+live._desk._listen = listen
+live.start()
+live.wait(60)
+print(live.state)
+print(live.failure)
+try:
+    live.send("more")
+except HarnessError as error:
+    print("refused")
+"""
+
+
+def test_a_disk_that_is_full_fails_the_session_with_advice_and_keeps_what_was_logged(living, tmp_path, checkout):
+    path = tmp_path / "j.sqlite"
+    done = subprocess.run([sys.executable, "-c", FULL, str(path)], cwd=checkout, capture_output=True, text=True, check=False)
+    state, failure, refused = done.stdout.splitlines()
+    assert (state, refused) == ("failed", "refused"), done.stderr
+    assert "free some space" in failure
+    live = living.too(LiveSession.reopen(path, "full", session=session(journal=None)))
+    assert len(live.entries) >= 12
+    assert live.start().wait(SECONDS) == "idle", live.failure
+    live.resume()
+    assert live.wait(SECONDS) == "idle"
+    assert all(check.passed for check in live.close().checks)
+
+
+@pytest.mark.slow  # the library of real models takes its time to load
+def test_a_sub_agent_explores_with_a_context_of_its_own(living, provider, tmp_path):
+    """S3.20."""
+    stub = provider(
+        asks(1, "explore", '{"question": "Which port is in note.txt?"}'),
+        asks(2, "execute_command", '{"command": "seq 1 2000; echo port 4711"}'),
+        Say(pieces=("It is port 4711.",)),
+        Say(pieces=("The port is 4711.",)),
+    )
+    live = living(explore=True, **REAL)
+    assert live.wait(SECONDS) == "idle", live.failure
+    [answer] = [one.results[0].output for one in live.view.messages if one.role == "tool"]
+    assert answer.startswith("It is port 4711.\n[2 steps, session ")
+    assert live.view.tokens < 1_500
+    tools = [{one["function"]["name"] for one in request["tools"]} for request in stub.asked]
+    assert "explore" in tools[0]
+    assert not {"explore", "write_file"} & tools[1]
+    assert "do something" not in json.dumps(stub.asked[1]["messages"])
+    with Journal.open(tmp_path / "j.sqlite", read_only=True) as journal:
+        [child] = [name for name in journal.session_ids() if name != live.session_id]
+        own, its = (inspect_session(journal.entries(name)) for name in (live.session_id, child))
+        assert child.startswith(f"{live.session_id}.")
+        assert [entry.event.kind for entry in journal.entries(child)][-1] == "session-ended"
+    [took] = own.sub_agents
+    assert (took.step, took.session_id, took.steps) == (1, child, 2)
+    assert (took.prompt_tokens, took.output_tokens, took.cost_usd) == (its.prompt_tokens, its.output_tokens, its.cost_usd)
+    assert own.prompt_tokens == sum(point.prompt_tokens for point in own.timeline) + its.prompt_tokens > its.prompt_tokens > 0
+    assert own.output_tokens == sum(point.output_tokens for point in own.timeline) + its.output_tokens
+    assert own.total_cost_usd is None, "the price of this model is not known"
+    narrator = Narrator(words=io.StringIO(), log=io.StringIO())
+    for entry in live.entries:
+        narrator(entry)
+    assert (narrator.prompt_tokens, narrator.output_tokens) == (own.prompt_tokens, own.output_tokens)
+    assert f"of these by 1 sub-agents: 2 steps, {its.prompt_tokens:,} tokens in" in narrator.total(simulated=False)
+    figures = fed(Rounds(None, live.session.policy.counter), live.entries).figures
+    assert (figures.prompt_tokens, figures.sub_agent_tokens) == (own.prompt_tokens, its.prompt_tokens + its.output_tokens)
+
+
+def test_what_a_compaction_dropped_is_told_again_in_a_fork(living):
+    policy = policy_from_plain({"kind": "keep-last", "summarizer": "scripted/empty", "threshold": 0.5, "keep_last": 2})
+    live = living(policy=policy, window_tokens=16_000)
+    assert live.wait(SECONDS) == "idle", live.failure
+    assert not live.close().checks[0].passed, "the port was forgotten"
+    restored = living.too(live.fork_behind(1, session=replace(live.session, policy=policy_from_plain({"kind": "none"}))))
+    plain = living.too(
+        live.fork_behind(1, remind=False, session=replace(live.session, policy=policy_from_plain({"kind": "none"})))
+    )
+    assert len(restored.entries) == len(plain.entries) + 1
+    assert "The port is 4000." in restored.entries[-1].event.message.text
+    for fork, passes in ((restored, True), (plain, False)):
+        fork.start()
+        fork.wait(SECONDS)
+        fork.resume()
+        assert fork.wait(SECONDS) == "idle", fork.failure
+        assert fork.close().checks[0].passed is passes
+    with pytest.raises(UsageError, match="no compaction of round 999"):
+        live.fork_behind(999)
+
+
+def test_a_resumed_session_extends_its_last_request_as_if_nothing_had_been(living, tmp_path):
+    live = stopped_after(living, 5)
+    live.close()
+    again = living.too(LiveSession.reopen(tmp_path / "j.sqlite", live.session_id, session=live.session)).start()
+    again.resume()
+    assert again.wait(SECONDS) == "idle", again.failure
+    steps = [entry.event for entry in again.entries if isinstance(entry.event, StepFinished)]
+    assert [step.step for step in steps] == list(range(1, 11))
+    assert [step.kept_prefix_messages for step in steps] == [0, *(step.view_messages for step in steps[:-1])]
+    uninterrupted = living(journal=None)
+    assert uninterrupted.wait(SECONDS) == "idle"
+    digests = [entry.event.request_digest for entry in uninterrupted.entries if isinstance(entry.event, StepFinished)]
+    assert [step.request_digest for step in steps] == digests
+
+
+def test_many_who_send_at_once_lose_nothing_and_change_no_order(living):
+    live = living(start=False)
+    senders = [
+        threading.Thread(target=lambda name=name: [live.send(f"{name} {number}") for number in range(8)]) for name in "abcd"
+    ]
+    live.start()
+    for sender in senders:
+        sender.start()
+    for _ in range(5):
+        live.stop()
+        live.resume()
+        time.sleep(0.02)
+    for sender in senders:
+        sender.join()
+    live.resume()
+    assert live.wait(SECONDS) == "idle", live.failure
+    live.resume()
+    assert live.wait(SECONDS) == "idle", live.failure
+    said = [text for text in user_texts(live)[1:] if text != "Go on."]
+    assert live.queued == ()
+    queued = [entry.event.text for entry in live.entries if isinstance(entry.event, MessageQueued)]
+    assert said == queued
+    assert sorted(said) == sorted(f"{name} {number}" for name in "abcd" for number in range(8))
+    for name in "abcd":
+        assert [text for text in said if text.startswith(name)] == [f"{name} {number}" for number in range(8)]
+    assert live.view == fold_all(live.entries)

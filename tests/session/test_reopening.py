@@ -1,0 +1,99 @@
+"""Where a session can be gone on with, and what is said where it cannot."""
+
+import shlex
+
+import pytest
+
+from harness.compaction.presets.gemini import GeminiMasking
+from harness.errors import UsageError
+from harness.events import Compaction
+from harness.inspection.exchange import export_session, import_session
+from harness.session.live import LiveSession
+from harness.store.journal import Journal
+from harness.store.sessions.search import Found
+from harness.truncation import output_name
+from harness.widgets.agent import AgentWidget
+from tests.cli.command import within
+from tests.models.openai_stub import Say
+from tests.session.test_live import REAL, SECONDS, asks, living, provider
+
+__all__ = ["living", "provider"]
+
+
+def test_an_imported_session_says_what_can_be_done_with_it_and_all_of_it_can(living, tmp_path):
+    live = living()
+    assert live.wait(SECONDS) == "idle", live.failure
+    live.close()
+    there = tmp_path / "the other.sqlite"
+    export_session(Found(tmp_path / "j.sqlite", live.session_id, ""), tmp_path / "s.jsonl")
+    import_session(tmp_path / "s.jsonl", there)
+    match = "imported has its log alone; go on in the journal that it was exported"
+    with pytest.raises(UsageError, match=match):
+        AgentWidget.reopen(there, live.session_id)
+    with pytest.raises(UsageError, match=match) as refused:
+        LiveSession.reopen(there, live.session_id)
+    said = str(refused.value)
+    inspect = shlex.split(said[said.index("(harness inspect") + 9 :].partition("),")[0])
+    export = shlex.split(said[said.index("(harness export") + 9 :].rpartition(")")[0])
+    assert within(*inspect).exit_code == 0
+    again = tmp_path / "again.jsonl"
+    assert within(*(str(again) if word == "FILE" else word for word in export)).exit_code == 0
+    assert again.read_bytes() == (tmp_path / "s.jsonl").read_bytes()
+    resumed = within("agent", "--journal", there, "--resume", live.session_id, "--unsafe-local", given="more")
+    assert (resumed.exit_code, "harness inspect" in resumed.stderr) == (2, True)
+    with Journal.open(there, read_only=True) as journal:
+        assert journal.rows("SELECT count(*) FROM event WHERE kind = 'session-resumed'")[0][0] == 0
+    assert LiveSession.reopen(tmp_path / "j.sqlite", live.session_id).state == "new"
+
+
+def test_a_session_that_kept_no_workspace_is_not_gone_on_with_in_an_empty_one(living, tmp_path):
+    live = living(snapshots=False)
+    assert live.wait(SECONDS) == "idle", live.failure
+    live.close()
+    with pytest.raises(UsageError, match=r"cannot go on.*none was kept, as in a trial"):
+        LiveSession.reopen(tmp_path / "j.sqlite", live.session_id)
+
+
+POLICY = GeminiMasking(protect_tokens=600, prune_minimum_tokens=1, preview_characters=20)
+FIRST = "exit code 0\n" + "\n".join(map(str, range(1_000, 1_401)))
+NAME = output_name(FIRST)
+WORKING = [asks(1, arguments='{"command": "seq 1000 1400"}'), asks(2, arguments='{"command": "seq 2000 2400"}')]
+
+
+def looks(number, text):
+    return asks(number, "search_output", f'{{"output": "{NAME}", "text": "{text}"}}')
+
+
+def newest_result(live):
+    return next(one.results[0].output for one in reversed(live.view.messages) if one.role == "tool")
+
+
+@pytest.mark.slow  # the library of real models takes its time to load
+@pytest.mark.parametrize("kept", ["in a journal", "in memory"])
+def test_the_agent_reads_back_what_was_offloaded_also_reopened_and_in_a_fork(living, provider, tmp_path, kept):
+    journal = tmp_path / "j.sqlite" if kept == "in a journal" else None
+    stub = provider(
+        *(*WORKING, looks(3, "1333"), Say(pieces=("done",))),
+        *(looks(4, "1334"), Say(pieces=("done",)), looks(5, "1335"), Say(pieces=("done",))),
+    )
+    live = living(policy=POLICY, journal=journal, **REAL)
+    assert live.wait(SECONDS) == "idle", live.failure
+    [event] = [one.event for one in live.entries if isinstance(one.event, Compaction)]
+    assert (event.status, event.step, event.offloaded) == ("applied", 3, (NAME,))
+    sent = next(one["content"] for one in stub.asked[2]["messages"] if one["role"] == "tool")
+    assert NAME in sent
+    assert "1333" not in sent
+    assert newest_result(live) == "335: 1333\n[1 of 1 lines that hold it]"
+    fork = living.too(live.fork(3))
+    live.close()
+    again = fork
+    if journal is not None:
+        with Journal.open(journal) as opened:
+            assert opened.remove_outputs(2**60) == 1, "it was kept long enough"
+        again = living.too(LiveSession.reopen(journal, live.session_id, session=live.session))
+    for one, found in ((again, "336: 1334"), (fork, "337: 1335"))[: 2 if journal else 1]:
+        one.start()
+        assert one.wait(SECONDS) == "idle", one.failure
+        one.send("look again")
+        assert one.wait(SECONDS) == "idle", one.failure
+        assert newest_result(one) == f"{found}\n[1 of 1 lines that hold it]"

@@ -1,0 +1,140 @@
+"""What a session was set up with comes back from its journal, whoever opens it again."""
+
+from dataclasses import fields, replace
+from pathlib import Path
+
+import pytest
+
+from harness.agent.loop import Limits
+from harness.errors import UsageError
+from harness.events import SessionForked, SessionResumed
+from harness.models.cassette import Cassette
+from harness.policies import policy_from_plain
+from harness.protocols import SandboxLimits
+from harness.sandboxes.opening import SandboxChoice
+from harness.session.interactive import Interactive
+from harness.session.live import LiveSession
+from harness.session.setup import KEPT, NOT_KEPT, recorded, setup_json
+from harness.store.journal import Journal
+from harness.widgets.agent import AgentWidget
+from tests.experiment.tiny_task import tiny
+from tests.session.test_interactive import session
+from tests.session.test_live import SECONDS, living, stopped_after
+from tests.store.samples import started
+
+__all__ = ["living"]
+
+OTHER = {
+    "policy": policy_from_plain({"kind": "keep-last", "keep_last": 3, "threshold": 0.25}),
+    "model": "scripted/tiny:attentive",
+    "task": tiny(7),
+    "seed": 5,
+    "window_tokens": 17_000,
+    "instructions": "Speak plainly.\n\x1b[31mÄ",
+    "tool_calls": "text",
+    "cassette": Cassette(path=Path("tape.jsonl"), mode="replay"),
+    "stall_seconds": 7.5,
+    "nominal_window_tokens": 200_000,
+    "limits": Limits(max_steps=7, parallel_tools=True),
+    "runtime": "bun",
+    "sandbox": SandboxChoice(backend="docker", image="mine:1", limits=SandboxLimits(network=True, pids=17)),
+    "snapshots": False,
+    "explore": True,
+    "repeated": "stop",
+}
+"""Another value than the default for every field that is kept."""
+
+
+def test_every_field_of_a_session_is_kept_or_said_not_to_be():
+    assert {one.name for one in fields(Interactive)} == {*KEPT, "policy"} | NOT_KEPT
+    assert {*KEPT, "policy"} == OTHER.keys()
+    assert KEPT.keys().isdisjoint(NOT_KEPT)
+
+
+def logged(path, given):
+    """A session that has begun, as its journal has it."""
+    with Journal.open(path) as journal:
+        event = replace(started("s1", given.request), setup_json=setup_json(given), sandbox=given.sandbox.backend)
+        journal.session("s1", created_at_ms=0, clock=lambda: 0.0).append((event,))
+
+
+@pytest.mark.parametrize("name", OTHER)
+def test_each_field_comes_back_from_the_journal(tmp_path, name):
+    given = session(**{"task": None, "request": "Build it.", name: OTHER[name]})
+    logged(tmp_path / "j.sqlite", given)
+    again = LiveSession.reopen(tmp_path / "j.sqlite", "s1").session
+    assert getattr(again, name) == OTHER[name] != getattr(session(task=None), name)
+    assert again == replace(given, journal=tmp_path / "j.sqlite", unsafe_local=False)
+    panel = AgentWidget.reopen(tmp_path / "j.sqlite", "s1", unsafe_local=True)
+    try:
+        assert panel.session.session == replace(again, unsafe_local=True)
+    finally:
+        panel.close()
+
+
+def test_a_session_goes_on_under_what_it_was_set_up_with_and_nothing_else_is_told(living, tmp_path):
+    policy = policy_from_plain({"kind": "keep-last", "summarizer": "scripted/extractive", "keep_last": 4})
+    task = tiny(3)
+    own = {"request": task.prompt, "task": task, "seed": 3, "policy": policy}
+    own |= {"window_tokens": 16_000, "nominal_window_tokens": 32_000}
+    live = stopped_after(living, 4, **own, explore=True, instructions="Be brief.", limits=Limits(max_steps=30))
+    live.close()
+    again = living.too(LiveSession.reopen(tmp_path / "j.sqlite", live.session_id))
+    assert replace(again.session, unsafe_local=True) == live.session
+    again.session = replace(again.session, unsafe_local=True)
+    again.start()
+    assert again.wait(SECONDS) == "idle", again.failure
+    assert again.budget == live.budget
+    again.resume()
+    assert again.wait(SECONDS) == "idle", again.failure
+    assert [check.passed for check in again.close().checks] == [True, True]
+    [resumed] = [entry.event for entry in again.entries if isinstance(entry.event, SessionResumed)]
+    assert resumed.setup_json == "", "as before"
+    assert resumed.policy_json == live.entries[0].event.policy_json
+
+
+def test_a_session_without_leave_does_not_run_without_walls_though_it_once_did(living, tmp_path):
+    live = stopped_after(living, 2)
+    live.close()
+    again = living.too(LiveSession.reopen(tmp_path / "j.sqlite", live.session_id)).start()
+    assert again.wait(SECONDS) == "failed"
+    assert "unsafe" in again.failure
+
+
+def test_what_a_session_was_given_when_it_was_taken_up_holds_the_next_time(living, tmp_path):
+    live = stopped_after(living, 2)
+    live.close()
+    longer = replace(live.session, limits=Limits(max_steps=77), explore=True)
+    again = living.too(LiveSession.reopen(tmp_path / "j.sqlite", live.session_id, session=longer)).start()
+    assert again.wait(SECONDS) == "idle", again.failure
+    again.close()
+    third = LiveSession.reopen(tmp_path / "j.sqlite", live.session_id).session
+    assert (third.limits, third.explore) == (Limits(max_steps=77), True)
+
+
+def test_a_fork_goes_on_as_its_original_or_as_it_was_given(living, tmp_path):
+    live = stopped_after(living, 3, explore=True)
+    path = tmp_path / "j.sqlite"
+    as_it_was, other = live.fork(2), live.fork(2, session=replace(live.session, limits=Limits(max_steps=77)))
+    assert LiveSession.reopen(path, as_it_was.session_id).session == replace(live.session, unsafe_local=False)
+    assert LiveSession.reopen(path, other.session_id).session.limits == Limits(max_steps=77)
+    told = [[one.event.setup_json for one in fork.entries if isinstance(one.event, SessionForked)] for fork in (as_it_was, other)]
+    assert told[0] == [""]
+    assert recorded(other.entries) == told[1][0] == setup_json(other.session)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{", "is not JSON"),
+        ("[]", "no object"),
+        ("{}", "a policy needs a kind"),
+        ('{"policy": {"kind": "none"}, "seed": "x"}', "setup.seed"),
+        ('{"policy": {"kind": "of another package"}}', "of another package"),
+    ],
+)
+def test_a_setup_that_cannot_be_read_is_refused_with_what_is_wrong(tmp_path, text, said):
+    with Journal.open(tmp_path / "j.sqlite") as journal:
+        journal.session("s1", created_at_ms=0, clock=lambda: 0.0).append((replace(started("s1", "x"), setup_json=text),))
+    with pytest.raises(UsageError, match=said):
+        LiveSession.reopen(tmp_path / "j.sqlite", "s1")

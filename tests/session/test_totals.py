@@ -1,0 +1,177 @@
+"""The sums of a session, and whether the treatment was given."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.compaction.description import Abilities
+from harness.events import Compaction, Entry, Patch, SessionEnded, SessionStarted, StepFinished, TextDelta, Waiting
+from harness.session.totals import Tally
+from harness.tokens import Estimated, Measured, Usage
+
+USAGES = st.builds(
+    Usage,
+    input_tokens=st.integers(0, 10**6).map(Measured),
+    output_tokens=st.integers(0, 10**4).map(Measured),
+    cache_read_tokens=st.integers(0, 10**6).map(Measured),
+)
+
+
+def step(usage, cost_usd=0.5):
+    return StepFinished(
+        step=1,
+        view_tokens=Estimated(1),
+        view_messages=1,
+        usage=usage,
+        cost_usd=cost_usd,
+        request_digest="",
+        kept_prefix_messages=0,
+        kept_prefix_tokens=Estimated(0),
+        calls=0,
+        call_errors=0,
+        model_seconds=0.0,
+        tool_seconds=0.0,
+    )
+
+
+def compaction(status, usage=None, cost_usd=0.25, **changes):
+    return Compaction(
+        round=1,
+        step=1,
+        moment="step",
+        status=status,
+        reason="",
+        patch=Patch(),
+        tokens_before=Estimated(2),
+        tokens_after=Estimated(1),
+        messages_before=2,
+        messages_after=1,
+        summarizer_usage=usage,
+        summarizer_cost_usd=cost_usd,
+        **changes,
+    )
+
+
+def tallied(*events):
+    tally = Tally()
+    for seq, event in enumerate(events, 1):
+        tally(Entry(seq, event))
+    return tally
+
+
+@given(st.lists(USAGES))
+def test_steps_add_up(usages):
+    """S3.4."""
+    tally = tallied(*map(step, usages))
+    assert tally.steps == len(usages)
+    assert tally.prompt_tokens == sum(usage.prompt_tokens for usage in usages)
+    assert tally.output_tokens == sum(usage.output_tokens for usage in usages)
+    assert tally.peak_context_tokens == max((usage.prompt_tokens for usage in usages), default=0)
+    assert tally.cost_usd == pytest.approx(0.5 * len(usages))
+
+
+@given(USAGES, st.permutations([0.5, None, 0.25]))
+def test_one_unknown_price_makes_the_sum_unknown(usage, costs):
+    assert tallied(*(step(usage, cost) for cost in costs)).cost_usd is None
+
+
+@given(USAGES)
+def test_a_summarizers_tokens_are_counted_apart_also_when_nothing_came_of_it(usage):
+    tally = tallied(compaction("applied", usage), compaction("no-op", usage), compaction("failed"))
+    assert tally.summarizer_prompt_tokens == 2 * usage.prompt_tokens
+    assert tally.summarizer_cost_usd == 0.5
+    assert (tally.prompt_tokens, tally.cost_usd) == (0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("statuses", "treatment"),
+    [
+        ([], "as planned"),
+        (["applied", "applied"], "as planned"),
+        (["applied", "no-op"], "as planned"),
+        (["applied", "failed"], "partly"),
+        (["failed", "failed"], "not at all"),
+        (["no-op"], "not at all"),
+    ],
+)
+def test_the_treatment_is_what_was_done_of_what_was_due(statuses, treatment):
+    tally = tallied(*map(compaction, statuses))
+    assert tally.treatment == treatment
+    assert tally.compactions == statuses.count("applied")
+
+
+RULED, SUMMARIZING = Abilities(acts=True, summarizes=False), Abilities(acts=True, summarizes=True)
+ASKED, FAILED = {"summarizer": "scripted/empty"}, {"failure": "ContextOverflow: too long"}
+
+
+@pytest.mark.parametrize(
+    ("able", "events", "activity"),
+    [
+        (Abilities(acts=False, summarizes=False), [], "control"),
+        (RULED, [], "never fired"),
+        (RULED, [("no-op", {})], "no effect"),
+        (SUMMARIZING, [("failed", FAILED), ("failed", FAILED)], "no effect"),
+        (RULED, [("no-op", {}), ("applied", {})], "active"),
+        (SUMMARIZING, [("applied", {}), ("applied", {})], "summarizer never asked"),
+        (SUMMARIZING, [("applied", {}), ("applied", ASKED)], "active"),
+        (SUMMARIZING, [("applied", {}), ("no-op", ASKED)], "active"),
+        (SUMMARIZING, [("applied", FAILED)], "active"),
+    ],
+)
+def test_a_policy_is_judged_by_what_it_could_have_done(able, events, activity):
+    assert tallied(*(compaction(status, **changes) for status, changes in events)).activity(able) == activity
+
+
+def test_signals_are_not_events_and_the_end_is_kept():
+    tally = Tally()
+    tally(TextDelta(text="x"))
+    assert tally.heard == 0
+    for one in (Waiting(what="retry 1 of 3", seconds=2.5), Waiting(what="summary"), Waiting(what="retry 2 of 3", seconds=4.0)):
+        tally(one)
+    assert (tally.heard, tally.retries, tally.waited_seconds) == (0, 2, 6.5)
+    end = SessionEnded(status="failed", reason="overflow")
+    assert tallied(end).ended == end
+
+
+def begun(model):
+    return SessionStarted(
+        session_id="s",
+        task="",
+        model=model,
+        policy_json="{}",
+        window_tokens=1,
+        threshold_tokens=None,
+        budget_rule="",
+        sandbox="memory",
+    )
+
+
+def test_what_a_cache_saved_is_its_cheap_reads_less_its_dear_writes():
+    """S3.5."""
+    usage = Usage(
+        input_tokens=Measured(100_000),
+        output_tokens=Measured(50_000),
+        cache_read_tokens=Measured(1_000_000),
+        cache_write_tokens=Measured(200_000),
+    )
+    tally = tallied(begun("scripted/flashcards:attentive"), step(usage), step(usage))
+    assert tally.cache_saved_usd == pytest.approx(2 * (1.0 * 2.70 - 0.2 * 0.75))
+
+
+@given(st.integers(0, 10**6), st.integers(0, 10**6), USAGES)
+def test_what_a_cache_could_save_grows_with_what_requests_share(view, kept, usage):
+    def could(shared):
+        sent = replace(step(usage), view_tokens=Estimated(max(view, 1)), kept_prefix_tokens=Estimated(shared))
+        return tallied(begun("scripted"), sent).cache_could_save_usd
+
+    nothing, whole = -0.75 * usage.prompt_tokens / 1e6, 2.70 * usage.prompt_tokens / 1e6
+    assert could(0) == pytest.approx(nothing)
+    assert could(max(view, 1)) == pytest.approx(whole)
+    assert min(nothing, whole) - 1e-9 <= could(kept) <= max(nothing, whole) + 1e-9
+
+
+def test_what_a_cache_saved_is_not_known_where_the_price_is_not():
+    tally = tallied(begun("hosted_vllm/nobody-has-priced-this"), step(Usage(input_tokens=Measured(1), output_tokens=Measured(1))))
+    assert (tally.cache_saved_usd, tally.cache_could_save_usd) == (None, None)

@@ -1,0 +1,62 @@
+"""One at a time runs a session, in whatever process; what it leaves when it dies keeps nobody out."""
+
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from harness.errors import UsageError
+from harness.store.sessions.locks import owned
+
+OWNER = """
+import pathlib, sys
+from harness.store.sessions.locks import owned
+
+with owned(pathlib.Path(sys.argv[1]), "one"):
+    print("mine", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_a_session_is_owned_by_one_process_until_that_ends_or_dies(tmp_path, checkout):
+    journal = tmp_path / "new" / "j.sqlite"
+    command = [sys.executable, "-c", OWNER, str(journal)]
+    with subprocess.Popen(command, cwd=checkout, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == "mine\n"
+        with (
+            pytest.raises(UsageError, match=r"'one' of journal .* runs already, here or in another process"),
+            owned(journal, "one"),
+        ):
+            pass
+        with owned(journal, "another"), owned(None, "one"), owned(None, "one"):
+            pass
+        other.kill()
+    with owned(journal, "one"), pytest.raises(UsageError), owned(journal, "one"):
+        pass
+    assert list(journal.parent.iterdir()) == []
+
+
+def test_many_who_want_one_session_have_it_one_after_the_other(tmp_path):
+    inside, most, lock = 0, list[int](), threading.Lock()
+
+    def want():
+        nonlocal inside
+        for _ in range(200):
+            try:
+                with owned(tmp_path / "j.sqlite", "one"):
+                    with lock:
+                        inside += 1
+                        most.append(inside)
+                    with lock:
+                        inside -= 1
+            except UsageError:
+                pass
+
+    threads = [threading.Thread(target=want) for _ in range(4)]
+    for one in threads:
+        one.start()
+    for one in threads:
+        one.join()
+    assert set(most) == {1}

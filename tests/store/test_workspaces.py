@@ -1,0 +1,107 @@
+"""Workspaces in a journal: they come back whole, in another process's connection, and are stored once."""
+
+import hashlib
+import os
+import stat
+from contextlib import closing
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from harness.errors import SandboxError, StoreError
+from harness.protocols import FileState, Snapshot
+from harness.sandboxes import open_sandbox
+from harness.sandboxes.snapshots import tree_id
+from harness.store.journal import Journal
+from harness.store.merge import merge
+from harness.store.workspaces import JournalWorkspaces, MemoryWorkspaces, copied
+
+
+@pytest.fixture(params=["journal", "memory"])
+def kept(request, tmp_path):
+    if request.param == "memory":
+        yield MemoryWorkspaces()
+    else:
+        with closing(JournalWorkspaces(tmp_path / "j.sqlite")) as workspaces:
+            yield workspaces
+
+
+def snapshot_of(files):
+    states = {
+        path: FileState(mode=stat.S_IFREG | 0o644, sha256=hashlib.sha256(content).hexdigest(), size_bytes=len(content))
+        for path, content in files.items()
+    }
+    return Snapshot(tree_id=tree_id(states), files=states)
+
+
+def put_all(workspaces, files):
+    for content in files.values():
+        workspaces.put(hashlib.sha256(content).hexdigest(), content)
+    snapshot = snapshot_of(files)
+    workspaces.save(snapshot)
+    return snapshot
+
+
+NAMES = st.binary(min_size=1, max_size=12).map(os.fsdecode)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.dictionaries(NAMES, st.binary(max_size=300), max_size=6))
+def test_any_files_under_any_names_come_back_from_the_file(tmp_path_factory, files):
+    path = tmp_path_factory.mktemp("kept") / "j.sqlite"
+    with closing(JournalWorkspaces(path)) as workspaces:
+        snapshot = put_all(workspaces, files)
+    with closing(JournalWorkspaces(path)) as again:
+        assert again.load(snapshot.tree_id) == snapshot
+        assert list(again.load(snapshot.tree_id).files) == list(files), "in the order in which they came into being"
+        assert {name: again.get(state.sha256) for name, state in snapshot.files.items()} == files
+
+
+def test_what_was_not_kept_is_named(kept):
+    with pytest.raises(SandboxError, match="no content abc"):
+        kept.get("abc")
+    with pytest.raises(StoreError, match="no workspace abc"):
+        kept.load("abc")
+
+
+def test_what_two_workspaces_share_is_stored_once(tmp_path):
+    with closing(JournalWorkspaces(tmp_path / "j.sqlite")) as workspaces:
+        put_all(workspaces, {"a": b"same", "b": b"other"})
+        put_all(workspaces, {"a": b"same", "c": b"third"})
+        put_all(workspaces, {"a": b"same", "c": b"third"})
+    with Journal.open(tmp_path / "j.sqlite", read_only=True) as journal:
+        assert [journal.rows(f"SELECT count(*) FROM {table}")[0][0] for table in ("blob", "tree")] == [3, 2]
+
+
+@pytest.mark.parametrize("way", ["copied", "merged"])
+def test_workspaces_go_with_their_sessions_to_another_journal(tmp_path, way):
+    one, other = tmp_path / "one.sqlite", tmp_path / "other.sqlite"
+    files = {"a": b"text", "empty": b""}
+    with closing(JournalWorkspaces(one)) as source, closing(JournalWorkspaces(other)) as target:
+        snapshot = put_all(source, files)
+        if way == "copied":
+            copied([snapshot.tree_id], source, target)
+        else:
+            with Journal.open(other) as journal:
+                merge(one, journal)
+        assert target.load(snapshot.tree_id) == snapshot
+        assert {name: target.get(state.sha256) for name, state in snapshot.files.items()} == files
+
+
+@pytest.mark.bubblewrap
+def test_a_workspace_is_restored_in_another_sandbox_with_links_modes_and_empty_files(tmp_path):
+    path = tmp_path / "j.sqlite"
+    made = "mkdir -p a/b none; printf x > a/b/c; touch empty; chmod 755 a/b/c; ln -s a/b/c link"
+    with closing(JournalWorkspaces(path)) as kept, closing(open_sandbox("bubblewrap", session_id="one").keep_in(kept)) as first:
+        first.start()
+        first.run(f"{made}; head -c 300000 /dev/urandom > large")
+        snapshot = first.snapshot()
+        kept.save(snapshot)
+        digest = first.run("sha256sum large").stdout
+    with closing(JournalWorkspaces(path)) as kept, closing(open_sandbox("bubblewrap", session_id="two").keep_in(kept)) as second:
+        second.start()
+        second.restore(kept.load(snapshot.tree_id))
+        assert second.snapshot().tree_id == snapshot.tree_id
+        assert second.run("sha256sum large").stdout == digest
+        assert second.run("./a/b/c; readlink link; ls -d none").stdout == b"a/b/c\nnone\n"

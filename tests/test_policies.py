@@ -1,0 +1,107 @@
+"""Policies of other packages, and what is refused of all policies."""
+
+import sys
+from dataclasses import fields, replace
+
+import pytest
+
+from harness.errors import UnknownName, UsageError
+from harness.policies import PRESETS, policy_from_plain, policy_kind, policy_kinds, policy_names
+from tests.compaction.plugin import install
+
+
+@pytest.fixture(autouse=True)
+def forget():
+    yield
+    sys.modules.pop("odd_policies_module", None)
+
+
+@pytest.mark.parametrize("kind", PRESETS)
+def test_a_field_of_another_type_is_refused_in_words_before_a_policy_looks_at_it(kind):
+    for field in fields(PRESETS[kind]):
+        for odd in (object(), ["x"], {}):
+            with pytest.raises(UsageError, match=f"^{field.name}.*: must be "):
+                PRESETS[kind](**{field.name: odd})
+
+
+@pytest.mark.parametrize("kind", PRESETS)
+def test_a_misspelt_field_is_refused_with_the_nearest_names(kind):
+    for field in fields(PRESETS[kind]):
+        misspelt = field.name[:-2] + field.name[-1]
+        with pytest.raises(
+            UnknownName, match=f"unknown field of {PRESETS[kind].__name__}: '{misspelt}'; did you mean .*'{field.name}'"
+        ):
+            PRESETS[kind](**{misspelt: field.default})
+    with pytest.raises(UnknownName, match="'treshold'; did you mean 'threshold'"):
+        replace(PRESETS["keep-last"](), treshold=0.5)
+
+
+def test_text_is_no_number_and_a_number_no_switch():
+    for wrong in ({"threshold": "0.5"}, {"threshold": True}, {"keep_last": 4.5}, {"keep_last": True}, {"context_window": "32k"}):
+        with pytest.raises(UsageError, match=r"must be a (whole )?number"):
+            PRESETS["keep-last"](**wrong)
+    assert PRESETS["keep-last"](threshold=1).threshold == 1
+
+
+ODD = """
+from dataclasses import dataclass
+from typing import Literal
+
+from harness.compaction.presets.none import NoCompaction
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Odd(NoCompaction):
+    every: int = 3
+    kind: Literal["odd"] = "odd"
+"""
+
+
+def test_a_policy_of_another_package_is_found_by_its_entry_point(tmp_path, monkeypatch):
+    install(tmp_path, monkeypatch, ODD)
+    assert policy_names() == tuple(sorted({*PRESETS, "odd"}))
+    assert policy_kinds()["odd"] is policy_kind("odd")
+    assert policy_from_plain({"kind": "odd", "every": 4}) == policy_kind("odd")(every=4)
+    with pytest.raises(UnknownName, match="did you mean 'every'"):
+        policy_from_plain({"kind": "odd", "evry": 4})
+    with pytest.raises(UnknownName, match="did you mean 'odd'"):
+        policy_from_plain({"kind": "od"})
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("Odd = 3\n", "it must be a dataclass"),
+        ("class Odd:\n    kind = 'odd'\n", "it must be a dataclass"),
+        (ODD.replace("frozen=True, slots=True, kw_only=True", "").replace("(NoCompaction)", ""), "it must be frozen"),
+        (ODD.replace('"odd"', '"even"'), "its field `kind` must have the default 'odd'"),
+        (ODD.replace("(NoCompaction)", ""), "it has no budget, no clip_characters, no counter, no plan"),
+    ],
+)
+def test_what_is_no_policy_is_refused_by_what_it_lacks(code, said, tmp_path, monkeypatch):
+    install(tmp_path, monkeypatch, code)
+    with pytest.raises(UsageError, match=r"policy 'odd' .* of package 'odd-policies' is no policy: ") as refused:
+        policy_from_plain({"kind": "odd"})
+    assert said in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("code", "error"),
+    [
+        ("1 / 0\n", "ZeroDivisionError: division by zero"),
+        ("import no_such_module_anywhere\n", "ModuleNotFoundError"),
+        ("def broken(:\n", "SyntaxError"),
+        ("import sys\nsys.exit(3)\n", "SystemExit: 3"),
+        ("", "AttributeError"),
+    ],
+)
+def test_one_that_cannot_be_loaded_is_refused_by_entry_point_and_package(code, error, tmp_path, monkeypatch):
+    install(tmp_path, monkeypatch, code)
+    with pytest.raises(UsageError, match="policy 'odd' \\(odd_policies_module:Odd\\) of package 'odd-policies'") as refused:
+        policy_kinds()
+    assert error in str(refused.value)
+
+
+def test_our_own_policies_work_beside_a_broken_package(tmp_path, monkeypatch):
+    install(tmp_path, monkeypatch, "1 / 0\n")
+    assert isinstance(policy_from_plain({"kind": "none"}), PRESETS["none"])

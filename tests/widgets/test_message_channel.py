@@ -1,0 +1,166 @@
+"""Numbered messages: each item arrives in order and once whatever is lost, and a kernel never sends too many."""
+
+import threading
+import time
+from functools import partial
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.widgets import message_channel as wires
+from harness.widgets.message_channel import Post, Wire
+
+
+class Reader:
+    """A page as `connect` of surface.js is one, in Python: takes what fits, asks for what is missing."""
+
+    def __init__(self, wire):
+        self.wire, self.items, self.state, self.last = wire, [], {}, None
+
+    def hear(self, message):
+        lost = not message["whole"] if self.last is None else message["number"] != self.last + 1
+        self.last = message["number"]
+        gap = bool(message["items"]) and message["from"] > len(self.items) + 1
+        if not gap:
+            self.items += message["items"][len(self.items) + 1 - message["from"] :]
+        self.state.update(message["state"])
+        if gap or lost:
+            self.wire.answered({"kind": "sync", "have": len(self.items)})
+
+
+def numbered(first, count):
+    return [{"text": str(number)} for number in range(first, first + count)]
+
+
+def all_sent(send, **limits):
+    post = Post(messages_a_second=10_000)
+    return post, Wire(send, post, **limits)
+
+
+@given(sizes=st.lists(st.integers(0, 5), min_size=1, max_size=20), lost=st.sets(st.integers(1, 40)))
+def test_a_page_that_loses_messages_ends_with_every_item_in_order_and_the_newest_state(sizes, lost):
+    sent: list[Any] = []
+    wire = Wire(sent.append, QuietPost())
+    reader, told, delivered = Reader(wire), 0, 0
+
+    def carry(*, losing):
+        nonlocal delivered
+        while wire.deliver() or sent:
+            for message in sent:
+                delivered += 1
+                if not (losing and delivered in lost):
+                    reader.hear(message)
+            sent.clear()
+
+    for size in sizes:
+        wire.append(numbered(told, size))
+        told += size
+        wire.show(told=told)
+        carry(losing=True)
+    wire.append(numbered(told, 1))
+    carry(losing=False)
+    wire.show(end=True)
+    carry(losing=False)
+    assert reader.items == numbered(0, told + 1)
+    assert reader.state == {"told": told, "end": True}
+
+
+class QuietPost(Post):
+    """Leaves delivering to the test."""
+
+    def hand_in(self, wire):
+        """Nothing."""
+
+
+def test_many_wires_together_keep_the_pace_and_starve_none():
+    sent: list[int] = []
+
+    def note(name, _message):
+        sent.append(name)
+
+    post = Post(messages_a_second=100)
+    made = [Wire(partial(note, name), post) for name in range(4)]
+    began = time.monotonic()
+    while time.monotonic() - began < 0.5:
+        for wire in made:
+            wire.append([{"text": "x"}])
+        time.sleep(0.001)
+    assert post.drain()
+    took = time.monotonic() - began
+    assert len(sent) <= 100 * took + 2
+    counts = [sent.count(name) for name in range(4)]
+    assert max(counts) - min(counts) <= 2, counts
+
+
+def test_the_first_message_after_a_rest_is_sent_at_once():
+    heard = threading.Event()
+    post = Post(messages_a_second=0.5)
+    wire = Wire(lambda _: heard.set(), post)
+    wire.show(now=1)
+    assert heard.wait(1.5)
+
+
+def test_no_thread_is_left_when_all_is_sent():
+    post, wire = all_sent([].append)
+    wire.append(numbered(0, 3))
+    assert post.drain()
+    assert post._thread is None
+
+
+def test_a_long_history_goes_in_pieces():
+    sent: list[Any] = []
+    post, wire = all_sent(sent.append)
+    wire.append([{"text": "x" * (wires.CHARACTERS_OF_A_MESSAGE // 2)} for _ in range(10)])
+    assert post.drain()
+    assert [len(message["items"]) for message in sent] == [2] * 5
+    assert [message["from"] for message in sent] == [1, 3, 5, 7, 9]
+
+
+def test_of_a_history_that_is_too_long_the_oldest_items_are_gone_and_the_message_says_so():
+    sent: list[Any] = []
+    post, wire = all_sent(sent.append, keep_items=10)
+    for number in range(45):
+        wire.append(numbered(number, 1))
+    post.drain()
+    sent.clear()
+    wire.answered({"kind": "sync", "have": 0})
+    assert post.drain()
+    (message,) = sent
+    assert message["from"] == message["oldest"] > 1
+    assert message["items"] == numbered(message["oldest"] - 1, 46 - message["oldest"])
+    assert 10 <= len(message["items"]) <= 20
+
+
+@pytest.mark.parametrize("have", [None, "all", -5, 10**9, [], True])
+def test_a_page_may_say_that_it_has_anything(have):
+    sent: list[Any] = []
+    post, wire = all_sent(sent.append)
+    wire.append(numbered(0, 3))
+    assert wire.answered({"kind": "sync", "have": have})
+    assert post.drain()
+    assert sum(len(message["items"]) for message in sent) in {2, 3, 5, 6}
+
+
+def test_what_is_no_question_for_items_is_not_answered():
+    _, wire = all_sent([].append)
+    assert not wire.answered({"kind": "other"})
+
+
+def test_a_send_that_failed_is_no_secret_and_the_next_one_is_sent(monkeypatch):
+    sent: list[Any] = []
+    told = threading.Event()
+    monkeypatch.setattr(threading, "excepthook", lambda failure: told.set())
+
+    def send(message):
+        if message["number"] == 1:
+            raise OSError("the socket is gone")
+        sent.append(message)
+
+    post, wire = all_sent(send)
+    wire.show(first=1)
+    assert told.wait(10)
+    wire.show(second=2)
+    assert post.drain()
+    assert [message["state"] for message in sent] == [{"second": 2}]

@@ -1,0 +1,112 @@
+"""The heat map of a grid: every arm has its place, and every finished trial counts once."""
+
+from dataclasses import replace
+
+import pytest
+
+from harness.compaction.presets.keep_last import KeepLast
+from harness.experiment.experiment import Experiment
+from harness.experiment.grid import Arm
+from harness.experiment.trial import Trial
+from harness.widgets.success_grid import Board
+from tests.experiment.made import record
+
+BASE = Trial(task="flashcards", policy=KeepLast())
+AXES: dict[str, list[object]] = {
+    "seed": [0, 1],
+    "policy.threshold": [0.5, 0.8],
+    "policy.keep_last": [4, 10, 20],
+    "policy.summarizer": ["scripted/oracle", "scripted/empty"],
+}
+ARMS = (Arm(name="control", trial={"policy": {"kind": "none"}}),)
+
+
+def experiment(**axes: list[object]):
+    return Experiment(name="e", base=BASE, axes=axes or AXES, arms=ARMS)
+
+
+def records(grid, **changes):
+    return [record(trial_id=cell.trial.trial_id, arm=cell.arm, seed=cell.trial.seed, **changes) for cell in grid]
+
+
+def places(plan):
+    return [arm for table in plan["tables"] for _, _, arm in table["places"]] + plan["beside"]
+
+
+@pytest.mark.parametrize("count", range(5))
+def test_every_arm_has_one_place_whatever_the_axes_are(count):
+    plan = Board(experiment(**dict(list(AXES.items())[:count]))).plan()
+    assert sorted(places(plan)) == list(range(len(plan["arms"])))
+    for table in plan["tables"]:
+        assert len({(row, column) for row, column, _ in table["places"]}) == len(table["places"])
+        assert all(row < len(table["rows"]) and column < len(table["columns"]) for row, column, _ in table["places"])
+
+
+def test_the_last_two_axes_span_tables_and_the_others_name_them():
+    plan = Board(experiment()).plan()
+    assert [table["title"] for table in plan["tables"]] == [f"policy.keep_last = {value}" for value in (4, 10, 20)]
+    assert {(table["down"], table["across"]) for table in plan["tables"]} == {("policy.summarizer", "policy.threshold")}
+    assert plan["tables"][0]["columns"] == ["0.5", "0.8"]
+    assert [plan["arms"][arm] for arm in plan["beside"]] == ["control"]
+
+
+def test_a_grid_of_one_axis_is_one_row():
+    [table] = Board(Experiment(name="e", base=BASE, axes={"seed": [0, 1], "policy.keep_last": [4, 10, 20]})).plan()["tables"]
+    assert (table["columns"], len(table["rows"])) == (["4", "10", "20"], 1)
+    assert [(row, column) for row, column, _ in table["places"]] == [(0, 0), (0, 1), (0, 2)]
+
+
+def test_a_grid_of_seeds_alone_is_one_cell():
+    plan = Board(Experiment(name="e", base=BASE, axes={"seed": [0, 1]})).plan()
+    assert [len(table["places"]) for table in plan["tables"]] == [1]
+    assert plan["beside"] == []
+
+
+def test_arms_fill_as_trials_finish():
+    grid = experiment()
+    board = Board(grid)
+    first, second = [one for one in records(grid.grid, success=True, score=1.0) if one.arm == "control"]
+    (item,) = board.add([first])
+    control = list(board.arms).index("control")
+    assert item | {"low": 0, "high": 0} == {
+        "kind": "arm",
+        "arm": control,
+        "planned": 2,
+        "finished": 1,
+        "succeeded": 1,
+        "share": 1.0,
+        "low": 0,
+        "high": 0,
+        "score": 1.0,
+    }
+    assert 0 < item["low"] < item["high"] == pytest.approx(1.0)
+    arm, failure = board.add([replace(second, success=False, score=0.5, reason="max_steps", error="<b>\nno more")])
+    assert (arm["finished"], arm["succeeded"], arm["score"]) == (2, 1, 0.75)
+    assert (failure["arm"], failure["error"], failure["over"]) == ("control", "<b>\nno more", False)
+    assert board.finished == 2
+
+
+def test_a_trial_counts_once_and_one_that_was_run_again_counts_anew():
+    grid = experiment()
+    board = Board(grid)
+    crashed = records(grid.grid, status="crashed", error="killed")[0]
+    assert [item["kind"] for item in board.add([crashed])] == ["arm", "failure"]
+    assert board.add([crashed]) == []
+    arm, failure = board.add([replace(crashed, status="completed", success=True, score=1.0, error="")])
+    assert (arm["finished"], arm["succeeded"]) == (1, 1)
+    assert (failure["trial"], failure["over"]) == (crashed.trial_id, True)
+    assert board.failures == []
+
+
+def test_trials_of_another_grid_are_left_out():
+    board = Board(experiment())
+    assert board.add([record(trial_id="strange")]) == []
+    assert board.finished == 0
+
+
+def test_levels_are_named_and_never_pooled():
+    grid = experiment()
+    board = Board(grid)
+    one, two, *_ = records(grid.grid)
+    board.add([one, replace(two, level="L1")])
+    assert board.level == "L0 and L1"
