@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from harness.experiment.trial import Trial
     from harness.inspection.requests import sent_at
     from harness.inspection.timeline import Inspection, inspect_session
-    from harness.models.names import open_model, open_summarizer
+    from harness.models.factory import open_model, open_summarizer
     from harness.sandboxes import open_sandbox
-    from harness.sandboxes.opening import SandboxChoice
+    from harness.sandboxes.backends import SandboxChoice
     from harness.session.interactive import Interactive
     from harness.session.live import LiveSession
     from harness.store.journal import Journal
     from harness.store.results import Results, load
-    from harness.store.sessions.search import find_session
+    from harness.store.sessions.lookup import find_session
     from harness.task import Task
     from harness.tasks import load_task
     from harness.tools import standard_tools
@@ -55,7 +55,7 @@ _HOME = {
     "Outcome": "harness.agent.loop",
     "Report": "harness.analysis.report",
     "Results": "harness.store.results",
-    "SandboxChoice": "harness.sandboxes.opening",
+    "SandboxChoice": "harness.sandboxes.backends",
     "SessionCompactor": "harness.compaction.compactor",
     "SessionInspector": "harness.widgets.inspector",
     "Task": "harness.task",
@@ -63,13 +63,13 @@ _HOME = {
     "UsageError": "harness.errors",
     "compaction_rounds": "harness.analysis.figures.compaction_rounds",
     "compare": "harness.analysis.comparison",
-    "find_session": "harness.store.sessions.search",
+    "find_session": "harness.store.sessions.lookup",
     "inspect_session": "harness.inspection.timeline",
     "load": "harness.store.results",
     "load_task": "harness.tasks",
-    "open_model": "harness.models.names",
+    "open_model": "harness.models.factory",
     "open_sandbox": "harness.sandboxes",
-    "open_summarizer": "harness.models.names",
+    "open_summarizer": "harness.models.factory",
     "report": "harness.analysis",
     "retention": "harness.analysis.figures.retention",
     "sent_at": "harness.inspection.requests",

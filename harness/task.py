@@ -195,7 +195,7 @@ class World(ByName):
 
     What they turn decides which policy can win, so results are maps over them (RESEARCH 5.4). `long-march` has all of them,
     every other task the last four, by which its user behaves otherwise: there they are about what the request tells (see
-    `harness.tasks.worlds`). Reader quality belongs to the model: see the profiles of the scripted model.
+    `harness.tasks.variants`). Reader quality belongs to the model: see the profiles of the scripted model.
     """
 
     steps: int | None = None

@@ -32,8 +32,8 @@ from harness.events import (
     TurnEnded,
     WorkspaceSaved,
 )
-from harness.growth import Growth
 from harness.messages import Message, ToolCall, ToolResult, user
+from harness.tally_cache import Growth
 from harness.tokens import Counter, Estimated, QuarterOfCharacters, Usage
 
 

@@ -11,7 +11,7 @@ from itertools import groupby
 from harness.task import LaterMessage, Script, Step, Task, World
 from harness.tasks.long_march import long_march
 from harness.tasks.long_march.prose import around
-from harness.tasks.rows import run
+from harness.tasks.step_specs import run
 
 TURN_STEPS = 5
 ARCHIVE_CHARACTERS = 160_000

@@ -21,9 +21,8 @@ import numpy as np
 import pandas as pd
 
 from harness.analysis.arms import in_order
-from harness.analysis.section import Section
+from harness.analysis.formatting import Section, short_names, usd
 from harness.analysis.tables import Tables
-from harness.analysis.wording import short_names, usd
 from harness.errors import counted
 
 

@@ -7,8 +7,8 @@ import pandas as pd
 
 from harness.analysis.arms import counting, of_arm
 from harness.analysis.arms import success as success_of
-from harness.analysis.differences import PairedDifference, paired_difference
-from harness.analysis.ratios import PairedRatio, paired_ratio
+from harness.analysis.formatting import bounds, level_in_words, points, short_number
+from harness.analysis.paired_estimates import PairedDifference, PairedRatio, paired_difference, paired_ratio
 from harness.analysis.statistics import (
     Interval,
     PairedCounts,
@@ -20,7 +20,6 @@ from harness.analysis.statistics import (
 )
 from harness.analysis.tables import Tables, one_level
 from harness.analysis.validity import PAIRED_BY, Placebo, Requests, pair
-from harness.analysis.wording import bounds, level_in_words, points, short_number
 from harness.errors import counted
 
 METRICS = ("prompt_tokens", "steps", "total_cost_usd")

@@ -6,12 +6,11 @@ from math import isnan
 import pandas as pd
 
 from harness.analysis.arms import Spread, counting, in_order
+from harness.analysis.formatting import Section, bounds, points, short_names
 from harness.analysis.regret import Regret, regrets
 from harness.analysis.retention import KINDS, retention
-from harness.analysis.section import Section
 from harness.analysis.statistics import Rate
 from harness.analysis.tables import Tables
-from harness.analysis.wording import bounds, points, short_names
 
 COUNTS = {
     "retrieval_calls": "look-ups",

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from harness.analysis.arms import counting, in_order
-from harness.analysis.differences import PairedDifference, paired_difference
+from harness.analysis.paired_estimates import PairedDifference, paired_difference
 from harness.analysis.statistics import Interval, PairedCounts, newcombe
 from harness.analysis.tables import Tables, one_level
 from harness.analysis.validity import pair

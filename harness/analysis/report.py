@@ -19,10 +19,9 @@ from rich.text import Text
 
 from harness.analysis.arms import of_today
 from harness.analysis.figures import compaction_rounds, retention, style, success_heatmap, token_curves
-from harness.analysis.findings import sections
-from harness.analysis.section import Section
+from harness.analysis.formatting import Section, plain, shown
+from harness.analysis.report_sections import sections
 from harness.analysis.tables import Tables, by_level, one_level
-from harness.analysis.wording import plain, shown
 from harness.errors import StoreError, UsageError, counted
 
 FIGURES: dict[str, tuple[Callable[[Tables], pd.DataFrame], Callable[[pd.DataFrame], Any]]] = {

@@ -14,11 +14,10 @@ import click
 
 from harness.agent.cancellation import Cancellation
 from harness.agent.loop import Limits
-from harness.cli.dialog.keyboard import lines
-from harness.cli.dialog.orders import Terminal
-from harness.cli.dialog.talking import handling, talk
+from harness.cli.dialog.conversation import handling, lines, talk
+from harness.cli.dialog.slash_commands import Terminal
 from harness.cli.event_printer import Narrator
-from harness.cli.printable import one_line
+from harness.cli.terminal_text import one_line
 from harness.errors import UsageError, counted
 from harness.events import Entry, Signal, StateChanged
 from harness.models.cassette import Cassette
@@ -26,11 +25,11 @@ from harness.models.litellm_model import STALL_SECONDS
 from harness.models.wiring import ToolCalls
 from harness.policies import policy_from_plain
 from harness.protocols import SandboxLimits
-from harness.sandboxes.opening import SandboxChoice
+from harness.sandboxes.backends import SandboxChoice
 from harness.session.interactive import Ended, Interactive, Kept, converse
 from harness.session.live import LiveSession
 from harness.session.reopening import logged, reopened
-from harness.store.sessions.search import find_session
+from harness.store.sessions.lookup import find_session
 from harness.task import Runtime, Task
 from harness.tasks import make_task
 

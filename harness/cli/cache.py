@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from harness.cli.printable import printable
+from harness.cli.terminal_text import printable
 from harness.errors import StoreError, UnknownName, counted
 from harness.sandboxes.action_cache import ActionCache, default_folder, has_cache
 from harness.tasks import SUITE

@@ -11,7 +11,7 @@ from typing import IO, Any
 
 import click
 
-from harness.cli.printable import printable
+from harness.cli.terminal_text import printable
 from harness.errors import HarnessError, UsageError
 
 COMMANDS = {
@@ -32,7 +32,7 @@ COMMANDS = {
 }
 """Name and short help; the command itself is in the module of its name and loads only when it is used."""
 
-HOMES = {"inspect": "sessions.inspecting", "export": "sessions.exporting", "import": "sessions.importing"}
+HOMES = {"inspect": "sessions.inspect_command", "export": "sessions.export_command", "import": "sessions.import_command"}
 """Of the commands that are not in the module of their name."""
 
 

@@ -10,15 +10,15 @@ from typing import Literal
 
 import click
 
-from harness.cli.printable import one_line
+from harness.cli.terminal_text import one_line
 from harness.errors import UsageError
+from harness.models.factory import SUMMARIZERS
 from harness.models.local.catalogue import CATALOGUE
 from harness.models.local.weights import missing
-from harness.models.names import SUMMARIZERS
 from harness.models.registry import BASE_VARIABLES, litellm
 from harness.policies import policy_kinds
 from harness.sandboxes import Probe, probe_backend
-from harness.sandboxes.opening import IMAGES
+from harness.sandboxes.backends import IMAGES
 from harness.tasks import SUITE
 
 PROVIDER_VARIABLES = (

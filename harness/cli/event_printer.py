@@ -5,7 +5,7 @@ import threading
 from dataclasses import dataclass, field
 from typing import TextIO
 
-from harness.cli.printable import one_line, printable
+from harness.cli.terminal_text import one_line, printable
 from harness.errors import counted
 from harness.events import (
     CallRepeated,

@@ -9,7 +9,7 @@ import click
 from harness.agent.cancellation import ATTENTIVE_SECONDS
 from harness.errors import counted
 from harness.models.endpoint.faults import parse_fault
-from harness.models.endpoint.scripted import names_of, scripted_models
+from harness.models.endpoint.model_finder import names_of, scripted_models
 from harness.models.endpoint.server import answering
 from harness.tasks import SUITE, make_task
 

@@ -8,10 +8,10 @@ from typing import Literal
 
 import click
 
-from harness.cli.printable import one_line, printable
+from harness.cli.terminal_text import one_line, printable
 from harness.errors import StoreError, UsageError
 from harness.sandboxes import choose_backend
-from harness.sandboxes.opening import SandboxChoice
+from harness.sandboxes.backends import SandboxChoice
 from harness.task import Task, TaskTemplate
 from harness.tasks import load_task, only_function
 

@@ -9,7 +9,7 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from harness.cli.printable import one_line, printable
+from harness.cli.terminal_text import one_line, printable
 from harness.session.checks import first_request_tokens
 from harness.task import Fact, Task
 from harness.tasks import SUITE, knobs, load_task, make_task, only_function

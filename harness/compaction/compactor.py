@@ -19,10 +19,10 @@ from harness.compaction.feasibility import check_feasible
 from harness.compaction.summary_prompt import Told, told
 from harness.errors import ContextOverflow, IllegalPlan, ModelError, SummaryEmpty, SummaryFailed, UsageError
 from harness.events import Compaction, Insert, Moment, Notice, Patch, Signal, TextDelta, Waiting
-from harness.growth import Growth
 from harness.messages import Message, Text, encodable, user
 from harness.plan import Plan, Slot
 from harness.protocols import CountsTokens, Model, OutputStore, Policy, ReadsLittle, Reply, Request, Warns, unheard
+from harness.tally_cache import Growth
 from harness.tokens import Budget, Estimated, Usage, Window
 from harness.view import View, patched, violation
 

@@ -16,9 +16,9 @@ from typing import Literal, Protocol, TypeVar
 from harness import transcript
 from harness.compaction.cuts import BACK, Snap, Tail, first_events
 from harness.events import ItemId, Patch, Replace
-from harness.growth import Growth
 from harness.messages import CompactionMarker, Message, Part, ToolCall, ToolResult
 from harness.plan import Excerpt, Plan, Slot, SummaryFormat
+from harness.tally_cache import Growth
 from harness.tokens import Budget, Counter, Estimated, QuarterOfCharacters, Usage, written_characters
 from harness.view import Item, View, events_of, patched
 
@@ -297,7 +297,7 @@ def _matchers(patterns: tuple[str, ...]) -> tuple[tuple[bool, Callable[[str], ob
 
 
 class _OldResults:
-    """The tally of a mask: the tool messages that it does not protect, oldest first. See `harness.growth`."""
+    """The tally of a mask: the tool messages that it does not protect, oldest first. See `harness.tally_cache`."""
 
     __slots__ = ("_calls", "_held_tokens", "_mask", "_protected", "_summaries", "_tells", "_turns", "chosen", "tokens")
 
@@ -321,7 +321,7 @@ class _OldResults:
         """Results of the newest turns, which do not even count."""
 
     def add(self, item: Item) -> None:
-        """See `harness.growth.Tally`."""
+        """See `harness.tally_cache.Tally`."""
         message, mask = item.message, self._mask
         if item.item_id in self._summaries:
             self._begin()
@@ -663,7 +663,7 @@ class ShortenArguments:
 
 
 class _Long:
-    """The tally of long calls: where the first one stands. See `harness.growth`."""
+    """The tally of long calls: where the first one stands. See `harness.tally_cache`."""
 
     __slots__ = ("_by", "_count", "first")
 
@@ -673,7 +673,7 @@ class _Long:
         self.first: int | None = None
 
     def add(self, item: Item) -> None:
-        """See `harness.growth.Tally`."""
+        """See `harness.tally_cache.Tally`."""
         if self.first is None and self._by.shortened(item):
             self.first = self._count
         self._count += 1

@@ -13,7 +13,7 @@ from harness.errors import UsageError
 from harness.experiment.trial import Trial
 from harness.messages import Message, system, user
 from harness.models.cassette import Cassette
-from harness.models.names import SCRIPTED_WINDOW_TOKENS, check_tool_calls, is_scripted, open_model, open_summarizer
+from harness.models.factory import SCRIPTED_WINDOW_TOKENS, check_tool_calls, is_scripted, open_model, open_summarizer
 from harness.models.registry import window_of
 from harness.models.wiring import Wiring
 from harness.sandboxes import choose_backend
@@ -22,7 +22,7 @@ from harness.session.oracle import told_the_future
 from harness.task import Task, World
 from harness.tasks import make_task
 from harness.tokens import Window
-from harness.tools.equipment import limits_of
+from harness.tools.session_tools import limits_of
 
 
 @dataclass(slots=True)

@@ -23,8 +23,8 @@ from harness.experiment.runner import Runner, interrupts
 from harness.experiment.trial import Trial
 from harness.experiment.workers import ProcessWorkers, ThreadWorkers, Work, Workers
 from harness.models.cassette import Cassette
+from harness.models.factory import is_scripted
 from harness.models.local.server import serving
-from harness.models.names import is_scripted
 from harness.models.prices import price_table
 from harness.sandboxes.action_cache import ActionCache, default_folder
 

@@ -23,7 +23,7 @@ from harness.experiment.paths import flatten, with_values
 from harness.experiment.trial import Trial, from_plain
 from harness.store.journal import Journal
 from harness.store.records import NO_FAULT_OF_THE_ARM, TrialRecord
-from harness.store.sessions.search import JOURNALS_FOLDER, journals_in
+from harness.store.sessions.lookup import JOURNALS_FOLDER, journals_in
 from harness.tokens import Counter, QuarterOfCharacters
 from harness.view import lived
 

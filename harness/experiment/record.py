@@ -11,9 +11,9 @@ from harness.events import SessionStarted
 from harness.experiment.job import Finished, Job
 from harness.experiment.provenance import level_of
 from harness.experiment.trial import to_plain
+from harness.models.factory import is_scripted
 from harness.models.local.catalogue import is_local
 from harness.models.local.model import as_served
-from harness.models.names import is_scripted
 from harness.protocols import SandboxInfo
 from harness.session.grading import Judged
 from harness.session.totals import Tally

@@ -23,7 +23,7 @@ from harness.events import SessionEnded, SessionStarted
 from harness.experiment.job import Finished, Job
 from harness.experiment.record import Attempt, Ending
 from harness.metrics.conduct import behaviour
-from harness.models.names import listening, open_model, open_summarizer
+from harness.models.factory import listening, open_model, open_summarizer
 from harness.models.wiring import Wiring
 from harness.protocols import Clock, Log, Model, OutputStore, Sandbox
 from harness.sandboxes import open_sandbox

@@ -12,12 +12,12 @@ from typing import Any, get_type_hints
 from harness import codec
 from harness.errors import UnknownName, UsageError
 from harness.experiment.paths import known_paths, refuse_coerced
-from harness.models.names import summarizer_name
+from harness.models.factory import summarizer_name
 from harness.models.wiring import ToolCalls
 from harness.policies import check_policy, policy_from_plain, written_out
 from harness.protocols import Policy
+from harness.sandboxes.backends import SandboxChoice
 from harness.sandboxes.client import MAX_TIMEOUT_SECONDS
-from harness.sandboxes.opening import SandboxChoice
 from harness.task import World
 from harness.tasks import file_digest
 

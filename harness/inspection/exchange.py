@@ -9,11 +9,11 @@ from typing import NamedTuple
 from harness.errors import StoreError, UsageError
 from harness.events import Entry, SessionStarted
 from harness.replay.document import open_document
-from harness.replay.reading import FORMATS, detect
+from harness.replay.formats import FORMATS, detect
 from harness.replay.session_file import NAME, Logged, lines, read_log
 from harness.replay.session_log import entries
 from harness.store.journal import Journal
-from harness.store.sessions.search import Found
+from harness.store.sessions.lookup import Found
 
 
 class Imported(NamedTuple):
@@ -22,7 +22,7 @@ class Imported(NamedTuple):
     session_id: str
     events: int
     format: str
-    """As `harness.replay.reading.FORMATS` names it."""
+    """As `harness.replay.formats.FORMATS` names it."""
     caveats: tuple[str, ...]
     """What was dropped or repaired while reading."""
 

@@ -15,12 +15,12 @@ from harness.inspection.sample import SampleFuture
 from harness.inspection.walk import sample_log
 from harness.protocols import Foresight
 from harness.replay.document import open_document
-from harness.replay.reading import detect, read_recordings
+from harness.replay.formats import detect, read_recordings
 from harness.replay.session_file import NAME
 from harness.replay.session_log import entries
 from harness.session.interactive import Interactive, converse
 from harness.session.oracle import ScriptedForesight
-from harness.store.sessions.search import find_session
+from harness.store.sessions.lookup import find_session
 from harness.task import Task
 from harness.tasks import SUITE, make_task
 
@@ -57,7 +57,7 @@ def open_recorded(source: str | os.PathLike[str] = SAMPLE, session_id: str | Non
 
     Args:
         source: a journal file, the folder of an experiment or of its output, a recorded session of another agent
-            (`harness.replay.reading.FORMATS`), the name of a task, whose scripted session is then run in a sandbox without
+            (`harness.replay.formats.FORMATS`), the name of a task, whose scripted session is then run in a sandbox without
             any compaction, or `sample`.
         session_id: which session of a file or folder that holds several; its beginning is enough.
 

@@ -16,13 +16,13 @@ from harness.errors import ContextOverflow
 from harness.events import Compaction, Entry, SessionStarted, Signal, TextDelta
 from harness.inspection.sample import PROMPT, SampleFuture, sample_step
 from harness.messages import Message, ToolCall, ToolResult, assistant
-from harness.models.names import open_summarizer
+from harness.models.factory import open_summarizer
 from harness.protocols import Model, Policy, Reply, Request, ToolSpec, unheard
 from harness.session.totals import Tally
 from harness.store.memory import MemoryLog, MemoryOutputs
 from harness.store.records import Activity
 from harness.tokens import Budget, Counter, Measured, QuarterOfCharacters, Usage, Window
-from harness.tools.equipment import limits_of
+from harness.tools.session_tools import limits_of
 from harness.tools.standard import SandboxTool
 from harness.truncation import Truncation
 from harness.view import View, fold

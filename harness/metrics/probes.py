@@ -16,7 +16,7 @@ from harness.events import Compaction, Entry, ItemId, MessageAdded
 from harness.messages import Message
 from harness.metrics.uses import Uses
 from harness.models.scripted.patterns import fact_patterns
-from harness.models.scripted.reading import readable
+from harness.models.scripted.visible_state import readable
 from harness.store.records import FactRecord, ProbeRecord, Probes, SessionConduct, Use
 from harness.task import Fact, Task
 from harness.view import Item, View

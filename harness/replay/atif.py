@@ -8,7 +8,7 @@ file (`is_copied_context`) were not called here.
 from harness.messages import Part, Reasoning, ToolCall
 from harness.replay.blocks import arguments_text, content_parts, flat, used
 from harness.replay.document import Document
-from harness.replay.drafting import Draft
+from harness.replay.draft import Draft
 from harness.replay.fields import Fields, is_object_with
 from harness.replay.recording import Recording
 from harness.tokens import Usage

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from harness.messages import File, Part, Reasoning, Text, ToolCall, ToolResult
-from harness.replay.drafting import Draft
+from harness.replay.draft import Draft
 from harness.replay.fields import Fields, compact_json
 from harness.tokens import Measured, Usage
 

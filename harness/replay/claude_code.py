@@ -13,7 +13,7 @@ from typing import Literal
 from harness.messages import ToolResult
 from harness.replay.blocks import anthropic_usage, content_parts, say_all
 from harness.replay.document import Document
-from harness.replay.drafting import Draft
+from harness.replay.draft import Draft
 from harness.replay.fields import Fields, is_object_with
 from harness.replay.recording import NativeCompaction, Recording
 

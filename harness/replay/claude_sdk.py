@@ -9,7 +9,7 @@ from harness.replay.blocks import content_parts, say_all
 from harness.replay.claude_code import recognises as is_claude_code
 from harness.replay.claude_code import tell_answer, tell_boundary, tell_summary
 from harness.replay.document import Document
-from harness.replay.drafting import Draft
+from harness.replay.draft import Draft
 from harness.replay.fields import Fields
 from harness.replay.recording import Recording
 

@@ -6,7 +6,7 @@ lists of `{query, result, success}`; the system prompt stands beside the message
 
 from harness.replay.blocks import content_parts, say_all, used
 from harness.replay.document import Document
-from harness.replay.drafting import Draft, texts
+from harness.replay.draft import Draft, texts
 from harness.replay.fields import Fields, is_object_with
 from harness.replay.recording import Recording
 

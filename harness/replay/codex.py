@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from harness.messages import Part, Reasoning, ToolCall
 from harness.replay.blocks import arguments_text, content_parts, flat, used
 from harness.replay.document import Document
-from harness.replay.drafting import Draft, texts
+from harness.replay.draft import Draft, texts
 from harness.replay.fields import Fields, compact_json, is_object_with
 from harness.replay.pairing import Turn
 from harness.replay.recording import NativeCompaction, Recording

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from harness.messages import Part, Text, ToolCall
 from harness.replay.blocks import arguments_text, content_parts, flat, used
 from harness.replay.document import Document
-from harness.replay.drafting import Draft, texts
+from harness.replay.draft import Draft, texts
 from harness.replay.fields import Fields, compact_json, is_object_with
 from harness.replay.recording import Recording
 

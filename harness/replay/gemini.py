@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from harness.messages import Part, Reasoning, Text, ToolCall
 from harness.replay.blocks import arguments_text, used
 from harness.replay.document import Document
-from harness.replay.drafting import Draft
+from harness.replay.draft import Draft
 from harness.replay.fields import Fields, clean, compact_json, is_object_with
 from harness.replay.recording import NativeCompaction, Recording
 

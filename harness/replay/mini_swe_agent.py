@@ -10,7 +10,7 @@ import re
 from harness.messages import Reasoning, ToolCall
 from harness.replay.blocks import arguments_text, content_parts, flat, openai_usage
 from harness.replay.document import Document
-from harness.replay.drafting import Draft
+from harness.replay.draft import Draft
 from harness.replay.fields import Fields, compact_json, is_object_with
 from harness.replay.recording import Recording
 

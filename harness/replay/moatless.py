@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from harness.messages import ToolCall, ToolResult
 from harness.replay.blocks import anthropic_usage, content_parts, flat, openai_usage
 from harness.replay.document import Document
-from harness.replay.drafting import Draft, texts
+from harness.replay.draft import Draft, texts
 from harness.replay.fields import Fields, compact_json, is_object_with
 from harness.replay.recording import Recording
 

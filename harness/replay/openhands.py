@@ -13,7 +13,7 @@ from harness.errors import MalformedRecording
 from harness.messages import Part, ToolCall
 from harness.replay.blocks import arguments_text, content_parts, openai_usage
 from harness.replay.document import Document
-from harness.replay.drafting import Draft, texts
+from harness.replay.draft import Draft, texts
 from harness.replay.fields import Fields, compact_json, is_object_with
 from harness.replay.recording import NativeCompaction, Recording
 

@@ -7,7 +7,7 @@ session; every call has its own cost; later versions are trees, whose last row n
 from harness.messages import Part, Text
 from harness.replay.blocks import content_parts, flat, used
 from harness.replay.document import Document
-from harness.replay.drafting import Draft
+from harness.replay.draft import Draft
 from harness.replay.fields import Fields, is_object_with
 from harness.replay.recording import NativeCompaction, Recording
 from harness.tokens import Usage

@@ -67,7 +67,7 @@ class Recording:
     """One recorded session."""
 
     source: str
-    """The format, a key of `harness.replay.reading.FORMATS`."""
+    """The format, a key of `harness.replay.formats.FORMATS`."""
     session_id: str
     """Empty = not recorded."""
     models: tuple[str, ...]

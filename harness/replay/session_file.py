@@ -27,7 +27,7 @@ from harness.errors import MalformedRecording
 from harness.events import Compaction, Entry, Event, Insert, ItemId, MessageAdded, Patch, RolledBack, SessionStarted, StepFinished
 from harness.messages import Message, Text
 from harness.replay.document import Document
-from harness.replay.drafting import Draft
+from harness.replay.draft import Draft
 from harness.replay.fields import is_object_with
 from harness.replay.recording import NativeCompaction, Recording
 from harness.tokens import Counter, QuarterOfCharacters

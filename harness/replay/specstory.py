@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from harness.messages import Part, Reasoning, ToolCall, ToolResult
 from harness.replay.document import Document
-from harness.replay.drafting import Draft, texts
+from harness.replay.draft import Draft, texts
 from harness.replay.fields import clean, compact_json
 from harness.replay.recording import Recording
 

@@ -9,7 +9,7 @@ result (ids are made up), and a demonstration may stand in front (`is_demo`); wi
 from harness.messages import Part, Reasoning, Role, ToolCall
 from harness.replay.blocks import arguments_text, content_parts, flat
 from harness.replay.document import Document
-from harness.replay.drafting import Draft, texts
+from harness.replay.draft import Draft, texts
 from harness.replay.fields import Fields, compact_json, is_object_with
 from harness.replay.recording import Recording
 

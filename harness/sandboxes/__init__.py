@@ -1,6 +1,5 @@
 """Where commands run: one tool server, one client, three launchers (docker, bubblewrap, local), opened by `open_sandbox`."""
 
-from harness.sandboxes.opening import choose_backend, open_sandbox, probe_backend
-from harness.sandboxes.probe import Probe
+from harness.sandboxes.backends import Probe, choose_backend, open_sandbox, probe_backend
 
 __all__ = ["Probe", "choose_backend", "open_sandbox", "probe_backend"]

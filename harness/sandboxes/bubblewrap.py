@@ -20,7 +20,7 @@ from harness.errors import SandboxUnavailable
 from harness.protocols import SandboxInfo, SandboxLimits
 from harness.sandboxes.cgroups import Group, reap_groups
 from harness.sandboxes.client import SCRATCH, WORKSPACE, Launched
-from harness.sandboxes.processes import Identity, ServerProcess, python_command, rlimits
+from harness.sandboxes.server_process import Identity, ServerProcess, python_command, rlimits
 
 BACKEND: Final = "bubblewrap"
 NOBODY = Identity(uid=65534, gid=65534)

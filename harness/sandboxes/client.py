@@ -6,20 +6,40 @@ missed deadline or a lost connection the sandbox is dead and says so at every ca
 
 import hashlib
 import json
+import shlex
 import signal
 import stat
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import PurePosixPath
 from types import TracebackType
 from typing import Any, Literal, NamedTuple, NoReturn, Protocol, Self, TypeAlias, get_args
 
 from harness.errors import FileMissing, PathRefused, SandboxDied, SandboxError, SandboxUnavailable, ToolError, UsageError
 from harness.protocols import ExecResult, FileChange, FileEntry, FileState, SandboxInfo, SandboxLimits, Snapshot
-from harness.sandboxes.forks import fork_of
 from harness.sandboxes.framing import ByteStream, Frame, Wire
 from harness.sandboxes.snapshots import Blobs, MemoryBlobs, changes, in_order, shown, steps_between, tree_id
+from harness.sandboxes.toolserver import source
+
+
+def fork_of(command: str, modules: Sequence[str]) -> dict[str, Any] | None:
+    """The request for `python3 [-OPTION...] SCRIPT [ARGUMENT...]`; None if the command is another one or there are no modules."""
+    words = shlex.split(command)
+    options = list(takewhile(lambda word: word.startswith("-"), words[1:]))
+    script, arguments = words[1 + len(options) : 2 + len(options)], words[2 + len(options) :]
+    if not modules or words[:1] != ["python3"] or not script or {"-c", "-m", "-X", "-W"} & set(options):
+        return None
+    python = ["python3", *options]
+    return {
+        "python": python,
+        "source": source("forkserver").decode(),
+        "modules": list(modules),
+        "script": script[0],
+        "arguments": arguments,
+    }
+
 
 START_SECONDS = 30.0
 GRACE_SECONDS = 20.0

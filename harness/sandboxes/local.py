@@ -15,7 +15,7 @@ from harness.protocols import SandboxInfo, SandboxLimits
 from harness.sandboxes.bubblewrap import find_python, version
 from harness.sandboxes.client import Launched
 from harness.sandboxes.leftovers import OWNER_FILE, owner_text
-from harness.sandboxes.processes import ServerProcess, python_command, rlimits
+from harness.sandboxes.server_process import ServerProcess, python_command, rlimits
 
 BACKEND: Final = "local"
 PREFIX = "harness-local-"

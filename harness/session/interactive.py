@@ -27,15 +27,15 @@ from harness.errors import StoreError, ToolError, UsageError
 from harness.events import Entry, Event, Notice, SessionStarted, Signal
 from harness.messages import system, user
 from harness.models.cassette import Cassette
+from harness.models.factory import check_tool_calls, listening, open_model, open_summarizer, summarizer_name
 from harness.models.litellm_model import STALL_SECONDS
 from harness.models.local.server import serving
-from harness.models.names import check_tool_calls, listening, open_model, open_summarizer, summarizer_name
 from harness.models.wiring import ToolCalls, Wiring
 from harness.policies import check_policy
 from harness.protocols import Clock, Log, Model, OutputStore, Policy, Sandbox, Tool
 from harness.sandboxes import open_sandbox
+from harness.sandboxes.backends import SandboxChoice
 from harness.sandboxes.client import ServedSandbox
-from harness.sandboxes.opening import SandboxChoice
 from harness.sandboxes.snapshots import Blobs
 from harness.session.checks import Case, check_first_request, warned
 from harness.session.grading import Judged, grade

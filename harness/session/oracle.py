@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from harness.errors import UsageError
 from harness.messages import Message
-from harness.models.scripted.reading import MessageReading, Reader, Sight
+from harness.models.scripted.visible_state import MessageReading, Reader, Sight
 from harness.protocols import Foresight, Need, Policy
 from harness.task import Fact, Script, Task
 from harness.tokens import characters

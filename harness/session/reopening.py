@@ -20,7 +20,7 @@ from harness.store.journal import Journal
 from harness.store.log import RETENTION_MS
 from harness.store.memory import MemoryLog, MemoryOutputs
 from harness.store.records import Draft
-from harness.store.sessions.search import Found
+from harness.store.sessions.lookup import Found
 from harness.store.workspaces import JournalWorkspaces, MemoryWorkspaces, Workspaces
 
 

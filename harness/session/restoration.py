@@ -12,7 +12,7 @@ from harness.errors import UsageError, counted
 from harness.events import Compaction, Entry
 from harness.metrics.conduct import behaviour
 from harness.models.scripted.patterns import fact_patterns
-from harness.models.scripted.reading import readable
+from harness.models.scripted.visible_state import readable
 from harness.task import Task
 from harness.tokens import Counter
 from harness.view import View, fold_all, lived

@@ -17,7 +17,7 @@ from harness.models.cassette import Cassette
 from harness.models.wiring import ToolCalls
 from harness.policies import policy_from_plain
 from harness.protocols import Policy
-from harness.sandboxes.opening import SandboxChoice
+from harness.sandboxes.backends import SandboxChoice
 from harness.task import Runtime, Task
 
 NOT_KEPT = frozenset({"request", "journal", "keep", "unsafe_local"})

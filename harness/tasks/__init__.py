@@ -20,7 +20,7 @@ from harness.tasks.log_forensics import log_forensics
 from harness.tasks.long_march import long_march
 from harness.tasks.rename_sweep import rename_sweep
 from harness.tasks.spec_api import spec_api
-from harness.tasks.worlds import KNOBS, in_world
+from harness.tasks.variants import KNOBS, in_world
 
 SUITE: dict[str, TaskTemplate] = {
     "bug-hunt": bug_hunt,

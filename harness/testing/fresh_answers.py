@@ -3,7 +3,7 @@
 from typing import Any, NamedTuple
 
 from harness import codec
-from harness.models.names import open_model
+from harness.models.factory import open_model
 from harness.protocols import Reply, Request
 from harness.tasks import make_task
 from harness.testing.fresh_process import answer, asked_afresh

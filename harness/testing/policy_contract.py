@@ -16,7 +16,7 @@ from harness.events import Compaction, Entry, Moment
 from harness.messages import assistant
 from harness.protocols import Policy
 from harness.store.memory import MemoryOutputs
-from harness.testing.puppet import PuppetModel
+from harness.testing.fake_model import PuppetModel
 from harness.testing.strategies import logs
 from harness.tokens import Window
 from harness.view import View, fold, fold_all, patched, rendered, violation

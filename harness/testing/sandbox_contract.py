@@ -21,13 +21,13 @@ import pytest
 
 from harness.errors import FileMissing, PathRefused, SandboxDied, SandboxError, ToolError
 from harness.protocols import SANDBOX_BOUNDS, FileChange, Sandbox, SandboxLimits
-from harness.sandboxes.opening import open_sandbox
+from harness.sandboxes.backends import open_sandbox
 
 SMALL = SandboxLimits(memory_bytes=192 * 2**20, pids=48, disk_bytes=16 * 2**20, output_bytes=64 * 2**10, file_bytes=2 * 2**20)
 """The limits of the suite: small, so that reaching them is quick."""
 _VICTIM = """
 import json, sys
-from harness.sandboxes.opening import open_sandbox
+from harness.sandboxes.backends import open_sandbox
 sandbox = open_sandbox(session_id=sys.argv[2], **json.loads(sys.argv[1]))
 sandbox.start()
 sandbox.run("setsid sleep " + sys.argv[3] + " >/dev/null 2>&1 & echo started")

@@ -23,13 +23,13 @@ from harness.protocols import Policy
 from harness.session.diffs import joined
 from harness.session.interactive import Ended, Interactive
 from harness.session.live import NOT_COMPACTED, LiveSession
-from harness.store.sessions.search import SESSIONS_FOLDER
+from harness.store.sessions.lookup import SESSIONS_FOLDER
 from harness.task import Task
+from harness.widgets.compaction_history import Rounds
 from harness.widgets.feed import Feed, fed
+from harness.widgets.harness_widget import script, style
 from harness.widgets.message_channel import Wire
-from harness.widgets.rounds import Rounds
 from harness.widgets.snapshot import Renewed, as_html, as_text
-from harness.widgets.surface import script, style
 
 FOLDER = Path(SESSIONS_FOLDER)
 """Where journals go unless another file is named."""

@@ -38,7 +38,7 @@ from harness.messages import File, Message, Reasoning, Text, ToolCall, ToolResul
 from harness.session.grading import Judged
 from harness.tokens import Budget
 from harness.transcript import arguments, key_argument, outcome
-from harness.widgets.rounds import Round, Rounds
+from harness.widgets.compaction_history import Round, Rounds
 
 Plain: TypeAlias = dict[str, Any]
 """What JSON can say."""

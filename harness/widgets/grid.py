@@ -15,9 +15,9 @@ from harness.errors import HarnessError, UsageError, counted
 from harness.experiment.experiment import Experiment
 from harness.experiment.progress import Standing, told
 from harness.store.journal import Journal
+from harness.widgets.harness_widget import preformatted, script, style, table
 from harness.widgets.snapshot import Renewed
 from harness.widgets.success_grid import Board
-from harness.widgets.surface import preformatted, script, style, table
 
 if TYPE_CHECKING:
     from harness.store.results import Results

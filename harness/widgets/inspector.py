@@ -16,11 +16,11 @@ from harness.inspection.timeline import inspect_session, took
 from harness.messages import Message
 from harness.session.diffs import joined
 from harness.session.reopening import patches_of
-from harness.store.sessions.search import Found
+from harness.store.sessions.lookup import Found
 from harness.view import lived
 from harness.widgets.explorer.exploration import label, whole_text
+from harness.widgets.harness_widget import Surface, script, style, table
 from harness.widgets.message_channel import POST, Post
-from harness.widgets.surface import Surface, script, style, table
 
 KEEP_STEPS = 20
 REASON_CHARACTERS = 300

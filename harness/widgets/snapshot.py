@@ -7,8 +7,8 @@ from typing import Any
 
 from harness.errors import counted
 from harness.widgets.feed import Feed, Plain
+from harness.widgets.harness_widget import VIEW, Surface, preformatted, table
 from harness.widgets.message_channel import POST, Post
-from harness.widgets.surface import VIEW, Surface, preformatted, table
 
 
 class Renewed(Surface):

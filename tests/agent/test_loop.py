@@ -36,8 +36,8 @@ from harness.plan import Plan
 from harness.protocols import ExecResult, Model, Policy, Reply, Request, unheard
 from harness.store.memory import MemoryLog
 from harness.task import LaterMessage
+from harness.testing.fake_model import PuppetModel
 from harness.testing.memory_sandbox import MemorySandbox
-from harness.testing.puppet import PuppetModel
 from harness.tokens import Budget, Measured, QuarterOfCharacters, Usage, Window
 from harness.tools import standard_tools
 from harness.view import View, fold_all, tool_states

@@ -20,10 +20,10 @@ from harness.compaction.compactor import SessionCompactor
 from harness.compaction.presets.keep_last import KeepLast
 from harness.events import Entry, MessageAdded, SessionStarted, Signal, StepFinished, TextDelta
 from harness.messages import ToolCall, ToolResult, assistant
-from harness.models.names import open_model, open_summarizer
+from harness.models.factory import open_model, open_summarizer
 from harness.models.scripted.patterns import fact_patterns
-from harness.models.scripted.reading import message_reader
 from harness.models.scripted.summarizers import extractive, oracle
+from harness.models.scripted.visible_state import message_reader
 from harness.protocols import Model, Reply, Request, Tool, ToolSpec, unheard
 from harness.sandboxes import open_sandbox
 from harness.session.totals import Tally

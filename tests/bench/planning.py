@@ -27,11 +27,11 @@ from harness.compaction.presets.window import MessageWindow
 from harness.compaction.scaling import fitted
 from harness.errors import UsageError
 from harness.events import Entry, MessageAdded, Moment
-from harness.growth import Growth
 from harness.messages import Message, ToolCall, ToolResult, assistant, system, tool, user
 from harness.policies import PRESETS
 from harness.protocols import Policy
-from harness.testing.puppet import PuppetModel
+from harness.tally_cache import Growth
+from harness.testing.fake_model import PuppetModel
 from harness.tokens import Measured, Usage, Window
 from harness.view import View, fold
 from tests.bench.figure import Figure

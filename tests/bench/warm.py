@@ -23,7 +23,7 @@ from harness.experiment.provenance import collect
 from harness.experiment.trial import Trial
 from harness.models.scripted.summarizers import ScriptedSummarizer
 from harness.sandboxes.action_cache import SPARES, CachedSandbox
-from harness.sandboxes.opening import SandboxChoice
+from harness.sandboxes.backends import SandboxChoice
 from harness.store.journal import Journal
 from harness.store.log import SessionLog
 from tests.bench.figure import Figure

@@ -20,7 +20,7 @@ from harness.errors import HarnessError, UsageError
 from harness.session.interactive import Kept
 from harness.session.reopening import logged
 from harness.store.journal import Journal
-from harness.store.sessions.search import find_session
+from harness.store.sessions.lookup import find_session
 from tests.cli.command import LOCAL, START, TINY, environment, harness, started, within
 from tests.models.openai_stub import Refuse, Say, serving
 from tests.session.test_interactive import session

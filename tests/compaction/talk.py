@@ -9,7 +9,7 @@ from harness.events import Compaction, Entry, Event, MessageAdded, Moment, Signa
 from harness.messages import Message, Part, ToolCall, ToolResult, assistant, system, tool, user
 from harness.protocols import Policy
 from harness.store.memory import MemoryOutputs
-from harness.testing.puppet import PuppetModel
+from harness.testing.fake_model import PuppetModel
 from harness.tokens import Measured, Usage, Window
 from harness.view import View, fold, fold_all
 

@@ -14,7 +14,7 @@ from harness.messages import Message, ToolCall, ToolResult, assistant, system, t
 from harness.plan import Plan, Slot
 from harness.protocols import OutputStore, Reply, Request, unheard
 from harness.store.memory import MemoryOutputs
-from harness.testing.puppet import PuppetModel
+from harness.testing.fake_model import PuppetModel
 from harness.tokens import Budget, QuarterOfCharacters, Usage, Window
 from harness.truncation import output_name
 from harness.view import View, fold_all

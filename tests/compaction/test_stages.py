@@ -17,10 +17,10 @@ from harness.compaction.summary_formats import SixSections
 from harness.compaction.triggers import Always, Undivided
 from harness.errors import ProviderFailed
 from harness.events import Compaction, Entry, Insert, MessageAdded, Patch
-from harness.growth import Growth
 from harness.messages import Message, ToolCall, ToolResult, assistant, system, tool, user
 from harness.plan import Plan
-from harness.testing.puppet import PuppetModel
+from harness.tally_cache import Growth
+from harness.testing.fake_model import PuppetModel
 from harness.testing.strategies import logs
 from harness.tokens import Budget, QuarterOfCharacters, Window
 from harness.transcript import key_argument

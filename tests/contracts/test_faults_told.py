@@ -18,7 +18,7 @@ import pytest
 from harness.widgets.agent import AgentWidget
 from harness.widgets.message_channel import POST
 from tests.cli.command import LOCAL, harness, started
-from tests.cli.dialog.test_orders import FULL
+from tests.cli.dialog.test_slash_commands import FULL
 from tests.cli.test_agent import SLOW, Person
 from tests.session.test_interactive import session
 from tests.session.test_live import REAL

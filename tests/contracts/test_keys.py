@@ -24,7 +24,7 @@ from harness.experiment.experiment import Experiment
 from harness.experiment.plan import Settings
 from harness.experiment.trial import Trial
 from harness.models.cassette import Cassette
-from harness.sandboxes.opening import SandboxChoice
+from harness.sandboxes.backends import SandboxChoice
 from harness.session.live import LiveSession
 from harness.store.journal import Journal
 from harness.widgets.agent import AgentWidget
@@ -44,7 +44,7 @@ WORK = (
 )
 CELL = """
 from harness.session.interactive import Interactive, converse
-from harness.sandboxes.opening import SandboxChoice
+from harness.sandboxes.backends import SandboxChoice
 from harness import open_model
 from harness.compaction.presets.none import NoCompaction
 from harness.messages import user

@@ -11,11 +11,11 @@ from harness.errors import ContextOverflow, ModelError
 from harness.events import TextDelta
 from harness.messages import Message, ToolCall, ToolResult, assistant, system, tool, user
 from harness.models.cassette import Cassette, Taped, tape_of
-from harness.models.endpoint.scripted import scripted_models
+from harness.models.endpoint.model_finder import scripted_models
 from harness.models.endpoint.server import answering
+from harness.models.factory import open_model
 from harness.models.litellm_model import LitellmModel
 from harness.models.local.server import serving
-from harness.models.names import open_model
 from harness.models.retry import Retry
 from harness.models.wiring import Wiring
 from harness.protocols import Reply, Request, unheard

@@ -31,7 +31,7 @@ from harness.messages import Message, assistant, system, user
 from harness.policies import PRESETS
 from harness.protocols import Need, Policy
 from harness.store.memory import MemoryOutputs
-from harness.testing.puppet import PuppetModel
+from harness.testing.fake_model import PuppetModel
 from harness.testing.strategies import logs
 from harness.tokens import QuarterOfCharacters, Window
 from harness.view import View, fold, fold_all, patched, rendered, violation

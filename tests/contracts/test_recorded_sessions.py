@@ -6,7 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 from harness.cli import main
-from harness.models.endpoint.scripted import scripted_models
+from harness.models.endpoint.model_finder import scripted_models
 from harness.models.endpoint.server import answering
 from tests.cli.command import LOCAL, TINY, within
 from tests.experiment.tiny_task import tiny

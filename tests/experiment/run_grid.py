@@ -7,7 +7,7 @@ from harness.compaction.presets.keep_last import KeepLast
 from harness.experiment.experiment import Experiment
 from harness.experiment.grid import Arm
 from harness.experiment.trial import Trial
-from harness.sandboxes.opening import SandboxChoice
+from harness.sandboxes.backends import SandboxChoice
 
 TINY = f"{Path(__file__).with_name('tiny_task.py')}:tiny"
 POLICY = KeepLast(

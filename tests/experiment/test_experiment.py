@@ -23,9 +23,9 @@ from harness.experiment.grid import Arm
 from harness.experiment.output import opened
 from harness.experiment.plan import Settings
 from harness.experiment.trial import Trial
-from harness.models.endpoint.scripted import scripted_models
+from harness.models.endpoint.model_finder import scripted_models
 from harness.models.endpoint.server import answering
-from harness.sandboxes.opening import SandboxChoice
+from harness.sandboxes.backends import SandboxChoice
 from tests.experiment.run_grid import SMALL
 from tests.experiment.tiny_task import tiny
 

@@ -20,7 +20,7 @@ from harness.experiment.grid import Arm, Grid
 from harness.experiment.plan import Settings
 from harness.experiment.quantiles import Pool, Uncompressed, contexts_of
 from harness.experiment.trial import Trial, to_plain
-from harness.sandboxes.opening import SandboxChoice
+from harness.sandboxes.backends import SandboxChoice
 from harness.store.journal import Journal
 from harness.testing.strategies import conversations
 from harness.tokens import QuarterOfCharacters

@@ -20,7 +20,7 @@ from harness.experiment.provenance import collect
 from harness.experiment.run_trial import run_trial
 from harness.experiment.trial import Trial
 from harness.plan import Plan
-from harness.sandboxes.opening import SandboxChoice
+from harness.sandboxes.backends import SandboxChoice
 from harness.store.journal import Journal
 from harness.store.tables import batches
 from tests.models.openai_stub import Say, serving

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from harness.errors import MalformedRecording, StoreError, UsageError
 from harness.inspection.exchange import export_session, import_session, logged
 from harness.store.journal import Journal
-from harness.store.sessions.search import Found
+from harness.store.sessions.lookup import Found
 from harness.view import fold_all
 from tests.inspection.test_timeline import LOGS
 from tests.replay.outline import FIXTURES

@@ -11,7 +11,7 @@ from harness.inspection.exchange import export_session
 from harness.inspection.recorded import open_recorded
 from harness.inspection.walk import sample_log
 from harness.store.journal import Journal
-from harness.store.sessions.search import find_session
+from harness.store.sessions.lookup import find_session
 
 FIXTURES = Path(__file__).parents[2] / "replay" / "fixtures"
 

@@ -14,7 +14,7 @@ from harness.compaction.presets.swe_agent import SweAgent
 from harness.compaction.presets.three_tiers import ThreeTiers
 from harness.inspection.timeline import KINDS, counter_of, inspect_session
 from harness.store.journal import Journal
-from harness.testing.sessions import rolled_back, sessions
+from harness.testing.session_strategies import rolled_back, sessions
 from harness.tokens import QuarterOfCharacters, RoundedQuarter
 from harness.view import fold_all
 from tests.store.samples import ENDED, begun, compaction, opening, step

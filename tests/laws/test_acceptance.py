@@ -40,7 +40,7 @@ from harness.experiment.experiment import Experiment
 from harness.experiment.grid import Arm
 from harness.experiment.trial import Trial
 from harness.models.prices import NOMINAL
-from harness.sandboxes.opening import SandboxChoice
+from harness.sandboxes.backends import SandboxChoice
 from harness.store.results import Results
 from harness.testing.laws.simulation import WINDOW
 from harness.testing.strategies import logs

@@ -28,8 +28,8 @@ from harness.protocols import Policy
 from harness.task import Task
 from harness.tasks import SUITE
 from harness.testing.laws.bounds import prompt_only
+from harness.testing.laws.moves import trace
 from harness.testing.laws.simulation import HUGE, Run, simulate
-from harness.testing.laws.tracing import trace
 from tests.laws.suite import FULL, SEEDS, TASKS, needs
 
 pytestmark = [pytest.mark.laws, pytest.mark.bubblewrap]

@@ -22,7 +22,7 @@ from harness.experiment.job import Job
 from harness.experiment.provenance import collect
 from harness.experiment.run_trial import run_trial
 from harness.experiment.trial import Trial
-from harness.models.endpoint.scripted import scripted_models
+from harness.models.endpoint.model_finder import scripted_models
 from harness.models.endpoint.server import answering
 from harness.store.journal import Journal
 from harness.tasks import SUITE

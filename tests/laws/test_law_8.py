@@ -20,7 +20,7 @@ from harness.experiment.experiment import Experiment
 from harness.experiment.grid import Arm
 from harness.experiment.paths import flatten
 from harness.experiment.trial import Trial, to_plain
-from harness.sandboxes.opening import SandboxChoice
+from harness.sandboxes.backends import SandboxChoice
 from tests.laws.suite import FULL, each
 
 pytestmark = [pytest.mark.laws, pytest.mark.bubblewrap, pytest.mark.timeout(1_800)]

@@ -6,7 +6,7 @@ import pytest
 
 from harness.compaction.presets.keep_last import KeepLast
 from harness.compaction.presets.none import NoCompaction
-from harness.models.names import open_model
+from harness.models.factory import open_model
 from harness.protocols import Policy
 from harness.task import Task
 from harness.tasks import SUITE

@@ -16,7 +16,7 @@ from harness.compaction.presets.keep_last import KeepLast
 from harness.metrics.conduct import behaviour
 from harness.task import World
 from harness.tasks import SUITE, make_task
-from harness.tasks.worlds import ORDER
+from harness.tasks.variants import ORDER
 from harness.testing.laws import LAWS, Law, Sessions
 from harness.testing.laws.simulation import Run, simulate
 from tests.laws.suite import needs

@@ -21,9 +21,9 @@ from harness.session.interactive import Interactive
 from harness.widgets.agent import AgentWidget
 from harness.widgets.explorer import CompactionExplorer
 from harness.widgets.grid import GridWidget
+from harness.widgets.harness_widget import FOLDER
 from harness.widgets.inspector import SessionInspector
 from harness.widgets.message_channel import POST, Post
-from harness.widgets.surface import FOLDER
 from tests.experiment.made import record
 from tests.widgets.linked import Linked, Theme
 from tests.widgets.test_explorer import hostile_session

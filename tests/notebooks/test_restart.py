@@ -5,7 +5,7 @@ import re
 import pytest
 from playwright.sync_api import Page
 
-from harness.store.sessions.search import find_session
+from harness.store.sessions.lookup import find_session
 from tests.notebooks.lab import LabNotebook
 from tests.widgets.test_agent import CELL, finds
 from tests.widgets.test_grid import COUNTED, IN_JUPYTER, goes_on_to_the_end

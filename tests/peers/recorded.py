@@ -8,7 +8,7 @@ import pytest
 
 from harness.events import MessageAdded
 from harness.messages import Message
-from harness.replay.reading import read_recordings
+from harness.replay.formats import read_recordings
 from harness.replay.session_log import entries
 
 PLACE = Path(os.environ.get("HARNESS_TRAJECTORIES", Path(__file__).parents[3] / "shared" / "data" / "trajectories"))

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from harness.messages import Part, Reasoning, Text, ToolCall, ToolResult, part_text
-from harness.replay.reading import read_recordings
+from harness.replay.formats import read_recordings
 from harness.replay.recording import NativeCompaction, RecordedMessage, Recording
 
 FIXTURES = Path(__file__).parent / "fixtures"

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from harness.replay.reading import read_recording
+from harness.replay.formats import read_recording
 from tests.replay.outline import fixture, outline, squeezes
 
 

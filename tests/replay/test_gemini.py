@@ -2,7 +2,7 @@
 
 import json
 
-from harness.replay.reading import read_recording
+from harness.replay.formats import read_recording
 from tests.replay.outline import fixture, outline, squeezes
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from harness.errors import UsageError
-from harness.replay.reading import read_recording, read_recordings
+from harness.replay.formats import read_recording, read_recordings
 from tests.replay.outline import FIXTURES, fixture, outline, squeezes
 
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from harness.errors import UsageError
-from harness.replay.reading import read_recording
+from harness.replay.formats import read_recording
 from tests.replay.outline import fixture, outline, squeezes, told
 
 

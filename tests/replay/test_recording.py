@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.replay.reading import read_recordings
+from harness.replay.formats import read_recordings
 from harness.replay.session_log import entries
 from harness.view import fold_all, violation
 

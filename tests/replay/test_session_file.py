@@ -17,9 +17,9 @@ from harness.compaction.presets.window import MessageWindow
 from harness.errors import MalformedRecording
 from harness.events import Compaction, Entry
 from harness.replay.document import parse_document
-from harness.replay.reading import detect
+from harness.replay.formats import detect
 from harness.replay.session_file import Logged, lines, read, read_log
-from harness.testing.sessions import rolled_back, sessions
+from harness.testing.session_strategies import rolled_back, sessions
 from harness.view import fold_all, violation
 from tests.replay.outline import FIXTURES, fixture, outline, squeezes
 from tests.store.samples import ENDED, compaction, events, flat, opening, step

@@ -4,7 +4,7 @@ import pytest
 
 from harness.codec import from_plain, message_digest, to_plain
 from harness.events import SessionEnded, SessionStarted, StepFinished
-from harness.replay.reading import read_recordings
+from harness.replay.formats import read_recordings
 from harness.replay.session_log import SYNTHETIC_SYSTEM, entries
 from harness.view import fold_all, rendered, violation
 from tests.replay.outline import FIXTURES, fixture

@@ -1,6 +1,6 @@
 """specstory: the made-up fixture, value by value, and the pitfalls of the format one by one."""
 
-from harness.replay.reading import read_recording
+from harness.replay.formats import read_recording
 from tests.replay.outline import fixture, outline, squeezes
 
 

@@ -12,8 +12,8 @@ import pytest
 from harness.errors import SandboxUnavailable
 from harness.protocols import SandboxLimits
 from harness.sandboxes import bubblewrap
+from harness.sandboxes.backends import open_sandbox
 from harness.sandboxes.client import ServedSandbox
-from harness.sandboxes.opening import open_sandbox
 
 pytestmark = pytest.mark.bubblewrap
 

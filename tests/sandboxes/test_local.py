@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from harness.errors import UsageError
+from harness.sandboxes.backends import open_sandbox
 from harness.sandboxes.local import PREFIX
-from harness.sandboxes.opening import open_sandbox
 
 
 def test_without_the_flag_it_is_refused():

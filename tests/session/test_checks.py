@@ -15,7 +15,7 @@ from harness.errors import ContextOverflow, UsageError, WindowTooSmall
 from harness.experiment.checks import check_trials, warnings_of
 from harness.experiment.trial import Trial
 from harness.messages import system, user
-from harness.models.names import open_model
+from harness.models.factory import open_model
 from harness.models.scripted.agent import tool_tokens
 from harness.protocols import Request
 from harness.sandboxes import open_sandbox

@@ -12,7 +12,7 @@ from harness.experiment.trial import Trial
 from harness.policies import policy_from_plain
 from harness.protocols import FileState, SandboxLimits, Snapshot
 from harness.sandboxes import open_sandbox
-from harness.sandboxes.opening import SandboxChoice
+from harness.sandboxes.backends import SandboxChoice
 from harness.session.interactive import Interactive, converse, keep_files
 from harness.store.journal import Journal
 from tests.experiment.run_grid import TINY

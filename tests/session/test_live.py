@@ -36,12 +36,12 @@ from harness.events import (
 from harness.inspection.timeline import inspect_session
 from harness.messages import ToolCall, assistant
 from harness.policies import policy_from_plain
-from harness.sandboxes.opening import SandboxChoice
+from harness.sandboxes.backends import SandboxChoice
 from harness.session.live import LiveSession
 from harness.store.journal import Journal
 from harness.view import fold_all
+from harness.widgets.compaction_history import Rounds
 from harness.widgets.feed import fed
-from harness.widgets.rounds import Rounds
 from tests.models.openai_stub import Refuse, Say, serving
 from tests.session.test_interactive import session
 

@@ -10,7 +10,7 @@ from harness.events import Compaction
 from harness.inspection.exchange import export_session, import_session
 from harness.session.live import LiveSession
 from harness.store.journal import Journal
-from harness.store.sessions.search import Found
+from harness.store.sessions.lookup import Found
 from harness.truncation import output_name
 from harness.widgets.agent import AgentWidget
 from tests.cli.command import within

@@ -11,7 +11,7 @@ from harness.events import SessionForked, SessionResumed
 from harness.models.cassette import Cassette
 from harness.policies import policy_from_plain
 from harness.protocols import SandboxLimits
-from harness.sandboxes.opening import SandboxChoice
+from harness.sandboxes.backends import SandboxChoice
 from harness.session.interactive import Interactive
 from harness.session.live import LiveSession
 from harness.session.setup import KEPT, NOT_KEPT, recorded, setup_json

@@ -14,8 +14,8 @@ from harness.events import SessionEnded, StepFinished
 from harness.messages import ToolCall, assistant
 from harness.session.sub_agents import ANSWER_CHARACTERS, Child, Explore
 from harness.store.memory import MemoryLog
+from harness.testing.fake_model import PuppetModel
 from harness.testing.memory_sandbox import MemorySandbox
-from harness.testing.puppet import PuppetModel
 from harness.testing.strategies import started
 from harness.tools import standard_tools
 

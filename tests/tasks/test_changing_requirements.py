@@ -10,8 +10,8 @@ from harness.compaction.presets.none import NoCompaction
 from harness.events import MessageAdded
 from harness.task import Fact, Task
 from harness.tasks.changing_requirements import changing_requirements
+from harness.tasks.changing_requirements.bus_line import BEFORE_FIRST, BEFORE_SECOND, STOPS
 from harness.tasks.changing_requirements.facts import FACTS, draw
-from harness.tasks.changing_requirements.line import BEFORE_FIRST, BEFORE_SECOND, STOPS
 from harness.testing.laws.simulation import HUGE, Run, retold, simulate
 
 REVISED = [fact for fact in FACTS if fact.kind == "superseded"]

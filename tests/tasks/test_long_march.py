@@ -18,8 +18,8 @@ from harness.models.tokenizer import text_tokens
 from harness.task import Evidence, Fact, Step, Task, World
 from harness.tasks import make_task
 from harness.tasks.long_march.facts import PRIOR, draw
-from harness.tasks.long_march.route import completed, marks
-from harness.tasks.rows import run
+from harness.tasks.long_march.schedule import completed, marks
+from harness.tasks.step_specs import run
 from harness.testing.laws.simulation import HUGE, Run, simulate
 
 BASE = World(

@@ -16,13 +16,13 @@ import pytest
 
 from harness.compaction.presets.keep_last import KeepLast
 from harness.messages import assistant
-from harness.sandboxes.opening import SandboxChoice
+from harness.sandboxes.backends import SandboxChoice
 from harness.task import Evidence, Grader, LaterMessage, Repair
 from harness.tasks import load_task
 from harness.tasks.facts import printed, stated
-from harness.tasks.rows import look_into, read, run
+from harness.tasks.step_specs import look_into, read, run
 from harness.testing.laws import LAWS, PRESETS, Sessions, rulings
-from harness.testing.laws.sessions import Tight
+from harness.testing.laws.session_cache import Tight
 from tests.cli.command import within
 
 LOCAL = SandboxChoice(backend="local")

@@ -12,8 +12,8 @@ import nbformat
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
+from harness.widgets.harness_widget import Surface
 from harness.widgets.message_channel import Post
-from harness.widgets.surface import Surface
 from tests.notebooks.lab import BROWSER_FLAGS, PATIENCE_SECONDS, App, LabNotebook, jupyter, marked_environment
 from tests.widgets.linked import FAST, Linked, Theme
 

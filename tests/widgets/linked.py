@@ -11,8 +11,8 @@ from typing import Any, Literal, TypeAlias
 
 from playwright.sync_api import Page
 
+from harness.widgets.harness_widget import Surface
 from harness.widgets.message_channel import Post
-from harness.widgets.surface import Surface
 
 Theme: TypeAlias = Literal["light", "dark"]
 QUIET_ROUNDS = 3

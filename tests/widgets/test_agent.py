@@ -16,12 +16,12 @@ from harness.compaction.presets.keep_last import KeepLast
 from harness.errors import UsageError
 from harness.events import Entry, MessageAdded
 from harness.messages import user
-from harness.sandboxes.opening import SandboxChoice
+from harness.sandboxes.backends import SandboxChoice
 from harness.session.interactive import Interactive
 from harness.task import CallTemplate, Evidence
 from harness.widgets.agent import AgentWidget
 from harness.widgets.message_channel import POST
-from tests.cli.dialog.test_orders import FULL
+from tests.cli.dialog.test_slash_commands import FULL
 from tests.experiment.run_grid import POLICY
 from tests.experiment.tiny_task import tiny
 from tests.models.openai_stub import Say, serving

@@ -29,8 +29,8 @@ from harness.messages import Reasoning, Text, ToolCall, ToolResult, assistant, t
 from harness.session.history import end_of_step, last_step
 from harness.testing.strategies import TEXTS, finished, logs
 from harness.tokens import Budget, Estimated, Measured, Usage
+from harness.widgets.compaction_history import Rounds
 from harness.widgets.feed import MOST_POINTS, ROW_CHARACTERS, Curve, Feed, fed
-from harness.widgets.rounds import Rounds
 
 
 class Page:

@@ -11,8 +11,8 @@ import pandas as pd
 
 from harness.analysis.arms import counting, in_order
 from harness.analysis.figures.style import FAILURE, INK, QUIET, SUCCESS, foot, head, new_figure, styled
+from harness.analysis.formatting import level_in_words, shown
 from harness.analysis.tables import Tables, one_level
-from harness.analysis.wording import level_in_words, shown
 from harness.errors import UsageError, counted
 
 if TYPE_CHECKING:

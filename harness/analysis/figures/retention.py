@@ -11,9 +11,9 @@ import pandas as pd
 
 from harness.analysis.arms import axes_of, counting, in_order
 from harness.analysis.figures.style import INK, PALETTE, QUIET, head, new_figure, styled
+from harness.analysis.formatting import level_in_words, shown
 from harness.analysis.retention import KINDS, cliff_round, lifetimes, survival
 from harness.analysis.tables import Tables, one_level
-from harness.analysis.wording import level_in_words, shown
 from harness.errors import UsageError
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ import pandas as pd
 
 from harness.analysis.arms import counting, field_as_told, of_today, policy_field, sortable, success
 from harness.analysis.figures.style import INK, foot, head, new_figure, repeats_left_out, styled
+from harness.analysis.formatting import level_in_words, shown
 from harness.analysis.tables import Tables, one_level
-from harness.analysis.wording import level_in_words, shown
 from harness.errors import UsageError, counted
 
 if TYPE_CHECKING:

@@ -23,8 +23,8 @@ from harness.analysis.figures.style import (
     repeats_left_out,
     styled,
 )
+from harness.analysis.formatting import level_in_words, short_number, shown
 from harness.analysis.tables import Tables, one_level
-from harness.analysis.wording import level_in_words, short_number, shown
 from harness.errors import UsageError, counted
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from harness.cli.agent import parsed
-from harness.cli.policies.drawing import described, heading, in_words, picture, rows
+from harness.cli.policies.layout import described, heading, in_words, picture, rows
 from harness.cli.tasks import show
 from harness.compaction.description import sentence
 from harness.compaction.scaling import fitted

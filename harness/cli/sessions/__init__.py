@@ -11,14 +11,14 @@ import click
 from rich.table import Table
 from rich.text import Text
 
-from harness.cli.printable import one_line, printable
-from harness.cli.sessions.keeping import clean, put_away, restore
-from harness.cli.sessions.places import IN, found, places
+from harness.cli.sessions.lookup import IN, found, places
+from harness.cli.sessions.maintenance import clean, put_away, restore
 from harness.cli.tasks import show
+from harness.cli.terminal_text import one_line, printable
 from harness.errors import StoreError, UsageError
 from harness.store.journal import Journal
 from harness.store.sessions import queries
-from harness.store.sessions.search import JOURNALS_FOLDER, journals_in, whole
+from harness.store.sessions.lookup import JOURNALS_FOLDER, journals_in, whole
 
 LIMIT = 50
 

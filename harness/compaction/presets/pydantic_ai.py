@@ -39,7 +39,7 @@ class LastBundles:
 
 
 class _Bundles:
-    """The tally of bundles behind the newest one with a stub. See `harness.growth`."""
+    """The tally of bundles behind the newest one with a stub. See `harness.tally_cache`."""
 
     __slots__ = ("_last", "_stub", "count")
 
@@ -50,7 +50,7 @@ class _Bundles:
         """The system message is none."""
 
     def add(self, item: Item) -> None:
-        """See `harness.growth.Tally`."""
+        """See `harness.tally_cache.Tally`."""
         role, stub = item.message.role, self._stub
         self.count += not role == self._last == "tool"
         self._last = role

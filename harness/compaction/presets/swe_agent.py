@@ -25,7 +25,7 @@ LONGEST = 60
 
 
 class _Shown:
-    """The tally of results: those that have come since the newest masked one. See `harness.growth`."""
+    """The tally of results: those that have come since the newest masked one. See `harness.tally_cache`."""
 
     __slots__ = ("items", "masked")
 
@@ -35,7 +35,7 @@ class _Shown:
         """Whether there is such a one."""
 
     def add(self, item: Item) -> None:
-        """See `harness.growth.Tally`."""
+        """See `harness.tally_cache.Tally`."""
         if item.message.role != "tool":
             return
         if _is_elided(item):
@@ -93,7 +93,7 @@ def _elided(result: ToolResult) -> ToolResult:
 
 
 class _Turns:
-    """The tally of turns behind the newest summary. See `harness.growth`."""
+    """The tally of turns behind the newest summary. See `harness.tally_cache`."""
 
     __slots__ = ("_newest", "count")
 
@@ -102,7 +102,7 @@ class _Turns:
         self.count = 0
 
     def add(self, item: Item) -> None:
-        """See `harness.growth.Tally`."""
+        """See `harness.tally_cache.Tally`."""
         self.count = 0 if item.item_id == self._newest else self.count + bool(item.message.calls)
 
 

@@ -21,8 +21,8 @@ from typing import Any, NamedTuple
 from harness.errors import ContextOverflow, ModelError, UnknownName, UsageError
 from harness.messages import Message, ToolCall
 from harness.models.endpoint.faults import UNKNOWN_TOOL, Fault, fault_at, overflow_words
-from harness.models.endpoint.reading import Asked, asked_from
-from harness.models.endpoint.writing import chunks, completion, error_body, model_list
+from harness.models.endpoint.request_parser import Asked, asked_from
+from harness.models.endpoint.response_encoder import chunks, completion, error_body, model_list
 from harness.protocols import Model, Reply
 
 LOOPBACK = "127.0.0.1"

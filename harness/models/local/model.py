@@ -1,19 +1,20 @@
 """A local model as any other: greedy, free, and with the token counts of its own tokenizer."""
 
 import json
+import urllib.request
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from harness.errors import UsageError
+from harness.errors import ProviderFailed, UsageError
 from harness.events import TextDelta
 from harness.messages import Message
 from harness.models import retry as retries
 from harness.models.litellm_model import LitellmModel
 from harness.models.local.catalogue import weights_of
-from harness.models.local.counting import prompt_tokens
 from harness.models.local.schema_calls import AnswerOnly, laid_out, read, schema_of
 from harness.models.local.server import Endpoint
+from harness.models.openai_format import messages_to_wire
 from harness.models.retry import Retry
 from harness.protocols import Reply, Request, unheard
 from harness.tokens import Measured, Window
@@ -21,6 +22,33 @@ from harness.tokens import Measured, Window
 if TYPE_CHECKING:
     from harness.events import Waiting
     from harness.protocols import Model
+
+
+TIMEOUT_SECONDS = 600.0
+"""A server answers one request at a time; those before it may be long."""
+
+
+def prompt_tokens(name: str, endpoint: Endpoint, messages: tuple[Message, ...]) -> Measured:
+    """What the server would count as the prompt of these messages: its chat template filled, then cut into tokens.
+
+    Raises:
+        ProviderFailed: the server does not answer as it should.
+    """
+    try:
+        prompt = _post(endpoint, "/apply-template", {"messages": messages_to_wire(messages)})["prompt"]
+        tokens = _post(endpoint, "/tokenize", {"content": prompt, "parse_special": True, "add_special": True})["tokens"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ProviderFailed(name, None, f"its server counted no tokens: {type(error).__name__}") from None
+    return Measured(len(tokens))
+
+
+def _post(endpoint: Endpoint, path: str, body: dict[str, Any]) -> Any:
+    headers = {"Authorization": f"Bearer {endpoint.key}", "Content-Type": "application/json"}
+    request = urllib.request.Request(endpoint.address + path, json.dumps(body).encode(), headers)  # noqa: S310  (our own server)
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # loopback never goes by a proxy
+    with opener.open(request, timeout=TIMEOUT_SECONDS) as answer:
+        return json.load(answer)
+
 
 TEMPERATURE = 0.0
 """Greedy: the most likely token each time, so that the same request gets the same answer on the same machine."""

@@ -30,7 +30,7 @@ from harness.messages import Message, ToolCall, assistant
 from harness.models.prices import NOMINAL
 from harness.models.scripted.patterns import call_key, look_ups
 from harness.models.scripted.profiles import Profile
-from harness.models.scripted.reading import Reader, Sight
+from harness.models.scripted.visible_state import Reader, Sight
 from harness.models.tokenizer import PromptTokens, message_tokens, text_tokens
 from harness.protocols import Reply, Request, ToolSpec, unheard
 from harness.task import CallTemplate, Fact, Repair, Script, Step

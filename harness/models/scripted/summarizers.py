@@ -19,7 +19,7 @@ from harness.models.scripted.agent import tool_tokens
 from harness.models.scripted.patterns import REMEMBERED_LINES, REMEMBERED_TASKS, Counters, ReceiptPatterns, fact_patterns
 from harness.models.scripted.profiles import Profile
 from harness.models.scripted.ranking import relevance, words_of
-from harness.models.scripted.reading import ENDED_WELL
+from harness.models.scripted.visible_state import ENDED_WELL
 from harness.models.tokenizer import message_tokens, text_tokens
 from harness.protocols import Reply, Request, unheard
 from harness.task import Fact, Script

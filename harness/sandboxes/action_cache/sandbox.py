@@ -18,10 +18,9 @@ from typing import Self, TypeVar
 from harness.errors import SandboxDied, SandboxError, ToolError
 from harness.protocols import ExecResult, FileChange, FileEntry, SandboxInfo, Snapshot
 from harness.sandboxes.action_cache.cache import ActionCache
-from harness.sandboxes.action_cache.entry import Entry
-from harness.sandboxes.action_cache.identity import CACHEABLE, action_key, environment_id
+from harness.sandboxes.action_cache.entry import CACHEABLE, Entry, action_key, environment_id
 from harness.sandboxes.action_cache.mirror import Mirror, Unsure
-from harness.sandboxes.action_cache.spares import SPARES
+from harness.sandboxes.action_cache.pool import SPARES
 from harness.sandboxes.client import ServedSandbox, check_timeout
 from harness.sandboxes.snapshots import changes
 

@@ -27,7 +27,7 @@ from harness.sandboxes.docker.engine import (
 from harness.sandboxes.docker.images import add_python, find_image, lacks_python, served_image
 from harness.sandboxes.framing import SocketStream
 from harness.sandboxes.leftovers import owner_text
-from harness.sandboxes.processes import python_command
+from harness.sandboxes.server_process import python_command
 
 LIFE_SECONDS = 24 * 3600
 """After this a container may be reaped even when nothing is known of its owner."""

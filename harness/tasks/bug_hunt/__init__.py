@@ -22,9 +22,9 @@ The workspace is a real package of forty modules. The seed draws which stage of 
 from harness.task import Task
 from harness.tasks.bug_hunt.checks import CHECKS, grader
 from harness.tasks.bug_hunt.facts import DESKS, FACTS, draw
-from harness.tasks.bug_hunt.order import order
+from harness.tasks.bug_hunt.prompt import order
 from harness.tasks.bug_hunt.steps import script
-from harness.tasks.bug_hunt.world import workspace
+from harness.tasks.bug_hunt.workspace import workspace
 
 
 def bug_hunt(task_seed: int) -> Task:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from harness.task import Check, Grader
 from harness.tasks.bug_hunt.facts import DESKS
 from harness.tasks.bug_hunt.stages import ORDER, TIERED, readings, settle, tariff
-from harness.tasks.bug_hunt.world import culprit_path, filled
+from harness.tasks.bug_hunt.workspace import culprit_path, filled
 from harness.tasks.kit import graders
 
 SWEEP = range(384, 1404, 7)

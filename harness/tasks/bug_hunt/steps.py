@@ -6,8 +6,8 @@ from functools import cache
 from harness.task import Script
 from harness.tasks.bug_hunt.archive import LETTERS, MONTHS
 from harness.tasks.bug_hunt.stages import ORDER, TIERED
-from harness.tasks.bug_hunt.world import template
-from harness.tasks.rows import Row, completed, look, look_into, read, run, write
+from harness.tasks.bug_hunt.workspace import template
+from harness.tasks.step_specs import Row, completed, look, look_into, read, run, write
 
 FOLDERS = (
     ".",

@@ -17,13 +17,13 @@ three times with three values, and only the last one is right. Bays can be read 
 from string import Template
 
 from harness.task import Check, LaterMessage, Task
+from harness.tasks.changing_requirements.bus_line import BAYS, STOPS, SURVEY_CHARACTERS
 from harness.tasks.changing_requirements.facts import FACTS, draw
-from harness.tasks.changing_requirements.line import BAYS, STOPS, SURVEY_CHARACTERS
 from harness.tasks.changing_requirements.steps import heard, script
 from harness.tasks.facts import drawn
 from harness.tasks.kit import text
 from harness.tasks.kit.graders import grader
-from harness.tasks.kit.orders import Constraint, order
+from harness.tasks.kit.prompts import Constraint, order
 from harness.tasks.kit.prose import Section, Writer
 
 NOUNS = (

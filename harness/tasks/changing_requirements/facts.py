@@ -3,7 +3,7 @@
 from functools import partial
 
 from harness.task import Fact
-from harness.tasks.changing_requirements.line import BAYS
+from harness.tasks.changing_requirements.bus_line import BAYS
 from harness.tasks.facts import drawn, printed, stated, written
 
 FACTS: tuple[Fact, ...] = (

@@ -3,8 +3,8 @@
 from functools import cache
 
 from harness.task import Script
-from harness.tasks.changing_requirements.line import BAYS, BEFORE_FIRST, BEFORE_SECOND, STOPS
-from harness.tasks.rows import Row, completed, look, look_into, read, run, write
+from harness.tasks.changing_requirements.bus_line import BAYS, BEFORE_FIRST, BEFORE_SECOND, STOPS
+from harness.tasks.step_specs import Row, completed, look, look_into, read, run, write
 
 _SHEET = "stop: {}\noperator: ${{operator}}\ninterval: ${{interval}}\nfirst: ${{first_bus}}\nzone: ${{zone}}\nset: by hand\n"
 _POSTER = (

@@ -26,7 +26,7 @@ The program is a real one: its modules and tests are written from `files/`, fill
 from harness.task import Task
 from harness.tasks.flashcards.checks import CHECKS, grader
 from harness.tasks.flashcards.facts import FACTS, draw, fill
-from harness.tasks.flashcards.order import order, remarked
+from harness.tasks.flashcards.prompt import order, remarked
 from harness.tasks.flashcards.steps import script
 
 WORKSPACE = (

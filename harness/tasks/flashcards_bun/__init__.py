@@ -32,7 +32,7 @@ from harness.tasks.flashcards_bun.facts import FACTS, draw
 from harness.tasks.flashcards_bun.pages import pages
 from harness.tasks.flashcards_bun.steps import TOOLS, script
 from harness.tasks.kit import text
-from harness.tasks.kit.orders import order
+from harness.tasks.kit.prompts import order
 
 
 def flashcards_bun(task_seed: int) -> Task:

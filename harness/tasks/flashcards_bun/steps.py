@@ -6,7 +6,7 @@ from functools import cache
 from harness.task import CallTemplate, Repair, Script
 from harness.tasks.flashcards_bun.checks import FILES
 from harness.tasks.kit import text
-from harness.tasks.rows import Row, completed, look, look_into, placeholders, read, run, write
+from harness.tasks.step_specs import Row, completed, look, look_into, placeholders, read, run, write
 
 FOLDERS = (".", "docs", "tools", "decks", "src", "tests")
 LISTED = ("src/", "tests/", "docs/manual.md", "settings.example.json", "HANDOVER.md")

@@ -27,7 +27,7 @@ from string import Template
 from harness.task import Task
 from harness.tasks.facts import drawn
 from harness.tasks.kit import text
-from harness.tasks.kit.orders import order
+from harness.tasks.kit.prompts import order
 from harness.tasks.kit.prose import Writer
 from harness.tasks.log_forensics.checks import CHECKS, grader
 from harness.tasks.log_forensics.constraints import CONSTRAINTS

@@ -6,7 +6,7 @@ from functools import cache
 from harness.task import CallTemplate, Script
 from harness.tasks.kit import text
 from harness.tasks.log_forensics.searches import SEARCHES
-from harness.tasks.rows import Row, completed, look, look_into, read, run, write
+from harness.tasks.step_specs import Row, completed, look, look_into, read, run, write
 
 FILES = "harness.tasks.log_forensics.files"
 FOLDERS = (".", "docs", "logs", "dumps", "config", "tools", "notes", "report")

@@ -22,9 +22,9 @@ facts that a correction replaces. The order of the sizes and all numbers come fr
 
 from harness.task import Task, World
 from harness.tasks.long_march.facts import draw, fact
-from harness.tasks.long_march.laid import grader, prompt, workspace
-from harness.tasks.long_march.route import completed, marks
+from harness.tasks.long_march.schedule import completed, marks
 from harness.tasks.long_march.steps import checks, script
+from harness.tasks.long_march.workspace import grader, prompt, workspace
 
 
 def long_march(task_seed: int, world: World | None = None) -> Task:

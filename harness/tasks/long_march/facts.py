@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from harness.task import CallTemplate, Fact, FactKind
 from harness.tasks.facts import drawn
-from harness.tasks.long_march.route import Mark
+from harness.tasks.long_march.schedule import Mark
 
 PRIOR = "0000"
 """What is assumed of a number that was forgotten; never drawn."""

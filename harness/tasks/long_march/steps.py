@@ -5,8 +5,8 @@ from functools import lru_cache
 
 from harness.task import CallTemplate, Check, Evidence, Script, Step, World
 from harness.tasks.long_march.facts import FORMS
-from harness.tasks.long_march.route import Mark, marks
-from harness.tasks.rows import read, run, write
+from harness.tasks.long_march.schedule import Mark, marks
+from harness.tasks.step_specs import read, run, write
 
 REACHED = r"^Post (\d+) of \d+ is reached\."
 """Counts the steps: the march goes in order, so who sees the number of a post knows that all before it were passed."""

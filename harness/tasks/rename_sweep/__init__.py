@@ -19,9 +19,9 @@ The package is a real one; its modules, figures and tests are generated from the
 from harness.task import Task
 from harness.tasks.rename_sweep.checks import CHECKS, grader
 from harness.tasks.rename_sweep.facts import FACTS, draw
-from harness.tasks.rename_sweep.order import order
+from harness.tasks.rename_sweep.prompt import order
 from harness.tasks.rename_sweep.steps import script
-from harness.tasks.rename_sweep.world import workspace
+from harness.tasks.rename_sweep.workspace import workspace
 
 
 def rename_sweep(task_seed: int) -> Task:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from harness.task import Check, Grader
 from harness.tasks.kit import graders
-from harness.tasks.rename_sweep.world import COLLISIONS, FOLDERS, filled, template
+from harness.tasks.rename_sweep.workspace import COLLISIONS, FOLDERS, filled, template
 
 
 def _check(name: str, title: str, *rests_on: str) -> Check:

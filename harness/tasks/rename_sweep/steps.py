@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from functools import cache
 
 from harness.task import CallTemplate, Repair, Script
-from harness.tasks.rename_sweep.world import COLLISIONS, FOLDERS, MODULES, STRAYS, template
-from harness.tasks.rows import Row, completed, look, look_into, placeholders, read, run, write
+from harness.tasks.rename_sweep.workspace import COLLISIONS, FOLDERS, MODULES, STRAYS, template
+from harness.tasks.step_specs import Row, completed, look, look_into, placeholders, read, run, write
 
 OWN = ("HANDOVER.json",)
 """What `orient` would show of the agent's own files."""

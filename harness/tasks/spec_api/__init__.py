@@ -27,7 +27,7 @@ from string import Template
 from harness.task import Task
 from harness.tasks.facts import drawn
 from harness.tasks.kit import text
-from harness.tasks.kit.orders import order
+from harness.tasks.kit.prompts import order
 from harness.tasks.spec_api.checks import CHECKS, FILES, grader
 from harness.tasks.spec_api.constraints import CONSTRAINTS
 from harness.tasks.spec_api.facts import FACTS, draw

@@ -1,6 +1,6 @@
 """What the order of this task settles and no page says: each constraint in one sentence, and its story."""
 
-from harness.tasks.kit.orders import Constraint
+from harness.tasks.kit.prompts import Constraint
 
 CONSTRAINTS = (
     Constraint(

@@ -5,9 +5,9 @@ from functools import cache
 
 from harness.task import CallTemplate, Repair, Script
 from harness.tasks.kit import text
-from harness.tasks.rows import Row, completed, look, look_into, placeholders, read, run, write
 from harness.tasks.spec_api.checks import FILES
 from harness.tasks.spec_api.facts import READ_END
+from harness.tasks.step_specs import Row, completed, look, look_into, placeholders, read, run, write
 
 FOLDERS = (".", "spec", "tools", "samples", "docs", "depot", "tests")
 LISTED = ("depot/", "tests/", "docs/integration.md", "settings.example.json", "HANDOVER.md")

@@ -7,14 +7,13 @@ bound. `harness task check` runs them on any task, and the tests run them on eve
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from harness.testing.laws import bounds, functions, leaks, perfect, scripts, templates, workspace
-from harness.testing.laws.again import cached, processes, repeating
+from harness.testing.laws import baseline, bounds, leaks, model_requests, reruns, scripts, templates, workspace
 from harness.testing.laws.findings import Finding as Finding
 from harness.testing.laws.findings import Law as Law
-from harness.testing.laws.sessions import GEOMETRIES as GEOMETRIES
-from harness.testing.laws.sessions import POLICIES as POLICIES
-from harness.testing.laws.sessions import PRESETS as PRESETS
-from harness.testing.laws.sessions import Sessions as Sessions
+from harness.testing.laws.session_cache import GEOMETRIES as GEOMETRIES
+from harness.testing.laws.session_cache import POLICIES as POLICIES
+from harness.testing.laws.session_cache import PRESETS as PRESETS
+from harness.testing.laws.session_cache import Sessions as Sessions
 
 LAWS: tuple[Law, ...] = (
     Law(
@@ -33,18 +32,18 @@ LAWS: tuple[Law, ...] = (
     Law(name="patterns", stage=2, title="patterns read each value where it is told, and nothing else", find=scripts.told_once),
     Law(name="fits", stage=2, title="the first request leaves room in the window", find=scripts.fits),
     Law(name="files", stage=2, title="the files of the workspace can be laid", find=workspace.can_be_laid),
-    Law(name="succeeds", stage=3, title="who forgets nothing passes every check", find=perfect.succeeds),
-    Law(name="sight", stage=3, title="no step takes a value that it cannot see", find=perfect.guesses_nothing),
-    Law(name="readings", stage=3, title="patterns read no other value in the whole session", find=perfect.reads_right),
-    Law(name="evidence", stage=3, title="each step is shown done by what it leaves", find=perfect.shows_each_step_done),
+    Law(name="succeeds", stage=3, title="who forgets nothing passes every check", find=baseline.succeeds),
+    Law(name="sight", stage=3, title="no step takes a value that it cannot see", find=baseline.guesses_nothing),
+    Law(name="readings", stage=3, title="patterns read no other value in the whole session", find=baseline.reads_right),
+    Law(name="evidence", stage=3, title="each step is shown done by what it leaves", find=baseline.shows_each_step_done),
     Law(name="recovery", stage=3, title="what can be got again is shown by its recovering call", find=workspace.comes_back),
     Law(
         name="idle",
         stage=3,
         title="who does nothing passes no check, even in an empty workspace",
-        find=perfect.nothing_done_passes_nothing,
+        find=baseline.nothing_done_passes_nothing,
     ),
-    Law(name="repeats", stage=3, title="the session repeats, files and verdicts too", find=repeating.repeats),
+    Law(name="repeats", stage=3, title="the session repeats, files and verdicts too", find=reruns.repeats),
     Law(name="law-1", stage=4, title="in a large window no policy changes anything", find=bounds.law_1, by_preset=True),
     Law(name="law-2", stage=4, title="without compaction a small window overflows when it must", find=bounds.law_2),
     Law(name="law-3", stage=4, title="oracle summaries lose nothing", find=bounds.law_3, by_preset=True),
@@ -52,12 +51,16 @@ LAWS: tuple[Law, ...] = (
     Law(name="law-5-told", stage=4, title="what is made follows what is told", find=leaks.follows_what_is_told),
     Law(name="law-5-blank", stage=4, title="what is told to nobody becomes the prior", find=leaks.a_blank_becomes_the_prior),
     Law(
-        name="law-6-answers", stage=4, title="the model is a function of what it sees", find=functions.same_answer, by_preset=True
+        name="law-6-answers",
+        stage=4,
+        title="the model is a function of what it sees",
+        find=model_requests.same_answer,
+        by_preset=True,
     ),
-    Law(name="law-6-bytes", stage=4, title="a compacted session repeats", find=repeating.repeats_when_compacted, by_preset=True),
-    Law(name="law-7", stage=4, title="every request fits the window and is legal", find=functions.law_7, by_preset=True),
-    Law(name="law-9", stage=4, title="a session from the action cache equals one in a real sandbox", find=cached.law_9),
-    Law(name="law-10", stage=4, title="a fresh process for every call answers as the session did", find=processes.law_10),
+    Law(name="law-6-bytes", stage=4, title="a compacted session repeats", find=reruns.repeats_when_compacted, by_preset=True),
+    Law(name="law-7", stage=4, title="every request fits the window and is legal", find=model_requests.law_7, by_preset=True),
+    Law(name="law-9", stage=4, title="a session from the action cache equals one in a real sandbox", find=reruns.law_9),
+    Law(name="law-10", stage=4, title="a fresh process for every call answers as the session did", find=reruns.law_10),
 )
 """In the order in which they make sense; those of a later stage rely on those of the earlier ones."""
 

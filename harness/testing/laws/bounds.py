@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from harness.compaction.presets.none import NoCompaction
 from harness.task import Task
 from harness.testing.laws.findings import Finding
+from harness.testing.laws.moves import trace
 from harness.testing.laws.scripts import about_check, values_in
-from harness.testing.laws.sessions import DEFAULT, Sessions, policy_of
+from harness.testing.laws.session_cache import DEFAULT, Sessions, policy_of
 from harness.testing.laws.simulation import HUGE, Run
-from harness.testing.laws.tracing import trace
 
 
 def law_1(sessions: Sessions, seed: int, preset: str) -> Iterator[Finding]:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from harness.testing.laws.sessions import Sessions
+from harness.testing.laws.session_cache import Sessions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

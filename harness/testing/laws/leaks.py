@@ -8,7 +8,7 @@ from harness.metrics.uses import Uses
 from harness.task import Fact, Task
 from harness.testing.laws.findings import Finding
 from harness.testing.laws.scripts import values_in
-from harness.testing.laws.sessions import Sessions
+from harness.testing.laws.session_cache import Sessions
 from harness.testing.laws.simulation import HUGE, Run, retold
 
 OTHER_SEEDS = 50

@@ -10,7 +10,7 @@ from harness.protocols import Sandbox
 from harness.session.checks import first_request_tokens
 from harness.task import CallTemplate, Check, Fact, Step, Task
 from harness.testing.laws.findings import Finding
-from harness.testing.laws.sessions import Sessions
+from harness.testing.laws.session_cache import Sessions
 from harness.testing.laws.simulation import WINDOW
 from harness.tools import standard_tools
 

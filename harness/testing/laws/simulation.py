@@ -16,11 +16,11 @@ from harness.agent.prompts import system_prompt
 from harness.compaction.compactor import SessionCompactor
 from harness.events import Compaction, Entry, MessageAdded, SessionStarted, StepFinished, TextDelta
 from harness.messages import ToolCall
-from harness.models.names import open_model, open_summarizer
+from harness.models.factory import open_model, open_summarizer
 from harness.protocols import Model, Policy, Reply, Request, Sandbox, unheard
 from harness.sandboxes import open_sandbox
+from harness.sandboxes.backends import SandboxChoice
 from harness.sandboxes.client import ServedSandbox
-from harness.sandboxes.opening import SandboxChoice
 from harness.session.grading import Judged, grade
 from harness.session.oracle import told_the_future
 from harness.store.memory import MemoryLog, MemoryOutputs

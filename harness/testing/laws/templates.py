@@ -8,7 +8,7 @@ from harness.errors import UsageError
 from harness.task import Task
 from harness.testing.fresh_tasks import Digests, digests
 from harness.testing.laws.findings import Finding
-from harness.testing.laws.sessions import Sessions
+from harness.testing.laws.session_cache import Sessions
 
 SEEDS = range(50)
 """Seeds under which there must be a task, and under which tasks, values and priors are compared."""

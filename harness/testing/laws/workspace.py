@@ -12,7 +12,7 @@ from harness.protocols import Sandbox
 from harness.task import CallTemplate, Fact, Task
 from harness.testing.laws.findings import Finding
 from harness.testing.laws.scripts import values_in
-from harness.testing.laws.sessions import Sessions, most_steps
+from harness.testing.laws.session_cache import Sessions, most_steps
 from harness.testing.laws.simulation import HUGE, sandbox_for, session_in
 from harness.tools import tools_under
 from harness.transcript import key_argument

@@ -19,10 +19,10 @@ from harness.inspection.recorded import SAMPLE, RecordedSession, open_recorded
 from harness.policies import PRESETS, policy_kind, policy_names
 from harness.protocols import Policy
 from harness.widgets.explorer.controls import controls
-from harness.widgets.explorer.drawing import draw
 from harness.widgets.explorer.exploration import FATES, NOMINAL_WINDOW_TOKENS, WINDOWS, Exploration, Look, label
+from harness.widgets.explorer.timeline_chart import draw
+from harness.widgets.harness_widget import Surface, script, style, table
 from harness.widgets.message_channel import POST, Post
-from harness.widgets.surface import Surface, script, style, table
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

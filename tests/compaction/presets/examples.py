@@ -4,7 +4,7 @@ from harness.compaction.compactor import SessionCompactor
 from harness.events import Compaction, Entry, MessageAdded, Moment
 from harness.messages import Message, ToolCall, ToolResult, assistant, system, tool, user
 from harness.protocols import Policy
-from harness.testing.puppet import PuppetModel
+from harness.testing.fake_model import PuppetModel
 from harness.tokens import Window
 from harness.view import View, fold
 

@@ -14,9 +14,9 @@ from harness.compaction.summary_prompt import told
 from harness.errors import ModelError, ProviderFailed, UsageError
 from harness.events import Compaction, Entry, MessageAdded
 from harness.messages import Message, ToolCall, ToolResult, assistant, system, tool, user
-from harness.models.names import open_summarizer
+from harness.models.factory import open_summarizer
 from harness.protocols import Model
-from harness.testing.puppet import PuppetModel
+from harness.testing.fake_model import PuppetModel
 from harness.tokens import QuarterOfCharacters, Window
 from harness.view import View, fold, fold_all
 

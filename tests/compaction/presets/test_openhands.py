@@ -10,7 +10,7 @@ from harness.compaction.presets.openhands import EventList, OpenHands, OpenHands
 from harness.errors import ModelError, ProviderFailed, UsageError
 from harness.events import Compaction, Entry, MessageAdded, Moment, Patch
 from harness.messages import Message, assistant
-from harness.testing.puppet import PuppetModel
+from harness.testing.fake_model import PuppetModel
 from harness.tokens import Window
 from harness.view import View, fold
 from tests.compaction.presets.examples import compacted, due, session

@@ -8,7 +8,7 @@ from harness.errors import UsageError
 from harness.messages import ToolCall, assistant, user
 from harness.protocols import ExecResult, Policy
 from harness.testing.memory_sandbox import MemorySandbox
-from harness.tools.equipment import limits_of, tools_under
+from harness.tools.session_tools import limits_of, tools_under
 from harness.view import View
 from tests.compaction.talk import Room, grown, numbers, step, view_of
 

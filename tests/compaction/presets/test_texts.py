@@ -12,7 +12,7 @@ from harness.compaction.description import abilities
 from harness.events import Entry, MessageAdded, Moment
 from harness.messages import Message, ToolCall, ToolResult, assistant, system, tool, user
 from harness.policies import PRESETS
-from harness.testing.puppet import PuppetModel
+from harness.testing.fake_model import PuppetModel
 from harness.tokens import Window
 from harness.view import View, fold
 

@@ -12,7 +12,7 @@ from harness.events import Notice
 from harness.messages import Message, ToolCall, ToolResult, assistant, system, tool, user
 from harness.models.openai_format import messages_from_wire
 from harness.replay.blocks import content_parts
-from harness.replay.drafting import Draft
+from harness.replay.draft import Draft
 from harness.replay.fields import Fields
 from harness.testing.strategies import conversations
 from harness.tokens import QuarterOfCharacters

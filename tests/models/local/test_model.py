@@ -9,11 +9,11 @@ from harness.compaction.presets.services import Goose
 from harness.errors import ContextOverflow, UsageError
 from harness.events import Entry, MessageAdded
 from harness.messages import assistant, system, user
+from harness.models.factory import open_model
 from harness.models.local.catalogue import CATALOGUE
 from harness.models.local.model import TEMPERATURE, LocalModel, as_served
 from harness.models.local.schema_calls import schema_of
 from harness.models.local.server import Endpoint, serving
-from harness.models.names import open_model
 from harness.models.wiring import Wiring
 from harness.protocols import ReadsLittle, Request, ToolSpec
 from harness.tokens import Window

@@ -7,8 +7,8 @@ import uuid
 import pytest
 
 from harness.errors import SandboxUnavailable
+from harness.sandboxes.backends import open_sandbox
 from harness.sandboxes.docker.images import find_image, served_image, split_image
-from harness.sandboxes.opening import open_sandbox
 
 IMAGE = os.environ.get("HARNESS_TEST_IMAGE", "harness-test:py")
 _HIDE = "for name in /usr/bin/python3* /bin/python3*; do [ -e $name ] && mv $name /usr/lib/hidden-$(basename $name); done"

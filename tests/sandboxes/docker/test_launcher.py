@@ -13,9 +13,9 @@ import pytest
 
 from harness.errors import SandboxUnavailable, UsageError
 from harness.protocols import SandboxLimits
+from harness.sandboxes.backends import open_sandbox
 from harness.sandboxes.docker.engine import reap_leftovers
 from harness.sandboxes.docker.launcher import AttachStream, Docker
-from harness.sandboxes.opening import open_sandbox
 from tests.sandboxes.conftest import LIMITS
 
 IMAGE = os.environ.get("HARNESS_TEST_IMAGE", "harness-test:py")

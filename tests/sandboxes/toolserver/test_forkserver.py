@@ -10,7 +10,7 @@ import pytest
 
 from harness.protocols import Snapshot
 from harness.sandboxes import open_sandbox
-from harness.sandboxes.forks import fork_of
+from harness.sandboxes.client import fork_of
 from harness.sandboxes.snapshots import tree_id
 from harness.sandboxes.toolserver import forkserver
 from tests.sandboxes.docker.test_launcher import IMAGE

@@ -1,0 +1,39 @@
+"""`harness inspect`: what a session came to, or what was sent at one of its steps (S3.18)."""
+
+from pathlib import Path
+
+import click
+
+from harness.cli.sessions.layout import ROWS, overview, shares, step_by_step, timeline
+from harness.cli.sessions.lookup import IN, found, seen
+from harness.cli.tasks import show
+from harness.cli.terminal_text import printable
+from harness.inspection.requests import sent_at
+from harness.inspection.timeline import inspect_session
+from harness.session.diffs import joined
+from harness.session.reopening import patches_of
+
+
+@click.command("inspect")
+@click.argument("session", default="")
+@IN
+@click.option("--step", type=click.IntRange(min=1), help="Show what was sent at this step, and what came back.")
+@click.option("--patch", is_flag=True, help="Show what it, or --step, changed in its workspace, line by line.")
+@click.option("--whole", is_flag=True, help="With --step: show long messages to their end.")
+@click.option("--rows", type=click.IntRange(min=1), default=ROWS, show_default=True, help="Of the timeline, at most.")
+def command(session: str, given: tuple[Path, ...], step: int | None, patch: bool, whole: bool, rows: int) -> None:
+    """Show what SESSION came to: totals, what is compacted, where its tokens are, and its timeline.
+
+    SESSION is the id of a session or a trial, or its beginning; or a journal file with one session, or the recorded session of
+    another agent. A session that still runs shows what it has. All sizes in tokens are estimates by its policy's counter,
+    except where it says measured.
+    """
+    if patch:
+        click.echo(printable(joined(patches_of(found(session, given), step))) or "nothing was changed", nl=False)
+        return
+    log, draft = seen(session, given)
+    if step is not None:
+        show(*step_by_step(sent_at(log, step), whole=whole))
+        return
+    inspection = inspect_session(log)
+    show(overview(inspection, draft), "", shares(inspection), "", *timeline(inspection, rows))

@@ -1,0 +1,88 @@
+"""Where the commands on sessions look, and what a person may call a session."""
+
+from pathlib import Path
+from typing import NamedTuple
+
+import click
+
+from harness.errors import UsageError
+from harness.events import Entry
+from harness.inspection.exchange import log_in
+from harness.store.records import Draft
+from harness.store.sessions.lookup import SESSIONS_FOLDER, Found, find_session, journals_in
+
+EXPERIMENTS = "experiments"
+_SQLITE = b"SQLite format 3\0"
+
+IN = click.option(
+    "--in",
+    "given",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    metavar="PLACE",
+    help="A journal file, a folder of them, or that of an experiment; may be given again.  "
+    "[default: all experiments below this folder, and `sessions`]",
+)
+
+
+def places(given: tuple[Path, ...]) -> tuple[Path, ...]:
+    """Where to look: what was given, or every experiment with results and the panels' journals below the current folder.
+
+    Raises:
+        UsageError: there is no journal at a place, or nothing was given and nothing found.
+    """
+    for place in given:
+        if not journals_in(place):
+            missing = f"journal in {str(place)!r}" if place.exists() else f"{str(place)!r}"
+            raise UsageError(f"there is no {missing}; name a journal file or the folder of an experiment with --in")
+    found = given or tuple(
+        folder for folder in (*sorted(Path(EXPERIMENTS).glob("*")), Path(SESSIONS_FOLDER)) if journals_in(folder)
+    )
+    if not found:
+        raise UsageError(
+            f"no experiment below this folder has results, and {SESSIONS_FOLDER!r} holds no journal; "
+            "name a journal file or a folder with --in"
+        )
+    return found
+
+
+def found(name: str, given: tuple[Path, ...]) -> Found:
+    """The session of a name; the name of a journal file or a folder means the only session there.
+
+    Raises:
+        UsageError: there is none, or more than one.
+    """
+    path = Path(name)
+    if name and not given and (path.is_dir() or _is_journal(path)):
+        return find_session("", (path,))
+    return find_session(name, places(given))
+
+
+class Seen(NamedTuple):
+    """What is there of a session."""
+
+    log: tuple[Entry, ...]
+    draft: Draft | None = None
+    """Of an answer that is still coming, or was when its process was killed."""
+
+
+def seen(name: str, given: tuple[Path, ...]) -> Seen:
+    """A session in a journal, or one recorded in a file.
+
+    Raises:
+        UsageError: there is none, or more than one.
+        MalformedRecording: the file is no recording of a known format.
+    """
+    path = Path(name)
+    if name and not given and path.is_file() and not _is_journal(path):
+        return Seen(log_in(path))
+    session = found(name, given)
+    return Seen(session.entries(), session.draft())
+
+
+def _is_journal(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            return file.read(len(_SQLITE)) == _SQLITE
+    except (OSError, ValueError):
+        return False

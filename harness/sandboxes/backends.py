@@ -1,0 +1,188 @@
+"""Choosing a backend: docker if it works, else bubblewrap, never none; decided by live probes, once in a process."""
+
+import functools
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Literal
+
+from harness.codec import ByName, refuse_mistyped_fields
+from harness.errors import SandboxError, SandboxUnavailable, UnknownName, UsageError
+from harness.protocols import Sandbox, SandboxLimits
+from harness.sandboxes.bubblewrap import Bubblewrap
+from harness.sandboxes.client import Launcher, ServedSandbox
+from harness.sandboxes.docker.launcher import Docker
+from harness.sandboxes.leftovers import reap_directories
+from harness.sandboxes.local import PREFIX, Local
+
+PROBE_SECONDS = 20.0
+_UNROUTED = "test $(wc -l < /proc/net/route) -le 1"
+"""Succeeds only where the table of routes holds nothing but its heading: sending something would depend on firewalls."""
+_LACKING = "put {program} into /usr/local/bin of this machine for bubblewrap, or name an image of docker that has it"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Probe:
+    """What a live trial of a backend showed."""
+
+    backend: str
+    ok: bool
+    reason: str
+    """What was seen, good or bad."""
+    advice: str
+    """What a person can do; empty when it works."""
+    seconds: float
+
+
+def probe(backend: str, make: Callable[[], Sandbox], program: str = "") -> Probe:
+    """Start a sandbox, look at its user, try to write outside and to reach the network, and remove it.
+
+    Args:
+        backend: its name.
+        make: an unstarted sandbox.
+        program: what commands must find in it besides python; empty = nothing more.
+    """
+    started = time.monotonic()
+    try:
+        reason, advice = _attack(make(), program), ""
+    except SandboxUnavailable as error:
+        reason, advice = error.reason, error.advice
+    except SandboxError as error:
+        reason, advice = str(error), "see the reason"
+    ok = not advice and reason.startswith("works")
+    if not ok and not advice:
+        advice = "do not use this backend here: its isolation does not hold"
+    return Probe(backend=backend, ok=ok, reason=reason, advice=advice, seconds=time.monotonic() - started)
+
+
+def _attack(sandbox: Sandbox, program: str) -> str:
+    try:
+        sandbox.start()
+        user = sandbox.run("id -u", timeout_seconds=PROBE_SECONDS)
+        if user.exit_code != 0 or user.stdout.strip() in (b"", b"0"):
+            return f"commands run as user {user.stdout!r} {user.stderr[:200]!r}"
+        if sandbox.run("echo x > /usr/probe || echo x > /etc/probe", timeout_seconds=PROBE_SECONDS).exit_code == 0:
+            return "a command could write outside of /workspace"
+        if sandbox.run(_UNROUTED, timeout_seconds=PROBE_SECONDS).exit_code != 0:
+            return "a command could reach the network"
+        if program and sandbox.run(f"command -v {program}", timeout_seconds=PROBE_SECONDS).exit_code != 0:
+            raise SandboxUnavailable(sandbox.info.backend, f"no program {program} in it", _LACKING.format(program=program))
+        versions = " ".join(" ".join(pair) for pair in sandbox.info.versions)
+        return f"works: {versions}"
+    finally:
+        sandbox.close()
+
+
+BACKENDS = ("docker", "bubblewrap", "local")
+IMAGES = {"python": "python:3.12-slim", "bun": "oven/bun:latest"}
+"""The docker image for each runtime that a task can ask for."""
+
+
+def open_sandbox(
+    backend: str = "auto",
+    *,
+    session_id: str,
+    image: str | None = None,
+    runtime: str = "python",
+    limits: SandboxLimits | None = None,
+    unsafe_local: bool = False,
+) -> ServedSandbox:
+    """A sandbox for one session, not yet started; the caller closes it.
+
+    Its snapshots keep contents in memory; `keep_in` before the start names another place.
+
+    Args:
+        backend: `docker`, `bubblewrap`, `local`, or `auto`: docker, else bubblewrap, by a live probe. To spare each worker the
+            probe, call `choose_backend` once and hand its answer on.
+        session_id: names the container, `coding-agent-{session_id}`.
+        image: of docker, and then no other backend will do; None = the default of the runtime.
+        runtime: what commands need: `python`, or `bun` (with bubblewrap the system must have it, below /usr).
+        limits: None = the defaults.
+        unsafe_local: must be true for `local`, which isolates nothing.
+
+    Raises:
+        SandboxUnavailable: nothing works here; says what was tried and what to install.
+        UsageError: an unknown backend or runtime; `local` without the flag; an image for a backend that has none.
+    """
+    if runtime not in IMAGES:
+        raise UnknownName("runtime", runtime, IMAGES)
+    check_image(backend, image)
+    limits = SandboxLimits() if limits is None else limits
+    if backend == "auto":
+        backend = choose_backend(image, runtime)
+    return ServedSandbox(_launcher(backend, session_id, image or IMAGES[runtime], limits, unsafe_local), limits)
+
+
+def check_image(backend: str, image: str | None) -> None:
+    """Refuse a named image where it would be passed over. Raises UsageError."""
+    if image and backend in ("bubblewrap", "local"):
+        raise UsageError(f"image {image!r}: the sandbox {backend!r} has no images; leave it out, or take 'docker' or 'auto'")
+
+
+def choose_backend(image: str | None = None, runtime: str = "python", backend: str = "auto") -> str:
+    """The best backend that works here with that docker image and has that runtime.
+
+    Args:
+        image: of docker, and then no other backend will do; None = the default of the runtime.
+        runtime: what commands need.
+        backend: `docker` or `bubblewrap` allows no other one.
+
+    Raises:
+        SandboxUnavailable: none does; unsafe `local` is never chosen.
+        UsageError: an image for a backend that has none.
+    """
+    check_image(backend, image)
+    names = (backend,) if backend != "auto" else ("docker",) if image else ("docker", "bubblewrap")
+    seen = []
+    for name in names:
+        found = probe_backend(name, image or IMAGES[runtime], runtime)
+        if found.ok:
+            return name
+        seen.append(found)
+    if len(seen) == 1:
+        only = f"; nothing else will do for the image {image!r}" if image else ""
+        raise SandboxUnavailable(seen[0].backend, seen[0].reason, seen[0].advice + only)
+    reasons = "; ".join(f"{found.backend}: {found.reason}" for found in seen)
+    raise SandboxUnavailable("auto", reasons, "; or ".join(found.advice for found in seen))
+
+
+@functools.cache
+def probe_backend(backend: str, image: str | None = None, runtime: str = "python") -> Probe:
+    """Try a backend out for real; once in a process for each image and runtime."""
+    limits = SandboxLimits()
+
+    def make() -> Sandbox:
+        return ServedSandbox(_launcher(backend, f"probe-{os.getpid()}", image or IMAGES["python"], limits, False), limits)
+
+    return probe(backend, make, "" if runtime == "python" else runtime)  # the tool server itself is python
+
+
+def _launcher(backend: str, session_id: str, image: str, limits: SandboxLimits, unsafe_local: bool) -> Launcher:
+    match backend:
+        case "docker":
+            return Docker(session_id, image, limits)
+        case "bubblewrap":
+            return Bubblewrap(limits)
+        case "local":
+            launcher = Local(limits, unsafe=unsafe_local)
+            reap_directories(PREFIX)
+            return launcher
+        case _:
+            raise UnknownName("sandbox backend", backend, (*BACKENDS, "auto"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SandboxChoice(ByName):
+    """Where the commands of a trial run."""
+
+    backend: Literal["auto", "docker", "bubblewrap", "local"] = "auto"
+    """`auto` = docker, else bubblewrap; `local` has no walls and needs the runner's leave."""
+    image: str | None = None
+    """Docker image, and then `auto` is docker alone; None = the default of the task's runtime."""
+    limits: SandboxLimits = field(default_factory=SandboxLimits)
+
+    def __post_init__(self) -> None:
+        """Refuse values of another type, and an image for a backend that has none."""
+        refuse_mistyped_fields(self)
+        check_image(self.backend, self.image)

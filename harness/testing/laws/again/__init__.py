@@ -1,1 +1,0 @@
-"""The laws of a session that is run again: as it was, from the action cache, in other processes."""

@@ -1,0 +1,160 @@
+"""The sessions of one template, each run once and shared by all laws, and the window in which they are compacted."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any, cast
+
+from harness import policies as kinds
+from harness.compaction.presets.keep_last import KeepLast
+from harness.compaction.presets.none import NoCompaction
+from harness.compaction.scaling import scaled
+from harness.models.scripted.agent import tool_tokens
+from harness.protocols import Policy
+from harness.sandboxes.backends import SandboxChoice
+from harness.task import Task, TaskTemplate
+from harness.testing.fresh_tasks import Digests, made_afresh
+from harness.testing.laws.moves import Move, trace
+from harness.testing.laws.simulation import BUBBLEWRAP, HUGE, WINDOW, Run, simulate
+
+PRESETS: dict[str, KeepLast] = {
+    "extractive": KeepLast(summarizer="scripted/extractive"),
+    "oracle": KeepLast(summarizer="scripted/oracle"),
+    "empty": KeepLast(summarizer="scripted/empty"),
+    "early-empty": KeepLast(threshold=0.5, keep_last=4, summarizer="scripted/empty"),
+    "late-extractive": KeepLast(threshold=0.95, keep_last=20, summarizer="scripted/extractive"),
+}
+"""Policies whose trigger is relative to the window, by the name that they have in tests."""
+GEOMETRIES = ("extractive", "early-empty", "late-extractive")
+"""Those that differ in more than the summarizer."""
+POLICIES: dict[str, Policy] = {f"default/{kind}": made() for kind, made in kinds.PRESETS.items()}
+"""Every policy that can be named, with its defaults."""
+DEFAULT = "extractive"
+"""The preset that has the defaults of its policy."""
+NOMINAL = 200_000
+"""The window that the constants of other policies are made for, in tokens."""
+SMALL_SHARE = 0.6
+"""Window of a session that does not fill `WINDOW`: this share of its longest request."""
+ROOMY = 1.25
+"""A session is compacted in `WINDOW` if its longest request is so many times as long."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tight:
+    """A window that a session does not fit into, and what a policy must know to work in it."""
+
+    window_tokens: int
+    scaled: KeepLast | None = None
+    """Reserves and number of kept messages that go with a small window; None = those of the preset."""
+
+    def fitted(self, policy: Policy) -> Policy:
+        """A policy made to work in this window; the tools print as much as ever."""
+        if isinstance(policy, KeepLast):
+            kept = self.scaled
+            return policy if kept is None else replace(kept, threshold=policy.threshold, summarizer=policy.summarizer)
+        small = scaled(policy, self.window_tokens / NOMINAL)
+        if small.clip_characters == policy.clip_characters:
+            return small
+        return cast(Policy, replace(cast(Any, small), clip_characters=policy.clip_characters))
+
+
+def policy_of(preset: str) -> Policy:
+    """The policy that laws know by a name."""
+    return PRESETS[preset] if preset in PRESETS else POLICIES[preset]
+
+
+def most_steps(task: Task) -> int:
+    """After so many model calls a session of a task is not going to end by itself."""
+    return 3 * len(task.script.steps) + 30
+
+
+class Sessions:
+    """Everything that laws ask of a template, asked once. Not thread-safe."""
+
+    def __init__(self, template: TaskTemplate, *, name: str = "", sandbox: SandboxChoice = BUBBLEWRAP) -> None:
+        """Nothing is run before it is asked for.
+
+        Args:
+            template: of the tasks.
+            name: by which another process finds the template, as in `load_task`; empty = none can, so none is asked.
+            sandbox: of all sessions.
+        """
+        self.template, self.name, self.sandbox = template, name, sandbox
+        self._tasks: dict[int, Task] = {}
+        self._afresh: dict[int, Digests] = {}
+        self._runs: dict[tuple[int, Policy, int], Run] = {}
+        self._moves: dict[int, tuple[Move, ...]] = {}
+
+    def task(self, seed: int) -> Task:
+        """The task under a seed, made once."""
+        if seed not in self._tasks:
+            self._tasks[seed] = self.template(seed)
+        return self._tasks[seed]
+
+    def afresh(self, seeds: Iterable[int]) -> Mapping[int, Digests]:
+        """What a process of its own makes of these seeds; those that were asked for together cost one process.
+
+        Raises:
+            UsageError: it makes no task there.
+        """
+        missing = [seed for seed in seeds if seed not in self._afresh]
+        if missing:
+            self._afresh |= made_afresh(self.name, missing)
+        return self._afresh
+
+    def run(self, seed: int, policy: Policy, window_tokens: int) -> Run:
+        """A session under a policy, run once."""
+        key = (seed, policy, window_tokens)
+        if key not in self._runs:
+            self._runs[key] = self.again(self.task(seed), policy, window_tokens)
+        return self._runs[key]
+
+    def again(self, task: Task, policy: Policy, window_tokens: int) -> Run:
+        """A session that is not kept."""
+        return simulate(task, policy, window_tokens=window_tokens, max_steps=most_steps(task), sandbox=self.sandbox)
+
+    def uncompacted(self, seed: int) -> Run:
+        """The session in which nothing is ever forgotten."""
+        return self.run(seed, NoCompaction(), HUGE)
+
+    def moves(self, seed: int) -> tuple[Move, ...]:
+        """What the agent did in the uncompacted session, request by request."""
+        if seed not in self._moves:
+            self._moves[seed] = trace(self.task(seed), self.uncompacted(seed).requests)
+        return self._moves[seed]
+
+    def compacted(self, seed: int, preset: str, summarizer: str | None = None) -> Run:
+        """A session in the tight window under a preset, or a policy of `POLICIES`.
+
+        Args:
+            seed: of the task.
+            preset: its name.
+            summarizer: another than the preset's; None = its own.
+        """
+        policy = policy_of(preset) if summarizer is None else replace(PRESETS[preset], summarizer=summarizer)
+        tight = self.tight(seed)
+        return self.run(seed, tight.fitted(policy), tight.window_tokens)
+
+    def tight(self, seed: int) -> Tight:
+        """`WINDOW` where the session fills it; else a window that follows from the session.
+
+        A small one leaves free what tool schemas take and what the longest step adds, and allows for the policy's estimate
+        being lower than what the model counts.
+        """
+        plain = self.uncompacted(seed)
+        sizes = [step.usage.prompt_tokens for step in plain.steps]
+        if max(sizes) >= ROOMY * WINDOW:
+            return Tight(window_tokens=WINDOW)
+        first_request, _ = plain.requests[0]
+        tools = tool_tokens(first_request.tools)
+        growth = max((after - before for before, after in pairwise(sizes)), default=0)
+        window = max(int(SMALL_SHARE * max(sizes)), sizes[0] + 2 * growth)
+        error = max((size - tools) / step.view_tokens for size, step in zip(sizes, plain.steps, strict=True))
+        room = window - tools - growth
+        scaled = KeepLast(
+            keep_last=max(1, len(plain.requests[-1][0].messages) // 8),
+            system_reserve_tokens=tools,
+            output_reserve_tokens=growth,
+            safety_reserve_tokens=max(0, room - int(room / error)),
+        )
+        return Tight(window_tokens=window, scaled=scaled)

@@ -1,0 +1,112 @@
+"""Hypothesis strategy for whole sessions: the real loop under a real policy, with a model, tools and summaries that are drawn."""
+
+import itertools
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from hypothesis import strategies as st
+
+from harness.agent.inbox import Inbox
+from harness.agent.loop import Agent
+from harness.codec import canonical_json
+from harness.compaction.compactor import SessionCompactor
+from harness.events import Entry, Event, MessageAdded, RolledBack, SessionStarted, StepFinished, TurnEnded
+from harness.messages import Message, ToolCall, ToolResult, assistant, user
+from harness.protocols import Policy, ToolSpec
+from harness.store.memory import MemoryLog, MemoryOutputs
+from harness.task import LaterMessage
+from harness.testing.fake_model import PuppetModel
+from harness.testing.strategies import TEXTS, finished
+from harness.tokens import Window
+
+WINDOW = Window(tokens=16_000, source="configuration")
+SUMMARIES = 60
+"""More than a session of the longest kind could ask for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A tool that answers as it was told to."""
+
+    name: str
+    outputs: Mapping[str, ToolResult]
+
+    @property
+    def spec(self) -> ToolSpec:
+        """What the model is told."""
+        return ToolSpec(name=self.name, description="", parameters_json="{}")
+
+    def run(self, call: ToolCall) -> ToolResult:
+        """The prepared result of this call."""
+        return self.outputs[call.call_id]
+
+
+@st.composite
+def sessions(draw: st.DrawFn, policy: Policy, max_steps: int = 12) -> tuple[Entry, ...]:
+    """The log of a session under a policy, from its beginning to its end."""
+    replies, outputs = [], {}
+    for number in range(draw(st.integers(0, max_steps))):
+        names = draw(st.lists(st.sampled_from(["execute_command", "read_file"]), min_size=1, max_size=3))
+        calls = [ToolCall(call_id=f"c{number}-{at}", name=name, arguments_json='{"path": "a"}') for at, name in enumerate(names)]
+        replies.append(assistant(draw(TEXTS), *calls))
+        outputs.update({call.call_id: draw(_results(call)) for call in calls})
+    later = draw(st.lists(st.builds(LaterMessage, step=st.integers(1, max_steps), text=TEXTS.filter(str.strip)), max_size=3))
+    log = MemoryLog()
+    agent = Agent(
+        model=PuppetModel([*replies, assistant("done")]),
+        tools=[Prepared(name, outputs) for name in ("execute_command", "read_file")],
+        log=log,
+        compactor=SessionCompactor(
+            policy=policy, window=WINDOW, summarizer=PuppetModel(_summaries(draw)), outputs=MemoryOutputs()
+        ),
+        clock=itertools.count().__next__,
+        inbox=Inbox(later),
+    )
+    agent.run(_started(policy, draw(TEXTS) or "build it"), draw(TEXTS) or "be good")
+    return log.entries()
+
+
+@st.composite
+def rolled_back(draw: st.DrawFn, policy: Policy) -> tuple[Entry, ...]:
+    """The log of a session that was rolled back to one of its steps and gone on with."""
+    log = draw(sessions(policy))
+    seq, step = draw(st.sampled_from([(seq, event.step) for seq, event in log if isinstance(event, StepFinished)]))
+    more: tuple[Event, ...] = (
+        RolledBack(step=step, to_event=seq),
+        MessageAdded(message=user(draw(TEXTS)), step=step),
+        MessageAdded(message=assistant(draw(TEXTS)), step=step + 1),
+        finished(step + 1),
+        TurnEnded(turn=2, status="completed", reason="replied"),
+    )
+    return (*log, *(Entry(len(log) + number, event) for number, event in enumerate(more, 1)))
+
+
+def _results(call: ToolCall) -> st.SearchStrategy[ToolResult]:
+    return st.builds(
+        lambda text, times, status, cut: ToolResult(
+            call_id=call.call_id, name=call.name, output=text * times, status=status, clipped_characters=cut
+        ),
+        TEXTS,
+        st.integers(1, 12),
+        st.sampled_from(["completed", "error"]),
+        st.sampled_from([0, 0, 700]),
+    )
+
+
+def _summaries(draw: st.DrawFn) -> list[Message]:
+    texts = draw(st.lists(TEXTS.filter(str.strip), min_size=1, max_size=4))
+    return [assistant(text) for text in itertools.islice(itertools.cycle(texts), SUMMARIES)]
+
+
+def _started(policy: Policy, task: str) -> SessionStarted:
+    budget = policy.budget(WINDOW)
+    return SessionStarted(
+        session_id="made",
+        task=task,
+        model="puppet",
+        policy_json=canonical_json(policy),
+        window_tokens=WINDOW.tokens,
+        threshold_tokens=budget.threshold_tokens,
+        budget_rule=budget.rule,
+        sandbox="memory",
+    )

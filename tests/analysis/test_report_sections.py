@@ -1,0 +1,119 @@
+"""What a report says, and what it may not leave out."""
+
+import json
+
+import pytest
+
+from harness.analysis.report_sections import sections
+from harness.errors import UnknownName
+from tests.analysis.made import grid, results
+
+
+def small():
+    return grid(keeps=(4, 10), summarizers=("scripted/empty", "scripted/oracle"))
+
+
+def said(tables, against=None):
+    found = list(sections(tables, against))
+    return "\n".join(
+        line
+        for one in found
+        for line in (one.heading, " | ".join(one.columns), *(" | ".join(row) for row in one.rows), *one.notes)
+    )
+
+
+def test_every_arm_has_its_row_in_every_table_about_arms():
+    tables = small()
+    outcomes, efforts, *_ = sections(tables)
+    assert len(outcomes.rows) == len(efforts.rows) == tables.trials["arm"].nunique()
+
+
+def test_rows_are_as_wide_as_their_table():
+    for section in sections(small()):
+        assert {len(row) for row in section.rows} <= {len(section.columns)}
+
+
+def test_what_must_be_known_to_believe_a_number_is_always_there():
+    text = said(small())
+    for part in ("A/A: ", "placebo check: ", "the least p that is possible", "not evidence of equality", "Simulated", "Holm"):
+        assert part in text
+
+
+def test_controls_and_repeated_arms_are_what_others_are_compared_with():
+    headings = [one.heading for one in sections(small())]
+    assert any(heading.endswith("against: no compaction") for heading in headings)
+    assert any("keep_last=10 summarizer=scripted/oracle threshold=0.8" in heading for heading in headings)
+
+
+def test_an_arm_that_differs_in_what_no_column_tells_was_not_run_again():
+    rows = [
+        {"arm": arm, "replicate": replicate, "config_json": json.dumps({"parallel_tools": parallel, "replicate": replicate})}
+        for arm, replicate, parallel in (("a", 0, False), ("A/A", 1, False), ("b", 0, True))
+    ]
+    headings = [section.heading for section in sections(results(rows)) if "against: " in section.heading]
+    assert [heading.rpartition("against: ")[2] for heading in headings] == ["a"]
+
+
+def test_another_arm_can_be_asked_for():
+    arm = "keep_last=4 summarizer=scripted/oracle threshold=0.5"
+    headings = [one.heading for one in sections(grid(), arm) if "against" in one.heading]
+    assert headings == [f"On the same task and seed, against: {arm}"]
+    with pytest.raises(UnknownName):
+        said(small(), "no such arm")
+
+
+def test_a_control_that_overflowed_is_named_for_what_it_is():
+    assert "ended because the window was full" in said(small())
+
+
+@pytest.mark.parametrize(
+    ("activity", "column", "said_of_it"),
+    [
+        ("never fired", "never fired", "never due, so this is a control"),
+        ("no effect", "no effect", "never changed the view, so this is a control"),
+        ("summarizer never asked", "never asked", "its summarizer was never asked"),
+    ],
+)
+def test_an_arm_that_is_inert_in_every_trial_is_named_and_one_that_is_in_some_is_counted(activity, column, said_of_it):
+    idle = [{"arm": "idle", "seed": seed, "activity": activity} for seed in (0, 1)]
+    some = [{"arm": "some", "seed": seed, "activity": kind} for seed, kind in enumerate((activity, "active"))]
+    tables = results([*idle, *some])
+    text = said(tables)
+    assert f"Inert in every trial: idle: {said_of_it}" in text.replace("the policy was ", "").replace("due and ", "")
+    outcomes = next(iter(sections(tables)))
+    at = outcomes.columns.index(column)
+    assert [row[at] for row in outcomes.rows] == ["2", "1"]
+
+
+def test_where_every_policy_acted_nothing_is_said_of_inert_ones():
+    assert "Inert" not in said(results([{"seed": 0, "activity": "active"}, {"seed": 1, "activity": "control"}]))
+
+
+def test_lost_trials_are_listed_with_their_reasons():
+    text = said(results([{"seed": 0}, {"seed": 1, "status": "failed", "reason": "sandbox_error"}]))
+    assert "1 of 2 trials were lost by the machinery" in text
+    assert "1 × sandbox_error" in text
+
+
+def test_without_control_and_repeats_the_first_arm_is_what_others_are_compared_with():
+    found = list(sections(results([{"arm": arm, "seed": seed} for arm in ("a", "b") for seed in (0, 1)])))
+    assert [one.heading for one in found if "against" in one.heading] == ["On the same task and seed, against: a"]
+
+
+def test_an_experiment_of_one_arm_is_reported_without_comparisons():
+    text = said(results([{"seed": s} for s in range(3)]))
+    assert "3/3, 100 % [44, 100]" in text
+    assert "no two arms ran the same task and seed" in text
+    assert "against" not in text
+
+
+def test_an_experiment_whose_trials_were_all_lost_is_reported():
+    assert "0/0" in said(results([{"status": "crashed", "reason": "crashed"}]))
+
+
+@pytest.mark.parametrize(
+    ("level", "warned"), [("L0", "Simulated"), ("L1", "scripted"), ("L2-open", "never success"), ("L3", None)]
+)
+def test_each_level_says_what_it_is_no_evidence_of(level, warned):
+    text = said(results([{"level": level}]))
+    assert warned in text if warned else "Simulated" not in text

@@ -1,0 +1,65 @@
+import sqlite3
+from contextlib import closing
+from io import StringIO
+
+import pytest
+
+from harness.cli.dialog.slash_commands import Terminal
+from harness.cli.event_printer import Narrator
+from harness.events import SessionEnded
+from harness.session.live import LiveSession
+from tests.models.openai_stub import Say, serving
+from tests.session.test_interactive import session
+from tests.session.test_live import REAL, SECONDS, asks
+
+MESSAGES = ("add a test for the parser", "can you look at b.txt instead?", "show me first")
+
+
+@pytest.mark.bubblewrap
+@pytest.mark.slow  # the library of real models takes its time to load
+@pytest.mark.parametrize("answer", ["c", "Continue"])
+def test_only_an_answer_answers_the_question_and_all_else_is_a_message(tmp_path, monkeypatch, answer):
+    replies = [*(asks(number) for number in range(3)), *[Say(pieces=("done",))] * (1 + len(MESSAGES))]
+    with serving(*replies) as stub:
+        monkeypatch.setenv("HOSTED_VLLM_API_BASE", stub.base)
+        monkeypatch.setenv("HOSTED_VLLM_API_KEY", "planted-0123456789")
+        live = LiveSession(session(journal=tmp_path / "j.sqlite", **REAL)).start()
+        try:
+            log = StringIO()
+            terminal = Terminal(live=live, narrator=Narrator(words=StringIO(), log=log))
+            assert live.wait(SECONDS) == "asking", live.failure
+            for message in MESSAGES:
+                terminal.obey(message)
+            assert (live.state, live.queued) == ("asking", MESSAGES)
+            terminal.obey(answer)
+            assert live.wait(SECONDS) == "idle"
+            assert live.view.messages[-1].text == "done"
+        finally:
+            live.close()
+    assert "error" not in log.getvalue()
+
+
+FULL = "BEFORE INSERT ON {0} BEGIN SELECT RAISE(ABORT, 'database or disk is full'); END"
+
+
+def test_an_order_that_fails_is_told_and_the_session_goes_on_to_its_end(tmp_path):
+    log, journal = StringIO(), tmp_path / "j.sqlite"
+    with closing(LiveSession(session(journal=journal)).start()) as live:
+        assert live.wait(SECONDS) == "idle", live.failure
+        with closing(sqlite3.connect(journal, isolation_level=None)) as other:
+            other.execute("UPDATE blob SET sha256 = upper(sha256)")
+            for table in ("session", "event"):
+                other.execute(f"CREATE TRIGGER full_{table} {FULL.format(table)}")
+            terminal = Terminal(live=live, narrator=Narrator(words=StringIO(), log=log))
+            for line in ("/diff", "/patch", "/summary", "/fork 1", "is it there?"):
+                terminal.obey(line)
+            other.execute("DROP TRIGGER full_event")
+        told = log.getvalue().splitlines()
+        assert [line.partition(": ")[0] for line in told] == ["error"] * 5, told
+        assert [" no content " in line for line in told] == [True] * 3 + [False] * 2
+        assert ["free some space" in line for line in told] == [False] * 3 + [True] * 2
+        terminal.obey("go on")
+        assert live.wait(SECONDS) == "idle", live.failure
+        assert live.view.messages[-2].text == "go on"
+        assert [check.passed for check in live.close().checks] == [True, True]
+    assert isinstance(live.entries[-1].event, SessionEnded)

@@ -1,0 +1,180 @@
+"""`harness inspect` as a user starts it."""
+
+import io
+import shutil
+from dataclasses import replace
+
+import pytest
+
+from harness.cli.dialog.slash_commands import Terminal
+from harness.cli.event_printer import Narrator
+from harness.events import MessageAdded, WorkspaceSaved
+from harness.messages import ToolCall, ToolResult, tool
+from harness.session.live import LiveSession
+from harness.store.journal import Journal
+from harness.store.records import Draft
+from harness.widgets.inspector import SessionInspector
+from tests.cli.command import LOCAL, TINY, harness, within
+from tests.replay.outline import FIXTURES
+from tests.session.test_interactive import session
+from tests.session.test_live import SECONDS
+from tests.store.samples import ENDED, begun, compaction, finished, opening, step, trial
+
+
+@pytest.fixture
+def journal(tmp_path):
+    """Two sessions, one of them that of a trial and compacted."""
+    path = tmp_path / "experiments" / "tiny" / "output" / "journal.sqlite"
+    with Journal.open(path) as opened:
+        first = [*opening("first"), *step(1), *step(2), compaction(forget=[4, 5], before_step=3), *step(3), ENDED]
+        begun(opened, "first").append(first)
+        begun(opened, "second").append(opening("second"))
+        opened.record_trial(trial("the-trial", "first"))
+    return path
+
+
+def test_a_session_is_shown_with_totals_kinds_and_timeline(journal):
+    shown = within("inspect", "first", "--in", journal)
+    assert shown.exit_code == 0, shown.output
+    lines = shown.stdout.splitlines()
+    for said in ("1 turn, 3 steps, 8 messages, 11 parts", "3 parts; 1 summaries, 0 prunings", "completed (replied)", "$0.7500"):
+        assert any(said in line for line in lines), said
+    assert any(line.split()[:2] == ["summaries", "4"] for line in lines)
+    bars = [line for line in lines if "█" in line or "▼" in line]
+    assert [line.split()[0] for line in bars] == ["1", "2", "▼", "3"]
+    assert "20,001 → 900 tokens" in bars[2]
+
+
+CALL = ToolCall(call_id="c", name="execute_command", arguments_json='{"command": "sleep \\u001b[2J"}')
+
+
+def test_an_answer_that_is_not_whole_is_shown_as_far_as_it_had_come(journal):
+    with Journal.open(journal) as opened:
+        log = begun(opened, "second")
+        for draft, told in (
+            (Draft(1, "", "h\x1b[2Jm"), "step 1, 6 characters of its reasoning so far: h�[2Jm"),
+            (Draft(1, "I was \x1b[2J about", "hm"), "step 1, 16 characters of its answer so far: I was �[2J about"),
+            (
+                Draft(1, "I run it", "hm", (CALL,)),
+                "its answer is whole, its calls have no result yet: execute_command sleep �[2J",
+            ),
+        ):
+            log.draft(draft)
+            assert told in " ".join(within("inspect", "second", "--in", journal).stdout.split())
+    assert "so far" not in within("inspect", "first", "--in", journal).stdout
+
+
+@pytest.mark.parametrize("name", ["the-trial", "the-", "fir"])
+def test_a_session_is_found_by_its_trial_and_by_a_beginning(journal, name):
+    assert "first" in within("inspect", name, "--in", journal.parents[1]).stdout
+
+
+def test_experiments_below_the_folder_are_looked_through_where_no_place_is_named(journal, monkeypatch):
+    monkeypatch.chdir(journal.parents[3])
+    assert "3 steps" in within("inspect", "first").stdout
+
+
+def test_a_step_shows_what_was_sent_and_what_came_back(journal):
+    shown = within("inspect", "first", "--step", "3", "--in", journal).stdout
+    assert "step 3: 6 messages sent" in shown
+    assert "compaction right before: applied" in shown
+    assert "what was done" in shown
+    assert "step 1" not in shown.split("[answer]")[0], "its messages were summarized"
+    assert "calls execute_command" in shown.split("[answer]")[1]
+    assert "not what was sent" in shown, "the made-up digest is not theirs"
+
+
+def test_a_long_message_is_cut_unless_all_of_it_is_asked_for(tmp_path):
+    long = "\n".join(f"line {number}" for number in range(100))
+    with Journal.open(tmp_path / "j.sqlite") as opened:
+        begun(opened).append([*opening(), *step(1, long)])
+    cut = within("inspect", tmp_path / "j.sqlite", "--step", "1").stdout
+    assert "line 5" in cut
+    assert "line 50" not in cut
+    assert "89 more lines" in cut
+    assert "line 99" in within("inspect", tmp_path / "j.sqlite", "--step", "1", "--whole").stdout
+
+
+def test_what_models_and_tools_wrote_reaches_the_terminal_without_control_characters(tmp_path):
+    hostile = "\x1b]0;owned\x07\x1b[2J[bold]\u202e"
+    result = ToolResult(call_id="c", name=f"n{hostile}", output=hostile)
+    bad = compaction(forget=[], summary=hostile)
+    object.__setattr__(bad, "reason", hostile)
+    claimed = replace(finished(2), request_digest=f"\x1b]0;x{hostile}")
+    begin = opening()
+    object.__setattr__(begin[0], "task", hostile)
+    with Journal.open(tmp_path / "j.sqlite") as opened:
+        begun(opened).append([*begin, *step(1, hostile), bad, *step(2)[:1], MessageAdded(step=2, message=tool(result)), claimed])
+    for more in ((), ("--step", "1"), ("--step", "2", "--whole")):
+        shown = within("inspect", tmp_path / "j.sqlite", *more)
+        assert shown.exit_code == 0, shown.output
+        assert not {"\x1b", "\x07", "\u202e"} & set(shown.stdout)
+        assert "[bold]" in shown.stdout, "markup is text"
+
+
+def test_a_real_session_that_was_logged_is_inspected(tmp_path):
+    path = tmp_path / "j.sqlite"
+    done = harness("agent", "--task", TINY, "--journal", path, *LOCAL)
+    assert done.returncode == 0, done.stderr
+    shown = within("inspect", path).stdout
+    assert "completed (replied)" in shown
+    assert "10 steps" in shown
+    assert "as it was logged" in within("inspect", path, "--step", "4").stdout
+
+
+def test_the_recorded_session_of_another_agent_is_inspected(tmp_path):
+    shutil.copy(FIXTURES / "pi.jsonl", tmp_path)
+    shown = within("inspect", tmp_path / "pi.jsonl")
+    assert shown.exit_code == 0, shown.output
+    assert "recorded" in shown.stdout
+
+
+def test_what_a_session_and_a_step_changed_is_shown_line_by_line(tmp_path):
+    live = LiveSession(session(journal=tmp_path / "j.sqlite")).start()
+    assert live.wait(SECONDS) == "idle", live.failure
+    log = io.StringIO()
+    Terminal(live=live, narrator=Narrator(words=io.StringIO(), log=log)).obey("/patch")
+    live.close()
+    text = "--- /dev/null\n+++ b/conf.txt\n@@ -0,0 +1 @@\n+port=4000\n"
+    [saved] = [one.event for one in live.entries if isinstance(one.event, WorkspaceSaved) and one.event.step]
+    asked = (tmp_path / "j.sqlite", "--patch")
+    assert [within("inspect", *asked, *more).stdout for more in ((), ("--step", str(saved.step)))] == [text, text]
+    assert within("inspect", *asked, "--step", str(saved.step - 1)).stdout == "nothing was changed"
+    refused = within("inspect", *asked, "--step", "99")
+    assert (refused.exit_code, "there are 1 to 10" in refused.stderr) == (2, True)
+    assert log.getvalue() == text
+    inspector = SessionInspector(tmp_path / "j.sqlite")
+    inspector.look(saved.step)
+    shown = inspector._step("")["messages"]
+    assert shown[-1][0] == "workspace"
+    read = inspector._reading(len(shown) - 1)
+    assert read is not None
+    assert read["text"] == text
+    inspector.look(saved.step - 1)
+    assert inspector._step("")["messages"][-1][0] == "result"
+
+
+def test_of_a_session_without_workspaces_it_is_said_that_no_changes_are_known(journal):
+    refused = within("inspect", "first", "--in", journal, "--patch")
+    assert (refused.exit_code, "those of trials" in refused.stderr) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("nobody",), "none of 2 sessions is called 'nobody'"),
+        (("",), "there are 2 sessions"),
+        (("first", "--step", "9"), "it has steps 1 to 3"),
+    ],
+)
+def test_what_is_not_there_is_refused_in_a_sentence(journal, arguments, said):
+    refused = within("inspect", *arguments, "--in", journal)
+    assert refused.exit_code == 2
+    assert said in refused.stderr
+
+
+def test_a_place_without_sessions_is_refused(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert "no experiment below this folder has results" in within("inspect", "first").stderr
+    assert "there is no 'nowhere'" in within("inspect", "first", "--in", "nowhere").stderr
+    assert "there is no journal in" in within("inspect", "first", "--in", tmp_path).stderr

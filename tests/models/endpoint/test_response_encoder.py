@@ -1,0 +1,51 @@
+"""What the endpoint writes is what a client reads."""
+
+import json
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.messages import Message, Reasoning, assistant
+from harness.models.endpoint.response_encoder import chunks, completion
+from harness.models.openai_format import StreamedReply
+from harness.protocols import Reply
+from tests.models.test_openai_format import calls as whole_calls
+from tests.models.test_openai_format import some_text, texts, usages
+
+
+def reply_of(reasoning, text, calls, usage, cut_short):
+    spoken = assistant(text, *calls)
+    thought = (Reasoning(text=reasoning),) if reasoning else ()
+    message = Message(role="assistant", parts=thought + spoken.parts)
+    return Reply(message=message, usage=usage, seconds=0.0, cut_short=cut_short)
+
+
+several_calls = st.lists(whole_calls, max_size=3, unique_by=lambda call: call.call_id)
+replies = st.builds(reply_of, texts, texts, several_calls, usages, st.booleans())
+
+
+@given(some_text, replies)
+def test_a_streamed_reply_comes_back_whole(name, reply):
+    read = StreamedReply()
+    heard = [delta for chunk in chunks(name, reply, usage=True) for delta in read.add(json.loads(json.dumps(chunk)))]
+    assert "".join(delta.text for delta in heard if delta.part == "text") == reply.message.text
+    assert "".join(delta.text for delta in heard if delta.part == "reasoning") == reply.message.reasoning
+    assert read.message(lambda given: given) == reply.message
+    assert read.usage == reply.usage
+    assert (read.finish_reason == "length") == reply.cut_short
+
+
+@given(some_text, replies)
+def test_an_answer_at_once_says_the_same_as_the_stream(name, reply):
+    [choice] = completion(name, reply)["choices"]
+    whole = StreamedReply()
+    whole.add({"choices": [{"delta": choice["message"], "finish_reason": choice["finish_reason"]}]})
+    streamed = StreamedReply()
+    for chunk in chunks(name, reply, usage=False):
+        streamed.add(chunk)
+    assert "".join(whole.texts) == "".join(streamed.texts)
+    assert "".join(whole.reasonings) == "".join(streamed.reasonings)
+    assert whole.finish_reason == streamed.finish_reason
+    assert streamed.usage is None
+    told = [(call["id"], call["function"]["arguments"]) for call in choice["message"].get("tool_calls", [])]
+    assert told == [(call.call_id, call.arguments_json) for call in reply.message.calls]

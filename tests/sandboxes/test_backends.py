@@ -1,0 +1,130 @@
+"""Choosing a backend by trying it."""
+
+import contextlib
+import os
+from pathlib import Path
+
+import pytest
+
+from harness.errors import SandboxUnavailable, UnknownName, UsageError
+from harness.protocols import SandboxLimits
+from harness.sandboxes import bubblewrap
+from harness.sandboxes.backends import choose_backend, open_sandbox, probe, probe_backend
+from harness.sandboxes.bubblewrap import Bubblewrap
+from harness.sandboxes.client import ServedSandbox
+from harness.sandboxes.local import Local
+
+
+def test_a_backend_without_isolation_does_not_pass():
+    limits = SandboxLimits()
+    found = probe("local", lambda: ServedSandbox(Local(limits, unsafe=True), limits))
+    assert not found.ok
+    assert found.reason
+    assert found.advice
+
+
+@pytest.mark.bubblewrap
+def test_a_backend_with_a_network_does_not_pass():
+    limits = SandboxLimits(network=True)
+    found = probe("bubblewrap", lambda: ServedSandbox(Bubblewrap(limits), limits))
+    assert found.ok is (len(Path("/proc/net/route").read_text().splitlines()) <= 1)
+    assert found.ok or "network" in found.reason
+
+
+@pytest.mark.bubblewrap
+def test_bubblewrap_passes_and_names_its_version():
+    limits = SandboxLimits()
+    found = probe("bubblewrap", lambda: ServedSandbox(Bubblewrap(limits), limits))
+    assert found.ok, found.reason
+    assert "bubblewrap" in found.reason
+    assert found.advice == ""
+
+
+@pytest.mark.bubblewrap
+def test_a_sandbox_without_the_program_that_is_needed_does_not_pass():
+    limits = SandboxLimits()
+    found = probe("bubblewrap", lambda: ServedSandbox(Bubblewrap(limits), limits), "no-such-runtime")
+    assert not found.ok
+    assert found.reason == "no program no-such-runtime in it"
+    assert "/usr/local/bin" in found.advice
+    assert probe("bubblewrap", lambda: ServedSandbox(Bubblewrap(limits), limits), "sed").ok
+
+
+NO_ENGINE = "unix:///nowhere/docker.sock"
+
+
+@pytest.fixture
+def fresh(monkeypatch):
+    """Probes are forgotten before and after; there is no engine."""
+    probe_backend.cache_clear()
+    monkeypatch.setenv("DOCKER_HOST", NO_ENGINE)
+    yield
+    probe_backend.cache_clear()
+
+
+@pytest.mark.bubblewrap
+def test_auto_takes_bubblewrap_where_there_is_no_engine(fresh):
+    assert choose_backend() == "bubblewrap"
+    with contextlib.closing(open_sandbox(session_id="x")) as sandbox:
+        sandbox.start()
+        assert sandbox.info.backend == "bubblewrap"
+
+
+def test_a_named_image_is_docker_or_nothing(fresh):
+    for made in (choose_backend, lambda image: open_sandbox(session_id="x", image=image)):
+        with pytest.raises(SandboxUnavailable, match=r"'docker' is not available: .*nothing else will do for the image 'mine:1'"):
+            made("mine:1")
+
+
+@pytest.mark.parametrize("backend", ["bubblewrap", "local"])
+def test_a_named_image_is_refused_where_it_would_be_passed_over(backend):
+    with pytest.raises(UsageError, match=f"image 'mine:1': the sandbox '{backend}' has no images"):
+        open_sandbox(backend, session_id="x", image="mine:1", unsafe_local=True)
+    with pytest.raises(UsageError, match=f"image 'mine:1': the sandbox '{backend}' has no images"):
+        choose_backend("mine:1", backend=backend)
+
+
+@pytest.mark.docker
+def test_auto_takes_docker_where_the_image_is_there():
+    probe_backend.cache_clear()
+    assert choose_backend(os.environ.get("HARNESS_TEST_IMAGE", "harness-test:py")) == "docker"
+
+
+@pytest.mark.docker
+def test_an_image_without_the_runtime_is_refused():
+    image = os.environ.get("HARNESS_TEST_IMAGE", "harness-test:py")
+    with pytest.raises(SandboxUnavailable, match="'docker' is not available: no program bun in it"):
+        choose_backend(image, "bun", "docker")
+
+
+@pytest.mark.bubblewrap
+@pytest.mark.bun
+def test_bubblewrap_shows_the_bun_of_this_machine():
+    assert choose_backend(None, "bun", "bubblewrap") == "bubblewrap"
+
+
+def test_auto_never_falls_to_no_sandbox(fresh, monkeypatch, tmp_path):
+    (tmp_path / "bwrap").write_text("#!/bin/sh\nexit 1\n")
+    (tmp_path / "bwrap").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    bubblewrap.find_program.cache_clear()
+    try:
+        with pytest.raises(SandboxUnavailable, match=r"docker: .*nowhere.*bubblewrap: |docker: .*; bubblewrap: "):
+            choose_backend()
+    finally:
+        bubblewrap.find_program.cache_clear()
+
+
+def test_a_probe_is_made_once_and_says_what_to_do(fresh):
+    probe = probe_backend("docker", "some-image")
+    assert not probe.ok
+    assert probe.reason
+    assert "Docker Engine" in probe.advice
+    assert probe_backend("docker", "some-image") is probe
+
+
+def test_unknown_names_are_refused_with_the_known_ones():
+    with pytest.raises(UnknownName, match="bubblewrap"):
+        open_sandbox("bubblewarp", session_id="x")
+    with pytest.raises(UnknownName, match="python"):
+        open_sandbox("bubblewrap", session_id="x", runtime="pyhton")

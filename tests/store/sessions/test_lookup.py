@@ -1,0 +1,63 @@
+import pytest
+
+from harness.errors import StoreError, UsageError
+from harness.store.journal import Journal
+from harness.store.sessions.lookup import find_session, journals_in, sessions_in
+from tests.store.samples import begun, opening, trial
+
+
+def write(path, *names, trial_of=""):
+    with Journal.open(path) as journal:
+        for number, name in enumerate(names):
+            begun(journal, name, created_at_ms=number).append(opening(name))
+            if trial_of:
+                journal.record_trial(trial(trial_of, name))
+    return path
+
+
+def test_a_session_is_found_in_a_file_an_experiment_and_its_output(tmp_path):
+    path = write(tmp_path / "tiny" / "output" / "journal.sqlite", "abc", trial_of="t-1")
+    for place in (path, tmp_path / "tiny", tmp_path / "tiny" / "output"):
+        for name in ("abc", "ab", "t-1", "t", ""):
+            assert find_session(name, [place]) == (path, "abc", "t-1")
+    assert [entry.event for entry in find_session("abc", [path]).entries()] == opening("abc")
+
+
+def test_a_whole_name_goes_before_the_beginning_of_others(tmp_path):
+    path = write(tmp_path / "j.sqlite", "a", "ab", "abc")
+    assert find_session("ab", [path]).session_id == "ab"
+    with pytest.raises(UsageError, match="there are 3 sessions: a in"):
+        find_session("", [path])
+
+
+def test_a_beginning_that_several_share_is_refused_with_their_names(tmp_path):
+    one, other = write(tmp_path / "one.sqlite", "abc", "abd"), write(tmp_path / "other.sqlite", "abe")
+    with pytest.raises(UsageError, match=r"3 sessions fit 'ab': abc in .*one.sqlite', abd in .* abe in .*; name one"):
+        find_session("ab", [one, other])
+    with pytest.raises(UsageError, match="none of 3 sessions is called 'x'"):
+        find_session("x", [one, other])
+
+
+def test_a_session_that_is_just_being_brought_in_is_there_once(tmp_path):
+    output = tmp_path / "output"
+    write(output / "journal.sqlite", "a", "b")
+    write(output / "journals" / "b.sqlite", "b")
+    (output / "journals" / "half.sqlite").write_bytes(b"")
+    assert [one.session_id for one in sessions_in([output])] == ["b", "a"]
+    assert len(journals_in(output)) == 3
+
+
+def test_a_folder_of_journals_is_a_place(tmp_path):
+    one, other = write(tmp_path / "one.sqlite", "abc"), write(tmp_path / "other.sqlite", "abd")
+    assert journals_in(tmp_path) == (one, other)
+    assert find_session("abd", [tmp_path]).journal == other
+
+
+def test_a_place_without_a_journal_is_refused(tmp_path):
+    with pytest.raises(StoreError, match="there is no journal in"):
+        list(sessions_in([tmp_path]))
+    broken = tmp_path / "output" / "journal.sqlite"
+    broken.parent.mkdir()
+    broken.write_text("no SQLite at all, but long enough to be looked at" * 10)
+    with pytest.raises(StoreError, match="not a database"):
+        find_session("", [tmp_path])

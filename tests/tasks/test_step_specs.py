@@ -1,0 +1,16 @@
+"""Receipts that follow from the calls of rows."""
+
+import re
+from string import Template
+
+import pytest
+
+from harness.tasks.step_specs import completed, look, run
+
+
+@pytest.mark.parametrize("before", range(138, 152))
+def test_a_long_command_is_known_by_its_receipt_wherever_its_placeholders_stand(before: int) -> None:
+    command = "x" * before + " ${name} and so on"
+    (step,) = completed([look("step", "says", run(command))], ())
+    (_, pattern), *_ = step.done.receipts
+    assert re.search(pattern, Template(command).substitute(name="value")[:200])

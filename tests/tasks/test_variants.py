@@ -1,0 +1,208 @@
+"""Each knob that every task has does what it says, in the sessions that are run and not in the texts alone."""
+
+import functools
+import re
+from dataclasses import replace
+
+import pytest
+
+from harness.compaction.presets.none import NoCompaction
+from harness.errors import UsageError
+from harness.events import MessageAdded
+from harness.task import Fact, Script, Task, World
+from harness.tasks import SUITE, knobs, load_task, make_task
+from harness.tasks.facts import printed
+from harness.tasks.variants import KNOBS, ORDER, in_world
+from harness.testing.laws.moves import trace
+from harness.testing.laws.simulation import HUGE, Run, simulate
+
+TASKS = sorted(set(SUITE) - {"long-march"})
+LAG = 12
+ALL = World(use_lag_steps=LAG, redundancy=3, update_rate=0.5, recoverable_share=0.5)
+NAME = "rename-sweep"
+"""Of the task whose sessions are looked at."""
+
+
+def turned(world: World, seed: int = 1, name: str = NAME) -> Task:
+    return make_task(name, seed, world)
+
+
+@functools.cache
+def session(world: World) -> Run:
+    return simulate(turned(world), NoCompaction(), window_tokens=HUGE)
+
+
+def told(fact: Fact, world: World) -> list[tuple[int, str]]:
+    """Request and value of each telling of a fact by the user; 1 = the first request."""
+    found = []
+    for event in session(world).events(MessageAdded):
+        if event.message.role == "user":
+            found += [(max(event.step, 1), match[1]) for text in fact.patterns for match in re.finditer(text, event.message.text)]
+    return found
+
+
+def needed(fact: Fact) -> list[int]:
+    """The steps of the script whose words or calls hold a fact."""
+    steps = enumerate(turned(World()).script.steps, start=1)
+    return [number for number, step in steps if f"${{{fact.name}}}" in str((step.says, step.calls, step.repairs))]
+
+
+@functools.cache
+def first_uses(world: World) -> dict[str, int]:
+    """The request at which each fact was used first."""
+    task = turned(world)
+    needs = {step.name: step.needs for step in task.script.steps}
+    used: dict[str, int] = {}
+    for move in trace(task, session(world).requests):
+        for name in needs.get(move.step, ()):
+            used.setdefault(name, move.number)
+    return used
+
+
+def asked(task: Task) -> list[Fact]:
+    """The facts that stand in the request as the task has it."""
+    return [fact for fact in task.facts if fact.said_in == "prompt"]
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_a_world_changes_nothing_but_what_the_user_says_and_writes_down(name: str) -> None:
+    plain, world = load_task(name)(1), turned(ALL, name=name)
+    same = ("script", "checks", "grader", "values", "title", "tags", "runtime", "cacheable")
+    assert [getattr(world, one) for one in same] == [getattr(plain, one) for one in same]
+    assert world.workspace[: len(plain.workspace)] == plain.workspace
+    assert [path for path, _ in world.workspace[len(plain.workspace) :]] == [ORDER]
+    assert set(plain.later) <= set(world.later)
+    assert turned(ALL, seed=2, name=name).facts == world.facts, "facts are the same for every seed"
+    steps = [[(late.step, late.text.split("\n")[0]) for late in turned(ALL, seed=seed, name=name).later] for seed in (2, 3)]
+    assert steps[0] == steps[1]
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_knobs_that_are_left_at_what_a_task_has_leave_it_as_it_is(name: str) -> None:
+    assert turned(World(redundancy=1, update_rate=0.0, recoverable_share=0.0), name=name) == load_task(name)(1)
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_shares_are_of_the_facts_of_the_request_that_hold_for_good(name: str) -> None:
+    plain = load_task(name)(1)
+    steady = [fact for fact in asked(plain) if not fact.superseded and re.search(fact.patterns[0], plain.prompt)]
+    for share in (0.5, 1.0):
+        world = turned(World(recoverable_share=share), name=name)
+        written = {fact.name for fact in asked(world) if fact.recover}
+        assert len(written) == round(share * len(steady))
+        order = dict(world.workspace)[ORDER]
+        assert written == {fact.name for fact in asked(world) if any(re.search(text, order) for text in fact.patterns)}
+    changed = turned(World(update_rate=0.5), name=name)
+    before, after = ({fact.name for fact in task.facts if fact.superseded} for task in (plain, changed))
+    assert before <= after
+    assert len(after) - len(before) == round(0.5 * len(steady))
+
+
+@pytest.mark.parametrize("name", sorted(SUITE))
+def test_a_fact_that_is_revised_keeps_its_kind(name: str) -> None:
+    calm, changed = (turned(World(update_rate=rate), name=name) for rate in (0.0, 0.5))
+    assert [(fact.name, fact.kind) for fact in changed.facts] == [(fact.name, fact.kind) for fact in calm.facts]
+    assert sum(fact.revised for fact in changed.facts) > sum(fact.revised for fact in calm.facts) == 0
+
+
+@pytest.mark.bubblewrap
+def test_what_the_request_told_is_told_a_fixed_lag_before_its_first_use() -> None:
+    world = World(use_lag_steps=LAG)
+    for fact in asked(turned(world)):
+        ((at, value),) = told(fact, world)
+        assert value == turned(world).values[fact.name]
+        assert at == max(1, needed(fact)[0] - LAG)
+        assert first_uses(world)[fact.name] >= needed(fact)[0], "a repair puts off what follows"
+    assert session(world).failed == set()
+
+
+@pytest.mark.bubblewrap
+def test_what_is_still_needed_is_told_again_at_even_intervals() -> None:
+    world = World(redundancy=4)
+    steps = len(turned(world).script.steps)
+    reminders = [1 + turn * steps // 4 for turn in (1, 2, 3)]
+    for fact in asked(turned(world)):
+        assert [at for at, _ in told(fact, world)] == [1, *(at for at in reminders if at <= needed(fact)[-1])]
+    assert max(len(told(fact, world)) for fact in asked(turned(world))) == 4
+    assert session(world).failed == set()
+
+
+@pytest.mark.bubblewrap
+def test_what_is_changed_is_told_with_another_value_and_corrected_before_its_first_use() -> None:
+    world = World(update_rate=1.0)
+    for fact in asked(turned(world)):
+        (first, old), (at, new) = told(fact, world)
+        assert (first, new) == (1, turned(world).values[fact.name])
+        assert old != new
+        assert 1 < at <= first_uses(world)[fact.name]
+    assert session(world).failed == set()
+
+
+@pytest.mark.bubblewrap
+def test_a_reminder_tells_what_holds_by_then() -> None:
+    for fact in asked(turned(ALL)):
+        values = [value for _, value in told(fact, ALL)]
+        assert values[-1] == turned(ALL).values[fact.name]
+        assert len(set(values)) == (2 if fact.superseded else 1)
+        assert sorted(values, key=values[0].__ne__) == values, "the old value is not told after the correction"
+    assert session(ALL).failed == set()
+
+
+def test_what_is_written_down_is_known_to_be_so_and_can_be_read() -> None:
+    task = turned(World(recoverable_share=1.0))
+    for fact in asked(task):
+        assert fact.recover is not None
+        assert fact.recover.arguments == (("path", ORDER),)
+        assert (fact.source, fact.reacquisition_calls) == (ORDER, 2)
+    assert ORDER in task.prompt
+
+
+def test_every_task_has_knobs_and_one_has_all() -> None:
+    assert {name: knobs(SUITE[name]) for name in TASKS} == dict.fromkeys(TASKS, KNOBS)
+    assert len(knobs(SUITE["long-march"])) == 7
+    assert set(KNOBS) < set(knobs(SUITE["long-march"]))
+
+
+@pytest.mark.parametrize(
+    ("world", "said"),
+    [
+        (World(steps=9), r"world\.steps: .*its knobs are recoverable_share, .*'long-march' has all"),
+        (World(output_sigma=1.0), r"world\.output_sigma"),
+        (World(use_lag_steps=0), r"world\.use_lag_steps: .*at least 1"),
+        (World(redundancy=1_000), r"world\.redundancy: .*at most \d+ \(got 1000\)"),
+    ],
+)
+def test_what_a_task_has_no_room_for_is_refused_by_the_name_of_the_knob(world: World, said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        turned(world)
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_a_lag_that_would_turn_nothing_is_refused_with_the_largest_that_turns_something(name: str) -> None:
+    with pytest.raises(UsageError, match=r"world\.use_lag_steps: .* at most \d+, .*\(got 5000\)") as refused:
+        turned(World(use_lag_steps=5_000), name=name)
+    (most,) = map(int, re.findall(r"at most (\d+)", str(refused.value)))
+    plain = load_task(name)(1)
+    for lag in (1, most // 2, most):
+        assert len(turned(World(use_lag_steps=lag), name=name).later) > len(plain.later)
+    with pytest.raises(UsageError, match=rf"at most {most}, .*\(got {most + 1}\)"):
+        turned(World(use_lag_steps=most + 1), name=name)
+
+
+def test_a_correction_that_would_come_too_late_is_refused() -> None:
+    task = load_task(NAME)(1)
+    at_once = replace(task.script.steps[0], needs=tuple(fact.name for fact in asked(task)))
+
+    def hasty(seed: int) -> Task:
+        return replace(load_task(NAME)(seed), script=Script(steps=(at_once, *task.script.steps[1:]), farewell="Done."))
+
+    with pytest.raises(UsageError, match=r"world\.update_rate: of the 9 facts .* 0 can be corrected .* at most 0 \(got 1\)"):
+        in_world(hasty, 1, World(update_rate=1.0))
+
+
+def test_a_request_without_facts_is_refused() -> None:
+    def silent(seed: int) -> Task:
+        return replace(load_task(NAME)(seed), facts=(printed("desk", "next-step", "", "office", r"the desk `(\w+)`"),))
+
+    with pytest.raises(UsageError, match=r"world\.redundancy: the request of 'rename-sweep' tells no fact"):
+        in_world(silent, 1, World(redundancy=2))

@@ -1,0 +1,36 @@
+"""The chart holds the same numbers as the table and the page."""
+
+import numpy as np
+import pytest
+
+from harness.inspection.recorded import RecordedSession
+from harness.inspection.walk import sample_log
+from harness.widgets.explorer.exploration import Exploration
+from harness.widgets.explorer.timeline_chart import draw
+
+
+@pytest.fixture(scope="module")
+def explored():
+    return Exploration(RecordedSession(name="a $session_", entries=sample_log(30_000)), "keep-last", 24_000)
+
+
+def test_its_lines_are_the_tokens_of_every_step(explored):
+    (ax,) = draw(explored).axes
+    lines = {line.get_label(): np.asarray(line.get_ydata()).tolist() for line in ax.lines}
+    assert lines["whole conversation"] == explored.whole
+    assert lines["in view"] == explored.run()["curve"]
+    assert set(lines["threshold"]) == {explored.rehearsal.budget.threshold_tokens}
+
+
+def test_it_marks_every_applied_compaction_and_says_what_it_is(explored):
+    figure = draw(explored)
+    marks = next(line for line in figure.axes[0].lines if line.get_marker() == "v")
+    assert np.asarray(marks.get_xdata()).tolist() == [one.step for one in explored.attempts() if one.status == "applied"]
+    said = " ".join(text.get_text() for text in figure.texts)
+    assert "open loop" in said
+    assert "a $session_" in said
+
+
+def test_it_is_drawn_on_axes_that_are_given(explored):
+    figure = draw(explored)
+    assert draw(explored, figure.axes[0]) is figure

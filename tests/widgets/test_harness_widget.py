@@ -1,0 +1,185 @@
+"""What all widgets share: scripts that cannot parse a text as HTML, an escaped fallback, and a page that misses nothing."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from harness.errors import UsageError
+from harness.widgets.harness_widget import FOLDER, VIEW, Surface, preformatted, table
+
+HOSTILE = "<img src=x onerror=window.hacked=1><script>window.hacked=1</script>"
+PARSES_HTML = re.compile(
+    r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|createContextualFragment|DOMParser|setHTML|\beval\(|new Function"
+)
+
+LIST = """
+export default {
+  render({ model, el }) {
+    const root = stage(el, "List");
+    const [list, state, note] = [make("ul"), make("p"), make("p", { class: "note" })];
+    root.append(list, state, note, make("button", { text: "ask", on: { click: () => model.send({ kind: "ask", what: 7 }) } }));
+    return connect(model, {
+      items: (items) => items.forEach((item) => list.append(make("li", { text: item.text }))),
+      state: (changed, whole) => { state.textContent = JSON.stringify(whole); },
+      skipped: (count) => { note.textContent = `${count} skipped`; },
+    });
+  },
+};
+"""
+
+
+class ListWidget(Surface):
+    """Lists its items."""
+
+    _esm = (FOLDER / "surface.js").read_text() + LIST
+    _css = (FOLDER / "surface.css").read_text()
+
+    def heard(self, message):
+        if message["kind"] == "ask":
+            raise UsageError(f"no {message['what']}")
+
+
+@pytest.mark.parametrize("file", sorted(FOLDER.glob("*.js")), ids=lambda file: file.name)
+def test_no_script_parses_a_text_as_html(file: Path):
+    assert PARSES_HTML.findall(file.read_text()) == []
+
+
+def test_a_script_that_would_is_seen():
+    assert PARSES_HTML.findall("el.innerHTML = text; new DOMParser()") == ["innerHTML", "DOMParser"]
+
+
+def test_the_fallback_is_escaped_and_lies_beside_the_live_view():
+    class Hostile(ListWidget):
+        def as_text(self):
+            return HOSTILE
+
+    data, _ = Hostile()._repr_mimebundle_()
+    assert data["text/plain"] == HOSTILE
+    assert "<script" not in data["text/html"]
+    assert "<img" not in data["text/html"]
+    assert "&lt;img src=x" in data["text/html"]
+    assert data[VIEW]["model_id"]
+
+
+def test_cells_of_a_table_are_escaped():
+    made = table(["a", HOSTILE], [[1, HOSTILE]])
+    assert made.count("&lt;script&gt;") == 2
+    assert "<img" not in made + preformatted(HOSTILE)
+
+
+def test_words_stand_at_the_left_and_columns_of_numbers_where_a_notebook_puts_them():
+    left = ' style="text-align: left"'
+    assert table(["what", "tokens"], [["kept", 1], ["2", 20]]) == (
+        f"<table><tr><th{left}>what</th><th>tokens</th></tr>"
+        f"<tr><td{left}>kept</td><td>1</td></tr><tr><td{left}>2</td><td>20</td></tr></table>"
+    )
+    assert table((), []) == "<table></table>"
+
+
+@pytest.mark.browser
+def test_items_and_states_appear_and_a_text_stays_a_text(link, post, page):
+    widget = ListWidget(post)
+    widget.wire.append([{"text": HOSTILE}, {"text": "two"}])
+    linked = link(widget)
+    widget.wire.show(name=HOSTILE)
+    widget.wire.append([{"text": "three"}])
+    linked.settle()
+    assert page.locator("li").all_inner_texts() == [HOSTILE, "two", "three"]
+    assert HOSTILE in page.locator("p").first.inner_text()
+    assert page.evaluate("typeof window.hacked") == "undefined"
+    assert page.locator("img").count() == 0
+
+
+@pytest.mark.browser
+def test_a_page_gets_what_was_lost_on_the_way_and_what_was_told_before_it_opened(link, post, page):
+    widget = ListWidget(post)
+    linked = link(widget)
+    for number in range(30):
+        widget.wire.append([{"text": str(number)}])
+        linked.settle(lose=lambda message, number=number: number % 3 == 1 and bool(message["items"]))
+    widget.wire.append([{"text": "end"}])
+    linked.settle()
+    assert page.locator("li").all_inner_texts() == [*map(str, range(30)), "end"]
+    page.evaluate("show()")  # a second view of the same widget
+    linked.settle()
+    assert page.locator("ul").nth(1).locator("li").all_inner_texts() == [*map(str, range(30)), "end"]
+    assert page.locator("ul").first.locator("li").count() == 31
+
+
+@pytest.mark.browser
+def test_an_error_of_ours_is_told_to_the_page(link, post, page):
+    linked = link(ListWidget(post))
+    page.get_by_role("button", name="ask").click()
+    linked.settle()
+    assert "no 7" in page.locator("p").first.inner_text()
+
+
+@pytest.mark.browser
+def test_plain_keys_stay_in_a_widget_and_others_reach_the_notebook(link, post, page):
+    link(ListWidget(post))
+    page.evaluate("() => { window.keys = []; document.addEventListener('keydown', event => keys.push(event.key)); }")
+    page.get_by_role("button", name="ask").focus()
+    page.keyboard.press("x")
+    page.keyboard.press("ArrowLeft")
+    page.keyboard.press("Control+s")
+    assert page.evaluate("keys") == ["Control", "s"]
+
+
+@pytest.mark.browser
+def test_a_view_that_is_removed_hears_nothing_more(link, post, page):
+    linked = link(ListWidget(post))
+    page.evaluate("ended()")
+    linked.widget.wire.append([{"text": "late"}])
+    linked.settle()
+    assert page.locator("li").count() == 0
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("given", ["{onclick: 'x'}", "{ONERROR: 'x'}", "{srcdoc: 'x'}", "{style: 'x'}"])
+def test_an_element_refuses_attributes_that_hold_code(link, post, page, given):
+    linked = link(ListWidget(post))
+    linked.page.evaluate(
+        """async given => {
+            const module = URL.createObjectURL(new Blob([given], {type: 'text/javascript'}));
+            window.made = (await import(module)).made;
+        }""",
+        f"{(FOLDER / 'surface.js').read_text()}\nexport const made = () => make('p', {given});",
+    )
+    assert page.evaluate("() => { try { made(); return 'made'; } catch (error) { return error.message; } }").startswith(
+        "no attribute"
+    )
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize(("theme", "dark"), [("light", False), ("dark", True)])
+def test_colours_follow_the_theme(link, post, page, theme, dark):
+    link(ListWidget(post), theme)
+    colours = page.locator(".harness-surface").evaluate(
+        "el => ['color', 'backgroundColor'].map(name => getComputedStyle(el)[name].match(/\\d+/g).map(Number)[0])"
+    )
+    assert (colours[0] > colours[1]) == dark
+
+
+@pytest.mark.browser
+@pytest.mark.slow
+@pytest.mark.parametrize("app", ["lab", "notebook"])
+def test_a_widget_lives_in_jupyter_and_is_read_without_its_kernel(open_notebook, page, app):
+    notebook = open_notebook(
+        "from tests.widgets.test_harness_widget import ListWidget, HOSTILE\n"
+        "widget = ListWidget()\nwidget.wire.append([{'text': HOSTILE}])\nwidget",
+        app=app,
+    )
+    notebook.start_cell(0)
+    notebook.finish_cell(0)
+    page.locator(".harness-surface li").get_by_text(HOSTILE).wait_for()
+    page.get_by_role("button", name="ask", exact=True).click()
+    page.locator(".harness-surface p").get_by_text("no 7").wait_for()
+    assert page.evaluate("typeof window.hacked") == "undefined"
+    assert notebook.strangers == []
+    stood = page.locator(".jp-OutputArea pre").get_by_text("ListWidget, live in a notebook")
+    assert stood.count() == 1
+    assert not stood.is_visible()
+    notebook.reopen()
+    stood.wait_for()
+    assert page.locator(".harness-surface").count() == 0
