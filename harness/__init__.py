@@ -30,13 +30,13 @@ if TYPE_CHECKING:
     from harness.store.sessions.lookup import find_session
     from harness.task import Task
     from harness.tasks import load_task
-    from harness.tools import standard_tools
+    from harness.tools import make_standard_tools
     from harness.widgets.agent import AgentWidget
     from harness.widgets.explorer import CompactionExplorer
     from harness.widgets.grid import GridWidget
     from harness.widgets.inspector import SessionInspector
 
-_HOME = {
+_MODULE_BY_NAME = {
     "Agent": "harness.agent.loop",
     "AgentWidget": "harness.widgets.agent",
     "Arm": "harness.experiment.grid",
@@ -110,13 +110,13 @@ __all__ = [
     "inspect_session",
     "load",
     "load_task",
+    "make_standard_tools",
     "open_model",
     "open_sandbox",
     "open_summarizer",
     "report",
     "retention",
     "sent_at",
-    "standard_tools",
     "success_heatmap",
     "token_curves",
 ]
@@ -124,12 +124,12 @@ __all__ = [
 
 def __getattr__(name: str) -> object:
     """Load a public name from its home."""
-    if name not in _HOME:
+    if name not in _MODULE_BY_NAME:
         raise AttributeError(f"module 'harness' has no attribute {name!r}")
-    home = import_module(_HOME[name])
-    found: object = home if _HOME[name].endswith(f".{name}") else getattr(home, name)
-    globals()[name] = found
-    return found
+    home = import_module(_MODULE_BY_NAME[name])
+    value: object = home if _MODULE_BY_NAME[name].endswith(f".{name}") else getattr(home, name)
+    globals()[name] = value
+    return value
 
 
 def __dir__() -> list[str]:

@@ -29,32 +29,32 @@ VERSION_TAG = "harness-1"
 
 
 @lru_cache(maxsize=256)
-def adapter(of: Any) -> TypeAdapter[Any]:
+def build_adapter(value_type: Any) -> TypeAdapter[Any]:
     """The one adapter of a type (a dataclass or a union of them)."""
-    built: TypeAdapter[Any] = TypeAdapter(of)
+    built: TypeAdapter[Any] = TypeAdapter(value_type)
     return built
 
 
-def to_plain(value: object, of: Any = None) -> Any:
+def to_plain(value: object, value_type: Any = None) -> Any:
     """A value as JSON-ready dicts, lists, strings and numbers."""
-    kind: Any = of or type(value)
-    return adapter(kind).dump_python(value, mode="json")
+    kind: Any = value_type or type(value)
+    return build_adapter(kind).dump_python(value, mode="json")
 
 
-def from_plain(of: type[T], plain: object, where: str = "") -> T:
+def from_plain(value_type: type[T], plain: object, where: str = "") -> T:
     """A value of type `of` from JSON-ready data.
 
     Raises:
         UsageError: names the path inside the data, what stood there and what is allowed.
     """
-    kind: Any = of
+    kind: Any = value_type
     try:
-        return cast(T, adapter(kind).validate_python(plain))
+        return cast(T, build_adapter(kind).validate_python(plain))
     except ValidationError as error:
         raise UsageError(_explain(error, where)) from None
 
 
-class ByName:
+class StrictFields:
     """Base of what people make by naming fields: one that there is not is refused before Python does so in words of its own."""
 
     __slots__ = ()
@@ -66,7 +66,7 @@ class ByName:
             UnknownName: the nearest ones are offered.
         """
         of: Any = cls
-        allowed = _arguments(of)
+        allowed = _list_argument_names(of)
         for name in given:
             if name not in allowed:
                 raise UnknownName(f"field of {cls.__name__}:", name, allowed)
@@ -74,7 +74,7 @@ class ByName:
 
 
 @lru_cache(maxsize=256)
-def _arguments(kind: Any) -> tuple[str, ...]:
+def _list_argument_names(kind: Any) -> tuple[str, ...]:
     return tuple(signature(kind.__init__).parameters)[1:]
 
 
@@ -91,7 +91,7 @@ def refuse_mistyped(kind: type[Any], given: Mapping[str, object]) -> None:
     """
     lines = []
     of: Any = kind
-    for name, checked in _field_adapters(of).items():
+    for name, checked in _build_field_adapters(of).items():
         if name in given:
             try:
                 checked.validate_python(given[name], strict=True)
@@ -111,7 +111,7 @@ def refuse_mistyped_fields(made: "DataclassInstance") -> None:
 
 
 @lru_cache(maxsize=256)
-def _field_adapters(kind: Any) -> dict[str, TypeAdapter[Any]]:
+def _build_field_adapters(kind: Any) -> dict[str, TypeAdapter[Any]]:
     adapters = {}
     try:
         hints = get_type_hints(kind)
@@ -119,7 +119,7 @@ def _field_adapters(kind: Any) -> dict[str, TypeAdapter[Any]]:
         return {}
     for name, hint in hints.items():
         try:
-            adapters[name] = adapter(hint)
+            adapters[name] = build_adapter(hint)
         except PydanticUserError:
             continue
     return adapters
@@ -129,14 +129,14 @@ def _explain(error: ValidationError, where: str) -> str:
     lines = []
     for problem in error.errors(include_url=False):
         path = ".".join(str(step) for step in (*([where] if where else []), *problem["loc"]))
-        own = problem.get("ctx", {}).get("error")
-        is_ours = isinstance(own, UsageError)  # and names its field
-        what = own if is_ours else f"{_wanted(problem)} (got {problem['input']!r:.80})"
-        lines.append(f"{path or 'value'}: {what}")
+        inner_error = problem.get("ctx", {}).get("error")
+        is_ours = isinstance(inner_error, UsageError)  # and names its field
+        problem_text = inner_error if is_ours else f"{_describe_requirement(problem)} (got {problem['input']!r:.80})"
+        lines.append(f"{path or 'value'}: {problem_text}")
     return "; ".join(lines)
 
 
-WANTED = {
+REQUIREMENT_BY_ERROR = {
     "int": "must be a whole number",
     "float": "must be a number",
     "bool": "must be true or false",
@@ -150,29 +150,29 @@ WANTED = {
 """What would be right, by what the validator calls an error, as far as its first word goes."""
 
 
-def _wanted(problem: ErrorDetails) -> str:
+def _describe_requirement(problem: ErrorDetails) -> str:
     """What a value must be, in our words."""
     if problem["type"] == "dataclass_exact_type":
         return f"must be a {problem['ctx']['class_name']}"
     if problem["type"] == "literal_error":
         return f"must be {problem['ctx']['expected']}"
-    return WANTED.get(problem["type"].partition("_")[0], problem["msg"])
+    return REQUIREMENT_BY_ERROR.get(problem["type"].partition("_")[0], problem["msg"])
 
 
-MESSAGES: TypeAdapter[Any] = adapter(Message)
-CALLS: TypeAdapter[tuple[ToolCall, ...]] = adapter(tuple[ToolCall, ...])
+MESSAGE_ADAPTER: TypeAdapter[Any] = build_adapter(Message)
+CALLS_ADAPTER: TypeAdapter[tuple[ToolCall, ...]] = build_adapter(tuple[ToolCall, ...])
 
 
-def canonical_json(value: object, of: Any = None) -> str:
+def to_canonical_json(value: object, value_type: Any = None) -> str:
     """Sorted keys, no spaces, no NaN: equal values give equal text."""
-    return json.dumps(to_plain(value, of), sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return json.dumps(to_plain(value, value_type), sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
-def configuration_hash(value: object, of: Any = None) -> str:
+def hash_configuration(value: object, value_type: Any = None) -> str:
     """Twenty hex digits that name a configuration; equal exactly when the canonical JSON is."""
-    return hashlib.sha256(f"{VERSION_TAG}\n{canonical_json(value, of)}".encode()).hexdigest()[:20]
+    return hashlib.sha256(f"{VERSION_TAG}\n{to_canonical_json(value, value_type)}".encode()).hexdigest()[:20]
 
 
-def message_digest(message: Message, before: bytes = b"") -> bytes:
+def digest_message(message: Message, before: bytes = b"") -> bytes:
     """SHA-256 over a message chained to the digest of all messages before it (32 bytes)."""
-    return hashlib.sha256(before + MESSAGES.dump_json(message)).digest()
+    return hashlib.sha256(before + MESSAGE_ADAPTER.dump_json(message)).digest()

@@ -33,7 +33,7 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 
 
-def counted(count: int, noun: str) -> str:
+def format_count(count: int, noun: str) -> str:
     """`1 entry`, `2 entries`, `1,200 steps`."""
     many = f"{noun[:-1]}ies" if noun.endswith("ry") else f"{noun}s"
     return f"{count:,} {noun if count == 1 else many}"
@@ -43,10 +43,10 @@ class HarnessError(Exception):
     """Base of every error of this package; crosses process borders whole, whatever its constructor takes."""
 
     def __reduce__(self) -> tuple[object, tuple[object, ...]]:
-        return _rebuilt, (type(self), self.args, self.__dict__)
+        return _rebuild_error, (type(self), self.args, self.__dict__)
 
 
-def _rebuilt(cls: type[HarnessError], args: tuple[object, ...], state: dict[str, object]) -> HarnessError:
+def _rebuild_error(cls: type[HarnessError], args: tuple[object, ...], state: dict[str, object]) -> HarnessError:
     error = cls.__new__(cls, *args)
     error.__dict__.update(state)
     return error
@@ -88,9 +88,9 @@ class WindowTooSmall(UsageError):
 class MalformedRecording(UsageError):
     """A file of a recorded session breaks its format; names the file, the place and what was expected there."""
 
-    def __init__(self, file: str, place: str, expected: str, found: str = "") -> None:
-        self.file, self.place, self.expected, self.found = file, place, expected, found
-        got = f", got {found}" if found else ""
+    def __init__(self, file: str, place: str, expected: str, actual: str = "") -> None:
+        self.file, self.place, self.expected, self.actual = file, place, expected, actual
+        got = f", got {actual}" if actual else ""
         super().__init__(f"{file}{f', {place}' if place else ''}: expected {expected}{got}")
 
 

@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple, TypeAlias
 from harness.messages import Message, ToolCall, ToolResult
 from harness.tokens import Estimated, Usage
 
-Moment: TypeAlias = Literal["turn", "step", "overflow", "manual"]
+Hook: TypeAlias = Literal["turn", "step", "overflow", "manual"]
 """When a policy is asked: before a turn, before a step, after the provider refused the prompt, when somebody wishes it."""
 
 StopReason: TypeAlias = Literal[
@@ -138,7 +138,7 @@ class Compaction:
     """Number of the applied compaction in this session, from 1; of a fruitless attempt: that of the last applied one."""
     step: int
     """The step before which it took place."""
-    moment: Moment
+    moment: Hook
     status: Literal["applied", "no-op", "failed"]
     reason: str
     patch: Patch
@@ -361,7 +361,7 @@ class ContextUsage:
     kind: Literal["context-usage"] = "context-usage"
 
 
-State: TypeAlias = Literal["new", "starting", "working", "compacting", "asking", "idle", "failed", "closed"]
+SessionState: TypeAlias = Literal["new", "starting", "working", "compacting", "asking", "idle", "failed", "closed"]
 """Of a session of several turns: `compacting` while a summary is written, `asking` while a repeated call waits for an answer."""
 
 
@@ -369,7 +369,7 @@ State: TypeAlias = Literal["new", "starting", "working", "compacting", "asking",
 class StateChanged:
     """What a session does, or what waits for it, is another."""
 
-    state: State
+    state: SessionState
     queued: tuple[str, ...]
     """Messages that wait, the next one first."""
     kind: Literal["state-changed"] = "state-changed"

@@ -110,9 +110,9 @@ class Message:
         return tuple([part for part in self.parts if isinstance(part, ToolResult)])
 
 
-def system(text: str, changing: str = "") -> Message:
+def system(text: str, session_text: str = "") -> Message:
     """A system message of a text that is the same in every session and, behind it, what is particular to this one (S3.5)."""
-    return Message(role="system", parts=(Text(text=text), *((Text(text=changing),) if changing else ())))
+    return Message(role="system", parts=(Text(text=text), *((Text(text=session_text),) if session_text else ())))
 
 
 def user(text: str) -> Message:
@@ -131,16 +131,16 @@ def tool(result: ToolResult) -> Message:
     return Message(role="tool", parts=(result,))
 
 
-def encodable(message: Message) -> Message:
+def sanitize_message(message: Message) -> Message:
     """The message with every lone surrogate replaced by `?`: text that no provider, file or hash could take.
 
     A model or a tool may write such text; it is mended where it enters a session. Other messages are returned as they are.
     """
-    parts = tuple(_encodable(part) for part in message.parts)
+    parts = tuple(_sanitize_part(part) for part in message.parts)
     return message if parts == message.parts else replace(message, parts=parts)
 
 
-def _encodable(part: Part) -> Part:
+def _sanitize_part(part: Part) -> Part:
     broken = {
         name: text.encode(errors="replace").decode()
         for name in part.__dataclass_fields__
@@ -157,7 +157,7 @@ def _has_surrogates(text: str) -> bool:
     return False
 
 
-def part_text(part: Part) -> str:
+def extract_part_text(part: Part) -> str:
     """Everything of a part that a model reads, as one string: what is counted, matched and searched."""
     match part:
         case Text() | Reasoning() | CompactionMarker():

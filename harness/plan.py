@@ -32,7 +32,7 @@ class SummaryRequest:
 class SummaryFormat(Protocol):
     """How a summary is asked for and how it is put into the view. Pure."""
 
-    def prompt(self, request: SummaryRequest) -> tuple[Message, ...]:
+    def build_prompt(self, request: SummaryRequest) -> tuple[Message, ...]:
         """The messages that a summarizer gets."""
         ...
 
@@ -44,15 +44,15 @@ class SummaryFormat(Protocol):
 class Excerpt(Protocol):
     """What of the messages a summarizer is shown, where that is not all of them. Pure."""
 
-    def of(self, messages: tuple[Message, ...]) -> tuple[Message, ...]:
+    def select(self, messages: tuple[Message, ...]) -> tuple[Message, ...]:
         """The messages that it is shown, in order, whole or cut."""
         ...
 
 
-class Shorter(Protocol):
+class PromptShortener(Protocol):
     """What a summarizer is told instead of what was too long for it. Pure."""
 
-    def of(self, messages: tuple[Message, ...], attempt: int) -> tuple[Message, ...]:
+    def shorten(self, messages: tuple[Message, ...], attempt: int) -> tuple[Message, ...]:
         """The messages for another attempt, the first being 1; none = there is nothing more to leave out."""
         ...
 
@@ -60,7 +60,7 @@ class Shorter(Protocol):
 class Review(Protocol):
     """A second question to the summarizer about its draft. Pure."""
 
-    def prompt(self, prompt: tuple[Message, ...], draft: Message) -> tuple[Message, ...]:
+    def build_prompt(self, prompt: tuple[Message, ...], draft: Message) -> tuple[Message, ...]:
         """The prompt whose answer replaces the draft, unless it is empty."""
         ...
 
@@ -68,20 +68,20 @@ class Review(Protocol):
 class StandIn(Protocol):
     """A text that is put in the place of a summary that did not come. Pure."""
 
-    def text(self, request: SummaryRequest) -> str:
+    def write_summary(self, request: SummaryRequest) -> str:
         """The text, as a summarizer would have given it."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Manner:
+class SummaryProcedure:
     """What happens around asking for a summary, where that is more than one question and its answer."""
 
-    shorter: Shorter | None = None
+    shorter: PromptShortener | None = None
     """What is told when the prompt is too long for the summarizer; None = then the summary has failed."""
     shorter_for: Literal["overflow", "failed"] = "overflow"
     """Whether that is only for a prompt that is too long, or after every call of the summarizer that failed."""
-    once_more: str = ""
+    retry_text: str = ""
     """Said behind the prompt, once, after an answer without text; empty = the summary has failed then."""
     review: Review | None = None
     stand_in: StandIn | None = None
@@ -92,7 +92,7 @@ class Manner:
     """Whether after an answer without text the view stays as it is, whatever the plan's fallback is."""
 
 
-PLAIN = Manner()
+PLAIN_PROCEDURE = SummaryProcedure()
 """One question, one answer."""
 
 
@@ -121,9 +121,9 @@ class Slot:
     """Messages that are put right behind it, e.g. the request to go on."""
     excerpt: Excerpt | None = None
     """What of the messages is shown; None = all."""
-    when_untold: str = ""
+    text_if_empty: str = ""
     """The summary where an excerpt leaves nothing to be shown: then nobody is asked."""
-    manner: Manner = PLAIN
+    procedure: SummaryProcedure = PLAIN_PROCEDURE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,30 +138,30 @@ class Plan:
     slots: tuple[Slot, ...] = ()
     insert: tuple[Insert, ...] = ()
     """Messages that come without anybody being asked."""
-    saves: tuple[str, ...] = ()
+    texts_to_save: tuple[str, ...] = ()
     """Texts that its messages name by `harness.truncation.output_name`: saved before it takes effect, so that the tools over
     saved outputs find them."""
     fallback: "Plan | None" = None
     """What is done instead when a summary fails or saves nothing; None = nothing is."""
 
     @property
-    def empty(self) -> bool:
+    def is_empty(self) -> bool:
         """Whether nothing would change."""
         return not (self.forget or self.replace or self.slots or self.insert)
 
 
-def request_for(slot: Slot, view: View) -> SummaryRequest:
+def build_summary_request(slot: Slot, view: View) -> SummaryRequest:
     """What the summarizer of a slot is told, read off the view.
 
     Raises:
         KeyError: the slot stands for an item that is not in the view.
     """
-    by_id = {item.item_id: item.message for item in view.items}
+    messages_by_id = {item.item_id: item.message for item in view.items}
     former = set(view.summaries) if slot.former == "apart" else set()
-    previous = [by_id[item].text for item in slot.stands_for if item in former]
-    messages = tuple(by_id[item] for item in slot.stands_for if item not in former)
+    previous = [messages_by_id[item].text for item in slot.stands_for if item in former]
+    messages = tuple(messages_by_id[item] for item in slot.stands_for if item not in former)
     return SummaryRequest(
-        to_summarize=slot.excerpt.of(messages) if slot.excerpt else messages,
+        to_summarize=slot.excerpt.select(messages) if slot.excerpt else messages,
         previous_summary="\n\n".join(previous),
         task=view.task.text if view.task else "",
         round=view.rounds + 1,

@@ -32,10 +32,10 @@ from harness.compaction.presets.window import MessageWindow
 from harness.errors import UnknownName, UsageError
 from harness.protocols import Policy
 
-GROUP = "harness.policies"
+ENTRY_POINT_GROUP = "harness.policies"
 """The entry point group."""
 
-NEEDED = ("budget", "clip_characters", "counter", "plan")
+REQUIRED_ATTRIBUTES = ("budget", "clip_characters", "counter", "plan")
 """What every policy has."""
 
 PRESETS: dict[str, type[Any]] = {
@@ -85,21 +85,21 @@ PRESETS: dict[str, type[Any]] = {
 }
 
 
-def policy_names() -> tuple[str, ...]:
+def list_policy_names() -> tuple[str, ...]:
     """The kinds of all policies, ours and those of installed packages, sorted; none of the latter is loaded."""
-    return tuple(sorted({*PRESETS, *entry_points(group=GROUP).names}))
+    return tuple(sorted({*PRESETS, *entry_points(group=ENTRY_POINT_GROUP).names}))
 
 
-def policy_kinds() -> dict[str, type[Any]]:
+def load_policy_classes() -> dict[str, type[Any]]:
     """Every policy by its kind: ours, and those of installed packages (ours win a clash of names).
 
     Raises:
         UsageError: a package's policy cannot be loaded.
     """
-    return {name: policy_kind(name) for name in policy_names()}
+    return {name: load_policy_class(name) for name in list_policy_names()}
 
 
-def policy_kind(name: str, where: str = "policy") -> type[Any]:
+def load_policy_class(name: str, where: str = "policy") -> type[Any]:
     """The class of a policy; of those of other packages only this one is loaded.
 
     Raises:
@@ -108,70 +108,70 @@ def policy_kind(name: str, where: str = "policy") -> type[Any]:
     """
     if name in PRESETS:
         return PRESETS[name]
-    found = tuple(entry_points(group=GROUP, name=name))
-    if not found:
-        raise UnknownName(f"policy at {where}.kind", name, policy_names())
-    return _loaded(found[0])
+    points = tuple(entry_points(group=ENTRY_POINT_GROUP, name=name))
+    if not points:
+        raise UnknownName(f"policy at {where}.kind", name, list_policy_names())
+    return _load_entry_point(points[0])
 
 
-def _loaded(point: EntryPoint) -> type[Any]:
+def _load_entry_point(point: EntryPoint) -> type[Any]:
     package = repr(point.dist.name) if point.dist else "an unknown package"
-    told = f"policy {point.name!r} ({point.value}) of package {package}"
+    subject = f"policy {point.name!r} ({point.value}) of package {package}"
     try:
-        kind: type[Any] = point.load()
+        policy_class: type[Any] = point.load()
     except (Exception, SystemExit) as error:  # foreign code is run here
-        raise UsageError(f"{told} cannot be loaded: {type(error).__name__}: {error}; repair or remove that package") from error
-    if lacking := _lacking(kind, point.name):
-        raise UsageError(f"{told} is no policy: {lacking}; repair or remove that package")
-    return kind
+        raise UsageError(f"{subject} cannot be loaded: {type(error).__name__}: {error}; repair or remove that package") from error
+    if lacking := _describe_defect(policy_class, point.name):
+        raise UsageError(f"{subject} is no policy: {lacking}; repair or remove that package")
+    return policy_class
 
 
-def _lacking(kind: object, name: str) -> str:
+def _describe_defect(policy_class: object, name: str) -> str:
     """What a class lacks to be a policy that a plan can name; empty = nothing."""
-    if not isinstance(kind, type) or not is_dataclass(kind):
+    if not isinstance(policy_class, type) or not is_dataclass(policy_class):
         return "it must be a dataclass"
-    if not kind.__dataclass_params__.frozen:  # type: ignore[attr-defined]
+    if not policy_class.__dataclass_params__.frozen:  # type: ignore[attr-defined]
         return "it must be frozen, since its fields are its configuration"
-    found = [field.default for field in fields(kind) if field.name == "kind"]
-    if found != [name]:
+    kind_defaults = [field.default for field in fields(policy_class) if field.name == "kind"]
+    if kind_defaults != [name]:
         return f"its field `kind` must have the default {name!r}"
-    missing = [one for one in NEEDED if not _has(kind, one)]
+    missing = [one for one in REQUIRED_ATTRIBUTES if not _has_attribute(policy_class, one)]
     return f"it has no {', no '.join(missing)} (see harness.protocols.Policy)" if missing else ""
 
 
-def check_policy(given: object, where: str = "policy") -> None:
+def check_policy(value: object, where: str = "policy") -> None:
     """Refuse what is no policy but often stands for one: a class, a name, a table.
 
     Raises:
         UsageError: says what was given and what to write.
     """
-    if isinstance(given, type):
-        raise UsageError(f"{where}: a policy is needed and {given.__name__} is a class; write {given.__name__}(...)")
-    if isinstance(given, str | int | Mapping):
+    if isinstance(value, type):
+        raise UsageError(f"{where}: a policy is needed and {value.__name__} is a class; write {value.__name__}(...)")
+    if isinstance(value, str | int | Mapping):
         raise UsageError(
-            f"{where}: a policy is needed (got {given!r:.80}); names and tables are for plans, or for policy_from_plain"
+            f"{where}: a policy is needed (got {value!r:.80}); names and tables are for plans, or for policy_from_plain"
         )
-    if missing := [one for one in NEEDED if not hasattr(given, one)]:
+    if missing := [one for one in REQUIRED_ATTRIBUTES if not hasattr(value, one)]:
         lack = f"it has no {', no '.join(missing)}"
         raise UsageError(
-            f"{where}: {type(given).__name__} is no policy: {lack} (see harness.protocols.Policy); write e.g. KeepLast()"
+            f"{where}: {type(value).__name__} is no policy: {lack} (see harness.protocols.Policy); write e.g. KeepLast()"
         )
 
 
-def _has(kind: type[Any], name: str) -> bool:
-    return hasattr(kind, name) or name in kind.__dataclass_fields__
+def _has_attribute(policy_class: type[Any], name: str) -> bool:
+    return hasattr(policy_class, name) or name in policy_class.__dataclass_fields__
 
 
-def written_out(given: object) -> object:
+def expand_shorthand(value: object) -> object:
     """A policy in short as the table that it stands for (S4.5); anything else as it is.
 
     A text is a kind with its defaults: `"none"`. A whole number is the cap of a message window: `30`.
     """
-    if isinstance(given, str):
-        return {"kind": given}
-    if isinstance(given, int) and not isinstance(given, bool):
-        return {"kind": "message-window", "max_messages": given}
-    return given
+    if isinstance(value, str):
+        return {"kind": value}
+    if isinstance(value, int) and not isinstance(value, bool):
+        return {"kind": "message-window", "max_messages": value}
+    return value
 
 
 def policy_from_plain(plain: Mapping[str, object], where: str = "policy") -> Policy:
@@ -183,11 +183,11 @@ def policy_from_plain(plain: Mapping[str, object], where: str = "policy") -> Pol
     """
     kind = plain.get("kind")
     if not isinstance(kind, str):
-        raise UsageError(f"{where}.kind: a policy needs a kind, one of {', '.join(policy_names())}")
-    made = policy_kind(kind, where)
-    allowed = set(made.__dataclass_fields__)
+        raise UsageError(f"{where}.kind: a policy needs a kind, one of {', '.join(list_policy_names())}")
+    policy_class = load_policy_class(kind, where)
+    allowed = set(policy_class.__dataclass_fields__)
     for field in plain:
         if field not in allowed:
             raise UnknownName(f"field {where}.{field} of policy {kind!r}:", field, allowed)
-    policy: Policy = from_plain(made, plain, where)
+    policy: Policy = from_plain(policy_class, plain, where)
     return policy

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
-from harness.codec import ByName, refuse_mistyped_fields
+from harness.codec import StrictFields, refuse_mistyped_fields
 from harness.errors import UsageError
-from harness.events import Compaction, Entry, Event, Moment, Signal, TextDelta
+from harness.events import Compaction, Entry, Event, Hook, Signal, TextDelta
 from harness.messages import Message, ToolCall, ToolResult
 from harness.plan import Plan
 from harness.tokens import Budget, Counter, Measured, Usage, Window
@@ -52,7 +52,7 @@ class Reply:
     """The output limit ended it."""
 
 
-def unheard(_: TextDelta) -> None:
+def ignore_delta(_: TextDelta) -> None:
     """The listener of those who do not listen."""
 
 
@@ -69,7 +69,7 @@ class Model(Protocol):
         """Its context window; 0 tokens = unknown."""
         ...
 
-    def reply(self, request: Request, listen: Callable[[TextDelta], None] = unheard) -> Reply:
+    def reply(self, request: Request, listen: Callable[[TextDelta], None] = ignore_delta) -> Reply:
         """Answer, telling the listener of reasoning and text as they come, and of anything else that it came.
 
         Raises:
@@ -80,10 +80,10 @@ class Model(Protocol):
 
 
 @runtime_checkable
-class CountsTokens(Protocol):
+class PromptTokenCounter(Protocol):
     """A model that offers its own tokenizer; a model may. Thread-safe; the same messages have the same count."""
 
-    def prompt_tokens(self, messages: tuple[Message, ...]) -> Measured:
+    def count_prompt_tokens(self, messages: tuple[Message, ...]) -> Measured:
         """What it would report as the prompt of these messages, without tools.
 
         Raises:
@@ -93,7 +93,7 @@ class CountsTokens(Protocol):
 
 
 @runtime_checkable
-class ReadsLittle(Protocol):
+class LimitedInputModel(Protocol):
     """A model that is not told a whole conversation when it summarizes; a model may be one."""
 
     @property
@@ -136,7 +136,7 @@ class Policy(Protocol):
         """Divide a window: computed once in a session."""
         ...
 
-    def plan(self, view: View, budget: Budget, usage: Usage | None, moment: Moment = "step") -> Plan | None:
+    def plan(self, view: View, budget: Budget, usage: Usage | None, hook: Hook = "step") -> Plan | None:
         """Propose a change, or None when nothing is due. No I/O, no clock, no model; the cost when nothing is due is constant.
 
         Args:
@@ -149,7 +149,7 @@ class Policy(Protocol):
 
 
 @runtime_checkable
-class Warns(Protocol):
+class WarningPolicy(Protocol):
     """A policy that has something to say to its user; a policy may. Pure."""
 
     @property
@@ -157,13 +157,13 @@ class Warns(Protocol):
         """What its configuration will not do as it seems to; told before anything starts."""
         ...
 
-    def notice(self, view: View) -> str | None:
+    def check_view(self, view: View) -> str | None:
         """What to know of this view, said when it becomes true and not at every step after."""
         ...
 
 
 @runtime_checkable
-class Truncates(Protocol):
+class TruncatingPolicy(Protocol):
     """A policy that says more of long tool outputs than a number of characters; a policy may."""
 
     @property
@@ -203,10 +203,10 @@ class Need(NamedTuple):
     """Of a call or its result: only that it was made, on what, and how it ended."""
 
 
-class Foresight(Protocol):
+class Oracle(Protocol):
     """Knows what the rest of a session will need of a view; only a bound is told it. Pure."""
 
-    def needs(self, messages: Sequence[Message]) -> Sequence[Need | None]:
+    def predict_needs(self, messages: Sequence[Message]) -> Sequence[Need | None]:
         """The next need of each message; None = never."""
         ...
 
@@ -225,7 +225,7 @@ class Compactor(Protocol):
         ...
 
     def compact(
-        self, view: View, usage: Usage | None, step: int, moment: Moment, signal: Callable[[Signal], None]
+        self, view: View, usage: Usage | None, step: int, hook: Hook, signal: Callable[[Signal], None]
     ) -> Compaction | None:
         """The event to log before `step`, or None when nothing is due.
 
@@ -267,7 +267,7 @@ SANDBOX_BOUNDS: Final = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SandboxLimits(ByName):
+class SandboxLimits(StrictFields):
     """What a sandbox may use, within `SANDBOX_BOUNDS`; a backend says in its info which of these it really enforces."""
 
     memory_bytes: int = 512 * 2**20

@@ -21,24 +21,24 @@ T = TypeVar("T", bound=Tally)
 R = TypeVar("R")
 
 
-class Growth:
+class TallyCache:
     """The tallies of lists that grew out of one another by plain appends, and of nothing else.
 
     Two lists may have grown out of the same one in different ways; a tally goes on only where the last item that it took in
     still stands in its place, and it is that very object. May be read in several threads; copies and pickles begin anew.
     """
 
-    __slots__ = ("_kept",)
+    __slots__ = ("_tallies",)
 
     def __init__(self) -> None:
         """Nothing is tallied yet."""
-        self._kept: dict[Hashable, tuple[int, object, Any]] = {}
+        self._tallies: dict[Hashable, tuple[int, object, Any]] = {}
 
-    def __reduce__(self) -> "tuple[type[Growth], tuple[()]]":
+    def __reduce__(self) -> "tuple[type[TallyCache], tuple[()]]":
         """Identity of items is all that it rests on, and a copy has others."""
-        return Growth, ()
+        return TallyCache, ()
 
-    def read(self, items: Sequence[object], key: Hashable, begin: Callable[[], T], told: Callable[[T], R]) -> R:
+    def read(self, items: Sequence[object], key: Hashable, make_tally: Callable[[], T], read_tally: Callable[[T], R]) -> R:
         """What a tally of all items tells; the cost is that of what came since it was last read.
 
         Args:
@@ -47,12 +47,12 @@ class Growth:
             begin: makes the tally of no items.
             told: reads the tally; it must not keep it.
         """
-        count, last, tally = self._kept.pop(key, (0, None, None))  # taken out, so that no other thread feeds it meanwhile
+        count, last, tally = self._tallies.pop(key, (0, None, None))  # taken out, so that no other thread feeds it meanwhile
         if tally is None or count > len(items) or (count and items[count - 1] is not last):
-            count, tally = 0, begin()
+            count, tally = 0, make_tally()
         for index in range(count, len(items)):
             tally.add(items[index])
-        answer = told(tally)
+        answer = read_tally(tally)
         if items:
-            self._kept[key] = len(items), items[-1], tally
+            self._tallies[key] = len(items), items[-1], tally
         return answer

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Literal, TypeAlias
 
-from harness.codec import ByName
+from harness.codec import StrictFields
 from harness.errors import UsageError
 
 Runtime: TypeAlias = Literal["python", "bun"]
@@ -47,14 +47,14 @@ class Fact:
     """Path that must be visible in a directory listing for the recovering call to be known; empty = always known."""
     revised: bool = False
     """It is first told with an older value, in words that its patterns read too. Its kind stays."""
-    former: tuple[str, ...] = ()
+    former_patterns: tuple[str, ...] = ()
     """Regular expressions like `patterns`, of other words that tell an older value. To use what they read is a stale use; it is
     never looked for."""
-    word: str = ""
+    required_word: str = ""
     """A whole word (letters, digits, underscores) of every text that tells it: other texts are not searched. Empty = all are."""
 
     @property
-    def superseded(self) -> bool:
+    def is_superseded(self) -> bool:
         """Whether a later value replaces the one that is told first: by its kind, or because it is revised."""
         return self.revised or self.kind == "superseded"
 
@@ -73,16 +73,16 @@ class Evidence:
 
     receipts: tuple[tuple[str, str], ...] = ()
     """(tool, regular expression over the key argument) of a receipt that ended well: `ok` or `exit code 0`."""
-    listed: tuple[str, ...] = ()
+    listed_paths: tuple[str, ...] = ()
     """Paths (relative to the workspace) that must all stand in directory listings."""
-    named: str = ""
+    summary_pattern: str = ""
     """Regular expression for a line of a summary that tells of the step as done; also for lines of tool output if `in_output`."""
-    about: str = ""
+    required_text: str = ""
     """What such a line holds to the letter, e.g. a path: other lines are not looked at. Empty = every line is."""
     in_output: bool = False
-    counted: str = ""
+    count_pattern: str = ""
     """Regular expression with one group, a number, for text of a summary or of tool output that counts what is done."""
-    count: int = 0
+    minimum_count: int = 0
     """The step is done where `counted` reads at least this number."""
 
 
@@ -90,11 +90,11 @@ class Evidence:
 class Repair:
     """What to do about a known error: the calls that mend it. Known by its output, mended when their receipts follow it."""
 
-    error: str
+    error_pattern: str
     """Regular expression over the failed result."""
-    says: str
+    text: str
     calls: tuple[CallTemplate, ...]
-    needs: tuple[str, ...] = ()
+    required_facts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,12 +102,12 @@ class Step:
     """One step of a competent agent."""
 
     name: str
-    says: str
+    text: str
     """What it writes beside its calls; may hold `${fact}` placeholders."""
     calls: tuple[CallTemplate, ...]
     """The calls of one reply; several run as parallel tool calls."""
     done: Evidence
-    needs: tuple[str, ...] = ()
+    required_facts: tuple[str, ...] = ()
     """Names of the facts without which it cannot be done right; every placeholder of `says` and `calls` is among them."""
     repairs: tuple[Repair, ...] = ()
 
@@ -117,7 +117,7 @@ class Script:
     """The steps in order, and what is said when all are done."""
 
     steps: tuple[Step, ...]
-    farewell: str
+    final_text: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,7 +126,7 @@ class Check:
 
     name: str
     title: str
-    rests_on: tuple[str, ...] = ()
+    required_facts: tuple[str, ...] = ()
     """Facts without which it cannot pass (but by luck)."""
 
 
@@ -181,7 +181,7 @@ class Task:
     grader: Grader
     facts: tuple[Fact, ...]
     script: Script
-    later: tuple[LaterMessage, ...] = ()
+    later_messages: tuple[LaterMessage, ...] = ()
     cacheable: bool = True
     """Whether equal commands in equal workspaces may be run once and remembered (the action cache). Say False where commands
     look at the clock or at the time stamps of files, as `make` does: these are no part of what makes two workspaces equal."""
@@ -190,7 +190,7 @@ class Task:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class World(ByName):
+class World(StrictFields):
     """The knobs of a task; None leaves a knob where the task has it.
 
     What they turn decides which policy can win, so results are maps over them (RESEARCH 5.4). `long-march` has all of them,
@@ -217,7 +217,7 @@ class World(ByName):
         """Refuse values that no world can have."""
         least = {"steps": 1, "tokens_per_step": 1, "redundancy": 1}
         shares = {"recoverable_share", "update_rate"}
-        for name, value in self.turned.items():
+        for name, value in self.overrides.items():
             if not isinstance(value, int | float):
                 raise UsageError(f"world.{name}: a number is needed (got {value!r:.80})")
             if value < least.get(name, 0) or (name in shares and value > 1):
@@ -225,7 +225,7 @@ class World(ByName):
                 raise UsageError(f"world.{name}: must be at least {least.get(name, 0)}{upper} (got {value!r})")
 
     @property
-    def turned(self) -> dict[str, int | float]:
+    def overrides(self) -> dict[str, int | float]:
         """The knobs that are not left alone, by name."""
         values = {one.name: getattr(self, one.name) for one in fields(self)}
         return {name: value for name, value in values.items() if value is not None}

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, NewType, Protocol
 
-from harness.messages import Message, Part, Reasoning, ToolCall, ToolResult, part_text
+from harness.messages import Message, Part, Reasoning, ToolCall, ToolResult, extract_part_text
 
 Estimated = NewType("Estimated", int)
 """Tokens by a rule of thumb over characters; never what a provider bills."""
@@ -27,12 +27,12 @@ class Counter(Protocol):
         ...
 
 
-def characters(message: Message) -> int:
+def count_characters(message: Message) -> int:
     """Characters of everything in a message that a model reads (code points, not bytes); reasoning is not sent back."""
-    return sum(map(len, texts(message)))
+    return sum(map(len, iter_texts(message)))
 
 
-def texts(message: Message) -> Iterator[str]:
+def iter_texts(message: Message) -> Iterator[str]:
     """The texts of a message that a model reads; name and arguments of a call are two."""
     for part in message.parts:
         if isinstance(part, ToolResult):  # first, since most of what is counted twice is results
@@ -41,7 +41,7 @@ def texts(message: Message) -> Iterator[str]:
             yield part.name
             yield part.arguments_json
         elif not isinstance(part, Reasoning):
-            yield part_text(part)
+            yield extract_part_text(part)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +52,7 @@ class QuarterOfCharacters:
 
     def count(self, message: Message) -> Estimated:
         """Tokens of one message, rounded up."""
-        return Estimated(-(-characters(message) // 4))
+        return Estimated(-(-count_characters(message) // 4))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +63,7 @@ class RoundedQuarter:
 
     def count(self, message: Message) -> Estimated:
         """Tokens of one message, halves rounded up."""
-        return Estimated((characters(message) + 2) // 4)
+        return Estimated((count_characters(message) + 2) // 4)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,9 +78,9 @@ class WeightedCharacters:
 
     def count(self, message: Message) -> Estimated:
         """Tokens of one message."""
-        every = characters(message)
-        ascii_only = sum(len(text.encode("ascii", "ignore")) for text in texts(message))
-        return Estimated(math.ceil(ascii_only * self.ascii_tokens + (every - ascii_only) * self.other_tokens))
+        character_count = count_characters(message)
+        ascii_count = sum(len(text.encode("ascii", "ignore")) for text in iter_texts(message))
+        return Estimated(math.ceil(ascii_count * self.ascii_tokens + (character_count - ascii_count) * self.other_tokens))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +91,7 @@ class QuarterOfBytes:
 
     def count(self, message: Message) -> Estimated:
         """Tokens of one message, rounded up."""
-        return Estimated(-(-sum(len(text.encode(errors="surrogatepass")) for text in texts(message)) // 4))
+        return Estimated(-(-sum(len(text.encode(errors="surrogatepass")) for text in iter_texts(message)) // 4))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,25 +103,25 @@ class JsonCharacters:
 
     def count(self, message: Message) -> Estimated:
         """Tokens of one message."""
-        return Estimated(-(-written_characters(message) // self.characters_of_token))
+        return Estimated(-(-count_json_characters(message) // self.characters_of_token))
 
 
-def written_characters(message: Message) -> int:
+def count_json_characters(message: Message) -> int:
     """Characters of a message as JSON; reasoning is not sent back."""
-    sizes = [_written_part(part) for part in message.parts if not isinstance(part, Reasoning)]
+    sizes = [_count_part_characters(part) for part in message.parts if not isinstance(part, Reasoning)]
     return len('{"role":"","parts":[]}') + len(message.role) + sum(sizes) + max(0, len(sizes) - 1)
 
 
-_WRITTEN = json.JSONEncoder(ensure_ascii=False).encode
+_encode_json = json.JSONEncoder(ensure_ascii=False).encode
 
 
-def _written_part(part: Part) -> int:
+def _count_part_characters(part: Part) -> int:
     """Only the texts are written, since an encoder takes thrice as long for an object of them."""
     if isinstance(part, ToolCall):
-        return len('{"name":,"args":}') + len(_WRITTEN(part.name)) + len(_WRITTEN(part.arguments_json))
+        return len('{"name":,"args":}') + len(_encode_json(part.name)) + len(_encode_json(part.arguments_json))
     if isinstance(part, ToolResult):
-        return len('{"name":,"response":}') + len(_WRITTEN(part.name)) + len(_WRITTEN(part.output))
-    return len('{"text":}') + len(_WRITTEN(part_text(part)))
+        return len('{"name":,"response":}') + len(_encode_json(part.name)) + len(_encode_json(part.output))
+    return len('{"text":}') + len(_encode_json(extract_part_text(part)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,19 +15,19 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from types import MappingProxyType
 
-from harness.messages import Message, Reasoning, ToolCall, ToolResult, part_text
+from harness.messages import Message, Reasoning, ToolCall, ToolResult, extract_part_text
 
 RECEIPT = re.compile(r"^\W*\[(\w+)\] (.+?) -> (ok|error|exit code -?\d+)", re.MULTILINE)
 """Matches a receipt at the start of a line, list markers before it allowed: tool, key argument, outcome."""
 
 
-def arguments(call: ToolCall) -> Mapping[str, object]:
+def parse_arguments(call: ToolCall) -> Mapping[str, object]:
     """The arguments of a call, or nothing when the model wrote no JSON object."""
-    return _parsed(call.arguments_json)
+    return _parse_json_object(call.arguments_json)
 
 
 @lru_cache(maxsize=1_000)
-def _parsed(arguments_json: str) -> Mapping[str, object]:
+def _parse_json_object(arguments_json: str) -> Mapping[str, object]:
     try:
         parsed = json.loads(arguments_json)
     except (ValueError, RecursionError):
@@ -35,13 +35,13 @@ def _parsed(arguments_json: str) -> Mapping[str, object]:
     return MappingProxyType(parsed if isinstance(parsed, dict) else {})
 
 
-def key_argument(call: ToolCall) -> str:
+def find_key_argument(call: ToolCall) -> str:
     """What a call was about in at most 200 characters: the first string among its arguments, on one line."""
-    text = next((value for value in arguments(call).values() if isinstance(value, str)), call.arguments_json)
+    text = next((value for value in parse_arguments(call).values() if isinstance(value, str)), call.arguments_json)
     return " ".join(text.split())[:200]
 
 
-def outcome(result: ToolResult) -> str:
+def read_outcome(result: ToolResult) -> str:
     """`ok`, `error` or `exit code N`, read off the result as the model sees it."""
     first = result.output.split("\n", 1)[0]
     if re.fullmatch(r"exit code -?\d+", first):
@@ -49,17 +49,17 @@ def outcome(result: ToolResult) -> str:
     return "ok" if result.status == "completed" else "error"
 
 
-def receipt(call: ToolCall, result: ToolResult) -> str:
+def format_receipt(call: ToolCall, result: ToolResult) -> str:
     """The line that says what a call was about and how it ended."""
-    return f"[{call.name}] {key_argument(call)} -> {outcome(result)}"
+    return f"[{call.name}] {find_key_argument(call)} -> {read_outcome(result)}"
 
 
-def said(message: Message) -> str:
+def extract_text(message: Message) -> str:
     """All that a model reads of a message, its calls aside."""
-    return "\n".join(part_text(part) for part in message.parts if not isinstance(part, (ToolCall, Reasoning)))
+    return "\n".join(extract_part_text(part) for part in message.parts if not isinstance(part, (ToolCall, Reasoning)))
 
 
-def lines(messages: Sequence[Message]) -> Iterator[str]:
+def iter_lines(messages: Sequence[Message]) -> Iterator[str]:
     """The transcript of some messages: role headings, texts, calls with what their receipts leave out, receipts and outputs."""
     calls = {call.call_id: call for message in messages for call in message.calls}
     answered = {result.call_id for message in messages for result in message.results}
@@ -68,18 +68,18 @@ def lines(messages: Sequence[Message]) -> Iterator[str]:
             yield f"[{message.role}]"
         for part in message.parts:
             if isinstance(part, ToolCall):
-                yield from _call_lines(part, receipt_follows=part.call_id in answered)
+                yield from _iter_call_lines(part, receipt_follows=part.call_id in answered)
             elif isinstance(part, ToolResult):
                 call = calls.get(part.call_id)
-                yield receipt(call, part) if call else f"[{part.name}] (call not shown) -> {outcome(part)}"
+                yield format_receipt(call, part) if call else f"[{part.name}] (call not shown) -> {read_outcome(part)}"
                 yield from part.output.splitlines()
             elif not isinstance(part, Reasoning):
-                yield from part_text(part).splitlines()
+                yield from extract_part_text(part).splitlines()
 
 
-def _call_lines(call: ToolCall, *, receipt_follows: bool) -> Iterator[str]:
-    given = dict(arguments(call))
-    if receipt_follows and given and next(iter(given.values())) == key_argument(call):
+def _iter_call_lines(call: ToolCall, *, receipt_follows: bool) -> Iterator[str]:
+    given = dict(parse_arguments(call))
+    if receipt_follows and given and next(iter(given.values())) == find_key_argument(call):
         del given[next(iter(given))]
     if given or not receipt_follows:
         yield f"calls {call.name}:"
@@ -89,6 +89,6 @@ def _call_lines(call: ToolCall, *, receipt_follows: bool) -> Iterator[str]:
         yield from shown[1:]
 
 
-def text(messages: Iterable[Message]) -> str:
+def render(messages: Iterable[Message]) -> str:
     """The transcript as one string."""
-    return "\n".join(lines(tuple(messages)))
+    return "\n".join(iter_lines(tuple(messages)))

@@ -32,7 +32,7 @@ class Preview(NamedTuple):
     cut_characters: int = 0
 
 
-def previewed(text: str, limits: Truncation) -> Preview:
+def preview_output(text: str, limits: Truncation) -> Preview:
     """An output within its limits of lines and bytes, in whole lines.
 
     Of a first line that is too long alone as much is kept as may be; the seed would show nothing of it.
@@ -43,35 +43,37 @@ def previewed(text: str, limits: Truncation) -> Preview:
     most_bytes = total if limits.max_bytes is None else limits.max_bytes
     if len(lines) <= most_lines and total <= most_bytes:
         return Preview(text)
-    kept, held = _within(lines[::-1] if limits.keep == "tail" else lines, most_lines, most_bytes)
-    if not kept and most_lines:
-        kept = [_part(lines[-1 if limits.keep == "tail" else 0], most_bytes, "tail" if limits.keep == "tail" else "head")]
-        held = len(kept[0].encode(errors="surrogatepass"))
-    shown = "\n".join(kept[::-1] if limits.keep == "tail" else kept)
-    return Preview(text) if shown == text else Preview(shown, total - held, len(text) - len(shown))
+    shown_lines, shown_bytes = _take_lines(lines[::-1] if limits.keep == "tail" else lines, most_lines, most_bytes)
+    if not shown_lines and most_lines:
+        shown_lines = [
+            _cut_line(lines[-1 if limits.keep == "tail" else 0], most_bytes, "tail" if limits.keep == "tail" else "head")
+        ]
+        shown_bytes = len(shown_lines[0].encode(errors="surrogatepass"))
+    shown = "\n".join(shown_lines[::-1] if limits.keep == "tail" else shown_lines)
+    return Preview(text) if shown == text else Preview(shown, total - shown_bytes, len(text) - len(shown))
 
 
-def _within(lines: list[str], most_lines: int, most_bytes: int) -> tuple[list[str], int]:
+def _take_lines(lines: list[str], most_lines: int, most_bytes: int) -> tuple[list[str], int]:
     """The first lines that fit, and their bytes."""
-    kept: list[str] = []
-    held = 0
+    fitting_lines: list[str] = []
+    total_bytes = 0
     for line in lines[:most_lines]:
         size = len(line.encode(errors="surrogatepass"))
-        if held + size > most_bytes:
+        if total_bytes + size > most_bytes:
             break
-        kept.append(line)
-        held += size
-    return kept, held
+        fitting_lines.append(line)
+        total_bytes += size
+    return fitting_lines, total_bytes
 
 
-def _part(line: str, most_bytes: int, keep: Literal["head", "tail"]) -> str:
+def _cut_line(line: str, most_bytes: int, keep: Literal["head", "tail"]) -> str:
     """One end of a line, whole characters."""
     data = line.encode(errors="surrogatepass")
     part = data[:most_bytes] if keep == "head" else data[len(data) - most_bytes :]
     return part.decode(errors="ignore")
 
 
-def marked(preview: Preview, limits: Truncation, name: str) -> str:
+def format_preview(preview: Preview, limits: Truncation, name: str) -> str:
     """A preview with a mark where the rest was, and where that is now.
 
     Args:
@@ -81,14 +83,14 @@ def marked(preview: Preview, limits: Truncation, name: str) -> str:
     """
     gone = f"...{preview.cut_bytes} bytes truncated..."
     text = f"{preview.text}\n\n{gone}" if limits.keep != "tail" else f"{gone}\n\n{preview.text}"
-    return f"{text}\n\n{whereabouts(name)}" if name else text
+    return f"{text}\n\n{describe_location(name)}" if name else text
 
 
-def output_name(text: str) -> str:
+def name_output(text: str) -> str:
     """The name of a saved tool output, short enough for a model to repeat: equal texts have equal names."""
     return f"output-{hashlib.sha256(text.encode(errors='surrogatepass')).hexdigest()[:12]}"
 
 
-def whereabouts(name: str) -> str:
+def describe_location(name: str) -> str:
     """Two lines that tell a model where a whole output is, and by which tools it is read."""
     return f"Full output saved to: {name}\nUse search_output to query the full content or read_output to read specific sections."

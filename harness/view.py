@@ -33,7 +33,7 @@ from harness.events import (
     WorkspaceSaved,
 )
 from harness.messages import Message, ToolCall, ToolResult, user
-from harness.tally_cache import Growth
+from harness.tally_cache import TallyCache
 from harness.tokens import Counter, Estimated, QuarterOfCharacters, Usage
 
 
@@ -60,7 +60,7 @@ class View:
     """Changes of the view that were not plain appends; the same number means the same prefix."""
     steps: int = 0
     steps_since_compaction: int = 0
-    fruitless: int = 0
+    fruitless_attempts: int = 0
     """Attempts in a row that saved nothing or failed, since the last applied one."""
     fruitless_tokens: int = 0
     """Size of the view at the last fruitless attempt."""
@@ -70,11 +70,11 @@ class View:
     """Items in view that a compaction inserted and that stand for others."""
     forgotten_since_summary: int = 0
     """Messages that went out of view since a summary was written, those that it stands for not counted."""
-    unedited: tuple[tuple[ItemId, Estimated], ...] = ()
+    original_tokens: tuple[tuple[ItemId, Estimated], ...] = ()
     """Items in view that show something else than was logged, each with the tokens of what was logged."""
     saved_tokens: int = 0
     """What the view would hold more if these items showed what was logged."""
-    growth: Growth = field(default_factory=Growth, compare=False, repr=False)
+    tally_cache: TallyCache = field(default_factory=TallyCache, compare=False, repr=False)
     """Shared by views that grew out of one another by plain appends; whoever changes `items` otherwise gives a new one."""
 
     @property
@@ -83,7 +83,7 @@ class View:
         return tuple([item.message for item in self.items])
 
 
-def events_of(message: Message) -> int:
+def count_events(message: Message) -> int:
     """How many events other systems make of a message: one for each call or result, else one."""
     if len(message.parts) <= 1:
         return 1
@@ -102,7 +102,7 @@ def fold(view: View, entry: Entry, counter: Counter) -> View:
         case MessageAdded():
             item = Item(ItemId(entry.seq), event.message, counter.count(event.message))
             task = event.message if view.task is None and event.message.role == "user" else view.task
-            tokens, events = Estimated(view.tokens + item.tokens), view.events + events_of(event.message)
+            tokens, events = Estimated(view.tokens + item.tokens), view.events + count_events(event.message)
             return replace(view, items=(*view.items, item), tokens=tokens, events=events, task=task)
         case StepFinished():
             return replace(view, steps=event.step, steps_since_compaction=view.steps_since_compaction + 1)
@@ -119,19 +119,19 @@ def fold(view: View, entry: Entry, counter: Counter) -> View:
     assert_never(event)
 
 
-def lived(entries: Iterable[Entry]) -> list[Entry]:
+def drop_rolled_back(entries: Iterable[Entry]) -> list[Entry]:
     """The events that count: rollbacks are left out, and what they took back."""
-    kept: list[Entry] = []
+    remaining: list[Entry] = []
     for entry in entries:
         if not isinstance(entry.event, RolledBack):
-            kept.append(entry)
+            remaining.append(entry)
             continue
-        while kept and kept[-1].seq > entry.event.to_event:
-            kept.pop()
-    return kept
+        while remaining and remaining[-1].seq > entry.event.to_event:
+            remaining.pop()
+    return remaining
 
 
-def context_usage(view: View, usage: Usage | None) -> ContextUsage:
+def compute_context_usage(view: View, usage: Usage | None) -> ContextUsage:
     """How full the context is by the last call's report and what came since (S2.10); the cost is that of a step."""
     if usage is None:
         return ContextUsage(tokens=view.tokens, usage_tokens=0, trailing_tokens=view.tokens)
@@ -146,45 +146,45 @@ def context_usage(view: View, usage: Usage | None) -> ContextUsage:
 def fold_all(entries: Iterable[Entry], counter: Counter | None = None) -> View:
     """The view after a whole log."""
     view, rule = View(), counter or QuarterOfCharacters()
-    for entry in lived(entries):
+    for entry in drop_rolled_back(entries):
         view = fold(view, entry, rule)
     return view
 
 
 def _fold_compaction(view: View, seq: int, event: Compaction, counter: Counter) -> View:
     if event.status != "applied":
-        return replace(view, fruitless=view.fruitless + 1, fruitless_tokens=view.tokens)
-    items = patched(view.items, event.patch, seq, counter)
+        return replace(view, fruitless_attempts=view.fruitless_attempts + 1, fruitless_tokens=view.tokens)
+    items = apply_patch(view.items, event.patch, seq, counter)
     inserted = {ItemId(seq, index) for index, insert in enumerate(event.patch.insert) if insert.stands_for}
-    kept = {item.item_id for item in items}
-    unedited = _unedited(view, event.patch, kept)
-    shown = sum(item.tokens for item in items if item.item_id in unedited)
+    remaining_ids = {item.item_id for item in items}
+    original_tokens = _collect_original_tokens(view, event.patch, remaining_ids)
+    shown_tokens = sum(item.tokens for item in items if item.item_id in original_tokens)
     return replace(
         view,
         items=items,
-        growth=Growth(),
+        tally_cache=TallyCache(),
         tokens=Estimated(sum(item.tokens for item in items)),
-        events=sum(events_of(item.message) for item in items),
+        events=sum(count_events(item.message) for item in items),
         rounds=event.round,
         edits=view.edits + 1,
         steps_since_compaction=0,
-        fruitless=0,
+        fruitless_attempts=0,
         fruitless_tokens=0,
-        summaries=tuple(sorted(kept & (inserted | set(view.summaries)))),
+        summaries=tuple(sorted(remaining_ids & (inserted | set(view.summaries)))),
         forgotten_since_summary=0 if inserted else view.forgotten_since_summary + len(event.patch.forget),
-        unedited=tuple(unedited.items()),
-        saved_tokens=sum(unedited.values()) - shown,
+        original_tokens=tuple(original_tokens.items()),
+        saved_tokens=sum(original_tokens.values()) - shown_tokens,
     )
 
 
-def _unedited(view: View, patch: Patch, kept: set[ItemId]) -> dict[ItemId, Estimated]:
+def _collect_original_tokens(view: View, patch: Patch, kept: set[ItemId]) -> dict[ItemId, Estimated]:
     """Tokens as logged of the items that a patch and those before it have edited and left in view."""
     changed = {change.item for change in patch.replace}
     new = {item.item_id: item.tokens for item in view.items if item.item_id in changed}
-    return {item: tokens for item, tokens in (new | dict(view.unedited)).items() if item in kept}
+    return {item: tokens for item, tokens in (new | dict(view.original_tokens)).items() if item in kept}
 
 
-def patched(items: Sequence[Item], patch: Patch, seq: int, counter: Counter) -> tuple[Item, ...]:
+def apply_patch(items: Sequence[Item], patch: Patch, seq: int, counter: Counter) -> tuple[Item, ...]:
     """The items after a patch that is (or would be) logged as event `seq`. Inserts behind one item keep their order."""
     touched: dict[ItemId, Message | None] = {change.item: change.message for change in patch.replace}
     touched.update(dict.fromkeys(patch.forget))
@@ -207,24 +207,24 @@ def patched(items: Sequence[Item], patch: Patch, seq: int, counter: Counter) -> 
 class ProviderRule(Protocol):
     """What a provider accepts. Pure."""
 
-    def may_cut(self, messages: Sequence[Message], index: int) -> bool:
+    def can_cut(self, messages: Sequence[Message], index: int) -> bool:
         """Whether everything before `messages[index]` may go (the system message aside)."""
         ...
 
-    def violation(self, messages: Sequence[Message]) -> str | None:
+    def find_violation(self, messages: Sequence[Message]) -> str | None:
         """What is wrong with a conversation, or None."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class SystemFirst:
+class SystemMessageFirst:
     """A system message stands first or nowhere else than where a policy puts a summary; the first is never lost."""
 
-    def may_cut(self, messages: Sequence[Message], index: int) -> bool:
+    def can_cut(self, messages: Sequence[Message], index: int) -> bool:
         """Never before the message that follows the system message."""
         return index >= 1
 
-    def violation(self, messages: Sequence[Message]) -> str | None:
+    def find_violation(self, messages: Sequence[Message]) -> str | None:
         """The view must begin with the system message."""
         if messages and messages[0].role != "system":
             return f"it begins with a {messages[0].role} message instead of the system message"
@@ -232,14 +232,14 @@ class SystemFirst:
 
 
 @dataclass(frozen=True, slots=True)
-class PairsWhole:
+class CompletePairs:
     """Every tool result follows its call, and every call that is not the newest has its result."""
 
-    def may_cut(self, messages: Sequence[Message], index: int) -> bool:
+    def can_cut(self, messages: Sequence[Message], index: int) -> bool:
         """Not right before a tool result."""
         return index >= len(messages) or messages[index].role != "tool"
 
-    def violation(self, messages: Sequence[Message]) -> str | None:
+    def find_violation(self, messages: Sequence[Message]) -> str | None:
         """A result without its call, a call without its result, or a message between them."""
         waiting: dict[str, None] = {}
         for index, message in enumerate(messages):
@@ -255,25 +255,25 @@ class PairsWhole:
         return None
 
 
-RULES: tuple[ProviderRule, ...] = (SystemFirst(), PairsWhole())
+PROVIDER_RULES: tuple[ProviderRule, ...] = (SystemMessageFirst(), CompletePairs())
 """What every provider demands; legal cuts are the intersection."""
 
 
-def may_cut(messages: Sequence[Message], index: int) -> bool:
+def can_cut(messages: Sequence[Message], index: int) -> bool:
     """Whether all rules allow a cut right before `messages[index]`."""
-    return all(rule.may_cut(messages, index) for rule in RULES)
+    return all(rule.can_cut(messages, index) for rule in PROVIDER_RULES)
 
 
-def violation(messages: Sequence[Message]) -> str | None:
+def find_violation(messages: Sequence[Message]) -> str | None:
     """The first thing that a provider would refuse, or None."""
-    return next((found for rule in RULES if (found := rule.violation(messages))), None)
+    return next((found for rule in PROVIDER_RULES if (found := rule.find_violation(messages))), None)
 
 
-OPENING = user("(The beginning of this conversation was compacted. Go on from the summary below.)")
+OPENING_MESSAGE = user("(The beginning of this conversation was compacted. Go on from the summary below.)")
 """The synthetic user turn of `rendered`."""
 
 
-def rendered(messages: tuple[Message, ...]) -> tuple[Message, ...]:
+def render_messages(messages: tuple[Message, ...]) -> tuple[Message, ...]:
     """The messages as they are sent: a user turn is added behind the system message where an assistant would come first.
 
     S0 puts an assistant summary first, which several providers refuse; the log stays as the policy wants it.
@@ -281,13 +281,13 @@ def rendered(messages: tuple[Message, ...]) -> tuple[Message, ...]:
     first = next((index for index, message in enumerate(messages) if message.role != "system"), None)
     if first is None or messages[first].role == "user":
         return messages
-    return (*messages[:first], OPENING, *messages[first:])
+    return (*messages[:first], OPENING_MESSAGE, *messages[first:])
 
 
 ToolState: TypeAlias = Literal["pending", "running", "completed", "error", "compacted"]
 
 
-def tool_states(entries: Iterable[Entry], running: Iterable[str] = ()) -> Mapping[str, ToolState]:
+def compute_tool_states(entries: Iterable[Entry], running: Iterable[str] = ()) -> Mapping[str, ToolState]:
     """The state of every call of a log by call id (S3.7): pending -> running -> completed or error, completed -> compacted.
 
     Args:
@@ -296,7 +296,7 @@ def tool_states(entries: Iterable[Entry], running: Iterable[str] = ()) -> Mappin
     """
     states: dict[str, ToolState] = {}
     calls_of: dict[ItemId, list[str]] = {}
-    for seq, event in lived(entries):
+    for seq, event in drop_rolled_back(entries):
         if isinstance(event, MessageAdded):
             states.update(dict.fromkeys((call.call_id for call in event.message.calls), "pending"))
             for result in event.message.results:

@@ -22,7 +22,7 @@ import pytest
 from hypothesis import settings
 
 from harness.models.local import weights
-from harness.models.local.catalogue import weights_of
+from harness.models.local.catalogue import look_up_weights
 from tests.peers import environments
 
 settings.register_profile("repeatable", deadline=None, derandomize=True)  # but for constants of the modules loaded by then
@@ -32,7 +32,7 @@ settings.load_profile("repeatable")
 
 # --- the user's own files ----------------------------------------------------------------------------------------------
 
-os.environ.setdefault("HARNESS_MODELS", str(weights.folder()))  # what was fetched is used, and never written
+os.environ.setdefault("HARNESS_MODELS", str(weights.locate_folder()))  # what was fetched is used, and never written
 os.environ.setdefault("HARNESS_PEERS", str(environments.folder()))
 _own_cache = tempfile.TemporaryDirectory(prefix="harness-test-cache-")
 os.environ["XDG_CACHE_HOME"] = _own_cache.name
@@ -152,14 +152,14 @@ def _browser_missing() -> str | None:
 
 
 def _local_llm_missing() -> str | None:
-    reason = weights.missing(weights_of("local/smollm2-135m"))
+    reason = weights.explain_missing(look_up_weights("local/smollm2-135m"))
     return reason and f"local/smollm2-135m cannot be served: {reason}"
 
 
 def _local_coder_missing() -> str | None:
     if os.environ.get("REQUIRE_LOCAL_CODER") != "1":
         return "it takes a quarter of an hour: make test-local-llm"
-    reason = weights.missing(weights_of("local/qwen2.5-coder-1.5b"))
+    reason = weights.explain_missing(look_up_weights("local/qwen2.5-coder-1.5b"))
     return reason and f"local/qwen2.5-coder-1.5b cannot be served: {reason}"
 
 

@@ -14,7 +14,7 @@ from harness.compaction.presets.three_tiers import ThreeTiers
 from harness.errors import UsageError
 from harness.events import Compaction, Insert, ItemId, MessageAdded, Patch, Replace
 from harness.messages import CompactionMarker, File, Message, Reasoning, Subtask, Text, ToolCall, ToolResult, user
-from harness.testing.strategies import conversations, finished
+from harness.testing.strategies import conversations, make_step_finished
 from harness.tokens import Estimated
 
 PARTS = (
@@ -53,9 +53,9 @@ def test_every_kind_of_part_and_patch_survives() -> None:
 def test_a_configuration_is_named_by_its_content_not_by_its_order(names: list[str]) -> None:
     values = {"threshold": 0.5, "keep_last": 4, "kind": "keep-last"}
     read = codec.from_plain(KeepLast, {name: values[name] for name in names})
-    assert codec.configuration_hash(read) == codec.configuration_hash(KeepLast(threshold=0.5, keep_last=4))
-    assert codec.configuration_hash(read) != codec.configuration_hash(KeepLast())
-    assert codec.canonical_json(read) == json.dumps(codec.to_plain(read), sort_keys=True, separators=(",", ":"))
+    assert codec.hash_configuration(read) == codec.hash_configuration(KeepLast(threshold=0.5, keep_last=4))
+    assert codec.hash_configuration(read) != codec.hash_configuration(KeepLast())
+    assert codec.to_canonical_json(read) == json.dumps(codec.to_plain(read), sort_keys=True, separators=(",", ":"))
 
 
 def test_a_wrong_value_is_named_by_its_path() -> None:
@@ -85,12 +85,12 @@ def test_what_is_wrong_and_what_would_be_right_is_told_in_our_words(of: type, pl
 
 def test_a_digest_depends_on_all_that_came_before() -> None:
     first, second = user("a"), user("b")
-    chained = codec.message_digest(second, codec.message_digest(first))
-    assert chained != codec.message_digest(second)
-    assert chained != codec.message_digest(first, codec.message_digest(second))
+    chained = codec.digest_message(second, codec.digest_message(first))
+    assert chained != codec.digest_message(second)
+    assert chained != codec.digest_message(first, codec.digest_message(second))
     assert len(chained) == 32
 
 
 def test_events_are_equal_by_content() -> None:
-    assert finished(1) == finished(1)
-    assert finished(1) != replace(finished(1), calls=1)
+    assert make_step_finished(1) == make_step_finished(1)
+    assert make_step_finished(1) != replace(make_step_finished(1), calls=1)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from harness.errors import counted
+from harness.errors import format_count
 
 
 @pytest.mark.parametrize(
@@ -17,4 +17,4 @@ from harness.errors import counted
     ],
 )
 def test_one_is_no_more_than_one(count, noun, said):
-    assert counted(count, noun) == said
+    assert format_count(count, noun) == said

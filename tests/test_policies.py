@@ -6,7 +6,7 @@ from dataclasses import fields, replace
 import pytest
 
 from harness.errors import UnknownName, UsageError
-from harness.policies import PRESETS, policy_from_plain, policy_kind, policy_kinds, policy_names
+from harness.policies import PRESETS, list_policy_names, load_policy_class, load_policy_classes, policy_from_plain
 from tests.compaction.plugin import install
 
 
@@ -59,9 +59,9 @@ class Odd(NoCompaction):
 
 def test_a_policy_of_another_package_is_found_by_its_entry_point(tmp_path, monkeypatch):
     install(tmp_path, monkeypatch, ODD)
-    assert policy_names() == tuple(sorted({*PRESETS, "odd"}))
-    assert policy_kinds()["odd"] is policy_kind("odd")
-    assert policy_from_plain({"kind": "odd", "every": 4}) == policy_kind("odd")(every=4)
+    assert list_policy_names() == tuple(sorted({*PRESETS, "odd"}))
+    assert load_policy_classes()["odd"] is load_policy_class("odd")
+    assert policy_from_plain({"kind": "odd", "every": 4}) == load_policy_class("odd")(every=4)
     with pytest.raises(UnknownName, match="did you mean 'every'"):
         policy_from_plain({"kind": "odd", "evry": 4})
     with pytest.raises(UnknownName, match="did you mean 'odd'"):
@@ -98,7 +98,7 @@ def test_what_is_no_policy_is_refused_by_what_it_lacks(code, said, tmp_path, mon
 def test_one_that_cannot_be_loaded_is_refused_by_entry_point_and_package(code, error, tmp_path, monkeypatch):
     install(tmp_path, monkeypatch, code)
     with pytest.raises(UsageError, match="policy 'odd' \\(odd_policies_module:Odd\\) of package 'odd-policies'") as refused:
-        policy_kinds()
+        load_policy_classes()
     assert error in str(refused.value)
 
 

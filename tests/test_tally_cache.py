@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.tally_cache import Growth
+from harness.tally_cache import TallyCache
 
 
 class Thing:
@@ -27,13 +27,13 @@ class Numbers:
         self.fed.append(thing.number)
 
 
-def numbers(growth: Growth, things: tuple[Thing, ...]) -> list[int]:
+def numbers(growth: TallyCache, things: tuple[Thing, ...]) -> list[int]:
     return growth.read(things, "numbers", Numbers, lambda tally: list(tally.fed))
 
 
 @given(st.lists(st.tuples(st.integers(0, 20), st.integers(0, 3)), max_size=40))
 def test_lists_that_branch_off_one_another_are_told_apart(acts: list[tuple[int, int]]) -> None:
-    growth, lists = Growth(), [tuple[Thing, ...]()]
+    growth, lists = TallyCache(), [tuple[Thing, ...]()]
     for which, number in acts:
         grown_from = lists[which % len(lists)]
         lists.append((*grown_from, Thing(number)))
@@ -42,7 +42,7 @@ def test_lists_that_branch_off_one_another_are_told_apart(acts: list[tuple[int, 
 
 
 def test_only_what_came_since_is_taken_in() -> None:
-    growth, begun = Growth(), []
+    growth, begun = TallyCache(), []
 
     def begin() -> Numbers:
         begun.append(Numbers())
@@ -57,7 +57,7 @@ def test_only_what_came_since_is_taken_in() -> None:
 
 
 def test_a_tally_that_broke_is_begun_anew() -> None:
-    growth, things = Growth(), (Thing(1), Thing(2))
+    growth, things = TallyCache(), (Thing(1), Thing(2))
 
     def spoil(tally: Numbers) -> None:
         tally.fed.append(99)
@@ -70,7 +70,7 @@ def test_a_tally_that_broke_is_begun_anew() -> None:
 
 
 def test_a_copy_begins_anew() -> None:
-    growth, things = Growth(), (Thing(1),)
+    growth, things = TallyCache(), (Thing(1),)
     numbers(growth, things)
     for copy in (deepcopy(growth), pickle.loads(pickle.dumps(growth))):
         assert numbers(copy, (Thing(2), Thing(3))) == [2, 3]

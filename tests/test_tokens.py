@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from harness.messages import File, Message, Part, Reasoning, Text, ToolCall, ToolResult
 from harness.testing.strategies import TEXTS
-from harness.tokens import written_characters
+from harness.tokens import count_json_characters
 
 WILD = TEXTS | st.sampled_from(['"', "\\", "\x00", "\u2028", "\ud800", "é", "line\nline\ttab"])
 PARTS = st.one_of(
@@ -34,4 +34,4 @@ def plain(part: Part) -> Mapping[str, str]:
 def test_the_characters_of_a_message_as_json_are_those_that_an_encoder_writes(message: Message) -> None:
     parts = [plain(part) for part in message.parts if not isinstance(part, Reasoning)]
     written = json.dumps({"role": message.role, "parts": parts}, ensure_ascii=False, separators=(",", ":"))
-    assert written_characters(message) == len(written)
+    assert count_json_characters(message) == len(written)

@@ -13,13 +13,15 @@ def pair(name: str, arguments_json: str, output: str, status: str = "completed")
 
 
 def test_a_receipt_names_tool_key_and_outcome() -> None:
-    assert transcript.receipt(*pair("write_file", '{"path": "a.py", "content": "x"}', "wrote")) == "[write_file] a.py -> ok"
+    assert (
+        transcript.format_receipt(*pair("write_file", '{"path": "a.py", "content": "x"}', "wrote")) == "[write_file] a.py -> ok"
+    )
     command = '{"command": "python -m  unittest\\n-q"}'
-    assert transcript.receipt(*pair("execute_command", command, "exit code 1\nF")) == (
+    assert transcript.format_receipt(*pair("execute_command", command, "exit code 1\nF")) == (
         "[execute_command] python -m unittest -q -> exit code 1"
     )
-    assert transcript.receipt(*pair("read_file", '{"path": "b"}', "error: none", "error")) == "[read_file] b -> error"
-    assert transcript.receipt(*pair("read_file", "{broken", "error: json", "error")) == "[read_file] {broken -> error"
+    assert transcript.format_receipt(*pair("read_file", '{"path": "b"}', "error: none", "error")) == "[read_file] b -> error"
+    assert transcript.format_receipt(*pair("read_file", "{broken", "error: json", "error")) == "[read_file] {broken -> error"
 
 
 def test_a_receipt_is_recognised_behind_list_markers_and_only_at_the_start_of_a_line() -> None:
@@ -29,16 +31,16 @@ def test_a_receipt_is_recognised_behind_list_markers_and_only_at_the_start_of_a_
 
 @given(conversations(max_steps=8))
 def test_every_answered_call_has_exactly_one_receipt(messages: tuple[Message, ...]) -> None:
-    lines = list(transcript.lines(messages))
+    lines = list(transcript.iter_lines(messages))
     for message in messages:
         for result in message.results:
             call = next(call for other in messages for call in other.calls if call.call_id == result.call_id)
-            assert lines.count(transcript.receipt(call, result)) >= 1
+            assert lines.count(transcript.format_receipt(call, result)) >= 1
 
 
 def test_what_a_receipt_says_is_not_said_again_but_all_other_arguments_are() -> None:
     call, result = pair("write_file", '{"path": "a.py", "content": "one\\ntwo", "mode": 7}', "wrote 7 bytes")
-    told = transcript.text((user("go"), assistant("Writing.", call), tool(result)))
+    told = transcript.render((user("go"), assistant("Writing.", call), tool(result)))
     assert told.splitlines() == [
         "[user]",
         "go",
@@ -55,4 +57,4 @@ def test_what_a_receipt_says_is_not_said_again_but_all_other_arguments_are() -> 
 
 def test_a_call_without_its_result_is_told_with_its_key() -> None:
     call, _ = pair("read_file", '{"path": "a.py"}', "")
-    assert transcript.text((assistant("", call),)).splitlines() == ["[assistant]", "calls read_file:", "  path: a.py"]
+    assert transcript.render((assistant("", call),)).splitlines() == ["[assistant]", "calls read_file:", "  path: a.py"]

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from harness.truncation import Truncation, marked, previewed
+from harness.truncation import Truncation, format_preview, preview_output
 
 SEED = Truncation(max_lines=2_000, max_bytes=50 * 1024, saved=True)
 
@@ -15,12 +15,12 @@ def rows(count: int, width: int = 10) -> str:
 
 @pytest.mark.parametrize("text", ["", "one line", rows(2_000), "x" * 51_200, "é" * 25_600])
 def test_up_to_2000_lines_and_50_kilobytes_an_output_is_whole(text: str) -> None:
-    assert previewed(text, SEED) == (text, 0, 0)
+    assert preview_output(text, SEED) == (text, 0, 0)
 
 
 def test_of_2001_lines_the_first_or_the_last_2000_stay() -> None:
     text = rows(2_001)
-    head, tail = previewed(text, SEED), previewed(text, Truncation(max_lines=2_000, max_bytes=51_200, keep="tail"))
+    head, tail = preview_output(text, SEED), preview_output(text, Truncation(max_lines=2_000, max_bytes=51_200, keep="tail"))
     assert head.text == rows(2_000)
     assert tail.text == text[11:]
     assert head.cut_bytes == tail.cut_bytes == len(text) - 2_000 * 10, "the seed counts no line ends among what stays"
@@ -28,26 +28,26 @@ def test_of_2001_lines_the_first_or_the_last_2000_stay() -> None:
 
 def test_whole_lines_stay_as_far_as_their_bytes_go() -> None:
     text = rows(1_000, width=100)
-    assert previewed(text, SEED).text == rows(512, width=100)
-    assert previewed(text.replace("0", "é"), SEED).text.count("\n") < 511, "bytes, not characters"
+    assert preview_output(text, SEED).text == rows(512, width=100)
+    assert preview_output(text.replace("0", "é"), SEED).text.count("\n") < 511, "bytes, not characters"
 
 
 def test_of_a_first_line_that_is_too_long_as_much_stays_as_may_be() -> None:
     line = "é" * 40_000
-    assert previewed(line + "\nrest", SEED).text == "é" * 25_600
-    assert previewed("rest\n" + line, Truncation(max_bytes=51_200, keep="tail")).text == "é" * 25_600
+    assert preview_output(line + "\nrest", SEED).text == "é" * 25_600
+    assert preview_output("rest\n" + line, Truncation(max_bytes=51_200, keep="tail")).text == "é" * 25_600
 
 
 def test_the_mark_says_how_many_bytes_went_and_where_the_whole_is() -> None:
-    preview = previewed(rows(2_001), SEED)
-    text = marked(preview, SEED, "output-12ab")
+    preview = preview_output(rows(2_001), SEED)
+    text = format_preview(preview, SEED, "output-12ab")
     assert text.startswith(preview.text + "\n\n...2010 bytes truncated...\n\nFull output saved to: output-12ab\n")
     assert "search_output" in text
     assert "read_output" in text
-    unsaved = marked(preview, SEED, "")
+    unsaved = format_preview(preview, SEED, "")
     assert unsaved.endswith("...2010 bytes truncated...")
     tail = Truncation(max_lines=2_000, keep="tail")
-    assert marked(previewed(rows(2_001), tail), tail, "").startswith("...2010 bytes truncated...\n\n0000000001")
+    assert format_preview(preview_output(rows(2_001), tail), tail, "").startswith("...2010 bytes truncated...\n\n0000000001")
 
 
 @given(
@@ -58,7 +58,7 @@ def test_the_mark_says_how_many_bytes_went_and_where_the_whole_is() -> None:
 )
 @example(text="ab\ncd", lines=2, size=4, keep="head")
 def test_a_preview_is_one_end_of_the_output_within_the_limits(text: str, lines: int, size: int, keep: str) -> None:
-    preview = previewed(text, Truncation(max_lines=lines, max_bytes=size, keep=keep))  # type: ignore[arg-type]
+    preview = preview_output(text, Truncation(max_lines=lines, max_bytes=size, keep=keep))  # type: ignore[arg-type]
     assert text.startswith(preview.text) if keep == "head" else text.endswith(preview.text)
     kept = preview.text.split("\n")
     assert len(kept) <= lines

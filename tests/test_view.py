@@ -10,7 +10,17 @@ from harness.messages import Message, ToolCall, ToolResult, assistant, system, t
 from harness.store.memory import MemoryLog
 from harness.testing.strategies import conversations
 from harness.tokens import Estimated, Measured, QuarterOfCharacters, Usage
-from harness.view import OPENING, View, context_usage, fold, fold_all, lived, may_cut, rendered, violation
+from harness.view import (
+    OPENING_MESSAGE,
+    View,
+    can_cut,
+    compute_context_usage,
+    drop_rolled_back,
+    find_violation,
+    fold,
+    fold_all,
+    render_messages,
+)
 from tests.store.samples import events
 
 COUNTER = QuarterOfCharacters()
@@ -59,7 +69,7 @@ def test_a_fruitless_attempt_changes_nothing_but_the_memory_of_it() -> None:
     before = view_of(*TALK)
     after = fold(before, compaction(Patch(forget=(ItemId(2),)), applied=False), COUNTER)
     assert after.items == before.items
-    assert (after.fruitless, after.fruitless_tokens, after.edits) == (1, before.tokens, 0)
+    assert (after.fruitless_attempts, after.fruitless_tokens, after.edits) == (1, before.tokens, 0)
 
 
 def test_the_first_request_is_remembered_after_it_left_the_view() -> None:
@@ -77,14 +87,14 @@ def test_the_first_request_is_remembered_after_it_left_the_view() -> None:
     ],
 )
 def test_what_a_provider_would_refuse_is_named(messages: tuple[Message, ...], said: str) -> None:
-    assert said in str(violation(messages))
+    assert said in str(find_violation(messages))
 
 
 @given(conversations())
 def test_what_an_agent_says_is_legal_and_every_legal_cut_leaves_it_so(messages: tuple[Message, ...]) -> None:
-    assert violation(messages) is None
+    assert find_violation(messages) is None
     for index in range(1, len(messages)):
-        assert may_cut(messages, index) == (violation((messages[0], *messages[index:])) is None)
+        assert can_cut(messages, index) == (find_violation((messages[0], *messages[index:])) is None)
 
 
 @given(conversations(), st.integers(0, 30))
@@ -92,21 +102,23 @@ def test_a_request_never_begins_with_an_assistant_and_only_gains_a_synthetic_tur
     messages: tuple[Message, ...], start: int
 ) -> None:
     cut = (messages[0], *messages[min(start + 1, len(messages)) :])
-    sent = rendered(cut)
-    assert [message for message in sent if message is not OPENING] == list(cut)
+    sent = render_messages(cut)
+    assert [message for message in sent if message is not OPENING_MESSAGE] == list(cut)
     assert len(sent) == 1 or sent[1].role == "user"
 
 
 def test_how_full_the_context_is_is_the_last_report_and_what_came_behind_its_answer() -> None:
     """S2.10."""
     view = view_of(*TALK)
-    assert context_usage(view, None) == ContextUsage(tokens=view.tokens, usage_tokens=0, trailing_tokens=view.tokens)
+    assert compute_context_usage(view, None) == ContextUsage(tokens=view.tokens, usage_tokens=0, trailing_tokens=view.tokens)
     usage = Usage(input_tokens=Measured(70), output_tokens=Measured(30), cache_read_tokens=Measured(900))
     answered = next(at for at in reversed(range(len(view.items))) if view.items[at].message.role == "assistant")
     trailing = sum(item.tokens for item in view.items[answered + 1 :])
-    assert context_usage(view, usage) == ContextUsage(tokens=1_000 + trailing, usage_tokens=1_000, trailing_tokens=trailing)
+    assert compute_context_usage(view, usage) == ContextUsage(
+        tokens=1_000 + trailing, usage_tokens=1_000, trailing_tokens=trailing
+    )
     longer = view_of(*TALK, user("x" * 40))
-    assert context_usage(longer, usage).trailing_tokens == trailing + 10
+    assert compute_context_usage(longer, usage).trailing_tokens == trailing + 10
 
 
 @settings(suppress_health_check=[HealthCheck.too_slow], max_examples=80, deadline=None)
@@ -116,7 +128,7 @@ def test_a_log_that_is_rolled_back_folds_to_the_view_of_its_beginning(batches, d
     for batch in batches:
         log.append(batch)
     entries = log.entries()
-    to_event = data.draw(st.sampled_from([0, *(entry.seq for entry in lived(entries))]))
+    to_event = data.draw(st.sampled_from([0, *(entry.seq for entry in drop_rolled_back(entries))]))
     rolled = (*entries, Entry(len(entries) + 1, RolledBack(step=0, to_event=to_event)))
     assert fold_all(rolled) == fold_all(entries[:to_event])
     later = Entry(len(rolled) + 1, MessageAdded(message=user("and now"), step=1))

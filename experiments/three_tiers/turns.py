@@ -9,8 +9,8 @@ from dataclasses import replace
 from itertools import groupby
 
 from harness.task import LaterMessage, Script, Step, Task, World
-from harness.tasks.long_march import long_march
-from harness.tasks.long_march.prose import around
+from harness.tasks.long_march import make_long_march
+from harness.tasks.long_march.prose import write_page
 from harness.tasks.step_specs import run
 
 TURN_STEPS = 5
@@ -23,7 +23,7 @@ SPIKE_ARCHIVES = 8
 
 def turns(task_seed: int, world: World | None = None) -> Task:
     """The task under a seed; the world is that of the march."""
-    march = long_march(task_seed, world)
+    march = make_long_march(task_seed, world)
     steps = len(march.script.steps)
     read = archives(steps)
     later = (
@@ -33,7 +33,7 @@ def turns(task_seed: int, world: World | None = None) -> Task:
     pages = (
         (
             f"archive/{number}.txt",
-            around("Nothing here is needed.", ARCHIVE_CHARACTERS, random.Random(f"archive/{task_seed}/{number}")),
+            write_page("Nothing here is needed.", ARCHIVE_CHARACTERS, random.Random(f"archive/{task_seed}/{number}")),
         )
         for _, number in read
     )

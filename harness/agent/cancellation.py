@@ -7,59 +7,59 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 POLL_SECONDS = 0.05
-ATTENTIVE_SECONDS = 0.1
+MAIN_THREAD_WAIT_SECONDS = 0.1
 """How long the main thread waits at a time. Python's signal handlers run only when it comes out of a call, and a signal that
 another thread took, or that came just before the call, does not bring it out."""
 
 
-def nothing() -> None:
+def do_nothing() -> None:
     """What is done meanwhile where there is nothing to do."""
 
 
 class Cancellation:
     """A wish to stop. Thread-safe; once made it stands."""
 
-    def __init__(self, meanwhile: Callable[[], None] = nothing) -> None:
+    def __init__(self, poll: Callable[[], None] = do_nothing) -> None:
         """Nobody wishes to stop yet.
 
         Args:
             meanwhile: is called about twenty times a second by who waits for work that can be interrupted; must return quickly.
         """
-        self.meanwhile = meanwhile
-        self._wished = threading.Event()
+        self.poll = poll
+        self._event = threading.Event()
 
     def request(self) -> None:
         """Ask the session to stop as soon as it can."""
-        self._wished.set()
+        self._event.set()
 
     @property
-    def requested(self) -> bool:
+    def is_requested(self) -> bool:
         """Whether somebody asked."""
-        return self._wished.is_set()
+        return self._event.is_set()
 
 
-class GivenUp(Exception):
+class WorkAbandoned(Exception):
     """Ends work that nobody waits for any more."""
 
 
-class _Box(Generic[T]):
+class _PendingResult(Generic[T]):
     """Where a thread leaves its result or its error."""
 
     def __init__(self, undo: Callable[[T], object]) -> None:
         self.value: T | None = None
         self.error: BaseException | None = None
         self.done = threading.Event()
-        self.given_up = False
+        self.is_abandoned = False
         self._undo = undo
-        self._came: tuple[T, ...] = ()
+        self._values: tuple[T, ...] = ()
         self._lock = threading.Lock()
 
-    def fill(self, work: Callable[[], T]) -> None:
-        _of_thread.box = self
+    def run(self, work: Callable[[], T]) -> None:
+        _thread_state.box = self
         try:
             value = work()
             with self._lock:
-                self.value, self._came, wanted = value, (value,), not self.given_up
+                self.value, self._values, wanted = value, (value,), not self.is_abandoned
             if not wanted:
                 self._undo(value)
         except BaseException as error:  # noqa: BLE001  (raised again by the waiting thread)
@@ -67,33 +67,33 @@ class _Box(Generic[T]):
         finally:
             self.done.set()
 
-    def give_up(self) -> None:
+    def abandon(self) -> None:
         with self._lock:
-            self.given_up, came = True, self._came
+            self.is_abandoned, came = True, self._values
         for value in came:
             self._undo(value)
 
 
-_of_thread = threading.local()
+_thread_state = threading.local()
 
 
-def end_if_given_up() -> None:
+def raise_if_abandoned() -> None:
     """End the work of this thread if it was given up; called where it tells something, so that a provider is not asked again.
 
     Raises:
         GivenUp: nobody waits for it.
     """
-    box: _Box[object] | None = getattr(_of_thread, "box", None)
-    if box is not None and box.given_up:
-        raise GivenUp
+    box: _PendingResult[object] | None = getattr(_thread_state, "box", None)
+    if box is not None and box.is_abandoned:
+        raise WorkAbandoned
 
 
-def left_as_it_is(_: object) -> None:
+def ignore_result(_: object) -> None:
     """What is done with a result that nobody waits for where it takes nothing."""
 
 
-def interruptible(
-    work: Callable[[], T], cancellation: Cancellation | None, undo: Callable[[T], object] = left_as_it_is
+def run_interruptibly(
+    work: Callable[[], T], cancellation: Cancellation | None, undo: Callable[[T], object] = ignore_result
 ) -> T | None:
     """The result of `work`, or None when the session was cancelled first; the work is then left to end by itself.
 
@@ -108,20 +108,20 @@ def interruptible(
     """
     if cancellation is None:
         return work()
-    box = _started(work, undo)
+    box = _start(work, undo)
     try:
         while not box.done.wait(POLL_SECONDS):
-            cancellation.meanwhile()
-            if cancellation.requested:
-                box.give_up()
+            cancellation.poll()
+            if cancellation.is_requested:
+                box.abandon()
                 return None
     except BaseException:
-        box.give_up()
+        box.abandon()
         raise
-    return _opened(box)
+    return _unwrap(box)
 
 
-def attended(work: Callable[[], T], cancellation: Cancellation | None) -> T:
+def run_to_completion(work: Callable[[], T], cancellation: Cancellation | None) -> T:
     """The result of `work`, which is waited for whatever is wished meanwhile: a running tool finishes (S1.5).
 
     Where waiting itself fails, the session is over: then the cancellation is requested, so that no further tool starts and
@@ -129,24 +129,24 @@ def attended(work: Callable[[], T], cancellation: Cancellation | None) -> T:
     """
     if cancellation is None:
         return work()
-    box = _started(work, left_as_it_is)
+    box = _start(work, ignore_result)
     try:
         while not box.done.wait(POLL_SECONDS):
-            cancellation.meanwhile()
+            cancellation.poll()
     except BaseException:
         cancellation.request()
         raise
-    result: T = _opened(box)  # type: ignore[assignment]  # it may be None where T allows it
+    result: T = _unwrap(box)  # type: ignore[assignment]  # it may be None where T allows it
     return result
 
 
-def _started(work: Callable[[], T], undo: Callable[[T], object]) -> _Box[T]:
-    box: _Box[T] = _Box(undo)
-    threading.Thread(target=box.fill, args=(work,), name="harness-waits", daemon=True).start()
+def _start(work: Callable[[], T], undo: Callable[[T], object]) -> _PendingResult[T]:
+    box: _PendingResult[T] = _PendingResult(undo)
+    threading.Thread(target=box.run, args=(work,), name="harness-waits", daemon=True).start()
     return box
 
 
-def _opened(box: _Box[T]) -> T | None:
+def _unwrap(box: _PendingResult[T]) -> T | None:
     if box.error is not None:
         raise box.error
     return box.value

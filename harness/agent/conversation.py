@@ -7,12 +7,12 @@ request a new one shares is known without comparing texts.
 
 from dataclasses import dataclass
 
-from harness.codec import message_digest
+from harness.codec import digest_message
 from harness.events import Compaction, Entry, Event, MessageAdded, RolledBack, StepFinished
 from harness.messages import Message
 from harness.protocols import Log
 from harness.tokens import Counter, Estimated, Usage
-from harness.view import View, fold, lived, rendered
+from harness.view import View, drop_rolled_back, fold, render_messages
 
 
 class Conversation:
@@ -20,7 +20,7 @@ class Conversation:
 
     view: View
     """What is seen now."""
-    sent: View
+    last_sent_view: View
     """Of a session that is gone on with: the view of its last request."""
     usage: Usage | None
     """What the provider reported of that one; None = nothing, or the view was edited since."""
@@ -45,14 +45,14 @@ class Conversation:
         return entries
 
     def _fold_all(self) -> None:
-        self.view, self.sent, self.usage = View(), View(), None
-        asked = self.view
-        for entry in lived(self._log.entries()):
+        self.view, self.last_sent_view, self.usage = View(), View(), None
+        asked_view = self.view
+        for entry in drop_rolled_back(self._log.entries()):
             match entry.event:
                 case MessageAdded(message=Message(role="assistant")):
-                    asked = self.view
+                    asked_view = self.view
                 case StepFinished(usage=usage):
-                    self.sent, self.usage = asked, usage
+                    self.last_sent_view, self.usage = asked_view, usage
                 case Compaction(status="applied"):
                     self.usage = None
                 case _:
@@ -61,16 +61,16 @@ class Conversation:
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
+class PreparedRequest:
     """The messages of a request, and what it shares with the one before."""
 
     messages: tuple[Message, ...]
     digest: str
-    kept_messages: int
-    kept_tokens: Estimated
+    kept_prefix_messages: int
+    kept_prefix_tokens: Estimated
 
 
-class Outgoing:
+class RequestBuilder:
     """The request of each step, extended from the last one; remade only after the view was edited."""
 
     def __init__(self, counter: Counter) -> None:
@@ -79,36 +79,36 @@ class Outgoing:
         self._messages: tuple[Message, ...] = ()
         self._chain: list[bytes] = []
         self._tokens: list[int] = []
-        self._total = 0
-        self._seen = 0
-        self._edits = 0
+        self._total_tokens = 0
+        self._item_count = 0
+        self._edit_count = 0
 
     def forget_view(self) -> None:
         """Make the next request anew: the view is another than the last one with an addition."""
-        self._edits = -1
+        self._edit_count = -1
 
-    def prepare(self, view: View) -> Prepared:
+    def prepare(self, view: View) -> PreparedRequest:
         """The request for a view."""
-        if self._messages and view.edits == self._edits:
-            kept, kept_tokens = len(self._chain), self._total
-            self._extend(tuple([item.message for item in view.items[self._seen :]]))
+        if self._messages and view.edits == self._edit_count:
+            kept_messages, kept_tokens = len(self._chain), self._total_tokens
+            self._extend(tuple([item.message for item in view.items[self._item_count :]]))
         else:
-            kept, kept_tokens = self._remake(rendered(view.messages))
-        self._seen, self._edits = len(view.items), view.edits
+            kept_messages, kept_tokens = self._rebuild(render_messages(view.messages))
+        self._item_count, self._edit_count = len(view.items), view.edits
         digest = self._chain[-1].hex() if self._chain else ""
-        return Prepared(self._messages, digest, kept, Estimated(kept_tokens))
+        return PreparedRequest(self._messages, digest, kept_messages, Estimated(kept_tokens))
 
-    def _remake(self, messages: tuple[Message, ...]) -> tuple[int, int]:
+    def _rebuild(self, messages: tuple[Message, ...]) -> tuple[int, int]:
         before, tokens = self._chain, self._tokens
-        self._messages, self._chain, self._tokens, self._total = (), [], [], 0
+        self._messages, self._chain, self._tokens, self._total_tokens = (), [], [], 0
         self._extend(messages)
         pairs = zip(before, self._chain, strict=False)
-        kept = next((index for index, (old, new) in enumerate(pairs) if old != new), min(len(before), len(self._chain)))
-        return kept, sum(tokens[:kept])
+        kept_messages = next((index for index, (old, new) in enumerate(pairs) if old != new), min(len(before), len(self._chain)))
+        return kept_messages, sum(tokens[:kept_messages])
 
     def _extend(self, new: tuple[Message, ...]) -> None:
         for message in new:
-            self._chain.append(message_digest(message, self._chain[-1] if self._chain else b""))
+            self._chain.append(digest_message(message, self._chain[-1] if self._chain else b""))
             self._tokens.append(self._counter.count(message))
-            self._total += self._tokens[-1]
+            self._total_tokens += self._tokens[-1]
         self._messages += new

@@ -14,19 +14,19 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
-from harness.agent.cancellation import Cancellation, attended, interruptible
-from harness.agent.conversation import Conversation, Outgoing, Prepared
+from harness.agent.cancellation import Cancellation, run_interruptibly, run_to_completion
+from harness.agent.conversation import Conversation, PreparedRequest, RequestBuilder
 from harness.agent.inbox import Inbox
-from harness.agent.loop_detection import Repeats
+from harness.agent.loop_detection import LoopDetector
 from harness.agent.prompts import COMPLETION_MARKER
-from harness.agent.stream_buffer import Heard
-from harness.agent.tool_execution import Toolbox, unanswered
-from harness.errors import ContextOverflow, ModelError, SandboxError, counted
+from harness.agent.stream_buffer import StreamBuffer
+from harness.agent.tool_execution import Toolbox, make_interrupted_result
+from harness.errors import ContextOverflow, ModelError, SandboxError, format_count
 from harness.events import (
     Entry,
     Event,
+    Hook,
     MessageAdded,
-    Moment,
     SessionEnded,
     SessionStarted,
     Signal,
@@ -34,9 +34,9 @@ from harness.events import (
     StepStarted,
     StopReason,
 )
-from harness.messages import ToolCall, ToolResult, encodable, system, tool, user
+from harness.messages import ToolCall, ToolResult, sanitize_message, system, tool, user
 from harness.protocols import Clock, Compactor, Log, Model, Reply, Request, Tool
-from harness.view import context_usage
+from harness.view import compute_context_usage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,11 +92,11 @@ class Agent:
     """None = nobody can stop it (a trial); then nothing is run in other threads for its sake."""
     listen: Callable[[Entry | Signal], None] = ignore
     """Hears every logged entry and every signal, in the thread where it happens; must return quickly."""
-    repeats: Repeats | None = None
+    loop_detector: LoopDetector | None = None
     """Asks about calls that are made again and again; None = they are made (a trial: grids measure them)."""
-    spent: Callable[[int], Sequence[Event]] | None = None
+    collect_subagent_events: Callable[[int], Sequence[Event]] | None = None
     """Gives what is to be logged of a step's tools beside their results, e.g. what sub-agents took, whatever came of them."""
-    keep: Callable[[int], Sequence[Event]] | None = None
+    save_workspace: Callable[[int], Sequence[Event]] | None = None
     """Gives what is to be logged together with a step once its tools have run, e.g. that the workspace was saved."""
 
     def run(self, session: SessionStarted, system_prompt: str) -> Outcome:
@@ -108,7 +108,7 @@ class Agent:
         """
         live = Session(self)
         live.begin(session, system_prompt)
-        stop = live.turn()
+        stop = live.run_turn()
         live.record(SessionEnded(status=stop.status, reason=stop.reason, detail=stop.detail))
         return Outcome(status=stop.status, reason=stop.reason, detail=stop.detail, steps=live.conversation.view.steps)
 
@@ -121,12 +121,12 @@ class Session:
         self.agent = agent
         self.toolbox = Toolbox(agent.tools, agent.listen)
         self.conversation = Conversation(agent.log, agent.compactor.policy.counter)
-        self.outgoing = Outgoing(agent.compactor.policy.counter)
+        self.request_builder = RequestBuilder(agent.compactor.policy.counter)
         self.usage = self.conversation.usage
-        self.partial = Heard()
-        if self.conversation.sent.items:
-            self.outgoing.prepare(self.conversation.sent)
-            self.outgoing.forget_view()
+        self.stream_buffer = StreamBuffer()
+        if self.conversation.last_sent_view.items:
+            self.request_builder.prepare(self.conversation.last_sent_view)
+            self.request_builder.forget_view()
 
     def begin(self, session: SessionStarted, system_prompt: str, *more: Event) -> None:
         """Log the beginning of a new session, with what else is known by then."""
@@ -134,93 +134,93 @@ class Session:
         opening = (MessageAdded(message=prompt, step=0), MessageAdded(message=user(session.task), step=0))
         self.record(session, *opening, *more)
 
-    def turn(self, *said: Event) -> Stop:
+    def run_turn(self, *opening_events: Event) -> Stop:
         """Work until the agent rests, a limit is reached, something fails or somebody stops it.
 
         Args:
             said: what begins the turn, logged after the policy was asked; nothing = go on with what is there.
         """
-        began = self.conversation.view.steps
-        if said and not self.open(said):
+        first_step = self.conversation.view.steps
+        if opening_events and not self.open_turn(opening_events):
             return Stop("cancelled", "stopped by the user")
         stop: Stop | None = None
-        step = began
+        step = first_step
         while stop is None:
-            if step - began == self.agent.limits.max_steps:
-                return Stop("max_steps", f"stopped after {counted(step - began, 'step')}")
+            if step - first_step == self.agent.limits.max_steps:
+                return Stop("max_steps", f"stopped after {format_count(step - first_step, 'step')}")
             step += 1
-            stop = self.step(step)
+            stop = self.run_step(step)
         return stop
 
-    def open(self, said: Sequence[Event]) -> bool:
+    def open_turn(self, opening_events: Sequence[Event]) -> bool:
         """Ask the policy before a turn, then log what begins it; False when it was stopped meanwhile."""
-        goes_on = self.compact(self.conversation.view.steps + 1, "turn")
-        self.record(*said)
-        return goes_on
+        can_continue = self.compact(self.conversation.view.steps + 1, "turn")
+        self.record(*opening_events)
+        return can_continue
 
-    def step(self, step: int) -> Stop | None:
+    def run_step(self, step: int) -> Stop | None:
         """One step; a reason when the session ends with it."""
-        said = [MessageAdded(message=encodable(user(text)), step=step) for text in self.agent.inbox.take(step)]
-        if (said and not self.open(said)) or not self.compact(step, "step"):
-            return self.cancelled()
-        prepared = self.outgoing.prepare(self.conversation.view)
+        queued_messages = [MessageAdded(message=sanitize_message(user(text)), step=step) for text in self.agent.inbox.take(step)]
+        if (queued_messages and not self.open_turn(queued_messages)) or not self.compact(step, "step"):
+            return self.check_cancellation()
+        prepared = self.request_builder.prepare(self.conversation.view)
         self.agent.listen(StepStarted(step=step))
         try:
-            answer = self.ask(prepared, step)
+            answer = self.request_reply(prepared, step)
         except ModelError as error:
             return Stop("overflow" if isinstance(error, ContextOverflow) else "model_error", str(error))
         if answer is None:
-            return self.cancelled(step)
+            return self.check_cancellation(step)
         prepared, reply = answer
-        return self.finish(step, prepared, reply)
+        return self.finish_step(step, prepared, reply)
 
-    def compact(self, step: int, moment: Moment) -> bool:
+    def compact(self, step: int, hook: Hook) -> bool:
         """Let the policy fit the view; False when the session was cancelled meanwhile."""
         view, agent = self.conversation.view, self.agent
-        found = interruptible(
-            lambda: (agent.compactor.compact(view, self.usage, step, moment, agent.listen),), agent.cancellation
+        result = run_interruptibly(
+            lambda: (agent.compactor.compact(view, self.usage, step, hook, agent.listen),), agent.cancellation
         )
-        if found is None:
+        if result is None:
             return False
-        self.record(*(event for event in found if event is not None))
+        self.record(*(event for event in result if event is not None))
         if self.conversation.view.edits != view.edits:
             self.usage = None  # it told of a view that is no more
-        return agent.cancellation is None or not agent.cancellation.requested
+        return agent.cancellation is None or not agent.cancellation.is_requested
 
-    def ask(self, prepared: Prepared, step: int) -> tuple[Prepared, Reply] | None:
+    def request_reply(self, prepared: PreparedRequest, step: int) -> tuple[PreparedRequest, Reply] | None:
         """The model's reply, after one emergency compaction where the prompt overflows; None when cancelled."""
         try:
-            reply = self.call(prepared)
+            reply = self.call_model(prepared)
         except ContextOverflow:
             edits = self.conversation.view.edits
             if not self.compact(step, "overflow"):
                 return None
             if self.conversation.view.edits == edits:
                 raise
-            prepared = self.outgoing.prepare(self.conversation.view)
-            reply = self.call(prepared)
+            prepared = self.request_builder.prepare(self.conversation.view)
+            reply = self.call_model(prepared)
         return None if reply is None else (prepared, reply)
 
-    def call(self, prepared: Prepared) -> Reply | None:
+    def call_model(self, prepared: PreparedRequest) -> Reply | None:
         """The model's reply; None when cancelled."""
         request = Request(messages=prepared.messages, tools=self.toolbox.specs)
         if self.agent.cancellation is None:
             return self.agent.model.reply(request, self.agent.listen)
-        partial = self.partial = Heard(self.agent.listen)
-        return interruptible(lambda: self.agent.model.reply(request, partial), self.agent.cancellation)
+        partial = self.stream_buffer = StreamBuffer(self.agent.listen)
+        return run_interruptibly(lambda: self.agent.model.reply(request, partial), self.agent.cancellation)
 
-    def finish(self, step: int, prepared: Prepared, reply: Reply) -> Stop | None:
+    def finish_step(self, step: int, prepared: PreparedRequest, reply: Reply) -> Stop | None:
         """Run the tools of a reply and log the step."""
         agent, view, calls = self.agent, self.conversation.view, reply.message.calls
         began, stop = agent.clock(), None
-        kept: Sequence[Event] = ()
+        workspace_events: Sequence[Event] = ()
         try:
-            stop = self.looping(calls)
-            results = [unanswered(call) for call in calls] if stop else self.run_tools(calls)
-            kept = agent.keep(step) if agent.keep and calls else ()
+            stop = self.detect_loop(calls)
+            results = [make_interrupted_result(call) for call in calls] if stop else self.run_tools(calls)
+            workspace_events = agent.save_workspace(step) if agent.save_workspace and calls else ()
         except SandboxError as error:
             stop = Stop("sandbox_error", str(error))
-            results = [unanswered(call) for call in calls]
+            results = [make_interrupted_result(call) for call in calls]
         self.usage = reply.usage
         finished = StepFinished(
             step=step,
@@ -229,24 +229,32 @@ class Session:
             usage=reply.usage,
             cost_usd=reply.cost_usd,
             request_digest=prepared.digest,
-            kept_prefix_messages=prepared.kept_messages,
-            kept_prefix_tokens=prepared.kept_tokens,
+            kept_prefix_messages=prepared.kept_prefix_messages,
+            kept_prefix_tokens=prepared.kept_prefix_tokens,
             calls=len(calls),
             call_errors=sum(result.status != "completed" for result in results),
             model_seconds=reply.seconds,
             tool_seconds=agent.clock() - began if calls else 0.0,
         )
-        answers = (MessageAdded(message=encodable(tool(result)), step=step) for result in results)
-        spent = agent.spent(step) if agent.spent else ()
-        self.record(MessageAdded(message=encodable(reply.message), step=step), *answers, *spent, finished, *kept)
-        agent.listen(context_usage(self.conversation.view, reply.usage))
-        return stop or self.cancelled() or _rests(reply)
+        answers = (MessageAdded(message=sanitize_message(tool(result)), step=step) for result in results)
+        subagent_events = agent.collect_subagent_events(step) if agent.collect_subagent_events else ()
+        self.record(
+            MessageAdded(message=sanitize_message(reply.message), step=step),
+            *answers,
+            *subagent_events,
+            finished,
+            *workspace_events,
+        )
+        agent.listen(compute_context_usage(self.conversation.view, reply.usage))
+        return stop or self.check_cancellation() or _find_stop(reply)
 
-    def looping(self, calls: Sequence[ToolCall]) -> Stop | None:
+    def detect_loop(self, calls: Sequence[ToolCall]) -> Stop | None:
         """The reason to stop before these calls are made, where they repeat those before them (S3.10)."""
-        asked = self.agent.repeats
-        looped = next((call for call in calls if asked.stops(call)), None) if asked else None
-        return self.cancelled() or (Stop("doom_loop", f"the same call of {looped.name} again and again") if looped else None)
+        detector = self.agent.loop_detector
+        repeated_call = next((call for call in calls if detector.should_stop(call)), None) if detector else None
+        return self.check_cancellation() or (
+            Stop("doom_loop", f"the same call of {repeated_call.name} again and again") if repeated_call else None
+        )
 
     def run_tools(self, calls: Sequence[ToolCall]) -> list[ToolResult]:
         """The results in call order; a running tool is waited for, and after a cancellation no new one starts (S1.5)."""
@@ -254,17 +262,17 @@ class Session:
 
         def run() -> list[ToolResult]:
             parallel = agent.limits.parallel_tools
-            return self.toolbox.run(calls, parallel=parallel, stopped=lambda: self.cancelled() is not None)
+            return self.toolbox.run(calls, parallel=parallel, should_stop=lambda: self.check_cancellation() is not None)
 
-        return attended(run, agent.cancellation)
+        return run_to_completion(run, agent.cancellation)
 
-    def cancelled(self, step: int | None = None) -> Stop | None:
+    def check_cancellation(self, step: int | None = None) -> Stop | None:
         """The reason to stop if somebody asked; keeps what the model had written of `step` (S1.5)."""
-        if self.agent.cancellation is None or not self.agent.cancellation.requested:
+        if self.agent.cancellation is None or not self.agent.cancellation.is_requested:
             return None
-        said, self.partial = self.partial.message(), Heard()
-        if step is not None and said:
-            self.record(MessageAdded(message=encodable(said), step=step))
+        partial_message, self.stream_buffer = self.stream_buffer.build_message(), StreamBuffer()
+        if step is not None and partial_message:
+            self.record(MessageAdded(message=sanitize_message(partial_message), step=step))
         return Stop("cancelled", "stopped by the user")
 
     def record(self, *events: Event) -> None:
@@ -274,7 +282,7 @@ class Session:
                 self.agent.listen(entry)
 
 
-def _rests(reply: Reply) -> Stop | None:
+def _find_stop(reply: Reply) -> Stop | None:
     """The model answered without calls, or declared that it is done; an answer that its output limit cut off is no answer."""
     if reply.message.text.rstrip().endswith(COMPLETION_MARKER):
         return Stop("declared")

@@ -5,17 +5,17 @@ from typing import Literal, TypeAlias
 
 from harness.messages import ToolCall
 
-REPEATS = 3
+REPEAT_LIMIT = 3
 """S3.10."""
 
-Answer: TypeAlias = Literal["continue", "stop", "always"]
+LoopDecision: TypeAlias = Literal["continue", "stop", "always"]
 """Make the call and go on counting from here, end the turn, or make it and never ask about such calls again."""
 
 
-class Repeats:
+class LoopDetector:
     """Counts equal calls in a row, over steps and turns. Not thread-safe."""
 
-    def __init__(self, decide: Callable[[ToolCall, int], Answer]) -> None:
+    def __init__(self, decide: Callable[[ToolCall, int], LoopDecision]) -> None:
         """Ask `decide` about each call that is the third of its kind in a row.
 
         Args:
@@ -26,12 +26,12 @@ class Repeats:
         self._times = 0
         self._allowed: set[tuple[str, str]] = set()
 
-    def stops(self, call: ToolCall) -> bool:
+    def should_stop(self, call: ToolCall) -> bool:
         """Whether the turn shall end before this call is made."""
         kind = (call.name, call.arguments_json)
         self._times = self._times + 1 if kind == self._last else 1
         self._last = kind
-        if self._times < REPEATS or kind in self._allowed:
+        if self._times < REPEAT_LIMIT or kind in self._allowed:
             return False
         answer = self._decide(call, self._times)
         self._times = 0
@@ -40,6 +40,6 @@ class Repeats:
         return answer == "stop"
 
 
-def always(answer: Answer) -> Callable[[ToolCall, int], Answer]:
+def decide_always(decision: LoopDecision) -> Callable[[ToolCall, int], LoopDecision]:
     """Decides the same each time: for when nobody is there to be asked."""
-    return lambda _call, _times: answer
+    return lambda _call, _times: decision

@@ -32,6 +32,6 @@ CONSTRAINTS:
 COMPLETION_MARKER = "TASK COMPLETE"
 
 
-def system_prompt(runtime: Runtime) -> str:
+def build_system_prompt(runtime: Runtime) -> str:
     """The system prompt for a sandbox with this runtime."""
     return _SYSTEM_PROMPT.format(runtime={"python": "Python 3", "bun": "Bun"}[runtime], marker=COMPLETION_MARKER)

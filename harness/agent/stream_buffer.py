@@ -2,16 +2,16 @@
 
 from collections.abc import Callable
 
-from harness.agent.cancellation import end_if_given_up
+from harness.agent.cancellation import raise_if_abandoned
 from harness.events import TextDelta
 from harness.messages import Message, assistant
-from harness.protocols import unheard
+from harness.protocols import ignore_delta
 
 
-class Heard:
+class StreamBuffer:
     """A listener that puts the pieces of an answer together. Not thread-safe."""
 
-    def __init__(self, listen: Callable[[TextDelta], None] = unheard) -> None:
+    def __init__(self, listen: Callable[[TextDelta], None] = ignore_delta) -> None:
         """Nothing came yet; `listen` is told of each piece that shows something."""
         self._listen = listen
         self._texts: list[str] = []
@@ -23,7 +23,7 @@ class Heard:
         Raises:
             GivenUp: nobody waits for the answer.
         """
-        end_if_given_up()
+        raise_if_abandoned()
         self.add(delta)
         if delta.text or delta.anew:
             self._listen(delta)
@@ -31,10 +31,10 @@ class Heard:
     def add(self, delta: TextDelta) -> None:
         """Take the next piece."""
         if delta.anew:
-            self.forget()
+            self.clear()
         (self._texts if delta.part == "text" else self._reasonings).append(delta.text)
 
-    def forget(self) -> None:
+    def clear(self) -> None:
         """The answer is logged, or counts no more."""
         self._texts, self._reasonings = [], []
 
@@ -50,7 +50,7 @@ class Heard:
         self._reasonings = ["".join(self._reasonings)]
         return self._reasonings[0]
 
-    def message(self) -> Message | None:
+    def build_message(self) -> Message | None:
         """The answer so far; None = nothing came."""
         text, reasoning = self.text, self.reasoning
         return assistant(text, reasoning=reasoning) if text or reasoning else None

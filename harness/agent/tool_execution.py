@@ -17,7 +17,7 @@ class Toolbox:
         self._listen = listen
         self.specs = tuple(tool.spec for tool in tools)
 
-    def run(self, calls: Sequence[ToolCall], *, parallel: bool, stopped: Callable[[], bool]) -> list[ToolResult]:
+    def run(self, calls: Sequence[ToolCall], *, parallel: bool, should_stop: Callable[[], bool]) -> list[ToolResult]:
         """The results in call order.
 
         Args:
@@ -30,7 +30,7 @@ class Toolbox:
         """
 
         def answer(call: ToolCall) -> ToolResult:
-            return unanswered(call) if stopped() else self._run(call)
+            return make_interrupted_result(call) if should_stop() else self._run(call)
 
         if parallel and len(calls) > 1:
             with ThreadPoolExecutor(max_workers=len(calls)) as pool:
@@ -48,7 +48,7 @@ class Toolbox:
         return result
 
 
-def unanswered(call: ToolCall) -> ToolResult:
+def make_interrupted_result(call: ToolCall) -> ToolResult:
     """The result of a call that gave none."""
     output = "error: the call was interrupted before it gave a result"
     return ToolResult(call_id=call.call_id, name=call.name, output=output, status="interrupted")

@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from harness.analysis.statistics import Rate, wilson
-from harness.analysis.tables import Tables, one_level, select
+from harness.analysis.statistics import Rate, estimate_rate
+from harness.analysis.tables import Tables, require_single_level, select
 from harness.errors import UnknownName
-from harness.store.records import NO_FAULT_OF_THE_ARM
+from harness.store.records import EXTERNAL_FAILURE_REASONS
 
-EARLIER_PLAN = " (earlier plan "
+EARLIER_PLAN_MARKER = " (earlier plan "
 """In the names of arms that stand in the journal and not in the plan any more."""
 
 
@@ -33,7 +33,7 @@ class Spread:
     total: float
 
     @classmethod
-    def of(cls, values: pd.Series) -> "Spread":
+    def from_values(cls, values: pd.Series) -> "Spread":
         """The spread of a column; unknown values are left out, and all are NaN when none is known."""
         known = pd.to_numeric(values).astype(float).dropna()
         return cls(
@@ -64,7 +64,7 @@ class ArmSummary:
     cost_usd: Spread
     """Of the agent, per trial."""
     summarizer_cost_usd: Spread
-    untreated: int
+    untreated_trials: int
     """Trials that were due a compaction and did not get all of them."""
     never_fired: int
     """Trials in which the policy was never due, though it has rules."""
@@ -72,36 +72,36 @@ class ArmSummary:
     """Trials in which it was due and never changed the view."""
     never_asked: int
     """Trials in which it changed the view and never asked for the summary that it could ask for."""
-    at_step_limit: int
-    overflowed: int
-    set_aside: int
+    step_limit_trials: int
+    overflow_trials: int
+    excluded_trials: int
     """Trials that do not count; in none of the numbers above."""
 
 
-def counting(trials: pd.DataFrame) -> pd.DataFrame:
+def select_valid(trials: pd.DataFrame) -> pd.DataFrame:
     """The trials that count, in the order given."""
-    return trials[~_lost(trials)]
+    return trials[~_is_excluded(trials)]
 
 
-def set_aside(trials: pd.DataFrame) -> pd.DataFrame:
+def select_excluded(trials: pd.DataFrame) -> pd.DataFrame:
     """The trials that do not count, in the order given."""
-    return trials[_lost(trials)]
+    return trials[_is_excluded(trials)]
 
 
-def of_today(results: Tables) -> Tables:
+def drop_earlier_plans(results: Tables) -> Tables:
     """Without the trials of earlier plans: their conditions were others, though axes and policies may be the same.
 
     Everything where nothing of today's plan is there.
     """
-    earlier = results.trials["arm"].str.contains(EARLIER_PLAN, regex=False)
+    earlier = results.trials["arm"].str.contains(EARLIER_PLAN_MARKER, regex=False)
     return select(results, results.trials[~earlier]) if earlier.any() and not earlier.all() else results
 
 
-def _lost(trials: pd.DataFrame) -> pd.Series:
-    return (trials["status"] == "crashed") | trials["reason"].isin(NO_FAULT_OF_THE_ARM)
+def _is_excluded(trials: pd.DataFrame) -> pd.Series:
+    return (trials["status"] == "crashed") | trials["reason"].isin(EXTERNAL_FAILURE_REASONS)
 
 
-def axes_of(trials: pd.DataFrame) -> pd.DataFrame:
+def tabulate_axes(trials: pd.DataFrame) -> pd.DataFrame:
     """One row per trial and axis: trial_id, axis (dotted path), value; task and seed, which pair trials, are left out."""
     rows = [
         {"trial_id": trial_id, "axis": axis, "value": value}
@@ -112,23 +112,23 @@ def axes_of(trials: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["trial_id", "axis", "value"]).astype({"value": object})
 
 
-def policy_field(trials: pd.DataFrame, field: str) -> pd.Series:
+def read_policy_field(trials: pd.DataFrame, field: str) -> pd.Series:
     """A field of each trial's policy; None where the policy has no such field."""
-    read = {text: json.loads(text or "{}") for text in trials["policy_json"].unique()}
-    values: list[Any] = [read[text].get(field) for text in trials["policy_json"]]
+    policies = {text: json.loads(text or "{}") for text in trials["policy_json"].unique()}
+    values: list[Any] = [policies[text].get(field) for text in trials["policy_json"]]
     return pd.Series(values, index=trials.index, dtype=object)
 
 
-def field_as_told(trials: pd.DataFrame, field: str) -> pd.Series:
+def read_specified_field(trials: pd.DataFrame, field: str) -> pd.Series:
     """The same, but where an axis tells it the value of that axis: `q0.9`, where the policy has the number of tokens."""
     axes = [json.loads(text or "{}") for text in trials["axes_json"]]
     wholes = [whole if isinstance(whole := one.get("policy"), dict) else {} for one in axes]
-    told = [one.get(f"policy.{field}", whole.get(field)) for one, whole in zip(axes, wholes, strict=True)]
-    values = [own if one is None else one for one, own in zip(told, policy_field(trials, field), strict=True)]
+    specified_values = [one.get(f"policy.{field}", whole.get(field)) for one, whole in zip(axes, wholes, strict=True)]
+    values = [own if one is None else one for one, own in zip(specified_values, read_policy_field(trials, field), strict=True)]
     return pd.Series(values, index=trials.index, dtype=object)
 
 
-def in_order(trials: pd.DataFrame) -> list[str]:
+def order_arms(trials: pd.DataFrame) -> list[str]:
     """Names of the arms: controls without compaction first, then grid arms by their axes, then arms beside the grid.
 
     Those of an earlier plan come last.
@@ -136,10 +136,10 @@ def in_order(trials: pd.DataFrame) -> list[str]:
     first = trials.drop_duplicates("arm")
     keys = {
         arm: (
-            EARLIER_PLAN in arm,
+            EARLIER_PLAN_MARKER in arm,
             policy != "none",
             replicate > 0,
-            [sortable(v) for v in json.loads(axes or "{}").values()],
+            [build_sort_key(v) for v in json.loads(axes or "{}").values()],
             arm,
         )
         for arm, policy, replicate, axes in zip(
@@ -149,86 +149,86 @@ def in_order(trials: pd.DataFrame) -> list[str]:
     return sorted(keys, key=lambda arm: keys[arm])
 
 
-def sortable(value: object) -> tuple[int, float, str]:
+def build_sort_key(value: object) -> tuple[int, float, str]:
     """A key by which values of an axis are put in order: numbers first, then what is left by its words."""
     if isinstance(value, int | float | np.number) and not isinstance(value, bool):
         return (0, float(value), "")
     return (1, 0.0, str(value))
 
 
-def summarize(results: Tables) -> list[ArmSummary]:
+def summarize_arms(results: Tables) -> list[ArmSummary]:
     """One summary per arm, in the order in which arms are shown.
 
     Raises:
         UsageError: no trials, or trials of several levels.
     """
-    level = one_level(results.trials)
-    return [_summary(arm, level, results.trials[results.trials["arm"] == arm]) for arm in in_order(results.trials)]
+    level = require_single_level(results.trials)
+    return [_summarize_arm(arm, level, results.trials[results.trials["arm"] == arm]) for arm in order_arms(results.trials)]
 
 
-def _summary(arm: str, level: str, trials: pd.DataFrame) -> ArmSummary:
-    valid = counting(trials)
+def _summarize_arm(arm: str, level: str, trials: pd.DataFrame) -> ArmSummary:
+    valid = select_valid(trials)
     return ArmSummary(
         arm=arm,
         level=level,
-        success=success(valid),
-        score=Spread.of(valid["score"]),
-        exposure=exposure(valid),
-        rounds=Spread.of(valid["compactions"]),
-        steps=Spread.of(valid["steps"]),
-        prompt_tokens=Spread.of(valid["prompt_tokens"]),
-        cost_usd=Spread.of(valid["cost_usd"]),
-        summarizer_cost_usd=Spread.of(valid["summarizer_cost_usd"]),
-        untreated=int((valid["treatment"] != "as planned").sum()),
+        success=estimate_success(valid),
+        score=Spread.from_values(valid["score"]),
+        exposure=estimate_exposure(valid),
+        rounds=Spread.from_values(valid["compactions"]),
+        steps=Spread.from_values(valid["steps"]),
+        prompt_tokens=Spread.from_values(valid["prompt_tokens"]),
+        cost_usd=Spread.from_values(valid["cost_usd"]),
+        summarizer_cost_usd=Spread.from_values(valid["summarizer_cost_usd"]),
+        untreated_trials=int((valid["treatment"] != "as planned").sum()),
         never_fired=int((valid["activity"] == "never fired").sum()),
         no_effect=int((valid["activity"] == "no effect").sum()),
         never_asked=int((valid["activity"] == "summarizer never asked").sum()),
-        at_step_limit=int((valid["reason"] == "max_steps").sum()),
-        overflowed=int((valid["reason"] == "overflow").sum()),
-        set_aside=len(trials) - len(valid),
+        step_limit_trials=int((valid["reason"] == "max_steps").sum()),
+        overflow_trials=int((valid["reason"] == "overflow").sum()),
+        excluded_trials=len(trials) - len(valid),
     )
 
 
-def success(trials: pd.DataFrame) -> Rate:
+def estimate_success(trials: pd.DataFrame) -> Rate:
     """Trials whose every check passed."""
-    return wilson(int(trials["success"].astype(bool).sum()), len(trials))
+    return estimate_rate(int(trials["success"].astype(bool).sum()), len(trials))
 
 
-def exposure(trials: pd.DataFrame) -> Rate:
+def estimate_exposure(trials: pd.DataFrame) -> Rate:
     """Trials with at least one applied compaction."""
-    return wilson(int((trials["compactions"] > 0).sum()), len(trials))
+    return estimate_rate(int((trials["compactions"] > 0).sum()), len(trials))
 
 
-def by_axis(trials: pd.DataFrame) -> pd.DataFrame:
+def summarize_axes(trials: pd.DataFrame) -> pd.DataFrame:
     """One row per axis and value, over everything else and without repeats.
 
     Columns: axis, value, trials, success (Rate), rounds and prompt_tokens (Spread).
 
     Trials of one task and seed stand in many rows of a grid and resemble each other, so these intervals are too narrow.
     """
-    valid = counting(trials).query("replicate == 0")
-    long = axes_of(valid).merge(valid, on="trial_id")
+    valid = select_valid(trials).query("replicate == 0")
+    long = tabulate_axes(valid).merge(valid, on="trial_id")
     rows = [
         {
             "axis": axis,
             "value": group["value"].iloc[0],
             "trials": len(group),
-            "success": success(group),
-            "rounds": Spread.of(group["compactions"]),
-            "prompt_tokens": Spread.of(group["prompt_tokens"]),
+            "success": estimate_success(group),
+            "rounds": Spread.from_values(group["compactions"]),
+            "prompt_tokens": Spread.from_values(group["prompt_tokens"]),
         }
         for axis, values in long.groupby("axis", sort=True)
         if values["value"].map(str).nunique() > 1
-        for group in sorted((group for _, group in values.groupby(values["value"].map(str))), key=_first_value)
+        for group in sorted((group for _, group in values.groupby(values["value"].map(str))), key=_build_group_sort_key)
     ]
     return pd.DataFrame(rows, columns=["axis", "value", "trials", "success", "rounds", "prompt_tokens"])
 
 
-def _first_value(group: pd.DataFrame) -> tuple[int, float, str]:
-    return sortable(group["value"].iloc[0])
+def _build_group_sort_key(group: pd.DataFrame) -> tuple[int, float, str]:
+    return build_sort_key(group["value"].iloc[0])
 
 
-def of_arm(trials: pd.DataFrame, arm: str) -> pd.DataFrame:
+def select_arm(trials: pd.DataFrame, arm: str) -> pd.DataFrame:
     """The trials of one arm.
 
     Raises:

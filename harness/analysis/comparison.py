@@ -5,31 +5,31 @@ from typing import Any
 
 import pandas as pd
 
-from harness.analysis.arms import counting, of_arm
-from harness.analysis.arms import success as success_of
-from harness.analysis.formatting import bounds, level_in_words, points, short_number
-from harness.analysis.paired_estimates import PairedDifference, PairedRatio, paired_difference, paired_ratio
+from harness.analysis.arms import estimate_success as success_of
+from harness.analysis.arms import select_arm, select_valid
+from harness.analysis.formatting import describe_level, format_interval, format_points, format_short_number
+from harness.analysis.paired_estimates import PairedDifference, PairedRatio, compute_paired_difference, compute_paired_ratio
 from harness.analysis.statistics import (
     Interval,
     PairedCounts,
     Rate,
-    mcnemar_p,
-    newcombe,
-    what_pairs_can_show,
-    what_was_shown,
+    compute_mcnemar_p,
+    compute_newcombe_interval,
+    describe_detectable_effect,
+    describe_evidence,
 )
-from harness.analysis.tables import Tables, one_level
-from harness.analysis.validity import PAIRED_BY, Placebo, Requests, pair
-from harness.errors import counted
+from harness.analysis.tables import Tables, require_single_level
+from harness.analysis.validity import PAIR_COLUMNS, PlaceboCheck, RequestDigests, pair_trials
+from harness.errors import format_count
 
 METRICS = ("prompt_tokens", "steps", "total_cost_usd")
 """What is compared beside success; `total_cost_usd` is the agent's cost and the summarizer's."""
 
-_OUTCOME = ("trial_id", "arm", "level", "status", "reason", "success")
-IDLE = ("never fired", "no effect")
+_OUTCOME_COLUMNS = ("trial_id", "arm", "level", "status", "reason", "success")
+INERT_ACTIVITIES = ("never fired", "no effect")
 """In the column `activity`: the trial is one of a control, whatever its arm is called."""
-_EFFORT = ("score", "activity", "prompt_tokens", "steps")
-_NEEDED = (*PAIRED_BY, *_OUTCOME, *_EFFORT)
+_EFFORT_COLUMNS = ("score", "activity", "prompt_tokens", "steps")
+_REQUIRED_COLUMNS = (*PAIR_COLUMNS, *_OUTCOME_COLUMNS, *_EFFORT_COLUMNS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,17 +47,17 @@ class Comparison:
     """95 % interval of the difference of the success rates, a less b (Newcombe, method 10)."""
     p_value: float
     """Exact McNemar test, two-sided; not adjusted for other comparisons."""
-    score: PairedDifference
+    score_difference: PairedDifference
     """Share of checks passed, a less b."""
     ratios: tuple[PairedRatio, ...]
     """Tokens, steps and money of a for each one of b."""
-    placebo: Placebo
-    idle_a: int
+    placebo_check: PlaceboCheck
+    inert_pairs_a: int
     """Pairs in which the policy of a was never due or changed nothing, though it has rules."""
-    idle_b: int
-    unpaired: int
+    inert_pairs_b: int
+    unpaired_trials: int
     """Trials of either arm that have no partner."""
-    set_aside: int
+    excluded_trials: int
     """Trials of either arm that the machinery lost; in nothing above."""
 
     @property
@@ -65,7 +65,7 @@ class Comparison:
         """Success rate of a less that of b, −1 to 1."""
         return self.counts.difference
 
-    def table(self) -> pd.DataFrame:
+    def build_table(self) -> pd.DataFrame:
         """The four counts of the pairs, as a table of a's outcome by b's."""
         counts = self.counts
         return pd.DataFrame(
@@ -78,75 +78,86 @@ class Comparison:
         printer.text(str(self))
 
     def __str__(self) -> str:
-        return "\n".join([*self._rates(), _score(self.score), *map(in_words, self.ratios), *self._doubts()])
+        return "\n".join(
+            [
+                *self._list_rate_lines(),
+                _describe_score_difference(self.score_difference),
+                *map(describe_ratio, self.ratios),
+                *self._list_caveats(),
+            ]
+        )
 
-    def _rates(self) -> list[str]:
+    def _list_rate_lines(self) -> list[str]:
         counts = self.counts
         return [
             f"a = {self.a}",
             f"b = {self.b}",
-            f"{counted(counts.pairs, 'pair')} of the same task and seed, {level_in_words(self.level)}",
+            f"{format_count(counts.pairs, 'pair')} of the same task and seed, {describe_level(self.level)}",
             f"success: a {self.success_a}, b {self.success_b} (95 % Wilson)",
             f"pairs: both {counts.both}, only a {counts.only_a}, only b {counts.only_b}, neither {counts.neither}",
-            f"difference a − b: {100 * self.difference:+.0f} points {points(self.interval)} (95 % Newcombe, paired)",
+            f"difference a − b: {100 * self.difference:+.0f} points {format_points(self.interval)} (95 % Newcombe, paired)",
             f"exact McNemar p = {self.p_value:.3g}, for this one comparison",
         ]
 
-    def _doubts(self) -> list[str]:
-        lost = [f"{counted(self.set_aside, 'trial')} lost by the machinery, in no number"] if self.set_aside else []
-        alone = [f"{counted(self.unpaired, 'trial')} without a partner, in no number"] if self.unpaired else []
-        idle = {"a": self.idle_a, "b": self.idle_b}
+    def _list_caveats(self) -> list[str]:
+        lost = (
+            [f"{format_count(self.excluded_trials, 'trial')} lost by the machinery, in no number"] if self.excluded_trials else []
+        )
+        alone = [f"{format_count(self.unpaired_trials, 'trial')} without a partner, in no number"] if self.unpaired_trials else []
+        idle = {"a": self.inert_pairs_a, "b": self.inert_pairs_b}
         inert = [
-            f"{name} is inert in {count} of {counted(self.counts.pairs, 'pair')}: its policy was never due or changed nothing"
+            f"{name} is inert in {count} of {format_count(self.counts.pairs, 'pair')}: its policy was never due or changed nothing"
             for name, count in idle.items()
             if count
         ]
         return [
-            str(self.placebo),
+            str(self.placebo_check),
             *inert,
             *lost,
             *alone,
-            f"{what_pairs_can_show(self.counts.pairs)} {what_was_shown(self.counts)}",
+            f"{describe_detectable_effect(self.counts.pairs)} {describe_evidence(self.counts)}",
         ]
 
 
-def _score(score: PairedDifference) -> str:
+def _describe_score_difference(difference: PairedDifference) -> str:
     """The difference of scores in one line."""
-    of = f"over {counted(score.units, score.unit)}"
-    said = f"{score.mean:+.3f}{bounds(score.interval, signed=True)}"
+    of = f"over {format_count(difference.unit_count, difference.unit)}"
+    said = f"{difference.mean:+.3f}{format_interval(difference.interval, signed=True)}"
     return f"score (share of checks passed) a − b: {said} (95 % Student's t, {of})"
 
 
-def in_words(ratio: PairedRatio) -> str:
+def describe_ratio(ratio: PairedRatio) -> str:
     """A ratio of two arms in one line."""
     name = {"prompt_tokens": "prompt tokens", "total_cost_usd": "cost"}.get(ratio.metric, ratio.metric)
     if not ratio.pairs:
         return f"{name}: {ratio.warning}"
-    totals, typical = bounds(ratio.of_totals_interval), bounds(ratio.geometric_interval)
-    medians = f"medians {short_number(ratio.median_a)} and {short_number(ratio.median_b)}"
+    totals, typical = format_interval(ratio.ratio_of_totals_interval), format_interval(ratio.geometric_mean_interval)
+    medians = f"medians {format_short_number(ratio.median_a)} and {format_short_number(ratio.median_b)}"
     line = (
-        f"{name} a ÷ b: totals {ratio.of_totals:.2f}{totals}, typical pair {ratio.geometric:.2f}{typical}, "
-        f"less in {100 * ratio.share_lower:.0f} % of {counted(ratio.pairs, 'pair')}; {medians}"
+        f"{name} a ÷ b: totals {ratio.ratio_of_totals:.2f}{totals}, typical pair {ratio.geometric_mean:.2f}{typical}, "
+        f"less in {100 * ratio.lower_share:.0f} % of {format_count(ratio.pairs, 'pair')}; {medians}"
     )
     return f"{line} ({ratio.warning})" if ratio.warning else line
 
 
-class Arms:
+class ArmComparer:
     """The arms of an experiment. What all comparisons of them rest on is gathered once."""
 
     def __init__(self, results: Tables) -> None:
         """Gather it."""
         costs = results.trials[["cost_usd", "summarizer_cost_usd"]].astype(float)
-        self._trials = results.trials[list(_NEEDED)].assign(total_cost_usd=costs["cost_usd"] + costs["summarizer_cost_usd"])
-        self._requests = Requests.of(results)
+        self._trials = results.trials[list(_REQUIRED_COLUMNS)].assign(
+            total_cost_usd=costs["cost_usd"] + costs["summarizer_cost_usd"]
+        )
+        self._requests = RequestDigests.from_results(results)
 
     def compare(self, a: str, b: str) -> Comparison:
         """See `compare`."""
-        sides = of_arm(self._trials, a), of_arm(self._trials, b)
-        level = one_level(pd.concat(sides))
-        valid = counting(sides[0]), counting(sides[1])
-        pairs = pair(*valid, ("score", "activity", *METRICS))
-        counts = PairedCounts.of(list(pairs["success_a"]), list(pairs["success_b"]))
+        sides = select_arm(self._trials, a), select_arm(self._trials, b)
+        level = require_single_level(pd.concat(sides))
+        valid = select_valid(sides[0]), select_valid(sides[1])
+        pairs = pair_trials(*valid, ("score", "activity", *METRICS))
+        counts = PairedCounts.from_outcomes(list(pairs["success_a"]), list(pairs["success_b"]))
         return Comparison(
             a=a,
             b=b,
@@ -154,15 +165,15 @@ class Arms:
             counts=counts,
             success_a=success_of(pairs.rename(columns={"success_a": "success"})),
             success_b=success_of(pairs.rename(columns={"success_b": "success"})),
-            interval=newcombe(counts),
-            p_value=mcnemar_p(counts),
-            score=paired_difference(pairs, "score"),
-            ratios=tuple(paired_ratio(pairs, metric) for metric in METRICS),
-            placebo=self._requests.placebo(pairs),
-            idle_a=int(pairs["activity_a"].isin(IDLE).sum()),
-            idle_b=int(pairs["activity_b"].isin(IDLE).sum()),
-            unpaired=sum(map(len, valid)) - 2 * len(pairs),
-            set_aside=sum(map(len, sides)) - sum(map(len, valid)),
+            interval=compute_newcombe_interval(counts),
+            p_value=compute_mcnemar_p(counts),
+            score_difference=compute_paired_difference(pairs, "score"),
+            ratios=tuple(compute_paired_ratio(pairs, metric) for metric in METRICS),
+            placebo_check=self._requests.check_placebo(pairs),
+            inert_pairs_a=int(pairs["activity_a"].isin(INERT_ACTIVITIES).sum()),
+            inert_pairs_b=int(pairs["activity_b"].isin(INERT_ACTIVITIES).sum()),
+            unpaired_trials=sum(map(len, valid)) - 2 * len(pairs),
+            excluded_trials=sum(map(len, sides)) - sum(map(len, valid)),
         )
 
 
@@ -173,4 +184,4 @@ def compare(results: Tables, a: str, b: str) -> Comparison:
         UnknownName: no trial of that arm; the nearest names are offered.
         UsageError: the arms are of different fidelity levels, or one has two trials of a task, seed and replicate.
     """
-    return Arms(results).compare(a, b)
+    return ArmComparer(results).compare(a, b)

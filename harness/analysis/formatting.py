@@ -17,7 +17,7 @@ class Section:
     notes: tuple[str, ...] = ()
 
 
-LEVELS: Mapping[str, str] = {
+LEVEL_LABELS: Mapping[str, str] = {
     "L0": "L0 simulated",
     "L1": "L1 scripted agent, real summarizer",
     "L2-open": "L2 open-loop replay",
@@ -27,12 +27,12 @@ LEVELS: Mapping[str, str] = {
 """Fidelity levels in words; results of different levels are never pooled."""
 
 
-def level_in_words(level: str) -> str:
+def describe_level(level: str) -> str:
     """A fidelity level as it stands on tables and charts."""
-    return LEVELS.get(level, level)
+    return LEVEL_LABELS.get(level, level)
 
 
-def short_number(value: float) -> str:
+def format_short_number(value: float) -> str:
     """A count as people say it: 900, 12k, 1.2M."""
     for unit, size in (("M", 1e6), ("k", 1e3)):
         if abs(value) >= size:
@@ -40,35 +40,35 @@ def short_number(value: float) -> str:
     return f"{value:.3g}"
 
 
-def usd(amount: float) -> str:
+def format_usd(amount: float) -> str:
     """Dollars, `?` when unknown."""
     return "?" if isnan(amount) else f"{amount:.2f}" if amount == 0 or amount >= 0.01 else f"{amount:.2g}"
 
 
-def bounds(interval: Interval, *, signed: bool = False) -> str:
+def format_interval(interval: Interval, *, signed: bool = False) -> str:
     """An interval of ratios, or of differences when signed; nothing when there is none."""
     if isnan(interval.low):
         return ""
     return f" [{interval.low:+.3f}, {interval.high:+.3f}]" if signed else f" [{interval.low:.2f}, {interval.high:.2f}]"
 
 
-def points(interval: Interval) -> str:
+def format_points(interval: Interval) -> str:
     """An interval of differences of rates, in percentage points."""
     return f"[{100 * interval.low:+.0f}, {100 * interval.high:+.0f}]"
 
 
-def plain(text: str) -> str:
+def escape_control_characters(text: str) -> str:
     """One line without control characters, so that no name can steer a terminal."""
     return "".join(sign if sign.isprintable() else f"\\x{ord(sign):02x}" for sign in text)
 
 
-def shown(text: object, longest: int = 60) -> str:
+def format_label(text: object, max_characters: int = 60) -> str:
     """A name as it may stand on a chart: one line, and not longer than there is room for."""
-    line = plain(str(text))
-    return line if len(line) <= longest else f"{line[: longest - 1]}…"
+    line = escape_control_characters(str(text))
+    return line if len(line) <= max_characters else f"{line[: max_characters - 1]}…"
 
 
-def short_names(arms: Sequence[str]) -> tuple[str, dict[str, str]]:
+def shorten_arm_names(arms: Sequence[str]) -> tuple[str, dict[str, str]]:
     """A heading, and a short name for each arm of a grid: `a=1 b=x` becomes `1, x` below the heading `a, b`.
 
     Arms that are named otherwise keep their names.

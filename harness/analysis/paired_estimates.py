@@ -17,7 +17,7 @@ class PairedDifference:
 
     metric: str
     pairs: int
-    units: int
+    unit_count: int
     """Tasks (or seeds) that were averaged."""
     unit: str
     """`task` or `seed`."""
@@ -26,7 +26,7 @@ class PairedDifference:
     """95 % Student's t over the units; NaN with fewer than two. Of no width where all units differ by the same."""
 
 
-def paired_difference(pairs: pd.DataFrame, metric: str) -> PairedDifference:
+def compute_paired_difference(pairs: pd.DataFrame, metric: str) -> PairedDifference:
     """Compare one column between the two sides of paired trials.
 
     Args:
@@ -39,14 +39,14 @@ def paired_difference(pairs: pd.DataFrame, metric: str) -> PairedDifference:
     return PairedDifference(
         metric=metric,
         pairs=len(pairs),
-        units=len(means),
+        unit_count=len(means),
         unit=unit,
         mean=float(means.mean()) if len(means) else nan,
-        interval=_student(means),
+        interval=_compute_student_interval(means),
     )
 
 
-def _student(means: pd.Series) -> Interval:
+def _compute_student_interval(means: pd.Series) -> Interval:
     if len(means) < 2:
         return Interval(nan, nan)
     if means.nunique() == 1:
@@ -55,12 +55,12 @@ def _student(means: pd.Series) -> Interval:
     return Interval(float(low), float(high))
 
 
-ENOUGH_CLUSTERS = 60
+MIN_UNITS = 60
 """Below this many resampled units a bootstrap interval is too narrow, and the text says so."""
 
 Sums: TypeAlias = np.ndarray[tuple[int], np.dtype[np.float64]]
 
-_NOTHING = Interval(nan, nan)
+_UNKNOWN_INTERVAL = Interval(nan, nan)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,38 +70,38 @@ class PairedRatio:
     metric: str
     pairs: int
     """Pairs in which both values are known and above 0; the others are left out."""
-    left_out: int
-    clusters: int
+    excluded_pairs: int
+    unit_count: int
     """Units that were resampled."""
     unit: str
     """What a unit is: `task`, or `seed` when there is only one task."""
-    of_totals: float
+    ratio_of_totals: float
     """Sum over a divided by the sum over b."""
-    of_totals_interval: Interval
-    geometric: float
+    ratio_of_totals_interval: Interval
+    geometric_mean: float
     """Geometric mean of the ratios of the pairs."""
-    geometric_interval: Interval
+    geometric_mean_interval: Interval
     median_a: float
     median_b: float
-    share_lower: float
+    lower_share: float
     """Share of pairs in which a takes less than b, 0–1."""
 
     @classmethod
-    def unknown(cls, metric: str, *, unit: str, left_out: int) -> Self:
+    def make_unknown(cls, metric: str, *, unit: str, excluded_pairs: int) -> Self:
         """What can be said when no pair has both values."""
         return cls(
             metric=metric,
             pairs=0,
-            left_out=left_out,
-            clusters=0,
+            excluded_pairs=excluded_pairs,
+            unit_count=0,
             unit=unit,
-            of_totals=nan,
-            of_totals_interval=_NOTHING,
-            geometric=nan,
-            geometric_interval=_NOTHING,
+            ratio_of_totals=nan,
+            ratio_of_totals_interval=_UNKNOWN_INTERVAL,
+            geometric_mean=nan,
+            geometric_mean_interval=_UNKNOWN_INTERVAL,
             median_a=nan,
             median_b=nan,
-            share_lower=nan,
+            lower_share=nan,
         )
 
     @property
@@ -109,15 +109,15 @@ class PairedRatio:
         """Why the interval must not be trusted; empty when it may."""
         if self.pairs == 0:
             return "no pair has both values"
-        if self.clusters < 2:
+        if self.unit_count < 2:
             return f"one {self.unit}, so there is no interval"
-        if self.clusters < ENOUGH_CLUSTERS:
+        if self.unit_count < MIN_UNITS:
             only = "; one task, so it says nothing about other tasks" if self.unit == "seed" else ""
-            return f"interval from {self.clusters} {self.unit}s is too narrow, {ENOUGH_CLUSTERS} are needed{only}"
+            return f"interval from {self.unit_count} {self.unit}s is too narrow, {MIN_UNITS} are needed{only}"
         return ""
 
 
-def paired_ratio(pairs: pd.DataFrame, metric: str, *, resamples: int = 2000, seed: int = 0) -> PairedRatio:
+def compute_paired_ratio(pairs: pd.DataFrame, metric: str, *, resamples: int = 2000, seed: int = 0) -> PairedRatio:
     """Compare one column between the two sides of paired trials.
 
     Args:
@@ -131,30 +131,30 @@ def paired_ratio(pairs: pd.DataFrame, metric: str, *, resamples: int = 2000, see
     known = (a > 0) & (b > 0)
     a, b, units = a[known], b[known], pairs[unit].to_numpy()[known]
     if not len(a):
-        return PairedRatio.unknown(metric, unit=unit, left_out=len(pairs))
+        return PairedRatio.make_unknown(metric, unit=unit, excluded_pairs=len(pairs))
     logs, (names, places) = np.log(a / b), np.unique(units, return_inverse=True)
     sums = [np.bincount(places, weights=values).astype(np.float64) for values in (a, b, logs, np.ones(len(a)))]
     return PairedRatio(
         metric=metric,
         pairs=len(a),
-        left_out=len(pairs) - len(a),
-        clusters=len(names),
+        excluded_pairs=len(pairs) - len(a),
+        unit_count=len(names),
         unit=unit,
-        of_totals=float(a.sum() / b.sum()),
-        of_totals_interval=_resampled(sums[0], sums[1], resamples=resamples, seed=seed),
-        geometric=float(np.exp(logs.mean())),
-        geometric_interval=_exp(_resampled(sums[2], sums[3], resamples=resamples, seed=seed)),
+        ratio_of_totals=float(a.sum() / b.sum()),
+        ratio_of_totals_interval=_bootstrap_interval(sums[0], sums[1], resamples=resamples, seed=seed),
+        geometric_mean=float(np.exp(logs.mean())),
+        geometric_mean_interval=_exponentiate_bounds(_bootstrap_interval(sums[2], sums[3], resamples=resamples, seed=seed)),
         median_a=float(np.median(a)),
         median_b=float(np.median(b)),
-        share_lower=float((a < b).mean()),
+        lower_share=float((a < b).mean()),
     )
 
 
-def _resampled(numerators: Sums, denominators: Sums, *, resamples: int, seed: int) -> Interval:
+def _bootstrap_interval(numerators: Sums, denominators: Sums, *, resamples: int, seed: int) -> Interval:
     """Percentile interval of the ratio of two sums over resampled units."""
     if len(numerators) < 2:
-        return _NOTHING
-    drawn = bootstrap(
+        return _UNKNOWN_INTERVAL
+    bootstrap_result = bootstrap(
         (numerators, denominators),
         lambda top, bottom, axis: top.sum(axis=axis) / bottom.sum(axis=axis),
         paired=True,
@@ -163,8 +163,8 @@ def _resampled(numerators: Sums, denominators: Sums, *, resamples: int, seed: in
         method="percentile",
         rng=np.random.default_rng(seed),
     )
-    return Interval(float(drawn.confidence_interval.low), float(drawn.confidence_interval.high))
+    return Interval(float(bootstrap_result.confidence_interval.low), float(bootstrap_result.confidence_interval.high))
 
 
-def _exp(interval: Interval) -> Interval:
+def _exponentiate_bounds(interval: Interval) -> Interval:
     return Interval(float(np.exp(interval.low)), float(np.exp(interval.high)))

@@ -13,13 +13,13 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from harness.analysis.arms import counting, in_order
-from harness.analysis.paired_estimates import PairedDifference, paired_difference
-from harness.analysis.statistics import Interval, PairedCounts, newcombe
-from harness.analysis.tables import Tables, one_level
-from harness.analysis.validity import pair
+from harness.analysis.arms import order_arms, select_valid
+from harness.analysis.paired_estimates import PairedDifference, compute_paired_difference
+from harness.analysis.statistics import Interval, PairedCounts, compute_newcombe_interval
+from harness.analysis.tables import Tables, require_single_level
+from harness.analysis.validity import pair_trials
 
-ORACLE = "oracle"
+ORACLE_KIND = "oracle"
 """Kind of the clairvoyant policy."""
 
 
@@ -28,27 +28,27 @@ class Regret:
     """One arm above the oracle at the same budget."""
 
     arm: str
-    oracle: str
+    oracle_arm: str
     """The arm that it is held against."""
-    same_budget: bool
+    has_same_budget: bool
     """Every pair had the same window and threshold."""
     counts: PairedCounts
     """a = the arm, b = the oracle."""
-    failures: float
+    failure_difference: float
     """Failure rate of the arm less that of the oracle, -1 to 1."""
-    failures_interval: Interval
+    failure_difference_interval: Interval
     """95 %, Newcombe's method 10."""
-    cost_usd: PairedDifference
+    cost_difference_usd: PairedDifference
     """Agent and summarizer, per trial."""
-    steps: PairedDifference
+    step_difference: PairedDifference
 
     @property
-    def negative(self) -> bool:
+    def is_negative(self) -> bool:
         """The arm failed less, made fewer steps or cost less: the oracle is no bound of it."""
-        return self.failures < 0 or self.steps.mean < 0 or self.cost_usd.mean < 0
+        return self.failure_difference < 0 or self.step_difference.mean < 0 or self.cost_difference_usd.mean < 0
 
 
-def regrets(results: Tables) -> list[Regret]:
+def compute_regrets(results: Tables) -> list[Regret]:
     """Every arm against the oracle arm of its budget, in the order in which arms are shown; empty when there is no such arm.
 
     With oracles at several thresholds an arm is held against that of its own threshold; an arm that shares a budget with
@@ -57,32 +57,32 @@ def regrets(results: Tables) -> list[Regret]:
     Raises:
         UsageError: trials of several levels.
     """
-    trials = counting(results.trials)
-    bounds = [arm for arm in in_order(trials) if (trials.loc[trials["arm"] == arm, "policy"] == ORACLE).all()]
-    if not bounds:
+    trials = select_valid(results.trials)
+    oracle_arms = [arm for arm in order_arms(trials) if (trials.loc[trials["arm"] == arm, "policy"] == ORACLE_KIND).all()]
+    if not oracle_arms:
         return []
-    one_level(trials)
+    require_single_level(trials)
     costs = trials[["cost_usd", "summarizer_cost_usd"]].astype(float)
-    priced = trials.assign(total_cost_usd=costs["cost_usd"] + costs["summarizer_cost_usd"])
-    return list(_each(priced, bounds))
+    priced_trials = trials.assign(total_cost_usd=costs["cost_usd"] + costs["summarizer_cost_usd"])
+    return list(_compute_each_regret(priced_trials, oracle_arms))
 
 
-def _each(trials: pd.DataFrame, bounds: list[str]) -> Iterator[Regret]:
-    for arm in in_order(trials):
-        if arm in bounds:
+def _compute_each_regret(trials: pd.DataFrame, oracle_arms: list[str]) -> Iterator[Regret]:
+    for arm in order_arms(trials):
+        if arm in oracle_arms:
             continue
-        found = [(bound, pairs) for bound in bounds if len(pairs := _pairs(trials, arm, bound))]
-        if found:
-            bound, pairs = next((one for one in found if _same_budget(one[1])), found[0])
-            yield _regret(arm, bound, pairs)
+        pairs_by_oracle = [(bound, pairs) for bound in oracle_arms if len(pairs := _pair_with_oracle(trials, arm, bound))]
+        if pairs_by_oracle:
+            bound, pairs = next((one for one in pairs_by_oracle if _has_same_budget(one[1])), pairs_by_oracle[0])
+            yield _compute_regret(arm, bound, pairs)
 
 
-def _pairs(trials: pd.DataFrame, arm: str, bound: str) -> pd.DataFrame:
+def _pair_with_oracle(trials: pd.DataFrame, arm: str, oracle_arm: str) -> pd.DataFrame:
     columns = ("total_cost_usd", "steps", "window_tokens", "threshold_tokens")
-    return pair(trials[trials["arm"] == arm], trials[trials["arm"] == bound], columns)
+    return pair_trials(trials[trials["arm"] == arm], trials[trials["arm"] == oracle_arm], columns)
 
 
-def _same_budget(pairs: pd.DataFrame) -> bool:
+def _has_same_budget(pairs: pd.DataFrame) -> bool:
     a, b = (
         [list(pairs[f"{name}_{side}"].astype("Float64").fillna(-1)) for name in ("window_tokens", "threshold_tokens")]
         for side in "ab"
@@ -90,17 +90,17 @@ def _same_budget(pairs: pd.DataFrame) -> bool:
     return a == b
 
 
-def _regret(arm: str, bound: str, pairs: pd.DataFrame) -> Regret:
-    counts = PairedCounts.of(list(pairs["success_a"]), list(pairs["success_b"]))
-    low, high = newcombe(counts)
+def _compute_regret(arm: str, oracle_arm: str, pairs: pd.DataFrame) -> Regret:
+    counts = PairedCounts.from_outcomes(list(pairs["success_a"]), list(pairs["success_b"]))
+    low, high = compute_newcombe_interval(counts)
     known = pairs.dropna(subset=["total_cost_usd_a", "total_cost_usd_b"])
     return Regret(
         arm=arm,
-        oracle=bound,
-        same_budget=_same_budget(pairs),
+        oracle_arm=oracle_arm,
+        has_same_budget=_has_same_budget(pairs),
         counts=counts,
-        failures=0.0 - counts.difference,
-        failures_interval=Interval(-high, -low),
-        cost_usd=paired_difference(known, "total_cost_usd"),
-        steps=paired_difference(pairs, "steps"),
+        failure_difference=0.0 - counts.difference,
+        failure_difference_interval=Interval(-high, -low),
+        cost_difference_usd=compute_paired_difference(known, "total_cost_usd"),
+        step_difference=compute_paired_difference(pairs, "steps"),
     )

@@ -17,18 +17,18 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from harness.analysis.arms import of_today
+from harness.analysis.arms import drop_earlier_plans
 from harness.analysis.figures import compaction_rounds, retention, style, success_heatmap, token_curves
-from harness.analysis.formatting import Section, plain, shown
-from harness.analysis.report_sections import sections
-from harness.analysis.tables import Tables, by_level, one_level
-from harness.errors import StoreError, UsageError, counted
+from harness.analysis.formatting import Section, escape_control_characters, format_label
+from harness.analysis.report_sections import build_sections
+from harness.analysis.tables import Tables, require_single_level, split_by_level
+from harness.errors import StoreError, UsageError, format_count
 
 FIGURES: dict[str, tuple[Callable[[Tables], pd.DataFrame], Callable[[pd.DataFrame], Any]]] = {
-    "token_curves": (token_curves.table, token_curves.draw),
-    "compaction_rounds": (compaction_rounds.table, compaction_rounds.draw),
-    "success_heatmap": (success_heatmap.table, success_heatmap.draw),
-    "retention": (retention.table, retention.draw),
+    "token_curves": (token_curves.build_table, token_curves.draw),
+    "compaction_rounds": (compaction_rounds.build_table, compaction_rounds.draw),
+    "success_heatmap": (success_heatmap.build_table, success_heatmap.draw),
+    "retention": (retention.build_table, retention.draw),
 }
 
 TEXT_WIDTH = 132
@@ -43,7 +43,7 @@ class Report:
     results: Tables
     """What the charts are drawn from."""
 
-    def text(self, width: int = TEXT_WIDTH) -> str:
+    def render_text(self, width: int = TEXT_WIDTH) -> str:
         """As plain text, so many characters wide."""
         file = StringIO()
         console = Console(
@@ -52,9 +52,9 @@ class Report:
         console.print(self)
         return "\n".join(line.rstrip() for line in file.getvalue().splitlines()) + "\n"
 
-    def markdown(self) -> str:
+    def render_markdown(self) -> str:
         """As Markdown."""
-        blocks = [f"# {_escaped(self.title)}", *(_section_in_markdown(section) for section in self.sections)]
+        blocks = [f"# {_escape_markdown(self.title)}", *(_render_section_markdown(section) for section in self.sections)]
         return "\n\n".join(blocks) + "\n"
 
     def write(self, directory: Path) -> list[Path]:
@@ -71,21 +71,21 @@ class Report:
         Raises:
             StoreError: the folder cannot be written.
         """
-        texts = {"report.txt": self.text(), "report.md": self.markdown()}
-        with _writing(directory):
-            return [_write(directory / name, text) for name, text in texts.items()]
+        texts = {"report.txt": self.render_text(), "report.md": self.render_markdown()}
+        with _wrap_write_errors(directory):
+            return [_write_atomically(directory / name, text) for name, text in texts.items()]
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
-        printer.text(self.text())
+        printer.text(self.render_text())
 
     def __rich_console__(self, console: Console, options: object) -> Iterator[RenderableType]:
-        yield Text(plain(self.title), style="bold")
+        yield Text(escape_control_characters(self.title), style="bold")
         for section in self.sections:
-            yield Text(f"\n{plain(section.heading)}", style="bold cyan")
+            yield Text(f"\n{escape_control_characters(section.heading)}", style="bold cyan")
             if section.columns:
-                yield _table(section)
+                yield _build_table(section)
             for note in section.notes:
-                yield Text(plain(note))
+                yield Text(escape_control_characters(note))
 
 
 def report(results: Tables, against: str | None = None) -> Report:
@@ -105,38 +105,45 @@ def report(results: Tables, against: str | None = None) -> Report:
     if trials.empty:
         raise UsageError("no trial has finished yet, so there is nothing to report; run the experiment first")
     names = ", ".join(sorted(trials["experiment"].unique()))
-    today = of_today(results)
-    found = [section for part in by_level(today) for section in sections(part, against)]
-    if earlier := len(trials) - len(today.trials):
-        said = (
-            f"{counted(earlier, 'trial')} of earlier plans lie in the same folder and are in nothing above; the tables have them."
-        )
-        found.append(Section(heading="Earlier plans", notes=(said,)))
-    return Report(title=f"Report on {names}: {counted(len(today.trials), 'trial')}", sections=tuple(found), results=today)
+    current_results = drop_earlier_plans(results)
+    all_sections = [section for part in split_by_level(current_results) for section in build_sections(part, against)]
+    if earlier := len(trials) - len(current_results.trials):
+        earlier_note = f"{format_count(earlier, 'trial')} of earlier plans lie in the same folder and are in nothing above; the tables have them."
+        all_sections.append(Section(heading="Earlier plans", notes=(earlier_note,)))
+    return Report(
+        title=f"Report on {names}: {format_count(len(current_results.trials), 'trial')}",
+        sections=tuple(all_sections),
+        results=current_results,
+    )
 
 
-def _table(section: Section) -> Table:
+def _build_table(section: Section) -> Table:
     table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
     for place, column in enumerate(section.columns):
-        table.add_column(Text(plain(column)), justify="left" if place == 0 else "right", overflow="fold")
+        table.add_column(Text(escape_control_characters(column)), justify="left" if place == 0 else "right", overflow="fold")
     for row in section.rows:
-        table.add_row(*(Text(plain(cell)) for cell in row))
+        table.add_row(*(Text(escape_control_characters(cell)) for cell in row))
     return table
 
 
-def _escaped(text: str) -> str:
-    return "".join(f"\\{sign}" if sign in "\\`*_[]<>|#&" else sign for sign in plain(text))
+def _escape_markdown(text: str) -> str:
+    return "".join(f"\\{sign}" if sign in "\\`*_[]<>|#&" else sign for sign in escape_control_characters(text))
 
 
-def _section_in_markdown(section: Section) -> str:
-    lines = [f"## {_escaped(section.heading)}", ""]
+def _render_section_markdown(section: Section) -> str:
+    lines = [f"## {_escape_markdown(section.heading)}", ""]
     if section.columns:
         rule = ["---", *("---:" for _ in section.columns[1:])]
-        lines += [_row(map(_escaped, section.columns)), _row(rule), *(_row(map(_escaped, row)) for row in section.rows), ""]
-    return "\n".join([*lines, *(f"{_escaped(note)}\n" for note in section.notes)]).rstrip()
+        lines += [
+            _format_markdown_row(map(_escape_markdown, section.columns)),
+            _format_markdown_row(rule),
+            *(_format_markdown_row(map(_escape_markdown, row)) for row in section.rows),
+            "",
+        ]
+    return "\n".join([*lines, *(f"{_escape_markdown(note)}\n" for note in section.notes)]).rstrip()
 
 
-def _row(cells: Iterable[str]) -> str:
+def _format_markdown_row(cells: Iterable[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
@@ -148,29 +155,29 @@ def write_charts(results: Tables, directory: Path) -> list[Path]:
     Raises:
         StoreError: the folder cannot be written.
     """
-    parts = by_level(of_today(results))
-    written = []
-    with _writing(directory / "charts"):
+    parts = split_by_level(drop_earlier_plans(results))
+    chart_paths = []
+    with _wrap_write_errors(directory / "charts"):
         for part in parts:
-            beside = f"_{shown(one_level(part.trials))}" if len(parts) > 1 else ""
+            level_suffix = f"_{format_label(require_single_level(part.trials))}" if len(parts) > 1 else ""
             for name, (compute, draw) in FIGURES.items():
                 table = compute(part)
                 if not table.empty:
-                    written.append(style.save(draw(table), directory / "charts" / f"{name}{beside}.png"))
-    return written
+                    chart_paths.append(style.save(draw(table), directory / "charts" / f"{name}{level_suffix}.png"))
+    return chart_paths
 
 
 @contextmanager
-def _writing(directory: Path) -> Iterator[None]:
+def _wrap_write_errors(directory: Path) -> Iterator[None]:
     try:
         directory.mkdir(parents=True, exist_ok=True)
         yield
     except OSError as error:
-        said = f"cannot write the report to {str(directory)!r}: {error.strerror or error}; name another folder"
-        raise StoreError(said) from error
+        message = f"cannot write the report to {str(directory)!r}: {error.strerror or error}; name another folder"
+        raise StoreError(message) from error
 
 
-def _write(path: Path, text: str) -> Path:
+def _write_atomically(path: Path, text: str) -> Path:
     part = path.with_name(f"{path.name}.part")
     part.write_text(text, encoding="utf-8")
     part.replace(path)

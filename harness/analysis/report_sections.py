@@ -9,19 +9,32 @@ from math import isnan
 
 import pandas as pd
 
-from harness.analysis.alerts import alert_sections
-from harness.analysis.arms import ArmSummary, Spread, by_axis, in_order, set_aside, summarize
-from harness.analysis.comparison import Arms, Comparison
-from harness.analysis.formatting import Section, bounds, level_in_words, points, short_names, short_number, usd
-from harness.analysis.metrics_sections import behaviour_sections
+from harness.analysis.alerts import build_alert_sections
+from harness.analysis.arms import ArmSummary, Spread, order_arms, select_excluded, summarize_arms, summarize_axes
+from harness.analysis.comparison import ArmComparer, Comparison
+from harness.analysis.formatting import (
+    Section,
+    describe_level,
+    format_interval,
+    format_points,
+    format_short_number,
+    format_usd,
+    shorten_arm_names,
+)
+from harness.analysis.metrics_sections import build_metrics_sections
 from harness.analysis.paired_estimates import PairedRatio
-from harness.analysis.statistics import holm, minimum_detectable_effect, smallest_p, what_pairs_can_show
+from harness.analysis.statistics import (
+    adjust_holm,
+    compute_minimum_detectable_effect,
+    compute_smallest_p,
+    describe_detectable_effect,
+)
 from harness.analysis.tables import Tables
-from harness.analysis.validity import pooled, repeats, run_again
-from harness.errors import counted
+from harness.analysis.validity import compare_repeats, pair_repeats, pool_placebo_checks
+from harness.errors import format_count
 
 
-def sections(results: Tables, against: str | None = None) -> Iterator[Section]:
+def build_sections(results: Tables, against: str | None = None) -> Iterator[Section]:
     """The sections of a report on results of one fidelity level.
 
     Args:
@@ -32,56 +45,60 @@ def sections(results: Tables, against: str | None = None) -> Iterator[Section]:
     Raises:
         UnknownName: no such arm.
     """
-    arms = summarize(results)
-    yield _outcomes(arms)
-    yield _efforts(arms)
-    yield from _axes(results)
-    baselines = [against] if against is not None else _baselines(results)
-    comparable = Arms(results)
-    contrasts = {name: _contrasts(comparable, arms, name) for name in baselines}
+    arms = summarize_arms(results)
+    yield _build_outcome_section(arms)
+    yield _build_effort_section(arms)
+    yield from _build_axis_sections(results)
+    baselines = [against] if against is not None else _choose_baselines(results)
+    comparer = ArmComparer(results)
+    contrasts = {name: _compare_arms(comparer, arms, name) for name in baselines}
     for name, comparisons in contrasts.items():
         if comparisons:
-            yield _against(name, arms, comparisons)
-    yield from behaviour_sections(results)
-    yield from alert_sections(results)
-    yield _trust(results, [one for comparisons in contrasts.values() for one in comparisons])
+            yield _build_comparison_section(name, arms, comparisons)
+    yield from build_metrics_sections(results)
+    yield from build_alert_sections(results)
+    yield _build_validity_section(results, [one for comparisons in contrasts.values() for one in comparisons])
 
 
-def _outcomes(arms: Sequence[ArmSummary]) -> Section:
-    heading, names = short_names([one.arm for one in arms])
+def _build_outcome_section(arms: Sequence[ArmSummary]) -> Section:
+    heading, names = shorten_arm_names([one.arm for one in arms])
     counts = {
         "never fired": [one.never_fired for one in arms],
         "no effect": [one.no_effect for one in arms],
         "never asked": [one.never_asked for one in arms],
-        "treatment missed": [one.untreated for one in arms],
-        "step limit": [one.at_step_limit for one in arms],
-        "overflow": [one.overflowed for one in arms],
-        "set aside": [one.set_aside for one in arms],
+        "treatment missed": [one.untreated_trials for one in arms],
+        "step limit": [one.step_limit_trials for one in arms],
+        "overflow": [one.overflow_trials for one in arms],
+        "set aside": [one.excluded_trials for one in arms],
     }
-    there = {name: column for name, column in counts.items() if any(column)}
+    shown_counts = {name: column for name, column in counts.items() if any(column)}
     return Section(
-        heading=f"How the trials ended ({level_in_words(arms[0].level)})",
-        columns=(heading, "n", "success, 95 % Wilson", "score, mean and range", "exposed", *there),
+        heading=f"How the trials ended ({describe_level(arms[0].level)})",
+        columns=(heading, "n", "success, 95 % Wilson", "score, mean and range", "exposed", *shown_counts),
         rows=tuple(
             (
                 names[one.arm],
                 str(one.success.trials),
                 str(one.success),
-                _mean(one.score),
+                _format_mean(one.score),
                 f"{one.exposure.successes}/{one.exposure.trials}",
-                *(str(column[place]) for column in there.values()),
+                *(str(column[place]) for column in shown_counts.values()),
             )
             for place, one in enumerate(arms)
         ),
         notes=(
             "Success = every check passed; score = share of checks passed; exposed = at least one compaction was applied.",
-            *_inertness(arms),
-            *([f"In no arm: {', '.join(name for name in counts if name not in there)}."] if len(there) < len(counts) else []),
+            *_describe_inert_arms(arms),
+            *(
+                [f"In no arm: {', '.join(name for name in counts if name not in shown_counts)}."]
+                if len(shown_counts) < len(counts)
+                else []
+            ),
         ),
     )
 
 
-INERT = {
+INERT_TEXTS = {
     "never_fired": "the policy was never due, so this is a control under another name",
     "no_effect": "the policy was due and never changed the view, so this is a control under another name",
     "never_asked": "its summarizer was never asked, so this says nothing about summaries",
@@ -89,16 +106,16 @@ INERT = {
 """What is said of an arm all of whose trials were like that."""
 
 
-def _inertness(arms: Sequence[ArmSummary]) -> Iterator[str]:
+def _describe_inert_arms(arms: Sequence[ArmSummary]) -> Iterator[str]:
     """A sentence for each way in which whole arms were not what they are called, with their names."""
-    for name, said in INERT.items():
-        found = [one.arm for one in arms if one.success.trials and getattr(one, name) == one.success.trials]
-        if found:
-            yield f"Inert in every trial: {', '.join(found)}: {said}."
+    for name, said in INERT_TEXTS.items():
+        inert_arms = [one.arm for one in arms if one.success.trials and getattr(one, name) == one.success.trials]
+        if inert_arms:
+            yield f"Inert in every trial: {', '.join(inert_arms)}: {said}."
 
 
-def _efforts(arms: Sequence[ArmSummary]) -> Section:
-    heading, names = short_names([one.arm for one in arms])
+def _build_effort_section(arms: Sequence[ArmSummary]) -> Section:
+    heading, names = shorten_arm_names([one.arm for one in arms])
     return Section(
         heading="What the trials took: median [least–most] per trial, and total cost",
         columns=(heading, "n", "rounds", "steps", "prompt tokens", "agent USD", "summarizer USD", "total USD"),
@@ -106,12 +123,12 @@ def _efforts(arms: Sequence[ArmSummary]) -> Section:
             (
                 names[one.arm],
                 str(one.success.trials),
-                _range(one.rounds),
-                _range(one.steps),
-                _range(one.prompt_tokens),
-                usd(one.cost_usd.total),
-                usd(one.summarizer_cost_usd.total),
-                usd(one.cost_usd.total + one.summarizer_cost_usd.total),
+                _format_range(one.rounds),
+                _format_range(one.steps),
+                _format_range(one.prompt_tokens),
+                format_usd(one.cost_usd.total),
+                format_usd(one.summarizer_cost_usd.total),
+                format_usd(one.cost_usd.total + one.summarizer_cost_usd.total),
             )
             for one in arms
         ),
@@ -121,114 +138,118 @@ def _efforts(arms: Sequence[ArmSummary]) -> Section:
     )
 
 
-def _axes(results: Tables) -> Iterator[Section]:
-    rows = by_axis(results.trials)
+def _build_axis_sections(results: Tables) -> Iterator[Section]:
+    rows = summarize_axes(results.trials)
     if rows.empty:
         return
     yield Section(
         heading="By axis, over everything else",
         columns=("axis", "value", "success, 95 % Wilson", "rounds", "prompt tokens"),
         rows=tuple(
-            (str(one.axis), str(one.value), str(one.success), _range(one.rounds), _range(one.prompt_tokens))
+            (str(one.axis), str(one.value), str(one.success), _format_range(one.rounds), _format_range(one.prompt_tokens))
             for one in rows.itertuples()
         ),
-        notes=_shared_blocks(results, most=int(rows["trials"].max())),
+        notes=_describe_shared_blocks(results, max_trials=int(rows["trials"].max())),
     )
 
 
-def _shared_blocks(results: Tables, most: int) -> tuple[str, ...]:
-    if most <= len(results.trials[["task", "seed"]].drop_duplicates()):
+def _describe_shared_blocks(results: Tables, max_trials: int) -> tuple[str, ...]:
+    if max_trials <= len(results.trials[["task", "seed"]].drop_duplicates()):
         return ()
     return ("One task and seed stands in many of these trials, which resemble each other: the intervals are too narrow.",)
 
 
-def _baselines(results: Tables) -> list[str]:
+def _choose_baselines(results: Tables) -> list[str]:
     """Arms without compaction, and arms that were run again; without any the first arm."""
     trials = results.trials
     controls = trials[trials["policy"] == "none"]["arm"]
-    return list(dict.fromkeys([*controls, *run_again(trials)["arm_a"]])) or in_order(trials)[:1]
+    return list(dict.fromkeys([*controls, *pair_repeats(trials)["arm_a"]])) or order_arms(trials)[:1]
 
 
-def _contrasts(comparable: Arms, arms: Sequence[ArmSummary], against: str) -> list[Comparison]:
+def _compare_arms(comparer: ArmComparer, arms: Sequence[ArmSummary], against: str) -> list[Comparison]:
     others = [one.arm for one in arms if one.arm != against]
-    return [found for arm in others if (found := comparable.compare(arm, against)).counts.pairs]
+    return [found for arm in others if (found := comparer.compare(arm, against)).counts.pairs]
 
 
-def _against(name: str, arms: Sequence[ArmSummary], comparisons: Sequence[Comparison]) -> Section:
-    adjusted = holm([one.p_value for one in comparisons])
-    overflowed = sum(one.overflowed for one in arms if one.arm == name)
-    of_control = (
-        f"{counted(overflowed, 'trial')} of {name!r} ended because the window was full: differences to it say what any "
+def _build_comparison_section(baseline: str, arms: Sequence[ArmSummary], comparisons: Sequence[Comparison]) -> Section:
+    adjusted = adjust_holm([one.p_value for one in comparisons])
+    overflow_trials = sum(one.overflow_trials for one in arms if one.arm == baseline)
+    overflow_note = (
+        f"{format_count(overflow_trials, 'trial')} of {baseline!r} ended because the window was full: differences to it say what any "
         "compaction is worth at this window, not which one."
     )
-    heading, names = short_names([one.arm for one in arms])
+    heading, names = shorten_arm_names([one.arm for one in arms])
     return Section(
-        heading=f"On the same task and seed, against: {name}",
+        heading=f"On the same task and seed, against: {baseline}",
         columns=(heading, "pairs", "split", "points, 95 % Newcombe", "p", "Holm", "score", "tokens", "cost"),
-        rows=tuple((names[one.a], *_contrast(one, p)) for one, p in zip(comparisons, adjusted, strict=True)),
+        rows=tuple((names[one.a], *_format_comparison(one, p)) for one, p in zip(comparisons, adjusted, strict=True)),
         notes=(
             "Split: pairs in which both succeeded · only this arm · only that one · neither. Points: difference of rates.",
-            f"p: exact McNemar. Holm: p adjusted for {counted(len(comparisons), 'comparison')} in this table.",
+            f"p: exact McNemar. Holm: p adjusted for {format_count(len(comparisons), 'comparison')} in this table.",
             "Score: mean difference, 95 % Student's t over tasks (seeds, when there is one task).",
             "Tokens, cost: ratio of totals, interval from resampled tasks; * = too few tasks for it to be trusted.",
-            *([of_control] if overflowed else []),
+            *([overflow_note] if overflow_trials else []),
         ),
     )
 
 
-def _contrast(one: Comparison, adjusted: float) -> tuple[str, ...]:
-    counts, ratios = one.counts, {ratio.metric: ratio for ratio in one.ratios}
+def _format_comparison(comparison: Comparison, adjusted: float) -> tuple[str, ...]:
+    counts, ratios = comparison.counts, {ratio.metric: ratio for ratio in comparison.ratios}
     return (
         str(counts.pairs),
         f"{counts.both}·{counts.only_a}·{counts.only_b}·{counts.neither}",
-        f"{100 * one.difference:+.0f} {points(one.interval)}",
-        f"{one.p_value:.3g}",
+        f"{100 * comparison.difference:+.0f} {format_points(comparison.interval)}",
+        f"{comparison.p_value:.3g}",
         f"{adjusted:.3g}",
-        f"{one.score.mean:+.2f}{bounds(one.score.interval)}",
-        _ratio(ratios["prompt_tokens"]),
-        _ratio(ratios["total_cost_usd"]),
+        f"{comparison.score_difference.mean:+.2f}{format_interval(comparison.score_difference.interval)}",
+        _format_ratio(ratios["prompt_tokens"]),
+        _format_ratio(ratios["total_cost_usd"]),
     )
 
 
-def _trust(results: Tables, comparisons: Sequence[Comparison]) -> Section:
+def _build_validity_section(results: Tables, comparisons: Sequence[Comparison]) -> Section:
     return Section(
         heading="What may be believed",
         notes=(
-            str(repeats(results)),
-            _placebo(comparisons),
-            *_power(comparisons),
-            *_lost(results.trials),
-            *_meaning(str(results.trials["level"].iloc[0])),
+            str(compare_repeats(results)),
+            _describe_placebo_checks(comparisons),
+            *_describe_power(comparisons),
+            *_describe_excluded_trials(results.trials),
+            *_describe_level_limits(str(results.trials["level"].iloc[0])),
         ),
     )
 
 
-def _placebo(comparisons: Sequence[Comparison]) -> str:
+def _describe_placebo_checks(comparisons: Sequence[Comparison]) -> str:
     if not comparisons:
         return "placebo check: no two arms ran the same task and seed"
-    return str(pooled([one.placebo for one in comparisons]))
+    return str(pool_placebo_checks([one.placebo_check for one in comparisons]))
 
 
-def _power(comparisons: Sequence[Comparison]) -> Iterator[str]:
+def _describe_power(comparisons: Sequence[Comparison]) -> Iterator[str]:
     if not comparisons:
         return
     pairs = max(one.counts.pairs for one in comparisons)
-    yield f"With {counted(pairs, 'pair')} the least p that is possible is {smallest_p(pairs):.2g}. {what_pairs_can_show(pairs)}"
-    found = {share: minimum_detectable_effect(pairs, share) for share in (0.16, 0.26, 0.5)}
-    said = [f"{100 * effect:.0f} points if {100 * share:.0f} % of pairs differ" for share, effect in found.items() if effect]
+    yield f"With {format_count(pairs, 'pair')} the least p that is possible is {compute_smallest_p(pairs):.2g}. {describe_detectable_effect(pairs)}"
+    effects_by_share = {share: compute_minimum_detectable_effect(pairs, share) for share in (0.16, 0.26, 0.5)}
+    said = [
+        f"{100 * effect:.0f} points if {100 * share:.0f} % of pairs differ"
+        for share, effect in effects_by_share.items()
+        if effect
+    ]
     if said:
         yield f"Smallest true difference found in 4 of 5 studies of this size (5 % level): {'; '.join(said)}."
     yield "An interval that contains 0 is not evidence of equality."
 
 
-def _lost(trials: pd.DataFrame) -> Iterator[str]:
-    lost = set_aside(trials)
+def _describe_excluded_trials(trials: pd.DataFrame) -> Iterator[str]:
+    lost = select_excluded(trials)
     if len(lost):
         reasons = ", ".join(f"{count} × {reason}" for reason, count in lost["reason"].value_counts().items())
-        yield f"{len(lost)} of {counted(len(trials), 'trial')} were lost by the machinery and are in no number above: {reasons}."
+        yield f"{len(lost)} of {format_count(len(trials), 'trial')} were lost by the machinery and are in no number above: {reasons}."
 
 
-def _meaning(level: str) -> Iterator[str]:
+def _describe_level_limits(level: str) -> Iterator[str]:
     if level == "L0":
         yield (
             "Simulated: model and summarizer are scripted. These numbers say what a policy does to a session that depends on "
@@ -240,20 +261,20 @@ def _meaning(level: str) -> Iterator[str]:
         yield "Open-loop replay: the recorded actions assume the whole history. Read sizes and costs only, never success."
 
 
-def _mean(spread: Spread) -> str:
+def _format_mean(spread: Spread) -> str:
     if isnan(spread.mean):
         return "–"
     return f"{spread.mean:.2f} [{spread.low:.2f}–{spread.high:.2f}]"
 
 
-def _range(spread: Spread) -> str:
+def _format_range(spread: Spread) -> str:
     if isnan(spread.median):
         return "–"
-    number = short_number if spread.high >= 1000 else "{:g}".format
+    number = format_short_number if spread.high >= 1000 else "{:g}".format
     return f"{number(spread.median)} [{number(spread.low)}–{number(spread.high)}]"
 
 
-def _ratio(ratio: PairedRatio) -> str:
+def _format_ratio(ratio: PairedRatio) -> str:
     if not ratio.pairs:
         return "–"
-    return f"{ratio.of_totals:.2f}{bounds(ratio.of_totals_interval)}{'*' if ratio.warning else ''}"
+    return f"{ratio.ratio_of_totals:.2f}{format_interval(ratio.ratio_of_totals_interval)}{'*' if ratio.warning else ''}"

@@ -10,58 +10,58 @@ import pandas as pd
 from scipy.stats import norm
 from statsmodels.duration.survfunc import SurvfuncRight
 
-from harness.analysis.arms import counting, in_order
-from harness.analysis.statistics import wilson
+from harness.analysis.arms import order_arms, select_valid
+from harness.analysis.statistics import estimate_rate
 from harness.analysis.tables import Tables
 
-KINDS = (
+FACT_KINDS = (
     *("constraint", "goal", "decision", "artifact", "value"),
     *("error", "progress", "next-step", "preference", "superseded"),
 )
 """In the order in which they are shown."""
 
 
-def retention(results: Tables) -> pd.DataFrame:
+def measure_retention(results: Tables) -> pd.DataFrame:
     """One row per arm and kind: arm, kind, and the Rates kept, unread, used_kept, used_lost.
 
     `kept`: of the facts in view before a compaction those in view after it;
     `unread`: values that still stand in the text, among those that cannot be read any more and are long enough to tell;
     `used_kept`: right uses among the next uses of facts that the compaction kept; `used_lost`: of those that it lost.
     """
-    probes = _of_counting_trials(results)
-    seen = probes.loc[probes["seen_before"], ["arm", "kind", "seen_after", "stands_after", "used"]]
-    groups = dict(iter(seen.groupby(["arm", "kind"])))
+    probes = _select_valid_probes(results)
+    visible_probes = probes.loc[probes["seen_before"], ["arm", "kind", "seen_after", "stands_after", "used"]]
+    groups = dict(iter(visible_probes.groupby(["arm", "kind"])))
     rows = [
         {
             "arm": arm,
             "kind": kind,
-            "kept": wilson(int(group["seen_after"].sum()), len(group)),
-            "unread": _standing(group.loc[~group["seen_after"], "stands_after"]),
-            "used_kept": _right(group["used"][group["seen_after"]]),
-            "used_lost": _right(group["used"][~group["seen_after"]]),
+            "kept": estimate_rate(int(group["seen_after"].sum()), len(group)),
+            "unread": _estimate_text_rate(group.loc[~group["seen_after"], "stands_after"]),
+            "used_kept": _estimate_right_use(group["used"][group["seen_after"]]),
+            "used_lost": _estimate_right_use(group["used"][~group["seen_after"]]),
         }
-        for arm in in_order(results.trials)
-        for kind in KINDS
+        for arm in order_arms(results.trials)
+        for kind in FACT_KINDS
         if (group := groups.get((arm, kind))) is not None
     ]
     return pd.DataFrame(rows, columns=["arm", "kind", "kept", "unread", "used_kept", "used_lost"])
 
 
-def _of_counting_trials(results: Tables) -> pd.DataFrame:
-    return results.probes.merge(counting(results.trials)[["trial_id", "arm"]], on="trial_id")
+def _select_valid_probes(results: Tables) -> pd.DataFrame:
+    return results.probes.merge(select_valid(results.trials)[["trial_id", "arm"]], on="trial_id")
 
 
-def _standing(values: pd.Series) -> object:
+def _estimate_text_rate(values: pd.Series) -> object:
     known = values.dropna()
-    return wilson(int(known.sum()), len(known))
+    return estimate_rate(int(known.sum()), len(known))
 
 
-def _right(uses: pd.Series) -> object:
+def _estimate_right_use(uses: pd.Series) -> object:
     used = uses.dropna()
-    return wilson(int((used == "right").sum()), len(used))
+    return estimate_rate(int((used == "right").sum()), len(used))
 
 
-def lifetimes(probes: pd.DataFrame) -> pd.DataFrame:
+def measure_lifetimes(probes: pd.DataFrame) -> pd.DataFrame:
     """One row per value of a fact in a session: how many compactions it outlived since it was told.
 
     Columns: trial_id, fact, kind, version, rounds (the compaction that lost it, or the last that it was seen at; counted from
@@ -77,7 +77,7 @@ def lifetimes(probes: pd.DataFrame) -> pd.DataFrame:
     return ends[["trial_id", "fact", "kind", "version", "rounds", "lost"]]
 
 
-def survival(lives: pd.DataFrame, confidence: float = 0.95) -> pd.DataFrame:
+def estimate_survival(lifetime_rows: pd.DataFrame, confidence: float = 0.95) -> pd.DataFrame:
     """Kaplan-Meier curve of values of one kind, from round 0 to the last at which one was seen.
 
     Columns: rounds, alive (0-1), low, high, at_risk, lost. The bounds are Greenwood's on the log(-log) scale. Facts of one
@@ -87,29 +87,31 @@ def survival(lives: pd.DataFrame, confidence: float = 0.95) -> pd.DataFrame:
         lives: rows of `lifetimes`, at least one.
         confidence: of the bounds, for each round by itself.
     """
-    found = SurvfuncRight(lives["rounds"].to_numpy(), lives["lost"].to_numpy().astype(int))
-    alive, error = np.asarray(found.surv_prob, dtype=float), np.asarray(found.surv_prob_se, dtype=float)
-    low, high = _bounds(alive, error, float(norm.ppf(0.5 + confidence / 2)))
-    begin = pd.DataFrame({"rounds": [0], "alive": [1.0], "low": [1.0], "high": [1.0], "at_risk": [len(lives)], "lost": [0]})
+    estimate = SurvfuncRight(lifetime_rows["rounds"].to_numpy(), lifetime_rows["lost"].to_numpy().astype(int))
+    alive, error = np.asarray(estimate.surv_prob, dtype=float), np.asarray(estimate.surv_prob_se, dtype=float)
+    low, high = _compute_bounds(alive, error, float(norm.ppf(0.5 + confidence / 2)))
+    begin = pd.DataFrame(
+        {"rounds": [0], "alive": [1.0], "low": [1.0], "high": [1.0], "at_risk": [len(lifetime_rows)], "lost": [0]}
+    )
     curve = pd.DataFrame(
         {
-            "rounds": np.asarray(found.surv_times, dtype=int),
+            "rounds": np.asarray(estimate.surv_times, dtype=int),
             "alive": alive,
             "low": low,
             "high": high,
-            "at_risk": np.asarray(found.n_risk, dtype=int),
-            "lost": np.asarray(found.n_events, dtype=int),
+            "at_risk": np.asarray(estimate.n_risk, dtype=int),
+            "lost": np.asarray(estimate.n_events, dtype=int),
         }
     )
     whole = pd.concat([begin, curve], ignore_index=True)
-    last = int(lives["rounds"].max())
+    last = int(lifetime_rows["rounds"].max())
     if last > whole["rounds"].iloc[-1]:
-        end = whole.tail(1).assign(rounds=last, at_risk=int((lives["rounds"] == last).sum()), lost=0)
+        end = whole.tail(1).assign(rounds=last, at_risk=int((lifetime_rows["rounds"] == last).sum()), lost=0)
         whole = pd.concat([whole, end], ignore_index=True)
     return whole
 
 
-def _bounds(alive: np.ndarray, error: np.ndarray, z: float) -> tuple[np.ndarray, np.ndarray]:
+def _compute_bounds(alive: np.ndarray, error: np.ndarray, z: float) -> tuple[np.ndarray, np.ndarray]:
     """Nothing is known beyond the estimate where all or none survive."""
     inside = (alive > 0) & (alive < 1)
     safe = np.where(inside, alive, 0.5)
@@ -117,7 +119,7 @@ def _bounds(alive: np.ndarray, error: np.ndarray, z: float) -> tuple[np.ndarray,
     return np.where(inside, safe ** np.exp(spread), alive), np.where(inside, safe ** np.exp(-spread), alive)
 
 
-def cliff_round(curve: pd.DataFrame) -> int | None:
+def find_cliff_round(curve: pd.DataFrame) -> int | None:
     """The first round after which fewer than half are alive; None = never seen."""
     below = curve[curve["alive"] < 0.5]
     return None if below.empty else int(below["rounds"].iloc[0])

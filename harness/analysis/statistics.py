@@ -50,7 +50,7 @@ class Rate:
 
 
 @lru_cache(maxsize=10_000)
-def wilson(successes: int, trials: int, confidence: float = 0.95) -> Rate:
+def estimate_rate(successes: int, trials: int, confidence: float = 0.95) -> Rate:
     """The rate of one arm with Wilson's score interval.
 
     Raises:
@@ -75,7 +75,7 @@ class PairedCounts:
     neither: int = 0
 
     @classmethod
-    def of(cls, a: Sequence[bool], b: Sequence[bool]) -> "PairedCounts":
+    def from_outcomes(cls, a: Sequence[bool], b: Sequence[bool]) -> "PairedCounts":
         """Count pairs; `a[i]` and `b[i]` are the successes of one task and seed."""
         pairs = [(bool(x), bool(y)) for x, y in zip(a, b, strict=True)]
         return cls(
@@ -91,14 +91,14 @@ class PairedCounts:
         return self.both + self.only_a + self.only_b + self.neither
 
     @property
-    def discordant(self) -> int:
+    def discordant_pairs(self) -> int:
         """Pairs in which exactly one arm succeeded: the only ones that tell the arms apart."""
         return self.only_a + self.only_b
 
     @property
     def discordance(self) -> float:
         """Discordant pairs over all pairs, 0–1; NaN without pairs."""
-        return self.discordant / self.pairs if self.pairs else nan
+        return self.discordant_pairs / self.pairs if self.pairs else nan
 
     @property
     def difference(self) -> float:
@@ -106,7 +106,7 @@ class PairedCounts:
         return (self.only_a - self.only_b) / self.pairs if self.pairs else nan
 
 
-def newcombe(counts: PairedCounts, confidence: float = 0.95) -> Interval:
+def compute_newcombe_interval(counts: PairedCounts, confidence: float = 0.95) -> Interval:
     """Interval for the difference of two paired rates, a less b.
 
     Wilson's bounds of either rate are combined by Pythagoras, less what the correlation of the pairs explains; a positive
@@ -117,15 +117,15 @@ def newcombe(counts: PairedCounts, confidence: float = 0.95) -> Interval:
     n = counts.pairs
     if n == 0:
         return Interval(-1.0, 1.0)
-    a = wilson(counts.both + counts.only_a, n, confidence)
-    b = wilson(counts.both + counts.only_b, n, confidence)
-    phi = _correlation(counts)
-    below = _leg(a.share - a.low, b.high - b.share, phi)
-    above = _leg(a.high - a.share, b.share - b.low, phi)
+    a = estimate_rate(counts.both + counts.only_a, n, confidence)
+    b = estimate_rate(counts.both + counts.only_b, n, confidence)
+    phi = _compute_phi(counts)
+    below = _compute_half_width(a.share - a.low, b.high - b.share, phi)
+    above = _compute_half_width(a.high - a.share, b.share - b.low, phi)
     return Interval(max(-1.0, counts.difference - below), min(1.0, counts.difference + above))
 
 
-def _correlation(counts: PairedCounts) -> float:
+def _compute_phi(counts: PairedCounts) -> float:
     a, b, n = counts.both + counts.only_a, counts.both + counts.only_b, counts.pairs
     margins = a * (n - a) * b * (n - b)
     if margins == 0:
@@ -134,26 +134,26 @@ def _correlation(counts: PairedCounts) -> float:
     return (max(excess - n / 2, 0.0) if excess > 0 else excess) / sqrt(margins)
 
 
-def _leg(x: float, y: float, phi: float) -> float:
+def _compute_half_width(x: float, y: float, phi: float) -> float:
     return sqrt(max(0.0, x * x - 2 * phi * x * y + y * y))
 
 
-def mcnemar_p(counts: PairedCounts) -> float:
+def compute_mcnemar_p(counts: PairedCounts) -> float:
     """Two-sided p of the exact McNemar test: are the discordant pairs split as a fair coin would? 1 when there is none."""
-    if counts.discordant == 0:
+    if counts.discordant_pairs == 0:
         return 1.0
     table = [[counts.both, counts.only_a], [counts.only_b, counts.neither]]
     return min(1.0, float(mcnemar(table, exact=True).pvalue))
 
 
-def holm(p_values: Sequence[float]) -> list[float]:
+def adjust_holm(p_values: Sequence[float]) -> list[float]:
     """P-values adjusted by Holm for looking at all of them; in the order given."""
     if not p_values:
         return []
     return [float(p) for p in multipletests(list(p_values), method="holm")[1]]
 
 
-def pairs_needed(discordance: float, difference: float, power: float = 0.8, alpha: float = 0.05) -> float:
+def compute_required_pairs(discordance: float, difference: float, power: float = 0.8, alpha: float = 0.05) -> float:
     """Pairs that find a true difference with this power.
 
     Args:
@@ -169,25 +169,27 @@ def pairs_needed(discordance: float, difference: float, power: float = 0.8, alph
     return (spread / difference) ** 2
 
 
-def minimum_detectable_effect(pairs: int, discordance: float = 0.16, power: float = 0.8, alpha: float = 0.05) -> float | None:
+def compute_minimum_detectable_effect(
+    pairs: int, discordance: float = 0.16, power: float = 0.8, alpha: float = 0.05
+) -> float | None:
     """The smallest true difference (0–1) that so many pairs find with this power; None = not even the largest possible.
 
     A difference cannot exceed the discordance, the share of pairs that differ at all. The default is what coding agents show when
     one configuration runs twice (12 to 28 %).
     """
-    if pairs < 1 or discordance <= 0 or pairs_needed(discordance, discordance, power, alpha) > pairs:
+    if pairs < 1 or discordance <= 0 or compute_required_pairs(discordance, discordance, power, alpha) > pairs:
         return None
     smallest = 1e-6
 
-    def shortage(difference: float) -> float:
-        return pairs_needed(discordance, difference, power, alpha) - pairs
+    def compute_shortage(difference: float) -> float:
+        return compute_required_pairs(discordance, difference, power, alpha) - pairs
 
-    if shortage(min(smallest, discordance)) <= 0:
+    if compute_shortage(min(smallest, discordance)) <= 0:
         return smallest
-    return float(brentq(shortage, smallest, discordance))
+    return float(brentq(compute_shortage, smallest, discordance))
 
 
-def one_way_splits_needed(alpha: float = 0.05) -> int:
+def count_required_discordant_pairs(alpha: float = 0.05) -> int:
     """Discordant pairs, all favouring one arm, that the exact test needs for p <= alpha: 6 at 5 %."""
     count = 1
     while 2 * 0.5**count > alpha:
@@ -195,25 +197,25 @@ def one_way_splits_needed(alpha: float = 0.05) -> int:
     return count
 
 
-def best_case_detectable_effect(pairs: int, power: float = 0.8, alpha: float = 0.05) -> float | None:
+def compute_best_case_detectable_effect(pairs: int, power: float = 0.8, alpha: float = 0.05) -> float | None:
     """The smallest true difference (0–1) that the exact test finds when no pair ever goes the other way; None = nothing.
 
     A bound that needs no guess of the discordance: whatever is true, fewer pairs cannot do better.
     """
-    needed = one_way_splits_needed(alpha)
+    needed = count_required_discordant_pairs(alpha)
     if pairs < needed:
         return None
     return float(brentq(lambda share: float(binom.sf(needed - 1, pairs, share)) - power, 1e-9, 1 - 1e-12))
 
 
-def smallest_p(pairs: int) -> float:
+def compute_smallest_p(pairs: int) -> float:
     """The least p that the exact test can give with so many pairs; 1 without pairs."""
     return min(1.0, 2 * 0.5**pairs) if pairs < 1000 else 0.0
 
 
-def what_pairs_can_show(pairs: int) -> str:
+def describe_detectable_effect(pairs: int) -> str:
     """What so many pairs can and cannot show, whatever comes out, in words."""
-    needed, best = one_way_splits_needed(), best_case_detectable_effect(pairs)
+    needed, best = count_required_discordant_pairs(), compute_best_case_detectable_effect(pairs)
     if pairs == 0:
         return "No task and seed ran under both arms, so nothing can be said about their difference."
     if best is None:
@@ -227,13 +229,13 @@ def what_pairs_can_show(pairs: int) -> str:
     )
 
 
-def what_was_shown(counts: PairedCounts) -> str:
+def describe_evidence(counts: PairedCounts) -> str:
     """What these pairs show, in words: an interval and a test that disagree are a hint and no result."""
-    if best_case_detectable_effect(counts.pairs) is None:
+    if compute_best_case_detectable_effect(counts.pairs) is None:
         return "Nothing is shown."
-    low, high = newcombe(counts)
+    low, high = compute_newcombe_interval(counts)
     if low <= 0 <= high:
         return "Here the interval contains 0, which is not evidence of equality: every other difference in it is as possible."
-    if mcnemar_p(counts) > 0.05:
+    if compute_mcnemar_p(counts) > 0.05:
         return "Here the interval leaves out 0, but the exact test does not reach 5 %: a hint to be tried on new seeds."
     return "Here both the interval and the exact test leave out 0."

@@ -50,14 +50,14 @@ def select(tables: Tables, trials: pd.DataFrame) -> Selection:
     return Selection(trials=trials, steps=steps, compactions=compactions, probes=probes)
 
 
-def by_level(tables: Tables) -> Sequence[Tables]:
+def split_by_level(tables: Tables) -> Sequence[Tables]:
     """The tables of each fidelity level, L0 first."""
     trials = tables.trials
     levels = sorted(trials["level"].unique())
     return [tables] if len(levels) == 1 else [select(tables, trials[trials["level"] == level]) for level in levels]
 
 
-def one_level(rows: pd.DataFrame) -> str:
+def require_single_level(rows: pd.DataFrame) -> str:
     """The fidelity level of a table.
 
     Raises:
@@ -65,6 +65,8 @@ def one_level(rows: pd.DataFrame) -> str:
     """
     levels = sorted(rows["level"].unique())
     if len(levels) != 1:
-        found = " and ".join(repr(level) for level in levels) or "no row at all"
-        raise UsageError(f"results of one fidelity level are needed and there is {found}; select one, levels are never pooled")
+        level_names = " and ".join(repr(level) for level in levels) or "no row at all"
+        raise UsageError(
+            f"results of one fidelity level are needed and there is {level_names}; select one, levels are never pooled"
+        )
     return str(levels[0])

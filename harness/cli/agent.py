@@ -14,15 +14,15 @@ import click
 
 from harness.agent.cancellation import Cancellation
 from harness.agent.loop import Limits
-from harness.cli.dialog.conversation import handling, lines, talk
+from harness.cli.dialog.conversation import install_signal_handler, read_lines, run_dialog
 from harness.cli.dialog.slash_commands import Terminal
-from harness.cli.event_printer import Narrator
-from harness.cli.terminal_text import one_line
-from harness.errors import UsageError, counted
+from harness.cli.event_printer import EventPrinter
+from harness.cli.terminal_text import format_line
+from harness.errors import UsageError, format_count
 from harness.events import Entry, Signal, StateChanged
 from harness.models.cassette import Cassette
 from harness.models.litellm_model import STALL_SECONDS
-from harness.models.wiring import ToolCalls
+from harness.models.wiring import ToolCallMode
 from harness.policies import policy_from_plain
 from harness.protocols import SandboxLimits
 from harness.sandboxes.backends import SandboxChoice
@@ -33,7 +33,7 @@ from harness.store.sessions.lookup import find_session
 from harness.task import Runtime, Task
 from harness.tasks import make_task
 
-SKIPPED_SHOWN = 10
+MAX_SKIPPED_SHOWN = 10
 
 
 @click.command("agent")
@@ -108,7 +108,7 @@ def command(
     summarizer: str | None,
     fields: tuple[str, ...],
     instructions: TextIO | None,
-    tool_calls: ToolCalls,
+    tool_calls: ToolCallMode,
     record: Path | None,
     replay: Path | None,
     stall: float,
@@ -140,18 +140,18 @@ def command(
     The exit code is 0 when the session was completed, 1 when it failed and 130 when it was stopped.
     """
     task = make_task(task_name, seed) if task_name else None
-    given = {"threshold": threshold, "keep_last": keep_last, "summarizer": summarizer}
-    table = {name: value for name, value in given.items() if value is not None}
+    shorthand_fields = {"threshold": threshold, "keep_last": keep_last, "summarizer": summarizer}
+    table = {name: value for name, value in shorthand_fields.items() if value is not None}
     session = Interactive(
-        request="" if resume else request(sys.stdin, task),
-        policy=policy_from_plain({"kind": policy, **table, **parsed(fields)}),
+        request="" if resume else read_request(sys.stdin, task),
+        policy=policy_from_plain({"kind": policy, **table, **parse_fields(fields)}),
         model=model,
         task=task,
         seed=seed,
         window_tokens=window,
         instructions=instructions.read().strip() if instructions else "",
         tool_calls=tool_calls,
-        cassette=taping(record, replay),
+        cassette=choose_cassette(record, replay),
         stall_seconds=stall,
         nominal_window_tokens=nominal_window,
         limits=Limits(max_steps=max_steps, parallel_tools=parallel_tools),
@@ -164,20 +164,20 @@ def command(
         keep=keep,
     )
     if resume:
-        resume = whole_name(resume, journal)
-        session = gone_on_with(session, resume, chosen())
-    narrator = Narrator(words=sys.stdout, log=sys.stderr)
+        resume = resolve_session_id(resume, journal)
+        session = configure_resumed_session(session, resume, list_explicit_options())
+    printer = EventPrinter(text_stream=sys.stdout, log_stream=sys.stderr)
     if journal is not None and not journal.parent.exists():
-        narrator.say(f"a new folder for the journal: {one_line(str(journal.parent))}")
+        printer.print_line(f"a new folder for the journal: {format_line(str(journal.parent))}")
     if resume or sys.stdin.isatty():
-        close(lived(session, resume, narrator), narrator, session)
+        report_outcome(run_session(session, resume, printer), printer, session)
         return
-    with stopping() as cancellation:
-        ended = converse(session, secrets.token_hex(6), listen=narrator, cancellation=cancellation)
-    close(ended, narrator, session)
+    with cancel_on_interrupt() as cancellation:
+        ended = converse(session, secrets.token_hex(6), listen=printer, cancellation=cancellation)
+    report_outcome(ended, printer, session)
 
 
-def chosen() -> frozenset[str]:
+def list_explicit_options() -> frozenset[str]:
     """Names of the options that were written, not left at their defaults."""
     context = click.get_current_context()
     return frozenset(
@@ -185,7 +185,7 @@ def chosen() -> frozenset[str]:
     )
 
 
-def whole_name(beginning: str, journal: Path | None) -> str:
+def resolve_session_id(prefix: str, journal: Path | None) -> str:
     """The name of the session of the journal that is called so, or alone begins so.
 
     Raises:
@@ -194,38 +194,38 @@ def whole_name(beginning: str, journal: Path | None) -> str:
     """
     if journal is None:
         raise UsageError("--resume needs the journal that the session is in; name it with --journal FILE")
-    return find_session(beginning, (journal,)).session_id
+    return find_session(prefix, (journal,)).session_id
 
 
-def gone_on_with(given: Interactive, session_id: str, written: frozenset[str]) -> Interactive:
+def configure_resumed_session(requested: Interactive, session_id: str, explicit_options: frozenset[str]) -> Interactive:
     """A session of the journal as the options want it; where they say nothing, as its log tells.
 
     Raises:
         UsageError: its system prompt was to be another.
     """
-    assert given.journal is not None
-    if "instructions" in written:
+    assert requested.journal is not None
+    if "instructions" in explicit_options:
         raise UsageError("--instructions: the system prompt of a session never changes; say it in a message")
-    entries = logged(given.journal, session_id)
-    told = reopened(entries, given.journal, None)
-    fields = {name: getattr(given, name) for name, options in FIELDS.items() if written & options}
-    limits = {name: getattr(given.limits, name) for name in ("max_steps", "parallel_tools") if name in written}
-    sandbox = {name: getattr(given.sandbox, name) for name in ("backend", "image") if name in written}
-    network = told.sandbox.limits.network or given.sandbox.limits.network
+    entries = logged(requested.journal, session_id)
+    restored = reopened(entries, requested.journal, None)
+    fields = {name: getattr(requested, name) for name, options in FIELD_OPTIONS.items() if explicit_options & options}
+    limits = {name: getattr(requested.limits, name) for name in ("max_steps", "parallel_tools") if name in explicit_options}
+    sandbox = {name: getattr(requested.sandbox, name) for name in ("backend", "image") if name in explicit_options}
+    network = restored.sandbox.limits.network or requested.sandbox.limits.network
     session = replace(
-        told,
+        restored,
         **fields,
-        limits=replace(told.limits, **limits),
-        sandbox=replace(told.sandbox, **sandbox, limits=replace(told.sandbox.limits, network=network)),
-        unsafe_local=given.unsafe_local,
-        keep=given.keep,
+        limits=replace(restored.limits, **limits),
+        sandbox=replace(restored.sandbox, **sandbox, limits=replace(restored.sandbox.limits, network=network)),
+        unsafe_local=requested.unsafe_local,
+        keep=requested.keep,
     )
     if session.repeated == "ask" and not sys.stdin.isatty():
         session = replace(session, repeated="continue")
-    return reopened(entries, given.journal, session)
+    return reopened(entries, requested.journal, session)
 
 
-FIELDS: Mapping[str, frozenset[str]] = {
+FIELD_OPTIONS: Mapping[str, frozenset[str]] = {
     "task": frozenset({"task_name"}),
     "seed": frozenset({"seed"}),
     "policy": frozenset({"policy", "threshold", "keep_last", "summarizer", "fields"}),
@@ -242,29 +242,29 @@ FIELDS: Mapping[str, frozenset[str]] = {
 """The options of which one must be written for a field to be another than the log tells."""
 
 
-def lived(session: Interactive, resumed: str | None, narrator: Narrator) -> Ended:
+def run_session(session: Interactive, resumed_id: str | None, printer: EventPrinter) -> Ended:
     """Run a session of several turns at a terminal; or, of one that is resumed by a pipe, the turn of its message."""
 
-    def hear(heard: Entry | Signal) -> None:
-        narrator(heard)
-        if isinstance(heard, StateChanged) and heard.state == "failed":
-            narrator.say(f"the session broke off: {live.failure}")
+    def handle_event(event: Entry | Signal) -> None:
+        printer(event)
+        if isinstance(event, StateChanged) and event.state == "failed":
+            printer.print_line(f"the session broke off: {live.failure}")
 
-    if resumed and session.journal:
-        live = LiveSession.reopen(session.journal, resumed, session=session, listen=hear)
+    if resumed_id and session.journal:
+        live = LiveSession.reopen(session.journal, resumed_id, session=session, listen=handle_event)
     else:
-        live = LiveSession(session, listen=hear)
-    at = Terminal(live=live, narrator=narrator)
+        live = LiveSession(session, listen=handle_event)
+    terminal = Terminal(live=live, printer=printer)
     with closing(live):  # whatever breaks the talk
         live.start()
         if sys.stdin.isatty():
-            return talk(at, lines(sys.stdin))
+            return run_dialog(terminal, read_lines(sys.stdin))
         message = sys.stdin.read()
         live.send(message) if message.strip() else live.resume()
-        return talk(at, ())
+        return run_dialog(terminal, ())
 
 
-def request(source: TextIO, task: Task | None) -> str:
+def read_request(source: TextIO, task: Task | None) -> str:
     """What a person asks for; with a task and an empty input what the task asks for.
 
     Raises:
@@ -273,7 +273,7 @@ def request(source: TextIO, task: Task | None) -> str:
     if source.isatty():
         hint = f" (empty: that of {task.name})" if task else ""
         click.echo(f"Task{hint}, end with two empty lines:\n> ", err=True, nl=False)
-        text = "".join(typed(source))
+        text = "".join(read_typed_lines(source))
     else:
         text = source.read()
     if text.strip():
@@ -283,7 +283,7 @@ def request(source: TextIO, task: Task | None) -> str:
     return task.prompt
 
 
-def typed(source: TextIO) -> Iterator[str]:
+def read_typed_lines(source: TextIO) -> Iterator[str]:
     """The lines of a terminal up to two empty ones; an empty first line is enough to say nothing."""
     empty = 0
     for number, line in enumerate(source):
@@ -293,7 +293,7 @@ def typed(source: TextIO) -> Iterator[str]:
         yield line
 
 
-def taping(record: Path | None, replay: Path | None) -> Cassette | None:
+def choose_cassette(record: Path | None, replay: Path | None) -> Cassette | None:
     """The cassette of two options of which one at most is given.
 
     Raises:
@@ -305,17 +305,17 @@ def taping(record: Path | None, replay: Path | None) -> Cassette | None:
     return None if path is None else Cassette(path=path.absolute(), mode="record" if record else "replay")
 
 
-def parsed(fields: tuple[str, ...]) -> Mapping[str, object]:
+def parse_fields(fields: tuple[str, ...]) -> Mapping[str, object]:
     """Fields of a policy as TOML reads them; a bare word counts as text.
 
     Raises:
         UsageError: no `=`.
     """
     table: dict[str, object] = {}
-    for one in fields:
-        name, equals, value = one.partition("=")
+    for assignment in fields:
+        name, equals, value = assignment.partition("=")
         if not equals or not name.strip():
-            raise UsageError(f"--set {one!r}: write FIELD=VALUE")
+            raise UsageError(f"--set {assignment!r}: write FIELD=VALUE")
         try:
             table[name.strip()] = tomllib.loads(f"value = {value}")["value"]
         except tomllib.TOMLDecodeError:
@@ -324,42 +324,42 @@ def parsed(fields: tuple[str, ...]) -> Mapping[str, object]:
 
 
 @contextmanager
-def stopping() -> Iterator[Cancellation]:
+def cancel_on_interrupt() -> Iterator[Cancellation]:
     """The first Ctrl-C asks the session to stop, the second breaks it off; SIGTERM asks too."""
     cancellation = Cancellation()
 
-    def asked(_number: int, _frame: FrameType | None) -> None:
-        if cancellation.requested:
+    def handle_signal(_number: int, _frame: FrameType | None) -> None:
+        if cancellation.is_requested:
             raise KeyboardInterrupt
         cancellation.request()
 
-    with handling(asked):
+    with install_signal_handler(handle_signal):
         yield cancellation
 
 
-def tell_skipped(kept: Kept, narrator: Narrator) -> None:
+def print_skipped_files(copied_files: Kept, printer: EventPrinter) -> None:
     """How many files were left behind, and of the first few which and why."""
-    if not kept.skipped:
+    if not copied_files.skipped:
         return
-    narrator.say(f"{len(kept.skipped)} not kept:")
-    for path, reason in kept.skipped[:SKIPPED_SHOWN]:
-        narrator.say(f"{one_line(path, 80)}: {one_line(reason, 120)}", indent="  ")
-    if len(kept.skipped) > SKIPPED_SHOWN:
-        narrator.say(f"and {len(kept.skipped) - SKIPPED_SHOWN} more", indent="  ")
+    printer.print_line(f"{len(copied_files.skipped)} not kept:")
+    for path, reason in copied_files.skipped[:MAX_SKIPPED_SHOWN]:
+        printer.print_line(f"{format_line(path, 80)}: {format_line(reason, 120)}", indent="  ")
+    if len(copied_files.skipped) > MAX_SKIPPED_SHOWN:
+        printer.print_line(f"and {len(copied_files.skipped) - MAX_SKIPPED_SHOWN} more", indent="  ")
 
 
-def close(ended: Ended, narrator: Narrator, session: Interactive) -> None:
+def report_outcome(ended: Ended, printer: EventPrinter, session: Interactive) -> None:
     """The last lines, and the exit code."""
-    narrator.say(narrator.total(simulated=session.model.partition("/")[0] == "scripted"))
+    printer.print_line(printer.format_total(simulated=session.model.partition("/")[0] == "scripted"))
     if ended.outcome.reason == "sandbox_error":
-        narrator.say("its files went with the sandbox, so it cannot be gone on with; start it again")
+        printer.print_line("its files went with the sandbox, so it cannot be gone on with; start it again")
     elif session.keep is not None:
-        narrator.say(f"{counted(ended.kept.files, 'file')} kept in {session.keep}")
-        tell_skipped(ended.kept, narrator)
+        printer.print_line(f"{format_count(ended.kept.files, 'file')} kept in {session.keep}")
+        print_skipped_files(ended.kept, printer)
     for check in ended.checks:
         if not check.passed:
-            narrator.say(f"check {check.check.name} failed: {one_line(check.detail, 120)}", indent="  ")
+            printer.print_line(f"check {check.check.name} failed: {format_line(check.detail, 120)}", indent="  ")
     if ended.checks:
-        narrator.say(f"checks: {sum(check.passed for check in ended.checks)} of {len(ended.checks)} passed")
+        printer.print_line(f"checks: {sum(check.passed for check in ended.checks)} of {len(ended.checks)} passed")
     if ended.outcome.status == "failed":
         raise click.exceptions.Exit(130 if ended.outcome.reason == "cancelled" else 1)

@@ -5,18 +5,18 @@ from pathlib import Path
 
 import click
 
-from harness.cli.terminal_text import printable
-from harness.errors import StoreError, UnknownName, counted
-from harness.sandboxes.action_cache import ActionCache, default_folder, has_cache
+from harness.cli.terminal_text import replace_control_characters
+from harness.errors import StoreError, UnknownName, format_count
+from harness.sandboxes.action_cache import ActionCache, find_default_folder, has_cache
 from harness.tasks import SUITE
 
-_FOLDER = click.option(
+_FOLDER_OPTION = click.option(
     "--cache", "folder", type=click.Path(path_type=Path, file_okay=False), help="Folder of the cache.  [default: the user's]"
 )
 
 
 @click.group("cache", invoke_without_command=True)
-@_FOLDER
+@_FOLDER_OPTION
 @click.option("--task", help="Show the entries of this task only.")
 @click.option("--largest", type=click.IntRange(min=1), default=10, show_default=True, help="How many entries to show.")
 @click.pass_context
@@ -25,51 +25,49 @@ def command(context: click.Context, folder: Path | None, task: str | None, large
     context.obj = folder
     if context.invoked_subcommand is not None:
         return
-    cache = _opened(folder)
+    cache = _open_cache(folder)
     if cache is None:
         return
-    if task is not None and task not in (known := {*SUITE, *cache.tasks()}):
+    if task is not None and task not in (known := {*SUITE, *cache.list_tasks()}):
         raise UnknownName("task", task, known)
-    summary = cache.summary()
-    click.echo(f"folder   {printable(str(summary.folder))}")
+    summary = cache.read_summary()
+    click.echo(f"folder   {replace_control_characters(str(summary.folder))}")
     click.echo(f"entries  {summary.entries:,}")
     click.echo(f"bytes    {summary.size_bytes:,}")
     click.echo(f"hits     {summary.hits:,}")
-    found = cache.largest(largest, task=task)
-    if task is not None and not found:
-        click.echo(printable(f"there are no entries of task {task!r}"))
-    for kept in found:
-        used = dt.datetime.fromtimestamp(kept.used_at, tz=dt.UTC).strftime("%Y-%m-%d %H:%M")
-        line = (
-            f"{kept.size_bytes:>10,} bytes  {kept.hits:>6,} hits  last used {used}  {kept.task}: {' '.join(kept.command.split())}"
-        )
-        click.echo(printable(line))
+    entries = cache.list_largest(largest, task=task)
+    if task is not None and not entries:
+        click.echo(replace_control_characters(f"there are no entries of task {task!r}"))
+    for entry in entries:
+        used = dt.datetime.fromtimestamp(entry.used_at, tz=dt.UTC).strftime("%Y-%m-%d %H:%M")
+        line = f"{entry.size_bytes:>10,} bytes  {entry.hits:>6,} hits  last used {used}  {entry.task}: {' '.join(entry.command.split())}"
+        click.echo(replace_control_characters(line))
 
 
 @command.command("clear")
-@_FOLDER
+@_FOLDER_OPTION
 @click.pass_context
-def clear(context: click.Context, folder: Path | None) -> None:
+def clear_cache(context: click.Context, folder: Path | None) -> None:
     """Forget everything. Runs that are at work go on and fill it again."""
-    cache = _opened(folder or context.obj)
+    cache = _open_cache(folder or context.obj)
     if cache is None:
         return
-    summary = cache.summary()
+    summary = cache.read_summary()
     cache.clear()
-    click.echo(f"forgot {counted(summary.entries, 'entry')}, {summary.size_bytes:,} bytes")
+    click.echo(f"forgot {format_count(summary.entries, 'entry')}, {summary.size_bytes:,} bytes")
 
 
-def _opened(folder: Path | None) -> ActionCache | None:
+def _open_cache(folder: Path | None) -> ActionCache | None:
     """The cache; looking for one makes none. None = the user has none yet, and that was said.
 
     Raises:
         StoreError: there is none in the folder that was named.
     """
-    place = (folder or default_folder()).absolute()
-    if has_cache(place):
-        return ActionCache(place)
-    told = f"there is no action cache in {str(place)!r}; a run that keeps actions there makes it"
+    cache_folder = (folder or find_default_folder()).absolute()
+    if has_cache(cache_folder):
+        return ActionCache(cache_folder)
+    message = f"there is no action cache in {str(cache_folder)!r}; a run that keeps actions there makes it"
     if folder is not None:
-        raise StoreError(told)
-    click.echo(printable(told))
+        raise StoreError(message)
+    click.echo(replace_control_characters(message))
     return None

@@ -11,7 +11,7 @@ from typing import IO, Any
 
 import click
 
-from harness.cli.terminal_text import printable
+from harness.cli.terminal_text import replace_control_characters
 from harness.errors import HarnessError, UsageError
 
 COMMANDS = {
@@ -32,17 +32,21 @@ COMMANDS = {
 }
 """Name and short help; the command itself is in the module of its name and loads only when it is used."""
 
-HOMES = {"inspect": "sessions.inspect_command", "export": "sessions.export_command", "import": "sessions.import_command"}
+COMMAND_MODULES = {
+    "inspect": "sessions.inspect_command",
+    "export": "sessions.export_command",
+    "import": "sessions.import_command",
+}
 """Of the commands that are not in the module of their name."""
 
 
-def load(name: str) -> click.Command:
+def load_command(name: str) -> click.Command:
     """The command of a name, from its module."""
-    command: click.Command = importlib.import_module(f"harness.cli.{HOMES.get(name, name.replace('-', '_'))}").command
+    command: click.Command = importlib.import_module(f"harness.cli.{COMMAND_MODULES.get(name, name.replace('-', '_'))}").command
     return command
 
 
-class Failed(click.ClickException):
+class CommandError(click.ClickException):
     """An error of ours on its way to the terminal."""
 
     exit_code = 1
@@ -52,13 +56,13 @@ class Failed(click.ClickException):
         click.echo(f"error: {self.message}", file=file or sys.stderr)
 
 
-class Refused(Failed):
+class CommandUsageError(CommandError):
     """The caller asked for something that cannot be."""
 
     exit_code = 2
 
 
-class Commands(click.Group):
+class LazyCommandGroup(click.Group):
     """A group that loads a command when it is asked for."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -67,7 +71,7 @@ class Commands(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """The command of a name; None = there is none."""
-        return load(cmd_name) if cmd_name in COMMANDS else None
+        return load_command(cmd_name) if cmd_name in COMMANDS else None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The list for the help page, without loading any of them."""
@@ -77,35 +81,37 @@ class Commands(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command; an error of ours becomes one line, with --debug a traceback."""
         try:
-            with terminable():
+            with unwind_on_sigterm():
                 return super().invoke(ctx)
         except HarnessError as error:
             if ctx.params["debug"]:
                 raise
-            raise (Refused if isinstance(error, UsageError) else Failed)(printable(str(error))) from None
+            raise (CommandUsageError if isinstance(error, UsageError) else CommandError)(
+                replace_control_characters(str(error))
+            ) from None
         except KeyboardInterrupt:
             click.echo("stopped", err=True)
             ctx.exit(130)
 
 
 @contextmanager
-def terminable() -> Iterator[None]:
+def unwind_on_sigterm() -> Iterator[None]:
     """While open, SIGTERM unwinds like Ctrl-C: whatever was opened is closed, other processes among it."""
     if threading.current_thread() is not threading.main_thread():  # signals come only there
         yield
         return
 
-    def asked(_number: int, _frame: FrameType | None) -> None:
+    def raise_interrupt(_number: int, _frame: FrameType | None) -> None:
         raise KeyboardInterrupt
 
-    before = signal.signal(signal.SIGTERM, asked)
+    previous_handler = signal.signal(signal.SIGTERM, raise_interrupt)
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        signal.signal(signal.SIGTERM, previous_handler)
 
 
-@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=LazyCommandGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="harness", message="%(prog)s %(version)s")
 @click.option("--debug", is_flag=True, help="Show the traceback of an error.")
 def main(debug: bool) -> None:

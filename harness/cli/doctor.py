@@ -10,15 +10,15 @@ from typing import Literal
 
 import click
 
-from harness.cli.terminal_text import one_line
+from harness.cli.terminal_text import format_line
 from harness.errors import UsageError
 from harness.models.factory import SUMMARIZERS
 from harness.models.local.catalogue import CATALOGUE
-from harness.models.local.weights import missing
-from harness.models.registry import BASE_VARIABLES, litellm
-from harness.policies import policy_kinds
+from harness.models.local.weights import explain_missing
+from harness.models.registry import BASE_VARIABLES, load_litellm
+from harness.policies import load_policy_classes
 from harness.sandboxes import Probe, probe_backend
-from harness.sandboxes.backends import IMAGES
+from harness.sandboxes.backends import DEFAULT_IMAGES
 from harness.tasks import SUITE
 
 PROVIDER_VARIABLES = (
@@ -38,99 +38,105 @@ PROVIDER_VARIABLES = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class CheckResult:
     """One thing that was looked at."""
 
-    what: str
+    subject: str
     state: Literal["ok", "missing", "failed"]
     """Only `failed` makes the harness unusable; what is `missing` limits it."""
-    seen: str
+    detail: str
     advice: str = ""
 
 
 @click.command("doctor")
-@click.option("--image", default=IMAGES["python"], show_default=True, help="Docker image to try.")
+@click.option("--image", default=DEFAULT_IMAGES["python"], show_default=True, help="Docker image to try.")
 def command(image: str) -> None:
     """Try out sandboxes, models and keys, and say what to install.
 
     Ends with exit code 1 when no session could be run here.
     """
     failed = False
-    for finding in findings(image):
+    for finding in run_checks(image):
         failed |= finding.state == "failed"
-        click.echo(f"{finding.state:8}{finding.what:12}{one_line(finding.seen, 300)}")
+        click.echo(f"{finding.state:8}{finding.subject:12}{format_line(finding.detail, 300)}")
         if finding.advice:
-            click.echo(f"{'':20}-> {one_line(finding.advice, 300)}")
+            click.echo(f"{'':20}-> {format_line(finding.advice, 300)}")
     if failed:
         raise click.exceptions.Exit(1)
 
 
-def findings(image: str) -> Iterator[Finding]:
+def run_checks(image: str) -> Iterator[CheckResult]:
     """Look at one thing after the other; each is told as soon as it is known."""
-    yield Finding(what="python", state="ok", seen=f"{platform.python_version()} on {platform.system()} {platform.machine()}")
-    yield from sandboxes(image)
-    yield Finding(what="tasks", state="ok", seen=", ".join(sorted(SUITE)))
-    yield policies()
+    yield CheckResult(
+        subject="python", state="ok", detail=f"{platform.python_version()} on {platform.system()} {platform.machine()}"
+    )
+    yield from check_sandboxes(image)
+    yield CheckResult(subject="tasks", state="ok", detail=", ".join(sorted(SUITE)))
+    yield check_policies()
     scripted = ", ".join(("scripted", *(f"scripted/{name}" for name in SUMMARIZERS)))
-    yield Finding(what="models", state="ok", seen=f"{scripted} (no key needed)")
-    yield local_models()
-    yield real_models()
-    yield keys()
+    yield CheckResult(subject="models", state="ok", detail=f"{scripted} (no key needed)")
+    yield check_local_models()
+    yield check_litellm()
+    yield check_keys()
 
 
-def sandboxes(image: str, try_out: Callable[[str, str | None], Probe] = probe_backend) -> Iterator[Finding]:
+def check_sandboxes(image: str, run_probe: Callable[[str, str | None], Probe] = probe_backend) -> Iterator[CheckResult]:
     """Use each backend for real; one that works is enough."""
     working = []
     for backend in ("docker", "bubblewrap"):
-        found = try_out(backend, image if backend == "docker" else None)
-        if found.ok:
+        probe_result = run_probe(backend, image if backend == "docker" else None)
+        if probe_result.ok:
             working.append(backend)
-        seen = f"{found.reason} ({found.seconds:.1f} s)"
-        yield Finding(what=backend, state="ok" if found.ok else "missing", seen=seen, advice=found.advice)
+        detail = f"{probe_result.reason} ({probe_result.seconds:.1f} s)"
+        yield CheckResult(
+            subject=backend, state="ok" if probe_result.ok else "missing", detail=detail, advice=probe_result.advice
+        )
     if working:
-        yield Finding(what="sandbox", state="ok", seen=f"auto takes {working[0]}")
+        yield CheckResult(subject="sandbox", state="ok", detail=f"auto takes {working[0]}")
     else:
         advice = "make one of the two above work; --backend local --unsafe-local runs without any isolation"
-        yield Finding(what="sandbox", state="failed", seen="nothing here isolates commands", advice=advice)
+        yield CheckResult(subject="sandbox", state="failed", detail="nothing here isolates commands", advice=advice)
 
 
-def policies() -> Finding:
+def check_policies() -> CheckResult:
     """Whether every policy loads, those of other packages too."""
     try:
-        return Finding(what="policies", state="ok", seen=", ".join(sorted(policy_kinds())))
+        return CheckResult(subject="policies", state="ok", detail=", ".join(sorted(load_policy_classes())))
     except UsageError as error:
         advice = "until then only the policies of the harness itself can be named"
-        return Finding(what="policies", state="missing", seen=str(error), advice=advice)
+        return CheckResult(subject="policies", state="missing", detail=str(error), advice=advice)
 
 
-def local_models() -> Finding:
+def check_local_models() -> CheckResult:
     """Which of the small real models could be served here."""
-    lacking = {name: reason for name, weights in CATALOGUE.items() if (reason := missing(weights)) is not None}
-    there = [name for name in CATALOGUE if name not in lacking]
-    if there:
-        absent = f"; not here: {', '.join(lacking)}" if lacking else ""
-        return Finding(what="local", state="ok", seen=f"{', '.join(there)}{absent}")
-    name, reason = next(iter(lacking.items()))
-    return Finding(what="local", state="missing", seen="no small real model", advice=f"for {name}: {reason}")
+    missing_models = {name: reason for name, weights in CATALOGUE.items() if (reason := explain_missing(weights)) is not None}
+    ready_models = [name for name in CATALOGUE if name not in missing_models]
+    if ready_models:
+        absent = f"; not here: {', '.join(missing_models)}" if missing_models else ""
+        return CheckResult(subject="local", state="ok", detail=f"{', '.join(ready_models)}{absent}")
+    name, reason = next(iter(missing_models.items()))
+    return CheckResult(subject="local", state="missing", detail="no small real model", advice=f"for {name}: {reason}")
 
 
-def real_models() -> Finding:
+def check_litellm() -> CheckResult:
     """Whether litellm loads, and what it knows."""
     try:
         installed = version("litellm")
     except PackageNotFoundError:
-        return Finding(what="litellm", state="missing", seen="not installed", advice="pip install 'litellm>=1.105,<1.106'")
+        return CheckResult(
+            subject="litellm", state="missing", detail="not installed", advice="pip install 'litellm>=1.105,<1.106'"
+        )
     began = time.monotonic()
-    known = len(litellm().model_cost)
-    return Finding(
-        what="litellm", state="ok", seen=f"{installed}, knows {known:,} models (loaded in {time.monotonic() - began:.1f} s)"
+    known = len(load_litellm().model_cost)
+    return CheckResult(
+        subject="litellm", state="ok", detail=f"{installed}, knows {known:,} models (loaded in {time.monotonic() - began:.1f} s)"
     )
 
 
-def keys() -> Finding:
+def check_keys() -> CheckResult:
     """Which of the usual variables are set, by name."""
-    there = [name for name in PROVIDER_VARIABLES if os.environ.get(name)]
-    if there:
-        return Finding(what="keys", state="ok", seen=f"set: {', '.join(there)}")
+    set_variables = [name for name in PROVIDER_VARIABLES if os.environ.get(name)]
+    if set_variables:
+        return CheckResult(subject="keys", state="ok", detail=f"set: {', '.join(set_variables)}")
     advice = f"for a real model set one of {', '.join(PROVIDER_VARIABLES)}"
-    return Finding(what="keys", state="missing", seen="none set; scripted models need none", advice=advice)
+    return CheckResult(subject="keys", state="missing", detail="none set; scripted models need none", advice=advice)

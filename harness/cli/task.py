@@ -8,14 +8,14 @@ from typing import Literal
 
 import click
 
-from harness.cli.terminal_text import one_line, printable
+from harness.cli.terminal_text import format_line, replace_control_characters
 from harness.errors import StoreError, UsageError
 from harness.sandboxes import choose_backend
 from harness.sandboxes.backends import SandboxChoice
 from harness.task import Task, TaskTemplate
-from harness.tasks import load_task, only_function
+from harness.tasks import find_only_function, load_task
 
-MOST_WORDS_CHARACTERS = 500
+MAX_FINDING_CHARACTERS = 500
 
 
 @click.group("task")
@@ -26,7 +26,7 @@ def command() -> None:
 @command.command("new")
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
 @click.argument("name", default="greeting")
-def new(file: Path, name: str) -> None:
+def create_task_file(file: Path, name: str) -> None:
     """Write a small task that works into FILE, with comments that say what to change. NAME is that of its function."""
     if file.suffix != ".py":
         raise UsageError(f"{str(file)!r}: a task is a Python file; name one that ends in .py")
@@ -50,7 +50,7 @@ def new(file: Path, name: str) -> None:
     "--backend", type=click.Choice(["auto", "docker", "bubblewrap", "local"]), default="auto", show_default=True, help="Sandbox."
 )
 @click.option("--unsafe-local", is_flag=True, help="Allow the sandbox `local`, which isolates nothing.")
-def check(name: str, seeds: int, backend: Literal["auto", "docker", "bubblewrap", "local"], unsafe_local: bool) -> None:
+def check_task(name: str, seeds: int, backend: Literal["auto", "docker", "bubblewrap", "local"], unsafe_local: bool) -> None:
     """Try the laws of the simulation on a task and say which of them it breaks.
 
     NAME is a task of the suite, FILE.py, or FILE.py:FUNCTION. Sessions of the scripted model are run: with everything in
@@ -60,27 +60,31 @@ def check(name: str, seeds: int, backend: Literal["auto", "docker", "bubblewrap"
     Of the laws of the simulation, law 8 (more fidelity never hurts) and law 10 over the wire are not tried: they need a grid and
     a server. Those that depend on a policy are tried under `keep-last` with its defaults alone, and law 9 in no sandbox `local`.
     """
-    from harness.testing.laws import Sessions, rulings  # noqa: PLC0415  (loads the agent and all that it needs)
+    from harness.testing.laws import SessionCache, check_laws  # noqa: PLC0415  (loads the agent and all that it needs)
 
-    whole_name = name if not name.endswith(".py") else f"{name}:{only_function(name)}"
+    whole_name = name if not name.endswith(".py") else f"{name}:{find_only_function(name)}"
     template = load_task(whole_name)
-    sessions = Sessions(template, name=whole_name, sandbox=_sandbox(template, backend, unsafe_local=unsafe_local))
-    broken = 0
-    for law, findings in rulings(sessions, range(1, seeds + 1)):
+    sessions = SessionCache(template, name=whole_name, sandbox=_choose_sandbox(template, backend, unsafe_local=unsafe_local))
+    broken_laws = 0
+    for law, findings in check_laws(sessions, range(1, seeds + 1)):
         if findings is None:
             click.echo(f"--    {law.name}: not tried, since it builds on those above")
             continue
-        broken += bool(findings)
+        broken_laws += bool(findings)
         click.echo(f"{'FAIL' if findings else 'ok':6}{law.name}: {law.title}")
         for finding in findings:
-            click.echo(f"        {one_line(str(finding), MOST_WORDS_CHARACTERS)}")
-    click.echo(f"not tried: {'; '.join(_untried(backend))}")
-    click.echo(f"{broken} laws are broken" if broken else f"all laws that were tried hold for {printable(name)}")
-    if broken:
+            click.echo(f"        {format_line(str(finding), MAX_FINDING_CHARACTERS)}")
+    click.echo(f"not tried: {'; '.join(_list_skipped_laws(backend))}")
+    click.echo(
+        f"{broken_laws} laws are broken"
+        if broken_laws
+        else f"all laws that were tried hold for {replace_control_characters(name)}"
+    )
+    if broken_laws:
         raise click.exceptions.Exit(1)
 
 
-def _untried(backend: str) -> Iterator[str]:
+def _list_skipped_laws(backend: str) -> Iterator[str]:
     """What of the laws of the simulation was left out."""
     yield "other policies than `keep-last` with its defaults"
     yield "law-8, more fidelity never hurts, which needs a grid (see `harness run`)"
@@ -89,7 +93,7 @@ def _untried(backend: str) -> Iterator[str]:
         yield "law-9, since the sandbox `local` keeps no actions"
 
 
-def _sandbox(template: TaskTemplate, backend: str, *, unsafe_local: bool) -> SandboxChoice:
+def _choose_sandbox(template: TaskTemplate, backend: str, *, unsafe_local: bool) -> SandboxChoice:
     """The sandbox for all sessions, found once.
 
     Raises:
@@ -100,14 +104,14 @@ def _sandbox(template: TaskTemplate, backend: str, *, unsafe_local: bool) -> San
         if not unsafe_local:
             raise UsageError("sandbox backend 'local' isolates nothing; run with --unsafe-local if you mean it")
         return SandboxChoice(backend="local")
-    chosen = choose_backend(runtime=_runtime(template), backend=backend)
-    return SandboxChoice(backend="docker" if chosen == "docker" else "bubblewrap")
+    chosen_backend = choose_backend(runtime=_find_runtime(template), backend=backend)
+    return SandboxChoice(backend="docker" if chosen_backend == "docker" else "bubblewrap")
 
 
-def _runtime(template: TaskTemplate) -> str:
+def _find_runtime(template: TaskTemplate) -> str:
     """What the task needs; a template that makes no task is for the laws to tell of."""
     try:
-        made: object = template(1)
+        task: object = template(1)
     except (Exception, SystemExit):  # noqa: BLE001  (foreign code is run here)
         return "python"
-    return made.runtime if isinstance(made, Task) else "python"
+    return task.runtime if isinstance(task, Task) else "python"

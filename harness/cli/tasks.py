@@ -9,12 +9,12 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from harness.cli.terminal_text import one_line, printable
+from harness.cli.terminal_text import format_line, replace_control_characters
 from harness.session.checks import first_request_tokens
 from harness.task import Fact, Task
-from harness.tasks import SUITE, knobs, load_task, make_task, only_function
+from harness.tasks import SUITE, find_only_function, list_knobs, load_task, make_task
 
-SEED = 0
+DISPLAY_SEED = 0
 """Under which a task is shown; facts, script and checks are the same under every other one."""
 PLAIN_WIDTH = 200
 """Columns where the output is no terminal."""
@@ -29,16 +29,28 @@ def command(name: str | None) -> None:
     call shows it again; the cost is the number of calls that this takes when nothing is in view.
     """
     if name is None:
-        show(suite(), Text(), Text("Each task is a world with knobs, `world.NAME` in a plan: see `harness tasks NAME`."))
+        print_renderables(
+            build_suite_table(),
+            Text(),
+            Text("Each task is a world with knobs, `world.NAME` in a plan: see `harness tasks NAME`."),
+        )
         return
-    whole_name = f"{name}:{only_function(name)}" if name.endswith(".py") else name
-    template, task = load_task(whole_name), make_task(whole_name, SEED)
-    told = inspect.getdoc(inspect.getmodule(template)) or inspect.getdoc(template) or ""
-    show(Text(printable(f"{task.name}: {task.title}\n")), Text(f"{printable(told)}\n"))
-    show(facts(task), Text(), checks(task), Text(), Text(f"knobs: {', '.join(f'world.{knob}' for knob in knobs(template))}"))
+    whole_name = f"{name}:{find_only_function(name)}" if name.endswith(".py") else name
+    template, task = load_task(whole_name), make_task(whole_name, DISPLAY_SEED)
+    description = inspect.getdoc(inspect.getmodule(template)) or inspect.getdoc(template) or ""
+    print_renderables(
+        Text(replace_control_characters(f"{task.name}: {task.title}\n")), Text(f"{replace_control_characters(description)}\n")
+    )
+    print_renderables(
+        build_facts_table(task),
+        Text(),
+        build_checks_table(task),
+        Text(),
+        Text(f"knobs: {', '.join(f'world.{knob}' for knob in list_knobs(template))}"),
+    )
 
 
-def show(*parts: RenderableType) -> None:
+def print_renderables(*parts: RenderableType) -> None:
     """Print to the terminal, or as wide as it takes where there is none."""
     console = Console(highlight=False)
     if not console.is_terminal:
@@ -47,11 +59,11 @@ def show(*parts: RenderableType) -> None:
         console.print(part)
 
 
-def suite() -> Table:
+def build_suite_table() -> Table:
     """One row for each task."""
-    table = _table("task", "title", "loads", "steps", "first tokens", "facts", "recoverable", "runtime")
+    table = _build_table("task", "title", "loads", "steps", "first tokens", "facts", "recoverable", "runtime")
     for name, template in sorted(SUITE.items()):
-        task = template(SEED)
+        task = template(DISPLAY_SEED)
         kinds = Counter(fact.kind for fact in task.facts)
         table.add_row(
             name,
@@ -66,33 +78,40 @@ def suite() -> Table:
     return table
 
 
-def facts(task: Task) -> Table:
+def build_facts_table(task: Task) -> Table:
     """What must be remembered."""
-    table = _table("fact", "kind", "said in", "got again by", "calls", "prior", "needed by")
+    table = _build_table("fact", "kind", "said in", "got again by", "calls", "prior", "needed by")
     for fact in task.facts:
-        needing = [step.name for step in task.script.steps if fact.name in step.needs]
+        needing_steps = [step.name for step in task.script.steps if fact.name in step.required_facts]
         table.add_row(
-            *_cells(fact, f"{needing[0]}{f' and {len(needing) - 1} more' * (len(needing) > 1)}" if needing else "no step")
+            *_format_cells(
+                fact,
+                f"{needing_steps[0]}{f' and {len(needing_steps) - 1} more' * (len(needing_steps) > 1)}"
+                if needing_steps
+                else "no step",
+            )
         )
     return table
 
 
-def _cells(fact: Fact, needed: str) -> Iterator[Text]:
+def _format_cells(fact: Fact, needed: str) -> Iterator[Text]:
     again = f"{fact.recover.tool} {fact.recover.arguments[0][1]}" if fact.recover else "nothing"
     calls = "" if fact.reacquisition_calls is None else str(fact.reacquisition_calls)
     cells = (fact.name, fact.kind, fact.said_in, again, calls, fact.prior, needed)
-    return (Text(one_line(cell, 60)) for cell in cells)
+    return (Text(format_line(cell, 60)) for cell in cells)
 
 
-def checks(task: Task) -> Table:
+def build_checks_table(task: Task) -> Table:
     """What is looked at in the end."""
-    table = _table("check", "what must hold", "rests on")
+    table = _build_table("check", "what must hold", "rests on")
     for check in task.checks:
-        table.add_row(*(Text(printable(cell)) for cell in (check.name, check.title, ", ".join(check.rests_on))))
+        table.add_row(
+            *(Text(replace_control_characters(cell)) for cell in (check.name, check.title, ", ".join(check.required_facts)))
+        )
     return table
 
 
-def _table(*columns: str) -> Table:
+def _build_table(*columns: str) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in columns:
         table.add_column(column, overflow="fold")

@@ -9,28 +9,28 @@ from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias
 
 from harness.messages import Message
-from harness.tokens import Budget, Counter, QuarterOfCharacters, written_characters
-from harness.view import Item, events_of
+from harness.tokens import Budget, Counter, QuarterOfCharacters, count_json_characters
+from harness.view import Item, count_events
 
-QUARTER = QuarterOfCharacters()
+DEFAULT_COUNTER = QuarterOfCharacters()
 
-Legal: TypeAlias = Literal["any", "no-result", "user", "assistant", "user-or-assistant"]
+CutBoundary: TypeAlias = Literal["any", "no-result", "user", "assistant", "user-or-assistant"]
 """The first kept message: any at all; any but a tool result, which would lose its call; or one of certain roles."""
 
 
 class Tail(Protocol):
     """What is kept at the end of a view. Pure."""
 
-    def start(self, items: Sequence[Item], budget: Budget) -> int:
+    def find_start(self, items: Sequence[Item], budget: Budget) -> int:
         """Index of the first item that stays, before any boundary rule."""
         ...
 
 
-def first_events(items: Sequence[Item], count: int) -> int:
+def count_messages_for_events(items: Sequence[Item], event_count: int) -> int:
     """How many messages it takes to make so many events."""
     index = events = 0
-    while index < len(items) and events < count:
-        events += events_of(items[index].message)
+    while index < len(items) and events < event_count:
+        events += count_events(items[index].message)
         index += 1
     return index
 
@@ -41,7 +41,7 @@ class LastMessages:
 
     count: int
 
-    def start(self, items: Sequence[Item], budget: Budget) -> int:
+    def find_start(self, items: Sequence[Item], budget: Budget) -> int:
         """See `Tail`."""
         return max(0, len(items) - self.count)
 
@@ -54,15 +54,15 @@ class LastEvents:
     share: float = 0.0
     """Of all events, added to the number, rounded down."""
 
-    def start(self, items: Sequence[Item], budget: Budget) -> int:
+    def find_start(self, items: Sequence[Item], budget: Budget) -> int:
         """See `Tail`."""
-        sizes = [events_of(item.message) for item in items]
-        kept, index = int(self.share * sum(sizes)) + self.count, len(items)
-        if kept < 0:
+        sizes = [count_events(item.message) for item in items]
+        room, index = int(self.share * sum(sizes)) + self.count, len(items)
+        if room < 0:
             return 0
-        while index and sizes[index - 1] <= kept:
+        while index and sizes[index - 1] <= room:
             index -= 1
-            kept -= sizes[index]
+            room -= sizes[index]
         return index
 
 
@@ -73,22 +73,22 @@ class LastBelowThreshold:
     share: float
     head_events: int
     """Events at the beginning that count as the first ones; of a message that they do not hold whole, its first calls do."""
-    counter: Counter = QUARTER
+    counter: Counter = DEFAULT_COUNTER
 
-    def start(self, items: Sequence[Item], budget: Budget) -> int:
+    def find_start(self, items: Sequence[Item], budget: Budget) -> int:
         """See `Tail`."""
-        head = first_events(items, self.head_events)
-        room = int((budget.threshold_tokens or 0) * self.share) - self._tokens(items[:head])
+        head = count_messages_for_events(items, self.head_events)
+        room = int((budget.threshold_tokens or 0) * self.share) - self._count_head_tokens(items[:head])
         index = len(items)
         while index > head and items[index - 1].tokens < room:
             index -= 1
             room -= items[index].tokens
         return index
 
-    def _tokens(self, head: Sequence[Item]) -> int:
+    def _count_head_tokens(self, head: Sequence[Item]) -> int:
         """Of the first events."""
         tokens = sum(item.tokens for item in head)
-        over = sum(events_of(item.message) for item in head) - self.head_events
+        over = sum(count_events(item.message) for item in head) - self.head_events
         if over <= 0:
             return tokens
         *_, last = head
@@ -98,14 +98,14 @@ class LastBelowThreshold:
 
 
 @dataclass(frozen=True, slots=True)
-class Shortest:
+class ShortestTail:
     """Whichever of several tails keeps least."""
 
     tails: tuple[Tail, ...]
 
-    def start(self, items: Sequence[Item], budget: Budget) -> int:
+    def find_start(self, items: Sequence[Item], budget: Budget) -> int:
         """See `Tail`."""
-        return max(tail.start(items, budget) for tail in self.tails)
+        return max(tail.find_start(items, budget) for tail in self.tails)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,7 +118,7 @@ class LastTokens:
     least_messages: int = 0
     """Messages that stay whatever they hold."""
 
-    def start(self, items: Sequence[Item], budget: Budget) -> int:
+    def find_start(self, items: Sequence[Item], budget: Budget) -> int:
         """See `Tail`."""
         held = 0
         for index in range(len(items) - 1, -1, -1):
@@ -138,10 +138,10 @@ class LastOfWindow:
     least_messages: int = 1
     """Messages that stay whatever they hold."""
 
-    def start(self, items: Sequence[Item], budget: Budget) -> int:
+    def find_start(self, items: Sequence[Item], budget: Budget) -> int:
         """See `Tail`."""
         tokens = max(1, int(budget.window_tokens * self.share))
-        return LastTokens(tokens=tokens, reaching=False, least_messages=self.least_messages).start(items, budget)
+        return LastTokens(tokens=tokens, reaching=False, least_messages=self.least_messages).find_start(items, budget)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,15 +150,15 @@ class LastShare:
 
     share: float
     unit: Literal["messages", "characters"] = "messages"
-    beside_messages: int = 0
+    excluded_messages: int = 0
     """Messages at the beginning of which no share is taken; of messages only."""
 
-    def start(self, items: Sequence[Item], budget: Budget) -> int:
+    def find_start(self, items: Sequence[Item], budget: Budget) -> int:
         """See `Tail`."""
         if self.unit == "messages":
-            beside = min(self.beside_messages, len(items))
+            beside = min(self.excluded_messages, len(items))
             return beside + int((len(items) - beside) * (1 - self.share))
-        sizes = [written_characters(item.message) for item in items]
+        sizes = [count_json_characters(item.message) for item in items]
         before, gone = (1 - self.share) * sum(sizes), 0
         for index, size in enumerate(sizes):
             if gone >= before:
@@ -173,7 +173,7 @@ class LastTurns:
 
     count: int
 
-    def start(self, items: Sequence[Item], budget: Budget) -> int:
+    def find_start(self, items: Sequence[Item], budget: Budget) -> int:
         """See `Tail`."""
         starts = [index for index, item in enumerate(items) if item.message.role == "user"]
         return starts[-self.count] if 0 < self.count <= len(starts) else 0
@@ -184,11 +184,11 @@ class Snap:
     """Moves a place to the nearest legal one in a direction."""
 
     direction: Literal["back", "forward"] = "back"
-    legal: Legal = "no-result"
+    legal: CutBoundary = "no-result"
 
-    def snapped(self, items: Sequence[Item], index: int) -> int:
+    def find_legal_index(self, items: Sequence[Item], index: int) -> int:
         """The place: 0 when there is none behind, the number of items when there is none ahead."""
-        allowed, end = _LEGAL[self.legal], len(items)
+        allowed, end = _BOUNDARY_CHECKS[self.legal], len(items)
         index = min(max(index, 0), end)
         if self.direction == "back":
             while 0 < index < end and not allowed(items[index].message):
@@ -199,10 +199,10 @@ class Snap:
         return index
 
 
-BACK = Snap()
+SNAP_BACK = Snap()
 """To the nearest message that is no tool result."""
 
-_LEGAL: dict[Legal, Callable[[Message], bool]] = {
+_BOUNDARY_CHECKS: dict[CutBoundary, Callable[[Message], bool]] = {
     "any": lambda _: True,
     "no-result": lambda message: message.role != "tool",
     "user": lambda message: message.role == "user",

@@ -19,26 +19,26 @@ class NewestFromUser:
     tokens: int
     counter: Counter
 
-    def of(self, messages: tuple[Message, ...]) -> tuple[Message, ...]:
+    def select(self, messages: tuple[Message, ...]) -> tuple[Message, ...]:
         """See `harness.plan.Excerpt`."""
         start, room = len(messages), self.tokens
         while start and (held := self.counter.count(messages[start - 1])) <= room:
             start, room = start - 1, room - held
-        if start and messages[start - 1].role == "user" and (end := self._last_lines(messages[start - 1], room)):
+        if start and messages[start - 1].role == "user" and (end := self._take_last_lines(messages[start - 1], room)):
             return (user(end), *messages[start:])
         while start < len(messages) and messages[start].role != "user":
             start += 1
         return messages[start:]
 
-    def _last_lines(self, message: Message, room: int) -> str:
+    def _take_last_lines(self, message: Message, room: int) -> str:
         """The last lines of a text that hold no more than so many tokens as a message."""
-        lines = transcript.said(message).split("\n")
+        lines = transcript.extract_text(message).split("\n")
         ends = ["\n".join(lines[len(lines) - count :]) for count in range(1, len(lines) + 1)]
         fitting = bisect_right(ends, room, key=lambda end: self.counter.count(user(end)))
         return ends[fitting - 1] if fitting else ""
 
 
-CUT = "[...]"
+CUT_MARK = "[...]"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,15 +47,17 @@ class ShortResults:
 
     characters: int
 
-    def of(self, messages: tuple[Message, ...]) -> tuple[Message, ...]:
+    def select(self, messages: tuple[Message, ...]) -> tuple[Message, ...]:
         """See `harness.plan.Excerpt`."""
-        return tuple(self._shortened(message) if message.role == "tool" else message for message in messages)
+        return tuple(self._shorten_message(message) if message.role == "tool" else message for message in messages)
 
-    def _shortened(self, message: Message) -> Message:
-        parts = (replace(part, output=self._cut(part.output)) if isinstance(part, ToolResult) else part for part in message.parts)
+    def _shorten_message(self, message: Message) -> Message:
+        parts = (
+            replace(part, output=self._cut_text(part.output)) if isinstance(part, ToolResult) else part for part in message.parts
+        )
         return replace(message, parts=tuple(parts))
 
-    def _cut(self, text: str) -> str:
+    def _cut_text(self, text: str) -> str:
         if len(text) <= self.characters:
             return text
-        return f"{text[: max(0, self.characters - len(CUT))]}{CUT}"[: self.characters]
+        return f"{text[: max(0, self.characters - len(CUT_MARK))]}{CUT_MARK}"[: self.characters]

@@ -13,20 +13,20 @@ from dataclasses import fields, is_dataclass
 from typing import Literal, NamedTuple, TypeAlias
 
 from harness.compaction.cuts import LastMessages, LastOfWindow, LastShare, LastTokens
-from harness.compaction.description import parts
+from harness.compaction.description import walk_parts
 from harness.compaction.pipeline import Pipeline, Rule
 from harness.compaction.presets.pydantic_ai import LastBundles, MoreBundles
-from harness.compaction.stages import BeforeSaid, Middle, Prunable
+from harness.compaction.stages import BeforeUserMessage, Middle, Prunable
 from harness.compaction.triggers import AnyOf, Full, MoreThan, Trigger
-from harness.compaction.wrappers import IfMessages, InManner
+from harness.compaction.wrappers import IfMessages, WithProcedure
 from harness.errors import UsageError
 from harness.protocols import Policy
 from harness.tokens import Budget, Window
 
-UNBOUNDED = Window(tokens=2**31, source="configuration")
+UNBOUNDED_WINDOW = Window(tokens=2**31, source="configuration")
 
 Unit: TypeAlias = Literal["tokens", "messages", "requests and answers", "all"]
-SHARES = frozenset({"keep_share", "preserve"})
+SHARE_FIELDS = frozenset({"keep_share", "preserve"})
 """Fields that hold how much is kept, as a share."""
 
 
@@ -41,14 +41,14 @@ class _Amount(NamedTuple):
         return "everything" if self.unit == "all" else f"{int(self.size)} {self.unit}"
 
 
-EVERYTHING = _Amount(math.inf, "all")
+ALL_KEPT = _Amount(math.inf, "all")
 
 
-class _Vain(NamedTuple):
+class _Conflict(NamedTuple):
     """A rule that finds nothing when it is due."""
 
-    kept: _Amount
-    due: _Amount
+    kept_amount: _Amount
+    due_amount: _Amount
 
 
 def check_feasible(policy: object, budget: Budget) -> None:
@@ -61,66 +61,66 @@ def check_feasible(policy: object, budget: Budget) -> None:
     Raises:
         UsageError: names what is kept, what makes it due and how that came to be.
     """
-    vain = [_vain(rule, budget) for rule in _rules(policy)]
-    found = [one for one in vain if one is not None]
-    if not found or len(found) < len(vain):
+    results = [_find_conflict(rule, budget) for rule in _list_rules(policy)]
+    conflicts = [one for one in results if one is not None]
+    if not conflicts or len(conflicts) < len(results):
         return
-    kept, due = min(found, key=lambda one: one.kept.size)
+    kept, due = min(conflicts, key=lambda one: one.kept_amount.size)
     raise UsageError(
-        f"policy {getattr(policy, 'kind', type(policy).__name__)!r} keeps {kept}{_by(policy, kept, budget)} and is due at "
+        f"policy {getattr(policy, 'kind', type(policy).__name__)!r} keeps {kept}{_format_field_name(policy, kept, budget)} and is due at "
         f"{due} ({budget.rule}), so nothing would lie before what it keeps; lower what it keeps, raise window_tokens, "
         "or set nominal_window_tokens to the window that its constants were made for"
     )
 
 
-def blind(policy: Policy, window: Window) -> bool:
+def has_unknown_threshold(policy: Policy, window: Window) -> bool:
     """Whether a policy that has a threshold in a known window has none in this one, since it is not known (S2.8)."""
-    return policy.budget(window).threshold_tokens is None and policy.budget(UNBOUNDED).threshold_tokens is not None
+    return policy.budget(window).threshold_tokens is None and policy.budget(UNBOUNDED_WINDOW).threshold_tokens is not None
 
 
-def never_due(policy: object, budget: Budget) -> str:
+def explain_never_due(policy: object, budget: Budget) -> str:
     """Why nothing makes a policy act in a window, an overflow aside; empty = something may, or the window is not known.
 
     It is no mistake to put a policy with constants of its own into a small window, but whoever does should know.
     """
-    window, rules = budget.window_tokens, _rules(policy)
-    least = [_least(rule, budget) for rule in rules]
-    if window == 0 or not rules or any(amount is None or amount.size <= window for amount in least):
+    window, rules = budget.window_tokens, _list_rules(policy)
+    smallest_views = [_find_smallest_view(rule, budget) for rule in rules]
+    if window == 0 or not rules or any(amount is None or amount.size <= window for amount in smallest_views):
         return ""
-    first = min((amount for amount in least if amount is not None), key=lambda amount: amount.size)
-    needs = f"it acts at {first} at the earliest" if math.isfinite(first.size) else "nothing triggers it"
-    unit = "" if first.unit == "tokens" else " tokens"
-    return f"{needs}, and the window has {window}{unit}: it will never act before an overflow"
+    smallest_view = min((amount for amount in smallest_views if amount is not None), key=lambda amount: amount.size)
+    requirement = f"it acts at {smallest_view} at the earliest" if math.isfinite(smallest_view.size) else "nothing triggers it"
+    unit = "" if smallest_view.unit == "tokens" else " tokens"
+    return f"{requirement}, and the window has {window}{unit}: it will never act before an overflow"
 
 
-def _rules(policy: object) -> tuple[Rule, ...]:
+def _list_rules(policy: object) -> tuple[Rule, ...]:
     pipeline = getattr(policy, "pipeline", None)
     return tuple(rule for rule in pipeline.rules if rule.moment != "overflow") if isinstance(pipeline, Pipeline) else ()
 
 
-def _vain(rule: Rule, budget: Budget) -> _Vain | None:
+def _find_conflict(rule: Rule, budget: Budget) -> _Conflict | None:
     """Why a rule finds nothing when it is due; None = it may find something.
 
     More tokens than the threshold are in no view that it is named for, whatever else makes it due. A quiet rule just waits
     until it finds something, in tokens no longer than the window goes.
     """
-    dues, kept = _dues(rule.trigger, budget), _kept(rule, budget)
-    vain: list[_Vain] = []
-    for due in dues:
-        amount, limit = kept.get(due.unit, kept.get("all")), due.size
+    due_amounts, kept_amounts = _list_due_amounts(rule.trigger, budget), _find_kept_amounts(rule, budget)
+    conflicts: list[_Conflict] = []
+    for due in due_amounts:
+        amount, limit = kept_amounts.get(due.unit, kept_amounts.get("all")), due.size
         if rule.quiet:
             limit = budget.window_tokens if due.unit == "tokens" and budget.window_tokens else math.inf
         if amount is not None and amount.size >= limit:
-            vain.append(_Vain(amount, due))
-    by_tokens = next((one for one in vain if one.due.unit == one.kept.unit == "tokens"), None)
-    return by_tokens or (vain[0] if vain and len(vain) == len(dues) else None)
+            conflicts.append(_Conflict(amount, due))
+    by_tokens = next((one for one in conflicts if one.due_amount.unit == one.kept_amount.unit == "tokens"), None)
+    return by_tokens or (conflicts[0] if conflicts and len(conflicts) == len(due_amounts) else None)
 
 
-def _dues(trigger: Trigger, budget: Budget) -> tuple[_Amount, ...]:
+def _list_due_amounts(trigger: Trigger, budget: Budget) -> tuple[_Amount, ...]:
     """Each of the amounts that make a rule due; none = it is due for something else, or never."""
     match trigger:
         case AnyOf(triggers):
-            each = [_dues(one, budget) for one in triggers if not _is_off(one, budget)]
+            each = [_list_due_amounts(one, budget) for one in triggers if not _is_off(one, budget)]
             return tuple(amount for amounts in each for amount in amounts) if all(each) else ()
         case Full() if budget.threshold_tokens is not None:
             return (_Amount(budget.threshold_tokens, "tokens"),)
@@ -136,21 +136,21 @@ def _is_off(trigger: Trigger, budget: Budget) -> bool:
     return isinstance(trigger, Full) and budget.threshold_tokens is None and budget.window_tokens > 0
 
 
-def _kept(rule: Rule, budget: Budget) -> dict[Unit, _Amount]:
+def _find_kept_amounts(rule: Rule, budget: Budget) -> dict[Unit, _Amount]:
     """What a rule keeps at the least, by unit; `all` = everything, where nothing else is kept."""
-    found: dict[Unit, _Amount] = {}
-    for part in parts(rule.reducer):
-        amount = _kept_by(part, budget)
-        if amount is not None and amount.size < found.get(amount.unit, EVERYTHING).size:
-            found[amount.unit] = amount
-        elif amount == EVERYTHING:
-            found.setdefault("all", EVERYTHING)
-    if len(found) > 1:
-        found.pop("all", None)
-    return found
+    smallest_by_unit: dict[Unit, _Amount] = {}
+    for part in walk_parts(rule.reducer):
+        amount = _read_kept_amount(part, budget)
+        if amount is not None and amount.size < smallest_by_unit.get(amount.unit, ALL_KEPT).size:
+            smallest_by_unit[amount.unit] = amount
+        elif amount == ALL_KEPT:
+            smallest_by_unit.setdefault("all", ALL_KEPT)
+    if len(smallest_by_unit) > 1:
+        smallest_by_unit.pop("all", None)
+    return smallest_by_unit
 
 
-def _kept_by(part: object, budget: Budget) -> _Amount | None:
+def _read_kept_amount(part: object, budget: Budget) -> _Amount | None:
     """What a stage keeps at the least; None = nothing that could be told in a number."""
     match part:
         case LastTokens(tokens=tokens):
@@ -161,19 +161,19 @@ def _kept_by(part: object, budget: Budget) -> _Amount | None:
             return _Amount(count + max(1, head), "messages")
         case LastBundles(count=count):
             return _Amount(max(1, count), "requests and answers")
-        case LastShare(share=share) | BeforeSaid(keep_share=share) if share >= 1:
-            return EVERYTHING
+        case LastShare(share=share) | BeforeUserMessage(keep_share=share) if share >= 1:
+            return ALL_KEPT
     keeps: object = getattr(part, "keep_tokens", None)
     return _Amount(keeps, "tokens") if isinstance(keeps, int) else None
 
 
-def _least(rule: Rule, budget: Budget) -> _Amount | None:
+def _find_smallest_view(rule: Rule, budget: Budget) -> _Amount | None:
     """The smallest view that a rule does something with; None = it rests on nothing that is known here.
 
     Of messages only more are told than a window has tokens: each has at least one.
     """
-    due, reducer, messages = _least_due(rule.trigger, budget), rule.reducer, 0
-    while isinstance(reducer, IfMessages | InManner):
+    due, reducer, messages = _find_smallest_due_view(rule.trigger, budget), rule.reducer, 0
+    while isinstance(reducer, IfMessages | WithProcedure):
         messages = max(messages, reducer.count) if isinstance(reducer, IfMessages) else messages
         reducer = reducer.reducer
     if messages <= budget.window_tokens:
@@ -181,11 +181,11 @@ def _least(rule: Rule, budget: Budget) -> _Amount | None:
     return max(due or _Amount(0, "messages"), _Amount(messages, "messages"), key=lambda amount: amount.size)
 
 
-def _least_due(trigger: Trigger, budget: Budget) -> _Amount | None:
+def _find_smallest_due_view(trigger: Trigger, budget: Budget) -> _Amount | None:
     """The smallest view that makes a rule due; see `_least`."""
     match trigger:
         case AnyOf(triggers):
-            each = [_least_due(one, budget) for one in triggers]
+            each = [_find_smallest_due_view(one, budget) for one in triggers]
             return None if None in each else min((one for one in each if one is not None), key=lambda amount: amount.size)
         case Full():
             return _Amount(math.inf if budget.threshold_tokens is None else budget.threshold_tokens, "tokens")
@@ -196,17 +196,17 @@ def _least_due(trigger: Trigger, budget: Budget) -> _Amount | None:
     return None
 
 
-def _by(policy: object, kept: _Amount, budget: Budget) -> str:
+def _format_field_name(policy: object, kept: _Amount, budget: Budget) -> str:
     """The field that says so, if one does."""
     if not is_dataclass(policy):
         return ""
-    named = (field.name for field in fields(policy) if _says(field.name, getattr(policy, field.name), kept, budget))
+    named = (field.name for field in fields(policy) if _is_keep_field(field.name, getattr(policy, field.name), kept, budget))
     return "".join(f" ({name})" for name in list(named)[:1])
 
 
-def _says(name: str, value: object, kept: _Amount, budget: Budget) -> bool:
-    if name in SHARES and isinstance(value, int | float):
-        return value >= 1 if kept == EVERYTHING else int(value * budget.window_tokens) == kept.size
+def _is_keep_field(name: str, value: object, kept: _Amount, budget: Budget) -> bool:
+    if name in SHARE_FIELDS and isinstance(value, int | float):
+        return value >= 1 if kept == ALL_KEPT else int(value * budget.window_tokens) == kept.size
     if not name.startswith(("keep", "protect")):
         return False
     return value == kept.size or (kept.unit == "messages" and value == kept.size - 1)  # the system message is one more

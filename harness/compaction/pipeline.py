@@ -9,19 +9,19 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Self
 
-from harness.codec import ByName, refuse_mistyped
-from harness.compaction.stages import Reducer, after
+from harness.codec import StrictFields, refuse_mistyped
+from harness.compaction.stages import Reducer, apply_plan
 from harness.compaction.triggers import Division, Trigger
 from harness.errors import UsageError
-from harness.events import Moment
+from harness.events import Hook
 from harness.plan import Plan
 from harness.tokens import Budget, Counter, QuarterOfCharacters, Usage, Window
 from harness.truncation import Truncation
 from harness.view import View
 
-QUARTER = QuarterOfCharacters()
-AUTOMATIC: tuple[Moment, ...] = ("step", "turn", "overflow")
-MANUAL = "asked for"
+DEFAULT_COUNTER = QuarterOfCharacters()
+AUTOMATIC_HOOKS: tuple[Hook, ...] = ("step", "turn", "overflow")
+MANUAL_REASON = "asked for"
 """The reason of a compaction that somebody wished."""
 
 
@@ -31,7 +31,7 @@ class Rule:
 
     trigger: Trigger
     reducer: Reducer
-    moment: Moment = "step"
+    moment: Hook = "step"
     quiet: bool = False
     """Whether finding nothing to do is as if it had not been due: no attempt, and no record of one."""
 
@@ -42,81 +42,81 @@ class Pipeline:
 
     division: Division
     rules: tuple[Rule, ...] = ()
-    counter: Counter = QUARTER
+    counter: Counter = DEFAULT_COUNTER
 
-    def plan(self, view: View, budget: Budget, usage: Usage | None, moment: Moment) -> Plan | None:
+    def plan(self, view: View, budget: Budget, usage: Usage | None, hook: Hook) -> Plan | None:
         """What the rules of a moment propose together; None when none is due. Somebody's wish makes all of them due."""
         plan: Plan | None = None
-        rules = self._asked(moment)
+        rules = self._select_rules(hook)
         for rule in rules:
-            if (reason := MANUAL if moment == "manual" else rule.trigger.due(view, budget, usage)) is None:
+            if (reason := MANUAL_REASON if hook == "manual" else rule.trigger.check_due(view, budget, usage)) is None:
                 continue
             proposed = rule.reducer.reduce(view, budget, reason)
-            if rule.quiet and proposed.empty:
+            if rule.quiet and proposed.is_empty:
                 continue
-            plan = proposed if plan is None or plan.empty else joined(plan, proposed)
+            plan = proposed if plan is None or plan.is_empty else join_plans(plan, proposed)
             if plan.slots or rule is rules[-1]:
                 break
-            if not proposed.empty:
-                view, usage = after(view, proposed, self.counter), None
+            if not proposed.is_empty:
+                view, usage = apply_plan(view, proposed, self.counter), None
         return plan
 
-    def _asked(self, moment: Moment) -> list[Rule]:
+    def _select_rules(self, hook: Hook) -> list[Rule]:
         """The rules of a moment; for somebody's wish those before a step or, of a policy that has none there, the next ones."""
-        if moment == "manual":
-            moment = next((one for one in AUTOMATIC if any(rule.moment == one for rule in self.rules)), "step")
-        return [rule for rule in self.rules if rule.moment == moment]
+        if hook == "manual":
+            hook = next((one for one in AUTOMATIC_HOOKS if any(rule.moment == one for rule in self.rules)), "step")
+        return [rule for rule in self.rules if rule.moment == hook]
 
 
-def joined(first: Plan, second: Plan) -> Plan:
+def join_plans(first: Plan, second: Plan) -> Plan:
     """Two plans as one, the second made for the view that the first leaves.
 
     What the first replaces stays replaced where the second forgets it: so a summarizer is told of it.
     """
-    if second.empty:
+    if second.is_empty:
         return first
-    changed = {change.item for change in second.replace}
-    kept = tuple(change for change in first.replace if change.item not in changed)
-    fallback = None if second.fallback is None else joined(first, second.fallback)
+    changed_ids = {change.item for change in second.replace}
+    kept = tuple(change for change in first.replace if change.item not in changed_ids)
+    fallback = None if second.fallback is None else join_plans(first, second.fallback)
     return replace(
         second,
         reason=f"{first.reason}; then {second.reason}",
         forget=(*first.forget, *second.forget),
         replace=(*kept, *second.replace),
         insert=(*(one for one in first.insert if one.after not in set(second.forget)), *second.insert),
-        saves=(*first.saves, *second.saves),
+        texts_to_save=(*first.texts_to_save, *second.texts_to_save),
         fallback=fallback if fallback is not None else (replace(first, slots=()) if second.slots else None),
     )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Repeated:
+class Repeat:
     """A reducer again and again, as one plan, until the view is no longer above its threshold or a pass has saved nothing."""
 
     reducer: Reducer
-    most_times: int
-    counter: Counter = QUARTER
+    max_passes: int
+    counter: Counter = DEFAULT_COUNTER
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
         """See `harness.compaction.stages.Reducer`."""
         plan = self.reducer.reduce(view, budget, reason)
-        if plan.empty or plan.slots:
+        if plan.is_empty or plan.slots:
             return plan
-        left, before = after(view, plan, self.counter), view.tokens + 1
-        for _ in range(self.most_times - 1):
+        left, before = apply_plan(view, plan, self.counter), view.tokens + 1
+        for _ in range(self.max_passes - 1):
             if left.tokens <= (budget.threshold_tokens or 0) or left.tokens >= before:
                 break
             before, more = left.tokens, self.reducer.reduce(left, budget, reason)
-            if more.empty:
+            if more.is_empty:
                 break
-            plan = replace(joined(plan, more), reason=plan.reason)
+            plan = replace(join_plans(plan, more), reason=plan.reason)
             if more.slots:
                 break
-            left = after(view, plan, self.counter)
+            left = apply_plan(view, plan, self.counter)
         return plan
 
 
-class Preset(ByName, ABC):
+class Preset(StrictFields, ABC):
     """What all presets have in common: a frozen dataclass says by `pipeline` what it does, and keeps `Policy` by that.
 
     A preset is its fields; the pipeline is made from them once and remembered.
@@ -127,11 +127,11 @@ class Preset(ByName, ABC):
     clip_characters: int
     """A longer tool output is cut to this before it is logged."""
 
-    def __new__(cls, *_: object, **given: object) -> Self:
+    def __new__(cls, *_: object, **values: object) -> Self:
         """Refuse also values of another type than their field's, before any preset compares them."""
-        made = super().__new__(cls, **given)
-        refuse_mistyped(cls, given)
-        return made
+        preset = super().__new__(cls, **values)
+        refuse_mistyped(cls, values)
+        return preset
 
     @property
     @abstractmethod
@@ -146,7 +146,7 @@ class Preset(ByName, ABC):
     @property
     def counter(self) -> Counter:
         """See `harness.protocols.Policy`."""
-        return _pipeline(self).counter
+        return _build_pipeline(self).counter
 
     def budget(self, window: Window) -> Budget:
         """See `harness.protocols.Policy`.
@@ -159,14 +159,14 @@ class Preset(ByName, ABC):
             if 0 < window.tokens < own:
                 raise UsageError(f"context_window={own} is larger than the model's window of {window.tokens}")
             window = Window(tokens=own, source="policy")
-        return _pipeline(self).division.budget(window)
+        return _build_pipeline(self).division.compute_budget(window)
 
-    def plan(self, view: View, budget: Budget, usage: Usage | None, moment: Moment = "step") -> Plan | None:
+    def plan(self, view: View, budget: Budget, usage: Usage | None, hook: Hook = "step") -> Plan | None:
         """See `harness.protocols.Policy`."""
-        return _pipeline(self).plan(view, budget, usage, moment)
+        return _build_pipeline(self).plan(view, budget, usage, hook)
 
 
 @lru_cache(maxsize=1_000)
-def _pipeline(preset: Any) -> Pipeline:
-    made: Pipeline = preset.pipeline
-    return made
+def _build_pipeline(preset: Any) -> Pipeline:
+    pipeline: Pipeline = preset.pipeline
+    return pipeline

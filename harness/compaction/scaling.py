@@ -14,16 +14,16 @@ from harness.errors import UsageError
 from harness.protocols import Policy
 from harness.tokens import Window
 
-UNITS = ("_tokens", "_characters", "_lines", "_bytes")
+SCALED_SUFFIXES = ("_tokens", "_characters", "_lines", "_bytes")
 """A field whose name ends so, and which holds a whole number, is a constant of the window."""
-WINDOWS = frozenset({"context_window", "summarizer_input_tokens"})
+WINDOW_FIELDS = frozenset({"context_window", "summarizer_input_tokens"})
 """Fields that are windows themselves."""
 
 P = TypeVar("P")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fitted:
+class FittedPolicy:
     """A policy as it works in one window."""
 
     policy: Policy
@@ -32,14 +32,14 @@ class Fitted:
     nominal_window_tokens: int | None = None
     """The window that they were made for; None = whatever window there is."""
 
-    def told(self, rule: str) -> str:
+    def describe_rule(self, rule: str) -> str:
         """The rule of a budget, with how its numbers came to be."""
         if self.nominal_window_tokens is None:
             return rule
         return f"{rule}; constants scaled by {self.scale:g}, from a nominal window of {self.nominal_window_tokens}"
 
 
-def fitted(policy: Policy, window: Window, nominal_window_tokens: int | None) -> Fitted:
+def fit_policy(policy: Policy, window: Window, nominal_window_tokens: int | None) -> FittedPolicy:
     """A policy in a window.
 
     Args:
@@ -51,7 +51,7 @@ def fitted(policy: Policy, window: Window, nominal_window_tokens: int | None) ->
         UsageError: the window is not known, or the nominal one is no window.
     """
     if nominal_window_tokens is None:
-        return Fitted(policy=policy)
+        return FittedPolicy(policy=policy)
     if nominal_window_tokens < 1:
         raise UsageError(f"nominal_window_tokens: must be at least 1 (got {nominal_window_tokens!r})")
     tokens = getattr(policy, "context_window", None) or window.tokens
@@ -61,10 +61,10 @@ def fitted(policy: Policy, window: Window, nominal_window_tokens: int | None) ->
             "set window_tokens"
         )
     scale = tokens / nominal_window_tokens
-    return Fitted(policy=scaled(policy, scale), scale=scale, nominal_window_tokens=nominal_window_tokens)
+    return FittedPolicy(policy=scale_policy(policy, scale), scale=scale, nominal_window_tokens=nominal_window_tokens)
 
 
-def scaled(policy: P, factor: float) -> P:
+def scale_policy(policy: P, factor: float) -> P:
     """A policy whose constants of the window are multiplied by a factor, to the nearest whole number and at least 1.
 
     What is 0, None or negative stays: it is a switch and no amount. Fields that are dataclasses are scaled likewise.
@@ -74,12 +74,12 @@ def scaled(policy: P, factor: float) -> P:
     changes: Mapping[str, Any] = {
         field.name: changed
         for field in fields(policy)
-        if field.init and (changed := _scaled(field.name, held := getattr(policy, field.name), factor)) != held
+        if field.init and (changed := _scale_value(field.name, held := getattr(policy, field.name), factor)) != held
     }
     return cast(P, replace(policy, **changes)) if changes else policy
 
 
-def _scaled(name: str, value: Any, factor: float) -> Any:
-    if type(value) is int and value > 0 and name.endswith(UNITS) and name not in WINDOWS:
+def _scale_value(name: str, value: Any, factor: float) -> Any:
+    if type(value) is int and value > 0 and name.endswith(SCALED_SUFFIXES) and name not in WINDOW_FIELDS:
         return max(1, round(value * factor))
-    return scaled(value, factor)
+    return scale_policy(value, factor)

@@ -14,15 +14,15 @@ from functools import lru_cache
 from typing import Literal, Protocol, TypeVar
 
 from harness import transcript
-from harness.compaction.cuts import BACK, Snap, Tail, first_events
+from harness.compaction.cuts import SNAP_BACK, Snap, Tail, count_messages_for_events
 from harness.events import ItemId, Patch, Replace
 from harness.messages import CompactionMarker, Message, Part, ToolCall, ToolResult
 from harness.plan import Excerpt, Plan, Slot, SummaryFormat
-from harness.tally_cache import Growth
-from harness.tokens import Budget, Counter, Estimated, QuarterOfCharacters, Usage, written_characters
-from harness.view import Item, View, events_of, patched
+from harness.tally_cache import TallyCache
+from harness.tokens import Budget, Counter, Estimated, QuarterOfCharacters, Usage, count_json_characters
+from harness.view import Item, View, apply_patch, count_events
 
-QUARTER = QuarterOfCharacters()
+DEFAULT_COUNTER = QuarterOfCharacters()
 Answer = TypeVar("Answer")
 _WRITE_CALL_ID, _WRITE_NAME, _WRITE_OUTPUT, _WRITE_STATUS, _WRITE_CLIPPED, _WRITE_KIND = (
     getattr(ToolResult, field.name).__set__ for field in fields(ToolResult)
@@ -37,10 +37,10 @@ class Reducer(Protocol):
         ...
 
 
-class Stretch(Protocol):
+class Span(Protocol):
     """Which items of a view go. Pure."""
 
-    def items(self, view: View, budget: Budget) -> tuple[Item, ...]:
+    def select_items(self, view: View, budget: Budget) -> tuple[Item, ...]:
         """They in view order, one stretch behind the system message, pairs whole; none = there is nothing to do."""
         ...
 
@@ -54,29 +54,29 @@ class Middle:
     """Messages at the beginning that stay, the system message among them."""
     head_events: int = 0
     """Events at the beginning that stay too; a message of several is kept whole. See `harness.view.events_of`."""
-    snap: Snap = BACK
+    snap: Snap = SNAP_BACK
 
-    def _head(self, view: View) -> int:
-        return max(1, self.head_messages, first_events(view.items, self.head_events))
+    def _count_head_messages(self, view: View) -> int:
+        return max(1, self.head_messages, count_messages_for_events(view.items, self.head_events))
 
-    def items(self, view: View, budget: Budget) -> tuple[Item, ...]:
+    def select_items(self, view: View, budget: Budget) -> tuple[Item, ...]:
         """Those between, pairs whole at both ends: a head that would end in a call takes its results along."""
-        start = Snap(direction="forward").snapped(view.items, self._head(view))
-        return view.items[start : self.snap.snapped(view.items, self.tail.start(view.items, budget))]
+        start = Snap(direction="forward").find_legal_index(view.items, self._count_head_messages(view))
+        return view.items[start : self.snap.find_legal_index(view.items, self.tail.find_start(view.items, budget))]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forget:
     """The middle goes."""
 
-    middle: Stretch
+    middle: Span
     keep_summaries: bool = False
     """Whether summaries in the middle stay."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
         """See `Reducer`."""
         stays = set(view.summaries) if self.keep_summaries else frozenset[ItemId]()
-        gone = tuple(item.item_id for item in self.middle.items(view, budget) if item.item_id not in stays)
+        gone = tuple(item.item_id for item in self.middle.select_items(view, budget) if item.item_id not in stays)
         return Plan(reason=reason if gone else f"{reason}, but nothing lies before the kept messages", forget=gone)
 
 
@@ -84,7 +84,7 @@ class Forget:
 class Summarize:
     """The middle becomes a summary."""
 
-    middle: Stretch
+    middle: Span
     format: SummaryFormat
     max_tokens: int
     """Output limit that the summarizer is given."""
@@ -108,44 +108,48 @@ class Summarize:
     """See `harness.plan.Slot`."""
     excerpt: Excerpt | None = None
     """See `harness.plan.Slot`."""
-    when_untold: str = ""
+    text_if_empty: str = ""
     """See `harness.plan.Slot`."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
         """See `Reducer`."""
-        middle = self.middle.items(view, budget)
+        middle = self.middle.select_items(view, budget)
         former = set(view.summaries)
         stays = former if self.former == "stays" else frozenset[ItemId]()
         going = [item for item in middle if item.item_id not in stays]
-        gone = tuple(item.item_id for item in going)
-        if not gone:
+        forgotten_ids = tuple(item.item_id for item in going)
+        if not forgotten_ids:
             return Plan(reason=f"{reason}, but nothing lies before the kept messages")
-        if self._too_few(going, view):
-            return Plan(reason=f"{reason}, but {len(gone)} of {len(view.items)} messages are too few to be worth a summary")
-        told = tuple(item for item in gone if item not in former) if self.former == "dropped" else gone
-        if not told or (self.only_if_text and not any(item.message.text.strip() for item in middle)):
-            return Plan(reason=reason, forget=gone)
+        if self._is_too_few(going, view):
+            return Plan(
+                reason=f"{reason}, but {len(forgotten_ids)} of {len(view.items)} messages are too few to be worth a summary"
+            )
+        summarized_ids = (
+            tuple(item for item in forgotten_ids if item not in former) if self.former == "dropped" else forgotten_ids
+        )
+        if not summarized_ids or (self.only_if_text and not any(item.message.text.strip() for item in middle)):
+            return Plan(reason=reason, forget=forgotten_ids)
         slot = Slot(
-            after=_before(view.items, gone[0], stays),
+            after=_find_anchor(view.items, forgotten_ids[0], stays),
             role=self.role,
-            stands_for=told,
+            stands_for=summarized_ids,
             format=self.format,
             max_tokens=self.max_tokens,
             max_input_tokens=self.max_input_tokens,
             former="among" if self.former == "among" else "apart",
-            before=tuple(_numbered(one, view.rounds + 1) for one in self.before),
+            before=tuple(_number_markers(one, view.rounds + 1) for one in self.before),
             behind=self.behind,
             excerpt=self.excerpt,
-            when_untold=self.when_untold,
+            text_if_empty=self.text_if_empty,
         )
-        plainly = tuple(item for item in gone if item not in former) if self.when_failed == "forget" else ()
-        fallback = Plan(reason=f"{reason}; without a summary", forget=plainly) if plainly else None
-        return Plan(reason=reason, forget=gone, slots=(slot,), fallback=fallback)
+        unsummarized_ids = tuple(item for item in forgotten_ids if item not in former) if self.when_failed == "forget" else ()
+        fallback = Plan(reason=f"{reason}; without a summary", forget=unsummarized_ids) if unsummarized_ids else None
+        return Plan(reason=reason, forget=forgotten_ids, slots=(slot,), fallback=fallback)
 
-    def _too_few(self, going: Sequence[Item], view: View) -> bool:
+    def _is_too_few(self, going: Sequence[Item], view: View) -> bool:
         if self.least_share == 0 or not self.in_events:
             return len(going) < self.least_share * len(view.items)
-        return sum(events_of(item.message) for item in going) < self.least_share * view.events
+        return sum(count_events(item.message) for item in going) < self.least_share * view.events
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,32 +162,32 @@ class OrElse:
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
         """See `Reducer`."""
         plan = self.first.reduce(view, budget, reason)
-        return self.second.reduce(view, budget, plan.reason) if plan.empty else plan
+        return self.second.reduce(view, budget, plan.reason) if plan.is_empty else plan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seldom:
+class Periodic:
     """One reducer each time, another one once enough messages are gone without a summary."""
 
     every_messages: int
     """Messages forgotten since the last summary, those about to go among them, at which the seldom one is taken."""
-    often: Reducer
-    seldom: Reducer
+    regular: Reducer
+    periodic: Reducer
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
         """See `Reducer`."""
-        plan = self.often.reduce(view, budget, reason)
+        plan = self.regular.reduce(view, budget, reason)
         if view.forgotten_since_summary + len(plan.forget) < self.every_messages:
             return plan
-        return self.seldom.reduce(view, budget, reason)
+        return self.periodic.reduce(view, budget, reason)
 
 
-def _numbered(message: Message, round_number: int) -> Message:
+def _number_markers(message: Message, round_number: int) -> Message:
     parts = (replace(part, round=round_number) if isinstance(part, CompactionMarker) else part for part in message.parts)
     return replace(message, parts=tuple(parts))
 
 
-def _before(items: Sequence[Item], first: ItemId, stays: frozenset[ItemId] | set[ItemId]) -> ItemId:
+def _find_anchor(items: Sequence[Item], first: ItemId, stays: frozenset[ItemId] | set[ItemId]) -> ItemId:
     """The item behind which a summary goes: the one before the first that it stands for, or the last summary that stays."""
     ids = [item.item_id for item in items]
     kept = [item for item in ids if item in stays]
@@ -223,75 +227,75 @@ class Mask:
     """Whether the arguments of the masked calls are emptied too."""
     stop_at_summary: bool = False
     """Whether what is older than the newest summary is left alone."""
-    counter: Counter = QUARTER
+    counter: Counter = DEFAULT_COUNTER
     """By which is measured what is saved."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
         """See `Reducer`."""
-        chosen, saved = self._old(view, lambda old: self._enough(view, old))
+        chosen, saved = self._read_old_results(view, lambda old: self._select_enough(view, old))
         if not chosen or (self.least_saved_tokens and saved <= self.least_saved_tokens):
             return Plan(reason=f"{reason}, but {saved} tokens of old results are not more than {self.least_saved_tokens}")
-        masked = [replaced(item, self._stub_of) for item in chosen]
+        masked = [replace_results(item, self._make_stub) for item in chosen]
         calls = {result.call_id for item in chosen for result in item.message.results} if self.clear_arguments else set()
         asking = view.items if calls else ()
-        cleared = [emptied(item, calls) for item in asking if any(call.call_id in calls for call in item.message.calls)]
+        cleared = [empty_arguments(item, calls) for item in asking if any(call.call_id in calls for call in item.message.calls)]
         return Plan(reason=f"{reason}; {len(chosen)} old results", replace=(*cleared, *masked))
 
-    def worth(self, view: View) -> bool:
+    def is_worthwhile(self, view: View) -> bool:
         """Whether enough would be saved, all old results masked; the cost is that of what came since the last asking."""
-        return self._old(view, lambda old: bool(old.chosen) and self._is_enough(old.tokens))
+        return self._read_old_results(view, lambda old: bool(old.chosen) and self._is_enough(old.tokens))
 
-    def most_saved_tokens(self, view: View) -> int | None:
+    def count_old_tokens(self, view: View) -> int | None:
         """What all old results hold, at the cost of `worth`; None where arguments of calls go too, which hold who knows what."""
-        return None if self.clear_arguments else self._old(view, lambda old: old.tokens)
+        return None if self.clear_arguments else self._read_old_results(view, lambda old: old.tokens)
 
     def _is_enough(self, tokens: int) -> bool:
         return not self.least_saved_tokens or tokens > self.least_saved_tokens
 
-    def _stub_of(self, result: ToolResult) -> ToolResult:
+    def _make_stub(self, result: ToolResult) -> ToolResult:
         return with_output(result, self.stub)
 
-    def _old(self, view: View, told: "Callable[[_OldResults], Answer]") -> "Answer":
+    def _read_old_results(self, view: View, read: "Callable[[_OldResults], Answer]") -> "Answer":
         """What the tally of old results tells; one for each mask, since masks differ in what they protect."""
-        return view.growth.read(view.items, self, lambda: _OldResults(self, frozenset(view.summaries)), told)
+        return view.tally_cache.read(view.items, self, lambda: _OldResults(self, frozenset(view.summaries)), read)
 
     def is_exempt(self, item: Item, calls: Mapping[str, str]) -> bool:
         """Whether results stay for what they are or hold; `calls` are name and key argument of the calls by id."""
         for part in item.message.parts:  # a loop, since a view has thousands of results
-            if isinstance(part, ToolResult) and self.takes(part) and not self._stays(part, calls):
+            if isinstance(part, ToolResult) and self.can_mask(part) and not self._must_stay(part, calls):
                 return False
         return True
 
-    def takes(self, result: ToolResult) -> bool:
+    def can_mask(self, result: ToolResult) -> bool:
         """Whether a result is long enough, and not masked yet."""
         return len(result.output) >= self.least_characters and result.output != self.stub
 
-    def _stays(self, result: ToolResult, calls: Mapping[str, str]) -> bool:
+    def _must_stay(self, result: ToolResult, calls: Mapping[str, str]) -> bool:
         if self.completed_only and result.status != "completed":
             return True
-        if self.exempt_failures and transcript.outcome(result) not in {"ok", "exit code 0"}:
+        if self.exempt_failures and transcript.read_outcome(result) not in {"ok", "exit code 0"}:
             return True
-        for whole, matches in _matchers(self.exempt_tools):
+        for whole, matches in _compile_patterns(self.exempt_tools):
             if matches(calls.get(result.call_id, result.name) if whole else result.name):
                 return True
         return False
 
-    def _enough(self, view: View, old: "_OldResults") -> tuple[Sequence[Item], int]:
+    def _select_enough(self, view: View, old: "_OldResults") -> tuple[Sequence[Item], int]:
         """As many of the oldest as save enough, and their tokens; none where all of them are too few."""
         if not self._is_enough(old.tokens):
             return (), old.tokens
         if self.enough_tokens == 0:
             return tuple(old.chosen), old.tokens
-        saved, taken = view.saved_tokens, 0
-        while taken < len(old.chosen) and saved < self.enough_tokens:
-            item = old.chosen[taken]
-            saved += item.tokens - self.counter.count(replaced(item, self._stub_of).message)
-            taken += 1
-        return old.chosen[:taken], sum(item.tokens for item in old.chosen[:taken])
+        saved, count = view.saved_tokens, 0
+        while count < len(old.chosen) and saved < self.enough_tokens:
+            item = old.chosen[count]
+            saved += item.tokens - self.counter.count(replace_results(item, self._make_stub).message)
+            count += 1
+        return old.chosen[:count], sum(item.tokens for item in old.chosen[:count])
 
 
 @lru_cache(maxsize=1_000)
-def _matchers(patterns: tuple[str, ...]) -> tuple[tuple[bool, Callable[[str], object]], ...]:
+def _compile_patterns(patterns: tuple[str, ...]) -> tuple[tuple[bool, Callable[[str], object]], ...]:
     """Shell patterns made ready, each with whether it looks at the key argument too."""
     return tuple((" " in pattern, re.compile(translate(pattern)).match) for pattern in patterns)
 
@@ -307,9 +311,9 @@ class _OldResults:
         self._tells = any(" " in pattern for pattern in mask.exempt_tools)
         self._calls: dict[str, str] = {}
         """Name and key argument of every call by its id, if a pattern looks at them."""
-        self._begin()
+        self._reset()
 
-    def _begin(self) -> None:
+    def _reset(self) -> None:
         self.chosen: list[Item] = []
         self.tokens = 0
         """Of these."""
@@ -324,21 +328,21 @@ class _OldResults:
         """See `harness.tally_cache.Tally`."""
         message, mask = item.message, self._mask
         if item.item_id in self._summaries:
-            self._begin()
+            self._reset()
         if self._tells:
-            self._calls.update((call.call_id, f"{call.name} {transcript.key_argument(call)}") for call in message.calls)
+            self._calls.update((call.call_id, f"{call.name} {transcript.find_key_argument(call)}") for call in message.calls)
         if message.role == "tool":
             result = item, mask.is_exempt(item, self._calls)
             if mask.keep_turns:
                 self._turns[-1].append(result)
             else:
-                self._count((result,))
+                self._add_results((result,))
         elif message.role == "user" and mask.keep_turns:
             self._turns.append([])
             if len(self._turns) > mask.keep_turns:
-                self._count(self._turns.popleft())
+                self._add_results(self._turns.popleft())
 
-    def _count(self, results: Iterable[tuple[Item, bool]]) -> None:
+    def _add_results(self, results: Iterable[tuple[Item, bool]]) -> None:
         """Take in results whose turn is over; those that they make too old are chosen."""
         mask, protected = self._mask, self._protected
         for item, exempt in results:
@@ -356,23 +360,23 @@ class _OldResults:
 
 def with_output(result: ToolResult, output: str) -> ToolResult:
     """The result with another text; written slot by slot, since its constructor takes thrice as long and a view has thousands."""
-    made = object.__new__(ToolResult)
-    _WRITE_CALL_ID(made, result.call_id)
-    _WRITE_NAME(made, result.name)
-    _WRITE_OUTPUT(made, output)
-    _WRITE_STATUS(made, result.status)
-    _WRITE_CLIPPED(made, result.clipped_characters)
-    _WRITE_KIND(made, result.kind)
-    return made
+    changed_result = object.__new__(ToolResult)
+    _WRITE_CALL_ID(changed_result, result.call_id)
+    _WRITE_NAME(changed_result, result.name)
+    _WRITE_OUTPUT(changed_result, output)
+    _WRITE_STATUS(changed_result, result.status)
+    _WRITE_CLIPPED(changed_result, result.clipped_characters)
+    _WRITE_KIND(changed_result, result.kind)
+    return changed_result
 
 
-def replaced(item: Item, change: Callable[[ToolResult], ToolResult]) -> Replace:
+def replace_results(item: Item, change: Callable[[ToolResult], ToolResult]) -> Replace:
     """The replacement of a tool message by one whose results are changed."""
     parts = tuple([change(part) if isinstance(part, ToolResult) else part for part in item.message.parts])
     return Replace(item=item.item_id, message=Message(role=item.message.role, parts=parts))
 
 
-def emptied(item: Item, call_ids: set[str]) -> Replace:
+def empty_arguments(item: Item, call_ids: set[str]) -> Replace:
     """The replacement of a message by one in which these calls have no arguments."""
     parts = tuple(
         replace(part, arguments_json="{}") if isinstance(part, ToolCall) and part.call_id in call_ids else part
@@ -381,12 +385,12 @@ def emptied(item: Item, call_ids: set[str]) -> Replace:
     return Replace(item=item.item_id, message=Message(role=item.message.role, parts=parts))
 
 
-def after(view: View, plan: Plan, counter: Counter) -> View:
+def apply_plan(view: View, plan: Plan, counter: Counter) -> View:
     """The view as a plan without summaries would leave it: what the next stage looks at."""
-    items = patched(view.items, Patch(forget=plan.forget, replace=plan.replace), 0, counter)
-    events = sum([1 if len(item.message.parts) == 1 else events_of(item.message) for item in items])
+    items = apply_patch(view.items, Patch(forget=plan.forget, replace=plan.replace), 0, counter)
+    events = sum([1 if len(item.message.parts) == 1 else count_events(item.message) for item in items])
     tokens = Estimated(sum([item.tokens for item in items]))
-    return replace(view, items=items, tokens=tokens, events=events, growth=Growth())
+    return replace(view, items=items, tokens=tokens, events=events, tally_cache=TallyCache())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -395,25 +399,25 @@ class Prunable:
 
     mask: Mask = field(repr=False)
 
-    def due(self, view: View, budget: Budget, usage: Usage | None) -> str | None:
+    def check_due(self, view: View, budget: Budget, usage: Usage | None) -> str | None:
         """See `harness.compaction.triggers.Trigger`."""
-        if not self.mask.worth(view):
+        if not self.mask.is_worthwhile(view):
             return None
         least, protected = self.mask.least_saved_tokens, self.mask.keep_tokens
         return f"more than {least} tokens of tool results beyond the newest {protected}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answered:
+class AnsweredSpan:
     """All but what the user has said since the last answer."""
 
-    def items(self, view: View, budget: Budget) -> tuple[Item, ...]:
+    def select_items(self, view: View, budget: Budget) -> tuple[Item, ...]:
         """See `harness.compaction.stages.Stretch`."""
-        return view.items[1 : answered(view)]
+        return view.items[1 : find_answered_end(view)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BeforeSaid:
+class BeforeUserMessage:
     """The first share of the characters that were sent and answered, up to the next message of the user.
 
     Without such a message behind that share: all of it where the last answer has no calls, else what lies before the user's
@@ -424,25 +428,25 @@ class BeforeSaid:
     answers: bool = False
     """Whether a place before an answer of the model will do as well."""
 
-    def items(self, view: View, budget: Budget) -> tuple[Item, ...]:
+    def select_items(self, view: View, budget: Budget) -> tuple[Item, ...]:
         """See `harness.compaction.stages.Stretch`."""
-        return view.items[1 : self._end(view.items)]
+        return view.items[1 : self._find_end(view.items)]
 
-    def _end(self, items: Sequence[Item]) -> int:
+    def _find_end(self, items: Sequence[Item]) -> int:
         end = len(items)
         while end > 1 and items[end - 1].message.role != "assistant":
             end -= 1
-        sizes = [written_characters(item.message) for item in items[1:end]]
-        before, found = (1 - self.keep_share) * sum(sizes), 1
+        sizes = [count_json_characters(item.message) for item in items[1:end]]
+        before, last_candidate = (1 - self.keep_share) * sum(sizes), 1
         gone = 0
         for index, size in enumerate(sizes, start=1):
             role = items[index].message.role
             if role == "user" or (self.answers and role == "assistant"):
                 if gone >= before:
                     return index
-                found = index
+                last_candidate = index
             gone += size
-        return end if end > 1 and not items[end - 1].message.calls else found
+        return end if end > 1 and not items[end - 1].message.calls else last_candidate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -457,7 +461,7 @@ class UpToShare:
     goal_share: float
     """Of the window, for the system message and what stays."""
 
-    def items(self, view: View, budget: Budget) -> tuple[Item, ...]:
+    def select_items(self, view: View, budget: Budget) -> tuple[Item, ...]:
         """See `harness.compaction.stages.Stretch`."""
         items, goal = view.items, self.goal_share * budget.window_tokens
         answers = [index for index, item in enumerate(items) if item.message.role == "assistant" and index > 1]
@@ -471,7 +475,7 @@ class UpToShare:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
+class SizeTarget:
     """How much a view may hold after a compaction, as shares of the trigger and of the longest input."""
 
     input_share: float
@@ -481,7 +485,7 @@ class Target:
     """Of the longest input, in its place once there are `long_answers`."""
     long_answers: int
 
-    def tokens(self, view: View, budget: Budget) -> int:
+    def compute_tokens(self, view: View, budget: Budget) -> int:
         """The target in tokens."""
         answers = sum(item.message.role == "assistant" for item in view.items)
         if answers >= self.long_answers:
@@ -498,20 +502,20 @@ class BeforeNewest:
     """
 
     most_tokens: int
-    target: Target
+    target: SizeTarget
 
-    def items(self, view: View, budget: Budget) -> tuple[Item, ...]:
+    def select_items(self, view: View, budget: Budget) -> tuple[Item, ...]:
         """See `harness.compaction.stages.Stretch`."""
         items = view.items
-        keep = min(self.most_tokens, self.target.tokens(view, budget) - items[0].tokens)
+        keep = min(self.most_tokens, self.target.compute_tokens(view, budget) - items[0].tokens)
         held, cut = 0, len(items)
         while cut > 1 and held < keep:
             cut -= 1
             held += items[cut].tokens
-        typed = next((index for index in range(len(items) - 1, 0, -1) if said_by_user(view, index)), 1)
+        typed = next((index for index in range(len(items) - 1, 0, -1) if is_from_user(view, index)), 1)
         if typed > 1:
             cut = min(cut, typed)
-        return items[1 : Snap(legal="user-or-assistant").snapped(items, min(cut, len(items) - 1))]
+        return items[1 : Snap(legal="user-or-assistant").find_legal_index(items, min(cut, len(items) - 1))]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -526,35 +530,35 @@ class BeforeTurns:
     least_tokens: int
     most_tokens: int
 
-    def items(self, view: View, budget: Budget) -> tuple[Item, ...]:
+    def select_items(self, view: View, budget: Budget) -> tuple[Item, ...]:
         """See `harness.compaction.stages.Stretch`."""
         items, end = view.items, len(view.items)
         room = min(self.most_tokens, max(self.least_tokens, int(self.share * (budget.threshold_tokens or 0))))
-        asked = [index for index in range(1, end) if said_by_user(view, index) and not _heads_summary(view, index)]
+        request_indexes = [index for index in range(1, end) if is_from_user(view, index) and not _is_before_summary(view, index)]
         before = end
-        for start in asked[::-1][: self.turns]:
+        for start in request_indexes[::-1][: self.turns]:
             size = sum(item.tokens for item in items[start:before])
             if size > room:
-                return items[1 : _fitting(items, start + 1, before, room)]
+                return items[1 : _find_fitting_start(items, start + 1, before, room)]
             before, room = start, room - size
         return items[1:before]
 
 
-def _heads_summary(view: View, index: int) -> bool:
+def _is_before_summary(view: View, index: int) -> bool:
     """Whether a message stands right before a summary, as the question that it answers."""
     return index + 1 < len(view.items) and view.items[index + 1].item_id in view.summaries
 
 
-def _fitting(items: Sequence[Item], start: int, end: int, room: int) -> int:
+def _find_fitting_start(items: Sequence[Item], start: int, end: int, room: int) -> int:
     """The first place from which all up to `end` fits, never at a result; `end` if there is none."""
-    held, found = 0, end
+    held, first_fitting = 0, end
     for index in range(end - 1, start - 1, -1):
         held += items[index].tokens
         if held > room:
             break
         if items[index].message.role != "tool":
-            found = index
-    return found
+            first_fitting = index
+    return first_fitting
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -566,20 +570,20 @@ class BeforeTurnsOrShare:
     least_messages: int
     """Of that share."""
 
-    def items(self, view: View, budget: Budget) -> tuple[Item, ...]:
+    def select_items(self, view: View, budget: Budget) -> tuple[Item, ...]:
         """See `harness.compaction.stages.Stretch`."""
         items = view.items
         first = 1 + max((index for index, item in enumerate(items) if item.item_id in view.summaries), default=0)
-        asked = [index for index in range(first, len(items)) if said_by_user(view, index)]
-        cut = asked[-self.turns] if len(asked) >= self.turns else first
+        request_indexes = [index for index in range(first, len(items)) if is_from_user(view, index)]
+        cut = request_indexes[-self.turns] if len(request_indexes) >= self.turns else first
         if cut <= first:
             new = len(items) - first
-            cut = Snap().snapped(items, len(items) - max(self.least_messages, int(self.share * new)))
+            cut = Snap().find_legal_index(items, len(items) - max(self.least_messages, int(self.share * new)))
         return items[1:cut] if cut > first else ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ClipOld:
+class ClipOldResults:
     """Clips long results beyond the newest tokens of tool output, where another reducer leaves them in view.
 
     Where the other one finds nothing to do, nothing is clipped either.
@@ -596,14 +600,14 @@ class ClipOld:
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
         """See `harness.compaction.stages.Reducer`."""
         plan = self.reducer.reduce(view, budget, reason)
-        if plan.empty:
+        if plan.is_empty:
             return plan
         gone, held, changes = set(plan.forget), 0, []
         for item in reversed(view.items):
             if item.message.role != "tool" or item.item_id in gone:
                 continue
             if held + item.tokens > self.protect_tokens and any(self._is_long(result) for result in item.message.results):
-                changes.append(replaced(item, self._clipped))
+                changes.append(replace_results(item, self._clip_result))
                 held += self.counter.count(changes[-1].message)
             else:
                 held += item.tokens
@@ -612,7 +616,7 @@ class ClipOld:
     def _is_long(self, result: ToolResult) -> bool:
         return len(result.output) > self.characters
 
-    def _clipped(self, result: ToolResult) -> ToolResult:
+    def _clip_result(self, result: ToolResult) -> ToolResult:
         text, head = result.output, int(self.characters * self.head_share)
         if not self._is_long(result):
             return result
@@ -638,23 +642,25 @@ class ShortenArguments:
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
         """See `harness.compaction.stages.Reducer`."""
-        first = view.growth.read(view.items, self, lambda: _Long(self), lambda tally: tally.first)
-        start = 0 if first is None else self.tail.start(view.items, budget)
-        changes = [change for item in view.items[first:start] if (change := self.shortened(item))]
-        told = f"{reason}; long arguments of {len(changes)} old answers" if changes else f"{reason}, but no old call is long"
-        return Plan(reason=told, replace=tuple(changes))
+        first = view.tally_cache.read(view.items, self, lambda: _LongCallTally(self), lambda tally: tally.first)
+        start = 0 if first is None else self.tail.find_start(view.items, budget)
+        changes = [change for item in view.items[first:start] if (change := self.shorten_item(item))]
+        plan_reason = (
+            f"{reason}; long arguments of {len(changes)} old answers" if changes else f"{reason}, but no old call is long"
+        )
+        return Plan(reason=plan_reason, replace=tuple(changes))
 
-    def shortened(self, item: Item) -> Replace | None:
+    def shorten_item(self, item: Item) -> Replace | None:
         """What becomes of a message; None where it has nothing long."""
         if item.message.role != "assistant":
             return None
-        parts = tuple(map(self._shortened, item.message.parts))
+        parts = tuple(map(self._shorten_part, item.message.parts))
         return Replace(item=item.item_id, message=replace(item.message, parts=parts)) if parts != item.message.parts else None
 
-    def _shortened(self, part: Part) -> Part:
+    def _shorten_part(self, part: Part) -> Part:
         if not isinstance(part, ToolCall) or part.name not in self.tools or len(part.arguments_json) <= self.characters:
             return part
-        given = dict(transcript.arguments(part))
+        given = dict(transcript.parse_arguments(part))
         long = {name: text for name, text in given.items() if isinstance(text, str) and len(text) > self.characters}
         if not long:
             return part
@@ -662,39 +668,39 @@ class ShortenArguments:
         return replace(part, arguments_json=json.dumps(given | short, ensure_ascii=False))
 
 
-class _Long:
+class _LongCallTally:
     """The tally of long calls: where the first one stands. See `harness.tally_cache`."""
 
     __slots__ = ("_by", "_count", "first")
 
-    def __init__(self, by: ShortenArguments) -> None:
-        self._by = by
+    def __init__(self, stage: ShortenArguments) -> None:
+        self._by = stage
         self._count = 0
         self.first: int | None = None
 
     def add(self, item: Item) -> None:
         """See `harness.tally_cache.Tally`."""
-        if self.first is None and self._by.shortened(item):
+        if self.first is None and self._by.shorten_item(item):
             self.first = self._count
         self._count += 1
 
 
-def said_by_user(view: View, index: int) -> bool:
+def is_from_user(view: View, index: int) -> bool:
     """Whether a message of the view is the user's own, and no summary in that role."""
     item = view.items[index]
     return item.message.role == "user" and item.item_id not in view.summaries
 
 
-def last_said(view: View) -> str:
+def find_last_user_text(view: View) -> str:
     """What the user said last: the newest in view, else the session's request."""
     indexes = range(len(view.items) - 1, 0, -1)
-    texts = (view.items[index].message.text for index in indexes if said_by_user(view, index))
+    texts = (view.items[index].message.text for index in indexes if is_from_user(view, index))
     return next(texts, view.task.text if view.task else "")
 
 
-def answered(view: View) -> int:
+def find_answered_end(view: View) -> int:
     """Index behind the last answer or result: what the user has said since is still to be answered."""
     end = len(view.items)
-    while end > 1 and said_by_user(view, end - 1):
+    while end > 1 and is_from_user(view, end - 1):
         end -= 1
     return end

@@ -12,7 +12,7 @@ from typing import Literal
 from harness import transcript
 from harness.messages import Message, Part, Text, ToolCall, ToolResult, assistant, system, user
 from harness.plan import SummaryRequest
-from harness.view import rendered
+from harness.view import render_messages
 
 _SECTIONS = """\
 ## Goal
@@ -40,9 +40,9 @@ _SECTIONS = """\
 ## Critical Context
 - [Data, values, or state needed to continue]"""
 
-READ, MODIFIED = "read-files", "modified-files"
-READERS = frozenset({"read_file"})
-WRITERS = frozenset({"write_file"})
+READ_TAG, MODIFIED_TAG = "read-files", "modified-files"
+READ_TOOLS = frozenset({"read_file"})
+WRITE_TOOLS = frozenset({"write_file"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,55 +52,59 @@ class Checkpoint:
     part_of_turn: bool = False
     """Whether it sums up the beginning of a turn that was split, instead of the history before it (S2.3)."""
 
-    def prompt(self, request: SummaryRequest) -> tuple[Message, ...]:
+    def build_prompt(self, request: SummaryRequest) -> tuple[Message, ...]:
         """One user message; a former summary is to be merged with what is new (S2.5)."""
-        told = transcript.text(request.to_summarize)
+        transcript_text = transcript.render(request.to_summarize)
         if self.part_of_turn:
             what = "This is the beginning of a turn whose end stays as it is. Say what was asked, what was done so far, and what "
-            return (user(f"{what}the rest of the turn needs to be understood.\n\nMESSAGES TO SUMMARIZE:\n{told}"),)
+            return (user(f"{what}the rest of the turn needs to be understood.\n\nMESSAGES TO SUMMARIZE:\n{transcript_text}"),)
         former = f"\n\nPREVIOUS SUMMARY:\n{request.previous_summary}" if request.previous_summary else ""
         merge = " Merge the previous summary with the new messages into one document: keep what still holds." if former else ""
         asked = f"\n\nORIGINAL USER TASK:\n{request.task}"
         instruction = f"Create a summary of this coding session in exactly this format.{merge}\n\n{_SECTIONS}"
         return (
-            user(f"The session so far is to be summarized.{former}\n\nMESSAGES TO SUMMARIZE:\n{told}{asked}\n\n{instruction}"),
+            user(
+                f"The session so far is to be summarized.{former}\n\nMESSAGES TO SUMMARIZE:\n{transcript_text}{asked}\n\n{instruction}"
+            ),
         )
 
     def render(self, text: str, request: SummaryRequest) -> str:
         """The document with its lists; of a part of a turn, the text under a heading of its own."""
         if self.part_of_turn:
             return f"## Turn in progress\n{text.strip()}"
-        return with_files(text, request)
+        return append_file_lists(text, request)
 
 
-def with_files(text: str, request: SummaryRequest) -> str:
+def append_file_lists(text: str, request: SummaryRequest) -> str:
     """A summary with the lists of files read and modified below it: those of the former one and what was called since."""
-    body = re.sub(rf"<({READ}|{MODIFIED})>.*?</\1>\s*", "", text, flags=re.DOTALL).strip()
+    body = re.sub(rf"<({READ_TAG}|{MODIFIED_TAG})>.*?</\1>\s*", "", text, flags=re.DOTALL).strip()
     calls = [call for message in request.to_summarize for call in message.calls]
-    modified = {*listed(MODIFIED, request.previous_summary), *_paths(calls, WRITERS)}
-    read = {*listed(READ, request.previous_summary), *_paths(calls, READERS)} - modified
-    return "\n\n".join((body, *(_list(tag, paths) for tag, paths in ((READ, read), (MODIFIED, modified)) if paths)))
+    modified_paths = {*extract_paths(MODIFIED_TAG, request.previous_summary), *_list_paths(calls, WRITE_TOOLS)}
+    read_paths = {*extract_paths(READ_TAG, request.previous_summary), *_list_paths(calls, READ_TOOLS)} - modified_paths
+    return "\n\n".join(
+        (body, *(_format_list(tag, paths) for tag, paths in ((READ_TAG, read_paths), (MODIFIED_TAG, modified_paths)) if paths))
+    )
 
 
-def _list(tag: str, paths: Iterable[str]) -> str:
+def _format_list(tag: str, paths: Iterable[str]) -> str:
     lines = "\n".join(sorted(paths))
     return f"<{tag}>\n{lines}\n</{tag}>"
 
 
-def listed(tag: str, text: str) -> list[str]:
+def extract_paths(tag: str, text: str) -> list[str]:
     """The paths of the lists of one kind in a summary; one of two parts may have two."""
     found = re.findall(rf"<{tag}>\n(.*?)\n</{tag}>", text, re.DOTALL)
     return [path for lines in found for path in lines.splitlines()]
 
 
-def _paths(calls: Iterable[ToolCall], tools: frozenset[str]) -> Iterable[str]:
+def _list_paths(calls: Iterable[ToolCall], tools: frozenset[str]) -> Iterable[str]:
     for call in calls:
-        path = transcript.arguments(call).get("path")
+        path = transcript.parse_arguments(call).get("path")
         if call.name in tools and isinstance(path, str):
             yield " ".join(path.split())
 
 
-OPENING = "Create a summary"
+INSTRUCTION_OPENING = "Create a summary"
 """How an instruction begins, so that a reader of the prompt knows where the material ends."""
 
 
@@ -129,28 +133,28 @@ class Brief:
     drops: str = ""
     """Name of a tag that is taken out of the answer with all that is in it, e.g. a scratchpad."""
 
-    def prompt(self, request: SummaryRequest) -> tuple[Message, ...]:
+    def build_prompt(self, request: SummaryRequest) -> tuple[Message, ...]:
         """The messages in the layout."""
         instruction = f"{self.instruction}\n{self.merge}" if self.merge and request.previous_summary else self.instruction
         if self.layout == "session":
             own = (system(self.system),) if self.system else (request.system,) if request.system else ()
             former = (user(request.previous_summary),) if request.previous_summary else ()
-            return (*rendered((*own, *former, *request.to_summarize)), user(instruction))
+            return (*render_messages((*own, *former, *request.to_summarize)), user(instruction))
         former_text = f"PREVIOUS SUMMARY:\n{request.previous_summary}\n\n" if request.previous_summary else ""
-        told = f"{former_text}MESSAGES TO SUMMARIZE:\n{transcript.text(request.to_summarize)}\n\n{instruction}"
+        prompt_text = f"{former_text}MESSAGES TO SUMMARIZE:\n{transcript.render(request.to_summarize)}\n\n{instruction}"
         if self.layout == "system":
-            return system(told), user("Write the summary that the instructions above ask for.")
-        return (*((system(self.system),) if self.system else ()), user(told))
+            return system(prompt_text), user("Write the summary that the instructions above ask for.")
+        return (*((system(self.system),) if self.system else ()), user(prompt_text))
 
     def render(self, text: str, request: SummaryRequest) -> str:
         """The answer between the fixed texts."""
-        body = without(self.drops, text) if self.drops else text.strip()
-        body = beginning(body, self.most_characters) if self.most_characters is not None else body
-        body = with_files(body, request) if self.files else body
+        body = remove_tag(self.drops, text) if self.drops else text.strip()
+        body = truncate_text(body, self.most_characters) if self.most_characters is not None else body
+        body = append_file_lists(body, request) if self.files else body
         return "\n".join(part for part in (self.heading, body, self.closing) if part)
 
 
-def without(tag: str, text: str) -> str:
+def remove_tag(tag: str, text: str) -> str:
     """A text without what stands between `<tag>` and `</tag>`; as it is if nothing else would be left."""
     before, opening, rest = text.partition(f"<{tag}>")
     _, ending, after = rest.partition(f"</{tag}>")
@@ -159,7 +163,7 @@ def without(tag: str, text: str) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Capped:
+class CapTexts:
     """Shows a summarizer the beginning of long texts only."""
 
     result_characters: int
@@ -169,20 +173,20 @@ class Capped:
     without: str = ""
     """What the user says in a message that is not shown, e.g. the question that a former summary answered."""
 
-    def of(self, messages: tuple[Message, ...]) -> tuple[Message, ...]:
+    def select(self, messages: tuple[Message, ...]) -> tuple[Message, ...]:
         """See `harness.plan.Excerpt`."""
         shown = (message for message in messages if not (self.without and message == user(self.without)))
-        return tuple(replace(message, parts=tuple(map(self._capped, message.parts))) for message in shown)
+        return tuple(replace(message, parts=tuple(map(self._cap_part, message.parts))) for message in shown)
 
-    def _capped(self, part: Part) -> Part:
+    def _cap_part(self, part: Part) -> Part:
         if isinstance(part, ToolResult):
-            return replace(part, output=beginning(part.output, self.result_characters))
+            return replace(part, output=truncate_text(part.output, self.result_characters))
         if isinstance(part, Text) and self.text_characters is not None:
-            return replace(part, text=beginning(part.text, self.text_characters))
+            return replace(part, text=truncate_text(part.text, self.text_characters))
         return part
 
 
-def beginning(text: str, limit_characters: int) -> str:
+def truncate_text(text: str, limit_characters: int) -> str:
     """The first characters of a text, with a mark that says how many are left out."""
     gone = len(text) - limit_characters
     return text if gone <= 0 else f"{text[:limit_characters]}\n[... {gone} more characters]"
@@ -194,28 +198,28 @@ class Recheck:
 
     question: str
 
-    def prompt(self, prompt: tuple[Message, ...], draft: Message) -> tuple[Message, ...]:
+    def build_prompt(self, prompt: tuple[Message, ...], draft: Message) -> tuple[Message, ...]:
         """The first prompt, the draft, the question."""
         return (*prompt, assistant(draft.text), user(self.question))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Constant:
+class ConstantText:
     """Always the same text. See `harness.plan.StandIn`."""
 
     words: str
 
-    def text(self, request: SummaryRequest) -> str:
+    def write_summary(self, request: SummaryRequest) -> str:
         """The words."""
         return self.words
 
 
-TAKEN = Constant(words="")
+ACCEPT_EMPTY = ConstantText(words="")
 """A summary without text is taken as it is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Listed:
+class RequestsAndTools:
     """What was asked and which tools were used, read off the messages. See `harness.plan.StandIn`."""
 
     request_characters: int = 200
@@ -223,10 +227,13 @@ class Listed:
     requests: int = 5
     """Newest ones that are repeated."""
 
-    def text(self, request: SummaryRequest) -> str:
+    def write_summary(self, request: SummaryRequest) -> str:
         """One line for each request, and one for the tools with their numbers of calls."""
-        asked = [message.text for message in request.to_summarize if message.role == "user"] or [request.task]
-        lines = [f"- asked: {beginning(' '.join(text.split()), self.request_characters)}" for text in asked[-self.requests :]]
+        request_texts = [message.text for message in request.to_summarize if message.role == "user"] or [request.task]
+        lines = [
+            f"- asked: {truncate_text(' '.join(text.split()), self.request_characters)}"
+            for text in request_texts[-self.requests :]
+        ]
         tools = Counter(call.name for message in request.to_summarize for call in message.calls)
         used = ", ".join(f"{name} ({count})" for name, count in tools.most_common())
         return "\n".join((*lines, f"- tools used: {used or 'none'}", f"- messages: {len(request.to_summarize)}"))
@@ -236,7 +243,7 @@ class Listed:
 class WithoutOldest:
     """Leaves out one more message at the beginning each time, a call together with its results. See `harness.plan.Shorter`."""
 
-    def of(self, messages: tuple[Message, ...], attempt: int) -> tuple[Message, ...]:
+    def shorten(self, messages: tuple[Message, ...], attempt: int) -> tuple[Message, ...]:
         """What is left after so many messages have gone."""
         starts = [index for index, message in enumerate(messages) if message.role != "tool"]
         return messages[starts[attempt] :] if attempt < len(starts) else ()
@@ -249,14 +256,14 @@ class WithoutResults:
     shares: tuple[float, ...]
     """Of the results, by attempt."""
 
-    def of(self, messages: tuple[Message, ...], attempt: int) -> tuple[Message, ...]:
+    def shorten(self, messages: tuple[Message, ...], attempt: int) -> tuple[Message, ...]:
         """The messages, results that are left out without their content."""
         results = [index for index, message in enumerate(messages) if message.role == "tool"]
         if attempt > len(self.shares) or not results:
             return ()
         count, middle = max(1, int(len(results) * self.shares[attempt - 1])), (len(results) - 1) / 2
         gone = {results[at] for at in sorted(range(len(results)), key=lambda at: abs(at - middle))[:count]}
-        return tuple(_emptied(message) if index in gone else message for index, message in enumerate(messages))
+        return tuple(_empty_results(message) if index in gone else message for index, message in enumerate(messages))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -267,14 +274,14 @@ class Ends:
     share: float
     """Of the characters, at either end."""
 
-    def of(self, messages: tuple[Message, ...], attempt: int) -> tuple[Message, ...]:
+    def shorten(self, messages: tuple[Message, ...], attempt: int) -> tuple[Message, ...]:
         """Clamped in the first attempt, without the middle in the second; no third."""
-        clamped = Capped(result_characters=self.result_characters).of(messages)
+        clamped = CapTexts(result_characters=self.result_characters).select(messages)
         if attempt == 1:
             return clamped
-        sizes = [len(transcript.text((message,))) for message in clamped]
+        sizes = [len(transcript.render((message,))) for message in clamped]
         room = int(self.share * sum(sizes))
-        head, tail = _within(sizes, room), _within(sizes[::-1], room)
+        head, tail = _count_fitting(sizes, room), _count_fitting(sizes[::-1], room)
         if attempt > 2 or head + tail >= len(clamped):
             return ()
         left_out = user(f"({len(clamped) - head - tail} messages in the middle are left out here.)")
@@ -290,9 +297,9 @@ class WithoutMiddle:
     head_share: float
     """Of these, from the beginning; the others are from the end."""
 
-    def of(self, messages: tuple[Message, ...], attempt: int) -> tuple[Message, ...]:
+    def shorten(self, messages: tuple[Message, ...], attempt: int) -> tuple[Message, ...]:
         """Both ends as one message; no third attempt."""
-        text = transcript.text(messages)
+        text = transcript.render(messages)
         kept = int(self.share * len(text))
         head = int(self.head_share * kept)
         if attempt > 1 or not kept:
@@ -302,7 +309,7 @@ class WithoutMiddle:
         )
 
 
-def _within(sizes: Sequence[int], room: int) -> int:
+def _count_fitting(sizes: Sequence[int], room: int) -> int:
     """How many of the first ones fit."""
     for index, size in enumerate(sizes):
         room -= size
@@ -311,15 +318,17 @@ def _within(sizes: Sequence[int], room: int) -> int:
     return len(sizes)
 
 
-def _emptied(message: Message) -> Message:
+def _empty_results(message: Message) -> Message:
     left_out = "(left out; together it was too long to be read)"
     parts = tuple(replace(part, output=left_out) if isinstance(part, ToolResult) else part for part in message.parts)
     return replace(message, parts=parts)
 
 
-SINCE = "Summarize the conversation of a coding agent below, so that it can go on with its work from your summary alone."
+HANDOVER_INSTRUCTION = (
+    "Summarize the conversation of a coding agent below, so that it can go on with its work from your summary alone."
+)
 """Our words for the first seed's second document, which gives no prompt."""
-CONCISE = (
+CONCISE_INSTRUCTION = (
     "Summarize the following conversation history concisely. Focus on: what files were read/written, what decisions were made, "
     "what problems were encountered, and what the current state of the task is. Be factual and brief."
 )
@@ -333,12 +342,12 @@ class Notes:
     instruction: str
     heading: str
 
-    def prompt(self, request: SummaryRequest) -> tuple[Message, ...]:
+    def build_prompt(self, request: SummaryRequest) -> tuple[Message, ...]:
         """One user message."""
         former = f"\n\nPREVIOUS SUMMARY:\n{request.previous_summary}" if request.previous_summary else ""
-        told = transcript.text(request.to_summarize)
+        transcript_text = transcript.render(request.to_summarize)
         asked = f"\n\nORIGINAL USER TASK:\n{request.task}" if request.task else ""
-        return (user(f"{self.instruction}{former}\n\nMESSAGES TO SUMMARIZE:\n{told}{asked}"),)
+        return (user(f"{self.instruction}{former}\n\nMESSAGES TO SUMMARIZE:\n{transcript_text}{asked}"),)
 
     def render(self, text: str, request: SummaryRequest) -> str:
         """The answer under the heading."""
@@ -358,19 +367,19 @@ class Sections:
     with_task: bool = False
     """Whether the summarizer is given the user's request from the log, also where it is among the messages."""
 
-    def prompt(self, request: SummaryRequest) -> tuple[Message, ...]:
+    def build_prompt(self, request: SummaryRequest) -> tuple[Message, ...]:
         """One user message: the sections, the former summary if it is told apart, and the transcript."""
         titles = "\n".join(f"## {title}" for title in self.titles)
         former = (
             f"\n\nPREVIOUS SUMMARY, to be brought up to date:\n{request.previous_summary}" if request.previous_summary else ""
         )
         task = f"\n\nORIGINAL USER TASK:\n{request.task}" if self.with_task else ""
-        told = transcript.text(request.to_summarize)
+        transcript_text = transcript.render(request.to_summarize)
         asked = (
             "Write down what an agent needs to go on with the work below when it can no longer see these messages. Use these "
             f"sections, and leave none out:\n\n{titles}"
         )
-        return (user(f"{asked}{task}{former}\n\nMESSAGES TO SUMMARIZE:\n{told}"),)
+        return (user(f"{asked}{task}{former}\n\nMESSAGES TO SUMMARIZE:\n{transcript_text}"),)
 
     def render(self, text: str, request: SummaryRequest) -> str:
         """The answer between opening and closing line."""
@@ -413,11 +422,11 @@ class SixSections:
 
     max_tokens: int = 800
 
-    def prompt(self, request: SummaryRequest) -> tuple[Message, ...]:
+    def build_prompt(self, request: SummaryRequest) -> tuple[Message, ...]:
         """One user message with the former summary, the transcript and the original task."""
         filled = _SIX_SECTIONS_PROMPT.format(
             previous=request.previous_summary or "None - this is the first compaction",
-            messages=transcript.text(request.to_summarize),
+            messages=transcript.render(request.to_summarize),
             task=request.task,
             max_tokens=self.max_tokens,
         )

@@ -8,11 +8,11 @@ from typing import NamedTuple
 from harness.errors import SummaryFailed
 from harness.events import ItemId
 from harness.messages import Message, user
-from harness.plan import Slot, SummaryRequest, request_for
+from harness.plan import Slot, SummaryRequest, build_summary_request
 from harness.view import View
 
 
-class Told(NamedTuple):
+class SummaryPrompt(NamedTuple):
     """A prompt for a summarizer."""
 
     prompt: tuple[Message, ...]
@@ -23,7 +23,7 @@ class Told(NamedTuple):
     """What was left out, for the event; empty = nothing was."""
 
 
-def told(slot: Slot, view: View, count: Callable[[tuple[Message, ...]], int]) -> Told:
+def build_summary_prompt(slot: Slot, view: View, count_tokens: Callable[[tuple[Message, ...]], int]) -> SummaryPrompt:
     """The prompt of a slot within its input limit.
 
     Where all would be too long, the oldest messages are left out, as few as must be, calls together with their results. A line
@@ -37,28 +37,28 @@ def told(slot: Slot, view: View, count: Callable[[tuple[Message, ...]], int]) ->
     Raises:
         SummaryFailed: the prompt would be too long even with the newest message alone.
     """
-    request = request_for(slot, view)
-    whole = Told(slot.format.prompt(request), request, slot.stands_for)
+    request = build_summary_request(slot, view)
+    full_prompt = SummaryPrompt(slot.format.build_prompt(request), request, slot.stands_for)
     limit = slot.max_input_tokens
-    if limit is None or count(whole.prompt) <= limit:
-        return whole
+    if limit is None or count_tokens(full_prompt.prompt) <= limit:
+        return full_prompt
     roles = {item.item_id: item.message.role for item in view.items}
     former = set(view.summaries)
     starts = [at for at, item in enumerate(slot.stands_for) if at and item not in former and roles[item] != "tool"]
-    at = bisect_left(starts, True, key=lambda start: count(_without(slot, view, start).prompt) <= limit)
-    if at == len(starts):
+    cut_index = bisect_left(starts, True, key=lambda start: count_tokens(_drop_older(slot, view, start).prompt) <= limit)
+    if cut_index == len(starts):
         raise SummaryFailed(f"no prompt of at most {limit} tokens could be made, not even with the newest message alone")
-    return _without(slot, view, starts[at])
+    return _drop_older(slot, view, starts[cut_index])
 
 
-def _without(slot: Slot, view: View, start: int) -> Told:
+def _drop_older(slot: Slot, view: View, start: int) -> SummaryPrompt:
     """The prompt without what is older than an item of the slot."""
     former = set(view.summaries)
-    kept = tuple(item for at, item in enumerate(slot.stands_for) if at >= start or item in former)
-    gone = len(slot.stands_for) - len(kept)
+    kept_ids = tuple(item for at, item in enumerate(slot.stands_for) if at >= start or item in former)
+    gone = len(slot.stands_for) - len(kept_ids)
     messages = sum(item not in former for item in slot.stands_for)
-    request = request_for(replace(slot, stands_for=kept), view)
+    request = build_summary_request(replace(slot, stands_for=kept_ids), view)
     mark = user(f"({gone} older messages of {messages} are left out here; together they are too long to be read.)")
     request = replace(request, to_summarize=(mark, *request.to_summarize))
     note = f"the {gone} oldest of {messages} messages were not told (the summarizer reads {slot.max_input_tokens} tokens at most)"
-    return Told(slot.format.prompt(request), request, kept, note)
+    return SummaryPrompt(slot.format.build_prompt(request), request, kept_ids, note)

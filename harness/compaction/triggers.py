@@ -12,14 +12,14 @@ from typing import Literal, Protocol, TypeAlias
 from harness.errors import UsageError
 from harness.events import ContextUsage
 from harness.tokens import Budget, Usage, Window
-from harness.view import View, context_usage
+from harness.view import View, compute_context_usage
 
 Measure: TypeAlias = Literal["estimate", "prompt", "reported", "reported-and-since", "rescaled", "unedited"]
 """How full the view is: the policy's own estimate of it; the tokens of the last call as the provider reported them, of its
 prompt alone or answer included; the latter and the estimate of what came after that answer (S2.10); the estimate, multiplied by
 what the report was of the estimate then, between 1 and 1.25; or the estimate of what the view would hold if nothing in it had
 been edited."""
-RESCALED_AT_MOST = 1.25
+MAX_RESCALE_FACTOR = 1.25
 
 
 class Division(Protocol):
@@ -27,7 +27,7 @@ class Division(Protocol):
 
     def __hash__(self) -> int: ...
 
-    def budget(self, window: Window) -> Budget:
+    def compute_budget(self, window: Window) -> Budget:
         """The budget of a window; 0 tokens = unknown, which turns a threshold off that depends on it (S2.8).
 
         Raises:
@@ -39,7 +39,7 @@ class Division(Protocol):
 class Trigger(Protocol):
     """When something is due. Pure; constant cost."""
 
-    def due(self, view: View, budget: Budget, usage: Usage | None) -> str | None:
+    def check_due(self, view: View, budget: Budget, usage: Usage | None) -> str | None:
         """The reason in words and numbers, or None."""
         ...
 
@@ -67,12 +67,14 @@ class ShareOfAvailable:
     at_most_tokens: int | None = None
     """The threshold is no higher than this, and just this where the window is unknown; None = as high as the share says."""
 
-    def budget(self, window: Window) -> Budget:
+    def compute_budget(self, window: Window) -> Budget:
         """See `Division`."""
         if window.tokens == 0:
-            return UNKNOWN if self.at_most_tokens is None else FixedTokens(tokens=self.at_most_tokens).budget(window)
+            return (
+                UNKNOWN_BUDGET if self.at_most_tokens is None else FixedTokens(tokens=self.at_most_tokens).compute_budget(window)
+            )
         reserved = self.reserves.total_tokens
-        available = left(window, reserved)
+        available = subtract_reserves(window, reserved)
         threshold = int(available * self.share)
         rule = f"{self.share:g} × ({window.tokens} − {reserved} reserved) = {threshold} tokens; window from {window.source}"
         if self.at_most_tokens is not None and self.at_most_tokens < threshold:
@@ -81,22 +83,22 @@ class ShareOfAvailable:
         return Budget(window_tokens=window.tokens, reserved_tokens=reserved, threshold_tokens=threshold, rule=rule)
 
 
-def at_share_or_tokens(share: float, tokens: int | None, reserves: Reserves) -> ShareOfAvailable:
+def make_threshold_division(share: float, tokens: int | None, reserves: Reserves) -> ShareOfAvailable:
     """Act at a share of what the reserves leave, or at a number of tokens but no later than when a reserve is touched."""
     return ShareOfAvailable(share=share if tokens is None else 1.0, reserves=reserves, at_most_tokens=tokens)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WindowLess:
+class WindowMinusReserve:
     """Act when a reserve at the end of the window is touched."""
 
     reserve_tokens: int
 
-    def budget(self, window: Window) -> Budget:
+    def compute_budget(self, window: Window) -> Budget:
         """See `Division`."""
         if window.tokens == 0:
-            return UNKNOWN
-        threshold = left(window, self.reserve_tokens)
+            return UNKNOWN_BUDGET
+        threshold = subtract_reserves(window, self.reserve_tokens)
         rule = f"{window.tokens} − {self.reserve_tokens} reserved = {threshold} tokens; window from {window.source}"
         return Budget(window_tokens=window.tokens, reserved_tokens=self.reserve_tokens, threshold_tokens=threshold, rule=rule)
 
@@ -112,18 +114,18 @@ class UsableInput:
     input_reserve_tokens: int = 0
     """Kept free of that limit, but no more than is kept free for an answer."""
 
-    def budget(self, window: Window) -> Budget:
+    def compute_budget(self, window: Window) -> Budget:
         """See `Division`."""
         if window.tokens == 0:
-            return UNKNOWN
+            return UNKNOWN_BUDGET
         output = min(self.max_output_tokens, window.output_tokens or self.max_output_tokens)
         if self.input_limit_tokens is None:
-            usable, how = left(window, output), f"{window.tokens} − {output} for the answer"
+            usable, formula = subtract_reserves(window, output), f"{window.tokens} − {output} for the answer"
         else:
             reserve = min(self.input_reserve_tokens, output)
             usable = min(self.input_limit_tokens - reserve, window.tokens)
-            how = f"input limit of {self.input_limit_tokens} − {reserve}" if reserve else "input limit"
-        rule = f"{how} = {usable} tokens; window from {window.source}"
+            formula = f"input limit of {self.input_limit_tokens} − {reserve}" if reserve else "input limit"
+        rule = f"{formula} = {usable} tokens; window from {window.source}"
         return Budget(window_tokens=window.tokens, reserved_tokens=window.tokens - usable, threshold_tokens=usable, rule=rule)
 
 
@@ -133,7 +135,7 @@ class FixedTokens:
 
     tokens: int
 
-    def budget(self, window: Window) -> Budget:
+    def compute_budget(self, window: Window) -> Budget:
         """See `Division`."""
         return Budget(
             window_tokens=window.tokens, reserved_tokens=0, threshold_tokens=self.tokens, rule=f"{self.tokens} tokens, fixed"
@@ -141,20 +143,20 @@ class FixedTokens:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Undivided:
+class NoThreshold:
     """No threshold in tokens: something else triggers, or nothing does."""
 
     rule: str
 
-    def budget(self, window: Window) -> Budget:
+    def compute_budget(self, window: Window) -> Budget:
         """See `Division`."""
         return Budget(window_tokens=window.tokens, reserved_tokens=0, threshold_tokens=None, rule=self.rule)
 
 
-UNKNOWN = Budget(window_tokens=0, reserved_tokens=0, threshold_tokens=None, rule="window unknown: compaction is off")
+UNKNOWN_BUDGET = Budget(window_tokens=0, reserved_tokens=0, threshold_tokens=None, rule="window unknown: compaction is off")
 
 
-def left(window: Window, reserved_tokens: int) -> int:
+def subtract_reserves(window: Window, reserved_tokens: int) -> int:
     """Tokens of a window that reserves leave.
 
     Raises:
@@ -177,11 +179,11 @@ class Full:
     above: bool = False
     """Whether it must be above the threshold, not only at it."""
 
-    def due(self, view: View, budget: Budget, usage: Usage | None) -> str | None:
+    def check_due(self, view: View, budget: Budget, usage: Usage | None) -> str | None:
         """See `Trigger`."""
         if budget.threshold_tokens is None:
             return None
-        tokens = measured(self.measure, view, usage)
+        tokens = measure_tokens(self.measure, view, usage)
         if tokens < budget.threshold_tokens or (self.above and tokens == budget.threshold_tokens):
             return None
         return f"{tokens} tokens {'>' if self.above else '≥'} threshold {budget.threshold_tokens}"
@@ -194,7 +196,7 @@ class MoreThan:
     count: int
     unit: Literal["messages", "events"] = "messages"
 
-    def due(self, view: View, budget: Budget, usage: Usage | None) -> str | None:
+    def check_due(self, view: View, budget: Budget, usage: Usage | None) -> str | None:
         """See `Trigger`."""
         held = view.events if self.unit == "events" else len(view.items)
         return f"{held} {self.unit} > {self.count}" if held > self.count else None
@@ -209,7 +211,7 @@ class Steps:
 
     count: int
 
-    def due(self, view: View, budget: Budget, usage: Usage | None) -> str | None:
+    def check_due(self, view: View, budget: Budget, usage: Usage | None) -> str | None:
         """See `Trigger`."""
         steps = view.steps_since_compaction
         return f"{steps} steps since the last compaction ≥ {self.count}" if steps >= self.count else None
@@ -219,7 +221,7 @@ class Steps:
 class Always:
     """At every asking."""
 
-    def due(self, view: View, budget: Budget, usage: Usage | None) -> str | None:
+    def check_due(self, view: View, budget: Budget, usage: Usage | None) -> str | None:
         """See `Trigger`."""
         return "asked at every step"
 
@@ -230,9 +232,9 @@ class AnyOf:
 
     triggers: tuple[Trigger, ...]
 
-    def due(self, view: View, budget: Budget, usage: Usage | None) -> str | None:
+    def check_due(self, view: View, budget: Budget, usage: Usage | None) -> str | None:
         """See `Trigger`."""
-        return next((reason for trigger in self.triggers if (reason := trigger.due(view, budget, usage))), None)
+        return next((reason for trigger in self.triggers if (reason := trigger.check_due(view, budget, usage))), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,13 +243,13 @@ class AllOf:
 
     triggers: tuple[Trigger, ...]
 
-    def due(self, view: View, budget: Budget, usage: Usage | None) -> str | None:
+    def check_due(self, view: View, budget: Budget, usage: Usage | None) -> str | None:
         """See `Trigger`."""
-        reasons = [trigger.due(view, budget, usage) for trigger in self.triggers]
+        reasons = [trigger.check_due(view, budget, usage) for trigger in self.triggers]
         return " and ".join(reason for reason in reasons if reason) if all(reasons) else None
 
 
-def measured(measure: Measure, view: View, usage: Usage | None) -> int:
+def measure_tokens(measure: Measure, view: View, usage: Usage | None) -> int:
     """Tokens in view by a measure; without a report yet, the estimate."""
     if measure == "unedited":
         return view.tokens + view.saved_tokens
@@ -255,54 +257,54 @@ def measured(measure: Measure, view: View, usage: Usage | None) -> int:
         return view.tokens
     if measure == "prompt":
         return usage.prompt_tokens
-    known = context_usage(view, usage)
+    known = compute_context_usage(view, usage)
     if measure == "rescaled":
-        return _rescaled(view, known)
+        return _rescale_estimate(view, known)
     return known.usage_tokens if measure == "reported" else known.tokens
 
 
-def _rescaled(view: View, known: ContextUsage) -> int:
+def _rescale_estimate(view: View, known: ContextUsage) -> int:
     then = view.tokens - known.trailing_tokens
-    factor = min(RESCALED_AT_MOST, max(1.0, known.usage_tokens / then)) if then > 0 else 1.0
+    factor = min(MAX_RESCALE_FACTOR, max(1.0, known.usage_tokens / then)) if then > 0 else 1.0
     return math.ceil(view.tokens * factor)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Smallest:
+class SmallestThreshold:
     """The division with the smallest threshold."""
 
     divisions: tuple[Division, ...]
 
-    def budget(self, window: Window) -> Budget:
+    def compute_budget(self, window: Window) -> Budget:
         """See `Division`."""
-        budgets = [division.budget(window) for division in self.divisions]
+        budgets = [division.compute_budget(window) for division in self.divisions]
         return min(budgets, key=lambda budget: budget.threshold_tokens or 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NoMoreThan:
+class WindowCap:
     """Divides no more of a window than a cap, and the cap where the window is not known."""
 
     tokens: int
     division: Division
 
-    def budget(self, window: Window) -> Budget:
+    def compute_budget(self, window: Window) -> Budget:
         """See `Division`."""
         within = 0 < window.tokens <= self.tokens
-        return self.division.budget(window if within else Window(tokens=self.tokens, source="policy"))
+        return self.division.compute_budget(window if within else Window(tokens=self.tokens, source="policy"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ShareLess:
+class ShareMinusReserve:
     """Act beyond a share of the window less a reserve."""
 
     share: float
     reserve_tokens: int
 
-    def budget(self, window: Window) -> Budget:
+    def compute_budget(self, window: Window) -> Budget:
         """See `Division`."""
         if window.tokens == 0:
-            return UNKNOWN
+            return UNKNOWN_BUDGET
         usable = int(self.share * window.tokens - self.reserve_tokens)
         if usable <= 0:
             raise UsageError(
@@ -311,11 +313,11 @@ class ShareLess:
             )
         threshold = usable + 1
         rule = f"more than {self.share:g} × {window.tokens} − {self.reserve_tokens}, that is {threshold} tokens"
-        return _budget(window, threshold, rule)
+        return _make_budget(window, threshold, rule)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LeastLeft:
+class RemainingTokens:
     """Act when no more is left than a share of the window, or than a fixed number of tokens in a large one."""
 
     share: float
@@ -323,31 +325,31 @@ class LeastLeft:
     large_window_tokens: int
     """A window above this is a large one."""
 
-    def budget(self, window: Window) -> Budget:
+    def compute_budget(self, window: Window) -> Budget:
         """See `Division`."""
         if window.tokens == 0:
-            return UNKNOWN
+            return UNKNOWN_BUDGET
         reserved = self.large_tokens if window.tokens > self.large_window_tokens else int(self.share * window.tokens)
-        threshold = left(window, reserved)
-        return _budget(window, threshold, f"{window.tokens} − {reserved} = {threshold} tokens")
+        threshold = subtract_reserves(window, reserved)
+        return _make_budget(window, threshold, f"{window.tokens} − {reserved} = {threshold} tokens")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ByWindow:
+class WindowTable:
     """Act at what a table allows for a window; where it has no row, at the larger of a share and of the window less a reserve."""
 
-    allowed: tuple[tuple[int, int], ...]
+    thresholds: tuple[tuple[int, int], ...]
     """Pairs of window and threshold, both in tokens."""
     share: float
     reserve_tokens: int
 
-    def budget(self, window: Window) -> Budget:
+    def compute_budget(self, window: Window) -> Budget:
         """See `Division`."""
         if window.tokens == 0:
-            return UNKNOWN
+            return UNKNOWN_BUDGET
         other = max(window.tokens - self.reserve_tokens, int(self.share * window.tokens))
-        threshold = dict(self.allowed).get(window.tokens, other)
-        return _budget(window, threshold, f"{threshold} tokens are allowed in a window of {window.tokens}")
+        threshold = dict(self.thresholds).get(window.tokens, other)
+        return _make_budget(window, threshold, f"{threshold} tokens are allowed in a window of {window.tokens}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -357,17 +359,17 @@ class FullBy:
     division: Division
     measure: Measure
 
-    def due(self, view: View, budget: Budget, usage: Usage | None) -> str | None:
+    def check_due(self, view: View, budget: Budget, usage: Usage | None) -> str | None:
         """See `Trigger`."""
-        return Full(measure=self.measure).due(view, _divided(self.division, budget.window_tokens), usage)
+        return Full(measure=self.measure).check_due(view, _divide_window(self.division, budget.window_tokens), usage)
 
 
 @lru_cache(maxsize=1_000)
-def _divided(division: Division, window_tokens: int) -> Budget:
+def _divide_window(division: Division, window_tokens: int) -> Budget:
     """Remembered, since it is asked for before every step and writes its arithmetic down each time."""
-    return division.budget(Window(tokens=window_tokens, source="configuration"))
+    return division.compute_budget(Window(tokens=window_tokens, source="configuration"))
 
 
-def _budget(window: Window, threshold_tokens: int, rule: str) -> Budget:
-    told = f"{rule}; window from {window.source}"
-    return Budget(window_tokens=window.tokens, reserved_tokens=0, threshold_tokens=threshold_tokens, rule=told)
+def _make_budget(window: Window, threshold_tokens: int, rule: str) -> Budget:
+    full_rule = f"{rule}; window from {window.source}"
+    return Budget(window_tokens=window.tokens, reserved_tokens=0, threshold_tokens=threshold_tokens, rule=full_rule)

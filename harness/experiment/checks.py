@@ -6,15 +6,15 @@ Nothing is written and no model is called. What was found out on the way (the sa
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from harness.agent.prompts import system_prompt
+from harness.agent.prompts import build_system_prompt
 from harness.compaction.feasibility import check_feasible
-from harness.compaction.scaling import fitted
+from harness.compaction.scaling import fit_policy
 from harness.errors import UsageError
 from harness.experiment.trial import Trial
 from harness.messages import Message, system, user
 from harness.models.cassette import Cassette
 from harness.models.factory import SCRIPTED_WINDOW_TOKENS, check_tool_calls, is_scripted, open_model, open_summarizer
-from harness.models.registry import window_of
+from harness.models.registry import look_up_window
 from harness.models.wiring import Wiring
 from harness.sandboxes import choose_backend
 from harness.session.checks import Case, check_fits, first_request_tokens, output_tool_tokens, warned
@@ -22,7 +22,7 @@ from harness.session.oracle import told_the_future
 from harness.task import Task, World
 from harness.tasks import make_task
 from harness.tokens import Window
-from harness.tools.session_tools import limits_of
+from harness.tools.session_tools import choose_truncation
 
 
 @dataclass(slots=True)
@@ -75,7 +75,7 @@ def _cases(trials: Sequence[Trial]) -> Iterator[Case]:
     for (name, world, *_), trial in kinds.items():
         if (name, world) not in requests:
             task = make_task(name, trial.seed, world)
-            requests[name, world] = system(system_prompt(task.runtime)), user(task.prompt)
+            requests[name, world] = system(build_system_prompt(task.runtime)), user(task.prompt)
         yield Case(
             name=trial.problem,
             first=requests[name, world],
@@ -89,7 +89,7 @@ def _cases(trials: Sequence[Trial]) -> Iterator[Case]:
 def _window(trial: Trial) -> Window:
     """Of the agent's model, known without opening it."""
     scripted_tokens = trial.window_tokens or SCRIPTED_WINDOW_TOKENS
-    return window_of(trial.model, scripted_tokens if is_scripted(trial.model) else trial.window_tokens)
+    return look_up_window(trial.model, scripted_tokens if is_scripted(trial.model) else trial.window_tokens)
 
 
 def choose_backends(trials: Iterable[Trial], *, unsafe_local: bool = False) -> Mapping[str, str]:
@@ -127,11 +127,11 @@ def _check_models(trial: Trial, wiring: Wiring, task: Task, first_tokens: int) -
     check_tool_calls(trial.model, trial.tool_calls)
     model = open_model(trial.model, task=task, seed=trial.model_seed, window_tokens=trial.window_tokens, wiring=wiring)
     window = model.window
-    more = output_tool_tokens() if limits_of(trial.policy).saved else 0
+    more = output_tool_tokens() if choose_truncation(trial.policy).saved else 0
     check_fits(trial.task, first_tokens + more, window.tokens)
     named = getattr(trial.policy, "summarizer", None)
     if named is not None:
         open_summarizer(named, agent=model, task=task, seed=trial.model_seed, window_tokens=None, wiring=wiring)
-    policy = fitted(trial.policy, window, trial.nominal_window_tokens).policy
+    policy = fit_policy(trial.policy, window, trial.nominal_window_tokens).policy
     told_the_future(policy, task)
     check_feasible(policy, policy.budget(window))

@@ -24,9 +24,9 @@ from harness.experiment.trial import Trial
 from harness.experiment.workers import ProcessWorkers, ThreadWorkers, Work, Workers
 from harness.models.cassette import Cassette
 from harness.models.factory import is_scripted
-from harness.models.local.server import serving
-from harness.models.prices import price_table
-from harness.sandboxes.action_cache import ActionCache, default_folder
+from harness.models.local.server import serve_models
+from harness.models.prices import identify_price_table
+from harness.sandboxes.action_cache import ActionCache, find_default_folder
 
 if TYPE_CHECKING:
     from harness.store.results import Results
@@ -164,7 +164,7 @@ class _Run:
             kept = output.finished(retry_failed=retry_failed)
             name = self.experiment.name
             output.relabel({cell.trial.trial_id: Label(name, cell.arm, axes_json(cell.axes)) for cell in cells})
-            provenance = collect(price_table())
+            provenance = collect(identify_price_table())
             jobs = [
                 self._job(cell, backends[trial_id], provenance, output, caching)
                 for cell in cells
@@ -175,7 +175,7 @@ class _Run:
                 output=output, open_workers=self._open_workers, display=self.display, standing=standing, stop=self.stop
             )
             try:
-                with serving(self._asked(jobs)) as endpoints:
+                with serve_models(self._asked(jobs)) as endpoints:
                     runner.run([replace(job, endpoints=endpoints) for job in jobs])
             finally:
                 self.display.close()
@@ -216,7 +216,7 @@ class _Run:
         settings = self.experiment.settings
         if settings.action_cache == "off":
             return None
-        folder = Path(settings.action_cache_folder) if settings.action_cache_folder else default_folder()
+        folder = Path(settings.action_cache_folder) if settings.action_cache_folder else find_default_folder()
         with closing(ActionCache(folder.absolute(), settings.action_cache_max_bytes)):
             return Caching(folder=folder.absolute(), max_bytes=settings.action_cache_max_bytes)
 

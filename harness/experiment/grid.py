@@ -14,11 +14,11 @@ from dataclasses import dataclass, field, is_dataclass, replace
 from typing import Any, Literal, overload
 
 from harness import codec
-from harness.errors import UsageError, counted
+from harness.errors import UsageError, format_count
 from harness.experiment.paths import changes_of, flatten, value_at, with_values
 from harness.experiment.quantiles import Quantile, Uncompressed, told
 from harness.experiment.trial import Trial, to_plain
-from harness.policies import written_out
+from harness.policies import expand_shorthand
 from harness.task import World
 
 BLOCK_AXES = ("task", "seed", "world")
@@ -102,7 +102,7 @@ class Grid(Sequence[Cell]):
 
     def __repr__(self) -> str:
         sizes = " × ".join(f"{path}[{len(values)}]" for path, values in self._axes.items())
-        return f"Grid({counted(len(self), 'trial')}: {sizes or 'no axes'})"
+        return f"Grid({format_count(len(self), 'trial')}: {sizes or 'no axes'})"
 
     def _expand(self, arms: Sequence[Arm]) -> Iterator[Cell]:
         blocks = {path: values for path, values in self._axes.items() if is_block(path)}
@@ -137,7 +137,7 @@ def _plain(value: Any) -> object:
 
 
 def _in_full(path: str, value: object) -> object:
-    return written_out(value) if path == "policy" else value
+    return expand_shorthand(value) if path == "policy" else value
 
 
 def _product(axes: Mapping[str, Sequence[object]]) -> Iterator[dict[str, object]]:

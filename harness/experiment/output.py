@@ -55,7 +55,7 @@ class Output:
 
     def finished(self, *, retry_failed: bool) -> set[str]:
         """Ids of the trials that need not run: all that did not crash; with `retry_failed` also not by outer causes."""
-        records = self.journal.trials()
+        records = self.journal.list_trials()
         return {record.trial_id for record in records if not _again(record, retry_failed)}
 
     def relabel(self, labels: Mapping[str, Label]) -> None:
@@ -63,12 +63,12 @@ class Output:
 
         Those that it does not have become arms of their own, so that they are never taken for one of today's.
         """
-        for record in self.journal.trials():
+        for record in self.journal.list_trials():
             label = labels.get(record.trial_id) or _earlier(record)
             if label != (record.experiment, record.arm, record.axes_json):
                 experiment, arm, axes_json = label
                 named = replace(record, experiment=experiment, arm=arm, axes_json=axes_json)
-                self.journal.record_trial(named, self.journal.checks(record.trial_id))
+                self.journal.record_trial(named, self.journal.list_checks(record.trial_id))
 
     def bring_in(self, finished: Finished) -> None:
         """Take a trial over from its own journal, which is deleted, and make sure that its record is there."""
@@ -131,7 +131,7 @@ def remove_journal(path: Path) -> None:
 def _earlier(record: TrialRecord) -> Label:
     """The name of a trial that is not planned any more: one for each configuration, and on no axis."""
     configuration = {name: value for name, value in json.loads(record.config_json).items() if name not in BLOCK_AXES}
-    mark = hashlib.sha256(codec.canonical_json(configuration, dict).encode()).hexdigest()[:6]
+    mark = hashlib.sha256(codec.to_canonical_json(configuration, dict).encode()).hexdigest()[:6]
     arm = _EARLIER.sub("", record.arm)
     return Label(record.experiment, f"{arm} (earlier plan {mark})", "{}")
 
@@ -142,8 +142,8 @@ def recorded(source: Path) -> Finished | None:
         return None
     try:
         with Journal.open(source) as journal:
-            ended = [record for record in journal.trials() if record.reason != "cancelled"]
-            return Finished(ended[0], journal.checks(ended[0].trial_id)) if ended else None
+            ended = [record for record in journal.list_trials() if record.reason != "cancelled"]
+            return Finished(ended[0], journal.list_checks(ended[0].trial_id)) if ended else None
     except StoreError:
         return None
 

@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
-from harness.errors import UnknownName, counted
+from harness.errors import UnknownName, format_count
 from harness.store.records import TrialRecord
 
 Kind: TypeAlias = Literal["auto", "rich", "plain", "notebook", "off"]
@@ -68,7 +68,7 @@ def told(record: TrialRecord) -> str:
     """A finished trial in one line."""
     verdict = "success" if record.success else f"score {record.score:.2f}"
     ending = "" if record.status == "completed" else f", {record.status}: {record.reason}"
-    facts = f"{counted(record.steps, 'step')}, {counted(record.compactions, 'compaction')}, {record.wall_seconds:.1f} s"
+    facts = f"{format_count(record.steps, 'step')}, {format_count(record.compactions, 'compaction')}, {record.wall_seconds:.1f} s"
     return f"{record.arm[:MOST_NAME_CHARACTERS]} seed={record.seed}: {verdict}{ending} ({facts})"
 
 

@@ -17,15 +17,15 @@ from math import ceil
 from pathlib import Path
 from typing import NamedTuple
 
-from harness.errors import UsageError, counted
+from harness.errors import UsageError, format_count
 from harness.events import Entry, MessageAdded
 from harness.experiment.paths import flatten, with_values
 from harness.experiment.trial import Trial, from_plain
 from harness.store.journal import Journal
-from harness.store.records import NO_FAULT_OF_THE_ARM, TrialRecord
-from harness.store.sessions.lookup import JOURNALS_FOLDER, journals_in
+from harness.store.records import EXTERNAL_FAILURE_REASONS, TrialRecord
+from harness.store.sessions.lookup import JOURNALS_FOLDER, list_journals
 from harness.tokens import Counter, QuarterOfCharacters
-from harness.view import lived
+from harness.view import drop_rolled_back
 
 UNIT = "_tokens"
 """A field of a policy whose name ends so may be told as a quantile."""
@@ -50,7 +50,7 @@ class Quantile(NamedTuple):
 
     def __str__(self) -> str:
         cut = f", {self.cut_short} of them cut short by overflow or max_steps" if self.cut_short else ""
-        requests, sessions = counted(self.requests, "request"), counted(self.sessions, "uncompressed session")
+        requests, sessions = format_count(self.requests, "request"), format_count(self.sessions, "uncompressed session")
         return f"{self.tokens:,} tokens, from {requests} of {sessions}{cut}"
 
 
@@ -99,7 +99,7 @@ class Uncompressed:
         """
         self._folder, self._journal = folder, _journal_in(folder)
         with Journal.open(self._journal, read_only=True) as journal:
-            self._trials = [trial for trial in journal.trials() if _counts(trial)]
+            self._trials = [trial for trial in journal.list_trials() if _counts(trial)]
         if not self._trials:
             raise UsageError(f"{_named(folder)}: no trial of policy 'none' is among its results; run one, e.g. as an arm")
         self._pools: dict[tuple[str, Counter], Pool] = {}
@@ -122,7 +122,7 @@ class Uncompressed:
     def _read(self, problem: str, counter: Counter) -> Pool:
         trials = [trial for trial in self._trials if _problem(json.loads(trial.config_json)) == problem]
         with Journal.open(self._journal, read_only=True) as journal:
-            contexts = [tuple(contexts_of(journal.entries(trial.session_id), counter)) for trial in trials]
+            contexts = [tuple(contexts_of(journal.read_entries(trial.session_id), counter)) for trial in trials]
         if not any(contexts):
             there = ", ".join(sorted({_problem(json.loads(trial.config_json)) for trial in self._trials}))
             raise UsageError(f"{_named(self._folder)}: no uncompressed session of {problem}, only of {there:.400}; run one there")
@@ -133,7 +133,7 @@ class Uncompressed:
 def contexts_of(entries: Iterator[Entry], counter: Counter) -> Iterator[int]:
     """Estimated tokens of each request of a session without compaction that was answered, in order."""
     tokens = 0
-    for entry in lived(entries):
+    for entry in drop_rolled_back(entries):
         if isinstance(entry.event, MessageAdded):
             if entry.event.message.role == "assistant":
                 yield tokens
@@ -191,14 +191,14 @@ def _problem(plain: Mapping[str, object]) -> str:
 
 
 def _counts(trial: TrialRecord) -> bool:
-    lost = trial.status == "crashed" or trial.reason in NO_FAULT_OF_THE_ARM
+    lost = trial.status == "crashed" or trial.reason in EXTERNAL_FAILURE_REASONS
     return trial.policy == "none" and bool(trial.session_id) and not lost
 
 
 def _journal_in(folder: Path) -> Path:
     if not folder.is_dir():
         raise UsageError(f"{_named(folder)}: there is no such folder")
-    found = journals_in(folder)
+    found = list_journals(folder)
     if not found:
         raise UsageError(f"{_named(folder)}: nothing was run there yet; run it with `harness run {folder}`")
     if any(path.parent.name == JOURNALS_FOLDER for path in found):

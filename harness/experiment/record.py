@@ -13,7 +13,7 @@ from harness.experiment.provenance import level_of
 from harness.experiment.trial import to_plain
 from harness.models.factory import is_scripted
 from harness.models.local.catalogue import is_local
-from harness.models.local.model import as_served
+from harness.models.local.model import describe_local_model
 from harness.protocols import SandboxInfo
 from harness.session.grading import Judged
 from harness.session.totals import Tally
@@ -75,8 +75,8 @@ def _trial_record(job: Job, attempt: Attempt, wall_seconds: float) -> TrialRecor
         replicate=trial.replicate,
         model=session.model if session else trial.model,
         policy=trial.policy_kind,
-        policy_json=codec.canonical_json(trial.policy),
-        config_json=codec.canonical_json(to_plain(trial), dict),
+        policy_json=codec.to_canonical_json(trial.policy),
+        config_json=codec.to_canonical_json(to_plain(trial), dict),
         axes_json=axes_json(job.axes),
         window_tokens=session.window_tokens if session else trial.window_tokens or 0,
         threshold_tokens=session.threshold_tokens if session else None,
@@ -123,11 +123,11 @@ def _provenance_json(job: Job, attempt: Attempt) -> str:
     own = {
         "model": trial.model,
         "summarizer": trial.summarizer,
-        "cassette": job.cassette.identity() if job.cassette and not all(map(is_scripted, trial.models)) else None,
-        "local_models": [as_served(name) for name in trial.models if is_local(name)],
+        "cassette": job.cassette.describe() if job.cassette and not all(map(is_scripted, trial.models)) else None,
+        "local_models": [describe_local_model(name) for name in trial.models if is_local(name)],
         "task_seed": trial.seed,
         "model_seed": trial.model_seed,
         "sandbox": codec.to_plain(attempt.sandbox) if attempt.sandbox else None,
         "container": attempt.container,
     }
-    return codec.canonical_json({**codec.to_plain(job.provenance), **own}, dict)
+    return codec.to_canonical_json({**codec.to_plain(job.provenance), **own}, dict)

@@ -14,29 +14,29 @@ from harness import codec
 from harness.agent.cancellation import Cancellation
 from harness.agent.inbox import Inbox
 from harness.agent.loop import Agent, Limits
-from harness.agent.prompts import system_prompt
+from harness.agent.prompts import build_system_prompt
 from harness.compaction.compactor import SessionCompactor
-from harness.compaction.description import abilities
-from harness.compaction.scaling import fitted
+from harness.compaction.description import inspect_abilities
+from harness.compaction.scaling import fit_policy
 from harness.errors import IllegalPlan, SandboxError, StoreError
 from harness.events import SessionEnded, SessionStarted
 from harness.experiment.job import Finished, Job
 from harness.experiment.record import Attempt, Ending
 from harness.metrics.conduct import behaviour
-from harness.models.factory import listening, open_model, open_summarizer
+from harness.models.factory import open_model, open_summarizer, with_wait_listener
 from harness.models.wiring import Wiring
 from harness.protocols import Clock, Log, Model, OutputStore, Sandbox
 from harness.sandboxes import open_sandbox
 from harness.sandboxes.action_cache import CachedSandbox, open_cache
 from harness.sandboxes.client import ServedSandbox
-from harness.sandboxes.docker.launcher import container_name
+from harness.sandboxes.docker.launcher import format_container_name
 from harness.session.grading import grade, ungraded
 from harness.session.oracle import told_the_future
 from harness.store.journal import Journal
 from harness.store.log import SessionLog
 from harness.task import Task
 from harness.tasks import make_task
-from harness.tools import tools_under
+from harness.tools import make_session_tools
 
 
 def run_trial(job: Job, cancellation: Cancellation | None = None, clock: Clock = time.time) -> Finished:
@@ -76,7 +76,7 @@ class _Session:
             task = make_task(trial.task, trial.seed, trial.world)
             self.attempt.judged = ungraded(task, "not run: the session broke off")
             with closing(self._log(journal)) as log:
-                self._work(task, log, journal.outputs(self.attempt.session_id, self.clock))
+                self._work(task, log, journal.open_outputs(self.attempt.session_id, self.clock))
             self._watch(task, journal)
         except SandboxError as error:
             self.attempt.ending = Ending(status="failed", reason="sandbox_error", error=str(error))
@@ -89,7 +89,7 @@ class _Session:
     def _log(self, journal: Journal) -> SessionLog:
         attempt, counter = self.attempt, self.job.trial.policy.counter
         began_ms = int(attempt.started_at * 1000)
-        return journal.session(attempt.session_id, created_at_ms=began_ms, clock=self.clock, counter=counter)
+        return journal.open_session_log(attempt.session_id, created_at_ms=began_ms, clock=self.clock, counter=counter)
 
     def _work(self, task: Task, log: Log, outputs: OutputStore) -> None:
         """Lay the workspace, let the agent work, judge what it left."""
@@ -109,8 +109,8 @@ class _Session:
     def _watch(self, task: Task, journal: Journal) -> None:
         """Keep how the session behaved, as its log tells it."""
         session_id = self.attempt.session_id
-        conduct, probes = behaviour(journal.entries(session_id), task, self.job.trial.policy.counter)
-        journal.record_conduct(session_id, conduct, probes)
+        conduct, probes = behaviour(journal.read_entries(session_id), task, self.job.trial.policy.counter)
+        journal.record_metrics(session_id, conduct, probes)
 
     def _sandbox(self, task: Task) -> ServedSandbox | CachedSandbox:
         """A new sandbox, over the action cache if there shall be one."""
@@ -127,7 +127,7 @@ class _Session:
     def _opened(self, task: Task) -> ServedSandbox:
         choice = self.job.trial.sandbox
         own = f"{self.attempt.session_id}-{secrets.token_hex(3)}"  # two experiments may run one trial at once
-        self.attempt.container = container_name(own) if self.job.backend == "docker" else None
+        self.attempt.container = format_container_name(own) if self.job.backend == "docker" else None
         return open_sandbox(
             self.job.backend,
             session_id=own,
@@ -141,9 +141,9 @@ class _Session:
         """Run the session to its end."""
         trial, wiring = self.job.trial, self._wiring
         opened = open_model(trial.model, task=task, seed=trial.model_seed, window_tokens=trial.window_tokens, wiring=wiring)
-        model = listening(opened, self.attempt.tally)
-        fit = fitted(trial.policy, model.window, trial.nominal_window_tokens)
-        self.attempt.scale, self.attempt.abilities = fit.scale, abilities(fit.policy)
+        model = with_wait_listener(opened, self.attempt.tally)
+        fit = fit_policy(trial.policy, model.window, trial.nominal_window_tokens)
+        self.attempt.scale, self.attempt.abilities = fit.scale, inspect_abilities(fit.policy)
         policy = told_the_future(fit.policy, task)
         summarizer = self._summarizer(model, task)
         compactor = SessionCompactor(policy=policy, window=model.window, summarizer=summarizer, outputs=outputs)
@@ -151,26 +151,26 @@ class _Session:
             session_id=self.attempt.session_id,
             task=task.prompt,
             model=model.name,
-            policy_json=codec.canonical_json(fit.policy),
+            policy_json=codec.to_canonical_json(fit.policy),
             window_tokens=model.window.tokens,
             threshold_tokens=compactor.budget.threshold_tokens,
-            budget_rule=fit.told(compactor.budget.rule),
+            budget_rule=fit.describe_rule(compactor.budget.rule),
             sandbox=sandbox.info.backend,
         )
         timeout_seconds = trial.command_timeout_seconds
         agent = Agent(
             model=model,
-            tools=tools_under(policy, sandbox, outputs, timeout_seconds=timeout_seconds),
+            tools=make_session_tools(policy, sandbox, outputs, timeout_seconds=timeout_seconds),
             log=log,
             compactor=compactor,
             clock=self.clock,
             limits=Limits(max_steps=trial.max_steps, parallel_tools=trial.parallel_tools),
-            inbox=Inbox(task.later),
+            inbox=Inbox(task.later_messages),
             cancellation=self.cancellation,
             listen=self.attempt.tally,
         )
         try:
-            outcome = agent.run(started, system_prompt(task.runtime))
+            outcome = agent.run(started, build_system_prompt(task.runtime))
         except IllegalPlan as broken:  # the arm's own failure: what the agent left by then is judged
             return Ending(status="failed", reason="illegal_plan", error=str(broken))
         error = outcome.detail if outcome.status == "failed" else ""
@@ -183,7 +183,7 @@ class _Session:
             return None
         seed, wiring = self.job.trial.model_seed, self._wiring
         opened = open_summarizer(named, agent=model, task=task, seed=seed, window_tokens=None, wiring=wiring)
-        return listening(opened, self.attempt.tally)
+        return with_wait_listener(opened, self.attempt.tally)
 
     @property
     def _wiring(self) -> Wiring:

@@ -157,13 +157,13 @@ class Runner:
 
     def _recall(self, attempt: Attempt, journal: Journal) -> None:
         """Take what a journal tells into an attempt, and end the log of its session if nobody did."""
-        for attempt.session_id in journal.session_ids():
-            for entry in journal.entries(attempt.session_id):
+        for attempt.session_id in journal.list_session_ids():
+            for entry in journal.read_entries(attempt.session_id):
                 attempt.tally(entry)
                 if isinstance(entry.event, SessionStarted):
                     attempt.session = entry.event
             if attempt.tally.heard and attempt.tally.ended is None:
-                log = journal.session(attempt.session_id, created_at_ms=int(attempt.started_at * 1000), clock=self.clock)
+                log = journal.open_session_log(attempt.session_id, created_at_ms=int(attempt.started_at * 1000), clock=self.clock)
                 with closing(log):
                     log.append((SessionEnded(status="failed", reason="crashed", detail=attempt.ending.error),))
 

@@ -12,18 +12,18 @@ from typing import Any, get_type_hints
 from harness import codec
 from harness.errors import UnknownName, UsageError
 from harness.experiment.paths import known_paths, refuse_coerced
-from harness.models.factory import summarizer_name
-from harness.models.wiring import ToolCalls
-from harness.policies import check_policy, policy_from_plain, written_out
+from harness.models.factory import resolve_summarizer_name
+from harness.models.wiring import ToolCallMode
+from harness.policies import check_policy, expand_shorthand, policy_from_plain
 from harness.protocols import Policy
 from harness.sandboxes.backends import SandboxChoice
 from harness.sandboxes.client import MAX_TIMEOUT_SECONDS
 from harness.task import World
-from harness.tasks import file_digest
+from harness.tasks import hash_task_file
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Trial(codec.ByName):
+class Trial(codec.StrictFields):
     """One arm on one task with one seed."""
 
     task: str
@@ -38,7 +38,7 @@ class Trial(codec.ByName):
     """Runs the same configuration again with another model seed: the A/A arm."""
     model: str = "scripted"
     """`scripted` = the attentive scripted model of the trial's task; `scripted/…`, or any litellm name."""
-    tool_calls: ToolCalls = "native"
+    tool_calls: ToolCallMode = "native"
     """How a real model calls tools: by the provider's field for them, or in text (for models without)."""
     window_tokens: int | None = None
     """Overrides the model's context window (S0.11); None = what is known of the model."""
@@ -74,13 +74,13 @@ class Trial(codec.ByName):
 
         What such a file imports, and the code of policies and of this package, is no part of it.
         """
-        code = file_digest(self.task)
-        return codec.configuration_hash(to_plain(self) | ({"task_file": code} if code else {}), dict)
+        code = hash_task_file(self.task)
+        return codec.hash_configuration(to_plain(self) | ({"task_file": code} if code else {}), dict)
 
     @property
     def problem(self) -> str:
         """Name of the task with the knobs that are turned, e.g. `long-march(steps=400)`: equal for what can be paired."""
-        turned = ", ".join(f"{name}={value!r}" for name, value in self.world.turned.items())
+        turned = ", ".join(f"{name}={value!r}" for name, value in self.world.overrides.items())
         return f"{self.task}({turned})" if turned else self.task
 
     @property
@@ -92,7 +92,7 @@ class Trial(codec.ByName):
     def summarizer(self) -> str | None:
         """Name of the model that writes the summaries, with `same` resolved; None = the policy asks nobody."""
         named = getattr(self.policy, "summarizer", None)
-        return None if named is None else summarizer_name(named, self.model)
+        return None if named is None else resolve_summarizer_name(named, self.model)
 
     @property
     def models(self) -> tuple[str, ...]:
@@ -142,7 +142,7 @@ def from_plain(plain: Mapping[str, object], where: str = "trial") -> Trial:
 
 def _read(name: str, value: object, where: str) -> Any:
     if name == "policy":
-        value = written_out(value)
+        value = expand_shorthand(value)
         if not isinstance(value, Mapping):
             raise UsageError(f"{where}: a kind, a number of messages or a table with a kind is needed (got {value!r:.80})")
         policy = policy_from_plain(value, where)

@@ -22,7 +22,7 @@ from pebble import ProcessExpired
 
 from harness.agent.cancellation import Cancellation
 from harness.experiment.job import Finished, Job
-from harness.sandboxes.action_cache import SPARES
+from harness.sandboxes.action_cache import SANDBOX_POOL
 
 Work: TypeAlias = Callable[[Job, Cancellation | None], Finished]
 """Runs one job; a function of a module, so that a process can find it."""
@@ -144,7 +144,7 @@ class ThreadWorkers:
     def close(self) -> None:
         """See `Workers`."""
         self._pool.shutdown()
-        SPARES.close()
+        SANDBOX_POOL.close()
 
     def stop(self) -> None:
         """See `Workers`. Returns when every running session has noticed."""
@@ -152,7 +152,7 @@ class ThreadWorkers:
         for cancellation in tuple(self._running):
             cancellation.request()
         self._pool.shutdown(cancel_futures=True)
-        SPARES.close()
+        SANDBOX_POOL.close()
 
     def _run(self, job: Job) -> Finished:
         cancellation = Cancellation()
@@ -168,7 +168,7 @@ class ThreadWorkers:
         finally:
             timer.cancel()
             self._running.discard(cancellation)
-        if time.monotonic() - began >= self._timeout_seconds and cancellation.requested:
+        if time.monotonic() - began >= self._timeout_seconds and cancellation.is_requested:
             raise TimeoutError
         return finished
 

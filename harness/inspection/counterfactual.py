@@ -13,16 +13,16 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, cast
 
 from harness.compaction.compactor import SessionCompactor
-from harness.compaction.scaling import fitted
+from harness.compaction.scaling import fit_policy
 from harness.errors import UsageError
-from harness.events import Compaction, Entry, ItemId, MessageAdded, Moment, Signal, StepFinished, TextDelta
+from harness.events import Compaction, Entry, Hook, ItemId, MessageAdded, Signal, StepFinished, TextDelta
 from harness.inspection.disposition import Fate
 from harness.inspection.recorded import RecordedSession
 from harness.messages import Message, assistant
-from harness.protocols import Policy, Reply, Request, unheard
+from harness.protocols import Policy, Reply, Request, ignore_delta
 from harness.store.memory import MemoryOutputs
 from harness.tokens import Budget, Counter, Estimated, Measured, QuarterOfCharacters, Usage, Window
-from harness.view import View, fold, lived
+from harness.view import View, drop_rolled_back, fold
 
 SUMMARY_TOKENS = 800
 LINE = "This line stands in for a line of the summary, which nobody was asked to write.\n"
@@ -56,7 +56,7 @@ class Course:
         self.steps: tuple[Step, ...] = ()
         messages: list[Message] = []
         steps: list[Step] = []
-        for entry in lived(entries):
+        for entry in drop_rolled_back(entries):
             if isinstance(entry.event, MessageAdded):
                 messages.append(entry.event.message)
             elif isinstance(entry.event, StepFinished):
@@ -99,7 +99,7 @@ class _StandIn:
     name: str = "stand-in"
     window: Window = ROOM
 
-    def reply(self, request: Request, listen: Callable[[TextDelta], None] = unheard) -> Reply:
+    def reply(self, request: Request, listen: Callable[[TextDelta], None] = ignore_delta) -> Reply:
         """See `harness.protocols.Model`."""
         tokens = min(self.tokens, request.max_output_tokens or self.tokens)
         characters = max(1, tokens * CHARACTERS_OF_A_TOKEN)
@@ -158,14 +158,14 @@ class Rehearsal:
             UsageError: the policy does not work in this window, or must know a future that nobody knows.
         """
         window = Window(tokens=setting.window_tokens, source="configuration")
-        fit = fitted(setting.policy, window, setting.nominal_window_tokens)
+        fit = fit_policy(setting.policy, window, setting.nominal_window_tokens)
         policy = _informed(fit.policy, session)
         self._compactor = SessionCompactor(
             policy=policy, window=window, summarizer=_StandIn(setting.summary_tokens), outputs=MemoryOutputs()
         )
         self.course = course
         self.budget: Budget = self._compactor.budget
-        self.rule = fit.told(self.budget.rule)
+        self.rule = fit.describe_rule(self.budget.rule)
         """How the window is divided, in words and numbers."""
         self.counter = course.counted(policy.counter)
         self.scenes: list[Scene] = []
@@ -211,7 +211,7 @@ class Rehearsal:
         for message in self.course.messages[len(self._items) : end]:
             self._items.append(ItemId(self._fold(MessageAdded(message=message, step=0)).seq))
 
-    def _compact(self, step: Step, moment: Moment) -> None:
+    def _compact(self, step: Step, moment: Hook) -> None:
         """Let the policy fit the view."""
         edits = self._view.edits
         event = self._compactor.compact(self._view, self._usage, step.finished.step, moment, _ignored)
@@ -235,7 +235,7 @@ class Rehearsal:
         """
         scene = self.scenes[index]
         shown = {item.item_id: item.tokens for item in scene.view.items}
-        edited = {item for item, _ in scene.view.unedited}
+        edited = {item for item, _ in scene.view.original_tokens}
         happened = _Happened.up_to(self.attempts[: scene.attempts])
         told = zip(self._items[: scene.step.sent], self.course.messages, strict=False)
         return [_standing(item, self.counter.count(message), shown, edited, happened) for item, message in told]
@@ -280,13 +280,13 @@ class _Happened:
 
 
 def _informed(policy: Policy, session: RecordedSession) -> Policy:
-    inform = getattr(policy, "informed", None)
+    inform = getattr(policy, "with_oracle", None)
     if inform is None:
         return policy
-    if session.foresight is None:
+    if session.oracle is None:
         kind = getattr(policy, "kind", "")
         raise UsageError(f"policy {kind!r} must know what will be needed, and of this session nobody does; choose another")
-    informed: Policy = inform(session.foresight)
+    informed: Policy = inform(session.oracle)
     return informed
 
 

@@ -9,11 +9,11 @@ from typing import NamedTuple
 from harness.errors import StoreError, UsageError
 from harness.events import Entry, SessionStarted
 from harness.replay.document import open_document
-from harness.replay.formats import FORMATS, detect
-from harness.replay.session_file import NAME, Logged, lines, read_log
-from harness.replay.session_log import entries
+from harness.replay.formats import FORMATS, detect_format
+from harness.replay.session_file import NAME, TimedEntry, encode_lines, read_log
+from harness.replay.session_log import build_entries
 from harness.store.journal import Journal
-from harness.store.sessions.lookup import Found
+from harness.store.sessions.lookup import SessionLocation
 
 
 class Imported(NamedTuple):
@@ -27,7 +27,7 @@ class Imported(NamedTuple):
     """What was dropped or repaired while reading."""
 
 
-def logged(found: Found) -> tuple[Logged, ...]:
+def logged(found: SessionLocation) -> tuple[TimedEntry, ...]:
     """The log of a session with the time of every event.
 
     Raises:
@@ -35,12 +35,12 @@ def logged(found: Found) -> tuple[Logged, ...]:
     """
     with Journal.open(found.journal, read_only=True) as journal:
         sql = "SELECT at_ms FROM event AS e JOIN session AS s ON s.key = e.session WHERE s.id = ? ORDER BY seq"
-        times = [row[0] for row in journal.rows(sql, found.session_id)]
-        log = list(journal.entries(found.session_id))
-    return tuple([Logged(entry, at_ms) for entry, at_ms in zip(log, times, strict=False)])
+        times = [row[0] for row in journal.query(sql, found.session_id)]
+        log = list(journal.read_entries(found.session_id))
+    return tuple([TimedEntry(entry, at_ms) for entry, at_ms in zip(log, times, strict=False)])
 
 
-def export_session(found: Found, file: Path) -> int:
+def export_session(found: SessionLocation, file: Path) -> int:
     """Write a session as JSONL, whole or not at all; returns its events.
 
     Raises:
@@ -53,7 +53,7 @@ def export_session(found: Found, file: Path) -> int:
     unfinished = file.with_name(f".{file.name}.{os.getpid()}")
     try:
         with unfinished.open("w", encoding="utf-8") as opened:
-            opened.writelines(lines(log))
+            opened.writelines(encode_lines(log))
         unfinished.replace(file)
     except OSError as error:
         raise StoreError(f"cannot write {str(file)!r}: {error.strerror}; name another file") from None
@@ -62,7 +62,7 @@ def export_session(found: Found, file: Path) -> int:
     return len(log)
 
 
-def read_session(file: Path) -> tuple[tuple[Logged, ...], str, tuple[str, ...]]:
+def read_session(file: Path) -> tuple[tuple[TimedEntry, ...], str, tuple[str, ...]]:
     """The log in a file of any known format, with the name of the format and what was repaired.
 
     Of our own format it is the log that was exported. Of other agents' it shows the session as if nobody had compacted, and no
@@ -73,13 +73,13 @@ def read_session(file: Path) -> tuple[tuple[Logged, ...], str, tuple[str, ...]]:
         UsageError: it cannot be read, or holds more than one session.
     """
     document = open_document(file)
-    known = detect(document)
+    known = detect_format(document)
     if known == NAME:
         return read_log(document), known, tuple(caveat.text for caveat in document.caveats)
     recordings = FORMATS[known].read(document)
     if len(recordings) > 1:
         raise UsageError(f"{file}: {len(recordings)} sessions in one file; only a file of one session can be taken")
-    log = tuple([Logged(entry, 0) for entry in entries(recordings[0])])
+    log = tuple([TimedEntry(entry, 0) for entry in build_entries(recordings[0])])
     return log, known, tuple(caveat.text for caveat in recordings[0].caveats)
 
 
@@ -105,26 +105,26 @@ def import_session(file: Path, journal: Path, session_id: str = "") -> Imported:
         whose, fault = "--as gives" if session_id else f"{str(file)!r} has", "/" if "/" in name else "control characters"
         raise UsageError(f"{whose} the session the name {name!r}, and a name holds no {fault}; give it another one with --as")
     with Journal.open(journal) as opened:
-        if name in opened.session_ids():
+        if name in opened.list_session_ids():
             raise UsageError(f"journal {str(journal)!r} has a session {name!r} already; name this one with --as")
         _write(opened, name, log)
     return Imported(name, len(log), known, caveats)
 
 
-def _name_in(log: tuple[Logged, ...]) -> str:
+def _name_in(log: tuple[TimedEntry, ...]) -> str:
     first = log[0].entry.event if log else None
     return first.session_id if isinstance(first, SessionStarted) else ""
 
 
-def _write(journal: Journal, name: str, log: tuple[Logged, ...]) -> None:
+def _write(journal: Journal, name: str, log: tuple[TimedEntry, ...]) -> None:
     """Append events of one time together, as they were."""
     times = _times(log)
-    session = journal.session(name, created_at_ms=log[0].at_ms, clock=times.__next__)
+    session = journal.open_session_log(name, created_at_ms=log[0].at_ms, clock=times.__next__)
     for _, group in groupby(log, key=lambda one: one.at_ms):
         session.append([entry.event for entry, _ in group])
 
 
-def _times(log: tuple[Logged, ...]) -> Iterator[float]:
+def _times(log: tuple[TimedEntry, ...]) -> Iterator[float]:
     for at_ms, _ in groupby(log, key=lambda one: one.at_ms):
         yield (at_ms + 0.5) / 1000  # a log cuts to whole milliseconds, and halves are far from either neighbour
 

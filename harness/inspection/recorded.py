@@ -11,15 +11,15 @@ from harness.compaction.presets.none import NoCompaction
 from harness.errors import UnknownName, UsageError
 from harness.events import Entry, SessionStarted
 from harness.inspection.exchange import log_in
-from harness.inspection.sample import SampleFuture
+from harness.inspection.sample import SampleOracle
 from harness.inspection.walk import sample_log
-from harness.protocols import Foresight
+from harness.protocols import Oracle
 from harness.replay.document import open_document
-from harness.replay.formats import detect, read_recordings
+from harness.replay.formats import detect_format, read_recordings
 from harness.replay.session_file import NAME
-from harness.replay.session_log import entries
+from harness.replay.session_log import build_entries
 from harness.session.interactive import Interactive, converse
-from harness.session.oracle import ScriptedForesight
+from harness.session.oracle import ScriptedOracle
 from harness.store.sessions.lookup import find_session
 from harness.task import Task
 from harness.tasks import SUITE, make_task
@@ -43,7 +43,7 @@ class RecordedSession:
     entries: tuple[Entry, ...]
     journal: Path | None = None
     """The file that holds it, and its workspaces if they were kept; None = it is in no journal."""
-    foresight: Foresight | None = None
+    oracle: Oracle | None = None
     """What a clairvoyant policy can be told of it; None = nothing is known."""
 
     @property
@@ -70,7 +70,7 @@ def open_recorded(source: str | os.PathLike[str] = SAMPLE, session_id: str | Non
     path = Path(source)
     if path.is_dir() or (path.is_file() and _is_journal(path)):
         found = find_session(session_id or "", (path,))
-        return RecordedSession(name=found.session_id, entries=tuple(found.entries()), journal=found.journal)
+        return RecordedSession(name=found.session_id, entries=tuple(found.read_entries()), journal=found.journal)
     if path.is_file():
         return _from_file(path, session_id)
     if session_id is not None:
@@ -87,12 +87,12 @@ def _is_journal(path: Path) -> bool:
 
 
 def _from_file(path: Path, session_id: str | None) -> RecordedSession:
-    if detect(open_document(path)) == NAME:
+    if detect_format(open_document(path)) == NAME:
         return RecordedSession(name=path.name, entries=log_in(path))
     found = read_recordings(path)
     names = [one.session_id or f"session {number}" for number, one in enumerate(found, 1)]
     chosen = found[names.index(_chosen(path, tuple(names), session_id))]
-    return RecordedSession(name=f"{path.name} ({chosen.source})", entries=entries(chosen))
+    return RecordedSession(name=f"{path.name} ({chosen.source})", entries=build_entries(chosen))
 
 
 def _chosen(path: Path, names: tuple[str, ...], wanted: str | None) -> str:
@@ -109,12 +109,12 @@ def _chosen(path: Path, names: tuple[str, ...], wanted: str | None) -> str:
 def _named(name: str) -> RecordedSession:
     """The session of a name: the sample, or a task's."""
     if name == SAMPLE:
-        return RecordedSession(name="sample session", entries=sample_log(), foresight=SampleFuture())
+        return RecordedSession(name="sample session", entries=sample_log(), oracle=SampleOracle())
     if ":" not in name and name not in SUITE:
         raise UnknownName("session: no such file or folder, and no such task:", name, (*SUITE, SAMPLE))
     task = make_task(name, 0)
-    foresight = ScriptedForesight(task.facts, task.script) if task.script.steps else None
-    return RecordedSession(name=f"task {name}", entries=_scripted(task), foresight=foresight)
+    foresight = ScriptedOracle(task.facts, task.script) if task.script.steps else None
+    return RecordedSession(name=f"task {name}", entries=_scripted(task), oracle=foresight)
 
 
 def _scripted(task: Task) -> tuple[Entry, ...]:

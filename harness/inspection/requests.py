@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 
-from harness.codec import message_digest
+from harness.codec import digest_message
 from harness.errors import UsageError
 from harness.events import Compaction, Entry, MessageAdded, StepFinished
 from harness.inspection.timeline import counter_of
 from harness.messages import Message
-from harness.view import View, fold_all, lived, rendered
+from harness.view import View, drop_rolled_back, fold_all, render_messages
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +48,7 @@ def sent_at(entries: Sequence[Entry], step: int) -> Sent:
     Raises:
         UsageError: no such step was finished, or the log does not hold its answer.
     """
-    entries = lived(entries)
+    entries = drop_rolled_back(entries)
     ends = [place for place, entry in enumerate(entries) if isinstance(entry.event, StepFinished)]
     found = [place for place in ends if _finished(entries[place]).step == step]
     if not found:
@@ -60,7 +60,7 @@ def sent_at(entries: Sequence[Entry], step: int) -> Sent:
         raise UsageError(f"step {step} of this session has no answer of a model; its log is not whole")
     before = entries[:asked]
     view = fold_all(before, counter_of(entries))
-    sent = rendered(view.messages)
+    sent = render_messages(view.messages)
     finished = _finished(entries[end])
     newest = tuple(takewhile(lambda entry: not isinstance(entry.event, StepFinished), reversed(before)))
     return Sent(
@@ -79,7 +79,7 @@ def sent_at(entries: Sequence[Entry], step: int) -> Sent:
 def _digest(messages: Sequence[Message]) -> str:
     digest = b""
     for message in messages:
-        digest = message_digest(message, digest)
+        digest = digest_message(message, digest)
     return digest.hex()
 
 

@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from harness.messages import Message, ToolCall, assistant
-from harness.protocols import Foresight, Need
+from harness.protocols import Need, Oracle
 
 PROMPT = """\
 The library under ledger/ books payments. Make it settle invoices in several currencies.
@@ -111,10 +111,10 @@ def _report(draw: random.Random, characters: int) -> str:
     return "\n".join(("exit code 1", *lines))
 
 
-class SampleFuture:
+class SampleOracle:
     """What the rest of the session needs: the request, always; a file that was read, until it is written again. Pure."""
 
-    def needs(self, messages: Sequence[Message]) -> Sequence[Need | None]:
+    def predict_needs(self, messages: Sequence[Message]) -> Sequence[Need | None]:
         """See `harness.protocols.Foresight`."""
         numbers = [self._number(message) for message in messages]
         now = max((number for number in numbers if number is not None), default=0)
@@ -136,4 +136,4 @@ class SampleFuture:
 
 
 if TYPE_CHECKING:
-    _: type[Foresight] = SampleFuture
+    _: type[Oracle] = SampleOracle

@@ -9,13 +9,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, TypeAlias
 
-from harness.errors import UsageError, counted
+from harness.errors import UsageError, format_count
 from harness.events import Compaction, Entry, ItemId, MessageAdded, SessionEnded, SessionStarted, StepFinished, SubAgentEnded
 from harness.messages import Message
 from harness.policies import policy_from_plain
 from harness.tokens import Counter as TokenCounter
 from harness.tokens import QuarterOfCharacters
-from harness.view import View, fold, lived
+from harness.view import View, drop_rolled_back, fold
 
 Kind: TypeAlias = Literal["system", "user", "assistant", "tool results", "summaries", "markers"]
 """Of a message: by its role, or what a compaction put in: a summary, or what stands beside one."""
@@ -187,7 +187,7 @@ def took(sub_agents: Sequence[SubAgentEnded]) -> str:
     steps, cost = sum(one.steps for one in sub_agents), _sum(one.cost_usd for one in sub_agents)
     sent, written = sum(one.prompt_tokens for one in sub_agents), sum(one.output_tokens for one in sub_agents)
     price = "at an unknown price" if cost is None else f"${cost:.4f}"
-    return f"{counted(steps, 'step')}, {sent:,} tokens in, {written:,} out, {price}"
+    return f"{format_count(steps, 'step')}, {sent:,} tokens in, {written:,} out, {price}"
 
 
 def inspect_session(entries: Iterable[Entry]) -> Inspection:
@@ -198,7 +198,7 @@ def inspect_session(entries: Iterable[Entry]) -> Inspection:
     """
     log = tuple(entries)
     reader = _Reader(counter_of(log), Counter(entry.event.kind for entry in log))
-    for entry in lived(log):
+    for entry in drop_rolled_back(log):
         reader.read(entry)
     return reader.inspection()
 

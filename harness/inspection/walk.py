@@ -10,19 +10,19 @@ from dataclasses import dataclass, field
 
 from harness.agent.loop import Agent, Limits
 from harness.compaction.compactor import SessionCompactor
-from harness.compaction.description import abilities
+from harness.compaction.description import inspect_abilities
 from harness.compaction.presets.none import NoCompaction
 from harness.errors import ContextOverflow
 from harness.events import Compaction, Entry, SessionStarted, Signal, TextDelta
-from harness.inspection.sample import PROMPT, SampleFuture, sample_step
+from harness.inspection.sample import PROMPT, SampleOracle, sample_step
 from harness.messages import Message, ToolCall, ToolResult, assistant
 from harness.models.factory import open_summarizer
-from harness.protocols import Model, Policy, Reply, Request, ToolSpec, unheard
+from harness.protocols import Model, Policy, Reply, Request, ToolSpec, ignore_delta
 from harness.session.totals import Tally
 from harness.store.memory import MemoryLog, MemoryOutputs
 from harness.store.records import Activity
 from harness.tokens import Budget, Counter, Measured, QuarterOfCharacters, Usage, Window
-from harness.tools.session_tools import limits_of
+from harness.tools.session_tools import choose_truncation
 from harness.tools.standard import SandboxTool
 from harness.truncation import Truncation
 from harness.view import View, fold
@@ -86,15 +86,15 @@ def walk(
         UsageError: the policy does not work in this window.
         IllegalPlan: it broke a guard.
     """
-    inform = getattr(policy, "informed", None)
+    inform = getattr(policy, "with_oracle", None)
     heard = _Changes(policy.counter, Tally())
     puppet = _Puppet(window=Window(tokens=window_tokens, source="configuration"), counter=policy.counter)
     puppet.enough = lambda: heard.tally.compactions == most_compactions
-    informed = inform(SampleFuture()) if inform else policy
+    informed = inform(SampleOracle()) if inform else policy
     compactor = SessionCompactor(
         policy=informed, window=puppet.window, summarizer=summarizer or writer(SUMMARIZER), outputs=MemoryOutputs()
     )
-    tools = [_Told(name, limits_of(policy)) for name in TOOLS]
+    tools = [_Told(name, choose_truncation(policy)) for name in TOOLS]
     log = MemoryLog()
     agent = Agent(
         model=puppet,
@@ -110,7 +110,7 @@ def walk(
         policy=policy,
         budget=compactor.budget,
         changes=tuple(heard.changes),
-        activity=heard.tally.activity(abilities(policy)),
+        activity=heard.tally.activity(inspect_abilities(policy)),
         steps=outcome.steps,
         overflowed=outcome.reason == "overflow",
         broken_off=puppet.enough(),
@@ -124,7 +124,7 @@ def sample_log(said_tokens: int = int(LENGTH * WINDOW_TOKENS)) -> tuple[Entry, .
     puppet.enough = lambda: puppet.said_tokens >= said_tokens
     compactor = SessionCompactor(policy=NoCompaction(), window=puppet.window, summarizer=None)
     log = MemoryLog()
-    tools = [_Told(name, limits_of(compactor.policy)) for name in TOOLS]
+    tools = [_Told(name, choose_truncation(compactor.policy)) for name in TOOLS]
     agent = Agent(
         model=puppet, tools=tools, log=log, compactor=compactor, clock=lambda: 0.0, limits=Limits(max_steps=ROOM_TOKENS)
     )
@@ -187,7 +187,7 @@ class _Puppet:
     _counted: dict[int, tuple[Message, int]] = field(default_factory=dict)
     """By identity, with the message so that it stays the same; a session would else be counted anew at every step."""
 
-    def reply(self, request: Request, listen: Callable[[TextDelta], None] = unheard) -> Reply:
+    def reply(self, request: Request, listen: Callable[[TextDelta], None] = ignore_delta) -> Reply:
         """See `harness.protocols.Model`."""
         prompt_tokens = self._tokens(request.messages)
         if prompt_tokens > self.window.tokens:

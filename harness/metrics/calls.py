@@ -101,7 +101,7 @@ def _act(call: ToolCall, result: ToolResult, step: int, items: tuple[ItemId, Ite
 
 def signature(call: ToolCall) -> Signature:
     """The canonical form of a call, as a digest."""
-    given = transcript.arguments(call)
+    given = transcript.parse_arguments(call)
     if not given:
         return _digest(f"{call.name} {' '.join(call.arguments_json.split())}")
     plain = {name: _canonical(name, value) for name, value in given.items() if name not in VOLATILE_FIELDS}
@@ -125,12 +125,12 @@ def observation(result: ToolResult) -> str:
 
 
 def _told(result: ToolResult) -> str:
-    return f"{transcript.outcome(result)} {_VOLATILE.sub('~', result.output).rstrip()}"
+    return f"{transcript.read_outcome(result)} {_VOLATILE.sub('~', result.output).rstrip()}"
 
 
 def ended_well(result: ToolResult) -> bool:
     """Neither an error nor an exit code other than 0."""
-    return result.status == "completed" and transcript.outcome(result) in {"ok", "exit code 0"}
+    return result.status == "completed" and transcript.read_outcome(result) in {"ok", "exit code 0"}
 
 
 def _deed(call: ToolCall) -> Deed:
@@ -142,7 +142,7 @@ def _deed(call: ToolCall) -> Deed:
 
 
 def _command(call: ToolCall) -> str:
-    return _text(transcript.arguments(call), "command")
+    return _text(transcript.parse_arguments(call), "command")
 
 
 def _text(given: Mapping[str, object], name: str) -> str:
@@ -152,7 +152,7 @@ def _text(given: Mapping[str, object], name: str) -> str:
 
 def _whole_file(call: ToolCall) -> str | None:
     """The file whose whole text the call shows or writes."""
-    given = transcript.arguments(call)
+    given = transcript.parse_arguments(call)
     if call.name in COMMAND_TOOLS:
         return shell.shown_file(_command(call))
     whole = call.name in WRITING_TOOLS or (call.name == "read_file" and given.keys() == {"path"})
@@ -162,7 +162,7 @@ def _whole_file(call: ToolCall) -> str | None:
 def _paths(call: ToolCall) -> frozenset[str]:
     if call.name in COMMAND_TOOLS:
         return shell.named_paths(_command(call))
-    given = transcript.arguments(call)
+    given = transcript.parse_arguments(call)
     return frozenset({shell.path(_text(given, "path"))}) if "path" in given else frozenset()
 
 
@@ -170,7 +170,7 @@ def _content(call: ToolCall, result: ToolResult, deed: Deed) -> str:
     if deed == "retrieval":
         shown = result.output.removeprefix("exit code 0\n") if call.name in COMMAND_TOOLS else result.output
         return _digest(shown.rstrip("\n"))
-    return _digest(_text(transcript.arguments(call), "content").rstrip("\n")) if deed == "write" else ""
+    return _digest(_text(transcript.parse_arguments(call), "content").rstrip("\n")) if deed == "write" else ""
 
 
 def _digest(text: str) -> str:

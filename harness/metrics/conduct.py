@@ -7,7 +7,7 @@ from harness.events import Entry
 from harness.metrics.calls import template_signature
 from harness.metrics.pathologies import Watch
 from harness.metrics.probes import Prober
-from harness.store.records import Probes, SessionConduct
+from harness.store.records import Probes, SessionMetrics
 from harness.task import Task
 from harness.tokens import Counter
 from harness.view import View, fold
@@ -16,7 +16,7 @@ from harness.view import View, fold
 class Behaviour(NamedTuple):
     """What is kept of a session beside its log."""
 
-    conduct: SessionConduct
+    conduct: SessionMetrics
     probes: Probes
 
 

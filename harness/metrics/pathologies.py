@@ -13,7 +13,7 @@ from harness.events import Compaction, Entry, ItemId, MessageAdded, SessionStart
 from harness.messages import Message, ToolCall
 from harness.metrics.calls import Act, Signature, Writes, acts_of
 from harness.metrics.fact_ledger import Ledger
-from harness.store.records import SessionConduct, StepConduct
+from harness.store.records import SessionMetrics, StepMetrics
 from harness.tokens import Counter
 from harness.view import View
 
@@ -164,10 +164,10 @@ class Watch:
             case _:
                 pass
 
-    def conduct(self) -> SessionConduct:
+    def conduct(self) -> SessionMetrics:
         """The sum over all entries so far."""
         loop = self._loops.first
-        return SessionConduct(
+        return SessionMetrics(
             evicted_tokens=self._evicted_tokens,
             close_compactions=self._close,
             full_compactions=self._full,
@@ -176,7 +176,7 @@ class Watch:
             loop_rule=loop.rule if loop else "",
             loop_onset_step=loop.onset_step if loop else None,
             loop_after_steps=self._steps_since_compaction(loop.onset_step) if loop else None,
-            steps=tuple(StepConduct(step=step, **tally) for step, tally in sorted(self._tallies.items())),
+            steps=tuple(StepMetrics(step=step, **tally) for step, tally in sorted(self._tallies.items())),
         )
 
     def _steps_since_compaction(self, step: int) -> int | None:

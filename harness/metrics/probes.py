@@ -15,9 +15,9 @@ from dataclasses import dataclass, field, replace
 from harness.events import Compaction, Entry, ItemId, MessageAdded
 from harness.messages import Message
 from harness.metrics.uses import Uses
-from harness.models.scripted.patterns import fact_patterns
-from harness.models.scripted.visible_state import readable
-from harness.store.records import FactRecord, ProbeRecord, Probes, SessionConduct, Use
+from harness.models.scripted.patterns import compile_fact_patterns
+from harness.models.scripted.visible_state import extract_searchable_text
+from harness.store.records import FactRecord, FactUse, ProbeRecord, Probes, SessionMetrics
 from harness.task import Fact, Task
 from harness.view import Item, View
 
@@ -60,7 +60,7 @@ class _Known:
         else:
             self.former |= values - self.written
 
-    def judged(self, value: str) -> Use:
+    def judged(self, value: str) -> FactUse:
         """What using a value now is."""
         if value == self.value:
             return "right"
@@ -74,11 +74,13 @@ class Prober:
     def __init__(self, task: Task) -> None:
         self._facts = {fact.name: _Known(fact, task.values.get(fact.name)) for fact in task.facts}
         self._numbers = {name: number for number, name in enumerate(self._facts)}
-        self._patterns, self._uses = fact_patterns(task.facts), Uses(task.script)
-        self._former = fact_patterns(tuple(replace(fact, patterns=fact.former) for fact in task.facts if fact.former))
+        self._patterns, self._uses = compile_fact_patterns(task.facts), Uses(task.script)
+        self._former = compile_fact_patterns(
+            tuple(replace(fact, patterns=fact.former_patterns) for fact in task.facts if fact.former_patterns)
+        )
         self._readings: dict[ItemId, dict[str, tuple[str, ...]]] = {}
         self._rows: list[ProbeRecord] = []
-        self._used: list[tuple[Fact, Use]] = []
+        self._used: list[tuple[Fact, FactUse]] = []
 
     def add(self, entry: Entry, before: View, after: View) -> None:
         """Take note of the next entry."""
@@ -88,7 +90,7 @@ class Prober:
             reading = self._read(after.items[-1])
             for name, values in reading.items():
                 self._facts[name].hear(values[-1], event.message.role)
-            for name, values in self._former.told(readable(event.message)):
+            for name, values in self._former.find_values(extract_searchable_text(event.message)):
                 self._facts[name].hear_former(set(values), event.message.role)
         elif isinstance(event, Compaction) and event.status == "applied":
             self._add_compaction(entry.seq, before, after)
@@ -98,7 +100,7 @@ class Prober:
         probed = {row.fact for row in self._rows}
         return Probes(facts=tuple(one for one in self._records() if one.number in probed), rows=tuple(self._rows))
 
-    def summed(self, conduct: SessionConduct) -> SessionConduct:
+    def summed(self, conduct: SessionMetrics) -> SessionMetrics:
         """The conduct with the uses of facts; as it is if no call could be recognised."""
         if not self._used:
             return conduct
@@ -123,7 +125,7 @@ class Prober:
             )
 
     def _read(self, item: Item) -> dict[str, tuple[str, ...]]:
-        reading = dict(self._patterns.told(readable(item.message)))
+        reading = dict(self._patterns.find_values(extract_searchable_text(item.message)))
         if reading:
             self._readings[item.item_id] = reading
         else:
@@ -151,7 +153,7 @@ class Prober:
             if old.get(item.item_id) is not item.message:
                 self._read(item)
         seen_after = self._seen(after)
-        text = "" if seen_before <= seen_after else "\n".join([readable(item.message) for item in after.items])
+        text = "" if seen_before <= seen_after else "\n".join([extract_searchable_text(item.message) for item in after.items])
         for name in sorted(seen_before | seen_after, key=self._numbers.__getitem__):
             known = self._facts[name]
             known.waiting.append(len(self._rows))

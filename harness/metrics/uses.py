@@ -47,7 +47,7 @@ class Uses:
 
     def read(self, call: ToolCall, known: Known) -> Mapping[str, str]:
         """The facts that a call was written with, by name; empty if no template fits."""
-        given = sorted(transcript.arguments(call).items())
+        given = sorted(transcript.parse_arguments(call).items())
         texts = [value for _, value in given if isinstance(value, str)]
         fitting: list[dict[str, str]] = []
         if len(texts) == len(given):

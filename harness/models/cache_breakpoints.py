@@ -9,43 +9,47 @@ Source: the third design document, "Two-Part Prompt Strategy"; at most four mark
 
 from collections.abc import Sequence
 
-from harness.messages import Message, part_text
-from harness.models.openai_format import Plain, messages_to_wire
-from harness.models.registry import entry, provider_of
+from harness.messages import Message, extract_part_text
+from harness.models.openai_format import JsonObject, encode_messages
+from harness.models.registry import look_up_entry, look_up_provider
 
-MARK = {"type": "ephemeral"}
+CACHE_CONTROL = {"type": "ephemeral"}
 """Keep what stands up to here for the provider's shortest time, five minutes from its last use."""
 
-ALWAYS = {"anthropic"}
+BREAKPOINT_PROVIDERS = {"anthropic"}
 """Providers of nothing but models that take marks."""
-SOMETIMES = {"bedrock", "bedrock_converse", "vertex_ai"}
+CLAUDE_PROVIDERS = {"bedrock", "bedrock_converse", "vertex_ai"}
 """Providers that take marks for the models of the family `claude` if the registry says that these have a cache."""
-PASSED_ON = "openrouter/anthropic/"
+ANTHROPIC_ROUTE_PREFIX = "openrouter/anthropic/"
 """How names begin under which marks are passed on to Anthropic."""
 
 
-def takes_marks(name: str) -> bool:
+def supports_cache_breakpoints(name: str) -> bool:
     """Whether the provider of a model wants to be told what to cache."""
-    provider = provider_of(name)
-    if provider in ALWAYS or name.startswith(PASSED_ON):
+    provider = look_up_provider(name)
+    if provider in BREAKPOINT_PROVIDERS or name.startswith(ANTHROPIC_ROUTE_PREFIX):
         return True
-    return provider in SOMETIMES and "claude" in name.lower() and entry(name).get("supports_prompt_caching") is True
+    return (
+        provider in CLAUDE_PROVIDERS and "claude" in name.lower() and look_up_entry(name).get("supports_prompt_caching") is True
+    )
 
 
-def marked(messages: Sequence[Message]) -> list[Plain]:
+def encode_messages_with_breakpoints(messages: Sequence[Message]) -> list[JsonObject]:
     """The `messages` field of a request, with marks."""
-    plain = messages_to_wire(messages)
+    json_messages = encode_messages(messages)
     if messages and messages[0].role == "system":
-        plain[0]["content"] = _blocks(messages[0])
-    talk = [one for one in plain if one["role"] != "system" and (one["content"] or one["role"] == "tool")]
-    before = next((at for at in range(len(talk) - 1, -1, -1) if talk[at]["role"] == "assistant"), 0)
-    for one in {id(one): one for one in (*talk[before - 1 : before], *talk[-1:])}.values():
-        one["cache_control"] = MARK
-    return plain
+        json_messages[0]["content"] = _encode_system_blocks(messages[0])
+    conversation = [one for one in json_messages if one["role"] != "system" and (one["content"] or one["role"] == "tool")]
+    last_answer_index = next((at for at in range(len(conversation) - 1, -1, -1) if conversation[at]["role"] == "assistant"), 0)
+    for message in {
+        id(one): one for one in (*conversation[last_answer_index - 1 : last_answer_index], *conversation[-1:])
+    }.values():
+        message["cache_control"] = CACHE_CONTROL
+    return json_messages
 
 
-def _blocks(message: Message) -> list[Plain]:
-    blocks: list[Plain] = [{"type": "text", "text": text} for part in message.parts if (text := part_text(part))]
+def _encode_system_blocks(message: Message) -> list[JsonObject]:
+    blocks: list[JsonObject] = [{"type": "text", "text": text} for part in message.parts if (text := extract_part_text(part))]
     if blocks:
-        blocks[0]["cache_control"] = MARK
+        blocks[0]["cache_control"] = CACHE_CONTROL
     return blocks

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 from harness import codec
 from harness.errors import ContextOverflow, MalformedRecording, NotRecorded, StoreError, UsageError
 from harness.events import TextDelta
-from harness.protocols import Model, ReadsLittle, Reply, Request, ToolSpec, unheard
+from harness.protocols import LimitedInputModel, Model, Reply, Request, ToolSpec, ignore_delta
 from harness.tokens import Window
 
 HEADER = b'{"cassette":1}\n'
@@ -35,13 +35,13 @@ class Cassette:
     """`record` plays what is there and records what is not, so that a broken recording goes on where it ended; `replay` asks no
     model: what is not there is an error."""
 
-    def identity(self) -> dict[str, str]:
+    def describe(self) -> dict[str, str]:
         """What a trial's record says of it: mode and file name, and of one that is replayed the SHA-256 of its content (hex)."""
-        told = {"mode": self.mode, "file": self.path.name}
+        description = {"mode": self.mode, "file": self.path.name}
         if self.mode == "replay":
-            found = self.path.stat()
-            told["sha256"] = _sha256(self.path, found.st_size, found.st_mtime_ns)
-        return told
+            file_status = self.path.stat()
+            description["sha256"] = _hash_file(self.path, file_status.st_size, file_status.st_mtime_ns)
+        return description
 
     def check(self) -> None:
         """Refuse a file that cannot be used, before anything starts.
@@ -52,14 +52,14 @@ class Cassette:
         """
         if self.mode == "replay" and not self.path.is_file():
             raise UsageError(f"there is no cassette at {str(self.path)!r}; record one first")
-        tape = tape_of(self.path)
-        tape.catch_up()
+        tape = open_cassette_file(self.path)
+        tape.read_new_lines()
         if self.mode == "record":
-            tape.begin()
+            tape.create()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Taped:
+class CassetteModel:
     """A model whose answers go through a cassette. Thread-safe."""
 
     model: Model
@@ -82,9 +82,9 @@ class Taped:
     def max_input_tokens(self) -> int | None:
         """That of the model."""
         model: object = self.model
-        return model.max_input_tokens if isinstance(model, ReadsLittle) else None
+        return model.max_input_tokens if isinstance(model, LimitedInputModel) else None
 
-    def reply(self, request: Request, listen: Callable[[TextDelta], None] = unheard) -> Reply:
+    def reply(self, request: Request, listen: Callable[[TextDelta], None] = ignore_delta) -> Reply:
         """Answer from the cassette, or record the model's answer; seconds and costs are those of the recording.
 
         Raises:
@@ -92,10 +92,10 @@ class Taped:
             NotRecorded: replayed, and nothing is there.
             ModelError: as the model.
         """
-        tape, keys = tape_of(self.cassette.path), _keys(self.name, request, self.take)
-        kept = tape.find(keys[-1])
-        if kept is not None:
-            return _played(self.name, kept, listen)
+        tape, keys = open_cassette_file(self.cassette.path), _compute_request_keys(self.name, request, self.take)
+        answer = tape.find(keys[-1])
+        if answer is not None:
+            return _replay_answer(self.name, answer, listen)
         if self.cassette.mode == "replay":
             known = next((number for number in range(len(keys) - 1, 0, -1) if tape.find(keys[number - 1])), 0)
             raise NotRecorded(self.name, str(self.cassette.path), len(request.messages), known)
@@ -109,50 +109,50 @@ class Taped:
 
 
 @lru_cache(maxsize=8)
-def _sha256(path: Path, _size: int, _changed_ns: int) -> str:
+def _hash_file(path: Path, _size: int, _changed_ns: int) -> str:
     """Of a file as it is; it is read once as long as it does not change."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _played(name: str, kept: dict[str, Any], listen: Callable[[TextDelta], None]) -> Reply:
-    if "overflow" in kept:
-        raise ContextOverflow(name, *kept["overflow"])
-    reply = codec.from_plain(Reply, kept["reply"], "cassette")
+def _replay_answer(name: str, answer: dict[str, Any], listen: Callable[[TextDelta], None]) -> Reply:
+    if "overflow" in answer:
+        raise ContextOverflow(name, *answer["overflow"])
+    reply = codec.from_plain(Reply, answer["reply"], "cassette")
     if reply.message.reasoning:
         listen(TextDelta(text=reply.message.reasoning, part="reasoning"))
     listen(TextDelta(text=reply.message.text))
     return reply
 
 
-def _keys(name: str, request: Request, take: int) -> tuple[str, ...]:
+def _compute_request_keys(name: str, request: Request, take: int) -> tuple[str, ...]:
     """The hash of the request, and before it those of the requests that end with each of its messages."""
-    tools = codec.canonical_json(request.tools, tuple[ToolSpec, ...])
+    tools = codec.to_canonical_json(request.tools, tuple[ToolSpec, ...])
     asked = hashlib.sha256(f"{name}\n{take}\n{request.max_output_tokens}\n{tools}".encode()).digest()
     keys, chain = [], b""
     for message in request.messages:
-        chain = codec.message_digest(message, chain)
+        chain = codec.digest_message(message, chain)
         keys.append(hashlib.sha256(asked + chain).hexdigest())
     return tuple(keys) or (asked.hex(),)
 
 
-class Tape:
+class CassetteFile:
     """The lines of a cassette, read as far as they are there. Thread-safe; several processes may add."""
 
     def __init__(self, path: Path) -> None:
         """Nothing was read yet."""
         self._path = path
-        self._kept: dict[str, dict[str, Any]] = {}
-        self._read_bytes = self._lines = 0
+        self._answers: dict[str, dict[str, Any]] = {}
+        self._read_bytes = self._line_count = 0
         self._lock = threading.Lock()
 
     def find(self, key: str) -> dict[str, Any] | None:
         """What is kept under a key; the first where there are several."""
-        if key not in self._kept:
-            self.catch_up()
-        return self._kept.get(key)
+        if key not in self._answers:
+            self.read_new_lines()
+        return self._answers.get(key)
 
-    def catch_up(self) -> None:
+    def read_new_lines(self) -> None:
         """Read what was added since.
 
         Raises:
@@ -168,31 +168,31 @@ class Tape:
                     if size == self._read_bytes:
                         return
                     if size < self._read_bytes:  # another file took its place
-                        self._kept, self._read_bytes, self._lines = {}, 0, 0
+                        self._answers, self._read_bytes, self._line_count = {}, 0, 0
                     file.seek(self._read_bytes)
-                    news = file.read()
+                    new_bytes = file.read()
             except OSError as error:
                 raise StoreError(f"the cassette {str(self._path)!r} cannot be read: {error.strerror}") from None
-            for line in news[: news.rfind(b"\n") + 1].splitlines(keepends=True):  # the last may still be written
-                self._take(line)
+            for line in new_bytes[: new_bytes.rfind(b"\n") + 1].splitlines(keepends=True):  # the last may still be written
+                self._parse_line(line)
 
-    def _take(self, line: bytes) -> None:
-        where = f"line {self._lines + 1}"
-        if self._lines == 0 and line != HEADER:
+    def _parse_line(self, line: bytes) -> None:
+        where = f"line {self._line_count + 1}"
+        if self._line_count == 0 and line != HEADER:
             raise MalformedRecording(str(self._path), where, "the first line of a cassette", f"{line[:40]!r}")
-        if self._lines:
+        if self._line_count:
             try:
-                kept = json.loads(line)
-                key, good = kept["key"], _is_answer(kept)
+                answer = json.loads(line)
+                key, good = answer["key"], _is_answer(answer)
             except (ValueError, TypeError, KeyError, RecursionError, UsageError):
-                good, key, kept = False, "", {}
+                good, key, answer = False, "", {}
             if not good:
                 raise MalformedRecording(str(self._path), where, "an answer with its key", f"{line[:40]!r}")
-            self._kept.setdefault(key, kept)
-        self._lines += 1
+            self._answers.setdefault(key, answer)
+        self._line_count += 1
         self._read_bytes += len(line)
 
-    def begin(self) -> None:
+    def create(self) -> None:
         """Make the file if it is not there.
 
         Raises:
@@ -208,14 +208,14 @@ class Tape:
         """
         line = json.dumps({"key": key, **answer}, ensure_ascii=False, separators=(",", ":"))
         self._append(line.encode(errors="replace") + b"\n")
-        self.catch_up()
+        self.read_new_lines()
 
     def _append(self, line: bytes) -> None:
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             with self._path.open("a+b") as file:
                 fcntl.flock(file, fcntl.LOCK_EX)
-                _mend(file)
+                _repair_tail(file)
                 file.write(line)
         except OSError as error:
             raise StoreError(
@@ -223,7 +223,7 @@ class Tape:
             ) from None
 
 
-def _mend(file: BinaryIO) -> None:
+def _repair_tail(file: BinaryIO) -> None:
     """Begin an empty file; take away a last line that a killed process did not finish."""
     if file.seek(0, os.SEEK_END) == 0:
         file.write(HEADER)
@@ -234,21 +234,21 @@ def _mend(file: BinaryIO) -> None:
         file.truncate(file.read().rfind(b"\n") + 1)
 
 
-def _is_answer(kept: dict[str, Any]) -> bool:
-    if "overflow" not in kept:
-        codec.from_plain(Reply, kept["reply"])
-    elif not (isinstance(kept["overflow"], list) and len(kept["overflow"]) == 2):
+def _is_answer(answer: dict[str, Any]) -> bool:
+    if "overflow" not in answer:
+        codec.from_plain(Reply, answer["reply"])
+    elif not (isinstance(answer["overflow"], list) and len(answer["overflow"]) == 2):
         return False
-    return isinstance(kept["key"], str)
+    return isinstance(answer["key"], str)
 
 
 @lru_cache(maxsize=16)
-def tape_of(path: Path) -> Tape:
+def open_cassette_file(path: Path) -> CassetteFile:
     """The one tape of a file in this process."""
-    return Tape(path)
+    return CassetteFile(path)
 
 
 if TYPE_CHECKING:
 
     def _(model: Model) -> Model:
-        return Taped(model=model, cassette=Cassette(path=Path(), mode="replay"))
+        return CassetteModel(model=model, cassette=Cassette(path=Path(), mode="replay"))

@@ -11,23 +11,30 @@ from dataclasses import replace
 
 from harness.errors import UnknownName, UsageError
 from harness.events import Waiting
-from harness.models.cassette import Taped
+from harness.models.cassette import CassetteModel
 from harness.models.litellm_model import LitellmModel
 from harness.models.local import weights
-from harness.models.local.catalogue import is_local, weights_of
+from harness.models.local.catalogue import is_local, look_up_weights
 from harness.models.local.model import LocalModel
 from harness.models.registry import check_model_name
 from harness.models.scripted.agent import ScriptedModel
-from harness.models.scripted.profiles import KNOWN, probability, profile
-from harness.models.scripted.summarizers import ScriptedSummarizer, Summarize, empty, extractive, lossy, oracle
-from harness.models.text_calls import RESULT_OPEN, TextCalls
-from harness.models.wiring import PLAIN, ToolCalls, Wiring
+from harness.models.scripted.profiles import PROFILE_NAMES, look_up_profile, parse_probability
+from harness.models.scripted.summarizers import (
+    ScriptedSummarizer,
+    Summarize,
+    build_lossy_summarize,
+    build_oracle_summarize,
+    return_empty_summary,
+    summarize_extractively,
+)
+from harness.models.text_calls import RESULT_OPEN, TextCallModel
+from harness.models.wiring import DEFAULT_WIRING, ToolCallMode, Wiring
 from harness.protocols import Model
 from harness.task import Task
 
 SUMMARIZERS = ("empty", "extractive", "lossy-P", "oracle")
 """The scripted ones; P is a number from 0 to 1."""
-LOSSY = re.compile(r"lossy-(.*)")
+LOSSY_PATTERN = re.compile(r"lossy-(.*)")
 DEFAULT_PROFILE = "attentive"
 SCRIPTED_WINDOW_TOKENS = 128_000
 """Of a scripted model when none is configured: that of GPT-4o, the first design document's default."""
@@ -38,14 +45,14 @@ def is_scripted(name: str) -> bool:
     return name.partition("/")[0].partition(":")[0] == "scripted"
 
 
-def summarizer_name(named: str, agent: str) -> str:
+def resolve_summarizer_name(name: str, agent_name: str) -> str:
     """The model behind a policy's `summarizer`: `same` is the agent's own, of a scripted agent `scripted/extractive`."""
-    if named != "same":
-        return named
-    return "scripted/extractive" if is_scripted(agent) else agent
+    if name != "same":
+        return name
+    return "scripted/extractive" if is_scripted(agent_name) else agent_name
 
 
-def open_model(name: str, *, task: Task | None, seed: int, window_tokens: int | None, wiring: Wiring = PLAIN) -> Model:
+def open_model(name: str, *, task: Task | None, seed: int, window_tokens: int | None, wiring: Wiring = DEFAULT_WIRING) -> Model:
     """The agent's model.
 
     Args:
@@ -62,31 +69,31 @@ def open_model(name: str, *, task: Task | None, seed: int, window_tokens: int | 
             in text of a model that is scripted.
     """
     if not is_scripted(name):
-        real = _real(name, window_tokens, wiring)
-        return TextCalls(model=real) if wiring.tool_calls == "text" else real
+        real = _open_real_model(name, window_tokens, wiring)
+        return TextCallModel(model=real) if wiring.tool_calls == "text" else real
     check_tool_calls(name, wiring.tool_calls)
     if task is None:
         raise UsageError(
             f"model {name!r} follows the script of a task, and none was given; name a task (--task), or a real model (--model)"
         )
-    trade, _, profile_name = name.removeprefix("scripted").removeprefix("/").partition(":")
-    if trade in SUMMARIZERS or LOSSY.fullmatch(trade):
+    variant, _, profile_name = name.removeprefix("scripted").removeprefix("/").partition(":")
+    if variant in SUMMARIZERS or LOSSY_PATTERN.fullmatch(variant):
         raise UsageError(f"model {name!r} writes summaries and cannot be the agent; use 'scripted/{task.name}:{DEFAULT_PROFILE}'")
-    if trade not in {"", task.name}:
-        raise UnknownName("scripted model", name, {f"scripted/{task.name}:{known}" for known in KNOWN})
+    if variant not in {"", task.name}:
+        raise UnknownName("scripted model", name, {f"scripted/{task.name}:{known}" for known in PROFILE_NAMES})
     profile_name = profile_name or DEFAULT_PROFILE
     return ScriptedModel(
         name=f"scripted/{task.name}:{profile_name}",
         facts=task.facts,
         script=task.script,
-        profile=profile(profile_name),
+        profile=look_up_profile(profile_name),
         seed=seed,
         window_tokens=window_tokens or SCRIPTED_WINDOW_TOKENS,
     )
 
 
 def open_summarizer(
-    name: str, *, agent: Model, task: Task | None, seed: int, window_tokens: int | None, wiring: Wiring = PLAIN
+    name: str, *, agent: Model, task: Task | None, seed: int, window_tokens: int | None, wiring: Wiring = DEFAULT_WIRING
 ) -> Model:
     """The model that writes a policy's summaries.
 
@@ -103,18 +110,18 @@ def open_summarizer(
     """
     if name == "same" and not is_scripted(agent.name):
         return agent
-    name = summarizer_name(name, agent.name)
+    name = resolve_summarizer_name(name, agent.name)
     if not is_scripted(name):
-        return _real(name, None, wiring)
+        return _open_real_model(name, None, wiring)
     return ScriptedSummarizer(
         name=name,
-        summarize=_summarize(name, task, seed),
-        profile=profile(DEFAULT_PROFILE),
+        summarize=_build_summarize(name, task, seed),
+        profile=look_up_profile(DEFAULT_PROFILE),
         window_tokens=window_tokens or max(SCRIPTED_WINDOW_TOKENS, agent.window.tokens),
     )
 
 
-def check_tool_calls(name: str, tool_calls: ToolCalls) -> None:
+def check_tool_calls(name: str, tool_calls: ToolCallMode) -> None:
     """Refuse an agent that could not call its tools.
 
     Raises:
@@ -124,36 +131,40 @@ def check_tool_calls(name: str, tool_calls: ToolCalls) -> None:
         raise UsageError(f"tool_calls = 'text' is for real models; {name!r} makes its calls itself")
 
 
-def listening(model: Model, listen: Callable[[Waiting], None]) -> Model:
+def with_wait_listener(model: Model, on_wait: Callable[[Waiting], None]) -> Model:
     """The same model; a real one tells of each wait before a retry."""
     if isinstance(model, LitellmModel | LocalModel):
-        return replace(model, waiting=listen)
-    return replace(model, model=listening(model.model, listen)) if isinstance(model, Taped | TextCalls) else model
+        return replace(model, on_wait=on_wait)
+    return (
+        replace(model, model=with_wait_listener(model.model, on_wait))
+        if isinstance(model, CassetteModel | TextCallModel)
+        else model
+    )
 
 
-def _real(name: str, window_tokens: int | None, wiring: Wiring) -> Model:
+def _open_real_model(name: str, window_tokens: int | None, wiring: Wiring) -> Model:
     """A real model; one that is only replayed needs no key and no weights."""
     model: Model
     stop = (RESULT_OPEN,) if wiring.tool_calls == "text" else ()
     if is_local(name):
-        if not wiring.replays:
-            weights.check(weights_of(name))
+        if not wiring.is_replay:
+            weights.check(look_up_weights(name))
         model = LocalModel(name=name, endpoint=wiring.endpoints.get(name), window_tokens=window_tokens, stop=stop)
     else:
-        check_model_name(name, keys=not wiring.replays)
+        check_model_name(name, keys=not wiring.is_replay)
         model = LitellmModel(name=name, window_tokens=window_tokens, stop=stop, timeout_seconds=wiring.stall_seconds)
-    return model if wiring.cassette is None else Taped(model=model, cassette=wiring.cassette, take=wiring.take)
+    return model if wiring.cassette is None else CassetteModel(model=model, cassette=wiring.cassette, take=wiring.take)
 
 
-def _summarize(name: str, task: Task | None, seed: int) -> Summarize:
+def _build_summarize(name: str, task: Task | None, seed: int) -> Summarize:
     kind = name.removeprefix("scripted/")
     if kind == "oracle":
         if task is None:
             raise UsageError("'scripted/oracle' keeps what a task's facts need, and no task was given")
-        return oracle(task.facts, task.script)
-    if lossy_kind := LOSSY.fullmatch(kind):
-        return lossy(probability(name, lossy_kind[1]), seed)
-    simple: dict[str, Summarize] = {"extractive": extractive, "empty": empty}
+        return build_oracle_summarize(task.facts, task.script)
+    if lossy_kind := LOSSY_PATTERN.fullmatch(kind):
+        return build_lossy_summarize(parse_probability(name, lossy_kind[1]), seed)
+    simple: dict[str, Summarize] = {"extractive": summarize_extractively, "empty": return_empty_summary}
     if kind not in simple:
         raise UnknownName("scripted summarizer", name, {f"scripted/{known}" for known in SUMMARIZERS})
     return simple[kind]

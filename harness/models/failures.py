@@ -44,13 +44,13 @@ UNREACHABLE = re.compile(
     r"connection error|connect(ion)? (refused|call failed)|cannot connect|name or service not known", re.IGNORECASE
 )
 """How the HTTP clients say that nobody answers at an address."""
-NOBODY = "nobody answers there: check the endpoint's address, and that it is up"
+UNREACHABLE_ADVICE = "nobody answers there: check the endpoint's address, and that it is up"
 
 SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL", re.IGNORECASE)
 SECRET_SHAPE = re.compile(r"\b(?:sk|pk|gsk|xai|hf|AIza)[-_A-Za-z0-9*]{12,}|(?<=Bearer )\S+|(?<=://)[^/\s:@]+:[^/\s@]+(?=@)")
 
 
-def without_secrets(text: str, environment: Mapping[str, str] | None = None) -> str:
+def redact_secrets(text: str, environment: Mapping[str, str] | None = None) -> str:
     """A text on one line in at most 600 characters, with *** for everything that is or looks like a key.
 
     Args:
@@ -64,23 +64,23 @@ def without_secrets(text: str, environment: Mapping[str, str] | None = None) -> 
     return text if len(text) <= 600 else f"{text[:500]} ... {text[-90:]}"
 
 
-def failure(model: str, window_tokens: int, error: Exception, now: datetime | None = None) -> ModelError:
+def map_provider_error(model: str, window_tokens: int, error: Exception, now: datetime | None = None) -> ModelError:
     """The error of ours that an error of litellm or of its HTTP client stands for."""
-    status, text = _status(error), without_secrets(str(error))
+    status, text = _read_status(error), redact_secrets(str(error))
     too_long = status in (400, 413, 422) and TOO_LONG.search(text)
     if type(error).__name__ == "ContextWindowExceededError" or too_long:
         counted = PROMPT_TOKENS.search(text)
         return ContextOverflow(model, int(counted[counted.lastindex or 0]) if counted else None, window_tokens or None)
     if status == 429 and not NO_CREDIT.search(text):
-        return RateLimited(model, retry_after_seconds(_headers(error), now or datetime.now(UTC)))
+        return RateLimited(model, parse_retry_after_seconds(_read_headers(error), now or datetime.now(UTC)))
     if status is None or status in (408, 409) or status >= 500:
-        if reason := _unanswered(error):  # litellm calls it 500, which nobody said
-            return ProviderFailed(model, None, f"{without_secrets(reason)}; {NOBODY}")
-        return ProviderFailed(model, status, f"{text}; {NOBODY}" if UNREACHABLE.search(text) else text)
+        if reason := _find_connection_failure(error):  # litellm calls it 500, which nobody said
+            return ProviderFailed(model, None, f"{redact_secrets(reason)}; {UNREACHABLE_ADVICE}")
+        return ProviderFailed(model, status, f"{text}; {UNREACHABLE_ADVICE}" if UNREACHABLE.search(text) else text)
     return RequestRefused(model, status, text + (f"; {ADVICE[status]}" if status in ADVICE else ""))
 
 
-def _unanswered(error: BaseException | None) -> str:
+def _find_connection_failure(error: BaseException | None) -> str:
     """Why no connection came about, by the words of the system; empty = one did."""
     while error is not None:
         if isinstance(error, ConnectionRefusedError | socket.gaierror):
@@ -89,12 +89,12 @@ def _unanswered(error: BaseException | None) -> str:
     return ""
 
 
-def _status(error: Exception) -> int | None:
+def _read_status(error: Exception) -> int | None:
     status = getattr(error, "status_code", None)
     return status if isinstance(status, int) and status > 0 else None
 
 
-def _headers(error: Exception) -> Mapping[str, str]:
+def _read_headers(error: Exception) -> Mapping[str, str]:
     for holder in (error, getattr(error, "response", None)):
         for name in ("litellm_response_headers", "headers"):
             headers = getattr(holder, name, None)
@@ -103,7 +103,7 @@ def _headers(error: Exception) -> Mapping[str, str]:
     return {}
 
 
-def retry_after_seconds(headers: Mapping[str, str], now: datetime) -> float | None:
+def parse_retry_after_seconds(headers: Mapping[str, str], now: datetime) -> float | None:
     """What `Retry-After` asks for: seconds or a date; None = nothing that can be read. Keys are in lower case."""
     given = headers.get("retry-after", "")
     try:

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 from harness.errors import ModelError, ProviderFailed
 from harness.events import TextDelta
 from harness.models import retry as retries
-from harness.models.cache_breakpoints import marked, takes_marks
-from harness.models.failures import failure
-from harness.models.openai_format import StreamedReply, fresh_ids, messages_to_wire, tools_to_wire, usage_from_wire
-from harness.models.prices import cost_usd
-from harness.models.registry import check_model_name, litellm, provider_errors, takes, window_of
+from harness.models.cache_breakpoints import encode_messages_with_breakpoints, supports_cache_breakpoints
+from harness.models.failures import map_provider_error
+from harness.models.openai_format import StreamedReply, decode_usage, encode_messages, encode_tools, make_call_namer
+from harness.models.prices import compute_cost_usd
+from harness.models.registry import check_model_name, list_provider_errors, load_litellm, look_up_window, supports_parameter
 from harness.models.retry import Retry
-from harness.protocols import Reply, Request, unheard
+from harness.protocols import Reply, Request, ignore_delta
 from harness.tokens import Window
 
 if TYPE_CHECKING:
@@ -59,16 +59,16 @@ class LitellmModel:
     timeout_seconds: float = STALL_SECONDS
     """Silence after which a call has stalled."""
     retry: Retry = field(default_factory=Retry)
-    waiting: Callable[["Waiting"], None] = retries.unheard
+    on_wait: Callable[["Waiting"], None] = retries.ignore_wait
     """Hears of each wait before a retry."""
     clock: Callable[[], float] = time.monotonic
 
     @property
     def window(self) -> Window:
         """Its context window; 0 tokens = unknown."""
-        return window_of(self.name, self.window_tokens)
+        return look_up_window(self.name, self.window_tokens)
 
-    def reply(self, request: Request, listen: Callable[[TextDelta], None] = unheard) -> Reply:
+    def reply(self, request: Request, listen: Callable[[TextDelta], None] = ignore_delta) -> Reply:
         """Answer; after a failure the listener hears that the answer comes anew, then the new one from its beginning.
 
         `Reply.seconds` counts retries and waits too. Where an endpoint reports no usage, tokens are those of litellm's
@@ -78,9 +78,9 @@ class LitellmModel:
             ContextOverflow: the prompt is longer than the window.
             ModelError: anything else on the provider's side, after the retries.
         """
-        litellm()  # loading it is no part of the answer's time
-        started = self.clock()
-        arguments = self._arguments(request)
+        load_litellm()  # loading it is no part of the answer's time
+        start_seconds = self.clock()
+        arguments = self._build_arguments(request)
         tries = count()
 
         def attempt() -> StreamedReply:
@@ -88,71 +88,73 @@ class LitellmModel:
                 listen(TextDelta(text="", anew=True))
             return self._attempt(arguments, listen)
 
-        answer = self.retry.run(attempt, self.waiting)
-        usage = answer.usage or usage_from_wire({})
+        answer = self.retry.run(attempt, self.on_wait)
+        usage = answer.usage or decode_usage({})
         return Reply(
-            message=answer.message(fresh_ids(request.messages)),
+            message=answer.build_message(make_call_namer(request.messages)),
             usage=usage,
-            seconds=self.clock() - started,
-            cost_usd=cost_usd(self.name, usage),
+            seconds=self.clock() - start_seconds,
+            cost_usd=compute_cost_usd(self.name, usage),
             cut_short=answer.finish_reason == "length",
         )
 
-    def _arguments(self, request: Request) -> dict[str, Any]:
-        given = {
-            "tools": tools_to_wire(request.tools),
+    def _build_arguments(self, request: Request) -> dict[str, Any]:
+        optional_arguments = {
+            "tools": encode_tools(request.tools),
             "max_tokens": request.max_output_tokens,
             "api_base": self.api_base,
             "api_key": self.api_key,
-            "response_format": _schema_to_wire(self.answer_schema_json) if self.answer_schema_json else None,
-            "stop": list(self.stop) if self.stop and takes(self.route or self.name, "stop") else None,
+            "response_format": _encode_response_format(self.answer_schema_json) if self.answer_schema_json else None,
+            "stop": list(self.stop) if self.stop and supports_parameter(self.route or self.name, "stop") else None,
         }
         temperature = {} if self.temperature is None else {"temperature": self.temperature}
         return {
             "model": self.route or self.name,
-            "messages": (marked if takes_marks(self.route or self.name) else messages_to_wire)(request.messages),
+            "messages": (
+                encode_messages_with_breakpoints if supports_cache_breakpoints(self.route or self.name) else encode_messages
+            )(request.messages),
             "stream": True,
             "stream_options": {"include_usage": True},
             "timeout": self.timeout_seconds,
             "num_retries": 0,
             "max_retries": 0,
-            **{key: value for key, value in given.items() if value},
+            **{key: value for key, value in optional_arguments.items() if value},
             **temperature,
         }
 
     def _attempt(self, arguments: dict[str, Any], listen: Callable[[TextDelta], None]) -> StreamedReply:
         answer = StreamedReply()
-        with closing(self._chunks(arguments)) as chunks:
+        with closing(self._stream_chunks(arguments)) as chunks:
             for chunk in chunks:
                 for delta in answer.add(chunk):
                     listen(delta)
-        if answer.empty and answer.finish_reason != "length":
+        if answer.is_empty and answer.finish_reason != "length":
             raise ProviderFailed(self.name, None, f"an empty answer, finish reason {answer.finish_reason!r}")
         return answer
 
-    def _chunks(self, arguments: dict[str, Any]) -> Generator[dict[str, Any], None, None]:
+    def _stream_chunks(self, arguments: dict[str, Any]) -> Generator[dict[str, Any], None, None]:
         """The chunks of one call as plain values. What the caller raises between two of them passes untouched."""
-        stream = self._guarded(lambda: litellm().completion(**arguments))
+        stream = self._call_provider(lambda: load_litellm().completion(**arguments))
         pieces = iter(stream)
         try:
-            while (chunk := self._guarded(lambda: next(pieces, None))) is not None:
+            while (chunk := self._call_provider(lambda: next(pieces, None))) is not None:
                 yield chunk.model_dump(exclude_none=True)
         finally:
-            _hang_up(stream)
+            _close_stream(stream)
         # litellm itself adds a finish reason where none came, so that a broken answer looks like a whole one
         if getattr(stream, "received_finish_reason", "") is None:
             raise ProviderFailed(self.name, None, "the stream ended before the answer did")
 
-    def _guarded(self, call: Callable[[], Any]) -> Any:
+    def _call_provider(self, call: Callable[[], Any]) -> Any:
         """Call the provider; its errors are raised as ours, without the original, whose text may hold the key."""
         try:
             return call()
-        except provider_errors() as error:
-            mapped: ModelError = failure(self.name, self.window.tokens, error)
+        except list_provider_errors() as error:
+            mapped: ModelError = map_provider_error(self.name, self.window.tokens, error)
         raise mapped
 
 
-def _hang_up(stream: Any) -> None:
+def _close_stream(stream: Any) -> None:
     """Close the connection of a stream that may not have been read to its end: the provider stops writing.
 
     litellm closes no stream that is left early. The garbage collector would, and where it comes while httpcore holds the lock
@@ -164,7 +166,7 @@ def _hang_up(stream: Any) -> None:
             close()
 
 
-def _schema_to_wire(schema_json: str) -> dict[str, Any]:
+def _encode_response_format(schema_json: str) -> dict[str, Any]:
     return {"type": "json_schema", "json_schema": {"name": "answer", "strict": True, "schema": json.loads(schema_json)}}
 
 

@@ -12,25 +12,25 @@ from typing import Any
 
 from harness.errors import UsageError
 from harness.events import TextDelta
-from harness.messages import Message, Part, Reasoning, Role, Text, ToolCall, ToolResult, assistant, part_text
+from harness.messages import Message, Part, Reasoning, Role, Text, ToolCall, ToolResult, assistant, extract_part_text
 from harness.protocols import ToolSpec
 from harness.tokens import Measured, Usage
 
-Plain = dict[str, Any]
+JsonObject = dict[str, Any]
 
-BROKEN_ARGUMENTS = "arguments_that_were_no_json_object"
+INVALID_ARGUMENTS_KEY = "arguments_that_were_no_json_object"
 """Key under which arguments that a model wrote in broken JSON are sent back to it: providers refuse anything but an object."""
 
 
-def messages_to_wire(messages: Iterable[Message]) -> list[Plain]:
+def encode_messages(messages: Iterable[Message]) -> list[JsonObject]:
     """The `messages` field of a request. A tool message with several results becomes several; reasoning is left out.
 
     So is an answer that nothing else has come of, since providers refuse an empty one.
     """
-    return [plain for message in messages for plain in _to_wire(message)]
+    return [plain for message in messages for plain in _encode_message(message)]
 
 
-def tools_to_wire(tools: Iterable[ToolSpec]) -> list[Plain]:
+def encode_tools(tools: Iterable[ToolSpec]) -> list[JsonObject]:
     """The `tools` field of a request."""
     return [
         {
@@ -45,116 +45,121 @@ def tools_to_wire(tools: Iterable[ToolSpec]) -> list[Plain]:
     ]
 
 
-def _to_wire(message: Message) -> list[Plain]:
+def _encode_message(message: Message) -> list[JsonObject]:
     if message.role == "tool":
         return [
             {"role": "tool", "tool_call_id": result.call_id, "name": result.name, "content": result.output}
             for result in message.results
         ]
-    content = _content(message.parts)
+    content = _render_content(message.parts)
     if not message.calls:
         return [] if message.role == "assistant" and not content else [{"role": message.role, "content": content}]
-    return [{"role": message.role, "content": content or None, "tool_calls": [_call(call) for call in message.calls]}]
+    return [{"role": message.role, "content": content or None, "tool_calls": [_encode_call(call) for call in message.calls]}]
 
 
-def _content(parts: Iterable[Part]) -> str:
-    return "\n".join(part_text(part) for part in parts if not isinstance(part, Reasoning | ToolCall | ToolResult))
+def _render_content(parts: Iterable[Part]) -> str:
+    return "\n".join(extract_part_text(part) for part in parts if not isinstance(part, Reasoning | ToolCall | ToolResult))
 
 
-def _call(call: ToolCall) -> Plain:
-    arguments = call.arguments_json if _is_object(call.arguments_json) else json.dumps({BROKEN_ARGUMENTS: call.arguments_json})
+def _encode_call(call: ToolCall) -> JsonObject:
+    arguments = (
+        call.arguments_json if _is_json_object(call.arguments_json) else json.dumps({INVALID_ARGUMENTS_KEY: call.arguments_json})
+    )
     return {"id": call.call_id, "type": "function", "function": {"name": call.name, "arguments": arguments}}
 
 
-def _is_object(text: str) -> bool:
+def _is_json_object(text: str) -> bool:
     try:
         return isinstance(json.loads(text), dict)
     except (ValueError, RecursionError):
         return False
 
 
-def tools_from_wire(plain: Sequence[object]) -> tuple[ToolSpec, ...]:
+def decode_tools(plain: Sequence[object]) -> tuple[ToolSpec, ...]:
     """The tools of a request.
 
     Raises:
         UsageError: one of them is no function with a name; names its index.
     """
-    return tuple(_tool_from_wire(one, f"tools.{index}") for index, one in enumerate(plain))
+    return tuple(_decode_tool(one, f"tools.{index}") for index, one in enumerate(plain))
 
 
-def _tool_from_wire(plain: object, where: str) -> ToolSpec:
-    function = _mapping(_mapping(plain).get("function"))
+def _decode_tool(plain: object, where: str) -> ToolSpec:
+    function = _coerce_mapping(_coerce_mapping(plain).get("function"))
     name, parameters = function.get("name"), function.get("parameters", {})
     if not isinstance(name, str) or not name:
         raise UsageError(f"{where}.function.name: must be a name (got {name!r:.80})")
     if not isinstance(parameters, dict):
         raise UsageError(f"{where}.function.parameters: must be a JSON schema (got {parameters!r:.80})")
-    return ToolSpec(name=name, description=_string(function.get("description")), parameters_json=json.dumps(parameters))
+    return ToolSpec(name=name, description=_coerce_string(function.get("description")), parameters_json=json.dumps(parameters))
 
 
-def messages_from_wire(plain: Sequence[object]) -> tuple[Message, ...]:
+def decode_messages(plain: Sequence[object]) -> tuple[Message, ...]:
     """The messages of a request. A tool message that names no tool takes the name of the call that it answers.
 
     Raises:
         UsageError: one of them is no message; names its index.
     """
-    read: list[Message] = []
+    messages: list[Message] = []
     names: dict[str, str] = {}
-    for index, one in enumerate(plain):
-        message = _from_wire(one, names, f"messages.{index}")
+    for index, item in enumerate(plain):
+        message = _decode_message(item, names, f"messages.{index}")
         names.update((call.call_id, call.name) for call in message.calls)
-        read.append(message)
-    return tuple(read)
+        messages.append(message)
+    return tuple(messages)
 
 
-def _from_wire(plain: object, names: Mapping[str, str], where: str) -> Message:
-    given = _mapping(plain)
-    role, text = given.get("role"), _text(given.get("content"))
+def _decode_message(plain: object, names: Mapping[str, str], where: str) -> Message:
+    given = _coerce_mapping(plain)
+    role, text = given.get("role"), _decode_text(given.get("content"))
     if role == "tool":
-        call_id = _string(given.get("tool_call_id"))
-        name = _string(given.get("name")) or names.get(call_id, "")
+        call_id = _coerce_string(given.get("tool_call_id"))
+        name = _coerce_string(given.get("name")) or names.get(call_id, "")
         return Message(role="tool", parts=(ToolResult(call_id=call_id, name=name, output=text),))
     roles: dict[object, Role] = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
     if not isinstance(role, str) or role not in roles:
         raise UsageError(f"{where}.role: must be system, developer, user, assistant or tool (got {role!r:.80})")
-    calls = tuple(_call_from_wire(call) for call in _sequence(given.get("tool_calls")))
+    calls = tuple(_decode_call(call) for call in _coerce_sequence(given.get("tool_calls")))
     parts: tuple[Part, ...] = (Text(text=text),) if text or not calls else ()
     return Message(role=roles[role], parts=parts + calls)
 
 
-def _call_from_wire(plain: object) -> ToolCall:
-    given = _mapping(plain)
-    function = _mapping(given.get("function"))
+def _decode_call(plain: object) -> ToolCall:
+    given = _coerce_mapping(plain)
+    function = _coerce_mapping(given.get("function"))
     return ToolCall(
-        call_id=_string(given.get("id")),
-        name=_string(function.get("name")),
-        arguments_json=_string(function.get("arguments")),
+        call_id=_coerce_string(given.get("id")),
+        name=_coerce_string(function.get("name")),
+        arguments_json=_coerce_string(function.get("arguments")),
     )
 
 
-def _text(content: object) -> str:
+def _decode_text(content: object) -> str:
     """Text of a content field: a string, or the text blocks of a list."""
     if isinstance(content, str):
         return content
-    return "\n".join(_string(_mapping(block).get("text")) for block in _sequence(content))
+    return "\n".join(_coerce_string(_coerce_mapping(block).get("text")) for block in _coerce_sequence(content))
 
 
-def usage_from_wire(plain: object) -> Usage:
+def decode_usage(plain: object) -> Usage:
     """A usage report whose `prompt_tokens` count the whole prompt, cached or not. What is missing or negative counts as 0."""
-    given = _mapping(plain)
-    prompt, completion = _mapping(given.get("prompt_tokens_details")), _mapping(given.get("completion_tokens_details"))
-    read = _count(prompt.get("cached_tokens")) or _count(given.get("cache_read_input_tokens"))
-    written = _count(prompt.get("cache_creation_tokens")) or _count(given.get("cache_creation_input_tokens"))
+    given = _coerce_mapping(plain)
+    prompt, completion = (
+        _coerce_mapping(given.get("prompt_tokens_details")),
+        _coerce_mapping(given.get("completion_tokens_details")),
+    )
+    read = _coerce_count(prompt.get("cached_tokens")) or _coerce_count(given.get("cache_read_input_tokens"))
+    written = _coerce_count(prompt.get("cache_creation_tokens")) or _coerce_count(given.get("cache_creation_input_tokens"))
     return Usage(
-        input_tokens=Measured(max(0, _count(given.get("prompt_tokens")) - read - written)),
-        output_tokens=Measured(_count(given.get("completion_tokens"))),
-        reasoning_tokens=Measured(_count(completion.get("reasoning_tokens"))),
+        input_tokens=Measured(max(0, _coerce_count(given.get("prompt_tokens")) - read - written)),
+        output_tokens=Measured(_coerce_count(given.get("completion_tokens"))),
+        reasoning_tokens=Measured(_coerce_count(completion.get("reasoning_tokens"))),
         cache_read_tokens=Measured(read),
         cache_write_tokens=Measured(written),
     )
 
 
-def usage_to_wire(usage: Usage) -> Plain:
+def encode_usage(usage: Usage) -> JsonObject:
     """A usage report that `usage_from_wire` reads back."""
     return {
         "prompt_tokens": usage.prompt_tokens,
@@ -185,35 +190,35 @@ class StreamedReply:
     usage: Usage | None = None
 
     @property
-    def empty(self) -> bool:
+    def is_empty(self) -> bool:
         """Whether nothing but reasoning came."""
         return not (any(self.texts) or self.calls)
 
     def add(self, chunk: Mapping[str, Any]) -> tuple[TextDelta, ...]:
         """Take the next chunk; returns what is told of it: its reasoning and its text, or that something came."""
         if chunk.get("usage"):
-            self.usage = usage_from_wire(chunk["usage"])
+            self.usage = decode_usage(chunk["usage"])
         reasoning = text = ""
-        for choice in _sequence(chunk.get("choices"))[:1]:
-            delta = _mapping(_mapping(choice).get("delta"))
-            self.finish_reason = _string(_mapping(choice).get("finish_reason")) or self.finish_reason
-            self._add_calls(_sequence(delta.get("tool_calls")))
-            reasoning, text = _string(delta.get("reasoning_content")), _string(delta.get("content"))
+        for choice in _coerce_sequence(chunk.get("choices"))[:1]:
+            delta = _coerce_mapping(_coerce_mapping(choice).get("delta"))
+            self.finish_reason = _coerce_string(_coerce_mapping(choice).get("finish_reason")) or self.finish_reason
+            self._add_calls(_coerce_sequence(delta.get("tool_calls")))
+            reasoning, text = _coerce_string(delta.get("reasoning_content")), _coerce_string(delta.get("content"))
             self.reasonings.append(reasoning)
             self.texts.append(text)
         thought = (TextDelta(text=reasoning, part="reasoning"),) if reasoning else ()
         return (*thought, TextDelta(text=text)) if text or not thought else thought
 
     def _add_calls(self, pieces: Sequence[object]) -> None:
-        for piece in map(_mapping, pieces):
+        for piece in map(_coerce_mapping, pieces):
             index = piece.get("index")
             call = self.calls.setdefault(index if isinstance(index, int) else 0, StreamedCall())
-            function = _mapping(piece.get("function"))
-            call.call_id = call.call_id or _string(piece.get("id"))
-            call.name = call.name or _string(function.get("name"))
-            call.arguments.append(_string(function.get("arguments")))
+            function = _coerce_mapping(piece.get("function"))
+            call.call_id = call.call_id or _coerce_string(piece.get("id"))
+            call.name = call.name or _coerce_string(function.get("name"))
+            call.arguments.append(_coerce_string(function.get("arguments")))
 
-    def message(self, name_call: Callable[[str], str]) -> Message:
+    def build_message(self, name_call: Callable[[str], str]) -> Message:
         """The whole assistant message.
 
         Args:
@@ -226,7 +231,7 @@ class StreamedReply:
         return assistant("".join(self.texts), *calls, reasoning="".join(self.reasonings))
 
 
-def fresh_ids(messages: Iterable[Message]) -> Callable[[str], str]:
+def make_call_namer(messages: Iterable[Message]) -> Callable[[str], str]:
     """Keeps the ids of calls unique in a conversation: an id that is empty or taken gets a number behind it."""
     taken = {call.call_id for message in messages for call in message.calls}
 
@@ -240,17 +245,17 @@ def fresh_ids(messages: Iterable[Message]) -> Callable[[str], str]:
     return name_call
 
 
-def _mapping(value: object) -> Mapping[str, Any]:
+def _coerce_mapping(value: object) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
 
 
-def _sequence(value: object) -> Sequence[Any]:
+def _coerce_sequence(value: object) -> Sequence[Any]:
     return value if isinstance(value, list | tuple) else ()
 
 
-def _string(value: object) -> str:
+def _coerce_string(value: object) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _count(value: object) -> int:
+def _coerce_count(value: object) -> int:
     return max(0, value) if isinstance(value, int) else 0

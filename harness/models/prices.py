@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.models.local.catalogue import is_local
-from harness.models.registry import TABLE_VARIABLE, entry
+from harness.models.registry import TABLE_VARIABLE, look_up_entry
 from harness.tokens import Measured, Usage
 
 MILLION = 1_000_000
@@ -33,7 +33,7 @@ class Price:
     above_prompt_tokens: int = 0
     """It holds for calls whose whole prompt is longer than this."""
 
-    def cost_usd(self, usage: Usage) -> float:
+    def compute_cost_usd(self, usage: Usage) -> float:
         """What a call of this usage costs."""
         read = self.input_usd if self.cache_read_usd is None else self.cache_read_usd
         write = self.input_usd if self.cache_write_usd is None else self.cache_write_usd
@@ -46,68 +46,72 @@ class Price:
         return sum(parts) / MILLION
 
 
-NOMINAL = Price(input_usd=3.0, output_usd=15.0, cache_read_usd=0.3, cache_write_usd=3.75)
+NOMINAL_PRICE = Price(input_usd=3.0, output_usd=15.0, cache_read_usd=0.3, cache_write_usd=3.75)
 """Of every scripted model: the list price of a mid-sized model, cache reads at a tenth and writes at 1.25 of the input."""
 
-FREE = Price(input_usd=0.0, output_usd=0.0)
+FREE_PRICE = Price(input_usd=0.0, output_usd=0.0)
 """Of every model that runs on this machine: nobody sends a bill."""
 
 
-def price_table() -> str:
+def identify_price_table() -> str:
     """Names the prices in use, a table of one's own by its digest; part of a trial's record."""
     own = os.environ.get(TABLE_VARIABLE)
     declared = f", declared-{hashlib.sha256(Path(own).read_bytes()).hexdigest()[:12]}" if own else ""
     return f"nominal-1, litellm-{version('litellm')}{declared}"
 
 
-def prices_of(name: str) -> tuple[Price, ...]:
+def look_up_prices(name: str) -> tuple[Price, ...]:
     """The prices of a model by rising prompt length; empty = not known.
 
     The registry writes 0 for prices that it does not know, and for models at one's own endpoint; both are unknown.
     """
     if name.partition("/")[0].partition(":")[0] == "scripted":
-        return (NOMINAL,)
+        return (NOMINAL_PRICE,)
     if is_local(name):
-        return (FREE,)
-    known = entry(name)
-    steps = {0: ""} | {1000 * int(found[1]): found[0] for found in map(_step, known) if found}
-    prices = (_price(known, suffix, above) for above, suffix in sorted(steps.items()))
-    return tuple(price for price in prices if price is not None) if _price(known, "", 0) else ()
+        return (FREE_PRICE,)
+    known = look_up_entry(name)
+    steps = {0: ""} | {1000 * int(found[1]): found[0] for found in map(_parse_prompt_step, known) if found}
+    prices = (_build_price(known, suffix, above) for above, suffix in sorted(steps.items()))
+    return tuple(price for price in prices if price is not None) if _build_price(known, "", 0) else ()
 
 
-def cost_usd(name: str, usage: Usage) -> float | None:
+def compute_cost_usd(name: str, usage: Usage) -> float | None:
     """What a call of this usage costs; None = the price is not known."""
-    prices = [price for price in prices_of(name) if usage.prompt_tokens > price.above_prompt_tokens or price in (NOMINAL, FREE)]
-    return prices[-1].cost_usd(usage) if prices else None
+    prices = [
+        price
+        for price in look_up_prices(name)
+        if usage.prompt_tokens > price.above_prompt_tokens or price in (NOMINAL_PRICE, FREE_PRICE)
+    ]
+    return prices[-1].compute_cost_usd(usage) if prices else None
 
 
-def cache_saving_usd(name: str, usage: Usage) -> float | None:
+def compute_cache_saving_usd(name: str, usage: Usage) -> float | None:
     """What a call of this usage costs less than the same prompt without a cache; None = the price is not known.
 
     Negative where writing to the cache cost more than reading from it saved.
     """
     bare = replace(usage, input_tokens=usage.prompt_tokens, cache_read_tokens=Measured(0), cache_write_tokens=Measured(0))
-    paid, unaided = cost_usd(name, usage), cost_usd(name, bare)
+    paid, unaided = compute_cost_usd(name, usage), compute_cost_usd(name, bare)
     return None if paid is None or unaided is None else unaided - paid
 
 
-def _step(key: str) -> tuple[str, str] | None:
+def _parse_prompt_step(key: str) -> tuple[str, str] | None:
     found = re.fullmatch(r"input_cost_per_token(_above_(\d+)k_tokens)", key)
     return (found[1], found[2]) if found else None
 
 
-def _price(known: Mapping[str, Any], suffix: str, above: int) -> Price | None:
-    def rate(key: str) -> float | None:
+def _build_price(known: Mapping[str, Any], suffix: str, above: int) -> Price | None:
+    def read_rate(key: str) -> float | None:
         value = known.get(key + suffix, known.get(key))
         return value * MILLION if isinstance(value, int | float) and value > 0 else None
 
-    paid, output = rate("input_cost_per_token"), rate("output_cost_per_token")
+    paid, output = read_rate("input_cost_per_token"), read_rate("output_cost_per_token")
     if paid is None or output is None:
         return None
     return Price(
         input_usd=paid,
         output_usd=output,
-        cache_read_usd=rate("cache_read_input_token_cost"),
-        cache_write_usd=rate("cache_creation_input_token_cost"),
+        cache_read_usd=read_rate("cache_read_input_token_cost"),
+        cache_write_usd=read_rate("cache_creation_input_token_cost"),
         above_prompt_tokens=above,
     )

@@ -22,26 +22,26 @@ from harness.tokens import Window
 EXAMPLES = ("anthropic/claude-sonnet-4-5", "gpt-4.1-mini", "hosted_vllm/<model>", "ollama/<model>", "scripted")
 """Shown where no known name is near."""
 
-CONVERSING = (None, "chat", "completion", "responses")
+CHAT_MODES = (None, "chat", "completion", "responses")
 """The modes of the registry that answer messages."""
 
 BASE_VARIABLES = {"hosted_vllm": "HOSTED_VLLM_API_BASE", "ollama": "OLLAMA_API_BASE", "ollama_chat": "OLLAMA_API_BASE"}
 """Providers without an address of their own, and the variable that gives it."""
 
-SIGNING_IN = frozenset(("chatgpt", "github_copilot", "microsoft_365_copilot"))
+INTERACTIVE_PROVIDERS = frozenset(("chatgpt", "github_copilot", "microsoft_365_copilot"))
 """Providers that litellm signs in to over the network as soon as it reads a name; it may wait for a person with a browser."""
 
 TABLE_VARIABLE = "HARNESS_MODEL_TABLE"
 """The variable that names a file of models which the registry does not list, or lists wrongly."""
 
-SELF_NAMED = frozenset(
+SELF_HOSTED_PROVIDERS = frozenset(
     ("azure", "azure_ai", "azure_text", "baseten", "databricks", "lemonade", "sagemaker", "sagemaker_chat", *BASE_VARIABLES)
 )
 """Providers whose models have the names that their users gave them; a list of those proves nothing."""
 
 
 @cache
-def litellm() -> Any:
+def load_litellm() -> Any:
     """The litellm package.
 
     Imported by name, since a type checker that follows an import statement would read all of its two thousand files.
@@ -54,49 +54,49 @@ def litellm() -> Any:
     package.telemetry = False
     logging.getLogger("LiteLLM").setLevel(logging.CRITICAL)
     if table := os.environ.get(TABLE_VARIABLE):
-        package.register_model(declared(Path(table)))
+        package.register_model(load_model_table(Path(table)))
     return package
 
 
-def declared(file: Path) -> dict[str, dict[str, Any]]:
+def load_model_table(file: Path) -> dict[str, dict[str, Any]]:
     """The models of a file in the format of litellm's registry: an object of objects by name.
 
     Raises:
         UsageError: no such file, no JSON, or of another shape; says what a model needs.
     """
-    right = 'write {"openai/<model>": {"litellm_provider": "openai", "mode": "chat", "max_input_tokens": 200000}}'
+    format_hint = 'write {"openai/<model>": {"litellm_provider": "openai", "mode": "chat", "max_input_tokens": 200000}}'
     try:
         table = json.loads(file.read_text("utf-8"))
     except (OSError, ValueError) as error:
-        raise UsageError(f"{TABLE_VARIABLE}: {str(file)!r} cannot be read: {error}; {right}") from None
-    held = table.values() if isinstance(table, dict) else ()
-    if not held or not all(isinstance(one, dict) and isinstance(one.get("litellm_provider"), str) for one in held):
-        raise UsageError(f"{TABLE_VARIABLE}: {str(file)!r} is no table of models with their litellm_provider; {right}")
+        raise UsageError(f"{TABLE_VARIABLE}: {str(file)!r} cannot be read: {error}; {format_hint}") from None
+    entries = table.values() if isinstance(table, dict) else ()
+    if not entries or not all(isinstance(one, dict) and isinstance(one.get("litellm_provider"), str) for one in entries):
+        raise UsageError(f"{TABLE_VARIABLE}: {str(file)!r} is no table of models with their litellm_provider; {format_hint}")
     return dict(table)
 
 
-def provider_errors() -> tuple[type[Exception], ...]:
+def list_provider_errors() -> tuple[type[Exception], ...]:
     """Everything that a call may raise for which the provider or the network is to blame.
 
     litellm's own errors are children of openai's; a fault in the middle of a stream may come as the HTTP client raised it.
     """
-    exceptions = litellm().exceptions
+    exceptions = load_litellm().exceptions
     return (exceptions.openai.OpenAIError, exceptions.httpx.HTTPError, exceptions.httpx.StreamError, OSError, ValueError)
 
 
-def entry(name: str) -> Mapping[str, Any]:
+def look_up_entry(name: str) -> Mapping[str, Any]:
     """What the registry holds of a model: empty when it does not know it."""
-    costs = litellm().model_cost
+    costs = load_litellm().model_cost
     found = costs.get(name) or costs.get(name.partition("/")[2])
     return found if isinstance(found, Mapping) else {}
 
 
-def takes(name: str, parameter: str) -> bool:
+def supports_parameter(name: str, parameter: str) -> bool:
     """Whether the provider of a model takes a parameter of OpenAI's format."""
-    return parameter in (litellm().get_supported_openai_params(model=name) or ())
+    return parameter in (load_litellm().get_supported_openai_params(model=name) or ())
 
 
-def window_of(name: str, override_tokens: int | None = None) -> Window:
+def look_up_window(name: str, override_tokens: int | None = None) -> Window:
     """The context window of a model: what the caller says, else the registry, else 0 tokens = unknown (S0.11, S2.8).
 
     Local models stand in a registry of our own.
@@ -105,7 +105,7 @@ def window_of(name: str, override_tokens: int | None = None) -> Window:
         return Window(tokens=override_tokens, source="configuration")
     if name in CATALOGUE:
         return Window(tokens=CATALOGUE[name].window_tokens, source="registry")
-    known = entry(name)
+    known = look_up_entry(name)
     tokens = known.get("max_input_tokens") or known.get("max_tokens")
     if isinstance(tokens, int) and tokens > 0:
         output = known.get("max_output_tokens")
@@ -129,29 +129,29 @@ def check_model_name(name: str, api_base: str | None = None, *, keys: bool = Tru
         MissingKey: a variable is not set; names it.
         UsageError: the model does something else, such as images.
     """
-    provider = provider_of(name)
-    mode = entry(name).get("mode")
-    if mode not in CONVERSING:
+    provider = look_up_provider(name)
+    mode = look_up_entry(name).get("mode")
+    if mode not in CHAT_MODES:
         raise UsageError(f"model {name!r} is for {mode}, not for conversation; choose a chat model")
-    if api_base is None and not _own_address(provider):
-        _check_listed(name, provider)
+    if api_base is None and not _has_own_address(provider):
+        _check_is_listed(name, provider)
     if keys and api_base is None:
-        missing = missing_keys(name, provider)
+        missing = find_missing_keys(name, provider)
         if missing:
             raise MissingKey(name, missing)
 
 
-def _own_address(provider: str) -> bool:
+def _has_own_address(provider: str) -> bool:
     """Whether a provider's name stands for servers of one's own, or was turned to one by the environment."""
     of_provider = provider.upper().replace("-", "_")
-    return provider in SELF_NAMED or any(os.environ.get(f"{of_provider}_{end}") for end in ("API_BASE", "BASE_URL"))
+    return provider in SELF_HOSTED_PROVIDERS or any(os.environ.get(f"{of_provider}_{end}") for end in ("API_BASE", "BASE_URL"))
 
 
-def _check_listed(name: str, provider: str) -> None:
-    registry = litellm().model_cost
-    if name in registry or _is_of(provider, entry(name)):
+def _check_is_listed(name: str, provider: str) -> None:
+    registry = load_litellm().model_cost
+    if name in registry or _is_from_provider(provider, look_up_entry(name)):
         return
-    listed = [known for known, one in registry.items() if _is_of(provider, one) and one.get("mode") in CONVERSING]
+    listed = [known for known, one in registry.items() if _is_from_provider(provider, one) and one.get("mode") in CHAT_MODES]
     if not listed:
         return
     before = f"{provider}/" if name.startswith(f"{provider}/") else ""
@@ -163,25 +163,25 @@ def _check_listed(name: str, provider: str) -> None:
     raise UnknownName(f"model of {provider}:", name, near, advice)
 
 
-def _is_of(provider: str, known: Mapping[str, Any]) -> bool:
+def _is_from_provider(provider: str, known: Mapping[str, Any]) -> bool:
     """Whether an entry is of a provider: one provider may stand in the registry under several names with one beginning."""
-    of = known.get("litellm_provider") or ""
-    return of == provider or str(of).startswith((f"{provider}_", f"{provider}-"))
+    entry_provider = known.get("litellm_provider") or ""
+    return entry_provider == provider or str(entry_provider).startswith((f"{provider}_", f"{provider}-"))
 
 
-def provider_of(name: str) -> str:
+def look_up_provider(name: str) -> str:
     """The provider that answers to a name.
 
     Raises:
         UnknownName: there is none.
         UsageError: it wants a person to sign in.
     """
-    if (prefix := name.partition("/")[0]) in SIGNING_IN:
+    if (prefix := name.partition("/")[0]) in INTERACTIVE_PROVIDERS:
         raise UsageError(
             f"model {name!r}: {prefix} wants a person to sign in, and no trial can wait for that; choose another provider, or "
             "put a proxy that is signed in behind hosted_vllm/<model> with HOSTED_VLLM_API_BASE"
         )
-    package = litellm()
+    package = load_litellm()
     try:
         return str(package.get_llm_provider(name)[1])
     except package.exceptions.BadRequestError:
@@ -189,10 +189,10 @@ def provider_of(name: str) -> str:
     raise UnknownName("model", name, get_close_matches(name, package.model_cost, n=3, cutoff=0.6) or EXAMPLES)
 
 
-def missing_keys(name: str, provider: str) -> tuple[str, ...]:
+def find_missing_keys(name: str, provider: str) -> tuple[str, ...]:
     """Variables of which one is needed and none is set; variables that are needed together are joined by "and"."""
     base = BASE_VARIABLES.get(provider)
     if base is not None:
         return () if os.environ.get(base) else (base,)
-    missing = tuple(litellm().validate_environment(name).get("missing_keys") or ())
+    missing = tuple(load_litellm().validate_environment(name).get("missing_keys") or ())
     return missing if provider == "gemini" else (" and ".join(missing),) * bool(missing)

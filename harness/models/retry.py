@@ -17,7 +17,7 @@ from harness.events import Waiting
 T = TypeVar("T")
 
 
-def unheard(_: Waiting) -> None:
+def ignore_wait(_: Waiting) -> None:
     """The listener of those who do not listen."""
 
 
@@ -41,37 +41,41 @@ class Retry:
     draw: Callable[[], float] = SystemRandom().random
     """Uniform in [0, 1)."""
 
-    def run(self, attempt: Callable[[], T], listen: Callable[[Waiting], None] = unheard) -> T:
+    def run(self, attempt: Callable[[], T], on_wait: Callable[[Waiting], None] = ignore_wait) -> T:
         """The first result of `attempt`, telling the listener before each wait.
 
         Raises:
             ModelError: that of the last try.
         """
 
-        def tell(state: RetryCallState) -> None:
-            listen(Waiting(what=f"retry {state.attempt_number} of {self.retries}: {_error(state)}", seconds=state.upcoming_sleep))
+        def report_wait(state: RetryCallState) -> None:
+            on_wait(
+                Waiting(
+                    what=f"retry {state.attempt_number} of {self.retries}: {_find_error(state)}", seconds=state.upcoming_sleep
+                )
+            )
 
         return Retrying(
             stop=stop_after_attempt(self.retries + 1),
-            retry=retry_if_exception(self.worth_it),
-            wait=lambda state: self.wait_seconds(state.attempt_number, _error(state)),
-            before_sleep=tell,
+            retry=retry_if_exception(self.should_retry),
+            wait=lambda state: self.compute_wait_seconds(state.attempt_number, _find_error(state)),
+            before_sleep=report_wait,
             sleep=self.sleep,
             reraise=True,
         )(attempt)
 
-    def worth_it(self, error: BaseException) -> bool:
+    def should_retry(self, error: BaseException) -> bool:
         """Whether another try may succeed."""
         if isinstance(error, RateLimited):
             return (error.retry_after_seconds or 0.0) <= self.patience_seconds
         return isinstance(error, ProviderFailed)
 
-    def wait_seconds(self, failed_tries: int, error: BaseException | None) -> float:
+    def compute_wait_seconds(self, failed_tries: int, error: BaseException | None) -> float:
         """How long to wait after so many failed tries: what the provider asked for, else a doubling wait; plus jitter."""
         asked = error.retry_after_seconds if isinstance(error, RateLimited) else None
         doubled = min(self.longest_seconds, self.first_seconds * 2.0 ** (failed_tries - 1))
         return (doubled if asked is None else asked) + self.jitter_seconds * self.draw()
 
 
-def _error(state: RetryCallState) -> BaseException | None:
+def _find_error(state: RetryCallState) -> BaseException | None:
     return state.outcome.exception() if state.outcome else None

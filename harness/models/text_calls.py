@@ -19,19 +19,19 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from harness.events import TextDelta
-from harness.messages import Message, Reasoning, Text, ToolCall, ToolResult, part_text, system, user
-from harness.models.openai_format import fresh_ids
-from harness.protocols import Model, ReadsLittle, Reply, Request, ToolSpec, unheard
+from harness.messages import Message, Reasoning, Text, ToolCall, ToolResult, extract_part_text, system, user
+from harness.models.openai_format import make_call_namer
+from harness.protocols import LimitedInputModel, Model, Reply, Request, ToolSpec, ignore_delta
 from harness.tokens import Window
 
-OPEN, CLOSE = "<call_tool>", "</call_tool>"
+CALL_OPEN, CALL_CLOSE = "<call_tool>", "</call_tool>"
 RESULT_OPEN, RESULT_CLOSE = "<tool_result>", "</tool_result>"
-UNREADABLE = "call_tool"
+UNREADABLE_CALL_NAME = "call_tool"
 """The name under which a call goes whose own cannot be read; no tool has it."""
 
-_OPENING = re.compile(rf"^{OPEN}", re.MULTILINE)
-_NEXT = re.compile(rf"\s*^{OPEN}", re.MULTILINE)
-_CLOSING = re.compile(rf"{CLOSE}[ \t\r]*$", re.MULTILINE)
+_OPENING = re.compile(rf"^{CALL_OPEN}", re.MULTILINE)
+_NEXT = re.compile(rf"\s*^{CALL_OPEN}", re.MULTILINE)
+_CLOSING = re.compile(rf"{CALL_CLOSE}[ \t\r]*$", re.MULTILINE)
 _TAG = re.compile(r"<(?=/?(?:call_tool|tool_result))", re.IGNORECASE)
 _HEAD = re.compile(r'\{\s*"name"\s*:\s*("(?:[^"\\]|\\.)*")\s*,\s*"arguments"\s*:\s*')
 _NAME = re.compile(r'"name"\s*:\s*"([\w.-]{1,64})"')
@@ -48,7 +48,7 @@ Write the block itself, in no code fence, and stop behind it. The result comes i
 EXAMPLE = {"name": "NAME", "arguments": {"ARGUMENT": "VALUE"}}
 
 
-class Spoken(NamedTuple):
+class ParsedAnswer(NamedTuple):
     """An answer, taken apart."""
 
     text: str
@@ -57,7 +57,7 @@ class Spoken(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TextCalls:
+class TextCallModel:
     """A model that calls tools in text, as any other. Thread-safe if the model is."""
 
     model: Model
@@ -76,47 +76,47 @@ class TextCalls:
     def max_input_tokens(self) -> int | None:
         """That of the model."""
         model: object = self.model
-        return model.max_input_tokens if isinstance(model, ReadsLittle) else None
+        return model.max_input_tokens if isinstance(model, LimitedInputModel) else None
 
-    def reply(self, request: Request, listen: Callable[[TextDelta], None] = unheard) -> Reply:
+    def reply(self, request: Request, listen: Callable[[TextDelta], None] = ignore_delta) -> Reply:
         """Answer; the listener hears the reasoning, and the text before the first call.
 
         Raises:
             ModelError: as the model.
         """
-        sent = Request(messages=as_text(request.messages, request.tools), max_output_tokens=request.max_output_tokens)
+        sent = Request(messages=render_messages(request.messages, request.tools), max_output_tokens=request.max_output_tokens)
         if not request.tools:
             return self.model.reply(sent, listen)
-        heard = _UntilCall(listen)
-        reply = self.model.reply(sent, heard)
-        heard.end()
-        return replace(reply, message=_read(reply.message, request.messages))
+        call_filter = _CallFilter(listen)
+        reply = self.model.reply(sent, call_filter)
+        call_filter.flush()
+        return replace(reply, message=_parse_reply(reply.message, request.messages))
 
 
-def as_text(messages: Sequence[Message], tools: Sequence[ToolSpec]) -> tuple[Message, ...]:
+def render_messages(messages: Sequence[Message], tools: Sequence[ToolSpec]) -> tuple[Message, ...]:
     """A conversation in which tools, calls and results are text; consecutive results, and what the user adds, are one message."""
-    told: list[Message] = []
-    answering = False
+    rendered_messages: list[Message] = []
+    follows_results = False
     for message in messages:
-        one = _told(message)
-        if answering and message.role in {"tool", "user"}:
-            told[-1] = user(f"{told[-1].text}\n{one.text}")
+        text_message = _render_message(message)
+        if follows_results and message.role in {"tool", "user"}:
+            rendered_messages[-1] = user(f"{rendered_messages[-1].text}\n{text_message.text}")
         else:
-            told.append(one)
-        answering = message.role == "tool" or (answering and message.role == "user")
-    return tuple(_equipped(told, tools) if tools else told)
+            rendered_messages.append(text_message)
+        follows_results = message.role == "tool" or (follows_results and message.role == "user")
+    return tuple(_add_tool_section(rendered_messages, tools) if tools else rendered_messages)
 
 
-def _equipped(told: Sequence[Message], tools: Sequence[ToolSpec]) -> Sequence[Message]:
+def _add_tool_section(messages: Sequence[Message], tools: Sequence[ToolSpec]) -> Sequence[Message]:
     """The section on tools ends the first part of the system prompt, the one that never changes."""
-    section = described(tools)
-    if not told or told[0].role != "system":
-        return [system(section), *told]
-    stable, *changing = told[0].parts
-    return [Message(role="system", parts=(Text(text=f"{part_text(stable)}\n\n{section}"), *changing)), *told[1:]]
+    section = describe_tools(tools)
+    if not messages or messages[0].role != "system":
+        return [system(section), *messages]
+    stable, *changing = messages[0].parts
+    return [Message(role="system", parts=(Text(text=f"{extract_part_text(stable)}\n\n{section}"), *changing)), *messages[1:]]
 
 
-def described(tools: Sequence[ToolSpec]) -> str:
+def describe_tools(tools: Sequence[ToolSpec]) -> str:
     """The section of the system prompt that tells of the tools and how to call them."""
     lines = [
         json.dumps({"name": tool.name, "description": tool.description, "parameters": json.loads(tool.parameters_json)})
@@ -124,44 +124,44 @@ def described(tools: Sequence[ToolSpec]) -> str:
     ]
     return INSTRUCTIONS.format(
         tools="\n".join(lines),
-        example=f"{OPEN}\n{json.dumps(EXAMPLE)}\n{CLOSE}",
+        example=f"{CALL_OPEN}\n{json.dumps(EXAMPLE)}\n{CALL_CLOSE}",
         result_open=RESULT_OPEN,
         result_close=RESULT_CLOSE,
     )
 
 
-def _told(message: Message) -> Message:
+def _render_message(message: Message) -> Message:
     if message.role == "tool":
-        return user("\n".join(f"{RESULT_OPEN}\n{harmless(result.output)}\n{RESULT_CLOSE}" for result in message.results))
+        return user("\n".join(f"{RESULT_OPEN}\n{escape_tags(result.output)}\n{RESULT_CLOSE}" for result in message.results))
     if message.role == "system":
-        return Message(role="system", parts=tuple(Text(text=harmless(part_text(part))) for part in message.parts))
+        return Message(role="system", parts=tuple(Text(text=escape_tags(extract_part_text(part))) for part in message.parts))
     others = (part for part in message.parts if not isinstance(part, Reasoning | ToolCall | ToolResult))
-    texts = [text for part in others if (text := harmless(part_text(part)))]
-    return Message(role=message.role, parts=(Text(text="\n".join([*texts, *map(written, message.calls)])),))
+    texts = [text for part in others if (text := escape_tags(extract_part_text(part)))]
+    return Message(role=message.role, parts=(Text(text="\n".join([*texts, *map(render_call, message.calls)])),))
 
 
-def harmless(text: str) -> str:
+def escape_tags(text: str) -> str:
     """The text with every tag of the protocol spelt so that it is none."""
     return _TAG.sub("&lt;", text)
 
 
-def written(call: ToolCall) -> str:
+def render_call(call: ToolCall) -> str:
     """A call as a block. Arguments that are no JSON object stand as a string, which reads back as what they were."""
     arguments = call.arguments_json
-    if not _is_object(arguments) or arguments != arguments.strip():
+    if not _is_json_object(arguments) or arguments != arguments.strip():
         arguments = json.dumps(arguments)
-    return f'{OPEN}\n{{"name": {json.dumps(call.name)}, "arguments": {arguments}}}\n{CLOSE}'
+    return f'{CALL_OPEN}\n{{"name": {json.dumps(call.name)}, "arguments": {arguments}}}\n{CALL_CLOSE}'
 
 
-def spoken(text: str) -> Spoken:
+def parse_answer(text: str) -> ParsedAnswer:
     """The text and the calls of an answer; of a block that does not end, all that is there."""
     opening = _OPENING.search(text)
     if opening is None:
-        return Spoken(text, ())
-    return Spoken(text[: opening.start()].rstrip(), tuple(map(_call, _blocks(text))))
+        return ParsedAnswer(text, ())
+    return ParsedAnswer(text[: opening.start()].rstrip(), tuple(map(_parse_call, _find_blocks(text))))
 
 
-def _blocks(text: str) -> Iterator[str]:
+def _find_blocks(text: str) -> Iterator[str]:
     opening = _OPENING.search(text)
     while opening is not None:
         closing = _CLOSING.search(text, opening.end())
@@ -171,10 +171,10 @@ def _blocks(text: str) -> Iterator[str]:
         opening = _NEXT.match(text, closing.end())
 
 
-def _call(block: str) -> tuple[str, str]:
+def _parse_call(block: str) -> tuple[str, str]:
     """Name and arguments of a block; the arguments of our own writing come back letter by letter."""
     head = _HEAD.match(block)
-    if head is not None and block.endswith("}") and _is_object(raw := block[head.end() : -1].strip()):
+    if head is not None and block.endswith("}") and _is_json_object(raw := block[head.end() : -1].strip()):
         return str(json.loads(head[1])), raw
     try:
         given: Any = json.loads(block)
@@ -182,35 +182,35 @@ def _call(block: str) -> tuple[str, str]:
         given = None
     if not isinstance(given, dict) or not isinstance(given.get("name"), str):
         found = _NAME.search(block)
-        return (found[1] if found else UNREADABLE), block
+        return (found[1] if found else UNREADABLE_CALL_NAME), block
     arguments = given.get("arguments", {})
     return given["name"], arguments if isinstance(arguments, str) else json.dumps(arguments)
 
 
-def _is_object(text: str) -> bool:
+def _is_json_object(text: str) -> bool:
     try:
         return isinstance(json.loads(text), dict)
     except (ValueError, RecursionError):
         return False
 
 
-def _read(message: Message, conversation: Sequence[Message]) -> Message:
-    said, name_call = spoken(message.text), fresh_ids(conversation)
-    kept = tuple(part for part in message.parts if isinstance(part, Reasoning))
-    text = (Text(text=said.text),) if said.text or not said.calls else ()
-    calls = (ToolCall(call_id=name_call(""), name=name, arguments_json=arguments) for name, arguments in said.calls)
-    return Message(role="assistant", parts=(*kept, *text, *calls))
+def _parse_reply(message: Message, conversation: Sequence[Message]) -> Message:
+    answer, name_call = parse_answer(message.text), make_call_namer(conversation)
+    reasoning = tuple(part for part in message.parts if isinstance(part, Reasoning))
+    text = (Text(text=answer.text),) if answer.text or not answer.calls else ()
+    calls = (ToolCall(call_id=name_call(""), name=name, arguments_json=arguments) for name, arguments in answer.calls)
+    return Message(role="assistant", parts=(*reasoning, *text, *calls))
 
 
 @dataclass(slots=True)
-class _UntilCall:
+class _CallFilter:
     """Hands text on up to the first block; holds back the beginning of a line that may become its tag."""
 
     listen: Callable[[TextDelta], None]
-    held: str = ""
-    in_line: bool = False
+    buffer: str = ""
+    mid_line: bool = False
     """Whether the line so far was handed on."""
-    over: bool = False
+    finished: bool = False
 
     def __call__(self, delta: TextDelta) -> None:
         """Hear some more; as often something is told, if only that something came."""
@@ -218,30 +218,30 @@ class _UntilCall:
             self.listen(delta)
             return
         if delta.anew:
-            self.held, self.in_line, self.over = "", False, False
-        self.listen(replace(delta, text="".join(self._ready(piece) for piece in delta.text.splitlines(keepends=True))))
+            self.buffer, self.mid_line, self.finished = "", False, False
+        self.listen(replace(delta, text="".join(self._take_ready_text(piece) for piece in delta.text.splitlines(keepends=True))))
 
-    def _ready(self, piece: str) -> str:
+    def _take_ready_text(self, piece: str) -> str:
         """What can be handed on once this piece of a line has come."""
-        if self.over:
+        if self.finished:
             return ""
-        self.held += piece
-        if not self.in_line and self.held.startswith(OPEN):
-            self.over = True
-        return self._released() if not self.over and (self.in_line or not OPEN.startswith(self.held)) else ""
+        self.buffer += piece
+        if not self.mid_line and self.buffer.startswith(CALL_OPEN):
+            self.finished = True
+        return self._release_buffer() if not self.finished and (self.mid_line or not CALL_OPEN.startswith(self.buffer)) else ""
 
-    def _released(self) -> str:
-        text, self.held = self.held, ""
-        self.in_line = not text.endswith("\n")
+    def _release_buffer(self) -> str:
+        text, self.buffer = self.buffer, ""
+        self.mid_line = not text.endswith("\n")
         return text
 
-    def end(self) -> None:
+    def flush(self) -> None:
         """The answer is whole."""
-        if self.held and not self.over:
-            self.listen(TextDelta(text=self._released()))
+        if self.buffer and not self.finished:
+            self.listen(TextDelta(text=self._release_buffer()))
 
 
 if TYPE_CHECKING:
 
     def _(model: Model) -> Model:
-        return TextCalls(model=model)
+        return TextCallModel(model=model)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.errors import UsageError
-from harness.messages import Message, part_text
+from harness.messages import Message, extract_part_text
 from harness.tokens import Measured
 
 if TYPE_CHECKING:
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 ENCODING = "cl100k_base"
 MESSAGE_OVERHEAD_TOKENS = 4
 """Role and separators of one message in the chat format of the models that use this encoding."""
-LONG_CHARACTERS = 8_000
+SPLIT_ABOVE_CHARACTERS = 8_000
 _LINE_END = re.compile(r"\n(?=\S)")
 
 
 @lru_cache(maxsize=1)
-def _encoding() -> "Encoding":
+def _load_encoding() -> "Encoding":
     found = find_spec("litellm")
     folders = list(found.submodule_search_locations or ()) if found else []
     bundled = [path for folder in folders if (path := Path(folder) / "litellm_core_utils" / "tokenizers").is_dir()]
@@ -39,30 +39,30 @@ def _encoding() -> "Encoding":
 
 
 @lru_cache(maxsize=20_000)
-def text_tokens(text: str) -> Measured:
+def count_text_tokens(text: str) -> Measured:
     """Tokens of a text; what looks like a control token is counted as text.
 
     No token of this encoding goes on behind a line that something other than space follows. So a long text, such as a prompt
     for a summary, is the sum of its pieces between such places, and most of these were seen in prompts before it.
     """
-    if len(text) < LONG_CHARACTERS:
-        return Measured(len(_encoding().encode_ordinary(text)))
+    if len(text) < SPLIT_ABOVE_CHARACTERS:
+        return Measured(len(_load_encoding().encode_ordinary(text)))
     *ended, last = _LINE_END.split(text)
-    return Measured(sum([_piece_tokens(piece + "\n") for piece in ended]) + _piece_tokens(last))
+    return Measured(sum([_count_piece_tokens(piece + "\n") for piece in ended]) + _count_piece_tokens(last))
 
 
 @lru_cache(maxsize=50_000)
-def _piece_tokens(piece: str) -> int:
-    return len(_encoding().encode_ordinary(piece))
+def _count_piece_tokens(piece: str) -> int:
+    return len(_load_encoding().encode_ordinary(piece))
 
 
 @lru_cache(maxsize=20_000)
-def message_tokens(message: Message) -> Measured:
+def count_message_tokens(message: Message) -> Measured:
     """Tokens of a message with the overhead of the chat format."""
-    return Measured(MESSAGE_OVERHEAD_TOKENS + sum(text_tokens(part_text(part)) for part in message.parts))
+    return Measured(MESSAGE_OVERHEAD_TOKENS + sum(count_text_tokens(extract_part_text(part)) for part in message.parts))
 
 
-class PromptTokens:
+class PromptTokenCounter:
     """Tokens of whole prompts; a prompt that begins with the last one costs only what it adds. Thread-safe, and a function."""
 
     def __init__(self) -> None:
@@ -74,6 +74,6 @@ class PromptTokens:
         seen, total = self._last
         if messages[: len(seen)] != seen:
             seen, total = (), 0
-        total += sum(map(message_tokens, messages[len(seen) :]))
+        total += sum(map(count_message_tokens, messages[len(seen) :]))
         self._last = (messages, total)
         return Measured(total)

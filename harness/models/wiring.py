@@ -9,7 +9,7 @@ from harness.models.cassette import Cassette
 from harness.models.litellm_model import STALL_SECONDS
 from harness.models.local.server import Endpoint
 
-ToolCalls = Literal["native", "text"]
+ToolCallMode = Literal["native", "text"]
 """`native` by the provider's own field for tools; `text` by the protocol of `harness.models.text_calls`."""
 
 
@@ -19,7 +19,7 @@ class Wiring:
 
     endpoints: Mapping[str, Endpoint] = field(default_factory=dict)
     """Where local models are served; one that is not can tell its window and no more."""
-    tool_calls: ToolCalls = "native"
+    tool_calls: ToolCallMode = "native"
     """How the agent's model calls tools."""
     cassette: Cassette | None = None
     """None = every answer is asked for, and none is kept."""
@@ -34,10 +34,10 @@ class Wiring:
             raise UsageError(f"stall_seconds: must be above 0 (got {self.stall_seconds!r})")
 
     @property
-    def replays(self) -> bool:
+    def is_replay(self) -> bool:
         """Whether no real model is asked."""
         return self.cassette is not None and self.cassette.mode == "replay"
 
 
-PLAIN = Wiring()
+DEFAULT_WIRING = Wiring()
 """Names alone."""

@@ -5,121 +5,125 @@ from typing import Any
 
 from harness.messages import File, Part, Reasoning, Text, ToolCall, ToolResult
 from harness.replay.draft import Draft
-from harness.replay.fields import Fields, compact_json
+from harness.replay.fields import Fields, encode_json
 from harness.tokens import Measured, Usage
 
 
-def content_parts(owner: Fields, draft: Draft, name: str = "content") -> Iterator[Part]:
+def read_parts(owner: Fields, draft: Draft, name: str = "content") -> Iterator[Part]:
     """The parts of a content field: a string, or a list of blocks. Results among them are parts of their own."""
     content = owner.values.get(name)
     if isinstance(content, str):
-        if text := owner.text(name):
+        if text := owner.read_text(name):
             yield Text(text=text)
         return
-    for block in owner.objects(name):
-        yield from _block_parts(block, draft)
+    for block in owner.read_objects(name):
+        yield from _read_block(block, draft)
 
 
-def _block_parts(block: Fields, draft: Draft) -> Iterator[Part]:
-    match block.text("type"):
+def _read_block(block: Fields, draft: Draft) -> Iterator[Part]:
+    match block.read_text("type"):
         case "text" | "input_text" | "output_text":
-            if text := block.text("text"):
+            if text := block.read_text("text"):
                 yield Text(text=text)
         case "thinking":
-            if thought := block.text("thinking"):
+            if thought := block.read_text("thinking"):
                 yield Reasoning(text=thought)
             else:
-                draft.drop("thinking without text (encrypted)")
+                draft.count_dropped("thinking without text (encrypted)")
         case "redacted_thinking":
-            draft.drop("thinking without text (encrypted)")
+            draft.count_dropped("thinking without text (encrypted)")
         case "tool_use" | "server_tool_use" | "toolCall":
-            yield tool_call(block)
+            yield read_tool_call(block)
         case "tool_result":
-            status = "error" if block.flag("is_error") else "completed"
+            status = "error" if block.read_flag("is_error") else "completed"
             yield ToolResult(
-                call_id=block.text("tool_use_id"),
+                call_id=block.read_text("tool_use_id"),
                 name="",
-                output=flat(block, "content", draft),
+                output=flatten_text(block, "content", draft),
                 status=status,  # type: ignore[arg-type]
             )
         case "file":
-            yield File(path=block.text("path"), content=flat(block, "content", draft))
+            yield File(path=block.read_text("path"), content=flatten_text(block, "content", draft))
         case "image" | "document" | "input_image" | "image_url" as kind:
-            draft.drop(f"{kind} left out of a message, a mark stands for it")
+            draft.count_dropped(f"{kind} left out of a message, a mark stands for it")
             yield Text(text=f"({kind})")
         case other:
-            draft.drop(f"block of type {other!r} left out of a message")
+            draft.count_dropped(f"block of type {other!r} left out of a message")
 
 
-def tool_call(block: Fields) -> ToolCall:
+def read_tool_call(block: Fields) -> ToolCall:
     """A call whose arguments are an object (`input` or `arguments`)."""
     arguments = block.values.get("input", block.values.get("arguments"))
-    return ToolCall(call_id=block.text("id"), name=block.text("name"), arguments_json=arguments_text(arguments))
+    return ToolCall(call_id=block.read_text("id"), name=block.read_text("name"), arguments_json=encode_arguments(arguments))
 
 
-def arguments_text(arguments: Any) -> str:
+def encode_arguments(arguments: Any) -> str:
     """Arguments as the JSON text of a call; a string is what the model wrote."""
     if isinstance(arguments, str):
         return arguments
-    return compact_json({} if arguments is None else arguments)
+    return encode_json({} if arguments is None else arguments)
 
 
-def flat(owner: Fields, name: str, draft: Draft) -> str:
+def flatten_text(owner: Fields, name: str, draft: Draft) -> str:
     """The text of a result or an attachment: a string, or texts in a list; images are left out, other values stay JSON."""
     content = owner.values.get(name)
     if content is None:
         return ""
     if isinstance(content, str):
-        return owner.text(name)
+        return owner.read_text(name)
     if not isinstance(content, list):
-        return compact_json(content)
-    return "\n".join(_flat_item(item, draft) for item in content)
+        return encode_json(content)
+    return "\n".join(_flatten_item(item, draft) for item in content)
 
 
-def _flat_item(item: Any, draft: Draft) -> str:
+def _flatten_item(item: Any, draft: Draft) -> str:
     if isinstance(item, str):
         return item
     if isinstance(item, dict) and isinstance(item.get("text"), str):
         return str(item["text"])
     if isinstance(item, dict) and item.get("type") in {"image", "image_url", "input_image", "document"}:
-        draft.drop(f"{item['type']} left out of a result")
+        draft.count_dropped(f"{item['type']} left out of a result")
         return f"({item['type']})"
-    return compact_json(item)
+    return encode_json(item)
 
 
-def say_all(draft: Draft, parts: Iterator[Part], place: str) -> None:
+def add_user_parts(draft: Draft, parts: Iterator[Part], place: str) -> None:
     """A user row of parts: its results, then what else it says as one user message."""
     rest: list[Part] = []
     for part in parts:
         if isinstance(part, ToolResult):
-            draft.result(part.call_id, part.output, place, status=part.status)
+            draft.add_result(part.call_id, part.output, place, status=part.status)
         else:
             rest.append(part)
-    draft.say("user", rest, place)
+    draft.add_message("user", rest, place)
 
 
-def anthropic_usage(usage: Fields) -> Usage:
+def read_anthropic_usage(usage: Fields) -> Usage:
     """Anthropic's report: the three kinds of prompt tokens apart."""
-    return used(
-        usage.count("input_tokens"),
-        usage.count("output_tokens"),
-        read=usage.count("cache_read_input_tokens"),
-        written=usage.count("cache_creation_input_tokens"),
+    return build_usage(
+        usage.read_count("input_tokens"),
+        usage.read_count("output_tokens"),
+        read=usage.read_count("cache_read_input_tokens"),
+        written=usage.read_count("cache_creation_input_tokens"),
     )
 
 
-def openai_usage(usage: Fields) -> Usage:
+def read_openai_usage(usage: Fields) -> Usage:
     """The report of OpenAI's chat interface and of litellm: the prompt includes what was read from and written to a cache."""
-    prompt, details = usage.count("prompt_tokens"), usage.nested("prompt_tokens_details")
-    read = max(details.count("cached_tokens"), usage.count("cache_read_input_tokens"), usage.count("prompt_cache_hit_tokens"))
-    written = usage.count("cache_creation_input_tokens")
-    reasoning = usage.nested("completion_tokens_details").count("reasoning_tokens")
+    prompt, details = usage.read_count("prompt_tokens"), usage.read_object("prompt_tokens_details")
+    read = max(
+        details.read_count("cached_tokens"),
+        usage.read_count("cache_read_input_tokens"),
+        usage.read_count("prompt_cache_hit_tokens"),
+    )
+    written = usage.read_count("cache_creation_input_tokens")
+    reasoning = usage.read_object("completion_tokens_details").read_count("reasoning_tokens")
     # Older litellm left cached tokens out of the prompt of some providers.
     uncached = prompt - read - written if prompt >= read + written else prompt
-    return used(uncached, usage.count("completion_tokens"), read=read, written=written, reasoning=reasoning)
+    return build_usage(uncached, usage.read_count("completion_tokens"), read=read, written=written, reasoning=reasoning)
 
 
-def used(uncached: int, output: int, *, read: int = 0, written: int = 0, reasoning: int = 0) -> Usage:
+def build_usage(uncached: int, output: int, *, read: int = 0, written: int = 0, reasoning: int = 0) -> Usage:
     """A usage from plain numbers of tokens; never below 0."""
     return Usage(
         input_tokens=Measured(max(0, uncached)),

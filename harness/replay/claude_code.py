@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Literal
 
 from harness.messages import ToolResult
-from harness.replay.blocks import anthropic_usage, content_parts, say_all
+from harness.replay.blocks import add_user_parts, read_anthropic_usage, read_parts
 from harness.replay.document import Document
 from harness.replay.draft import Draft
 from harness.replay.fields import Fields, is_object_with
@@ -20,8 +20,8 @@ from harness.replay.recording import NativeCompaction, Recording
 NAME = "claude-code"
 MID_SESSION_TOKENS = 100_000
 """A first prompt above this is not the beginning of a session."""
-_OURS = ("file-history-snapshot", "queue-operation")
-_BESIDES = {
+_BOOKKEEPING_TYPES = ("file-history-snapshot", "queue-operation")
+_IGNORED_TYPES = {
     "progress",
     "system",
     "file-history-snapshot",
@@ -33,13 +33,13 @@ _BESIDES = {
 }
 
 
-def recognises(document: Document) -> bool:
+def can_read(document: Document) -> bool:
     """Whether rows are events with uuids, or the bookkeeping that only this format has."""
     return any(
         (is_object_with(value, "type", "message", "sessionId") and value["type"] in ("user", "assistant"))
         or (is_object_with(value, "type", "uuid", "sessionId", "isSidechain"))
         or (is_object_with(value, "type", "leafUuid") and value["type"] == "summary")
-        or (is_object_with(value, "type") and value["type"] in _OURS)
+        or (is_object_with(value, "type") and value["type"] in _BOOKKEEPING_TYPES)
         for _, value in document.rows
     )
 
@@ -48,65 +48,65 @@ def read(document: Document) -> tuple[Recording, ...]:
     """The one session of a file; sub-agents are left out, unless the file holds nothing else."""
     draft = Draft(source=NAME, file=document.file, caveats=list(document.caveats))
     rows = [Fields(value, document.file, f"line {line}") for line, value in document.rows if isinstance(value, dict)]
-    spoken = [row for row in rows if row.text("type") in {"user", "assistant"}]
-    apart = {row.flag("isSidechain") for row in spoken} == {True}
-    sessions = Counter(found for row in spoken if (found := row.text("sessionId")))
+    spoken = [row for row in rows if row.read_text("type") in {"user", "assistant"}]
+    is_sidechain_file = {row.read_flag("isSidechain") for row in spoken} == {True}
+    sessions = Counter(found for row in spoken if (found := row.read_text("sessionId")))
     draft.session_id = sessions.most_common(1)[0][0] if sessions else ""
     if len(sessions) > 1:
         draft.warn("", f"rows of {len(sessions)} sessions; named after the one with most")
     seen: set[str] = set()
     for row in rows:
-        uuid = row.text("uuid")
+        uuid = row.read_text("uuid")
         if uuid and uuid in seen:
-            draft.drop("row with a uuid that was there before")
-        elif row.flag("isSidechain") and not apart:
-            draft.drop("row of a sub-agent (side chain)")
+            draft.count_dropped("row with a uuid that was there before")
+        elif row.read_flag("isSidechain") and not is_sidechain_file:
+            draft.count_dropped("row of a sub-agent (side chain)")
         else:
-            _row(row, draft)
+            _read_row(row, draft)
         seen.add(uuid)
     recording = draft.finish()
     return (recording,)
 
 
-def _row(row: Fields, draft: Draft) -> None:
-    match row.text("type"):
+def _read_row(row: Fields, draft: Draft) -> None:
+    match row.read_text("type"):
         case "assistant":
-            _assistant(row, draft)
+            _read_answer_row(row, draft)
         case "user":
-            _user(row, draft)
+            _read_user_row(row, draft)
         case "system":
-            _system(row, draft)
-        case kind if kind not in _BESIDES:
-            draft.drop(f"row of type {kind!r}")
+            _read_system_row(row, draft)
+        case kind if kind not in _IGNORED_TYPES:
+            draft.count_dropped(f"row of type {kind!r}")
 
 
-def _assistant(row: Fields, draft: Draft) -> None:
-    message = row.nested("message")
-    if message.text("model") == "<synthetic>" or row.flag("isApiErrorMessage"):
-        draft.drop("answer made up by the client (an API error)")
+def _read_answer_row(row: Fields, draft: Draft) -> None:
+    message = row.read_object("message")
+    if message.read_text("model") == "<synthetic>" or row.read_flag("isApiErrorMessage"):
+        draft.count_dropped("answer made up by the client (an API error)")
         return
-    tell_answer(message, draft, row.place)
+    read_answer(message, draft, row.place)
 
 
-def tell_answer(message: Fields, draft: Draft, place: str) -> None:
+def read_answer(message: Fields, draft: Draft, place: str) -> None:
     """One row of an answer; rows with the same message id are one."""
     first = not any(turn.role == "assistant" for turn in draft.turns)
-    turn = draft.answer(content_parts(message, draft), place, key=message.text("id"))
-    usage = anthropic_usage(message.nested("usage")) if message.has("usage") else None
-    draft.wrote(turn, message.text("model"), usage)
+    turn = draft.add_answer(read_parts(message, draft), place, key=message.read_text("id"))
+    usage = read_anthropic_usage(message.read_object("usage")) if message.has("usage") else None
+    draft.annotate_answer(turn, message.read_text("model"), usage)
     if first and usage is not None and usage.prompt_tokens > MID_SESSION_TOKENS:
         draft.warn(place, f"the first recorded prompt has {usage.prompt_tokens} tokens: the file begins in mid-session")
 
 
-def _user(row: Fields, draft: Draft) -> None:
-    message = row.nested("message")
-    if row.flag("isCompactSummary"):
-        tell_summary("\n".join(getattr(part, "text", "") for part in content_parts(message, draft)), draft)
-    elif row.flag("isVisibleInTranscriptOnly"):
-        draft.drop("row shown to the user only")
+def _read_user_row(row: Fields, draft: Draft) -> None:
+    message = row.read_object("message")
+    if row.read_flag("isCompactSummary"):
+        add_summary("\n".join(getattr(part, "text", "") for part in read_parts(message, draft)), draft)
+    elif row.read_flag("isVisibleInTranscriptOnly"):
+        draft.count_dropped("row shown to the user only")
     else:
         before = len(draft.turns)
-        say_all(draft, content_parts(message, draft), row.place)
+        add_user_parts(draft, read_parts(message, draft), row.place)
         if _was_interrupted(row):
             _mark_interrupted(draft, before)
 
@@ -122,40 +122,42 @@ def _mark_interrupted(draft: Draft, since: int) -> None:
             turn.parts = [replace(part, status="interrupted") for part in turn.parts if isinstance(part, ToolResult)]
 
 
-def tell_summary(summary: str, draft: Draft) -> None:
+def add_summary(summary: str, draft: Draft) -> None:
     """The summary that follows a compaction boundary, or stands alone where the boundary is missing."""
-    if not draft.last_summary:
-        draft.compaction(NativeCompaction(kind="compaction", position=0))
-    draft.revise(lambda event: replace(event, summary=summary))
+    if not draft.has_open_compaction:
+        draft.add_compaction(NativeCompaction(kind="compaction", position=0))
+    draft.revise_compaction(lambda event: replace(event, summary=summary))
 
 
-def _system(row: Fields, draft: Draft) -> None:
-    match row.text("subtype"):
+def _read_system_row(row: Fields, draft: Draft) -> None:
+    match row.read_text("subtype"):
         case "compact_boundary":
-            tell_boundary(row.nested("compactMetadata"), draft, "preTokens")
+            read_boundary(row.read_object("compactMetadata"), draft, "preTokens")
         case "microcompact_boundary":
-            about = row.nested("microcompactMetadata")
-            told = about.values.get("compactedToolIds")
-            cleared = tuple(found for found in told if isinstance(found, str)) if isinstance(told, list) else ()
+            about = row.read_object("microcompactMetadata")
+            tool_ids = about.values.get("compactedToolIds")
+            cleared = tuple(found for found in tool_ids if isinstance(found, str)) if isinstance(tool_ids, list) else ()
             event = NativeCompaction(
                 kind="microcompaction",
                 position=0,
-                trigger=_trigger(about),
-                tokens_before=about.maybe_count("preTokens"),
-                tokens_saved=about.maybe_count("tokensSaved"),
+                trigger=_read_trigger(about),
+                tokens_before=about.read_optional_count("preTokens"),
+                tokens_saved=about.read_optional_count("tokensSaved"),
                 cleared=cleared,
             )
-            draft.compaction(event)
+            draft.add_compaction(event)
 
 
-def tell_boundary(about: Fields, draft: Draft, tokens: str) -> None:
+def read_boundary(about: Fields, draft: Draft, tokens_field: str) -> None:
     """A compaction boundary; its summary comes in the next user row."""
-    event = NativeCompaction(kind="compaction", position=0, trigger=_trigger(about), tokens_before=about.maybe_count(tokens))
-    draft.compaction(event)
+    event = NativeCompaction(
+        kind="compaction", position=0, trigger=_read_trigger(about), tokens_before=about.read_optional_count(tokens_field)
+    )
+    draft.add_compaction(event)
 
 
-def _trigger(about: Fields) -> Literal["auto", "manual", "unknown"]:
-    match about.text("trigger"):
+def _read_trigger(about: Fields) -> Literal["auto", "manual", "unknown"]:
+    match about.read_text("trigger"):
         case "auto":
             return "auto"
         case "manual":

@@ -10,25 +10,25 @@ import json
 from dataclasses import dataclass, field
 
 from harness.messages import Part, Reasoning, ToolCall
-from harness.replay.blocks import arguments_text, content_parts, flat, used
+from harness.replay.blocks import build_usage, encode_arguments, flatten_text, read_parts
 from harness.replay.document import Document
-from harness.replay.draft import Draft, texts
-from harness.replay.fields import Fields, compact_json, is_object_with
+from harness.replay.draft import Draft, make_text_parts
+from harness.replay.fields import Fields, encode_json, is_object_with
 from harness.replay.pairing import Turn
 from harness.replay.recording import NativeCompaction, Recording
 
 NAME = "codex"
-_ENVELOPES = {"session_meta", "response_item", "event_msg", "turn_context", "compacted"}
-_ITEMS = {"message", "reasoning", "function_call", "function_call_output", "custom_tool_call", "custom_tool_call_output"}
+_ENVELOPE_TYPES = {"session_meta", "response_item", "event_msg", "turn_context", "compacted"}
+_ITEM_TYPES = {"message", "reasoning", "function_call", "function_call_output", "custom_tool_call", "custom_tool_call_output"}
 
 
-def recognises(document: Document) -> bool:
+def can_read(document: Document) -> bool:
     """Whether rows are envelopes, or bare items behind session data."""
     return any(
-        (is_object_with(value, "type", "payload") and value["type"] in _ENVELOPES)
+        (is_object_with(value, "type", "payload") and value["type"] in _ENVELOPE_TYPES)
         or (is_object_with(value, "record_type") and value["record_type"] == "state")
         or (is_object_with(value, "id", "timestamp", "instructions") and "type" not in value)
-        or (is_object_with(value, "type") and value["type"] in _ITEMS and ("call_id" in value or "summary" in value))
+        or (is_object_with(value, "type") and value["type"] in _ITEM_TYPES and ("call_id" in value or "summary" in value))
         for _, value in document.rows
         if isinstance(value, dict) and isinstance(value.get("type", ""), str)
     )
@@ -39,7 +39,7 @@ def read(document: Document) -> tuple[Recording, ...]:
     reader = _Reader(draft=Draft(source=NAME, file=document.file, caveats=list(document.caveats)))
     for line, value in document.rows:
         if isinstance(value, dict):
-            reader.row(Fields(value, document.file, f"line {line}"))
+            reader.read_row(Fields(value, document.file, f"line {line}"))
     return (reader.draft.finish(),)
 
 
@@ -49,121 +49,123 @@ class _Reader:
 
     draft: Draft
     model: str = ""
-    response: int = 0
-    written: bool = False
+    response_number: int = 0
+    has_items: bool = False
     """Whether the current response has items."""
-    last: Turn | None = None
-    totals: set[str] = field(default_factory=set)
+    last_answer: Turn | None = None
+    seen_totals: set[str] = field(default_factory=set)
     context_tokens: int | None = None
 
-    def row(self, row: Fields) -> None:
-        match row.text("type"):
+    def read_row(self, row: Fields) -> None:
+        match row.read_text("type"):
             case "session_meta":
-                self.meta(row.nested("payload"))
+                self.read_meta(row.read_object("payload"))
             case "turn_context":
-                self.model = row.nested("payload").text("model") or self.model
+                self.model = row.read_object("payload").read_text("model") or self.model
             case "response_item":
-                self.item(row.nested("payload"))
+                self.read_item(row.read_object("payload"))
             case "event_msg":
-                self.event(row.nested("payload"))
+                self.read_event(row.read_object("payload"))
             case "compacted":
-                self.compacted(row.nested("payload"))
+                self.read_compaction(row.read_object("payload"))
             case "" if row.has("record_type"):
                 pass
             case "":
-                self.meta(row)
+                self.read_meta(row)
             case _:
-                self.item(row)
+                self.read_item(row)
 
-    def meta(self, meta: Fields) -> None:
+    def read_meta(self, meta: Fields) -> None:
         if self.draft.session_id:
-            self.draft.drop("session data of a parent (the session is a fork)")
+            self.draft.count_dropped("session data of a parent (the session is a fork)")
             return
-        self.draft.session_id = meta.text("id")
+        self.draft.session_id = meta.read_text("id")
         base = meta.values.get("base_instructions")
-        prompt = base if isinstance(base, str) else meta.nested("base_instructions").text("text")
+        prompt = base if isinstance(base, str) else meta.read_object("base_instructions").read_text("text")
         if not self.draft.turns:
-            self.draft.say("system", texts(prompt), meta.place)
+            self.draft.add_message("system", make_text_parts(prompt), meta.place)
 
-    def item(self, item: Fields) -> None:
+    def read_item(self, item: Fields) -> None:
         place = item.place
-        match item.text("type"):
-            case "message" if item.text("role") == "assistant":
-                self.wrote(list(content_parts(item, self.draft)), place)
+        match item.read_text("type"):
+            case "message" if item.read_text("role") == "assistant":
+                self.add_answer(list(read_parts(item, self.draft)), place)
             case "message":
-                self.rest()
-                role = "system" if item.text("role") == "system" and not self.draft.turns else "user"
-                self.draft.say(role, content_parts(item, self.draft), place)  # type: ignore[arg-type]
+                self.end_response()
+                role = "system" if item.read_text("role") == "system" and not self.draft.turns else "user"
+                self.draft.add_message(role, read_parts(item, self.draft), place)  # type: ignore[arg-type]
             case "reasoning":
-                self.wrote(self.reasoning(item), place)
+                self.add_answer(self.read_reasoning(item), place)
             case "function_call" | "custom_tool_call" | "local_shell_call":
-                self.wrote([_call(item)], place)
+                self.add_answer([_read_call(item)], place)
             case "function_call_output" | "custom_tool_call_output" | "local_shell_call_output":
-                self.rest()
-                output, status = self.output(item)
-                self.draft.result(item.text("call_id"), output, place, status=status)
+                self.end_response()
+                output, status = self.read_output(item)
+                self.draft.add_result(item.read_text("call_id"), output, place, status=status)
             case "ghost_snapshot":
                 pass
             case kind:
-                self.draft.drop(f"item of type {kind!r}")
+                self.draft.count_dropped(f"item of type {kind!r}")
 
-    def wrote(self, parts: list[Part], place: str) -> None:
-        self.last = self.draft.answer(parts, place, key=f"response {self.response}")
-        self.draft.wrote(self.last, self.model)
-        self.written = True
+    def add_answer(self, parts: list[Part], place: str) -> None:
+        self.last_answer = self.draft.add_answer(parts, place, key=f"response {self.response_number}")
+        self.draft.annotate_answer(self.last_answer, self.model)
+        self.has_items = True
 
-    def rest(self) -> None:
+    def end_response(self) -> None:
         """The next item of the model belongs to a new response."""
-        self.response += self.written
-        self.written = False
+        self.response_number += self.has_items
+        self.has_items = False
 
-    def reasoning(self, item: Fields) -> list[Part]:
-        thoughts = [*item.objects("summary"), *item.objects("content")]
-        text = "\n".join(found for thought in thoughts if (found := thought.text("text")))
+    def read_reasoning(self, item: Fields) -> list[Part]:
+        thoughts = [*item.read_objects("summary"), *item.read_objects("content")]
+        text = "\n".join(found for thought in thoughts if (found := thought.read_text("text")))
         if not text:
-            self.draft.drop("reasoning without text (encrypted)")
+            self.draft.count_dropped("reasoning without text (encrypted)")
         return [Reasoning(text=text)] if text else []
 
-    def output(self, item: Fields) -> tuple[str, str]:
-        text = flat(item, "output", self.draft)
+    def read_output(self, item: Fields) -> tuple[str, str]:
+        text = flatten_text(item, "output", self.draft)
         try:
-            told = json.loads(text) if text.startswith("{") else None
+            wrapper = json.loads(text) if text.startswith("{") else None
         except (ValueError, RecursionError):
-            told = None
-        if not isinstance(told, dict) or not isinstance(told.get("output"), str):
+            wrapper = None
+        if not isinstance(wrapper, dict) or not isinstance(wrapper.get("output"), str):
             return text, "completed"
-        metadata = told.get("metadata")
+        metadata = wrapper.get("metadata")
         failed = isinstance(metadata, dict) and metadata.get("exit_code") not in (0, None)
-        return told["output"], "error" if failed else "completed"
+        return wrapper["output"], "error" if failed else "completed"
 
-    def event(self, event: Fields) -> None:
-        if event.text("type") != "token_count" or not event.has("info"):
+    def read_event(self, event: Fields) -> None:
+        if event.read_text("type") != "token_count" or not event.has("info"):
             return
-        info = event.nested("info")
-        last, total = info.nested("last_token_usage"), compact_json(dict(info.nested("total_token_usage").values))
-        if total in self.totals or self.last is None or self.last.usage is not None:
+        info = event.read_object("info")
+        last, total = info.read_object("last_token_usage"), encode_json(dict(info.read_object("total_token_usage").values))
+        if total in self.seen_totals or self.last_answer is None or self.last_answer.usage is not None:
             return
-        self.totals.add(total)
-        read = last.count("cached_input_tokens")
-        output = last.count("output_tokens")
-        usage = used(last.count("input_tokens") - read, output, read=read, reasoning=last.count("reasoning_output_tokens"))
+        self.seen_totals.add(total)
+        read = last.read_count("cached_input_tokens")
+        output = last.read_count("output_tokens")
+        usage = build_usage(
+            last.read_count("input_tokens") - read, output, read=read, reasoning=last.read_count("reasoning_output_tokens")
+        )
         self.context_tokens = usage.prompt_tokens + output
-        self.draft.wrote(self.last, self.model, usage)
-        self.rest()
+        self.draft.annotate_answer(self.last_answer, self.model, usage)
+        self.end_response()
 
-    def compacted(self, payload: Fields) -> None:
-        self.rest()
-        summary = payload.text("message")
+    def read_compaction(self, payload: Fields) -> None:
+        self.end_response()
+        summary = payload.read_text("message")
         event = NativeCompaction(kind="compaction", position=0, tokens_before=self.context_tokens, summary=summary)
-        self.draft.compaction(event)
+        self.draft.add_compaction(event)
 
 
-def _call(item: Fields) -> ToolCall:
-    match item.text("type"):
+def _read_call(item: Fields) -> ToolCall:
+    match item.read_text("type"):
         case "custom_tool_call":
-            name, arguments = item.text("name"), compact_json({"input": item.text("input")})
+            name, arguments = item.read_text("name"), encode_json({"input": item.read_text("input")})
         case "local_shell_call":
-            name, arguments = "local_shell", compact_json(dict(item.nested("action").values))
+            name, arguments = "local_shell", encode_json(dict(item.read_object("action").values))
         case _:
-            name, arguments = item.text("name"), arguments_text(item.values.get("arguments"))
-    return ToolCall(call_id=item.text("call_id") or item.text("id"), name=name, arguments_json=arguments)
+            name, arguments = item.read_text("name"), encode_arguments(item.values.get("arguments"))
+    return ToolCall(call_id=item.read_text("call_id") or item.read_text("id"), name=name, arguments_json=arguments)

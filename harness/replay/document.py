@@ -15,12 +15,12 @@ from typing import Any, NamedTuple
 from harness.errors import MalformedRecording, UsageError
 from harness.replay.recording import Caveat
 
-DEPTH_AT_MOST = 100
+MAX_DEPTH = 100
 """Levels of nesting; the formats need about thirty."""
 
-PACKED = {b"\x1f\x8b": "gzip", b"PK\x03\x04": "a zip archive", b"\x28\xb5\x2f\xfd": "zstd"}
+COMPRESSION_SIGNATURES = {b"\x1f\x8b": "gzip", b"PK\x03\x04": "a zip archive", b"\x28\xb5\x2f\xfd": "zstd"}
 """How files begin that are to be unpacked first."""
-WIDE = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 _DECODER = json.JSONDecoder()
 _SPACE = re.compile(r"\s*")
@@ -45,7 +45,7 @@ class Document:
     caveats: tuple[Caveat, ...] = ()
 
     @property
-    def whole(self) -> Any:
+    def single_value(self) -> Any:
         """The one value of a file that holds no other, or None."""
         return self.rows[0].value if len(self.rows) == 1 else None
 
@@ -76,28 +76,28 @@ def parse_document(data: bytes, file: str) -> Document:
     caveats = [Caveat(place="", text=f"{broken} bytes that are not UTF-8 were replaced")] if broken > 0 else []
     if text.lstrip()[:1] not in {"{", "["}:
         return Document(file=file, rows=(), text=text, caveats=tuple(caveats))
-    rows = _one_value(text, file) or tuple(_lines(text, file, caveats))
+    rows = _parse_single_value(text, file) or tuple(_parse_lines(text, file, caveats))
     return Document(file=file, rows=rows, text=text, caveats=tuple(caveats))
 
 
 def _check_text(data: bytes, file: str) -> None:
     """Refuse what is packed or written in another way, and say how to make it readable."""
-    if packed := next((name for magic, name in PACKED.items() if data.startswith(magic)), None):
+    if packed := next((name for magic, name in COMPRESSION_SIGNATURES.items() if data.startswith(magic)), None):
         raise MalformedRecording(file, "", "text in UTF-8", f"{packed}; unpack it first")
-    if data.startswith(WIDE) or b"\0" in data[:2]:
+    if data.startswith(UTF16_MARKS) or b"\0" in data[:2]:
         raise MalformedRecording(file, "", "text in UTF-8", "UTF-16; convert it first (iconv -f UTF-16 -t UTF-8)")
 
 
-def _one_value(text: str, file: str) -> tuple[Row, ...]:
+def _parse_single_value(text: str, file: str) -> tuple[Row, ...]:
     """The single value of the whole text; nothing when it ends on the line that it begins on and more lines follow."""
     first = len(text) - len(text.lstrip())
     line = text.count("\n", 0, first) + 1
     try:
         value, end = _DECODER.raw_decode(text, first)
     except RecursionError:
-        raise _too_deep(file, line) from None
+        raise _build_depth_error(file, line) from None
     except ValueError as error:
-        if _begins_with_a_row(text[first:]):
+        if _starts_with_row(text[first:]):
             return ()
         line = getattr(error, "lineno", line)
         raise MalformedRecording(file, f"line {line}", f"a JSON value ({getattr(error, 'msg', error)})") from None
@@ -110,7 +110,7 @@ def _one_value(text: str, file: str) -> tuple[Row, ...]:
     return (Row(line, value),)
 
 
-def _begins_with_a_row(text: str) -> bool:
+def _starts_with_row(text: str) -> bool:
     """Whether the first line alone is JSON: then a fault further down is one of a row, not of the file."""
     line, newline, _ = text.partition("\n")
     try:
@@ -119,11 +119,11 @@ def _begins_with_a_row(text: str) -> bool:
         return False
 
 
-def _lines(text: str, file: str, caveats: list[Caveat]) -> Iterator[Row]:
+def _parse_lines(text: str, file: str, caveats: list[Caveat]) -> Iterator[Row]:
     lines = text.split("\n")
     last = max(number for number, line in enumerate(lines, start=1) if line.strip())
     for number, line in enumerate(lines, start=1):
-        values, fault = _values(line)
+        values, fault = _parse_values(line)
         if len(values) > 1:
             caveats.append(Caveat(place=f"line {number}", text=f"{len(values)} rows on one line were read apart"))
         for value in values:
@@ -134,39 +134,39 @@ def _lines(text: str, file: str, caveats: list[Caveat]) -> Iterator[Row]:
             caveats.append(Caveat(place=f"line {number}", text=what))
 
 
-def _values(line: str) -> tuple[list[Any], str]:
+def _parse_values(line: str) -> tuple[list[Any], str]:
     """The JSON values of a line, and what is wrong with the rest of it."""
     values: list[Any] = []
-    position = _after_space(line, 0)
+    position = _skip_space(line, 0)
     while position < len(line):
         try:
             value, position = _DECODER.raw_decode(line, position)
         except RecursionError:
-            return values, f"nested deeper than {DEPTH_AT_MOST} levels"
+            return values, f"nested deeper than {MAX_DEPTH} levels"
         except ValueError as error:
             return values, f"not JSON ({getattr(error, 'msg', error)})"
         values.append(value)
-        position = _after_space(line, position)
+        position = _skip_space(line, position)
     return values, ""
 
 
-def _after_space(line: str, position: int) -> int:
+def _skip_space(line: str, position: int) -> int:
     found = _SPACE.match(line, position)
     return found.end() if found else position
 
 
 def _check_depth(value: Any, file: str, line: int) -> None:
     level = [value]
-    for _ in range(DEPTH_AT_MOST):
-        level = [inner for outer in level for inner in _inside(outer) if isinstance(inner, dict | list)]
+    for _ in range(MAX_DEPTH):
+        level = [inner for outer in level for inner in _list_children(outer) if isinstance(inner, dict | list)]
         if not level:
             return
-    raise _too_deep(file, line)
+    raise _build_depth_error(file, line)
 
 
-def _inside(value: Any) -> Iterable[Any]:
+def _list_children(value: Any) -> Iterable[Any]:
     return value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
 
 
-def _too_deep(file: str, line: int) -> MalformedRecording:
-    return MalformedRecording(file, f"line {line}", f"at most {DEPTH_AT_MOST} levels of nesting")
+def _build_depth_error(file: str, line: int) -> MalformedRecording:
+    return MalformedRecording(file, f"line {line}", f"at most {MAX_DEPTH} levels of nesting")

@@ -12,7 +12,7 @@ from typing import Any
 
 from harness.errors import MalformedRecording
 
-COUNT_AT_MOST = 10**12
+MAX_COUNT = 10**12
 """Tokens, milliseconds and the like; more is not a count."""
 
 
@@ -36,84 +36,84 @@ class Fields:
         """Whether the field is there and not null."""
         return self.values.get(name) is not None
 
-    def text(self, name: str, default: str = "") -> str:
+    def read_text(self, name: str, default: str = "") -> str:
         """A string; lone surrogates become `?`."""
         value = self.values.get(name)
         if value is None:
             return default
         if not isinstance(value, str):
-            raise self.wrong(name, "a string")
-        return clean(value)
+            raise self.build_error(name, "a string")
+        return replace_surrogates(value)
 
-    def count(self, name: str) -> int:
+    def read_count(self, name: str) -> int:
         """A whole number of at least 0; absent = 0."""
-        found = self.maybe_count(name)
+        found = self.read_optional_count(name)
         return 0 if found is None else found
 
-    def maybe_count(self, name: str) -> int | None:
+    def read_optional_count(self, name: str) -> int | None:
         """A whole number of at least 0; absent = None."""
         value = self.values.get(name)
         if value is None:
             return None
         number = int(value) if isinstance(value, float) and math.isfinite(value) and value == int(value) else value
-        if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number <= COUNT_AT_MOST:
-            raise self.wrong(name, f"a whole number from 0 to {COUNT_AT_MOST:.0e}")
+        if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number <= MAX_COUNT:
+            raise self.build_error(name, f"a whole number from 0 to {MAX_COUNT:.0e}")
         return number
 
-    def amount(self, name: str) -> float | None:
+    def read_amount(self, name: str) -> float | None:
         """A finite number of at least 0, such as a cost; absent = None."""
         value = self.values.get(name)
         if value is None:
             return None
         known = isinstance(value, int | float) and not isinstance(value, bool)
-        if not known or not 0 <= value <= COUNT_AT_MOST:
-            raise self.wrong(name, "a number of at least 0")
+        if not known or not 0 <= value <= MAX_COUNT:
+            raise self.build_error(name, "a number of at least 0")
         return float(value)
 
-    def flag(self, name: str) -> bool:
+    def read_flag(self, name: str) -> bool:
         """True or false; absent = false."""
         value = self.values.get(name)
         if value is not None and not isinstance(value, bool):
-            raise self.wrong(name, "true or false")
+            raise self.build_error(name, "true or false")
         return bool(value)
 
-    def nested(self, name: str) -> "Fields":
+    def read_object(self, name: str) -> "Fields":
         """An object; absent = empty."""
         value = self.values.get(name)
         if value is None:
             value = {}
         if not isinstance(value, dict):
-            raise self.wrong(name, "an object")
-        return self._inside(value, name)
+            raise self.build_error(name, "an object")
+        return self._make_child(value, name)
 
-    def objects(self, name: str) -> Iterator["Fields"]:
+    def read_objects(self, name: str) -> Iterator["Fields"]:
         """The objects of a list; absent = none."""
         value = self.values.get(name)
         if value is not None and not isinstance(value, list):
-            raise self.wrong(name, "a list of objects")
+            raise self.build_error(name, "a list of objects")
         for index, item in enumerate(value or ()):
             if not isinstance(item, dict):
-                raise self.wrong(f"{name}[{index}]", "an object", item)
-            yield self._inside(item, f"{name}[{index}]")
+                raise self.build_error(f"{name}[{index}]", "an object", item)
+            yield self._make_child(item, f"{name}[{index}]")
 
-    def _inside(self, value: Mapping[str, Any], name: str) -> "Fields":
+    def _make_child(self, value: Mapping[str, Any], name: str) -> "Fields":
         return Fields(value, self.file, self.line, f"{self.path}.{name}" if self.path else name)
 
-    def wrong(self, name: str, expected: str, value: object = None) -> MalformedRecording:
+    def build_error(self, name: str, expected: str, value: object = None) -> MalformedRecording:
         """The error that a field is not what the format says."""
         found = self.values.get(name) if value is None else value
         where = ", ".join(part for part in (self.line, f"{self.path}.{name}" if self.path else name) if part)
         return MalformedRecording(self.file, where, expected, type(found).__name__)
 
 
-def clean(text: str) -> str:
+def replace_surrogates(text: str) -> str:
     """The text with lone surrogates replaced by `?`, as no file or provider could take them."""
     return text.encode(errors="replace").decode() if not text.isascii() else text
 
 
-def compact_json(value: object) -> str:
+def encode_json(value: object) -> str:
     """A JSON value as text again: what a model wrote as arguments, or a result that is no text."""
-    return clean(json.dumps(value, ensure_ascii=False))
+    return replace_surrogates(json.dumps(value, ensure_ascii=False))
 
 
 def is_object_with(value: object, *names: str) -> bool:

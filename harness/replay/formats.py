@@ -33,12 +33,12 @@ from harness.replay.recording import Recording
 class Format(NamedTuple):
     """How one format is known and read."""
 
-    recognises: Callable[[Document], bool]
+    can_read: Callable[[Document], bool]
     read: Callable[[Document], tuple[Recording, ...]]
 
 
 FORMATS: Mapping[str, Format] = {
-    module.NAME: Format(module.recognises, module.read)
+    module.NAME: Format(module.can_read, module.read)
     for module in (
         claude_code,
         claude_sdk,
@@ -71,10 +71,10 @@ def read_recording(path: Path | str, format: str | None = None) -> Recording:  #
         MalformedRecording: the file is of no known format, breaks its format, or is cut where nothing can be read.
         UsageError: it cannot be read at all, or holds more than one session.
     """
-    found = read_recordings(path, format)
-    if len(found) > 1:
-        raise UsageError(f"{path}: {len(found)} sessions in one file; read them with read_recordings")
-    return found[0]
+    recordings = read_recordings(path, format)
+    if len(recordings) > 1:
+        raise UsageError(f"{path}: {len(recordings)} sessions in one file; read them with read_recordings")
+    return recordings[0]
 
 
 def read_recordings(path: Path | str, format: str | None = None) -> tuple[Recording, ...]:  # noqa: A002
@@ -82,20 +82,20 @@ def read_recordings(path: Path | str, format: str | None = None) -> tuple[Record
     if format is not None and format not in FORMATS:
         raise UnknownName("format", format, FORMATS)
     document = open_document(Path(path))
-    chosen = FORMATS[format or detect(document)]
-    if format is not None and not chosen.recognises(document):
+    chosen = FORMATS[format or detect_format(document)]
+    if format is not None and not chosen.can_read(document):
         raise MalformedRecording(document.file, "", f"a recording in the format {format}")
     return chosen.read(document)
 
 
-def detect(document: Document) -> str:
+def detect_format(document: Document) -> str:
     """The name of the one format that a document has.
 
     Raises:
         MalformedRecording: none or several formats claim it.
     """
-    claims = _claims(document)
-    if not claims and len(document.rows) > 1 and (alone := _claims(replace(document, rows=document.rows[:1]))):
+    claims = _find_matching_formats(document)
+    if not claims and len(document.rows) > 1 and (alone := _find_matching_formats(replace(document, rows=document.rows[:1]))):
         raise MalformedRecording(
             document.file, f"line {document.rows[1].line}", f"nothing behind the one JSON value of a {alone[0]} recording"
         )
@@ -105,5 +105,5 @@ def detect(document: Document) -> str:
     return claims[0]
 
 
-def _claims(document: Document) -> list[str]:
-    return [name for name, known in FORMATS.items() if known.recognises(document)]
+def _find_matching_formats(document: Document) -> list[str]:
+    return [name for name, known in FORMATS.items() if known.can_read(document)]

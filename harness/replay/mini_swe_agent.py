@@ -8,10 +8,10 @@ are read as a call and its result (ids are made up); its first files are bare li
 import re
 
 from harness.messages import Reasoning, ToolCall
-from harness.replay.blocks import arguments_text, content_parts, flat, openai_usage
+from harness.replay.blocks import encode_arguments, flatten_text, read_openai_usage, read_parts
 from harness.replay.document import Document
 from harness.replay.draft import Draft
-from harness.replay.fields import Fields, compact_json, is_object_with
+from harness.replay.fields import Fields, encode_json, is_object_with
 from harness.replay.recording import Recording
 
 NAME = "mini-swe-agent"
@@ -19,9 +19,9 @@ _COMMAND = re.compile(r"```(?:bash|mswea_bash_command)\s*\n(.*?)\n?```", re.DOTA
 _TOOL = "bash"
 
 
-def recognises(document: Document) -> bool:
+def can_read(document: Document) -> bool:
     """Whether it is an object of messages with this agent's mark or its `info`, or a list that begins with a system message."""
-    whole = document.whole
+    whole = document.single_value
     if isinstance(whole, list) and whole:
         return is_object_with(whole[0], "role", "content") and whole[0]["role"] == "system"
     if not is_object_with(whole, "messages") or "history" in whole:
@@ -34,65 +34,76 @@ def recognises(document: Document) -> bool:
 
 def read(document: Document) -> tuple[Recording, ...]:
     """The one trajectory of a file."""
-    values = document.whole if isinstance(document.whole, dict) else {"messages": document.whole}
+    values = document.single_value if isinstance(document.single_value, dict) else {"messages": document.single_value}
     whole = Fields(values, document.file, "")
-    info = whole.nested("info")
-    draft = Draft(source=NAME, file=document.file, caveats=list(document.caveats), session_id=whole.text("instance_id"))
-    model = info.nested("config").nested("model").text("model_name")
+    info = whole.read_object("info")
+    draft = Draft(source=NAME, file=document.file, caveats=list(document.caveats), session_id=whole.read_text("instance_id"))
+    model = info.read_object("config").read_object("model").read_text("model_name")
     waiting = ""
-    for index, message in enumerate(whole.objects("messages")):
-        waiting = _message(message, draft, model, waiting or f"call-{index}", expects=bool(waiting))
-    draft.cost_usd = info.nested("model_stats").amount("instance_cost")
+    for index, message in enumerate(whole.read_objects("messages")):
+        waiting = _read_message(message, draft, model, waiting or f"call-{index}", expects_output=bool(waiting))
+    draft.cost_usd = info.read_object("model_stats").read_amount("instance_cost")
     return (draft.finish(),)
 
 
-def _message(message: Fields, draft: Draft, model: str, call_id: str, *, expects: bool) -> str:
+def _read_message(message: Fields, draft: Draft, model: str, call_id: str, *, expects_output: bool) -> str:
     """Tell one message; the id of a call in text whose output is the next user message, or nothing."""
-    match message.text("role"):
+    match message.read_text("role"):
         case "assistant":
-            return _assistant(message, draft, model, call_id)
+            return _read_answer(message, draft, model, call_id)
         case "tool":
-            draft.result(message.text("tool_call_id"), flat(message, "content", draft), message.place, status=_status(message))
-        case "user" if expects:
-            draft.result(call_id, flat(message, "content", draft), message.place, status=_status(message))
+            draft.add_result(
+                message.read_text("tool_call_id"),
+                flatten_text(message, "content", draft),
+                message.place,
+                status=_read_status(message),
+            )
+        case "user" if expects_output:
+            draft.add_result(call_id, flatten_text(message, "content", draft), message.place, status=_read_status(message))
         case "system" | "user" as role:
-            draft.say("system" if role == "system" and not draft.turns else "user", content_parts(message, draft), message.place)
+            draft.add_message(
+                "system" if role == "system" and not draft.turns else "user", read_parts(message, draft), message.place
+            )
         case "exit":
-            draft.drop("message of role 'exit' (how the run ended)")
+            draft.count_dropped("message of role 'exit' (how the run ended)")
         case role:
-            raise message.wrong("role", "system, user, assistant, tool or exit", role)
+            raise message.build_error("role", "system, user, assistant, tool or exit", role)
     return ""
 
 
-def _assistant(message: Fields, draft: Draft, model: str, call_id: str) -> str:
-    extra = message.nested("extra")
-    response = extra.nested("response")
-    parts = [Reasoning(text=thought)] if (thought := message.text("reasoning_content")) else []
-    calls = [_call(call) for call in message.objects("tool_calls")]
+def _read_answer(message: Fields, draft: Draft, model: str, call_id: str) -> str:
+    extra = message.read_object("extra")
+    response = extra.read_object("response")
+    parts = [Reasoning(text=thought)] if (thought := message.read_text("reasoning_content")) else []
+    calls = [_read_call(call) for call in message.read_objects("tool_calls")]
     commands = (
-        _COMMAND.findall(message.text("content")) if not calls and not isinstance(message.values.get("content"), list) else []
+        _COMMAND.findall(message.read_text("content"))
+        if not calls and not isinstance(message.values.get("content"), list)
+        else []
     )
-    told: list[ToolCall] = calls
+    tool_calls: list[ToolCall] = calls
     if len(commands) == 1:
-        told = [ToolCall(call_id=call_id, name=_TOOL, arguments_json=compact_json({"command": commands[0]}))]
-        rest = _COMMAND.sub("", message.text("content")).strip()
-        turn = draft.answer(
-            [*parts, *content_parts(Fields({"content": rest}, message.file, "", message.path), draft), *told], message.place
+        tool_calls = [ToolCall(call_id=call_id, name=_TOOL, arguments_json=encode_json({"command": commands[0]}))]
+        rest = _COMMAND.sub("", message.read_text("content")).strip()
+        turn = draft.add_answer(
+            [*parts, *read_parts(Fields({"content": rest}, message.file, "", message.path), draft), *tool_calls], message.place
         )
     else:
-        turn = draft.answer([*parts, *content_parts(message, draft), *told], message.place)
-    usage = openai_usage(response.nested("usage")) if response.has("usage") else None
-    draft.wrote(turn, model or response.text("model"), usage, extra.amount("cost"))
+        turn = draft.add_answer([*parts, *read_parts(message, draft), *tool_calls], message.place)
+    usage = read_openai_usage(response.read_object("usage")) if response.has("usage") else None
+    draft.annotate_answer(turn, model or response.read_text("model"), usage, extra.read_amount("cost"))
     return call_id if len(commands) == 1 else ""
 
 
-def _call(call: Fields) -> ToolCall:
-    function = call.nested("function")
+def _read_call(call: Fields) -> ToolCall:
+    function = call.read_object("function")
     return ToolCall(
-        call_id=call.text("id"), name=function.text("name"), arguments_json=arguments_text(function.values.get("arguments"))
+        call_id=call.read_text("id"),
+        name=function.read_text("name"),
+        arguments_json=encode_arguments(function.values.get("arguments")),
     )
 
 
-def _status(message: Fields) -> str:
-    code = message.nested("extra").values.get("returncode")
+def _read_status(message: Fields) -> str:
+    code = message.read_object("extra").values.get("returncode")
     return "error" if isinstance(code, int) and code != 0 else "completed"

@@ -11,25 +11,25 @@ from typing import Any
 
 from harness.errors import MalformedRecording
 from harness.messages import Part, ToolCall
-from harness.replay.blocks import arguments_text, content_parts, openai_usage
+from harness.replay.blocks import encode_arguments, read_openai_usage, read_parts
 from harness.replay.document import Document
-from harness.replay.draft import Draft, texts
-from harness.replay.fields import Fields, compact_json, is_object_with
+from harness.replay.draft import Draft, make_text_parts
+from harness.replay.fields import Fields, encode_json, is_object_with
 from harness.replay.recording import NativeCompaction, Recording
 
 NAME = "openhands"
-_SILENT = {"change_agent_state", "recall", "null", "agent_state_changed", "loop_recovery", ""}
+_IGNORED_EVENTS = {"change_agent_state", "recall", "null", "agent_state_changed", "loop_recovery", ""}
 
 
-def recognises(document: Document) -> bool:
+def can_read(document: Document) -> bool:
     """Whether it is a list of events, or rows with a history of events."""
-    if isinstance(document.whole, list):
-        return any(_is_event(item) for item in _events_in(document.whole))
+    if isinstance(document.single_value, list):
+        return any(_is_event(item) for item in _flatten_events(document.single_value))
     return any(
         is_object_with(value, "history")
         and "trajectory" not in value
         and isinstance(value["history"], list)
-        and any(_is_event(item) for item in _events_in(value["history"]))
+        and any(_is_event(item) for item in _flatten_events(value["history"]))
         for _, value in document.rows
     )
 
@@ -38,7 +38,7 @@ def _is_event(item: Any) -> bool:
     return isinstance(item, dict) and ("action" in item or "observation" in item) and ("source" in item or "args" in item)
 
 
-def _events_in(history: list[Any]) -> Iterator[Any]:
+def _flatten_events(history: list[Any]) -> Iterator[Any]:
     for item in history:
         if isinstance(item, list):
             yield from item
@@ -48,27 +48,31 @@ def _events_in(history: list[Any]) -> Iterator[Any]:
 
 def read(document: Document) -> tuple[Recording, ...]:
     """The session of a list, or one session for each row with a history."""
-    if isinstance(document.whole, list):
-        whole = Fields({"history": list(_events_in(document.whole))}, document.file, "")
-        return (_session(whole, document),)
+    if isinstance(document.single_value, list):
+        whole = Fields({"history": list(_flatten_events(document.single_value))}, document.file, "")
+        return (_read_session(whole, document),)
     rows = [Fields(value, document.file, f"line {line}") for line, value in document.rows if isinstance(value, dict)]
-    held = [row for row in rows if isinstance(row.values.get("history"), list) and row.values["history"]]
-    if not held:
+    session_rows = [row for row in rows if isinstance(row.values.get("history"), list) and row.values["history"]]
+    if not session_rows:
         raise MalformedRecording(document.file, "", "a row with events in its history")
     return tuple(
-        _session(Fields({**row.values, "history": list(_events_in(row.values["history"]))}, row.file, row.line), document)
-        for row in held
+        _read_session(
+            Fields({**row.values, "history": list(_flatten_events(row.values["history"]))}, row.file, row.line), document
+        )
+        for row in session_rows
     )
 
 
-def _session(whole: Fields, document: Document) -> Recording:
+def _read_session(whole: Fields, document: Document) -> Recording:
     draft = Draft(source=NAME, file=document.file, caveats=list(document.caveats))
     value = whole.values.get("instance_id")
     draft.session_id = value if isinstance(value, str) else ""
-    draft.cost_usd = whole.nested("metrics").amount("accumulated_cost") if isinstance(whole.values.get("metrics"), dict) else None
+    draft.cost_usd = (
+        whole.read_object("metrics").read_amount("accumulated_cost") if isinstance(whole.values.get("metrics"), dict) else None
+    )
     reader = _Reader(draft=draft)
-    for event in whole.objects("history"):
-        reader.event(event)
+    for event in whole.read_objects("history"):
+        reader.read_event(event)
     return draft.finish()
 
 
@@ -78,74 +82,74 @@ class _Reader:
 
     draft: Draft
     call_of_event: dict[int, str] = field(default_factory=dict)
-    told: set[str] = field(default_factory=set)
+    seen_responses: set[str] = field(default_factory=set)
 
-    def event(self, event: Fields) -> None:
+    def read_event(self, event: Fields) -> None:
         if event.has("action"):
-            self.action(event, event.text("action"))
+            self.read_action(event, event.read_text("action"))
         elif event.has("observation"):
-            self.observation(event, event.text("observation"))
+            self.read_observation(event, event.read_text("observation"))
         else:
-            self.draft.drop("event that is neither action nor observation")
+            self.draft.count_dropped("event that is neither action nor observation")
 
-    def action(self, event: Fields, action: str) -> None:
-        arguments, source = event.nested("args"), event.text("source")
+    def read_action(self, event: Fields, action: str) -> None:
+        arguments, source = event.read_object("args"), event.read_text("source")
         if action == "system":
             role = "user" if self.draft.turns else "system"
-            self.draft.say(role, texts(arguments.text("content")), event.place)  # type: ignore[arg-type]
+            self.draft.add_message(role, make_text_parts(arguments.read_text("content")), event.place)  # type: ignore[arg-type]
         elif action == "condensation":
-            self.draft.compaction(
-                NativeCompaction(kind="compaction", position=0, trigger="auto", summary=arguments.text("summary"))
+            self.draft.add_compaction(
+                NativeCompaction(kind="compaction", position=0, trigger="auto", summary=arguments.read_text("summary"))
             )
-        elif action in _SILENT:
+        elif action in _IGNORED_EVENTS:
             return
         elif source == "user":
-            text = arguments.text("content") if action == "message" else event.text("message")
-            self.draft.say("user", texts(text), event.place)
+            text = arguments.read_text("content") if action == "message" else event.read_text("message")
+            self.draft.add_message("user", make_text_parts(text), event.place)
         elif source == "agent":
-            self.answer(event, action, arguments)
+            self.read_answer(event, action, arguments)
         else:
-            self.draft.drop(f"action {action!r} of {source or 'nobody'}")
+            self.draft.count_dropped(f"action {action!r} of {source or 'nobody'}")
 
-    def answer(self, event: Fields, action: str, arguments: Fields) -> None:
-        metadata = event.nested("tool_call_metadata")
-        response = metadata.nested("model_response")
-        key = response.text("id")
-        message = next((choice.nested("message") for choice in response.objects("choices")), None)
-        first = not key or key not in self.told
-        self.told.add(key)
+    def read_answer(self, event: Fields, action: str, arguments: Fields) -> None:
+        metadata = event.read_object("tool_call_metadata")
+        response = metadata.read_object("model_response")
+        key = response.read_text("id")
+        message = next((choice.read_object("message") for choice in response.read_objects("choices")), None)
+        first = not key or key not in self.seen_responses
+        self.seen_responses.add(key)
         parts: list[Part] = []
         if first:
-            parts += content_parts(message, self.draft) if message is not None else texts(_said(action, arguments))
+            parts += read_parts(message, self.draft) if message is not None else make_text_parts(_read_text(action, arguments))
         if metadata.has("tool_call_id") or action != "message":
-            parts.append(self.call(event, metadata, message, arguments))
-        turn = self.draft.answer(parts, event.place, key=key)
-        usage = openai_usage(response.nested("usage")) if response.has("usage") else None
-        self.draft.wrote(turn, response.text("model"), usage)
+            parts.append(self.read_call(event, metadata, message, arguments))
+        turn = self.draft.add_answer(parts, event.place, key=key)
+        usage = read_openai_usage(response.read_object("usage")) if response.has("usage") else None
+        self.draft.annotate_answer(turn, response.read_text("model"), usage)
 
-    def call(self, event: Fields, metadata: Fields, message: Fields | None, arguments: Fields) -> ToolCall:
-        call_id = metadata.text("tool_call_id") or f"event-{event.count('id')}"
+    def read_call(self, event: Fields, metadata: Fields, message: Fields | None, arguments: Fields) -> ToolCall:
+        call_id = metadata.read_text("tool_call_id") or f"event-{event.read_count('id')}"
         if event.has("id"):
-            self.call_of_event[event.count("id")] = call_id
-        for call in message.objects("tool_calls") if message is not None else ():
-            if call.text("id") == call_id:
-                function = call.nested("function")
-                written = arguments_text(function.values.get("arguments"))
-                return ToolCall(call_id=call_id, name=function.text("name"), arguments_json=written)
-        name = metadata.text("function_name") or event.text("action")
+            self.call_of_event[event.read_count("id")] = call_id
+        for call in message.read_objects("tool_calls") if message is not None else ():
+            if call.read_text("id") == call_id:
+                function = call.read_object("function")
+                written = encode_arguments(function.values.get("arguments"))
+                return ToolCall(call_id=call_id, name=function.read_text("name"), arguments_json=written)
+        name = metadata.read_text("function_name") or event.read_text("action")
         rest = {key: value for key, value in arguments.values.items() if key != "thought"}
-        return ToolCall(call_id=call_id, name=name, arguments_json=compact_json(rest))
+        return ToolCall(call_id=call_id, name=name, arguments_json=encode_json(rest))
 
-    def observation(self, event: Fields, observation: str) -> None:
-        call_id = event.nested("tool_call_metadata").text("tool_call_id")
-        if not call_id and observation not in _SILENT and event.has("cause"):
-            call_id = self.call_of_event.get(event.count("cause"), "")
+    def read_observation(self, event: Fields, observation: str) -> None:
+        call_id = event.read_object("tool_call_metadata").read_text("tool_call_id")
+        if not call_id and observation not in _IGNORED_EVENTS and event.has("cause"):
+            call_id = self.call_of_event.get(event.read_count("cause"), "")
         failed = observation == "error"
         if call_id:
-            self.draft.result(call_id, event.text("content"), event.place, status="error" if failed else "completed")
-        elif observation not in _SILENT:
-            self.draft.say("user", texts(event.text("content")), event.place)
+            self.draft.add_result(call_id, event.read_text("content"), event.place, status="error" if failed else "completed")
+        elif observation not in _IGNORED_EVENTS:
+            self.draft.add_message("user", make_text_parts(event.read_text("content")), event.place)
 
 
-def _said(action: str, arguments: Fields) -> str:
-    return arguments.text("content") if action == "message" else arguments.text("thought")
+def _read_text(action: str, arguments: Fields) -> str:
+    return arguments.read_text("content") if action == "message" else arguments.read_text("thought")

@@ -5,7 +5,7 @@ session; every call has its own cost; later versions are trees, whose last row n
 """
 
 from harness.messages import Part, Text
-from harness.replay.blocks import content_parts, flat, used
+from harness.replay.blocks import build_usage, flatten_text, read_parts
 from harness.replay.document import Document
 from harness.replay.draft import Draft
 from harness.replay.fields import Fields, is_object_with
@@ -16,7 +16,7 @@ NAME = "pi"
 _ROLES = ("user", "assistant", "toolResult", "bashExecution", "custom", "branchSummary", "compactionSummary", "hookMessage")
 
 
-def recognises(document: Document) -> bool:
+def can_read(document: Document) -> bool:
     """Whether there is a session row, or a message row with one of pi's roles."""
     return any(
         is_object_with(value, "type")
@@ -32,79 +32,86 @@ def read(document: Document) -> tuple[Recording, ...]:
     """The one session of a file."""
     draft = Draft(source=NAME, file=document.file, caveats=list(document.caveats))
     rows = [Fields(value, document.file, f"line {line}") for line, value in document.rows if isinstance(value, dict)]
-    on_branch = _branch(rows)
+    on_branch = _find_branch(rows)
     turn_of_row: list[int] = []
     turn_of_id: dict[str, int] = {}
     for row in rows:
         turn_of_row.append(len(draft.turns))
-        turn_of_id[row.text("id")] = len(draft.turns)
-        if on_branch is None or row.text("type") == "session" or row.text("id") in on_branch:
-            _row(row, draft, turn_of_row, turn_of_id)
+        turn_of_id[row.read_text("id")] = len(draft.turns)
+        if on_branch is None or row.read_text("type") == "session" or row.read_text("id") in on_branch:
+            _read_row(row, draft, turn_of_row, turn_of_id)
         else:
-            draft.drop("row of an abandoned branch")
+            draft.count_dropped("row of an abandoned branch")
     return (draft.finish(),)
 
 
-def _branch(rows: list[Fields]) -> set[str] | None:
+def _find_branch(rows: list[Fields]) -> set[str] | None:
     """Ids of the rows from the last one up to the root; None for a file that is no tree."""
-    parents = {row.text("id"): row.text("parentId") for row in rows if "parentId" in row.values}
+    parents = {row.read_text("id"): row.read_text("parentId") for row in rows if "parentId" in row.values}
     if not parents:
         return None
     branch: set[str] = set()
-    at = next(reversed(parents))
-    while at and at not in branch:
-        branch.add(at)
-        at = parents.get(at, "")
+    row_id = next(reversed(parents))
+    while row_id and row_id not in branch:
+        branch.add(row_id)
+        row_id = parents.get(row_id, "")
     return branch
 
 
-def _row(row: Fields, draft: Draft, turn_of_row: list[int], turn_of_id: dict[str, int]) -> None:
-    match row.text("type"):
+def _read_row(row: Fields, draft: Draft, turn_of_row: list[int], turn_of_id: dict[str, int]) -> None:
+    match row.read_text("type"):
         case "session":
-            draft.session_id = draft.session_id or row.text("id")
+            draft.session_id = draft.session_id or row.read_text("id")
         case "message":
-            _message(row.nested("message"), draft, row.place)
+            _read_message(row.read_object("message"), draft, row.place)
         case "custom_message":
-            draft.say("user", content_parts(row, draft), row.place)
+            draft.add_message("user", read_parts(row, draft), row.place)
         case "compaction":
-            index, kept_id = row.maybe_count("firstKeptEntryIndex"), row.text("firstKeptEntryId")
-            kept = turn_of_row[index] if index is not None and index < len(turn_of_row) else turn_of_id.get(kept_id)
+            index, kept_id = row.read_optional_count("firstKeptEntryIndex"), row.read_text("firstKeptEntryId")
+            kept_from_turn = turn_of_row[index] if index is not None and index < len(turn_of_row) else turn_of_id.get(kept_id)
             event = NativeCompaction(
                 kind="compaction",
                 position=0,
-                tokens_before=row.maybe_count("tokensBefore"),
-                summary=row.text("summary"),
+                tokens_before=row.read_optional_count("tokensBefore"),
+                summary=row.read_text("summary"),
             )
-            draft.compaction(event, kept_from_turn=kept)
+            draft.add_compaction(event, kept_from_turn=kept_from_turn)
         case "model_change" | "thinking_level_change" | "session_info" | "label" | "custom":
             pass
         case kind:
-            draft.drop(f"row of type {kind!r}")
+            draft.count_dropped(f"row of type {kind!r}")
 
 
-def _message(message: Fields, draft: Draft, place: str) -> None:
-    match message.text("role"):
+def _read_message(message: Fields, draft: Draft, place: str) -> None:
+    match message.read_text("role"):
         case "user":
-            draft.say("user", content_parts(message, draft), place)
+            draft.add_message("user", read_parts(message, draft), place)
         case "assistant":
-            turn = draft.answer(content_parts(message, draft), place)
-            usage = message.nested("usage")
-            draft.wrote(turn, message.text("model"), _usage(usage), usage.nested("cost").amount("total"))
+            turn = draft.add_answer(read_parts(message, draft), place)
+            usage = message.read_object("usage")
+            draft.annotate_answer(
+                turn, message.read_text("model"), _read_usage(usage), usage.read_object("cost").read_amount("total")
+            )
         case "toolResult":
-            status = "error" if message.flag("isError") else "completed"
-            draft.result(message.text("toolCallId"), flat(message, "content", draft), place, status=status)
+            status = "error" if message.read_flag("isError") else "completed"
+            draft.add_result(message.read_text("toolCallId"), flatten_text(message, "content", draft), place, status=status)
         case "bashExecution":
-            draft.say("user", _shell(message), place)
+            draft.add_message("user", _render_shell(message), place)
         case role:
-            draft.drop(f"message of role {role!r}")
+            draft.count_dropped(f"message of role {role!r}")
 
 
-def _usage(usage: Fields) -> Usage:
-    return used(usage.count("input"), usage.count("output"), read=usage.count("cacheRead"), written=usage.count("cacheWrite"))
+def _read_usage(usage: Fields) -> Usage:
+    return build_usage(
+        usage.read_count("input"),
+        usage.read_count("output"),
+        read=usage.read_count("cacheRead"),
+        written=usage.read_count("cacheWrite"),
+    )
 
 
-def _shell(message: Fields) -> tuple[Part, ...]:
+def _render_shell(message: Fields) -> tuple[Part, ...]:
     """A command that the user ran, as the model is told of it."""
-    code = message.maybe_count("exitCode")
+    code = message.read_optional_count("exitCode")
     ended = "" if code in {None, 0} else f"\n(exit code {code})"
-    return (Text(text=f"Ran `{message.text('command')}`\n{message.text('output')}{ended}"),)
+    return (Text(text=f"Ran `{message.read_text('command')}`\n{message.read_text('output')}{ended}"),)

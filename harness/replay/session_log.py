@@ -8,13 +8,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from harness.codec import message_digest
+from harness.codec import digest_message
 from harness.events import Entry, Event, MessageAdded, SessionEnded, SessionStarted, StepFinished, StopReason
 from harness.messages import Message, system
-from harness.replay.fields import compact_json
+from harness.replay.fields import encode_json
 from harness.replay.recording import RecordedMessage, Recording
 from harness.tokens import Counter, Estimated, Measured, QuarterOfCharacters, Usage
-from harness.view import OPENING, rendered
+from harness.view import OPENING_MESSAGE, render_messages
 
 SYNTHETIC_SYSTEM = system("(The system prompt of this session was not recorded.)")
 """Stands first in the log of a recording without a system prompt; much shorter than any real one."""
@@ -22,29 +22,29 @@ SYNTHETIC_SYSTEM = system("(The system prompt of this session was not recorded.)
 _UNKNOWN = Usage(input_tokens=Measured(0), output_tokens=Measured(0))
 
 
-def entries(recording: Recording, counter: Counter | None = None) -> tuple[Entry, ...]:
+def build_entries(recording: Recording, counter: Counter | None = None) -> tuple[Entry, ...]:
     """The log of a recording; folds into a legal view.
 
     A step without recorded usage has a usage of 0, and no step has durations. Window and threshold are unknown (0 and None).
     Token estimates are by `counter`, a quarter of the characters if None.
     """
-    recorded = [*([] if recording.system_recorded else [_opening()]), *recording.messages]
-    requests = _Requests(tuple(item.message for item in recorded), counter or QuarterOfCharacters())
-    events = [_started(recording), *_told(recorded, requests), _ended(recorded[-1].message)]
+    recorded = [*([] if recording.system_recorded else [_make_opening()]), *recording.messages]
+    requests = _RequestPrefixes(tuple(item.message for item in recorded), counter or QuarterOfCharacters())
+    events = [_make_start_event(recording), *_generate_events(recorded, requests), _make_end_event(recorded[-1].message)]
     return tuple(Entry(seq, event) for seq, event in enumerate(events, start=1))
 
 
-def _opening() -> RecordedMessage:
+def _make_opening() -> RecordedMessage:
     return RecordedMessage(message=SYNTHETIC_SYSTEM, step=0, synthetic=True)
 
 
-def _started(recording: Recording) -> SessionStarted:
+def _make_start_event(recording: Recording) -> SessionStarted:
     task = next((item.message.text for item in recording.messages if item.message.role == "user" and item.step is not None), "")
     return SessionStarted(
         session_id=recording.session_id,
         task=task,
         model=recording.models[0] if recording.models else "",
-        policy_json=compact_json({"kind": "recorded", "source": recording.source}),
+        policy_json=encode_json({"kind": "recorded", "source": recording.source}),
         window_tokens=0,
         threshold_tokens=None,
         budget_rule="recorded session, window unknown",
@@ -52,7 +52,7 @@ def _started(recording: Recording) -> SessionStarted:
     )
 
 
-def _ended(last: Message) -> SessionEnded:
+def _make_end_event(last: Message) -> SessionEnded:
     rests = last.role == "assistant"
     reason: StopReason = "replied" if rests else "cancelled"
     return SessionEnded(
@@ -60,19 +60,19 @@ def _ended(last: Message) -> SessionEnded:
     )
 
 
-class _Requests:
+class _RequestPrefixes:
     """What was sent with each call: digests and sizes of every beginning of the conversation."""
 
     def __init__(self, messages: tuple[Message, ...], counter: Counter) -> None:
-        sent = rendered(messages)
-        self.opening = sent.index(OPENING) if len(sent) > len(messages) else len(messages)
+        sent = render_messages(messages)
+        self.opening = sent.index(OPENING_MESSAGE) if len(sent) > len(messages) else len(messages)
         self.digests, self.tokens = [b""], [0]
         for message in sent:
-            self.digests.append(message_digest(message, self.digests[-1]))
+            self.digests.append(digest_message(message, self.digests[-1]))
             self.tokens.append(self.tokens[-1] + counter.count(message))
         self.view_tokens = [0, *accumulate(counter.count(message) for message in messages)]
 
-    def length(self, messages: int) -> int:
+    def count_sent_messages(self, messages: int) -> int:
         """Messages of the request that holds the first `messages` of the conversation."""
         return messages + (messages > self.opening)
 
@@ -82,44 +82,44 @@ class _Step:
     """A model call whose results are still being told."""
 
     number: int
-    asked: RecordedMessage
-    seen: int
+    answer: RecordedMessage
+    view_messages: int
     """Messages of the view that was sent."""
-    length: int
+    sent_messages: int
     """Messages as sent."""
     results: list[RecordedMessage]
 
 
-def _told(recorded: Sequence[RecordedMessage], requests: _Requests) -> Iterator[Event]:
+def _generate_events(recorded: Sequence[RecordedMessage], requests: _RequestPrefixes) -> Iterator[Event]:
     step: _Step | None = None
-    kept = done = 0
+    kept_prefix_messages = step_number = 0
     for index, item in enumerate(recorded):
         role = item.message.role
         if role != "tool" and step is not None:
-            yield _finished(step, requests, kept)
-            kept, step = step.length, None
+            yield _make_step_event(step, requests, kept_prefix_messages)
+            kept_prefix_messages, step = step.sent_messages, None
         if role == "assistant" and item.step is not None:
-            done = item.step
-            step = _Step(done, item, index, requests.length(index), [])
+            step_number = item.step
+            step = _Step(step_number, item, index, requests.count_sent_messages(index), [])
         elif role == "tool" and step is not None:
             step.results.append(item)
-        yield MessageAdded(message=item.message, step=done if item.step is None else item.step)
+        yield MessageAdded(message=item.message, step=step_number if item.step is None else item.step)
     if step is not None:
-        yield _finished(step, requests, kept)
+        yield _make_step_event(step, requests, kept_prefix_messages)
 
 
-def _finished(step: _Step, requests: _Requests, kept: int) -> StepFinished:
+def _make_step_event(step: _Step, requests: _RequestPrefixes, kept_prefix_messages: int) -> StepFinished:
     errors = sum(result.status != "completed" for item in step.results for result in item.message.results)
     return StepFinished(
         step=step.number,
-        view_tokens=Estimated(requests.view_tokens[step.seen]),
-        view_messages=step.seen,
-        usage=step.asked.usage or _UNKNOWN,
-        cost_usd=step.asked.cost_usd,
-        request_digest=requests.digests[step.length].hex(),
-        kept_prefix_messages=kept,
-        kept_prefix_tokens=Estimated(requests.tokens[kept]),
-        calls=len(step.asked.message.calls),
+        view_tokens=Estimated(requests.view_tokens[step.view_messages]),
+        view_messages=step.view_messages,
+        usage=step.answer.usage or _UNKNOWN,
+        cost_usd=step.answer.cost_usd,
+        request_digest=requests.digests[step.sent_messages].hex(),
+        kept_prefix_messages=kept_prefix_messages,
+        kept_prefix_tokens=Estimated(requests.tokens[kept_prefix_messages]),
+        calls=len(step.answer.message.calls),
         call_errors=errors,
         model_seconds=0.0,
         tool_seconds=0.0,

@@ -7,19 +7,21 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
-from harness.codec import ByName, refuse_mistyped_fields
+from harness.codec import StrictFields, refuse_mistyped_fields
 from harness.errors import SandboxError, SandboxUnavailable, UnknownName, UsageError
 from harness.protocols import Sandbox, SandboxLimits
-from harness.sandboxes.bubblewrap import Bubblewrap
+from harness.sandboxes.bubblewrap import BubblewrapLauncher
 from harness.sandboxes.client import Launcher, ServedSandbox
-from harness.sandboxes.docker.launcher import Docker
+from harness.sandboxes.docker.launcher import DockerLauncher
 from harness.sandboxes.leftovers import reap_directories
-from harness.sandboxes.local import PREFIX, Local
+from harness.sandboxes.local import DIRECTORY_PREFIX, LocalLauncher
 
 PROBE_SECONDS = 20.0
-_UNROUTED = "test $(wc -l < /proc/net/route) -le 1"
+_NO_ROUTES_COMMAND = "test $(wc -l < /proc/net/route) -le 1"
 """Succeeds only where the table of routes holds nothing but its heading: sending something would depend on firewalls."""
-_LACKING = "put {program} into /usr/local/bin of this machine for bubblewrap, or name an image of docker that has it"
+_MISSING_PROGRAM_ADVICE = (
+    "put {program} into /usr/local/bin of this machine for bubblewrap, or name an image of docker that has it"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +37,7 @@ class Probe:
     seconds: float
 
 
-def probe(backend: str, make: Callable[[], Sandbox], program: str = "") -> Probe:
+def run_probe(backend: str, make_sandbox: Callable[[], Sandbox], program: str = "") -> Probe:
     """Start a sandbox, look at its user, try to write outside and to reach the network, and remove it.
 
     Args:
@@ -45,7 +47,7 @@ def probe(backend: str, make: Callable[[], Sandbox], program: str = "") -> Probe
     """
     started = time.monotonic()
     try:
-        reason, advice = _attack(make(), program), ""
+        reason, advice = _attack(make_sandbox(), program), ""
     except SandboxUnavailable as error:
         reason, advice = error.reason, error.advice
     except SandboxError as error:
@@ -64,10 +66,12 @@ def _attack(sandbox: Sandbox, program: str) -> str:
             return f"commands run as user {user.stdout!r} {user.stderr[:200]!r}"
         if sandbox.run("echo x > /usr/probe || echo x > /etc/probe", timeout_seconds=PROBE_SECONDS).exit_code == 0:
             return "a command could write outside of /workspace"
-        if sandbox.run(_UNROUTED, timeout_seconds=PROBE_SECONDS).exit_code != 0:
+        if sandbox.run(_NO_ROUTES_COMMAND, timeout_seconds=PROBE_SECONDS).exit_code != 0:
             return "a command could reach the network"
         if program and sandbox.run(f"command -v {program}", timeout_seconds=PROBE_SECONDS).exit_code != 0:
-            raise SandboxUnavailable(sandbox.info.backend, f"no program {program} in it", _LACKING.format(program=program))
+            raise SandboxUnavailable(
+                sandbox.info.backend, f"no program {program} in it", _MISSING_PROGRAM_ADVICE.format(program=program)
+            )
         versions = " ".join(" ".join(pair) for pair in sandbox.info.versions)
         return f"works: {versions}"
     finally:
@@ -75,7 +79,7 @@ def _attack(sandbox: Sandbox, program: str) -> str:
 
 
 BACKENDS = ("docker", "bubblewrap", "local")
-IMAGES = {"python": "python:3.12-slim", "bun": "oven/bun:latest"}
+DEFAULT_IMAGES = {"python": "python:3.12-slim", "bun": "oven/bun:latest"}
 """The docker image for each runtime that a task can ask for."""
 
 
@@ -105,13 +109,13 @@ def open_sandbox(
         SandboxUnavailable: nothing works here; says what was tried and what to install.
         UsageError: an unknown backend or runtime; `local` without the flag; an image for a backend that has none.
     """
-    if runtime not in IMAGES:
-        raise UnknownName("runtime", runtime, IMAGES)
+    if runtime not in DEFAULT_IMAGES:
+        raise UnknownName("runtime", runtime, DEFAULT_IMAGES)
     check_image(backend, image)
     limits = SandboxLimits() if limits is None else limits
     if backend == "auto":
         backend = choose_backend(image, runtime)
-    return ServedSandbox(_launcher(backend, session_id, image or IMAGES[runtime], limits, unsafe_local), limits)
+    return ServedSandbox(_make_launcher(backend, session_id, image or DEFAULT_IMAGES[runtime], limits, unsafe_local), limits)
 
 
 def check_image(backend: str, image: str | None) -> None:
@@ -134,17 +138,17 @@ def choose_backend(image: str | None = None, runtime: str = "python", backend: s
     """
     check_image(backend, image)
     names = (backend,) if backend != "auto" else ("docker",) if image else ("docker", "bubblewrap")
-    seen = []
+    failed_probes = []
     for name in names:
-        found = probe_backend(name, image or IMAGES[runtime], runtime)
-        if found.ok:
+        result = probe_backend(name, image or DEFAULT_IMAGES[runtime], runtime)
+        if result.ok:
             return name
-        seen.append(found)
-    if len(seen) == 1:
-        only = f"; nothing else will do for the image {image!r}" if image else ""
-        raise SandboxUnavailable(seen[0].backend, seen[0].reason, seen[0].advice + only)
-    reasons = "; ".join(f"{found.backend}: {found.reason}" for found in seen)
-    raise SandboxUnavailable("auto", reasons, "; or ".join(found.advice for found in seen))
+        failed_probes.append(result)
+    if len(failed_probes) == 1:
+        image_advice = f"; nothing else will do for the image {image!r}" if image else ""
+        raise SandboxUnavailable(failed_probes[0].backend, failed_probes[0].reason, failed_probes[0].advice + image_advice)
+    reasons = "; ".join(f"{found.backend}: {found.reason}" for found in failed_probes)
+    raise SandboxUnavailable("auto", reasons, "; or ".join(found.advice for found in failed_probes))
 
 
 @functools.cache
@@ -152,28 +156,30 @@ def probe_backend(backend: str, image: str | None = None, runtime: str = "python
     """Try a backend out for real; once in a process for each image and runtime."""
     limits = SandboxLimits()
 
-    def make() -> Sandbox:
-        return ServedSandbox(_launcher(backend, f"probe-{os.getpid()}", image or IMAGES["python"], limits, False), limits)
+    def make_sandbox() -> Sandbox:
+        return ServedSandbox(
+            _make_launcher(backend, f"probe-{os.getpid()}", image or DEFAULT_IMAGES["python"], limits, False), limits
+        )
 
-    return probe(backend, make, "" if runtime == "python" else runtime)  # the tool server itself is python
+    return run_probe(backend, make_sandbox, "" if runtime == "python" else runtime)  # the tool server itself is python
 
 
-def _launcher(backend: str, session_id: str, image: str, limits: SandboxLimits, unsafe_local: bool) -> Launcher:
+def _make_launcher(backend: str, session_id: str, image: str, limits: SandboxLimits, unsafe_local: bool) -> Launcher:
     match backend:
         case "docker":
-            return Docker(session_id, image, limits)
+            return DockerLauncher(session_id, image, limits)
         case "bubblewrap":
-            return Bubblewrap(limits)
+            return BubblewrapLauncher(limits)
         case "local":
-            launcher = Local(limits, unsafe=unsafe_local)
-            reap_directories(PREFIX)
+            launcher = LocalLauncher(limits, unsafe=unsafe_local)
+            reap_directories(DIRECTORY_PREFIX)
             return launcher
         case _:
             raise UnknownName("sandbox backend", backend, (*BACKENDS, "auto"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SandboxChoice(ByName):
+class SandboxChoice(StrictFields):
     """Where the commands of a trial run."""
 
     backend: Literal["auto", "docker", "bubblewrap", "local"] = "auto"

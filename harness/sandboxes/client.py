@@ -19,12 +19,20 @@ from typing import Any, Literal, NamedTuple, NoReturn, Protocol, Self, TypeAlias
 
 from harness.errors import FileMissing, PathRefused, SandboxDied, SandboxError, SandboxUnavailable, ToolError, UsageError
 from harness.protocols import ExecResult, FileChange, FileEntry, FileState, SandboxInfo, SandboxLimits, Snapshot
-from harness.sandboxes.framing import ByteStream, Frame, Wire
-from harness.sandboxes.snapshots import Blobs, MemoryBlobs, changes, in_order, shown, steps_between, tree_id
-from harness.sandboxes.toolserver import source
+from harness.sandboxes.framing import ByteStream, Frame, FrameConnection
+from harness.sandboxes.snapshots import (
+    BlobStore,
+    MemoryBlobStore,
+    compute_tree_id,
+    diff_snapshots,
+    format_path,
+    order_files,
+    plan_restore,
+)
+from harness.sandboxes.toolserver import load_source
 
 
-def fork_of(command: str, modules: Sequence[str]) -> dict[str, Any] | None:
+def build_fork_request(command: str, modules: Sequence[str]) -> dict[str, Any] | None:
     """The request for `python3 [-OPTION...] SCRIPT [ARGUMENT...]`; None if the command is another one or there are no modules."""
     words = shlex.split(command)
     options = list(takewhile(lambda word: word.startswith("-"), words[1:]))
@@ -34,7 +42,7 @@ def fork_of(command: str, modules: Sequence[str]) -> dict[str, Any] | None:
     python = ["python3", *options]
     return {
         "python": python,
-        "source": source("forkserver").decode(),
+        "source": load_source("forkserver").decode(),
         "modules": list(modules),
         "script": script[0],
         "arguments": arguments,
@@ -47,8 +55,8 @@ GRACE_SECONDS = 20.0
 MAX_TIMEOUT_SECONDS = 86_400
 PIECE_BYTES = 8 * 2**20
 """Most file content in one request of a restore."""
-NEW_FILE, NEW_DIRECTORY = stat.S_IFREG | 0o644, stat.S_IFDIR | 0o755
-MAX_FILES = 200_000
+NEW_FILE_MODE, NEW_DIRECTORY_MODE = stat.S_IFREG | 0o644, stat.S_IFDIR | 0o755
+MAX_SNAPSHOT_FILES = 200_000
 """In one snapshot."""
 ENVIRONMENT = {
     "BUN_RUNTIME_TRANSPILER_CACHE_PATH": "0",  # keeps none: what stands outside of the workspace is not remembered
@@ -73,7 +81,7 @@ _Piece: TypeAlias = tuple[list[Any], bytes]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Launched:
+class LaunchedServer:
     """A server that runs, not yet spoken to."""
 
     stream: ByteStream
@@ -88,7 +96,7 @@ class Launched:
     """What commands are limited to by the kernel, by the names of `resource`, without `RLIMIT_`."""
 
 
-class Traced(NamedTuple):
+class TracedResult(NamedTuple):
     """A command's result, and what the server saw around it."""
 
     result: ExecResult
@@ -101,7 +109,7 @@ class Traced(NamedTuple):
 class Launcher(Protocol):
     """Brings one tool server up and takes it away. Used by one sandbox, once."""
 
-    def launch(self) -> Launched:
+    def launch(self) -> LaunchedServer:
         """Start it. Raises SandboxUnavailable when that cannot be, having removed what it made."""
         ...
 
@@ -109,7 +117,7 @@ class Launcher(Protocol):
         """Take away all that `launch` made, whatever its state; idempotent."""
         ...
 
-    def last_words(self) -> str:
+    def read_stderr(self) -> str:
         """What the server printed in despair; may be empty."""
         ...
 
@@ -119,16 +127,16 @@ class ServedSandbox:
 
     def __init__(self, launcher: Launcher, limits: SandboxLimits, *, grace_seconds: float = GRACE_SECONDS) -> None:
         self._launcher, self._limits, self._grace_seconds = launcher, limits, grace_seconds
-        self._blobs: Blobs = MemoryBlobs()
+        self._blobs: BlobStore = MemoryBlobStore()
         self._files: dict[str, FileState] = {}
         self._orders: dict[str, Sequence[str]] = {}
-        self._odd = False
-        self._contained = True
-        self._wire: Wire | None = None
+        self._has_incomplete_snapshot = False
+        self._is_contained = True
+        self._connection: FrameConnection | None = None
         self._info: SandboxInfo | None = None
-        self._dead: str | None = "not started"
+        self._death_reason: str | None = "not started"
         self._lock = threading.RLock()
-        self._leaving = threading.RLock()
+        self._removal_lock = threading.RLock()
         """Held around the launcher's end: one thread closes while another finds that its wire is dead."""
 
     @property
@@ -143,7 +151,7 @@ class ServedSandbox:
         """What it may use."""
         return self._limits
 
-    def keep_in(self, blobs: Blobs) -> Self:
+    def use_blobs(self, blobs: BlobStore) -> Self:
         """Let snapshots keep contents there; shared by several sandboxes, one can restore what another one took."""
         if self._files:
             raise SandboxError("a sandbox's blobs are named while its workspace is empty")
@@ -154,23 +162,23 @@ class ServedSandbox:
         """Bring it up, empty."""
         if self._info is not None:
             raise SandboxError("a sandbox is started once; open another one")
-        launched = self._launcher.launch()
-        self._wire = Wire(launched.stream)
+        server = self._launcher.launch()
+        self._connection = FrameConnection(server.stream)
         try:
-            self._wire.send_source(START_SECONDS)
-            hello = self._wire.ask(Frame(header=self._config(launched)), START_SECONDS)
+            self._connection.send_source(START_SECONDS)
+            hello = self._connection.request(Frame(header=self._build_config(server)), START_SECONDS)
             if "error" in hello.header:
                 raise SandboxDied(str(hello.header.get("detail")))
         except SandboxDied as error:
-            words = self._last_words()
+            words = self._read_stderr()
             self.close()
             reason = f"the tool server did not start ({words or error})"
             advice = "the image needs python3 (3.8 or later) and /bin/sh"
-            raise SandboxUnavailable(launched.info.backend, reason, advice) from error
+            raise SandboxUnavailable(server.info.backend, reason, advice) from error
         except BaseException:
             self.close()
             raise
-        self._info, self._dead = launched.info, None
+        self._info, self._death_reason = server.info, None
 
     def run(self, command: str, *, timeout_seconds: float = 60.0) -> ExecResult:
         """Run a shell command in the workspace."""
@@ -185,22 +193,22 @@ class ServedSandbox:
                 interpreter that has loaded them, which waits for more such programs until a command of another kind is run.
             timeout_seconds: after which it is killed.
         """
-        return self._run(f"exec {command}", timeout_seconds, {"fork": fork_of(command, modules)}).result
+        return self._run(f"exec {command}", timeout_seconds, {"fork": build_fork_request(command, modules)}).result
 
-    def run_traced(self, command: str, *, timeout_seconds: float = 60.0) -> Traced:
+    def run_traced(self, command: str, *, timeout_seconds: float = 60.0) -> TracedResult:
         """As `run`; also says whether the command left anything that a snapshot does not hold."""
         return self._run(command, timeout_seconds, {})
 
-    def _run(self, command: str, timeout_seconds: float, more: Mapping[str, Any]) -> Traced:
+    def _run(self, command: str, timeout_seconds: float, extra_header: Mapping[str, Any]) -> TracedResult:
         check_timeout(timeout_seconds)
-        header = {"op": "run", "command": command, "timeout_seconds": timeout_seconds, **more}
-        reply = self._ask(Frame(header=header), timeout_seconds + self._grace_seconds)
-        with self._hostile():
-            kept = int(reply.header["stdout_kept"])
+        header = {"op": "run", "command": command, "timeout_seconds": timeout_seconds, **extra_header}
+        reply = self._request(Frame(header=header), timeout_seconds + self._grace_seconds)
+        with self._guard_reply():
+            stdout_kept_bytes = int(reply.header["stdout_kept"])
             result = ExecResult(
                 exit_code=int(reply.header["exit_code"]),
-                stdout=reply.body[:kept],
-                stderr=reply.body[kept:],
+                stdout=reply.body[:stdout_kept_bytes],
+                stderr=reply.body[stdout_kept_bytes:],
                 stdout_bytes=int(reply.header["stdout_bytes"]),
                 stderr_bytes=int(reply.header["stderr_bytes"]),
                 timed_out=bool(reply.header["timed_out"]),
@@ -210,26 +218,26 @@ class ServedSandbox:
             if max(len(result.stdout), len(result.stderr)) > self._limits.output_bytes:
                 raise ValueError("more output than agreed")
             contained, started = bool(reply.header["contained"]), bool(reply.header.get("started", True))
-            self._contained = self._contained and contained
-        return Traced(result, contained, started and _is_whole(result))
+            self._is_contained = self._is_contained and contained
+        return TracedResult(result, contained, started and _is_whole(result))
 
     def read(self, path: str, *, max_bytes: int | None = None) -> bytes:
         """The content of a file, its first `max_bytes` only if given; more than `file_bytes` is a ToolError."""
-        most = self._limits.file_bytes if max_bytes is None else min(max_bytes, self._limits.file_bytes)
-        content = self._ask(Frame(header={"op": "read", "path": path, "max_bytes": most}), path=path).body
-        return beginning(content, most, self._limits, path)
+        max_content_bytes = self._limits.file_bytes if max_bytes is None else min(max_bytes, self._limits.file_bytes)
+        content = self._request(Frame(header={"op": "read", "path": path, "max_bytes": max_content_bytes}), path=path).body
+        return truncate_content(content, max_content_bytes, self._limits, path)
 
     def write(self, path: str, content: bytes) -> None:
         """Create or overwrite a file, making its directories."""
         check_size(content, self._limits, path)
-        self._ask(Frame(header={"op": "write", "path": path}, body=content), path=path)
+        self._request(Frame(header={"op": "write", "path": path}, body=content), path=path)
 
     def list(self, path: str) -> tuple[FileEntry, ...]:
         """The entries of a directory by name."""
-        reply = self._ask(Frame(header={"op": "list", "path": path}), path=path)
-        with self._hostile():
+        reply = self._request(Frame(header={"op": "list", "path": path}), path=path)
+        with self._guard_reply():
             entries = [
-                FileEntry(name=shown(str(name)), kind=_kind(kind), size_bytes=int(size) if kind == "file" else 0)
+                FileEntry(name=format_path(str(name)), kind=_parse_kind(kind), size_bytes=int(size) if kind == "file" else 0)
                 for name, kind, size in json.loads(reply.body)
             ]
         return tuple(sorted(entries, key=lambda entry: entry.name))
@@ -243,36 +251,36 @@ class ServedSandbox:
         with self._lock:
             total, partial, first, more = 0, bytearray(), True, True
             while more:
-                reply = self._scanned(first)
-                with self._hostile():
+                reply = self._scan(first)
+                with self._guard_reply():
                     start = int(reply.header["index_bytes"])
                     for entry in json.loads(reply.body[:start]):
-                        start = self._take_entry(entry, reply.body, start, partial)
+                        start = self._store_entry(entry, reply.body, start, partial)
                     first, more, total = False, bool(reply.header["more"]), total + len(reply.body)
-                    self._odd = bool(reply.header["odd"])
-                if total > self._snapshot_bytes:
-                    self._die(f"it sent more than {self._snapshot_bytes} bytes of its workspace")
-            files = in_order(self._files, self._orders)
-        return Snapshot(tree_id=tree_id(files), files=files)
+                    self._has_incomplete_snapshot = bool(reply.header["odd"])
+                if total > self._max_scan_bytes:
+                    self._die(f"it sent more than {self._max_scan_bytes} bytes of its workspace")
+            files = order_files(self._files, self._orders)
+        return Snapshot(tree_id=compute_tree_id(files), files=files)
 
     @property
-    def odd(self) -> bool:
+    def has_incomplete_snapshot(self) -> bool:
         """Whether the last snapshot lacks something: what is linked twice, special or unreadable; links count as well."""
-        return self._odd
+        return self._has_incomplete_snapshot
 
     def diff(self, older: Snapshot, newer: Snapshot) -> tuple[FileChange, ...]:
         """What changed between two snapshots, by path."""
-        return changes(self._blobs, older, newer)
+        return diff_snapshots(self._blobs, older, newer)
 
     def restore(self, snapshot: Snapshot) -> None:
         """Bring the workspace back to a snapshot; every process ends and temporary files go, as in a new sandbox."""
         with self._lock:
-            self._ask(Frame(header={"op": "reset"}))
-            delete, make = steps_between(self.snapshot().files, snapshot.files)
-            self._apply(delete, self._pieces(snapshot.files, make))
-            found = self.snapshot().tree_id
-            if found != snapshot.tree_id:
-                self._die(f"restored to tree {found} where {snapshot.tree_id} was wanted")
+            self._request(Frame(header={"op": "reset"}))
+            delete, make = plan_restore(self.snapshot().files, snapshot.files)
+            self._apply(delete, self._generate_pieces(snapshot.files, make))
+            restored_tree_id = self.snapshot().tree_id
+            if restored_tree_id != snapshot.tree_id:
+                self._die(f"restored to tree {restored_tree_id} where {snapshot.tree_id} was wanted")
 
     def lay(self, files: Mapping[str, bytes]) -> None:
         """End every process, empty the scratch directory, and put files in place of whatever stands where they belong."""
@@ -280,38 +288,38 @@ class ServedSandbox:
             if path.startswith("/") or ".." in path.split("/"):
                 raise PathRefused(path)
         parents = dict.fromkeys(str(parent) for path in files for parent in reversed(PurePosixPath(path).parents[:-1]))
-        entries = [[parent, NEW_DIRECTORY, 0, False] for parent in parents]
-        entries += [[path, NEW_FILE, len(content), False] for path, content in files.items()]
+        entries = [[parent, NEW_DIRECTORY_MODE, 0, False] for parent in parents]
+        entries += [[path, NEW_FILE_MODE, len(content), False] for path, content in files.items()]
         delete = sorted({PurePosixPath(path).parts[0] for path in files})
         index = json.dumps({"delete": delete, "entries": entries}).encode()
         body = index + b"".join(files.values())
         with self._lock:
-            self._ask(Frame(header={"op": "reset"}))
-            self._ask(Frame(header={"op": "apply", "index_bytes": len(index)}, body=body), path=delete[0] if delete else "")
+            self._request(Frame(header={"op": "reset"}))
+            self._request(Frame(header={"op": "apply", "index_bytes": len(index)}, body=body), path=delete[0] if delete else "")
 
-    def emptied(self) -> bool:
+    def reset_for_reuse(self) -> bool:
         """Empty it for another session; False if it cannot be as a new one.
 
         So it is when it was lost or is at work, and when a command left what emptying does not take away.
         """
-        if self._dead is not None or not self._contained or not self._lock.acquire(blocking=False):
+        if self._death_reason is not None or not self._is_contained or not self._lock.acquire(blocking=False):
             return False
         try:
-            self.restore(Snapshot(tree_id=tree_id({})))
-            self._ask(Frame(header={"op": "reset", "forget": True}))
-            self._blobs = MemoryBlobs()
+            self.restore(Snapshot(tree_id=compute_tree_id({})))
+            self._request(Frame(header={"op": "reset", "forget": True}))
+            self._blobs = MemoryBlobStore()
         except (SandboxError, ToolError):
             return False
         finally:
             self._lock.release()
-        return not self._odd
+        return not self._has_incomplete_snapshot
 
     def close(self) -> None:
         """End every process and remove everything."""
-        self._dead = self._dead or "closed"
-        if self._wire is not None:
-            self._wire.close()
-        with self._leaving:
+        self._death_reason = self._death_reason or "closed"
+        if self._connection is not None:
+            self._connection.close()
+        with self._removal_lock:
             self._launcher.remove()
 
     def __enter__(self) -> Self:
@@ -323,45 +331,45 @@ class ServedSandbox:
         """Close it."""
         self.close()
 
-    def _config(self, launched: Launched) -> dict[str, Any]:
-        scratch = launched.scratch
+    def _build_config(self, server: LaunchedServer) -> dict[str, Any]:
+        scratch = server.scratch
         search = ENVIRONMENT["PATH"]
-        if launched.program_directory is not None:
-            search = f"{launched.program_directory}:{search}"
+        if server.program_directory is not None:
+            search = f"{server.program_directory}:{search}"
         return {
-            "workspace": launched.workspace,
+            "workspace": server.workspace,
             "scratch": scratch,
-            "rlimits": dict(launched.rlimits),
+            "rlimits": dict(server.rlimits),
             "env": ENVIRONMENT | {"HOME": scratch, "PATH": search, "TMPDIR": scratch},
             "output_bytes": self._limits.output_bytes,
-            "snapshot_bytes": self._snapshot_bytes,
-            "snapshot_files": MAX_FILES,
+            "snapshot_bytes": self._max_scan_bytes,
+            "snapshot_files": MAX_SNAPSHOT_FILES,
         }
 
     @property
-    def _snapshot_bytes(self) -> int:
+    def _max_scan_bytes(self) -> int:
         """Most that one scan may send: files with holes are longer than the disk."""
         return 2 * self._limits.disk_bytes + PIECE_BYTES
 
-    def _scanned(self, first: bool) -> Frame:
+    def _scan(self, first: bool) -> Frame:
         """The next piece of a scan; after a refusal the server tells everything again."""
         try:
-            return self._ask(Frame(header={"op": "scan", "first": first}), path=WORKSPACE)
+            return self._request(Frame(header={"op": "scan", "first": first}), path=WORKSPACE)
         except ToolError:
             self._files.clear()
             self._orders.clear()
             raise
 
-    def _ask(self, frame: Frame, timeout_seconds: float = 60.0, path: str = "") -> Frame:
+    def _request(self, frame: Frame, timeout_seconds: float = 60.0, path: str = "") -> Frame:
         with self._lock:
-            if self._dead is not None or self._wire is None:
-                raise SandboxDied(f"the sandbox is gone: {self._dead}")
+            if self._death_reason is not None or self._connection is None:
+                raise SandboxDied(f"the sandbox is gone: {self._death_reason}")
             try:
-                reply = self._wire.ask(frame, timeout_seconds)
+                reply = self._connection.request(frame, timeout_seconds)
             except SandboxDied as error:
                 self._die(str(error))
             except BaseException:  # an interrupt between request and reply: the wire is out of step
-                self._dead = "interrupted in mid-request"
+                self._death_reason = "interrupted in mid-request"
                 self.close()
                 raise
         match reply.header.get("error"):
@@ -375,19 +383,19 @@ class ServedSandbox:
                 raise ToolError(f"{path!r}: {str(reply.header.get('detail'))[:200]}")
 
     def _die(self, reason: str) -> NoReturn:
-        words = self._last_words()
-        self._dead = f"{reason}; its last words: {words}" if words else reason
+        words = self._read_stderr()
+        self._death_reason = f"{reason}; its last words: {words}" if words else reason
         self.close()
-        raise SandboxDied(f"the sandbox died: {self._dead}")
+        raise SandboxDied(f"the sandbox died: {self._death_reason}")
 
-    def _last_words(self) -> str:
-        with self._leaving:
-            return self._launcher.last_words().strip()[-500:]
+    def _read_stderr(self) -> str:
+        with self._removal_lock:
+            return self._launcher.read_stderr().strip()[-500:]
 
-    def _hostile(self) -> "_HostileReply":
-        return _HostileReply(self)
+    def _guard_reply(self) -> "_ReplyGuard":
+        return _ReplyGuard(self)
 
-    def _take_entry(self, entry: Any, body: bytes, start: int, partial: bytearray) -> int:
+    def _store_entry(self, entry: Any, body: bytes, start: int, partial: bytearray) -> int:
         """Book one entry of a scan; the position in the body after its content."""
         path, mode, size, sha256, length = entry
         if mode == -1:
@@ -406,18 +414,20 @@ class ServedSandbox:
             if hashlib.sha256(whole).hexdigest() != sha256:
                 raise ValueError("content does not fit its address")
             self._blobs.put(sha256, whole)
-        if path.startswith("/") or ".." in path.split("/") or len(self._files) >= 2 * MAX_FILES:  # what is gone is told last
+        if (
+            path.startswith("/") or ".." in path.split("/") or len(self._files) >= 2 * MAX_SNAPSHOT_FILES
+        ):  # what is gone is told last
             raise ValueError(f"path {path[:200]!r} as file number {len(self._files) + 1}")
         self._files[path] = FileState(sha256=str(sha256), mode=int(mode), size_bytes=int(size))
         return start + len(content)
 
-    def _pieces(self, files: Any, paths: Iterable[str]) -> Iterable[_Piece]:
+    def _generate_pieces(self, files: Any, paths: Iterable[str]) -> Iterable[_Piece]:
         """What makes those paths: directories first open, contents in pieces, exact directory modes last."""
-        closed = []
+        closed_directories = []
         for path in paths:
             state = files[path]
             if stat.S_ISDIR(state.mode):
-                closed.append(path)
+                closed_directories.append(path)
                 yield [path, state.mode | 0o700, 0, False], b""
                 continue
             content = self._blobs.get(state.sha256)
@@ -425,7 +435,7 @@ class ServedSandbox:
                 piece = content[offset : offset + PIECE_BYTES]
                 last = offset + PIECE_BYTES >= len(content)
                 yield [path, state.mode if last else state.mode | 0o200, len(piece), offset > 0], piece
-        for path in reversed(closed):
+        for path in reversed(closed_directories):
             if files[path].mode & 0o700 != 0o700:
                 yield [path, files[path].mode, 0, False], b""
 
@@ -436,20 +446,20 @@ class ServedSandbox:
             entries.append(entry)
             contents.append(content)
             if sum(map(len, contents)) >= PIECE_BYTES or len(entries) >= 1_000:
-                self._apply_now(delete, entries, contents)
+                self._apply_batch(delete, entries, contents)
                 delete, entries, contents = [], [], []
-        self._apply_now(delete, entries, contents)
+        self._apply_batch(delete, entries, contents)
 
-    def _apply_now(self, delete: _Paths, entries: _Entries, contents: _Contents) -> None:
+    def _apply_batch(self, delete: _Paths, entries: _Entries, contents: _Contents) -> None:
         index = json.dumps({"delete": delete, "entries": entries}).encode()
         header = {"op": "apply", "index_bytes": len(index)}
         try:
-            self._ask(Frame(header=header, body=index + b"".join(contents)))
+            self._request(Frame(header=header, body=index + b"".join(contents)))
         except ToolError as error:
             self._die(f"the workspace could not be restored: {error}")
 
 
-class _HostileReply:
+class _ReplyGuard:
     """Around the reading of a reply: what does not parse ends the sandbox."""
 
     def __init__(self, sandbox: ServedSandbox) -> None:
@@ -463,7 +473,7 @@ class _HostileReply:
             self._sandbox._die(f"its reply makes no sense: {error!r}")
 
 
-def _kind(value: Any) -> _Kind:
+def _parse_kind(value: Any) -> _Kind:
     if value not in get_args(_Kind):
         raise ValueError(f"kind {value!r}")
     kind: _Kind = value
@@ -482,11 +492,11 @@ def check_size(content: bytes, limits: SandboxLimits, path: str) -> None:
         raise ToolError(f"{len(content)} bytes for {path!r} are more than the {limits.file_bytes} allowed")
 
 
-def beginning(content: bytes, most_bytes: int, limits: SandboxLimits, path: str) -> bytes:
+def truncate_content(content: bytes, max_bytes: int, limits: SandboxLimits, path: str) -> bytes:
     """The first bytes of a content. Raises ToolError where the limit, and not the caller, would cut it."""
-    if len(content) > most_bytes and most_bytes == limits.file_bytes:
-        raise ToolError(f"file {path!r} is larger than {most_bytes} bytes, the most that can be read at once")
-    return content[:most_bytes]
+    if len(content) > max_bytes and max_bytes == limits.file_bytes:
+        raise ToolError(f"file {path!r} is larger than {max_bytes} bytes, the most that can be read at once")
+    return content[:max_bytes]
 
 
 def _is_whole(result: ExecResult) -> bool:

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from harness.errors import SandboxDied
 from harness.protocols import SANDBOX_BOUNDS
-from harness.sandboxes.toolserver import source
+from harness.sandboxes.toolserver import load_source
 
 MAX_HEADER_BYTES = 2**20
 MAX_BODY_BYTES = max(SANDBOX_BOUNDS["file_bytes"][1] + 1, 2 * SANDBOX_BOUNDS["output_bytes"][1])
@@ -60,18 +60,18 @@ class SocketStream:
 
     def __init__(self, connection: socket.socket) -> None:
         self._socket = connection
-        self._use = threading.RLock()
+        self._use_lock = threading.RLock()
         """Who waits at a descriptor that is closed meanwhile may wait at another file that got its number."""
 
     def send(self, data: bytes, timeout_seconds: float) -> None:
         """Send all."""
-        with self._use:
+        with self._use_lock:
             self._socket.settimeout(max(timeout_seconds, 0.001))
             self._socket.sendall(data)
 
     def receive(self, timeout_seconds: float) -> bytes:
         """Some bytes."""
-        with self._use:
+        with self._use_lock:
             self._socket.settimeout(max(timeout_seconds, 0.001))
             return self._socket.recv(2**18)
 
@@ -79,11 +79,11 @@ class SocketStream:
         """Shut down first: that wakes a thread that is waiting in `send` or `receive`; the descriptor goes when it has left."""
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
-        with self._use:
+        with self._use_lock:
             self._socket.close()
 
 
-class Wire:
+class FrameConnection:
     """Requests and replies over a byte stream, one at a time."""
 
     def __init__(self, stream: ByteStream) -> None:
@@ -92,10 +92,10 @@ class Wire:
 
     def send_source(self, timeout_seconds: float) -> None:
         """Give the bootstrap the server's source."""
-        text = source("server")
+        text = load_source("server")
         self._send(struct.pack(">I", len(text)) + text, time.monotonic() + timeout_seconds)
 
-    def ask(self, frame: Frame, timeout_seconds: float) -> Frame:
+    def request(self, frame: Frame, timeout_seconds: float) -> Frame:
         """Send a request and wait for its reply.
 
         Raises:
@@ -104,17 +104,17 @@ class Wire:
         deadline = time.monotonic() + timeout_seconds
         header = json.dumps(frame.header).encode()
         self._send(struct.pack(">II", len(header), len(frame.body)) + header + frame.body, deadline)
-        header_bytes, body_bytes = struct.unpack(">II", self._take(8, deadline))
+        header_bytes, body_bytes = struct.unpack(">II", self._read_exactly(8, deadline))
         if header_bytes > MAX_HEADER_BYTES or body_bytes > MAX_BODY_BYTES:
             raise SandboxDied(f"the sandbox announced a frame of {header_bytes} + {body_bytes} bytes")
-        raw = self._take(header_bytes, deadline)
+        raw = self._read_exactly(header_bytes, deadline)
         try:
             value = json.loads(raw)
         except (ValueError, RecursionError) as error:
             raise SandboxDied(f"the sandbox sent a header that is not JSON: {raw[:80]!r}") from error
         if not isinstance(value, dict):
             raise SandboxDied(f"the sandbox sent a header that is not an object: {raw[:80]!r}")
-        return Frame(header=value, body=self._take(body_bytes, deadline))
+        return Frame(header=value, body=self._read_exactly(body_bytes, deadline))
 
     def close(self) -> None:
         """Hang up; the server then ends every process of the sandbox."""
@@ -126,7 +126,7 @@ class Wire:
         except OSError as error:
             raise SandboxDied(f"the sandbox does not take requests any more: {error}") from error
 
-    def _take(self, size: int, deadline: float) -> bytes:
+    def _read_exactly(self, size: int, deadline: float) -> bytes:
         while len(self._buffer) < size:
             remaining = deadline - time.monotonic()
             try:
@@ -138,6 +138,6 @@ class Wire:
             if not chunk:
                 raise SandboxDied("the sandbox hung up")
             self._buffer += chunk
-        taken = bytes(self._buffer[:size])
+        content = bytes(self._buffer[:size])
         del self._buffer[:size]
-        return taken
+        return content

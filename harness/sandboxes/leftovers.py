@@ -12,21 +12,21 @@ from pathlib import Path
 OWNER_FILE = "owner"
 
 
-def owner_text() -> str:
+def format_owner() -> str:
     """The name of this process among all processes ever."""
-    return f"{_boot()}:{_namespace()}:{os.getpid()}:{_start_time(os.getpid())}"
+    return f"{_read_boot_id()}:{_read_pid_namespace()}:{os.getpid()}:{_read_start_time(os.getpid())}"
 
 
-def owner_is_dead(owner: str) -> bool:
+def is_owner_dead(owner: str) -> bool:
     """Whether that owner certainly lives no more; of one in another pid namespace nothing is known."""
     boot, _, rest = owner.partition(":")
     namespace, _, rest = rest.partition(":")
     pid, _, start_time = rest.partition(":")
     if not pid.isdigit() or not start_time.isdigit():
         return False
-    if boot != _boot():
+    if boot != _read_boot_id():
         return True
-    return namespace == _namespace() and _start_time(int(pid)) != int(start_time)
+    return namespace == _read_pid_namespace() and _read_start_time(int(pid)) != int(start_time)
 
 
 def reap_directories(prefix: str) -> tuple[str, ...]:
@@ -37,22 +37,22 @@ def reap_directories(prefix: str) -> tuple[str, ...]:
             owner = (directory / OWNER_FILE).read_text()
         except OSError:
             continue
-        if owner_is_dead(owner):
+        if is_owner_dead(owner):
             shutil.rmtree(directory, ignore_errors=True)
             reaped.append(directory.name)
     return tuple(reaped)
 
 
 @functools.cache
-def _boot() -> str:
+def _read_boot_id() -> str:
     return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
 
-def _namespace() -> str:
+def _read_pid_namespace() -> str:
     return str(Path("/proc/self/ns/pid").readlink()).strip("pid:[]")
 
 
-def _start_time(pid: int) -> int:
+def _read_start_time(pid: int) -> int:
     """In clock ticks since boot; -1 of a process that is not there or is a zombie."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()

@@ -12,16 +12,16 @@ from typing import Final
 
 from harness.errors import SandboxUnavailable, UsageError
 from harness.protocols import SandboxInfo, SandboxLimits
-from harness.sandboxes.bubblewrap import find_python, version
-from harness.sandboxes.client import Launched
-from harness.sandboxes.leftovers import OWNER_FILE, owner_text
-from harness.sandboxes.server_process import ServerProcess, python_command, rlimits
+from harness.sandboxes.bubblewrap import find_python, read_version
+from harness.sandboxes.client import LaunchedServer
+from harness.sandboxes.leftovers import OWNER_FILE, format_owner
+from harness.sandboxes.server_process import ServerProcess, build_python_command, build_rlimits
 
 BACKEND: Final = "local"
-PREFIX = "harness-local-"
+DIRECTORY_PREFIX = "harness-local-"
 
 
-class Local:
+class LocalLauncher:
     """Launches a tool server without any isolation."""
 
     def __init__(self, limits: SandboxLimits, *, unsafe: bool = False) -> None:
@@ -34,20 +34,20 @@ class Local:
         self._directory: Path | None = None
         self._server: ServerProcess | None = None
 
-    def launch(self) -> Launched:
+    def launch(self) -> LaunchedServer:
         """Start it in a new temporary directory and warn."""
         sys.stderr.write("warning: sandbox 'local' is NO sandbox; commands run with the rights of this user\n")
-        self._directory = Path(tempfile.mkdtemp(prefix=PREFIX))
-        (self._directory / OWNER_FILE).write_text(owner_text())
+        self._directory = Path(tempfile.mkdtemp(prefix=DIRECTORY_PREFIX))
+        (self._directory / OWNER_FILE).write_text(format_owner())
         for name in ("workspace", "tmp"):
             (self._directory / name).mkdir()
         python = find_python()
         try:
-            self._server = ServerProcess(python_command(python))
+            self._server = ServerProcess(build_python_command(python))
         except OSError as error:
             self.remove()
             raise SandboxUnavailable(BACKEND, str(error), "a python3 is needed") from error
-        return Launched(
+        return LaunchedServer(
             stream=self._server.stream,
             info=SandboxInfo(
                 backend=BACKEND,
@@ -55,11 +55,11 @@ class Local:
                 isolation=(),
                 limits=self._limits,
                 enforced=("output_bytes", "file_bytes"),
-                versions=(("python", version(python)),),
+                versions=(("python", read_version(python)),),
             ),
             workspace=str(self._directory / "workspace"),
             scratch=str(self._directory / "tmp"),
-            rlimits=self._rlimits(),
+            rlimits=self._build_rlimits(),
         )
 
     def remove(self) -> None:
@@ -69,10 +69,10 @@ class Local:
         if self._directory is not None:
             shutil.rmtree(self._directory, ignore_errors=True)
 
-    def last_words(self) -> str:
+    def read_stderr(self) -> str:
         """What the server printed in despair."""
-        return self._server.last_words() if self._server is not None else ""
+        return self._server.read_stderr() if self._server is not None else ""
 
-    def _rlimits(self) -> tuple[tuple[str, int], ...]:
+    def _build_rlimits(self) -> tuple[tuple[str, int], ...]:
         """Without a namespace the process limit would count everything else of this user, so it is left out."""
-        return tuple((name, value) for name, value in rlimits(self._limits) if name != "NPROC")
+        return tuple((name, value) for name, value in build_rlimits(self._limits) if name != "NPROC")

@@ -17,7 +17,7 @@ EXIT_SECONDS = 3.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Identity:
+class ProcessUser:
     """The user that a child process becomes."""
 
     uid: int
@@ -32,7 +32,7 @@ class ServerProcess:
         command: Sequence[str],
         *,
         pass_fds: Sequence[int] = (),
-        identity: Identity | None = None,
+        identity: ProcessUser | None = None,
         stdout: int | None = None,
     ) -> None:
         """Start it; with a `stdout` given it is for the command to move stdin, which is duplex, to its place."""
@@ -65,7 +65,7 @@ class ServerProcess:
         """The child's process id."""
         return self._process.pid
 
-    def last_words(self) -> str:
+    def read_stderr(self) -> str:
         """What it has printed on stderr."""
         if self._stderr < 0:
             return ""
@@ -84,12 +84,12 @@ class ServerProcess:
             self._stderr = -1
 
 
-def python_command(python: str) -> tuple[str, ...]:
+def build_python_command(python: str) -> tuple[str, ...]:
     """How a python is started as a tool server: isolated, no site packages, UTF-8."""
     return (python, "-I", "-S", "-X", "utf8", "-c", BOOTSTRAP)
 
 
-def rlimits(limits: SandboxLimits) -> tuple[tuple[str, int], ...]:
+def build_rlimits(limits: SandboxLimits) -> tuple[tuple[str, int], ...]:
     """The limits of a process without cgroups. Address space is wider than memory: runtimes reserve much that they never use."""
     return (
         ("CORE", 0),

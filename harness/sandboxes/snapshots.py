@@ -19,7 +19,7 @@ MAX_DIFFED_LINES = 4_000
 """Beyond this the lines of a change are counted as multisets, without regard to order."""
 
 
-class Blobs(Protocol):
+class BlobStore(Protocol):
     """File contents by their SHA-256 (hex). Put is idempotent; nothing is ever removed. Shared freely between sandboxes."""
 
     def put(self, sha256: str, content: bytes) -> None:
@@ -31,7 +31,7 @@ class Blobs(Protocol):
         ...
 
 
-class MemoryBlobs:
+class MemoryBlobStore:
     """Contents in a dictionary; the life of one process."""
 
     def __init__(self) -> None:
@@ -49,7 +49,7 @@ class MemoryBlobs:
             raise SandboxError(f"no content {sha256} is known here; the snapshot is of another sandbox") from None
 
 
-def tree_id(files: Mapping[str, FileState]) -> str:
+def compute_tree_id(files: Mapping[str, FileState]) -> str:
     """The SHA-256 (hex) over a manifest in path order."""
     digest = hashlib.sha256()
     for path in sorted(files):
@@ -58,98 +58,98 @@ def tree_id(files: Mapping[str, FileState]) -> str:
     return digest.hexdigest()
 
 
-def children(files: Iterable[str]) -> dict[str, list[str]]:
+def list_children(files: Iterable[str]) -> dict[str, list[str]]:
     """The names in each directory that has any, in the order of the paths; the workspace itself is the empty path."""
-    found: dict[str, list[str]] = {}
+    names_by_directory: dict[str, list[str]] = {}
     for path in files:
         directory, _, name = path.rpartition("/")
-        found.setdefault(directory, []).append(name)
-    return found
+        names_by_directory.setdefault(directory, []).append(name)
+    return names_by_directory
 
 
-def in_order(files: Mapping[str, FileState], orders: Mapping[str, Sequence[str]]) -> dict[str, FileState]:
+def order_files(files: Mapping[str, FileState], orders: Mapping[str, Sequence[str]]) -> dict[str, FileState]:
     """A manifest with each directory before what it holds, and its names in that order, the oldest first.
 
     The order in which files came into being is part of what a program can see: unsorted listings follow it.
     """
-    below, found, todo = children(files), dict[str, FileState](), [""]
+    names_by_directory, ordered_files, todo = list_children(files), dict[str, FileState](), [""]
     while todo:
         path = todo.pop()
         if path:
-            found[path] = files[path]
-        names = below.get(path)
+            ordered_files[path] = files[path]
+        names = names_by_directory.get(path)
         if names:
             known = orders.get(path, ())
             if names != known:
                 there, told = set(names), set(known)
                 names = [name for name in known if name in there] + [name for name in names if name not in told]
             todo += [f"{path}/{name}" if path else name for name in reversed(names)]
-    return found
+    return ordered_files
 
 
-def steps_between(now: Mapping[str, FileState], then: Mapping[str, FileState]) -> tuple[list[str], list[str]]:
+def plan_restore(current: Mapping[str, FileState], target: Mapping[str, FileState]) -> tuple[list[str], list[str]]:
     """The paths to delete, the deepest first, and those to make or change, in order, that lead from one tree to another.
 
     What stands in another place of its directory than it shall is made anew, with all below it.
     """
-    kept = {path for path, state in then.items() if path in now and _same_kind(now[path], state)}
-    anew = {path for path in then if path in now and path not in kept}
-    present = children(now)
-    for directory, names in children(then).items():
-        stays = [name for name in present.get(directory, ()) if _join(directory, name) in kept]
+    reusable_paths = {path for path, state in target.items() if path in current and _is_same_kind(current[path], state)}
+    recreated_paths = {path for path in target if path in current and path not in reusable_paths}
+    present = list_children(current)
+    for directory, names in list_children(target).items():
+        stays = [name for name in present.get(directory, ()) if _join_path(directory, name) in reusable_paths]
         right = next((at for at, name in enumerate(stays) if name != names[at]), len(stays))
-        anew.update(_join(directory, name) for name in stays[right:])
-    make = []
-    for path, state in in_order(then, children(then)).items():
-        if path.rpartition("/")[0] in anew:
-            anew.add(path)
-        if path in anew or now.get(path) != state:
-            make.append(path)
-    return sorted((path for path in now if path not in then or path in anew), reverse=True), make
+        recreated_paths.update(_join_path(directory, name) for name in stays[right:])
+    created_paths = []
+    for path, state in order_files(target, list_children(target)).items():
+        if path.rpartition("/")[0] in recreated_paths:
+            recreated_paths.add(path)
+        if path in recreated_paths or current.get(path) != state:
+            created_paths.append(path)
+    return sorted((path for path in current if path not in target or path in recreated_paths), reverse=True), created_paths
 
 
-def _join(directory: str, name: str) -> str:
+def _join_path(directory: str, name: str) -> str:
     return f"{directory}/{name}" if directory else name
 
 
-def _same_kind(one: FileState, other: FileState) -> bool:
+def _is_same_kind(current: FileState, target: FileState) -> bool:
     """Whether one can become the other where it stands; a link cannot be changed."""
-    if stat.S_IFMT(one.mode) != stat.S_IFMT(other.mode):
+    if stat.S_IFMT(current.mode) != stat.S_IFMT(target.mode):
         return False
-    return not stat.S_ISLNK(one.mode) or one == other
+    return not stat.S_ISLNK(current.mode) or current == target
 
 
-def changes(blobs: Blobs, older: Snapshot, newer: Snapshot) -> tuple[FileChange, ...]:
+def diff_snapshots(blobs: BlobStore, older: Snapshot, newer: Snapshot) -> tuple[FileChange, ...]:
     """What changed between two snapshots, by path; directories are not named, a changed mode alone has no lines."""
-    found = []
+    file_changes = []
     for path in sorted(older.files.keys() | newer.files.keys()):
-        before, after = _file(older, path), _file(newer, path)
+        before, after = _find_file(older, path), _find_file(newer, path)
         if before == after:
             continue
-        removed, added = _line_changes(_lines(blobs, before), _lines(blobs, after))
+        removed, added = _count_line_changes(_read_lines(blobs, before), _read_lines(blobs, after))
         kind = "added" if before is None else "deleted" if after is None else "modified"
-        found.append(FileChange(path=shown(path), kind=kind, added_lines=added, removed_lines=removed))  # type: ignore[arg-type]
-    return tuple(found)
+        file_changes.append(FileChange(path=format_path(path), kind=kind, added_lines=added, removed_lines=removed))  # type: ignore[arg-type]
+    return tuple(file_changes)
 
 
-def shown(path: str) -> str:
+def format_path(path: str) -> str:
     r"""A path as text that can be stored and shown: bytes that are not UTF-8 stand as `\xff`."""
     return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
-def _file(snapshot: Snapshot, path: str) -> FileState | None:
+def _find_file(snapshot: Snapshot, path: str) -> FileState | None:
     state = snapshot.files.get(path)
     return None if state is None or stat.S_ISDIR(state.mode) else state
 
 
-def _lines(blobs: Blobs, state: FileState | None) -> list[bytes]:
+def _read_lines(blobs: BlobStore, state: FileState | None) -> list[bytes]:
     if state is None:
         return []
     content = blobs.get(state.sha256)
     return [] if b"\0" in content[:8192] else content.splitlines()
 
 
-def _line_changes(old: list[bytes], new: list[bytes]) -> tuple[int, int]:
+def _count_line_changes(old: list[bytes], new: list[bytes]) -> tuple[int, int]:
     """Lines removed and added."""
     start = 0
     while start < min(len(old), len(new)) and old[start] == new[start]:

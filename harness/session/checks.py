@@ -5,18 +5,18 @@ from dataclasses import dataclass
 from functools import cache
 from typing import cast
 
-from harness.agent.prompts import system_prompt
-from harness.compaction.feasibility import blind, never_due
-from harness.compaction.scaling import fitted
+from harness.agent.prompts import build_system_prompt
+from harness.compaction.feasibility import explain_never_due, has_unknown_threshold
+from harness.compaction.scaling import fit_policy
 from harness.errors import WindowTooSmall
 from harness.messages import Message, system, user
-from harness.models.scripted.agent import tool_tokens
-from harness.models.tokenizer import message_tokens
-from harness.protocols import OutputStore, Policy, Sandbox, Warns
+from harness.models.scripted.agent import count_tool_tokens
+from harness.models.tokenizer import count_message_tokens
+from harness.protocols import OutputStore, Policy, Sandbox, WarningPolicy
 from harness.task import Runtime
 from harness.tokens import Budget, Window
-from harness.tools import standard_tools
-from harness.tools.outputs import output_tools
+from harness.tools import make_standard_tools
+from harness.tools.outputs import make_output_tools
 
 BLIND = "policy {!r} never compacts: the context window of model {!r} is not known; set window_tokens"
 """Said where nobody knows the window (S2.8)."""
@@ -45,14 +45,14 @@ class Case:
 
 def warned(case: Case) -> Iterator[str]:
     """What a policy will not do as it seems."""
-    if isinstance(case.policy, Warns):
+    if isinstance(case.policy, WarningPolicy):
         yield from (f"policy {case.kind!r}: {text}" for text in case.policy.warnings)
-    policy = fitted(case.policy, case.window, case.nominal_window_tokens).policy
+    policy = fit_policy(case.policy, case.window, case.nominal_window_tokens).policy
     budget = policy.budget(case.window)
-    if blind(policy, case.window):
+    if has_unknown_threshold(policy, case.window):
         yield BLIND.format(case.kind, case.model)
     yield from _cramped(case, policy, budget)
-    if text := never_due(policy, budget):
+    if text := explain_never_due(policy, budget):
         yield f"policy {case.kind!r}: {text}"
 
 
@@ -86,21 +86,21 @@ def check_first_request(name: str, request: str, runtime: Runtime, window_tokens
 
 def first_request_tokens(request: str, runtime: Runtime) -> int:
     """System prompt, request and tool schemas, by a real tokenizer; a real model's own may differ by some percent."""
-    messages = (system(system_prompt(runtime)), user(request))
-    return sum(message_tokens(message) for message in messages) + _standard_tool_tokens()
+    messages = (system(build_system_prompt(runtime)), user(request))
+    return sum(count_message_tokens(message) for message in messages) + _standard_tool_tokens()
 
 
 @cache
 def _standard_tool_tokens() -> int:
     unopened = cast("Sandbox", None)  # a tool's description needs no sandbox
-    return tool_tokens(tuple(tool.spec for tool in standard_tools(unopened)))
+    return count_tool_tokens(tuple(tool.spec for tool in make_standard_tools(unopened)))
 
 
 @cache
 def output_tool_tokens() -> int:
     """Tokens of the schemas of the tools that read saved outputs."""
     unopened = cast("OutputStore", None)
-    return tool_tokens(tuple(tool.spec for tool in output_tools(unopened)))
+    return count_tool_tokens(tuple(tool.spec for tool in make_output_tools(unopened)))
 
 
 def check_fits(task: str, first_tokens: int, window_tokens: int) -> None:

@@ -5,18 +5,18 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 
-from harness.agent.cancellation import POLL_SECONDS, Cancellation, end_if_given_up
+from harness.agent.cancellation import POLL_SECONDS, Cancellation, raise_if_abandoned
 from harness.agent.loop import Session, Stop
-from harness.agent.loop_detection import Answer
-from harness.agent.stream_buffer import Heard
+from harness.agent.loop_detection import LoopDecision
+from harness.agent.stream_buffer import StreamBuffer
 from harness.errors import UsageError
 from harness.events import (
     CallRepeated,
     Entry,
     MessageQueued,
     MessageUnqueued,
+    SessionState,
     Signal,
-    State,
     StateChanged,
     TextDelta,
     ToolStarted,
@@ -41,7 +41,7 @@ class Draft:
             clock: seconds that never go back.
         """
         self._keep, self._clock = keep, clock
-        self._answer, self._calls = Heard(), list[ToolCall]()
+        self._answer, self._calls = StreamBuffer(), list[ToolCall]()
         self._kept = True
         self._next_seconds = clock()
 
@@ -57,7 +57,7 @@ class Draft:
             case Entry(event=MessageQueued() | MessageUnqueued()):
                 pass
             case Entry():
-                self._answer.forget()
+                self._answer.clear()
                 self._calls.clear()
                 self._kept = True
             case _:
@@ -91,7 +91,7 @@ class Desk:
         self.changed = threading.Condition()
         self.outbox: deque[Entry | Signal] = deque()
         self.ledger = Ledger(self.outbox.append, entries)
-        self.state: State = "new"
+        self.state: SessionState = "new"
         self.failure = ""
         self.goes_on = self.resumed = not entries
         """Wishes: to take what waits; to go on with what is not finished."""
@@ -104,7 +104,7 @@ class Desk:
         self.jobs: deque[Callable[[], None]] = deque()
         self.cancellation: Cancellation | None = None
         self.inner: Session | None = None
-        self.answer: Answer | None = None
+        self.answer: LoopDecision | None = None
         self.thread_number: int | None = None
         """Of the session's thread, which is the only one to tell."""
         self._listen, self._telling = listen, False
@@ -114,14 +114,14 @@ class Desk:
     @property
     def closing(self) -> bool:
         """Whether somebody wishes it to end."""
-        return self.ending.requested
+        return self.ending.is_requested
 
     @property
     def _step(self) -> int:
         """The one that is at work."""
         return self.inner.conversation.view.steps + 1 if self.inner else 1
 
-    def change(self, state: State | None = None) -> None:
+    def change(self, state: SessionState | None = None) -> None:
         """Be in a state, None = the same, and tell if that or the queue is another."""
         with self.changed:
             self.state = state or self.state
@@ -164,7 +164,7 @@ class Desk:
         """Wish the running turn to end; what waits stays."""
         if self.cancellation is not None:
             self.cancellation.request()
-        after: dict[State, State] = {"asking": "working", "starting": "idle"}
+        after: dict[SessionState, SessionState] = {"asking": "working", "starting": "idle"}
         self.change(after.get(self.state))
 
     def tell(self, heard: Entry | Signal) -> None:
@@ -173,7 +173,7 @@ class Desk:
         Raises:
             GivenUp: it comes from work that nobody waits for, which ends here.
         """
-        end_if_given_up()
+        raise_if_abandoned()
         if not isinstance(heard, Entry):
             self.outbox.append(heard)
         elif isinstance(heard.event, MessageUnqueued):
@@ -201,7 +201,7 @@ class Desk:
             if self.state == ("working" if begins else "compacting"):
                 self.change("compacting" if begins else "working")
 
-    def ask(self, call: ToolCall, times: int) -> Answer:
+    def ask(self, call: ToolCall, times: int) -> LoopDecision:
         """What somebody answers about a repeated call; `stop` when the turn is stopped meanwhile."""
         with self.changed:
             self.answer = None
@@ -212,12 +212,12 @@ class Desk:
             with self.changed:
                 if answer := self._answered():
                     return answer
-                if self.cancellation is None or self.cancellation.requested:
+                if self.cancellation is None or self.cancellation.is_requested:
                     self.change("working")
                     return "stop"
                 self.changed.wait(POLL_SECONDS)
 
-    def _answered(self) -> Answer | None:
+    def _answered(self) -> LoopDecision | None:
         return self.answer
 
     def next(self, turn: Callable[[], None]) -> Callable[[], None] | None:

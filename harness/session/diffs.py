@@ -12,9 +12,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from harness.errors import counted
+from harness.errors import format_count
 from harness.protocols import FileState, Snapshot
-from harness.sandboxes.snapshots import MAX_DIFFED_LINES, Blobs, shown
+from harness.sandboxes.snapshots import MAX_DIFFED_LINES, BlobStore, format_path
 
 CONTEXT_LINES = 3
 LINE_CHARACTERS = 500
@@ -40,7 +40,7 @@ class FilePatch:
     """Its unified diff, or under the same head a sentence on what changed."""
 
 
-def patches(blobs: Blobs, older: Snapshot, newer: Snapshot) -> tuple[FilePatch, ...]:
+def patches(blobs: BlobStore, older: Snapshot, newer: Snapshot) -> tuple[FilePatch, ...]:
     """The patch of each file that differs between two snapshots, by path; of very many the first.
 
     Raises:
@@ -63,11 +63,11 @@ def _file(snapshot: Snapshot, path: str) -> FileState | None:
     return None if state is None or stat.S_ISDIR(state.mode) else state
 
 
-def _patch(blobs: Blobs, path: str, old: FileState | None, new: FileState | None) -> FilePatch:
-    name = _visible(shown(path))
+def _patch(blobs: BlobStore, path: str, old: FileState | None, new: FileState | None) -> FilePatch:
+    name = _visible(format_path(path))
     head = f"--- {f'a/{name}' if old else '/dev/null'}\n+++ {f'b/{name}' if new else '/dev/null'}\n"
     lines = [*_modes(old, new), *_differences(blobs, old, new)]
-    more = [f"({counted(len(lines) - FILE_LINES, 'more line')})\n"] if len(lines) > FILE_LINES else []
+    more = [f"({format_count(len(lines) - FILE_LINES, 'more line')})\n"] if len(lines) > FILE_LINES else []
     kind: Literal["added", "modified", "deleted"] = "added" if old is None else "deleted" if new is None else "modified"
     return FilePatch(path=name, kind=kind, text="".join((head, *lines[:FILE_LINES], *more)))
 
@@ -77,7 +77,7 @@ def _modes(old: FileState | None, new: FileState | None) -> Iterator[str]:
         yield f"(mode {old.mode:o} -> {new.mode:o})\n"
 
 
-def _differences(blobs: Blobs, old: FileState | None, new: FileState | None) -> Iterator[str]:
+def _differences(blobs: BlobStore, old: FileState | None, new: FileState | None) -> Iterator[str]:
     if old and new and old.sha256 == new.sha256:
         return
     sizes = " -> ".join(f"{one.size_bytes:,} bytes" if one else "nothing" for one in (old, new))

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from harness.agent.loop import Stop
-from harness.agent.tool_execution import unanswered
+from harness.agent.tool_execution import make_interrupted_result
 from harness.errors import UsageError
 from harness.events import (
     Compaction,
@@ -20,12 +20,12 @@ from harness.events import (
     TurnEnded,
     WorkspaceSaved,
 )
-from harness.messages import Message, assistant, encodable, tool
+from harness.messages import Message, assistant, sanitize_message, tool
 from harness.session.setup import recorded
 from harness.store.records import Draft
 from harness.task import LaterMessage
-from harness.truncation import output_name
-from harness.view import lived
+from harness.truncation import name_output
+from harness.view import drop_rolled_back
 
 
 def waiting(entries: Iterable[Entry]) -> dict[int, str]:
@@ -41,7 +41,7 @@ def waiting(entries: Iterable[Entry]) -> dict[int, str]:
 
 def turn(entries: Iterable[Entry]) -> int:
     """The number of the newest turn, from 1."""
-    return 1 + sum(_begins_turn(event) for _, event in lived(entries))
+    return 1 + sum(_begins_turn(event) for _, event in drop_rolled_back(entries))
 
 
 def _begins_turn(event: Event) -> bool:
@@ -51,7 +51,7 @@ def _begins_turn(event: Event) -> bool:
 def unfinished(entries: Iterable[Entry]) -> bool:
     """Whether the newest turn can be gone on with: it was stopped, it failed, or its process was killed."""
     last: bool = False
-    for _, event in lived(entries):
+    for _, event in drop_rolled_back(entries):
         if isinstance(event, TurnEnded | SessionEnded):
             last = event.status == "failed"
         elif isinstance(event, MessageAdded | StepFinished):
@@ -61,14 +61,14 @@ def unfinished(entries: Iterable[Entry]) -> bool:
 
 def last_stop(entries: Iterable[Entry]) -> Stop | None:
     """Why the newest turn that was ended was; None = it is not finished, or nothing was."""
-    counts = lived(entries)
+    counts = drop_rolled_back(entries)
     ends = [event for _, event in counts if isinstance(event, TurnEnded | SessionEnded)]
     return Stop(ends[-1].reason, ends[-1].detail) if ends and not unfinished(counts) else None
 
 
 def last_step(entries: Iterable[Entry]) -> int:
     """The newest step that was finished; 0 = none."""
-    return next((event.step for _, event in reversed(lived(entries)) if isinstance(event, StepFinished)), 0)
+    return next((event.step for _, event in reversed(drop_rolled_back(entries)) if isinstance(event, StepFinished)), 0)
 
 
 def end_of_step(entries: Sequence[Entry], step: int) -> int:
@@ -81,7 +81,7 @@ def end_of_step(entries: Sequence[Entry], step: int) -> int:
     Raises:
         UsageError: no such step.
     """
-    counts = lived(entries)
+    counts = drop_rolled_back(entries)
     begun = next((at for at, (_, event) in enumerate(counts) if isinstance(event, StepFinished) and event.step == step), None)
     if step == 0:
         begun = next((at for at, (_, event) in enumerate(counts) if isinstance(event, MessageAdded)), None)
@@ -101,13 +101,13 @@ def _belongs(event: Event, step: int) -> bool:
 
 def tree_at(entries: Iterable[Entry], to_event: int | None = None) -> str | None:
     """The name of the workspace as it stood after an event, None = now; None when it was never kept."""
-    found = trees(entry for entry in lived(entries) if to_event is None or entry.seq <= to_event)
+    found = trees(entry for entry in drop_rolled_back(entries) if to_event is None or entry.seq <= to_event)
     return found[-1] if found else None
 
 
 def trees(entries: Iterable[Entry]) -> tuple[str, ...]:
     """The names of all workspaces that count, oldest first."""
-    return tuple(event.tree_id for _, event in lived(entries) if isinstance(event, WorkspaceSaved))
+    return tuple(event.tree_id for _, event in drop_rolled_back(entries) if isinstance(event, WorkspaceSaved))
 
 
 def trees_of_turn(entries: Iterable[Entry], number: int | None = None) -> tuple[str, str] | None:
@@ -116,7 +116,7 @@ def trees_of_turn(entries: Iterable[Entry], number: int | None = None) -> tuple[
     Raises:
         UsageError: no such turn.
     """
-    counts = lived(entries)
+    counts = drop_rolled_back(entries)
     newest = turn(counts)
     wanted = newest if number is None else number
     if not 1 <= wanted <= newest:
@@ -133,7 +133,7 @@ def trees_of_turn(entries: Iterable[Entry], number: int | None = None) -> tuple[
 
 def trees_of_step(entries: Iterable[Entry], step: int) -> tuple[str, str] | None:
     """The workspace before and after a step, from 1; None when it was never kept."""
-    kept = [event for _, event in lived(entries) if isinstance(event, WorkspaceSaved)]
+    kept = [event for _, event in drop_rolled_back(entries) if isinstance(event, WorkspaceSaved)]
     before = [event.tree_id for event in kept if event.step < step]
     return (before[-1], [event.tree_id for event in kept if event.step <= step][-1]) if before else None
 
@@ -163,19 +163,19 @@ def forked(entries: Sequence[Entry], session_id: str, to_event: int, setup: str 
 def broken_off(entries: Sequence[Entry], draft: Draft) -> tuple[Entry, ...]:
     """What goes behind a log whose process was killed in the middle of a step: what it had come to, and why it is not over."""
     said = assistant(draft.text, *draft.calls, reasoning=draft.reasoning)
-    messages = (said, *(tool(unanswered(call)) for call in draft.calls))
+    messages = (said, *(tool(make_interrupted_result(call)) for call in draft.calls))
     detail = "its process ended in the middle of this answer; what had come of it by then is kept"
     if draft.calls:
         names = ", ".join(dict.fromkeys(call.name for call in draft.calls))
         detail = f"its process ended while calls of this answer ran ({names}); what they gave and changed is lost"
     ended = TurnEnded(turn=turn(entries), status="failed", reason="broken_off", detail=detail)
-    events: list[Event] = [MessageAdded(message=encodable(message), step=draft.step) for message in messages]
+    events: list[Event] = [MessageAdded(message=sanitize_message(message), step=draft.step) for message in messages]
     return tuple(Entry(seq, event) for seq, event in enumerate([*events, ended], entries[-1].seq + 1 if entries else 1))
 
 
 def still_due(later: Iterable[LaterMessage], entries: Iterable[Entry]) -> tuple[LaterMessage, ...]:
     """The later messages of a task that were not said yet."""
-    counts = lived(entries)
+    counts = drop_rolled_back(entries)
     steps = last_step(counts)
     said = {(event.step, event.message.text) for _, event in counts if isinstance(event, MessageAdded)}
     return tuple(message for message in later if message.step > steps and (message.step, message.text) not in said)
@@ -187,7 +187,7 @@ def offloaded(entries: Sequence[Entry]) -> tuple[str, ...]:
     if not names:
         return ()
     logged = (result.output for _, event in entries for message in _written(event) for result in message.results)
-    return tuple(dict.fromkeys(output for output in logged if output_name(output) in names))
+    return tuple(dict.fromkeys(output for output in logged if name_output(output) in names))
 
 
 def _written(event: Event) -> Iterable[Message]:

@@ -15,28 +15,28 @@ from pathlib import Path, PurePosixPath
 from typing import Literal, NamedTuple
 
 from harness import codec
-from harness.agent.cancellation import Cancellation, end_if_given_up
+from harness.agent.cancellation import Cancellation, raise_if_abandoned
 from harness.agent.inbox import Inbox
 from harness.agent.loop import Agent, Limits, Outcome, ignore
-from harness.agent.loop_detection import Repeats, always
-from harness.agent.prompts import system_prompt
+from harness.agent.loop_detection import LoopDetector, decide_always
+from harness.agent.prompts import build_system_prompt
 from harness.codec import refuse_mistyped_fields
 from harness.compaction.compactor import SessionCompactor
-from harness.compaction.scaling import Fitted, fitted
+from harness.compaction.scaling import FittedPolicy, fit_policy
 from harness.errors import StoreError, ToolError, UsageError
 from harness.events import Entry, Event, Notice, SessionStarted, Signal
 from harness.messages import system, user
 from harness.models.cassette import Cassette
-from harness.models.factory import check_tool_calls, listening, open_model, open_summarizer, summarizer_name
+from harness.models.factory import check_tool_calls, open_model, open_summarizer, resolve_summarizer_name, with_wait_listener
 from harness.models.litellm_model import STALL_SECONDS
-from harness.models.local.server import serving
-from harness.models.wiring import ToolCalls, Wiring
+from harness.models.local.server import serve_models
+from harness.models.wiring import ToolCallMode, Wiring
 from harness.policies import check_policy
 from harness.protocols import Clock, Log, Model, OutputStore, Policy, Sandbox, Tool
 from harness.sandboxes import open_sandbox
 from harness.sandboxes.backends import SandboxChoice
 from harness.sandboxes.client import ServedSandbox
-from harness.sandboxes.snapshots import Blobs
+from harness.sandboxes.snapshots import BlobStore
 from harness.session.checks import Case, check_first_request, warned
 from harness.session.grading import Judged, grade
 from harness.session.oracle import told_the_future
@@ -46,11 +46,11 @@ from harness.store.journal import Journal
 from harness.store.log import RETENTION_MS
 from harness.store.memory import MemoryLog, MemoryOutputs
 from harness.task import Runtime, Task
-from harness.tools import tools_under
+from harness.tools import make_session_tools
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Interactive(codec.ByName):
+class Interactive(codec.StrictFields):
     """Everything that decides how such a session goes."""
 
     request: str
@@ -65,7 +65,7 @@ class Interactive(codec.ByName):
     """None = the model's own."""
     instructions: str = ""
     """What the system prompt says for this session alone, e.g. the conventions of a project."""
-    tool_calls: ToolCalls = "native"
+    tool_calls: ToolCallMode = "native"
     """How the model calls tools."""
     cassette: Cassette | None = None
     """Where answers of real models are recorded or played from; None = nowhere."""
@@ -103,7 +103,7 @@ class Interactive(codec.ByName):
     def models(self) -> tuple[str, ...]:
         """Names of the models that it asks."""
         named = getattr(self.policy, "summarizer", None)
-        return (self.model,) if named is None else (self.model, summarizer_name(named, self.model))
+        return (self.model,) if named is None else (self.model, resolve_summarizer_name(named, self.model))
 
 
 class Kept(NamedTuple):
@@ -154,8 +154,8 @@ def converse(
     ):
         lay(session, it.sandbox)
         it.agent.cancellation = cancellation
-        it.agent.repeats = Repeats(always("stop")) if session.repeated == "stop" else None
-        return ended(session, it.sandbox, it.agent.run(it.started, system_prompt(session.needed_runtime)))
+        it.agent.loop_detector = LoopDetector(decide_always("stop")) if session.repeated == "stop" else None
+        return ended(session, it.sandbox, it.agent.run(it.started, build_system_prompt(session.needed_runtime)))
 
 
 class Wired(NamedTuple):
@@ -175,7 +175,7 @@ def wired(
     *,
     listen: Callable[[Entry | Signal], None],
     clock: Clock,
-    blobs: Blobs | None = None,
+    blobs: BlobStore | None = None,
 ) -> Iterator[Wired]:
     """Bring up what a session needs; the workspace is empty.
 
@@ -193,20 +193,20 @@ def wired(
         GivenUp: nobody waits for it; what was brought up is gone.
     """
     wiring = _wiring(session)
-    names = () if wiring.replays else session.models
-    with serving(names, end_if_given_up) as endpoints, closing(_sandbox(session, session_id)) as sandbox:
+    names = () if wiring.is_replay else session.models
+    with serve_models(names, raise_if_abandoned) as endpoints, closing(_sandbox(session, session_id)) as sandbox:
         wiring = replace(wiring, endpoints=endpoints)
-        model = listening(_model(session, wiring), listen)
+        model = with_wait_listener(_model(session, wiring), listen)
         log, outputs = kept
         compactor = _compactor(session, model, wiring, outputs, listen)
         for text in warned(_case(session, model)):
             listen(Notice(text=text))
         if blobs is not None:
-            sandbox.keep_in(blobs)
-        end_if_given_up()
+            sandbox.use_blobs(blobs)
+        raise_if_abandoned()
         sandbox.start()
         started = _started(session, session_id, model, compactor, sandbox)
-        tools: tuple[Tool, ...] = tools_under(compactor.policy, sandbox, outputs)
+        tools: tuple[Tool, ...] = make_session_tools(compactor.policy, sandbox, outputs)
         spent: Callable[[int], Sequence[Event]] | None = None
         if session.explore:
             explore = Explore(
@@ -227,9 +227,9 @@ def wired(
             clock=clock,
             limits=session.limits,
             instructions=session.instructions,
-            inbox=Inbox(session.task.later if session.task else ()),
+            inbox=Inbox(session.task.later_messages if session.task else ()),
             listen=listen,
-            spent=spent,
+            collect_subagent_events=spent,
         )
         yield Wired(agent, sandbox, started)
 
@@ -305,7 +305,7 @@ def _name(session: Interactive) -> str:
 def _case(session: Interactive, model: Model) -> Case:
     return Case(
         name=_name(session),
-        first=(system(system_prompt(session.needed_runtime), session.instructions), user(session.request)),
+        first=(system(build_system_prompt(session.needed_runtime), session.instructions), user(session.request)),
         model=session.model,
         window=model.window,
         policy=session.policy,
@@ -331,19 +331,19 @@ def _compactor(
     named, summarizer = getattr(session.policy, "summarizer", None), None
     if named is not None:
         opened = open_summarizer(named, agent=model, task=session.task, seed=session.seed, window_tokens=None, wiring=wiring)
-        summarizer = listening(opened, listen)
+        summarizer = with_wait_listener(opened, listen)
     policy = told_the_future(_fitted(session, model).policy, session.task)
     return SessionCompactor(
         policy=policy,
         window=model.window,
         summarizer=summarizer,
         outputs=outputs,
-        listen=lambda _: end_if_given_up(),
+        listen=lambda _: raise_if_abandoned(),
     )
 
 
-def _fitted(session: Interactive, model: Model) -> Fitted:
-    return fitted(session.policy, model.window, session.nominal_window_tokens)
+def _fitted(session: Interactive, model: Model) -> FittedPolicy:
+    return fit_policy(session.policy, model.window, session.nominal_window_tokens)
 
 
 def _refuse_full(folder: Path | None) -> None:
@@ -358,8 +358,8 @@ def _log(journal: Path | None, session_id: str, clock: Clock) -> Iterator[tuple[
         return
     with Journal.open(journal) as opened:
         opened.remove_outputs(int(clock() * 1000) - RETENTION_MS)
-        log = opened.session(session_id, created_at_ms=int(clock() * 1000), clock=clock)
-        yield log, opened.outputs(session_id, clock)
+        log = opened.open_session_log(session_id, created_at_ms=int(clock() * 1000), clock=clock)
+        yield log, opened.open_outputs(session_id, clock)
 
 
 @contextmanager
@@ -370,7 +370,7 @@ def _child(journal: Path | None, session_id: str, clock: Clock) -> Iterator[Chil
         yield Child(name, MemoryLog())
         return
     with Journal.open(journal) as opened:
-        yield Child(name, opened.session(name, created_at_ms=int(clock() * 1000), clock=clock))
+        yield Child(name, opened.open_session_log(name, created_at_ms=int(clock() * 1000), clock=clock))
 
 
 def _sandbox(session: Interactive, session_id: str) -> ServedSandbox:
@@ -393,10 +393,10 @@ def _started(
         session_id=session_id,
         task=session.request,
         model=model.name,
-        policy_json=codec.canonical_json(fit.policy),
+        policy_json=codec.to_canonical_json(fit.policy),
         window_tokens=model.window.tokens,
         threshold_tokens=compactor.budget.threshold_tokens,
-        budget_rule=fit.told(compactor.budget.rule),
+        budget_rule=fit.describe_rule(compactor.budget.rule),
         sandbox=sandbox.info.backend,
         setup_json=setup_json(session),
     )

@@ -14,14 +14,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self, TypeVar
 
-from harness.agent.cancellation import ATTENTIVE_SECONDS
+from harness.agent.cancellation import MAIN_THREAD_WAIT_SECONDS
 from harness.agent.loop import Outcome, ignore
-from harness.agent.loop_detection import Answer
+from harness.agent.loop_detection import LoopDecision
 from harness.errors import UsageError
-from harness.events import Compaction, Entry, Event, MessageAdded, Signal, State
+from harness.events import Compaction, Entry, Event, MessageAdded, SessionState, Signal
 from harness.messages import user
 from harness.protocols import Clock, FileChange
-from harness.sandboxes.snapshots import changes
+from harness.sandboxes.snapshots import diff_snapshots
 from harness.session import history
 from harness.session.control import Desk
 from harness.session.diffs import FilePatch, patches
@@ -31,8 +31,8 @@ from harness.session.restoration import compaction_of_round, dropped
 from harness.session.setup import setup_json
 from harness.session.worker import Worker
 from harness.store.journal import Journal
-from harness.store.sessions.locks import owned
-from harness.store.workspaces import JournalWorkspaces, MemoryWorkspaces, Workspaces, copied
+from harness.store.sessions.locks import lock_session
+from harness.store.workspaces import JournalWorkspaces, MemoryWorkspaces, Workspaces, copy_workspaces
 from harness.tokens import Budget
 from harness.view import View, fold_all
 
@@ -139,7 +139,7 @@ class LiveSession:
         return made
 
     @property
-    def state(self) -> State:
+    def state(self) -> SessionState:
         """What it does."""
         return self._desk.state
 
@@ -152,7 +152,7 @@ class LiveSession:
     def stopping(self) -> bool:
         """Whether the running turn was asked to end and has not yet."""
         cancellation = self._desk.cancellation
-        return cancellation is not None and cancellation.requested
+        return cancellation is not None and cancellation.is_requested
 
     @property
     def entries(self) -> tuple[Entry, ...]:
@@ -188,7 +188,7 @@ class LiveSession:
         held = ExitStack()
         try:
             check(self.session)
-            held.enter_context(owned(self.session.journal, self.session_id))
+            held.enter_context(lock_session(self.session.journal, self.session_id))
         except BaseException:
             with self._desk.changed:
                 self._desk.coming_up = False
@@ -260,7 +260,7 @@ class LiveSession:
             self._desk.refuse_over()
             self._desk.wish(resume=True)
 
-    def answer(self, answer: Answer) -> None:
+    def answer(self, answer: LoopDecision) -> None:
         """Say what is to be done about a repeated call, when it is `asking` (S3.10).
 
         Raises:
@@ -272,13 +272,13 @@ class LiveSession:
             self._desk.answer = answer
             self._desk.change("working")
 
-    def wait(self, timeout_seconds: float | None = None) -> State:
+    def wait(self, timeout_seconds: float | None = None) -> SessionState:
         """Wait until it rests: idle with nothing to do, asking, failed, closed or never started; or for that long.
 
         Returns:
             The state by then.
         """
-        at_a_time = ATTENTIVE_SECONDS if timeout_seconds is None else timeout_seconds
+        at_a_time = MAIN_THREAD_WAIT_SECONDS if timeout_seconds is None else timeout_seconds
         with self._desk.changed:
             while not self._desk.changed.wait_for(self._desk.rests, at_a_time) and timeout_seconds is None:
                 pass
@@ -297,7 +297,7 @@ class LiveSession:
             if self._thread is None:
                 self._desk.change("closed")
         while self._thread is not None and self._thread.is_alive():
-            self._thread.join(ATTENTIVE_SECONDS)
+            self._thread.join(MAIN_THREAD_WAIT_SECONDS)
         if self._worker is not None and self._worker.ended is not None:
             return self._worker.ended
         detail = self.failure or "it never began"
@@ -426,15 +426,15 @@ class LiveSession:
         if path is not None:
             with self._workspaces() as here, closing(JournalWorkspaces(path)) as there, Journal.open(path) as opened:
                 if path != self.session.journal:
-                    copied(history.trees(new), here, there)
-                opened.session(new_id, created_at_ms=int(self._clock() * 1000), clock=self._clock).append(events)
+                    copy_workspaces(history.trees(new), here, there)
+                opened.open_session_log(new_id, created_at_ms=int(self._clock() * 1000), clock=self._clock).append(events)
         made = self._over(new, base, new_id, listen, self._clock)
         made._memory = self._memory
         return made
 
     def _between(self, older: str, newer: str) -> tuple[FileChange, ...]:
         with self._workspaces() as kept:
-            return changes(kept, kept.load(older), kept.load(newer))
+            return diff_snapshots(kept, kept.load(older), kept.load(newer))
 
     @contextmanager
     def _workspaces(self) -> Iterator[Workspaces]:
@@ -465,7 +465,9 @@ class LiveSession:
                 raise UsageError(f"session {self.session_id!r} is {self.state}; stop it and wait until it is idle")
             self._desk.jobs.append(job)
             self._desk.changed.notify_all()
-            while not self._desk.changed.wait_for(lambda: done.done() or self.state in {"failed", "closed"}, ATTENTIVE_SECONDS):
+            while not self._desk.changed.wait_for(
+                lambda: done.done() or self.state in {"failed", "closed"}, MAIN_THREAD_WAIT_SECONDS
+            ):
                 pass
             if not done.done():
                 raise UsageError(f"session {self.session_id!r} is {self.state}: {self.failure}")

@@ -8,29 +8,29 @@ from typing import TYPE_CHECKING
 
 from harness.errors import UsageError
 from harness.messages import Message
-from harness.models.scripted.visible_state import MessageReading, Reader, Sight
-from harness.protocols import Foresight, Need, Policy
+from harness.models.scripted.visible_state import ConversationReader, MessageReading, VisibleState
+from harness.protocols import Need, Oracle, Policy
 from harness.task import Fact, Script, Task
-from harness.tokens import characters
+from harness.tokens import count_characters
 
 
 def told_the_future(policy: Policy, task: Task | None) -> Policy:
-    """A policy as it runs on a task: one that has a method `informed` is told what the script will need.
+    """A policy as it runs on a task: one that has a method `with_oracle` is told what the script will need.
 
     Raises:
         UsageError: the policy must know the future, and no script tells it.
     """
-    inform = getattr(policy, "informed", None)
+    inform = getattr(policy, "with_oracle", None)
     if inform is None:
         return policy
     if task is None or not task.script.steps:
         where = "without a task" if task is None else f"on task {task.name!r}, which has no script"
         raise UsageError(f"policy {getattr(policy, 'kind', '')!r} must know what will be needed, and runs {where}")
-    informed: Policy = inform(ScriptedForesight(task.facts, task.script))
+    informed: Policy = inform(ScriptedOracle(task.facts, task.script))
     return informed
 
 
-class ScriptedForesight:
+class ScriptedOracle:
     """Needs by the script: a fact is needed by the next open step that names it, evidence of a done step by every step.
 
     Only the newest message with a fact carries its value. Of several messages that show a step as done the shortest counts.
@@ -39,11 +39,11 @@ class ScriptedForesight:
 
     def __init__(self, facts: Sequence[Fact], script: Script) -> None:
         """Read what the scripted model reads."""
-        self._facts, self._steps, self._reader = facts, script.steps, Reader(facts, script)
+        self._facts, self._steps, self._reader = facts, script.steps, ConversationReader(facts, script)
 
-    def needs(self, messages: Sequence[Message]) -> Sequence[Need | None]:
+    def predict_needs(self, messages: Sequence[Message]) -> Sequence[Need | None]:
         """See `harness.protocols.Foresight`."""
-        sight, readings = self._reader.sight(tuple(messages)), tuple(self._reader.readings(tuple(messages)))
+        sight, readings = self._reader.read(tuple(messages)), tuple(self._reader.read_each(tuple(messages)))
         found: list[list[Need]] = [[] for _ in messages]
         next_use = self._next_uses(sight)
         newest = {told.name: at for at, reading in enumerate(readings) for told in reading.facts}
@@ -54,37 +54,39 @@ class ScriptedForesight:
             found[at].append(need)
         return [_joined(each) for each in found]
 
-    def _next_uses(self, sight: Sight) -> dict[str, int]:
+    def _next_uses(self, sight: VisibleState) -> dict[str, int]:
         """In how many steps each fact is needed next."""
         uses: dict[str, int] = {}
-        for distance, index in enumerate(index for index in range(len(self._steps)) if index not in sight.done):
+        for distance, index in enumerate(index for index in range(len(self._steps)) if index not in sight.done_steps):
             step = self._steps[index]
-            for name in (*step.needs, *(name for repair in step.repairs for name in repair.needs)):
+            for name in (*step.required_facts, *(name for repair in step.repairs for name in repair.required_facts)):
                 uses.setdefault(name, distance)
         return uses
 
-    def _evidence(self, sight: Sight, readings: Sequence[MessageReading], sizes: Sequence[int]) -> Iterator[tuple[int, Need]]:
+    def _evidence(
+        self, sight: VisibleState, readings: Sequence[MessageReading], sizes: Sequence[int]
+    ) -> Iterator[tuple[int, Need]]:
         """The messages by which the done steps are known to be done: receipts where there are all, else what tells it."""
-        alone = [self._reader.alone(reading) for reading in readings]
-        signs = {sign: at for at, each in enumerate(alone) for sign in each.signs}
-        paths = {path: at for at, each in enumerate(alone) for path in each.listed}
+        alone = [self._reader.build_state(reading) for reading in readings]
+        signs = {sign: at for at, each in enumerate(alone) for sign in each.receipt_slots}
+        paths = {path: at for at, each in enumerate(alone) for path in each.listed_paths}
         tellers: dict[int, int] = {}
         for at in sorted(range(len(alone)), key=lambda at: sizes[at]):
-            for step in alone[at].done:
+            for step in alone[at].done_steps:
                 tellers.setdefault(step, at)
-        for step in sight.done:
+        for step in sight.done_steps:
             slots = [(step, slot) for slot in range(len(self._steps[step].done.receipts))]
             if slots and signs.keys() >= set(slots):
                 yield from ((signs[slot], Need(0, receipt_only=True)) for slot in slots)
             elif step in tellers:
                 yield tellers[step], Need(0)
             else:
-                yield from ((paths[path], Need(0)) for path in self._steps[step].done.listed if path in paths)
+                yield from ((paths[path], Need(0)) for path in self._steps[step].done.listed_paths if path in paths)
 
 
 def _lost_for_good(fact: Fact) -> bool:
     """Whether no call brings its newest value back: none brings it back at all, or a page shows what was later corrected."""
-    return fact.recover is None or (fact.superseded and fact.said_in != "file")
+    return fact.recover is None or (fact.is_superseded and fact.said_in != "file")
 
 
 def _joined(needs: Sequence[Need]) -> Need | None:
@@ -103,9 +105,9 @@ def _block_sizes(messages: Sequence[Message]) -> list[int]:
         owners.append(owners[-1] if message.role == "tool" and owners else index)
     totals: dict[int, int] = {}
     for owner, message in zip(owners, messages, strict=True):
-        totals[owner] = totals.get(owner, 0) + characters(message)
+        totals[owner] = totals.get(owner, 0) + count_characters(message)
     return [totals[owner] for owner in owners]
 
 
 if TYPE_CHECKING:
-    _: type[Foresight] = ScriptedForesight
+    _: type[Oracle] = ScriptedOracle

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 
 from harness.errors import UsageError
 from harness.events import Entry, Event, MessageAdded, MessageQueued, MessageUnqueued, SessionStarted
-from harness.messages import encodable, user
+from harness.messages import sanitize_message, user
 from harness.protocols import Log
 from harness.session.history import waiting
 from harness.store.records import Draft
@@ -117,7 +117,7 @@ class Ledger:
                 return ()
             self._taking, text = next(iter(self._waiting.items()))
         taken = MessageUnqueued(queued=self._taking, why="taken")
-        return taken, MessageAdded(message=encodable(user(text)), step=step)
+        return taken, MessageAdded(message=sanitize_message(user(text)), step=step)
 
     def withdraw(self, position: int) -> str:
         """Take a message out of the queue; returns its text.

@@ -20,7 +20,7 @@ from harness.store.journal import Journal
 from harness.store.log import RETENTION_MS
 from harness.store.memory import MemoryLog, MemoryOutputs
 from harness.store.records import Draft
-from harness.store.sessions.lookup import Found
+from harness.store.sessions.lookup import SessionLocation
 from harness.store.workspaces import JournalWorkspaces, MemoryWorkspaces, Workspaces
 
 
@@ -59,12 +59,12 @@ def placed(
     now_ms = int(clock() * 1000)
     with Journal.open(journal) as ours, Journal.open(journal) as beside, closing(JournalWorkspaces(journal)) as workspaces:
         beside.remove_outputs(now_ms - RETENTION_MS)
-        session = ours.session(session_id, created_at_ms=now_ms, clock=clock)
+        session = ours.open_session_log(session_id, created_at_ms=now_ms, clock=clock)
         if session.length > len(entries):
             raise UsageError(f"session {session_id!r} was gone on with since it was opened here; reopen it to have all of it")
         if session.length < len(entries):
             session.append([event for _, event in entries[session.length :]])
-        yield Place(session, _with(beside.outputs(session_id, clock), entries), workspaces, session.draft)
+        yield Place(session, _with(beside.open_outputs(session_id, clock), entries), workspaces, session.save_draft)
 
 
 def _with(outputs: OutputStore, entries: Sequence[Entry]) -> OutputStore:
@@ -81,7 +81,7 @@ def logged(journal: Path, session_id: str) -> tuple[Entry, ...]:
         StoreError: no such journal or session.
     """
     with Journal.open(journal, read_only=True) as opened:
-        entries, draft = tuple(opened.entries(session_id)), opened.draft(session_id)
+        entries, draft = tuple(opened.read_entries(session_id)), opened.read_draft(session_id)
     return entries if draft is None else (*entries, *broken_off(entries, draft))
 
 
@@ -115,7 +115,7 @@ def refuse_without_workspace(entries: Sequence[Entry], journal: Path, session_id
     why = "none was kept, as in a trial, in a session of a pipe, and where snapshots = False"
     if tree is not None:
         with closing(JournalWorkspaces(journal)) as kept:
-            if kept.has(tree):
+            if kept.has_workspace(tree):
                 return
         why = "a session that was imported has its log alone; go on in the journal that it was exported from"
     name, place = shlex.quote(session_id), shlex.quote(str(journal))
@@ -126,20 +126,20 @@ def refuse_without_workspace(entries: Sequence[Entry], journal: Path, session_id
     )
 
 
-def patches_of(found: Found, step: int | None = None) -> tuple[FilePatch, ...]:
+def patches_of(found: SessionLocation, step: int | None = None) -> tuple[FilePatch, ...]:
     """What a session in a journal changed in its workspace, as its log stands; None = in all, else in that step.
 
     Raises:
         UsageError: its workspace was not kept, or is not in its journal.
         StoreError: the journal cannot be read.
     """
-    entries = found.entries()
+    entries = found.read_entries()
     kept = trees(entries)
     between = ((kept[0], kept[-1]) if kept else None) if step is None else trees_of_step(entries, step)
     if step is not None and not 1 <= step <= last_step(entries):
         raise UsageError(f"session {found.session_id!r} has no step {step}; there are 1 to {last_step(entries)}")
     with closing(JournalWorkspaces(found.journal, read_only=True)) as workspaces:
-        if between is None or not all(map(workspaces.has, between)):
+        if between is None or not all(map(workspaces.has_workspace, between)):
             raise UsageError(
                 f"the workspaces of session {found.session_id!r} are not in journal {str(found.journal)!r}: those of trials, of "
                 "sessions of a pipe and of imported ones are not kept"

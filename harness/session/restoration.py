@@ -8,14 +8,14 @@ behind the compaction and restored differs from one that is not in these lines o
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from harness.errors import UsageError, counted
+from harness.errors import UsageError, format_count
 from harness.events import Compaction, Entry
 from harness.metrics.conduct import behaviour
-from harness.models.scripted.patterns import fact_patterns
-from harness.models.scripted.visible_state import readable
+from harness.models.scripted.patterns import compile_fact_patterns
+from harness.models.scripted.visible_state import extract_searchable_text
 from harness.task import Task
 from harness.tokens import Counter
-from harness.view import View, fold_all, lived
+from harness.view import View, drop_rolled_back, fold_all
 
 HEADING = "Do not forget:"
 
@@ -40,9 +40,13 @@ def compaction_of_round(entries: Iterable[Entry], number: int) -> int:
     Raises:
         UsageError: there was no such round.
     """
-    rounds = {event.round: seq for seq, event in lived(entries) if isinstance(event, Compaction) and event.status == "applied"}
+    rounds = {
+        event.round: seq
+        for seq, event in drop_rolled_back(entries)
+        if isinstance(event, Compaction) and event.status == "applied"
+    }
     if number not in rounds:
-        raise UsageError(f"the session has no compaction of round {number}; it has {counted(len(rounds), 'round')}")
+        raise UsageError(f"the session has no compaction of round {number}; it has {format_count(len(rounds), 'round')}")
     return rounds[number]
 
 
@@ -55,7 +59,7 @@ def dropped(entries: Sequence[Entry], task: Task, compaction: int, counter: Coun
         compaction: its event.
         counter: the policy's.
     """
-    counts = [entry for entry in lived(entries) if entry.seq <= compaction]
+    counts = [entry for entry in drop_rolled_back(entries) if entry.seq <= compaction]
     probes = behaviour(counts, task, counter).probes
     names = {fact.number: fact.name for fact in probes.facts}
     gone = [row.fact for row in probes.rows if row.event == compaction and row.seen_before and not row.seen_after]
@@ -65,8 +69,8 @@ def dropped(entries: Sequence[Entry], task: Task, compaction: int, counter: Coun
 
 def _lines(view: View, task: Task, wanted: frozenset[str]) -> tuple[str, ...]:
     """The newest line of each fact, in the order of the view."""
-    patterns, newest = fact_patterns(task.facts), dict[str, tuple[int, str]]()
-    lines = [line for item in view.items for line in readable(item.message).splitlines()]
+    patterns, newest = compile_fact_patterns(task.facts), dict[str, tuple[int, str]]()
+    lines = [line for item in view.items for line in extract_searchable_text(item.message).splitlines()]
     for at, line in enumerate(lines):
-        newest.update({name: (at, line) for name, _ in patterns.told(line) if name in wanted})
+        newest.update({name: (at, line) for name, _ in patterns.find_values(line) if name in wanted})
     return tuple(line for _, line in sorted(set(newest.values())))

@@ -14,7 +14,7 @@ from harness.agent.loop import Limits
 from harness.errors import UsageError
 from harness.events import Entry, SessionForked, SessionResumed, SessionStarted
 from harness.models.cassette import Cassette
-from harness.models.wiring import ToolCalls
+from harness.models.wiring import ToolCallMode
 from harness.policies import policy_from_plain
 from harness.protocols import Policy
 from harness.sandboxes.backends import SandboxChoice
@@ -28,7 +28,7 @@ KEPT: Mapping[str, Any] = {
     "seed": int,
     "window_tokens": int | None,
     "instructions": str,
-    "tool_calls": ToolCalls,
+    "tool_calls": ToolCallMode,
     "cassette": Cassette | None,
     "stall_seconds": float,
     "nominal_window_tokens": int | None,
@@ -54,7 +54,7 @@ class HasPolicy(Protocol):
 def setup_json(session: HasPolicy) -> str:
     """How an `Interactive` is set up, as canonical JSON."""
     plain = {name: codec.to_plain(getattr(session, name), of) for name, of in KEPT.items()}
-    return codec.canonical_json({**plain, "policy": codec.to_plain(session.policy)}, dict)
+    return codec.to_canonical_json({**plain, "policy": codec.to_plain(session.policy)}, dict)
 
 
 def recorded(entries: Iterable[Entry]) -> str:

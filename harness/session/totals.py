@@ -4,8 +4,8 @@ from dataclasses import dataclass, field, replace
 
 from harness.compaction.description import Abilities
 from harness.events import Compaction, Entry, SessionEnded, SessionStarted, Signal, StepFinished, Waiting
-from harness.models.prices import cache_saving_usd
-from harness.sandboxes.action_cache import Counts
+from harness.models.prices import compute_cache_saving_usd
+from harness.sandboxes.action_cache import CacheCounts
 from harness.store.records import Activity, StepActions, Treatment
 from harness.tokens import Measured, Usage
 
@@ -44,12 +44,12 @@ class Tally:
     model: str = ""
     """As the session's beginning names it; its prices are those of the cache."""
     ended: SessionEnded | None = None
-    counts: Counts | None = None
+    counts: CacheCounts | None = None
     """Of the session's sandbox; None = it has no action cache."""
     actions: list[StepActions] = field(default_factory=list)
     """How the commands of each step came by their results; empty without an action cache."""
 
-    _counted: Counts = field(default_factory=Counts)
+    _counted: CacheCounts = field(default_factory=CacheCounts)
 
     def __call__(self, heard: Entry | Signal) -> None:
         """Take in what the session tells."""
@@ -81,10 +81,10 @@ class Tally:
     def activity(self, able: Abilities) -> Activity:
         """What became of a policy that could do so much."""
         if self.compactions:
-            return "summarizer never asked" if able.summarizes and not self.asked else "active"
+            return "summarizer never asked" if able.can_summarize and not self.asked else "active"
         if self.no_ops + self.failed_compactions:
             return "no effect"
-        return "never fired" if able.acts else "control"
+        return "never fired" if able.can_act else "control"
 
     def _add_step(self, step: StepFinished) -> None:
         self.steps += 1
@@ -100,7 +100,7 @@ class Tally:
             self._counted = replace(now)
 
     def _saved(self, usage: Usage) -> float | None:
-        return cache_saving_usd(self.model, usage) if self.model else None
+        return compute_cache_saving_usd(self.model, usage) if self.model else None
 
     def _add_compaction(self, compaction: Compaction) -> None:
         self.compactions += compaction.status == "applied"

@@ -5,17 +5,17 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
 
-from harness.agent.cancellation import Cancellation, interruptible
+from harness.agent.cancellation import Cancellation, run_interruptibly
 from harness.agent.inbox import Inbox
 from harness.agent.loop import Outcome, Session, Stop
-from harness.agent.loop_detection import Repeats, always
-from harness.agent.prompts import system_prompt
+from harness.agent.loop_detection import LoopDetector, decide_always
+from harness.agent.prompts import build_system_prompt
 from harness.errors import HarnessError, SandboxDied, UsageError
 from harness.events import (
     Compaction,
     Event,
+    Hook,
     MessageAdded,
-    Moment,
     RolledBack,
     SessionEnded,
     SessionResumed,
@@ -54,7 +54,7 @@ class AnnouncedCompactor:
         return self._inner.budget
 
     def compact(
-        self, view: View, usage: Usage | None, step: int, moment: Moment, signal: Callable[[Signal], None]
+        self, view: View, usage: Usage | None, step: int, hook: Hook, signal: Callable[[Signal], None]
     ) -> Compaction | None:
         """See `harness.protocols.Compactor`."""
         announced = False
@@ -67,7 +67,7 @@ class AnnouncedCompactor:
             signal(heard)
 
         try:
-            return self._inner.compact(view, usage, step, moment, hear)
+            return self._inner.compact(view, usage, step, hook, hear)
         finally:
             if announced:
                 self._announce(False)
@@ -128,7 +128,7 @@ class Worker:
         self._tree = tree
         inner = self._inner
         inner.record(RolledBack(step=step, to_event=to_event))
-        inner.outgoing.forget_view()
+        inner.request_builder.forget_view()
         inner.usage = inner.conversation.usage
         self._it.agent.inbox = self._inbox()
         with desk.changed:
@@ -156,8 +156,8 @@ class Worker:
         if it is None:
             return
         it.agent.compactor = AnnouncedCompactor(it.agent.compactor, desk.compacting)
-        it.agent.repeats = Repeats(desk.ask if session.repeated == "ask" else always(session.repeated))
-        it.agent.keep = self._keep
+        it.agent.loop_detector = LoopDetector(desk.ask if session.repeated == "ask" else decide_always(session.repeated))
+        it.agent.save_workspace = self._keep
         self._session, self._place, self._it = session, place, it
         self._inner = desk.inner = self._opened() if desk.ledger.begun else self._begun()
         desk.ledger.log_early()
@@ -168,7 +168,7 @@ class Worker:
 
     def _up(self, needed: AbstractContextManager[Wired], stack: ExitStack) -> Wired | None:
         """Enter a context in a thread of its own, since a sandbox may have to fetch its image; None = it is closed instead."""
-        it = interruptible(needed.__enter__, self._desk.ending, undo=lambda _: needed.__exit__(None, None, None))
+        it = run_interruptibly(needed.__enter__, self._desk.ending, undo=lambda _: needed.__exit__(None, None, None))
         if it is not None:
             stack.push(needed)
         return it
@@ -176,7 +176,7 @@ class Worker:
     def _begun(self) -> Session:
         lay(self._session, self._it.sandbox)
         inner = Session(self._it.agent)
-        inner.begin(self._it.started, system_prompt(self._session.needed_runtime), *self._keep(0))
+        inner.begin(self._it.started, build_system_prompt(self._session.needed_runtime), *self._keep(0))
         return inner
 
     def _opened(self) -> Session:
@@ -209,7 +209,7 @@ class Worker:
 
     def _inbox(self) -> Inbox:
         task = self._session.task
-        return Inbox(history.still_due(task.later if task else (), self._desk.ledger.entries()))
+        return Inbox(history.still_due(task.later_messages if task else (), self._desk.ledger.entries()))
 
     def _keep(self, step: int) -> Sequence[Event]:
         """Keep the workspace if it is another than the one kept last."""
@@ -230,7 +230,7 @@ class Worker:
             self._it.agent.cancellation = desk.cancellation
         step = inner.conversation.view.steps + 1
         said = self._prompted(step) if goes_on else desk.ledger.take(step)
-        stop = inner.turn(*said)
+        stop = inner.run_turn(*said)
         number = history.turn(desk.ledger.entries())
         inner.record(TurnEnded(turn=number, status=stop.status, reason=stop.reason, detail=stop.detail))
         with desk.changed:

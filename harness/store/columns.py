@@ -24,9 +24,9 @@ class Column(NamedTuple):
 _TRIAL = Column("trial_id", "str", "", "hash of the trial's configuration; missing: a session outside of an experiment")
 _SESSION = Column("session_id", "str", "", "the session in the journal")
 
-_CONDUCT = "missing: the session was not watched to its end"
-_LOGGED = "missing: it crashed before it began"
-_USES = "missing: no call was recognised as one of the script"
+_MISSING_METRICS = "missing: the session was not watched to its end"
+_MISSING_LOG = "missing: it crashed before it began"
+_MISSING_USES = "missing: no call was recognised as one of the script"
 
 TRIALS: tuple[Column, ...] = (
     Column("trial_id", "str", "", "hash of the configuration"),
@@ -86,43 +86,45 @@ TRIALS: tuple[Column, ...] = (
     Column("waited_seconds", "float64", "s", "before those retries, all together; missing: an older version ran it"),
     Column("mean_context_tokens", "float64", "tokens", "mean prompt, measured; the area under the curve is prompt_tokens"),
     Column("first_compaction_step", "Int64", "", "the step before which the view was first compacted; missing: never"),
-    Column("execution_calls", "Int64", "calls", f"that do something; {_CONDUCT}"),
-    Column("retrieval_calls", "Int64", "calls", f"that only look something up; {_CONDUCT}"),
-    Column("failed_calls", "Int64", "calls", f"ended in an error or with an exit code other than 0; {_CONDUCT}"),
-    Column("repeat_calls", "Int64", "calls", f"made before in the session; {_CONDUCT}"),
-    Column("redundant_calls", "Int64", "calls", f"repeats with the same answer, their target untouched since; {_CONDUCT}"),
-    Column("reacquisitions", "Int64", "calls", f"fetched what a compaction had taken away, first time each; {_CONDUCT}"),
-    Column("reacquired_tokens", "Int64", "tokens", f"of their results, estimated; {_CONDUCT}"),
+    Column("execution_calls", "Int64", "calls", f"that do something; {_MISSING_METRICS}"),
+    Column("retrieval_calls", "Int64", "calls", f"that only look something up; {_MISSING_METRICS}"),
+    Column("failed_calls", "Int64", "calls", f"ended in an error or with an exit code other than 0; {_MISSING_METRICS}"),
+    Column("repeat_calls", "Int64", "calls", f"made before in the session; {_MISSING_METRICS}"),
+    Column(
+        "redundant_calls", "Int64", "calls", f"repeats with the same answer, their target untouched since; {_MISSING_METRICS}"
+    ),
+    Column("reacquisitions", "Int64", "calls", f"fetched what a compaction had taken away, first time each; {_MISSING_METRICS}"),
+    Column("reacquired_tokens", "Int64", "tokens", f"of their results, estimated; {_MISSING_METRICS}"),
     Column("reacquired_after_steps", "float64", "steps", "mean since the compaction, 1 = the first after it; missing: none"),
-    Column("evicted_tokens", "Int64", "tokens", f"taken out of view by compactions, estimated; {_CONDUCT}"),
-    Column("thrash", "boolean", "", f"any of the next three is above 0; {_CONDUCT}"),
-    Column("close_compactions", "Int64", "", f"fewer than 3 steps after the one before; {_CONDUCT}"),
-    Column("full_compactions", "Int64", "", f"left at least 90 % of the threshold in view; {_CONDUCT}"),
-    Column("evicted_again", "Int64", "", f"times that a target was evicted, reacquired and evicted again; {_CONDUCT}"),
+    Column("evicted_tokens", "Int64", "tokens", f"taken out of view by compactions, estimated; {_MISSING_METRICS}"),
+    Column("thrash", "boolean", "", f"any of the next three is above 0; {_MISSING_METRICS}"),
+    Column("close_compactions", "Int64", "", f"fewer than 3 steps after the one before; {_MISSING_METRICS}"),
+    Column("full_compactions", "Int64", "", f"left at least 90 % of the threshold in view; {_MISSING_METRICS}"),
+    Column("evicted_again", "Int64", "", f"times that a target was evicted, reacquired and evicted again; {_MISSING_METRICS}"),
     Column("thrash_ratio", "float64", "share", "reacquired_tokens over evicted_tokens; missing: nothing was evicted"),
-    Column("repeated_dead_ends", "Int64", "calls", f"tried again what had failed before a compaction; {_CONDUCT}"),
-    Column("doom_loop", "str", "", f"rule of the first loop; empty: none; {_CONDUCT}"),
+    Column("repeated_dead_ends", "Int64", "calls", f"tried again what had failed before a compaction; {_MISSING_METRICS}"),
+    Column("doom_loop", "str", "", f"rule of the first loop; empty: none; {_MISSING_METRICS}"),
     Column("doom_loop_step", "Int64", "", "the step in which it began; missing: none"),
     Column("doom_loop_after_steps", "Int64", "steps", "from the compaction before it, 1 = the first after; missing: none"),
-    Column("fact_uses", "Int64", "", f"facts written into calls; {_USES}"),
-    Column("wrong_uses", "Int64", "", f"of those, not with the newest value that was told; {_USES}"),
-    Column("stale_uses", "Int64", "", f"of the wrong ones, with a value that a later one had replaced; {_USES}"),
-    Column("constraint_violations", "Int64", "", f"of the wrong ones, of a constraint; {_USES}"),
-    Column("turns", "Int64", "", f"messages of the user; {_LOGGED}"),
-    Column("messages", "Int64", "messages", f"of all roles that joined the conversation; {_LOGGED}"),
-    Column("clipped_outputs", "Int64", "", f"tool outputs that were cut before they were logged; {_LOGGED}"),
-    Column("clipped_characters", "Int64", "characters", f"that went by those cuts; {_LOGGED}"),
-    Column("prunings", "Int64", "", f"applied compactions that put nothing in; {_LOGGED}"),
-    Column("pruned_tokens", "Int64", "tokens", f"saved by those, estimated; {_LOGGED}"),
+    Column("fact_uses", "Int64", "", f"facts written into calls; {_MISSING_USES}"),
+    Column("wrong_uses", "Int64", "", f"of those, not with the newest value that was told; {_MISSING_USES}"),
+    Column("stale_uses", "Int64", "", f"of the wrong ones, with a value that a later one had replaced; {_MISSING_USES}"),
+    Column("constraint_violations", "Int64", "", f"of the wrong ones, of a constraint; {_MISSING_USES}"),
+    Column("turns", "Int64", "", f"messages of the user; {_MISSING_LOG}"),
+    Column("messages", "Int64", "messages", f"of all roles that joined the conversation; {_MISSING_LOG}"),
+    Column("clipped_outputs", "Int64", "", f"tool outputs that were cut before they were logged; {_MISSING_LOG}"),
+    Column("clipped_characters", "Int64", "characters", f"that went by those cuts; {_MISSING_LOG}"),
+    Column("prunings", "Int64", "", f"applied compactions that put nothing in; {_MISSING_LOG}"),
+    Column("pruned_tokens", "Int64", "tokens", f"saved by those, estimated; {_MISSING_LOG}"),
     Column(
         "pruning_seconds", "float64", "s", "wall time that those took together; missing: there is none, or its time is not known"
     ),
-    Column("summaries", "Int64", "", f"applied compactions that put a summary in; {_LOGGED}"),
-    Column("emergency_compactions", "Int64", "", f"applied after the provider had refused the prompt; {_LOGGED}"),
-    Column("fruitless_compactions", "Int64", "", f"attempts that failed or would have saved nothing; {_LOGGED}"),
-    Column("summarizer_seconds", "float64", "s", f"of the summarizer's calls, on its virtual clock if scripted; {_LOGGED}"),
-    Column("cache_read_tokens", "Int64", "tokens", f"of the agent's prompts, as the provider reports; {_LOGGED}"),
-    Column("cache_write_tokens", "Int64", "tokens", f"of the agent's prompts, as the provider reports; {_LOGGED}"),
+    Column("summaries", "Int64", "", f"applied compactions that put a summary in; {_MISSING_LOG}"),
+    Column("emergency_compactions", "Int64", "", f"applied after the provider had refused the prompt; {_MISSING_LOG}"),
+    Column("fruitless_compactions", "Int64", "", f"attempts that failed or would have saved nothing; {_MISSING_LOG}"),
+    Column("summarizer_seconds", "float64", "s", f"of the summarizer's calls, on its virtual clock if scripted; {_MISSING_LOG}"),
+    Column("cache_read_tokens", "Int64", "tokens", f"of the agent's prompts, as the provider reports; {_MISSING_LOG}"),
+    Column("cache_write_tokens", "Int64", "tokens", f"of the agent's prompts, as the provider reports; {_MISSING_LOG}"),
     Column("cache_hit_share", "float64", "share", "cache_read_tokens over prompt_tokens; missing: nothing was sent"),
 )
 
@@ -150,13 +152,13 @@ STEPS: tuple[Column, ...] = (
     Column("action_hits", "Int64", "commands", "answered from the action cache; missing: it was not used"),
     Column("action_misses", "Int64", "commands", "run for real; missing: the action cache was not used"),
     Column("finished_at", "datetime64[ms, UTC]", "", "when the step was logged"),
-    Column("is_execution", "boolean", "", f"a call does something; {_CONDUCT}"),
-    Column("is_retrieval", "boolean", "", f"a call only looks something up; {_CONDUCT}"),
-    Column("is_error", "boolean", "", f"a call ended in an error or with an exit code other than 0; {_CONDUCT}"),
-    Column("is_repeat", "boolean", "", f"a call was made before in the session; {_CONDUCT}"),
-    Column("is_redundant", "boolean", "", f"such a repeat had the same answer, its target untouched since; {_CONDUCT}"),
-    Column("is_reacquisition", "boolean", "", f"a call fetched what a compaction had taken away; {_CONDUCT}"),
-    Column("reacquired_tokens", "Int64", "tokens", f"of the results of such calls, estimated; {_CONDUCT}"),
+    Column("is_execution", "boolean", "", f"a call does something; {_MISSING_METRICS}"),
+    Column("is_retrieval", "boolean", "", f"a call only looks something up; {_MISSING_METRICS}"),
+    Column("is_error", "boolean", "", f"a call ended in an error or with an exit code other than 0; {_MISSING_METRICS}"),
+    Column("is_repeat", "boolean", "", f"a call was made before in the session; {_MISSING_METRICS}"),
+    Column("is_redundant", "boolean", "", f"such a repeat had the same answer, its target untouched since; {_MISSING_METRICS}"),
+    Column("is_reacquisition", "boolean", "", f"a call fetched what a compaction had taken away; {_MISSING_METRICS}"),
+    Column("reacquired_tokens", "Int64", "tokens", f"of the results of such calls, estimated; {_MISSING_METRICS}"),
     Column("reacquired_after_steps", "float64", "steps", "mean since the compaction, 1 = the first after it; missing: none"),
 )
 

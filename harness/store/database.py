@@ -13,8 +13,8 @@ from typing import Self
 
 from harness.errors import StoreError
 from harness.store.schema import is_older, migrate
-from harness.store.sessions.views import views
-from harness.store.texts import Packer, shown
+from harness.store.sessions.views import build_views
+from harness.store.texts import Packer, sanitize_text
 
 BUSY_TIMEOUT_SECONDS = 60.0
 _ADVICE = (
@@ -39,10 +39,10 @@ class Database:
     def __init__(self, path: Path, *, read_only: bool = False) -> None:
         self.path = path
         self.packer = Packer()
-        self._whole = False
-        self._writing = threading.RLock()
-        with explained(path):
-            self._connection = _opened_to_read(path) if read_only else _opened_to_write(path)
+        self._shows_whole_texts = False
+        self._write_lock = threading.RLock()
+        with translate_errors(path):
+            self._connection = _open_read_only(path) if read_only else _open_writable(path)
         self.execute = self._connection.execute
         self.executemany = self._connection.executemany
 
@@ -59,7 +59,7 @@ class Database:
         Raises:
             StoreError: nothing was written.
         """
-        with self._writing, explained(self.path):
+        with self._write_lock, translate_errors(self.path):
             self.execute("BEGIN IMMEDIATE")
             try:
                 yield
@@ -69,64 +69,64 @@ class Database:
                     self.execute("ROLLBACK")
                 raise
 
-    def rows(self, sql: str, *parameters: object) -> list[sqlite3.Row]:
+    def query(self, sql: str, *parameters: object) -> list[sqlite3.Row]:
         """The rows of a query, over the tables or over the seeds' views with every text whole."""
-        with explained(self.path):
-            if not self._whole:
+        with translate_errors(self.path):
+            if not self._shows_whole_texts:
                 self._show_whole_texts()
             try:
-                return self._rows(sql, parameters)
+                return self._query(sql, parameters)
             except sqlite3.OperationalError as error:
                 if "decode to UTF-8" not in str(error):
                     raise
             self._connection.text_factory = lambda data: data.decode("utf-8", "replace")
             try:
-                return self._rows(sql, parameters)
+                return self._query(sql, parameters)
             finally:
                 self._connection.text_factory = str
 
-    def _rows(self, sql: str, parameters: tuple[object, ...]) -> list[sqlite3.Row]:
+    def _query(self, sql: str, parameters: tuple[object, ...]) -> list[sqlite3.Row]:
         cursor = self._connection.cursor()
         cursor.row_factory = sqlite3.Row
         return list(cursor.execute(sql, parameters))
 
     def _show_whole_texts(self) -> None:
-        self._connection.create_function("unpacked", 1, self._shown, deterministic=True)
-        for statement in views("CREATE TEMP VIEW IF NOT EXISTS", whole=True):
+        self._connection.create_function("unpacked", 1, self._unpack_text, deterministic=True)
+        for statement in build_views("CREATE TEMP VIEW IF NOT EXISTS", whole=True):
             self.execute(statement)
-        self._whole = True
+        self._shows_whole_texts = True
 
-    def _shown(self, data: str | bytes) -> str:
-        return shown(self.packer.unpack(data))
+    def _unpack_text(self, data: str | bytes) -> str:
+        return sanitize_text(self.packer.unpack(data))
 
     def close(self) -> None:
         """Close the file; idempotent."""
-        with explained(self.path):
+        with translate_errors(self.path):
             self._connection.close()
 
 
 @cache
-def _empty() -> bytes:
+def _build_empty_journal() -> bytes:
     """A journal that holds nothing, as the bytes of its file; made once a process, since so many tables take their time."""
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
         migrate(connection)
         return connection.serialize()
 
 
-def _lay(path: Path) -> None:
+def _place_empty_journal(path: Path) -> None:
     """Put an empty journal where no file is, if that can be done in one go; whoever opens it makes one where it cannot."""
-    beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    temporary_path = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     with suppress(OSError):
         try:
-            beside.write_bytes(_empty())
-            os.link(beside, path)
+            temporary_path.write_bytes(_build_empty_journal())
+            os.link(temporary_path, path)
         finally:
-            beside.unlink(missing_ok=True)
+            temporary_path.unlink(missing_ok=True)
 
 
-def _opened_to_write(path: Path) -> sqlite3.Connection:
+def _open_writable(path: Path) -> sqlite3.Connection:
     if not path.exists():
-        _lay(path)
+        _place_empty_journal(path)
     connection = sqlite3.connect(path, timeout=BUSY_TIMEOUT_SECONDS, isolation_level=None, check_same_thread=False)
     try:
         connection.execute("PRAGMA page_size = 4096")
@@ -141,25 +141,25 @@ def _opened_to_write(path: Path) -> sqlite3.Connection:
     return connection
 
 
-def _opened_to_read(path: Path) -> sqlite3.Connection:
+def _open_read_only(path: Path) -> sqlite3.Connection:
     """Read beside a writer through the write-ahead log; where there is none, read the file without leaving a trace.
 
     A file of an older form is read from a copy in memory, which is brought to the newest.
     """
     if not path.is_file():
         raise StoreError(f"there is no journal at {str(path)!r}; run the experiment or the agent first")
-    written = path.with_name(f"{path.name}-wal").exists()
-    uri = f"{path.absolute().as_uri()}?mode=ro{'' if written else '&immutable=1'}"
+    has_write_ahead_log = path.with_name(f"{path.name}-wal").exists()
+    uri = f"{path.absolute().as_uri()}?mode=ro{'' if has_write_ahead_log else '&immutable=1'}"
     connection = sqlite3.connect(uri, uri=True, timeout=BUSY_TIMEOUT_SECONDS, isolation_level=None, check_same_thread=False)
     try:
         connection.execute("SELECT count(*) FROM sqlite_schema")
-        return _renewed(connection) if is_older(connection) else connection
+        return _migrate_copy(connection) if is_older(connection) else connection
     except BaseException:
         connection.close()
         raise
 
 
-def _renewed(connection: sqlite3.Connection) -> sqlite3.Connection:
+def _migrate_copy(connection: sqlite3.Connection) -> sqlite3.Connection:
     copy = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
     try:
         connection.backup(copy)
@@ -172,11 +172,11 @@ def _renewed(connection: sqlite3.Connection) -> sqlite3.Connection:
 
 
 @contextmanager
-def explained(path: Path) -> Iterator[None]:
+def translate_errors(path: Path) -> Iterator[None]:
     """Turn SQLite's errors into ours."""
     try:
         yield
     except (sqlite3.Error, OverflowError, UnicodeEncodeError) as error:
-        told = str(error)
-        advice = next((advice for sign, advice in _ADVICE if sign in told), "see the message of SQLite")
-        raise StoreError(f"journal {str(path)!r}: {told}; {advice}") from error
+        error_text = str(error)
+        advice = next((advice for sign, advice in _ADVICE if sign in error_text), "see the message of SQLite")
+        raise StoreError(f"journal {str(path)!r}: {error_text}; {advice}") from error

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 from harness.errors import StoreError
 from harness.store.columns import TABLES
 from harness.store.journal import Journal
-from harness.store.tables import batches, schema_of
+from harness.store.tables import build_schema, read_batches
 
 _STATE = b"journal"
 
@@ -32,11 +32,11 @@ def export(journal_path: Path, results_dir: Path) -> tuple[Path, ...]:
 
 
 def _write(journal: Journal, name: str, path: Path) -> Path:
-    schema = schema_of(TABLES[name]).with_metadata({_STATE: state_of(journal)})
+    schema = build_schema(TABLES[name]).with_metadata({_STATE: compute_journal_state(journal)})
     unfinished = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         with pq.ParquetWriter(unfinished, schema, compression="zstd") as writer:
-            for table in batches(journal, name):
+            for table in read_batches(journal, name):
                 writer.write_table(table.cast(schema))
         unfinished.replace(path)
     finally:
@@ -44,16 +44,16 @@ def _write(journal: Journal, name: str, path: Path) -> Path:
     return path
 
 
-def state_of(journal: Journal) -> bytes:
+def compute_journal_state(journal: Journal) -> bytes:
     """What a journal holds in a few bytes: equal as long as nothing was added."""
-    rows = journal.rows(
+    rows = journal.query(
         """SELECT count(*), coalesce(max(key), 0), coalesce(sum((SELECT max(seq) FROM event WHERE session = key)), 0),
         (SELECT coalesce(max(revision), 0) FROM trial) FROM session"""
     )
     return ".".join(map(str, rows[0])).encode()
 
 
-def exported_state(path: Path, name: str) -> bytes | None:
+def read_exported_state(path: Path, name: str) -> bytes | None:
     """The state of the journal that a Parquet file was written from; None when there is no such file or it is of no use.
 
     Args:

@@ -7,32 +7,32 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from harness.codec import CALLS
+from harness.codec import CALLS_ADAPTER
 from harness.errors import StoreError
 from harness.events import Entry
 from harness.protocols import Clock
-from harness.store.database import Database, explained
-from harness.store.log import SavedOutputs, SessionLog, entries
+from harness.store.database import Database, translate_errors
+from harness.store.log import SavedOutputs, SessionLog, read_entries
 from harness.store.records import (
     CheckRecord,
     Draft,
     FactRecord,
     ProbeRecord,
     Probes,
-    SessionConduct,
+    SessionMetrics,
     StepActions,
-    StepConduct,
+    StepMetrics,
     TrialRecord,
 )
-from harness.store.texts import shown
+from harness.store.texts import sanitize_text
 from harness.tokens import Counter, QuarterOfCharacters
 
-_TRIAL = tuple(field.name for field in fields(TrialRecord))
-_CHECK = tuple(field.name for field in fields(CheckRecord))
-_CONDUCT = tuple(field.name for field in fields(SessionConduct) if field.name != "steps")
-_STEP_CONDUCT = tuple(field.name for field in fields(StepConduct))
-_FACT = tuple(field.name for field in fields(FactRecord))
-_PROBE = tuple(field.name for field in fields(ProbeRecord))
+_TRIAL_COLUMNS = tuple(field.name for field in fields(TrialRecord))
+_CHECK_COLUMNS = tuple(field.name for field in fields(CheckRecord))
+_METRICS_COLUMNS = tuple(field.name for field in fields(SessionMetrics) if field.name != "steps")
+_STEP_METRICS_COLUMNS = tuple(field.name for field in fields(StepMetrics))
+_FACT_COLUMNS = tuple(field.name for field in fields(FactRecord))
+_PROBE_COLUMNS = tuple(field.name for field in fields(ProbeRecord))
 
 
 class Journal:
@@ -77,7 +77,9 @@ class Journal:
         """Close the file; idempotent. The last one to close it folds the write-ahead log in."""
         self.database.close()
 
-    def session(self, session_id: str, *, created_at_ms: int, clock: Clock, counter: Counter | None = None) -> SessionLog:
+    def open_session_log(
+        self, session_id: str, *, created_at_ms: int, clock: Clock, counter: Counter | None = None
+    ) -> SessionLog:
         """The log of a session, begun now or carried on where it stopped.
 
         Args:
@@ -88,109 +90,111 @@ class Journal:
         """
         with self.database.transaction():
             self.database.execute("INSERT OR IGNORE INTO session (id, created_at_ms) VALUES (?, ?)", (session_id, created_at_ms))
-        return SessionLog(self.database, self._key(session_id), clock=clock, counter=counter or QuarterOfCharacters())
+        return SessionLog(self.database, self._find_key(session_id), clock=clock, counter=counter or QuarterOfCharacters())
 
-    def session_ids(self) -> tuple[str, ...]:
+    def list_session_ids(self) -> tuple[str, ...]:
         """All sessions, oldest first."""
-        return tuple(row[0] for row in self.rows("SELECT id FROM session ORDER BY created_at_ms, key"))
+        return tuple(row[0] for row in self.query("SELECT id FROM session ORDER BY created_at_ms, key"))
 
-    def entries(self, session_id: str) -> Iterator[Entry]:
+    def read_entries(self, session_id: str) -> Iterator[Entry]:
         """The log of a session, for reading only.
 
         Raises:
             StoreError: no such session.
         """
-        return entries(self.database, self._key(session_id))
+        return read_entries(self.database, self._find_key(session_id))
 
-    def draft(self, session_id: str) -> Draft | None:
+    def read_draft(self, session_id: str) -> Draft | None:
         """What the model had written of an answer that was not logged; None = every answer was.
 
         Raises:
             StoreError: no such session.
         """
-        rows = self.rows("SELECT step, text, reasoning, calls FROM draft WHERE session = ?", self._key(session_id))
+        rows = self.query("SELECT step, text, reasoning, calls FROM draft WHERE session = ?", self._find_key(session_id))
         if not rows:
             return None
         step, text, reasoning, calls = rows[0]
-        return Draft(step, text, reasoning, CALLS.validate_json(calls))
+        return Draft(step, text, reasoning, CALLS_ADAPTER.validate_json(calls))
 
-    def _key(self, session_id: str) -> int:
-        with explained(self.path):
+    def _find_key(self, session_id: str) -> int:
+        with translate_errors(self.path):
             row = self.database.execute("SELECT key FROM session WHERE id = ?", (session_id,)).fetchone()
         if row is None:
             raise StoreError(f"journal {str(self.path)!r} has no session {session_id!r}")
         return int(row[0])
 
-    def rows(self, sql: str, *parameters: object) -> list[sqlite3.Row]:
+    def query(self, sql: str, *parameters: object) -> list[sqlite3.Row]:
         """The rows of a query over the tables and views of `harness.store.schema`; packed texts are shown whole."""
-        return self.database.rows(sql, *parameters)
+        return self.database.query(sql, *parameters)
 
     def record_trial(self, trial: TrialRecord, checks: Iterable[CheckRecord] = ()) -> None:
         """Keep a trial and its checks together; takes the place of an earlier record of the same trial."""
         with self.database.transaction():
             self.database.execute('DELETE FROM "check" WHERE trial_id = ?', (trial.trial_id,))
             self.database.execute("DELETE FROM trial WHERE trial_id = ?", (trial.trial_id,))
-            self.database.execute(_insert("trial", _TRIAL), _values(trial, _TRIAL))
-            self.database.executemany(_insert("check", _CHECK), [_values(check, _CHECK) for check in checks])
+            self.database.execute(_build_insert("trial", _TRIAL_COLUMNS), _extract_values(trial, _TRIAL_COLUMNS))
+            self.database.executemany(
+                _build_insert("check", _CHECK_COLUMNS), [_extract_values(check, _CHECK_COLUMNS) for check in checks]
+            )
 
-    def record_conduct(self, session_id: str, conduct: SessionConduct, probes: Probes) -> None:
+    def record_metrics(self, session_id: str, metrics: SessionMetrics, probes: Probes) -> None:
         """Keep how a session behaved; takes the place of what was kept of it before.
 
         Raises:
             StoreError: no such session, or nothing could be written.
         """
-        key = self._key(session_id)
+        key = self._find_key(session_id)
         tables: tuple[tuple[str, Sequence[str], Sequence[Any]], ...] = (
-            ("conduct", _CONDUCT, (conduct,)),
-            ("step_conduct", _STEP_CONDUCT, conduct.steps),
-            ("fact", _FACT, probes.facts),
-            ("probe", _PROBE, probes.rows),
+            ("conduct", _METRICS_COLUMNS, (metrics,)),
+            ("step_conduct", _STEP_METRICS_COLUMNS, metrics.steps),
+            ("fact", _FACT_COLUMNS, probes.facts),
+            ("probe", _PROBE_COLUMNS, probes.rows),
         )
         with self.database.transaction():
             for table, names, records in tables:
                 self.database.execute(f"DELETE FROM {table} WHERE session = ?", (key,))
-                rows = [(key, *_values(record, names)) for record in records]
-                self.database.executemany(_insert(table, ("session", *names)), rows)
+                rows = [(key, *_extract_values(record, names)) for record in records]
+                self.database.executemany(_build_insert(table, ("session", *names)), rows)
 
     def record_actions(self, session_id: str, actions: Iterable[StepActions]) -> None:
         """Keep beside the log of a session how the commands of its steps came by their results."""
-        key = self._key(session_id)
+        key = self._find_key(session_id)
         with self.database.transaction():
             self.database.executemany("INSERT OR REPLACE INTO action VALUES (?, ?, ?, ?)", [(key, *one) for one in actions])
 
-    def outputs(self, session_id: str, clock: Clock) -> SavedOutputs:
+    def open_outputs(self, session_id: str, clock: Clock) -> SavedOutputs:
         """Where a session keeps tool outputs that are too long for its log.
 
         Raises:
             StoreError: no such session.
         """
-        return SavedOutputs(self.database, self._key(session_id), clock)
+        return SavedOutputs(self.database, self._find_key(session_id), clock)
 
     def remove_outputs(self, before_ms: int) -> int:
         """Forget the outputs that were saved before a time (S3.1); returns how many."""
         with self.database.transaction():
             return self.database.execute("DELETE FROM saved_output WHERE created_at_ms < ?", (before_ms,)).rowcount
 
-    def trials(self) -> tuple[TrialRecord, ...]:
+    def list_trials(self) -> tuple[TrialRecord, ...]:
         """All recorded trials, in the order of recording."""
-        rows = self.rows("SELECT * FROM trial ORDER BY revision")
-        return tuple(TrialRecord(**{**_named(row, _TRIAL), "success": bool(row["success"])}) for row in rows)
+        rows = self.query("SELECT * FROM trial ORDER BY revision")
+        return tuple(TrialRecord(**{**_select_columns(row, _TRIAL_COLUMNS), "success": bool(row["success"])}) for row in rows)
 
-    def checks(self, trial_id: str) -> tuple[CheckRecord, ...]:
+    def list_checks(self, trial_id: str) -> tuple[CheckRecord, ...]:
         """The checks of a trial by name."""
-        rows = self.rows('SELECT * FROM "check" WHERE trial_id = ? ORDER BY "check"', trial_id)
-        return tuple(CheckRecord(**{**_named(row, _CHECK), "passed": bool(row["passed"])}) for row in rows)
+        rows = self.query('SELECT * FROM "check" WHERE trial_id = ? ORDER BY "check"', trial_id)
+        return tuple(CheckRecord(**{**_select_columns(row, _CHECK_COLUMNS), "passed": bool(row["passed"])}) for row in rows)
 
 
-def _insert(table: str, names: Sequence[str]) -> str:
+def _build_insert(table: str, names: Sequence[str]) -> str:
     columns = ", ".join(f'"{name}"' for name in names)
     return f'INSERT INTO "{table}" ({columns}) VALUES ({", ".join("?" * len(names))})'
 
 
-def _values(record: object, names: Sequence[str]) -> tuple[object, ...]:
+def _extract_values(record: object, names: Sequence[str]) -> tuple[object, ...]:
     values = (getattr(record, name) for name in names)
-    return tuple(shown(value) if isinstance(value, str) else value for value in values)
+    return tuple(sanitize_text(value) if isinstance(value, str) else value for value in values)
 
 
-def _named(row: sqlite3.Row, names: Sequence[str]) -> dict[str, Any]:
+def _select_columns(row: sqlite3.Row, names: Sequence[str]) -> dict[str, Any]:
     return {name: row[name] for name in names}

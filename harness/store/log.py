@@ -9,7 +9,7 @@ from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from harness.codec import CALLS, MESSAGES, adapter
+from harness.codec import CALLS_ADAPTER, MESSAGE_ADAPTER, build_adapter
 from harness.errors import FileMissing, StoreError
 from harness.events import (
     Compaction,
@@ -31,13 +31,13 @@ from harness.events import (
 )
 from harness.messages import Message
 from harness.protocols import Clock
-from harness.store.database import Database, explained
+from harness.store.database import Database, translate_errors
 from harness.store.records import Draft
-from harness.store.texts import Packer, addresses, attached, detached, shown
+from harness.store.texts import Packer, attach_texts, detach_texts, list_addresses, sanitize_text
 from harness.tokens import Counter, Measured, Usage
-from harness.truncation import output_name
+from harness.truncation import name_output
 
-_CLASSES: dict[str, Any] = {
+_EVENT_CLASSES: dict[str, Any] = {
     "session-started": SessionStarted,
     "compaction": Compaction,
     "session-ended": SessionEnded,
@@ -50,13 +50,13 @@ _CLASSES: dict[str, Any] = {
     "session-forked": SessionForked,
     "session-resumed": SessionResumed,
 }
-_WHOLE_TOKENS = 128
+_INLINE_TOKENS = 128
 """A message of at most this many estimated tokens stays whole in its event, so nothing need be looked for in it."""
 
-_OF_THE_QUEUE = frozenset({"message-queued", "message-unqueued"})
+_QUEUE_EVENT_KINDS = frozenset({"message-queued", "message-unqueued"})
 """Events that others log while the model writes."""
 
-_INSERTS = {
+_STATEMENTS = {
     "text": "INSERT OR IGNORE INTO text (address, characters, head, data) VALUES (?, ?, ?, ?)",
     "event": "INSERT INTO event VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
     "version": "INSERT INTO version VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -74,11 +74,11 @@ _INSERTS = {
 
 
 @dataclass(slots=True)
-class _Rows:
+class _PendingRows:
     """What one call writes, by statement."""
 
     at_ms: int
-    of: dict[str, list[tuple[Any, ...]]] = field(default_factory=lambda: {name: [] for name in _INSERTS})
+    by_statement: dict[str, list[tuple[Any, ...]]] = field(default_factory=lambda: {name: [] for name in _STATEMENTS})
     texts: dict[str, tuple[str, bool]] = field(default_factory=dict)
 
 
@@ -87,7 +87,7 @@ class SessionLog:
 
     def __init__(self, database: Database, key: int, *, clock: Clock, counter: Counter) -> None:
         self._database, self._key, self._clock, self._counter = database, key, clock, counter
-        self._recall()
+        self._load_state()
 
     def append(self, events: Sequence[Event]) -> tuple[Entry, ...]:
         """Log events together: after a crash either all or none of them are there.
@@ -95,135 +95,145 @@ class SessionLog:
         Raises:
             StoreError: nothing was written.
         """
-        rows = _Rows(int(self._clock() * 1000))
+        rows = _PendingRows(int(self._clock() * 1000))
         try:
             entries = tuple([self._add(rows, event) for event in events])
             self._write(rows)
         except BaseException:
-            self._recall()
+            self._load_state()
             raise
         return entries
 
     def entries(self) -> Iterator[Entry]:
         """All events so far, in order."""
-        return entries(self._database, self._key)
+        return read_entries(self._database, self._key)
 
     @property
     def length(self) -> int:
         """Events so far."""
         return self._seq
 
-    def draft(self, draft: Draft) -> None:
+    def save_draft(self, draft: Draft) -> None:
         """Keep an answer as far as it has come; what is logged next of the agent takes its place.
 
         Raises:
             StoreError: it was not kept.
         """
-        calls = json.dumps(CALLS.dump_python(draft.calls))
-        row = (self._key, draft.step, int(self._clock() * 1000), shown(draft.text), shown(draft.reasoning), calls)
+        calls = json.dumps(CALLS_ADAPTER.dump_python(draft.calls))
+        row = (self._key, draft.step, int(self._clock() * 1000), sanitize_text(draft.text), sanitize_text(draft.reasoning), calls)
         with self._database.transaction():
             self._database.execute("INSERT OR REPLACE INTO draft VALUES (?, ?, ?, ?, ?, ?)", row)
-        self._drafted = True
+        self._has_draft = True
 
     def close(self) -> None:
         """Every append is already in the file; the journal is closed by its opener."""
 
-    def _recall(self) -> None:
+    def _load_state(self) -> None:
         """Read the state that appending needs back from the file."""
         execute, key = self._database.execute, (self._key,)
-        with explained(self._database.path):
+        with translate_errors(self._database.path):
             self._seq: int = execute("SELECT coalesce(max(seq), 0) FROM event WHERE session = ?", key).fetchone()[0]
             items = execute("SELECT sequence, item, slot, place FROM item WHERE session = ? ORDER BY sequence", key).fetchall()
             gone = execute("SELECT item, slot, seq FROM retired WHERE session = ? AND how = 'forgotten'", key).fetchall()
             rollbacks = execute("SELECT seq, to_event FROM rollback WHERE session = ? ORDER BY seq", key).fetchall()
-            self._drafted = execute("SELECT count(*) FROM draft WHERE session = ?", key).fetchone()[0] > 0
+            self._has_draft = execute("SELECT count(*) FROM draft WHERE session = ?", key).fetchone()[0] > 0
         self._sequence: int = max((row[0] for row in items), default=0)
         self._places: dict[ItemId, str | None] = {ItemId(item, slot): place for _, item, slot, place in items}
         self._forgotten: dict[ItemId, int] = {ItemId(item, slot): seq for item, slot, seq in gone}
         for seq, to_event in rollbacks:
-            self._take_back(seq, to_event)
+            self._roll_back(seq, to_event)
 
-    def _take_back(self, seq: int, to_event: int) -> None:
+    def _roll_back(self, seq: int, to_event: int) -> None:
         """Items as before the events between those two."""
         self._places = {item: place for item, place in self._places.items() if not to_event < item.event < seq}
         self._forgotten = {item: at for item, at in self._forgotten.items() if not to_event < at < seq}
 
-    def _stands(self, item: ItemId) -> bool:
+    def _is_in_view(self, item: ItemId) -> bool:
         """Whether an item is in view."""
         return item in self._places and item not in self._forgotten
 
-    def _write(self, rows: _Rows) -> None:
+    def _write(self, rows: _PendingRows) -> None:
         database = self._database
         pack = database.packer.pack
-        rows.of["text"] = [pack(address, text, packed=packed) for address, (text, packed) in rows.texts.items()]
-        over = self._drafted and any(kind not in _OF_THE_QUEUE for _, _, kind, *_ in rows.of["event"])
+        rows.by_statement["text"] = [pack(address, text, compress=packed) for address, (text, packed) in rows.texts.items()]
+        ends_draft = self._has_draft and any(kind not in _QUEUE_EVENT_KINDS for _, _, kind, *_ in rows.by_statement["event"])
         with database.transaction():
-            for name, statement in _INSERTS.items():
-                if values := rows.of[name]:
+            for name, statement in _STATEMENTS.items():
+                if values := rows.by_statement[name]:
                     database.executemany(statement, values)
-            if over:
+            if ends_draft:
                 database.execute("DELETE FROM draft WHERE session = ?", (self._key,))
-        self._drafted = self._drafted and not over
+        self._has_draft = self._has_draft and not ends_draft
 
-    def _add(self, rows: _Rows, event: Event) -> Entry:
+    def _add(self, rows: _PendingRows, event: Event) -> Entry:
         self._seq += 1
         seq = self._seq
         match event:
             case MessageAdded():
                 self._add_message(rows, seq, event)
             case StepFinished():
-                rows.of["step"].append(self._step_row(seq, event))
+                rows.by_statement["step"].append(self._build_step_row(seq, event))
                 self._add_event(rows, seq, event, None, step=event.step)
             case Compaction():
                 self._add_compaction(rows, seq, event)
-                self._add_event(rows, seq, event, _body(event, rows.texts), step=event.step)
+                self._add_event(rows, seq, event, _encode_body(event, rows.texts), step=event.step)
             case SessionStarted() | SessionResumed():
-                ours = (shown(event.model), event.window_tokens, event.threshold_tokens, shown(event.budget_rule), event.sandbox)
-                rows.of["started"].append((*ours, self._key))
-                self._add_event(rows, seq, event, _body(event, rows.texts))
+                started_fields = (
+                    sanitize_text(event.model),
+                    event.window_tokens,
+                    event.threshold_tokens,
+                    sanitize_text(event.budget_rule),
+                    event.sandbox,
+                )
+                rows.by_statement["started"].append((*started_fields, self._key))
+                self._add_event(rows, seq, event, _encode_body(event, rows.texts))
             case SessionEnded():
-                rows.of["ended"].append((event.status, event.reason, shown(event.detail), rows.at_ms, self._key))
-                self._add_event(rows, seq, event, _body(event, rows.texts))
+                rows.by_statement["ended"].append(
+                    (event.status, event.reason, sanitize_text(event.detail), rows.at_ms, self._key)
+                )
+                self._add_event(rows, seq, event, _encode_body(event, rows.texts))
             case RolledBack():
-                self._take_back(seq, event.to_event)
-                rows.of["rollback"].append((self._key, seq, event.to_event))
-                self._add_event(rows, seq, event, _body(event, rows.texts), step=event.step)
+                self._roll_back(seq, event.to_event)
+                rows.by_statement["rollback"].append((self._key, seq, event.to_event))
+                self._add_event(rows, seq, event, _encode_body(event, rows.texts), step=event.step)
             case WorkspaceSaved() | SubAgentEnded() | SessionForked():
-                self._add_event(rows, seq, event, _body(event, rows.texts), step=event.step)
+                self._add_event(rows, seq, event, _encode_body(event, rows.texts), step=event.step)
             case TurnEnded() | MessageQueued() | MessageUnqueued():
-                self._add_event(rows, seq, event, _body(event, rows.texts))
+                self._add_event(rows, seq, event, _encode_body(event, rows.texts))
         return Entry(seq, event)
 
-    def _add_event(self, rows: _Rows, seq: int, event: Event, body: str | None, *, step: int | None = None) -> None:
-        rows.of["event"].append((self._key, seq, event.kind, step, rows.at_ms, None, None, None, body))
+    def _add_event(self, rows: _PendingRows, seq: int, event: Event, body: str | None, *, step: int | None = None) -> None:
+        rows.by_statement["event"].append((self._key, seq, event.kind, step, rows.at_ms, None, None, None, body))
 
-    def _add_message(self, rows: _Rows, seq: int, event: MessageAdded) -> None:
+    def _add_message(self, rows: _PendingRows, seq: int, event: MessageAdded) -> None:
         self._sequence += 1
         self._places[ItemId(seq)] = None
         tokens = self._counter.count(event.message)
-        body = _whole(event.message) if tokens <= _WHOLE_TOKENS else None
-        body = body or _body(event.message, rows.texts)
+        body = _encode_inline(event.message) if tokens <= _INLINE_TOKENS else None
+        body = body or _encode_body(event.message, rows.texts)
         place = (self._key, seq, event.kind, event.step, rows.at_ms)
-        rows.of["event"].append((*place, self._sequence, event.message.role, tokens, body))
+        rows.by_statement["event"].append((*place, self._sequence, event.message.role, tokens, body))
 
-    def _add_version(self, rows: _Rows, seq: int, item: ItemId, message: Message, path: str) -> None:
+    def _add_version(self, rows: _PendingRows, seq: int, item: ItemId, message: Message, path: str) -> None:
         self._sequence += 1
         tokens, place = self._counter.count(message), self._places[item]
-        rows.of["version"].append((self._key, self._sequence, seq, *item, message.role, tokens, place, path))
+        rows.by_statement["version"].append((self._key, self._sequence, seq, *item, message.role, tokens, place, path))
 
-    def _add_compaction(self, rows: _Rows, seq: int, event: Compaction) -> None:
-        rows.of["compaction"].append(self._compaction_row(seq, event))
+    def _add_compaction(self, rows: _PendingRows, seq: int, event: Compaction) -> None:
+        rows.by_statement["compaction"].append(self._build_compaction_row(seq, event))
         if event.status != "applied":
             return
-        parents = {insert.after: self._place(insert.after) for insert in event.patch.insert if self._stands(insert.after)}
-        forgotten = {item for item in event.patch.forget if self._stands(item)}
+        parents = {
+            insert.after: self._find_place(insert.after) for insert in event.patch.insert if self._is_in_view(insert.after)
+        }
+        forgotten = {item for item in event.patch.forget if self._is_in_view(item)}
         newest = {change.item: index for index, change in enumerate(event.patch.replace)}
         for item, index in newest.items():
-            if self._stands(item) and item not in forgotten:
-                rows.of["retired"].append((self._key, *item, seq, "replaced"))
+            if self._is_in_view(item) and item not in forgotten:
+                rows.by_statement["retired"].append((self._key, *item, seq, "replaced"))
                 self._add_version(rows, seq, item, event.patch.replace[index].message, f"$.patch.replace[{index}].message")
         for item in forgotten:
-            rows.of["retired"].append((self._key, *item, seq, "forgotten"))
+            rows.by_statement["retired"].append((self._key, *item, seq, "forgotten"))
             self._forgotten[item] = seq
         for slot, insert in enumerate(event.patch.insert):
             if insert.after in parents:
@@ -231,11 +241,11 @@ class SessionLog:
                 self._places[item] = f"{parents[insert.after]}~{99_999_999 - seq:08d}.{slot:04d}"
                 self._add_version(rows, seq, item, insert.message, f"$.patch.insert[{slot}].message")
 
-    def _place(self, item: ItemId) -> str:
+    def _find_place(self, item: ItemId) -> str:
         """Where an item stands in the view, as a text that sorts: behind its parent, newer inserts first."""
         return self._places[item] or f"{item.event:08d}"
 
-    def _step_row(self, seq: int, event: StepFinished) -> tuple[Any, ...]:
+    def _build_step_row(self, seq: int, event: StepFinished) -> tuple[Any, ...]:
         usage = event.usage
         return (
             *(self._key, seq, event.step, event.view_tokens, event.view_messages),
@@ -244,7 +254,7 @@ class SessionLog:
             *(event.kept_prefix_tokens, event.calls, event.call_errors, event.model_seconds, event.tool_seconds),
         )
 
-    def _compaction_row(self, seq: int, event: Compaction) -> tuple[Any, ...]:
+    def _build_compaction_row(self, seq: int, event: Compaction) -> tuple[Any, ...]:
         usage, patch = event.summarizer_usage, event.patch
         tokens = (
             (usage.input_tokens, usage.output_tokens, usage.cache_read_tokens, usage.cache_write_tokens)
@@ -252,9 +262,9 @@ class SessionLog:
             else (None, None, None, None)
         )
         return (
-            *(self._key, seq, event.round, event.step, event.moment, event.status, shown(event.reason)),
+            *(self._key, seq, event.round, event.step, event.moment, event.status, sanitize_text(event.reason)),
             *(event.tokens_before, event.tokens_after, event.messages_before, event.messages_after),
-            *(len(patch.forget), len(patch.replace), len(patch.insert), len(event.summary), shown(event.summarizer)),
+            *(len(patch.forget), len(patch.replace), len(patch.insert), len(event.summary), sanitize_text(event.summarizer)),
             *(*tokens, event.summarizer_cost_usd, event.summarizer_seconds, event.wall_seconds),
         )
 
@@ -262,69 +272,69 @@ class SessionLog:
 _to_json = json.JSONEncoder(separators=(",", ":")).encode
 
 
-def _whole(message: Message) -> str | None:
+def _encode_inline(message: Message) -> str | None:
     """The message as it is, or None when it holds what cannot be written as UTF-8."""
     try:
-        return MESSAGES.serializer.to_json(message).decode()
+        return MESSAGE_ADAPTER.serializer.to_json(message).decode()
     except ValueError:
         return None
 
 
-def _body(value: Event | Message, texts: dict[str, tuple[str, bool]]) -> str:
+def _encode_body(value: Event | Message, texts: dict[str, tuple[str, bool]]) -> str:
     """The value as JSON with its long strings taken out into `texts`."""
-    return _to_json(detached(adapter(cast("Hashable", type(value))).serializer.to_python(value), texts))
+    return _to_json(detach_texts(build_adapter(cast("Hashable", type(value))).serializer.to_python(value), texts))
 
 
-def entries(database: Database, key: int) -> Iterator[Entry]:
+def read_entries(database: Database, key: int) -> Iterator[Entry]:
     """The events of a session, read in blocks.
 
     Raises:
         StoreError: a row is not an event of this version.
     """
-    done = 0
-    while rows := _block(database, key, done):
-        texts = texts_of(database, [json.loads(body) for *_, body in rows if body and '"address"' in body])
-        steps = _steps(database, key, rows[0][0], rows[-1][0])
+    last_seq = 0
+    while rows := _read_block(database, key, last_seq):
+        texts = load_texts(database, [json.loads(body) for *_, body in rows if body and '"address"' in body])
+        steps = _read_steps(database, key, rows[0][0], rows[-1][0])
         for seq, kind, step, body in rows:
-            yield Entry(seq, steps[seq] if body is None else _event(database, (seq, kind, step or 0, body), texts))
-        done = rows[-1][0]
+            yield Entry(seq, steps[seq] if body is None else _decode_event(database, (seq, kind, step or 0, body), texts))
+        last_seq = rows[-1][0]
 
 
-def _block(database: Database, key: int, after: int) -> list[tuple[int, str, int | None, str | None]]:
-    with explained(database.path):
+def _read_block(database: Database, key: int, after: int) -> list[tuple[int, str, int | None, str | None]]:
+    with translate_errors(database.path):
         return database.execute(
             "SELECT seq, kind, step, body FROM event WHERE session = ? AND seq > ? ORDER BY seq LIMIT 500", (key, after)
         ).fetchall()
 
 
-def texts_of(database: Database, stored: Sequence[Any]) -> dict[str, str]:
+def load_texts(database: Database, stored: Sequence[Any]) -> dict[str, str]:
     """The texts whose addresses stand in some bodies."""
-    wanted = json.dumps(sorted({address for body in stored for address in addresses(body)}))
+    addresses_json = json.dumps(sorted({address for body in stored for address in list_addresses(body)}))
     unpack = database.packer.unpack
     sql = "SELECT t.address, t.data FROM json_each(?) AS j CROSS JOIN text AS t ON t.address = j.value"
-    with explained(database.path):
-        return {address: unpack(data) for address, data in database.execute(sql, (wanted,))}
+    with translate_errors(database.path):
+        return {address: unpack(data) for address, data in database.execute(sql, (addresses_json,))}
 
 
-def _event(database: Database, row: tuple[int, str, int, str], texts: dict[str, str]) -> Event:
+def _decode_event(database: Database, row: tuple[int, str, int, str], texts: dict[str, str]) -> Event:
     seq, kind, step, body = row
     try:
-        plain = attached(json.loads(body), texts)
+        plain = attach_texts(json.loads(body), texts)
         if kind == "message-added":
-            return MessageAdded(message=MESSAGES.validate_python(plain, strict=False), step=step)
-        event: Event = adapter(_CLASSES[kind]).validate_python(plain, strict=False)
+            return MessageAdded(message=MESSAGE_ADAPTER.validate_python(plain, strict=False), step=step)
+        event: Event = build_adapter(_EVENT_CLASSES[kind]).validate_python(plain, strict=False)
     except (ValueError, KeyError) as error:
         raise StoreError(f"journal {str(database.path)!r}: event {seq} is not one of ours ({error})") from error
     return event
 
 
-def _steps(database: Database, key: int, first: int, last: int) -> dict[int, StepFinished]:
+def _read_steps(database: Database, key: int, first: int, last: int) -> dict[int, StepFinished]:
     sql = "SELECT * FROM step WHERE session = ? AND seq BETWEEN ? AND ?"
-    with explained(database.path):
-        return {row[1]: _step(row) for row in database.execute(sql, (key, first, last))}
+    with translate_errors(database.path):
+        return {row[1]: _decode_step(row) for row in database.execute(sql, (key, first, last))}
 
 
-def _step(row: tuple[Any, ...]) -> StepFinished:
+def _decode_step(row: tuple[Any, ...]) -> StepFinished:
     step, view_tokens, view_messages = row[2:5]
     usage = Usage(
         input_tokens=Measured(row[5]),
@@ -363,8 +373,8 @@ class SavedOutputs:
 
     def save(self, text: str) -> str:
         """See `harness.protocols.OutputStore`."""
-        name = output_name(text)
-        data = Packer().pack(name, text, packed=True).data
+        name = name_output(text)
+        data = Packer().pack(name, text, compress=True).data
         row = (self._session, name, int(self._clock() * 1_000), len(text), data)
         with self._lock, self._database.transaction():
             self._database.execute("INSERT OR REPLACE INTO saved_output VALUES (?, ?, ?, ?, ?)", row)

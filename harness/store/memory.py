@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from harness.errors import FileMissing, StoreError
 from harness.events import Entry, Event
-from harness.truncation import output_name
+from harness.truncation import name_output
 
 
 class MemoryOutputs:
@@ -16,7 +16,7 @@ class MemoryOutputs:
 
     def save(self, text: str) -> str:
         """See `harness.protocols.OutputStore`."""
-        name = output_name(text)
+        name = name_output(text)
         self._texts[name] = text
         return name
 
@@ -45,10 +45,10 @@ class MemoryLog:
         Raises:
             StoreError: nothing was kept, `refuse_after` is reached.
         """
-        held = len(self._entries)
-        if self._refuse_after is not None and held + len(events) > self._refuse_after:
-            raise StoreError(f"this log takes {self._refuse_after} events and holds {held}")
-        new = tuple(Entry(held + number, event) for number, event in enumerate(events, 1))
+        entry_count = len(self._entries)
+        if self._refuse_after is not None and entry_count + len(events) > self._refuse_after:
+            raise StoreError(f"this log takes {self._refuse_after} events and holds {entry_count}")
+        new = tuple(Entry(entry_count + number, event) for number, event in enumerate(events, 1))
         self._entries += new
         return new
 

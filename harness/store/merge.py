@@ -3,11 +3,11 @@
 from pathlib import Path
 
 from harness.errors import StoreError
-from harness.store.database import explained
+from harness.store.database import translate_errors
 from harness.store.journal import Journal
-from harness.store.sessions.references import SHORTEST, addresses, files_of, hashes
+from harness.store.sessions.references import MIN_NAME_CHARACTERS, find_addresses, find_file_hashes, find_hashes
 
-_OF_SESSIONS = (
+_SESSION_TABLES = (
     *("event", "version", "retired", "rollback", "step", "compaction", "action", "saved_output", "draft"),
     *("conduct", "step_conduct", "fact", "probe"),
 )
@@ -32,7 +32,7 @@ def merge(source: Path, target: Journal, *, only: str | None = None) -> None:
     with Journal.open(source):
         pass  # brings an older file to the newest form
     database = target.database
-    with explained(target.path):
+    with translate_errors(target.path):
         database.execute("ATTACH ? AS source", (str(source),))
     try:
         with database.transaction():
@@ -40,31 +40,31 @@ def merge(source: Path, target: Journal, *, only: str | None = None) -> None:
             _merge_sessions(target, only)
             _merge_trials(target, only)
     finally:
-        with explained(target.path):
+        with translate_errors(target.path):
             database.execute("DETACH source")
 
 
-_CONTENTS = {"text": "address", "blob": "sha256", "tree": "tree_id"}
+_CONTENT_TABLES = {"text": "address", "blob": "sha256", "tree": "tree_id"}
 """Tables of what sessions refer to, and what it is named by there."""
 
 
 def _merge_contents(target: Journal, only: str | None) -> None:
     execute, executemany = target.database.execute, target.database.executemany
     if only is None:
-        for table in _CONTENTS:
+        for table in _CONTENT_TABLES:
             execute(f"INSERT OR IGNORE INTO main.{table} SELECT * FROM source.{table}")
         return
-    of_one = "SELECT e.body FROM source.session AS s JOIN source.event AS e ON e.session = s.key WHERE s.id = ?"
-    bodies = [body for (body,) in execute(f"{of_one} AND length(e.body) >= {SHORTEST}", (only,))]
-    trees = {name for body in bodies for name in hashes(body)}
-    needed = {
-        "text": {name for body in bodies for name in addresses(body)},
+    bodies_sql = "SELECT e.body FROM source.session AS s JOIN source.event AS e ON e.session = s.key WHERE s.id = ?"
+    bodies = [body for (body,) in execute(f"{bodies_sql} AND length(e.body) >= {MIN_NAME_CHARACTERS}", (only,))]
+    trees = {name for body in bodies for name in find_hashes(body)}
+    needed_names = {
+        "text": {name for body in bodies for name in find_addresses(body)},
         "tree": trees,
-        "blob": files_of(target.database, trees, schema="source"),
+        "blob": find_file_hashes(target.database, trees, schema="source"),
     }
-    for table, name in _CONTENTS.items():
+    for table, name in _CONTENT_TABLES.items():
         copied = f"INSERT OR IGNORE INTO main.{table} SELECT * FROM source.{table} WHERE {name} = ?"
-        executemany(copied, [(one,) for one in needed[table]])
+        executemany(copied, [(one,) for one in needed_names[table]])
 
 
 def _merge_sessions(target: Journal, only: str | None) -> None:
@@ -75,7 +75,7 @@ def _merge_sessions(target: Journal, only: str | None) -> None:
         f"""DELETE FROM main.session WHERE key IN (SELECT ours.key FROM main.session AS ours
         JOIN source.session AS theirs ON theirs.id = ours.id WHERE {newer})"""
     )
-    columns = _columns(target, "session", without={"key"})
+    columns = _list_columns(target, "session", without={"key"})
     known = {row[0] for row in execute("SELECT id FROM main.session WHERE id IN (SELECT id FROM source.session)")}
     for key, session_id in execute("SELECT key, id FROM source.session").fetchall():
         if session_id in known or only not in {None, session_id}:
@@ -84,8 +84,8 @@ def _merge_sessions(target: Journal, only: str | None) -> None:
             f"INSERT INTO main.session ({columns}) SELECT {columns} FROM source.session WHERE key = ?",
             (key,),
         )
-        for table in _OF_SESSIONS:
-            rest = _columns(target, table, without={"session"})
+        for table in _SESSION_TABLES:
+            rest = _list_columns(target, table, without={"session"})
             execute(
                 f"INSERT INTO main.{table} (session, {rest}) SELECT ?, {rest} FROM source.{table} WHERE session = ?",
                 (copied.lastrowid, key),
@@ -94,10 +94,10 @@ def _merge_sessions(target: Journal, only: str | None) -> None:
 
 def _merge_trials(target: Journal, only: str | None) -> None:
     execute = target.database.execute
-    columns = _columns(target, "trial", without={"revision"})
-    same = f"SELECT {columns} FROM main.trial WHERE trial_id IN (SELECT trial_id FROM source.trial)"
-    fresh = f"SELECT trial_id, session_id FROM (SELECT {columns} FROM source.trial EXCEPT {same})"
-    trials = [trial_id for trial_id, session_id in execute(fresh).fetchall() if only in {None, session_id}]
+    columns = _list_columns(target, "trial", without={"revision"})
+    same_sql = f"SELECT {columns} FROM main.trial WHERE trial_id IN (SELECT trial_id FROM source.trial)"
+    fresh_sql = f"SELECT trial_id, session_id FROM (SELECT {columns} FROM source.trial EXCEPT {same_sql})"
+    trials = [trial_id for trial_id, session_id in execute(fresh_sql).fetchall() if only in {None, session_id}]
     for trial_id in trials:
         execute('DELETE FROM main."check" WHERE trial_id = ?', (trial_id,))
         execute("DELETE FROM main.trial WHERE trial_id = ?", (trial_id,))
@@ -108,6 +108,6 @@ def _merge_trials(target: Journal, only: str | None) -> None:
         execute('INSERT INTO main."check" SELECT * FROM source."check" WHERE trial_id = ?', (trial_id,))
 
 
-def _columns(target: Journal, table: str, *, without: set[str]) -> str:
+def _list_columns(target: Journal, table: str, *, without: set[str]) -> str:
     rows = target.database.execute(f"PRAGMA main.table_info({table})").fetchall()
     return ", ".join(f'"{row[1]}"' for row in rows if row[1] not in without)

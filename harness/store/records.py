@@ -15,7 +15,7 @@ Activity: TypeAlias = Literal["active", "summarizer never asked", "no effect", "
 """What became of a policy in a session: it changed the view; it did, but never asked for the summary that it could ask for; it
 was due and changed nothing; it was never due; or it has no rule that could ever be due."""
 
-NO_FAULT_OF_THE_ARM = ("sandbox_error", "store_error", "model_error", "cancelled", "crashed")
+EXTERNAL_FAILURE_REASONS = ("sandbox_error", "store_error", "model_error", "cancelled", "crashed")
 """Reasons of an end that say nothing about an arm. `overflow` and `max_steps` are none of them: they are what it led to."""
 
 
@@ -129,7 +129,7 @@ class CheckRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StepConduct:
+class StepMetrics:
     """What the calls of one step were; every count is of calls."""
 
     step: int
@@ -152,7 +152,7 @@ class StepConduct:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SessionConduct:
+class SessionMetrics:
     """How a session behaved as a whole; the definitions are those of RESEARCH 2.4."""
 
     evicted_tokens: int = 0
@@ -176,11 +176,11 @@ class SessionConduct:
     """Of the wrong ones: with a value that a later one had replaced."""
     constraint_violations: int | None = None
     """Of the wrong ones: of a constraint."""
-    steps: tuple[StepConduct, ...] = ()
+    steps: tuple[StepMetrics, ...] = ()
     """In order; steps without calls are left out."""
 
 
-Use: TypeAlias = Literal["right", "stale", "wrong"]
+FactUse: TypeAlias = Literal["right", "stale", "wrong"]
 """What value a call was written with: the newest that was told, one that had been replaced by then, or another."""
 
 
@@ -213,7 +213,7 @@ class ProbeRecord:
     """It can be read in the view that the compaction left."""
     used_step: int | None = None
     """The next step in which a call was written with the fact; None = none was recognised."""
-    used: Use | None = None
+    used: FactUse | None = None
     """With which value; None = none was recognised."""
     stands_after: bool | None = None
     """It can be read in that view, or stands there as a whole token in any words; None = too short to tell from other texts."""

@@ -15,11 +15,11 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from harness.errors import StoreError, UsageError, counted
+from harness.errors import StoreError, UsageError, format_count
 from harness.store.columns import TABLES
-from harness.store.export import export, exported_state, state_of
+from harness.store.export import compute_journal_state, export, read_exported_state
 from harness.store.journal import Journal
-from harness.store.tables import batches, schema_of
+from harness.store.tables import build_schema, read_batches
 
 if TYPE_CHECKING:
     import duckdb
@@ -40,42 +40,42 @@ class Results:
 
     def __repr__(self) -> str:
         trials = self.trials
-        told = ", ".join(f"{count} {status}" for status, count in trials["status"].value_counts().items()) or "none"
-        arms = counted(trials["arm"].nunique(), "arm")
+        status_counts = ", ".join(f"{count} {status}" for status, count in trials["status"].value_counts().items()) or "none"
+        arms = format_count(trials["arm"].nunique(), "arm")
         return (
-            f"Results({str(self.output)!r}: {counted(len(trials), 'trial')} ({told}) in {arms}; "
+            f"Results({str(self.output)!r}: {format_count(len(trials), 'trial')} ({status_counts}) in {arms}; "
             f"tables {', '.join(TABLES)} and axes)"
         )
 
     @cached_property
     def trials(self) -> pd.DataFrame:
         """One row per recorded trial; columns: `harness.store.columns.TRIALS`."""
-        return self._frame("trials")
+        return self._load_frame("trials")
 
     @cached_property
     def steps(self) -> pd.DataFrame:
         """One row per model call of the agent; columns: `harness.store.columns.STEPS`."""
-        return self._frame("steps")
+        return self._load_frame("steps")
 
     @cached_property
     def compactions(self) -> pd.DataFrame:
         """One row per attempt at a compaction; columns: `harness.store.columns.COMPACTIONS`."""
-        return self._frame("compactions")
+        return self._load_frame("compactions")
 
     @cached_property
     def checks(self) -> pd.DataFrame:
         """One row per check of a trial; columns: `harness.store.columns.CHECKS`."""
-        return self._frame("checks")
+        return self._load_frame("checks")
 
     @cached_property
     def messages(self) -> pd.DataFrame:
         """One row per version of a message; columns: `harness.store.columns.MESSAGES`."""
-        return self._frame("messages")
+        return self._load_frame("messages")
 
     @cached_property
     def probes(self) -> pd.DataFrame:
         """One row per fact at an applied compaction; columns: `harness.store.columns.PROBES`."""
-        return self._frame("probes")
+        return self._load_frame("probes")
 
     @cached_property
     def axes(self) -> pd.DataFrame:
@@ -105,67 +105,67 @@ class Results:
         connection = duckdb.connect(":memory:")
         for name in TABLES:
             if self._is_exported(name):
-                quoted = str(self._parquet(name)).replace("'", "''")
+                quoted = str(self._locate_parquet(name)).replace("'", "''")
                 connection.execute(f"CREATE VIEW {name} AS SELECT * FROM read_parquet('{quoted}')")
             else:
-                connection.register(name, self._table(name))
+                connection.register(name, self._load_table(name))
         return connection
 
-    def _frame(self, name: str) -> pd.DataFrame:
-        table = self._table(name)
+    def _load_frame(self, name: str) -> pd.DataFrame:
+        table = self._load_table(name)
         frame = table.to_pandas()
         for column in TABLES[name]:
             if column.dtype in {"Int64", "boolean"}:
                 frame[column.name] = pd.array(table[column.name].to_pylist(), dtype=column.dtype)
         return cast("pd.DataFrame", frame)
 
-    def _table(self, name: str) -> pa.Table:
+    def _load_table(self, name: str) -> pa.Table:
         if name not in self._tables:
-            read = self._from_parquet if self._is_exported(name) else self._from_journals
+            read = self._read_parquet if self._is_exported(name) else self._read_journals
             self._tables[name] = read(name)
         return self._tables[name]
 
-    def _parquet(self, name: str) -> Path:
+    def _locate_parquet(self, name: str) -> Path:
         return self.output / RESULTS_FOLDER / f"{name}.parquet"
 
     def _is_exported(self, name: str) -> bool:
-        state = exported_state(self._parquet(name), name)
-        return state is not None and self._state in {None, state}
+        state = read_exported_state(self._locate_parquet(name), name)
+        return state is not None and self._journal_state in {None, state}
 
     @cached_property
-    def _journals(self) -> tuple[Path, ...]:
+    def _journal_paths(self) -> tuple[Path, ...]:
         """The trials' own ones first: one that is brought in meanwhile is then read twice and counted once, never missed."""
         whole = self.output / JOURNAL_FILE
         return (*sorted((self.output / JOURNALS_FOLDER).glob("*.sqlite")), *([whole] if whole.is_file() else []))
 
     @cached_property
-    def _state(self) -> bytes | None:
+    def _journal_state(self) -> bytes | None:
         """Of the journal; empty when there are others beside it, None when only Parquet is left."""
-        if not self._journals:
+        if not self._journal_paths:
             return None
-        if len(self._journals) > 1:
+        if len(self._journal_paths) > 1:
             return b""
-        with Journal.open(self._journals[0], read_only=True) as journal:
-            return state_of(journal)
+        with Journal.open(self._journal_paths[0], read_only=True) as journal:
+            return compute_journal_state(journal)
 
-    def _from_parquet(self, name: str) -> pa.Table:
-        return pq.read_table(self._parquet(name), memory_map=True).replace_schema_metadata()
+    def _read_parquet(self, name: str) -> pa.Table:
+        return pq.read_table(self._locate_parquet(name), memory_map=True).replace_schema_metadata()
 
-    def _from_journals(self, name: str) -> pa.Table:
+    def _read_journals(self, name: str) -> pa.Table:
         read: list[pa.Table] = []
         seen: set[str] = set()
         by = "trial_id" if name in {"trials", "checks"} else "session_id"
-        for path in self._journals:
+        for path in self._journal_paths:
             try:
                 with Journal.open(path, read_only=True) as journal:
-                    new = list(batches(journal, name, frozenset(seen)))
+                    new = list(read_batches(journal, name, frozenset(seen)))
             except StoreError:
                 if path.parent.name != JOURNALS_FOLDER:
                     raise
                 continue  # a trial's own journal is just being made, or was brought in since
             seen.update(value for table in new for value in table[by].unique().to_pylist())
             read += new
-        return pa.concat_tables(read) if read else schema_of(TABLES[name]).empty_table()
+        return pa.concat_tables(read) if read else build_schema(TABLES[name]).empty_table()
 
 
 def load(folder: str | os.PathLike[str]) -> Results:
@@ -177,10 +177,10 @@ def load(folder: str | os.PathLike[str]) -> Results:
     Raises:
         StoreError: nothing has been run there.
     """
-    given = Path(folder)
-    output = given / "output" if (given / "output").is_dir() else given
+    folder_path = Path(folder)
+    output = folder_path / "output" if (folder_path / "output").is_dir() else folder_path
     results = Results(output)
-    if not results._journals and not all(results._parquet(name).is_file() for name in TABLES):
-        what = "nothing was run there yet" if given.is_dir() else "there is no such folder"
-        raise StoreError(f"no results in {str(given)!r}: {what}; run it with `harness run {given}`")
+    if not results._journal_paths and not all(results._locate_parquet(name).is_file() for name in TABLES):
+        what = "nothing was run there yet" if folder_path.is_dir() else "there is no such folder"
+        raise StoreError(f"no results in {str(folder_path)!r}: {what}; run it with `harness run {folder_path}`")
     return results

@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from harness.errors import StoreError
-from harness.store.sessions.views import views
+from harness.store.sessions.views import build_views
 
 Migration: TypeAlias = Callable[[sqlite3.Connection], None]
 
@@ -254,17 +254,17 @@ _CONDUCT_TABLES = (
 )
 
 
-def _first_tables(connection: sqlite3.Connection) -> None:
-    for statement in (*_TABLES, *views("CREATE VIEW", whole=False)):
+def _create_first_tables(connection: sqlite3.Connection) -> None:
+    for statement in (*_TABLES, *build_views("CREATE VIEW", whole=False)):
         connection.execute(statement)
 
 
-def _conduct_tables(connection: sqlite3.Connection) -> None:
+def _create_conduct_tables(connection: sqlite3.Connection) -> None:
     for statement in _CONDUCT_TABLES:
         connection.execute(statement)
 
 
-def _actions(connection: sqlite3.Connection) -> None:
+def _create_action_table(connection: sqlite3.Connection) -> None:
     """Commands that were answered from the action cache, and those that were run; nothing where no cache was used."""
     connection.execute(
         """
@@ -281,17 +281,17 @@ def _actions(connection: sqlite3.Connection) -> None:
     connection.execute("ALTER TABLE trial ADD COLUMN action_misses INTEGER")
 
 
-def _scale(connection: sqlite3.Connection) -> None:
+def _add_scale_column(connection: sqlite3.Connection) -> None:
     """By which the constants of a trial's policy were multiplied; before there was scaling, by 1."""
     connection.execute("ALTER TABLE trial ADD COLUMN scale REAL DEFAULT 1.0")
 
 
-def _activity(connection: sqlite3.Connection) -> None:
+def _add_activity_column(connection: sqlite3.Connection) -> None:
     """What became of a trial's policy; not known of older trials, whose policies nobody asked what they could do."""
     connection.execute("ALTER TABLE trial ADD COLUMN activity TEXT")
 
 
-def _saved_outputs(connection: sqlite3.Connection) -> None:
+def _create_saved_output_table(connection: sqlite3.Connection) -> None:
     """Tool outputs that were too long for the log; they go after a while, so they stand apart from its texts."""
     connection.execute(
         """
@@ -304,14 +304,14 @@ def _saved_outputs(connection: sqlite3.Connection) -> None:
     )
 
 
-def _costs(connection: sqlite3.Connection) -> None:
+def _add_cost_columns(connection: sqlite3.Connection) -> None:
     """What a compaction took, and what a cache saved a trial; not known of what older versions logged."""
     connection.execute("ALTER TABLE compaction ADD COLUMN wall_seconds REAL")
     connection.execute("ALTER TABLE trial ADD COLUMN cache_saved_usd REAL")
     connection.execute("ALTER TABLE trial ADD COLUMN cache_could_save_usd REAL")
 
 
-def _life(connection: sqlite3.Connection) -> None:
+def _create_rollback_and_workspace_tables(connection: sqlite3.Connection) -> None:
     """Sessions that are rolled back, and workspaces that outlive their sandbox; the views leave out what was taken back."""
     for statement in (
         """
@@ -333,12 +333,12 @@ def _life(connection: sqlite3.Connection) -> None:
     ) STRICT
     """,
         *(f"DROP VIEW {name}" for name in ("sessions", "messages", "compaction_events", "parts")),
-        *views("CREATE VIEW", whole=False),
+        *build_views("CREATE VIEW", whole=False),
     ):
         connection.execute(statement)
 
 
-def _drafts(connection: sqlite3.Connection) -> None:
+def _create_draft_table(connection: sqlite3.Connection) -> None:
     """What a model has written of an answer that is still coming; it goes when the answer is logged."""
     connection.execute(
         """
@@ -350,26 +350,40 @@ def _drafts(connection: sqlite3.Connection) -> None:
     )
 
 
-def _retries(connection: sqlite3.Connection) -> None:
+def _add_retry_columns(connection: sqlite3.Connection) -> None:
     """Calls of real models that were made again, and the time before; not known of what older versions ran."""
     connection.execute("ALTER TABLE trial ADD COLUMN retries INTEGER")
     connection.execute("ALTER TABLE trial ADD COLUMN waited_seconds REAL")
 
 
-def _standing(connection: sqlite3.Connection) -> None:
+def _add_stands_after_column(connection: sqlite3.Connection) -> None:
     """Whether a fact's value stands in a view word for word; not known of what older versions ran."""
     connection.execute("ALTER TABLE probe ADD COLUMN stands_after INTEGER CHECK (stands_after IN (0, 1))")
 
 
-def _whole_drafts(connection: sqlite3.Connection) -> None:
+def _add_draft_columns(connection: sqlite3.Connection) -> None:
     """What else has come of an answer: reasoning, and the calls that were started, as a JSON list."""
     connection.execute("ALTER TABLE draft ADD COLUMN reasoning TEXT NOT NULL DEFAULT ''")
     connection.execute("ALTER TABLE draft ADD COLUMN calls TEXT NOT NULL DEFAULT '[]'")
 
 
 MIGRATIONS: tuple[Migration, ...] = (
-    *(_first_tables, _conduct_tables, _actions, _scale, _activity, _saved_outputs),
-    *(_costs, _life, _drafts, _retries, _standing, _whole_drafts),
+    *(
+        _create_first_tables,
+        _create_conduct_tables,
+        _create_action_table,
+        _add_scale_column,
+        _add_activity_column,
+        _create_saved_output_table,
+    ),
+    *(
+        _add_cost_columns,
+        _create_rollback_and_workspace_tables,
+        _create_draft_table,
+        _add_retry_columns,
+        _add_stands_after_column,
+        _add_draft_columns,
+    ),
 )
 """In order; one that has been released never changes, a new one is added behind it."""
 
@@ -380,13 +394,13 @@ def migrate(connection: sqlite3.Connection, steps: Sequence[Migration] = MIGRATI
     Raises:
         StoreError: the file was written by a newer version of this package.
     """
-    done = _done(connection)
-    if done > len(steps):
-        raise StoreError(f"the journal has form {done}, this version knows {len(steps)}; update the package")
-    for number in range(done + 1, len(steps) + 1):
+    version = _read_version(connection)
+    if version > len(steps):
+        raise StoreError(f"the journal has form {version}, this version knows {len(steps)}; update the package")
+    for number in range(version + 1, len(steps) + 1):
         connection.execute("BEGIN IMMEDIATE")
         try:
-            if _done(connection) < number:
+            if _read_version(connection) < number:
                 steps[number - 1](connection)
                 connection.execute(f"PRAGMA user_version = {number}")
             connection.execute("COMMIT")
@@ -397,8 +411,8 @@ def migrate(connection: sqlite3.Connection, steps: Sequence[Migration] = MIGRATI
 
 def is_older(connection: sqlite3.Connection) -> bool:
     """Whether this is a journal of a form that an older version wrote."""
-    return 0 < _done(connection) < len(MIGRATIONS)
+    return 0 < _read_version(connection) < len(MIGRATIONS)
 
 
-def _done(connection: sqlite3.Connection) -> int:
+def _read_version(connection: sqlite3.Connection) -> int:
     return int(connection.execute("PRAGMA user_version").fetchone()[0])

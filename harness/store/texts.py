@@ -32,12 +32,12 @@ def _to_bytes(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")
 
 
-def address_of(text: str) -> str:
+def compute_address(text: str) -> str:
     """The name of a text: 28 characters of base64."""
     return binascii.b2a_base64(hashlib.sha256(_to_bytes(text)).digest()[:21], newline=False).decode()
 
 
-def detached(plain: Any, found: dict[str, tuple[str, bool]], name: str = "") -> Any:
+def detach_texts(plain: Any, texts: dict[str, tuple[str, bool]], name: str = "") -> Any:
     """JSON-ready data with addresses in the place of long strings; dicts are changed in place.
 
     Args:
@@ -48,38 +48,38 @@ def detached(plain: Any, found: dict[str, tuple[str, bool]], name: str = "") -> 
     if isinstance(plain, str):
         if len(plain) <= INLINE_CHARACTERS:
             return plain
-        address = address_of(plain)
-        found[address] = plain, name in _PACKED_FIELDS or len(plain) > PLAIN_CHARACTERS
+        address = compute_address(plain)
+        texts[address] = plain, name in _PACKED_FIELDS or len(plain) > PLAIN_CHARACTERS
         return {"address": address}
     if isinstance(plain, dict):
         for key, value in plain.items():
             if isinstance(value, (str, dict, tuple, list)):
-                plain[key] = detached(value, found, key)
+                plain[key] = detach_texts(value, texts, key)
         return plain
     if isinstance(plain, (list, tuple)):
-        return [detached(value, found, name) for value in plain]
+        return [detach_texts(value, texts, name) for value in plain]
     return plain
 
 
-def addresses(stored: Any) -> list[str]:
+def list_addresses(stored: Any) -> list[str]:
     """The addresses that stand in data from `detached`."""
     if isinstance(stored, dict):
         if stored.keys() == {"address"}:
             return [stored["address"]]
-        return [address for value in stored.values() for address in addresses(value)]
+        return [address for value in stored.values() for address in list_addresses(value)]
     if isinstance(stored, list):
-        return [address for value in stored for address in addresses(value)]
+        return [address for value in stored for address in list_addresses(value)]
     return []
 
 
-def attached(stored: Any, texts: dict[str, str]) -> Any:
+def attach_texts(stored: Any, texts: dict[str, str]) -> Any:
     """The data that was given to `detached`, lists for tuples."""
     if isinstance(stored, dict):
         if stored.keys() == {"address"}:
             return texts[stored["address"]]
-        return {key: attached(value, texts) for key, value in stored.items()}
+        return {key: attach_texts(value, texts) for key, value in stored.items()}
     if isinstance(stored, list):
-        return [attached(value, texts) for value in stored]
+        return [attach_texts(value, texts) for value in stored]
     return stored
 
 
@@ -90,11 +90,11 @@ class Packer:
         self._compress = zstandard.ZstdCompressor(level=_LEVEL, write_checksum=False).compress
         self._decompress = zstandard.ZstdDecompressor().decompress
 
-    def pack(self, address: str, text: str, *, packed: bool) -> StoredText:
+    def pack(self, address: str, text: str, *, compress: bool) -> StoredText:
         """The row of a text; also packed where plain would not survive (NUL, lone surrogates)."""
-        if not packed and "\0" not in text and _is_unicode(text):
+        if not compress and "\0" not in text and _is_unicode(text):
             return StoredText(address, len(text), None, text)
-        head = shown(text[:HEAD_CHARACTERS].replace("\0", "\ufffd"))
+        head = sanitize_text(text[:HEAD_CHARACTERS].replace("\0", "\ufffd"))
         return StoredText(address, len(text), head, self._compress(_to_bytes(text)))
 
     def unpack(self, data: str | bytes) -> str:
@@ -110,6 +110,6 @@ def _is_unicode(text: str) -> bool:
     return True
 
 
-def shown(text: str) -> str:
+def sanitize_text(text: str) -> str:
     """The text with `?` for lone surrogates, which no column can hold."""
     return text.encode("utf-8", "replace").decode()

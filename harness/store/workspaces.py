@@ -15,7 +15,7 @@ import zstandard
 
 from harness.errors import SandboxError, StoreError
 from harness.protocols import FileState, Snapshot
-from harness.store.database import explained
+from harness.store.database import translate_errors
 from harness.store.journal import Journal
 
 _LEVEL = 3
@@ -106,7 +106,7 @@ class JournalWorkspaces:
         with self._lock:
             if sha256 in self._new:
                 return self._new[sha256]
-            data = self._data("SELECT data FROM blob WHERE sha256 = ?", sha256)
+            data = self._fetch_data("SELECT data FROM blob WHERE sha256 = ?", sha256)
         if data is None:
             raise SandboxError(f"no content {sha256} in journal {str(self._journal.path)!r}")
         return zstandard.ZstdDecompressor().decompress(data)
@@ -126,32 +126,34 @@ class JournalWorkspaces:
     def load(self, tree_id: str) -> Snapshot:
         """See `Workspaces`."""
         with self._lock:
-            data = self._data("SELECT data FROM tree WHERE tree_id = ?", tree_id)
+            data = self._fetch_data("SELECT data FROM tree WHERE tree_id = ?", tree_id)
         if data is None:
             raise StoreError(
                 f"journal {str(self._journal.path)!r} keeps no workspace {tree_id}; it was removed, or never merged in"
             )
-        told: dict[str, Any] = json.loads(zstandard.ZstdDecompressor().decompress(data))
-        files = {path: FileState(mode=mode, sha256=sha256, size_bytes=size) for path, (mode, sha256, size) in told.items()}
+        files_by_path: dict[str, Any] = json.loads(zstandard.ZstdDecompressor().decompress(data))
+        files = {
+            path: FileState(mode=mode, sha256=sha256, size_bytes=size) for path, (mode, sha256, size) in files_by_path.items()
+        }
         return Snapshot(tree_id=tree_id, files=files)
 
-    def has(self, tree_id: str) -> bool:
+    def has_workspace(self, tree_id: str) -> bool:
         """Whether the state of that name is kept here."""
         with self._lock:
-            return self._data("SELECT data FROM tree WHERE tree_id = ?", tree_id) is not None
+            return self._fetch_data("SELECT data FROM tree WHERE tree_id = ?", tree_id) is not None
 
     def close(self) -> None:
         """Close the file; idempotent."""
         with self._lock:
             self._journal.close()
 
-    def _data(self, sql: str, name: str) -> bytes | None:
-        with explained(self._journal.path):
+    def _fetch_data(self, sql: str, name: str) -> bytes | None:
+        with translate_errors(self._journal.path):
             row: Any = self._database.execute(sql, (name,)).fetchone()
         return None if row is None else bytes(row[0])
 
 
-def copied(trees: Iterable[str], source: Workspaces, target: Workspaces) -> None:
+def copy_workspaces(trees: Iterable[str], source: Workspaces, target: Workspaces) -> None:
     """Bring states from one place to another.
 
     Raises:

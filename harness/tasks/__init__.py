@@ -12,25 +12,25 @@ from types import ModuleType
 
 from harness.errors import UnknownName, UsageError
 from harness.task import Task, TaskTemplate, World
-from harness.tasks.bug_hunt import bug_hunt
-from harness.tasks.changing_requirements import changing_requirements
-from harness.tasks.flashcards import flashcards
-from harness.tasks.flashcards_bun import flashcards_bun
-from harness.tasks.log_forensics import log_forensics
-from harness.tasks.long_march import long_march
-from harness.tasks.rename_sweep import rename_sweep
-from harness.tasks.spec_api import spec_api
-from harness.tasks.variants import KNOBS, in_world
+from harness.tasks.bug_hunt import make_bug_hunt
+from harness.tasks.changing_requirements import make_changing_requirements
+from harness.tasks.flashcards import make_flashcards
+from harness.tasks.flashcards_bun import make_flashcards_bun
+from harness.tasks.log_forensics import make_log_forensics
+from harness.tasks.long_march import make_long_march
+from harness.tasks.rename_sweep import make_rename_sweep
+from harness.tasks.spec_api import make_spec_api
+from harness.tasks.variants import KNOBS, vary_task
 
 SUITE: dict[str, TaskTemplate] = {
-    "bug-hunt": bug_hunt,
-    "changing-requirements": changing_requirements,
-    "flashcards": flashcards,
-    "flashcards-bun": flashcards_bun,
-    "log-forensics": log_forensics,
-    "long-march": long_march,
-    "rename-sweep": rename_sweep,
-    "spec-api": spec_api,
+    "bug-hunt": make_bug_hunt,
+    "changing-requirements": make_changing_requirements,
+    "flashcards": make_flashcards,
+    "flashcards-bun": make_flashcards_bun,
+    "log-forensics": make_log_forensics,
+    "long-march": make_long_march,
+    "rename-sweep": make_rename_sweep,
+    "spec-api": make_spec_api,
 }
 """Every task of this package by its name."""
 
@@ -47,10 +47,10 @@ def load_task(name: str) -> TaskTemplate:
         if name not in SUITE:
             raise UnknownName("task", name, SUITE)
         return SUITE[name]
-    return _from_file(Path(path), function)
+    return _load_from_file(Path(path), function)
 
 
-def file_digest(name: str) -> str:
+def hash_task_file(name: str) -> str:
     """SHA-256 of the file that `path/to/file.py:function` names; empty for the suite, and where there is no such file."""
     path, colon, _ = name.rpartition(":")
     file = Path(path)
@@ -65,66 +65,68 @@ def make_task(name: str, seed: int, world: World | None = None) -> Task:
             knob as the world turns, or no room for its value.
     """
     template = load_task(name)
-    make = partial(_made, name, template)
-    if world is None or not world.turned:
+    make = partial(_call_template, name, template)
+    if world is None or not world.overrides:
         return make(seed)
-    return make(seed, world=world) if _has_worlds(template) else in_world(make, seed, world)
+    return make(seed, world=world) if _can_take_world(template) else vary_task(make, seed, world)
 
 
-def _made(name: str, template: TaskTemplate, seed: int, **more: World) -> Task:
+def _call_template(name: str, template: TaskTemplate, seed: int, **more: World) -> Task:
     """What a template makes of a seed."""
     try:
-        made: object = template(seed, **more)
+        task: object = template(seed, **more)
     except UsageError:
         raise
     except (Exception, SystemExit) as error:  # foreign code is run here
         code = getattr(template, "__code__", None)
-        where, said = _line(error, code and code.co_filename), f"{type(error).__name__}: {error}"
+        where, said = _describe_error_line(error, code and code.co_filename), f"{type(error).__name__}: {error}"
         raise UsageError(f"the task {name!r} cannot be made of seed {seed}{where}: {said}") from error
-    if not isinstance(made, Task):
-        raise UsageError(f"the task {name!r} is none: of seed {seed} its function gives {made!r:.80}, not a Task")
-    return made
+    if not isinstance(task, Task):
+        raise UsageError(f"the task {name!r} is none: of seed {seed} its function gives {task!r:.80}, not a Task")
+    return task
 
 
-def knobs(template: TaskTemplate) -> tuple[str, ...]:
+def list_knobs(template: TaskTemplate) -> tuple[str, ...]:
     """The knobs of a task, by the names of the fields of `World`."""
-    return tuple(one.name for one in fields(World)) if _has_worlds(template) else KNOBS
+    return tuple(one.name for one in fields(World)) if _can_take_world(template) else KNOBS
 
 
-def _has_worlds(template: TaskTemplate) -> bool:
+def _can_take_world(template: TaskTemplate) -> bool:
     return "world" in inspect.signature(template).parameters
 
 
-def only_function(path: str) -> str:
+def find_only_function(path: str) -> str:
     """The name of the one task that a file has: of its functions, the one that takes a seed and is not named with `_`.
 
     Raises:
         UsageError: as `load_task`; or it has no such function, or several.
     """
-    module = _module(Path(path))
-    own = {key: value for key, value in vars(module).items() if inspect.isfunction(value) and value.__module__ == module.__name__}
-    names = [name for name, value in own.items() if not name.startswith("_") and _takes_a_seed(value)]
+    module = _load_module(Path(path))
+    own_functions = {
+        key: value for key, value in vars(module).items() if inspect.isfunction(value) and value.__module__ == module.__name__
+    }
+    names = [name for name, value in own_functions.items() if not name.startswith("_") and _can_take_seed(value)]
     if len(names) != 1:
         found = f"has {len(names)}: {', '.join(names)}" if names else "has none"
         raise UsageError(f"{path!r} {found} of the functions that take a seed; name the task as {path}:function")
     return names[0]
 
 
-def _takes_a_seed(function: TaskTemplate) -> bool:
+def _can_take_seed(function: TaskTemplate) -> bool:
     required = [one for one in inspect.signature(function).parameters.values() if one.default is one.empty]
     return len(required) == 1
 
 
-def _from_file(path: Path, function: str) -> TaskTemplate:
-    module = _module(path)
-    found = getattr(module, function, None)
-    if not callable(found):
+def _load_from_file(path: Path, function: str) -> TaskTemplate:
+    module = _load_module(path)
+    task_function = getattr(module, function, None)
+    if not callable(task_function):
         raise UnknownName(f"function of {path}", function, [key for key in vars(module) if not key.startswith("_")])
-    template: TaskTemplate = found
+    template: TaskTemplate = task_function
     return template
 
 
-def _module(path: Path) -> ModuleType:
+def _load_module(path: Path) -> ModuleType:
     """The file as a module, whose code is run."""
     if not path.is_file():
         raise UsageError(f"no task file {str(path)!r}; name a task as path/to/file.py:function or by one of {sorted(SUITE)}")
@@ -138,15 +140,15 @@ def _module(path: Path) -> ModuleType:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:  # foreign code is run here
         sys.modules.pop(module_name, None)
-        where = _line(error, spec.origin)
+        where = _describe_error_line(error, spec.origin)
         said = f"{type(error).__name__}: {error}"
         raise UsageError(f"the task file {str(path)!r} cannot be loaded{where}: {said}") from error
     return module
 
 
-def _line(error: BaseException, file: str | None) -> str:
+def _describe_error_line(error: BaseException, file: str | None) -> str:
     """Where in that file it was raised: the innermost line of it that ran, or the one that does not parse."""
-    ran = [line for frame, line in traceback.walk_tb(error.__traceback__) if frame.f_code.co_filename == file]
+    executed_lines = [line for frame, line in traceback.walk_tb(error.__traceback__) if frame.f_code.co_filename == file]
     if isinstance(error, SyntaxError) and error.filename == file and error.lineno:
-        ran.append(error.lineno)
-    return f" (line {ran[-1]})" if ran else ""
+        executed_lines.append(error.lineno)
+    return f" (line {executed_lines[-1]})" if executed_lines else ""

@@ -7,18 +7,18 @@ from dataclasses import replace
 from harness.task import CallTemplate, Fact, FactKind
 
 
-def stated(name: str, kind: FactKind, prior: str, *patterns: str) -> Fact:
+def make_prompt_fact(name: str, kind: FactKind, prior: str, *patterns: str) -> Fact:
     """A fact of the user's messages, which nobody says again."""
     return Fact(name=name, kind=kind, said_in="prompt", patterns=patterns, prior=prior)
 
 
-def written(name: str, kind: FactKind, path: str, prior: str, *patterns: str) -> Fact:
+def make_file_fact(name: str, kind: FactKind, path: str, prior: str, *patterns: str) -> Fact:
     """A fact in a file, which can be read again once the file is known to be there."""
-    again = CallTemplate(tool="read_file", arguments=(("path", path),))
-    return Fact(name=name, kind=kind, said_in="file", patterns=patterns, prior=prior, recover=again, source=path)
+    recover_call = CallTemplate(tool="read_file", arguments=(("path", path),))
+    return Fact(name=name, kind=kind, said_in="file", patterns=patterns, prior=prior, recover=recover_call, source=path)
 
 
-def printed(name: str, kind: FactKind, command: str, prior: str, *patterns: str, source: str = "") -> Fact:
+def make_output_fact(name: str, kind: FactKind, command: str, prior: str, *patterns: str, source: str = "") -> Fact:
     """A fact that a command prints.
 
     Args:
@@ -29,15 +29,15 @@ def printed(name: str, kind: FactKind, command: str, prior: str, *patterns: str,
         patterns: read it.
         source: file that must be known to be there before the command is run again.
     """
-    again = CallTemplate(tool="execute_command", arguments=(("command", command),)) if command else None
-    return Fact(name=name, kind=kind, said_in="output", patterns=patterns, prior=prior, recover=again, source=source)
+    recover_call = CallTemplate(tool="execute_command", arguments=(("command", command),)) if command else None
+    return Fact(name=name, kind=kind, said_in="output", patterns=patterns, prior=prior, recover=recover_call, source=source)
 
 
-def outdated(fact: Fact, *former: str) -> Fact:
+def with_former_patterns(fact: Fact, *former: str) -> Fact:
     """A fact that other words tell with an older value, which these patterns read."""
-    return replace(fact, former=former)
+    return replace(fact, former_patterns=former)
 
 
-def drawn(task: str, task_seed: int, name: str) -> random.Random:
+def make_rng(task: str, task_seed: int, name: str) -> random.Random:
     """The source of one random choice of a task under a seed: no choice moves another."""
     return random.Random(hashlib.sha256(f"{task}/{task_seed}/{name}".encode()).digest())

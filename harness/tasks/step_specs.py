@@ -12,11 +12,11 @@ from string import Template
 
 from harness.task import CallTemplate, Evidence, Repair, Step
 
-DONE = r"\b(?:wrote|written|created|implemented|finished|completed|done)\b"
+DONE_PATTERN = r"\b(?:wrote|written|created|implemented|finished|completed|done)\b"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class StepSpec:
     """A step before its evidence is completed."""
 
     name: str
@@ -45,65 +45,67 @@ def run(command: str) -> CallTemplate:
     return CallTemplate(tool="execute_command", arguments=(("command", command),))
 
 
-def look_into(path: str) -> CallTemplate:
+def list_directory(path: str) -> CallTemplate:
     """List a folder."""
     return CallTemplate(tool="list_directory", arguments=(("path", path),))
 
 
-def look(name: str, says: str, *calls: CallTemplate) -> Row:
+def look(name: str, says: str, *calls: CallTemplate) -> StepSpec:
     """Look at something; nothing depends on having done it but what is seen."""
-    return Row(name=name, says=says, calls=calls)
+    return StepSpec(name=name, says=says, calls=calls)
 
 
-def completed(rows: Iterable[Row], shown: tuple[str, ...]) -> tuple[Step, ...]:
+def build_steps(specs: Iterable[StepSpec], listed_prefixes: tuple[str, ...]) -> tuple[Step, ...]:
     """The steps of rows: each needs its placeholders; receipts of its calls, its files or the next files show it done.
 
     Args:
         rows: in order.
         shown: beginnings of the paths of the agent's own files that its look around would show.
     """
-    known = tuple(rows)
-    return tuple(_completed(row, known[index + 1 :], shown) for index, row in enumerate(known))
+    ordered_specs = tuple(specs)
+    return tuple(_build_step(row, ordered_specs[index + 1 :], listed_prefixes) for index, row in enumerate(ordered_specs))
 
 
-def _completed(row: Row, later: tuple[Row, ...], shown: tuple[str, ...]) -> Step:
-    receipts = tuple((call.tool, _receipt(call)) for call in row.calls)
-    own = tuple(path for call in row.calls if (path := _listable(call, shown)))
-    following = next((path for other in later for call in other.calls if (path := _listable(call, shown))), "")
-    listed = () if row.once else own or ((following,) if following else ())
-    named = row.named or (_tale(re.escape(own[0])) if own else "")
-    about = row.about or (own[0] if own else "")
-    done = Evidence(receipts=receipts, listed=listed, named=named, about=about, in_output=bool(row.named))
+def _build_step(spec: StepSpec, later: tuple[StepSpec, ...], listed_prefixes: tuple[str, ...]) -> Step:
+    receipts = tuple((call.tool, _build_receipt_pattern(call)) for call in spec.calls)
+    own_paths = tuple(path for call in spec.calls if (path := _find_listed_path(call, listed_prefixes)))
+    next_path = next((path for other in later for call in other.calls if (path := _find_listed_path(call, listed_prefixes))), "")
+    listed = () if spec.once else own_paths or ((next_path,) if next_path else ())
+    named = spec.named or (_build_done_pattern(re.escape(own_paths[0])) if own_paths else "")
+    about = spec.about or (own_paths[0] if own_paths else "")
+    done = Evidence(
+        receipts=receipts, listed_paths=listed, summary_pattern=named, required_text=about, in_output=bool(spec.named)
+    )
     return Step(
-        name=row.name,
-        says=row.says,
-        calls=row.calls,
+        name=spec.name,
+        text=spec.says,
+        calls=spec.calls,
         done=done,
-        needs=placeholders(row.says, row.calls),
-        repairs=row.repairs,
+        required_facts=find_placeholders(spec.says, spec.calls),
+        repairs=spec.repairs,
     )
 
 
-def _receipt(call: CallTemplate) -> str:
+def _build_receipt_pattern(call: CallTemplate) -> str:
     """A regular expression for the key argument that a call leaves in its receipt, whatever its values were."""
     key = " ".join(call.arguments[0][1].split()).replace("$$", "$")
-    told = key if len(key) <= 150 else re.sub(r"\$\{?\w*$", "", key[:150])  # no half of a placeholder
-    parts = re.split(r"\$\{\w+\}", told)
-    whole = told == key
+    shortened_key = key if len(key) <= 150 else re.sub(r"\$\{?\w*$", "", key[:150])  # no half of a placeholder
+    parts = re.split(r"\$\{\w+\}", shortened_key)
+    whole = shortened_key == key
     return "^" + r"\S+".join(map(re.escape, parts)) + ("$" if whole else "")
 
 
-def _listable(call: CallTemplate, shown: tuple[str, ...]) -> str:
+def _find_listed_path(call: CallTemplate, listed_prefixes: tuple[str, ...]) -> str:
     path = call.arguments[0][1]
-    return path if call.tool == "write_file" and path.startswith(shown) else ""
+    return path if call.tool == "write_file" and path.startswith(listed_prefixes) else ""
 
 
-def _tale(path: str) -> str:
+def _build_done_pattern(path: str) -> str:
     """How a summary would tell that a file was written."""
-    return rf"(?i:{DONE}.{{0,60}}{path}\b|{path}\W.{{0,60}}{DONE})"
+    return rf"(?i:{DONE_PATTERN}.{{0,60}}{path}\b|{path}\W.{{0,60}}{DONE_PATTERN})"
 
 
-def placeholders(says: str, calls: tuple[CallTemplate, ...]) -> tuple[str, ...]:
+def find_placeholders(says: str, calls: tuple[CallTemplate, ...]) -> tuple[str, ...]:
     """Names of the facts that these texts hold, in order of appearance."""
     texts = [says, *(text for call in calls for _, text in call.arguments)]
     return tuple(dict.fromkeys(name for text in texts for name in Template(text).get_identifiers()))

@@ -25,58 +25,58 @@ from harness.task import CallTemplate, Fact, LaterMessage, Task, World
 
 KNOBS = ("recoverable_share", "use_lag_steps", "redundancy", "update_rate")
 """Fields of `World` that every task has."""
-ORDER = "ORDER.md"
+ORDER_FILE = "ORDER.md"
 """The file in which a share of the request stands too."""
-NEWS = "Something else that holds for this work:"
-CORRECTION = "A correction, in the place of what was said before:"
-AGAIN = "To say it once more, this holds for the work:"
-OTHER_SEEDS = 50
+NEWS_HEADING = "Something else that holds for this work:"
+CORRECTION_HEADING = "A correction, in the place of what was said before:"
+REMINDER_HEADING = "To say it once more, this holds for the work:"
+MAX_OTHER_SEEDS = 50
 """Seeds that are tried for another value of a fact."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Line:
+class _FactLine:
     """A line of the request that tells facts. Steps count from 1; 0 = the request itself."""
 
-    at: int
+    index: int
     """Index among the lines of the request."""
     text: str
     facts: tuple[str, ...]
-    need: int
+    first_need_step: int
     """The first step that needs one of its facts."""
-    last_need: int
-    told: int
+    last_need_step: int
+    told_step: int
     """The step before which it is told."""
 
     @property
-    def corrected(self) -> int:
+    def correction_step(self) -> int:
         """The step before which it is corrected, if it is: half way from its telling to its need."""
-        begun = max(self.told, 1)
-        return begun + max(1, (self.need - begun) // 2)
+        start_step = max(self.told_step, 1)
+        return start_step + max(1, (self.first_need_step - start_step) // 2)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Plan:
+class _MessagePlan:
     """What the user does about each line."""
 
-    lines: tuple[_Line, ...]
-    old: Mapping[int, str]
+    lines: tuple[_FactLine, ...]
+    old_texts: Mapping[int, str]
     """How a line that is corrected is told first, by its index."""
-    written: frozenset[int]
+    written_indexes: frozenset[int]
     """Indexes of the lines that stand in the file too."""
-    revised: frozenset[str]
+    revised_facts: frozenset[str]
     """Facts that are corrected."""
 
-    def first(self, line: _Line) -> str:
+    def render_initial(self, line: _FactLine) -> str:
         """A line as it is told first."""
-        return self.old.get(line.at, line.text)
+        return self.old_texts.get(line.index, line.text)
 
-    def said(self, line: _Line, step: int) -> str:
+    def render_at(self, line: _FactLine, step: int) -> str:
         """A line as it holds before a step."""
-        return line.text if line.corrected <= step else self.first(line)
+        return line.text if line.correction_step <= step else self.render_initial(line)
 
 
-def in_world(template: Callable[[int], Task], task_seed: int, world: World) -> Task:
+def vary_task(template: Callable[[int], Task], task_seed: int, world: World) -> Task:
     """The task of a seed whose user behaves as the world says.
 
     Raises:
@@ -84,29 +84,29 @@ def in_world(template: Callable[[int], Task], task_seed: int, world: World) -> T
             which there is nothing to turn.
     """
     task = template(task_seed)
-    _refuse(task, world)
-    lines = _lines(task, world)
-    revised = _revised(task, lines, world.update_rate or 0.0)
-    plan = _Plan(
+    _check_knobs(task, world)
+    lines = _find_fact_lines(task, world)
+    revised = _choose_revised_facts(task, lines, world.update_rate or 0.0)
+    plan = _MessagePlan(
         lines=lines,
-        old=_told_wrongly(task, lines, _old_values(template, task_seed, task, revised)),
-        written=_written(task, lines, world.recoverable_share or 0.0),
-        revised=revised,
+        old_texts=_insert_old_values(task, lines, _find_old_values(template, task_seed, task, revised)),
+        written_indexes=_choose_written_lines(task, lines, world.recoverable_share or 0.0),
+        revised_facts=revised,
     )
-    file = [(ORDER, _order(plan))] if plan.written else []
+    file = [(ORDER_FILE, _render_order_file(plan))] if plan.written_indexes else []
     return replace(
         task,
-        prompt=_request(task.prompt, plan),
+        prompt=_render_prompt(task.prompt, plan),
         workspace=(*task.workspace, *file),
-        later=(*task.later, *_messages(plan, len(task.script.steps), world.redundancy or 1)),
-        facts=tuple(_turned(fact, plan) for fact in task.facts),
+        later_messages=(*task.later_messages, *_schedule_messages(plan, len(task.script.steps), world.redundancy or 1)),
+        facts=tuple(_vary_fact(fact, plan) for fact in task.facts),
     )
 
 
-def _refuse(task: Task, world: World) -> None:
+def _check_knobs(task: Task, world: World) -> None:
     """Refuse knobs and values that the task cannot have."""
     steps = len(task.script.steps)
-    for name in world.turned:
+    for name in world.overrides:
         if name not in KNOBS:
             raise UsageError(
                 f"world.{name}: the steps and outputs of {task.name!r} are what they are; its knobs are {', '.join(KNOBS)}, and "
@@ -118,74 +118,83 @@ def _refuse(task: Task, world: World) -> None:
         raise UsageError(f"world.redundancy: {task.name!r} has {steps} steps, so at most {steps} (got {world.redundancy})")
 
 
-def _lines(task: Task, world: World) -> tuple[_Line, ...]:
+def _find_fact_lines(task: Task, world: World) -> tuple[_FactLine, ...]:
     """The lines of the request with facts that the task leaves as they are.
 
     Raises:
         UsageError: there is none, or the world tells none of them later.
     """
-    needs = _needs(task)
-    asked = [fact for fact in task.facts if fact.said_in == "prompt"]
-    found = []
-    for at, text in enumerate(task.prompt.split("\n")):
-        facts = [fact for fact in asked if any(re.search(pattern, text) for pattern in fact.patterns)]
-        if not facts or any(fact.superseded for fact in facts):
+    needs = _find_need_steps(task)
+    prompt_facts = [fact for fact in task.facts if fact.said_in == "prompt"]
+    fact_lines = []
+    for index, text in enumerate(task.prompt.split("\n")):
+        facts = [fact for fact in prompt_facts if any(re.search(pattern, text) for pattern in fact.patterns)]
+        if not facts or any(fact.is_superseded for fact in facts):
             continue
         names = tuple(fact.name for fact in facts)
         need = min(needs[name][0] for name in names)
-        told = 0 if world.use_lag_steps is None else need - world.use_lag_steps
+        told_step = 0 if world.use_lag_steps is None else need - world.use_lag_steps
         last = max(needs[name][1] for name in names)
-        found.append(_Line(at=at, text=text, facts=names, need=need, last_need=last, told=told if told > 1 else 0))
-    if not found:
-        knob = next(iter(world.turned))
+        fact_lines.append(
+            _FactLine(
+                index=index,
+                text=text,
+                facts=names,
+                first_need_step=need,
+                last_need_step=last,
+                told_step=told_step if told_step > 1 else 0,
+            )
+        )
+    if not fact_lines:
+        knob = next(iter(world.overrides))
         raise UsageError(
             f"world.{knob}: the request of {task.name!r} tells no fact on a line of its own, so there is none to turn"
         )
-    latest = max(line.need for line in found)
-    if world.use_lag_steps is not None and not any(line.told for line in found):
+    latest = max(line.first_need_step for line in fact_lines)
+    if world.use_lag_steps is not None and not any(line.told_step for line in fact_lines):
         raise UsageError(
             f"world.use_lag_steps: the first needs of what the request of {task.name!r} tells end at step {latest}, so at most "
             f"{latest - 2}, else all is told at the start as without it (got {world.use_lag_steps})"
         )
-    return tuple(found)
+    return tuple(fact_lines)
 
 
-def _needs(task: Task) -> dict[str, tuple[int, int]]:
+def _find_need_steps(task: Task) -> dict[str, tuple[int, int]]:
     """The first and the last step that needs each fact; the last of all where none does."""
     steps = len(task.script.steps)
     needing: dict[str, list[int]] = {}
     for number, step in enumerate(task.script.steps, start=1):
-        for name in {*step.needs, *(name for repair in step.repairs for name in repair.needs)}:
+        for name in {*step.required_facts, *(name for repair in step.repairs for name in repair.required_facts)}:
             needing.setdefault(name, []).append(number)
     needed = {fact.name: needing.get(fact.name, [steps]) for fact in task.facts}
     return {name: (numbers[0], numbers[-1]) for name, numbers in needed.items()}
 
 
-def _shuffled(source: str, names: Iterable[str]) -> list[str]:
+def _shuffle(seed_text: str, names: Iterable[str]) -> list[str]:
     """In an order that no seed of a task moves."""
-    found = sorted(names)
-    random.Random(source).shuffle(found)
-    return found
+    shuffled_names = sorted(names)
+    random.Random(seed_text).shuffle(shuffled_names)
+    return shuffled_names
 
 
-def _revised(task: Task, lines: Sequence[_Line], share: float) -> frozenset[str]:
+def _choose_revised_facts(task: Task, lines: Sequence[_FactLine], share: float) -> frozenset[str]:
     """The facts that are corrected."""
     facts = [name for line in lines for name in line.facts]
-    able = [name for line in lines for name in line.facts if line.corrected <= line.need]
-    wanted = round(share * len(facts))
-    if wanted > len(able):
+    correctable_facts = [name for line in lines for name in line.facts if line.correction_step <= line.first_need_step]
+    revised_count = round(share * len(facts))
+    if revised_count > len(correctable_facts):
         raise UsageError(
-            f"world.update_rate: of the {len(facts)} facts that the request of {task.name!r} tells for good, {len(able)} can be "
-            f"corrected before they are needed, so at most {len(able) / len(facts):.2g} (got {share:g})"
+            f"world.update_rate: of the {len(facts)} facts that the request of {task.name!r} tells for good, {len(correctable_facts)} can be "
+            f"corrected before they are needed, so at most {len(correctable_facts) / len(facts):.2g} (got {share:g})"
         )
-    return frozenset(_shuffled(f"{task.name}/updates", able)[:wanted])
+    return frozenset(_shuffle(f"{task.name}/updates", correctable_facts)[:revised_count])
 
 
-def _old_values(template: Callable[[int], Task], task_seed: int, task: Task, names: Iterable[str]) -> dict[str, str]:
+def _find_old_values(template: Callable[[int], Task], task_seed: int, task: Task, names: Iterable[str]) -> dict[str, str]:
     """Another value of each of these facts, from the next seeds."""
     old: dict[str, str] = {}
     missing = set(names)
-    for other in range(task_seed + 1, task_seed + 1 + OTHER_SEEDS):
+    for other in range(task_seed + 1, task_seed + 1 + MAX_OTHER_SEEDS):
         if not missing:
             return old
         values = template(other).values
@@ -194,65 +203,67 @@ def _old_values(template: Callable[[int], Task], task_seed: int, task: Task, nam
     raise UsageError(f"world.update_rate: the fact {min(missing)!r} of {task.name!r} has one value under every seed")
 
 
-def _told_wrongly(task: Task, lines: Iterable[_Line], old: Mapping[str, str]) -> dict[int, str]:
+def _insert_old_values(task: Task, lines: Iterable[_FactLine], old: Mapping[str, str]) -> dict[int, str]:
     """The lines with an old value, by their index."""
     patterns = {fact.name: fact.patterns for fact in task.facts}
-    texts = {line.at: line.text for line in lines if old.keys() & line.facts}
+    texts = {line.index: line.text for line in lines if old.keys() & line.facts}
     for line in lines:
         for name in old.keys() & line.facts:
             for pattern in patterns[name]:
-                texts[line.at] = _swapped(texts[line.at], pattern, old[name])
+                texts[line.index] = _replace_value(texts[line.index], pattern, old[name])
     return texts
 
 
-def _swapped(text: str, pattern: str, value: str) -> str:
+def _replace_value(text: str, pattern: str, value: str) -> str:
     """A text in which the value that a pattern reads is another one."""
     match = re.search(pattern, text)
     return text[: match.start(1)] + value + text[match.end(1) :] if match else text
 
 
-def _written(task: Task, lines: Sequence[_Line], share: float) -> frozenset[int]:
+def _choose_written_lines(task: Task, lines: Sequence[_FactLine], share: float) -> frozenset[int]:
     """Indexes of lines that hold that share of the facts."""
-    home = {name: line for line in lines for name in line.facts}
-    wanted, chosen, held = round(share * len(home)), set[int](), 0
-    for name in _shuffled(f"{task.name}/file", home):
-        if held < wanted and home[name].at not in chosen:
-            chosen.add(home[name].at)
-            held += len(home[name].facts)
-    return frozenset(chosen)
+    line_by_fact = {name: line for line in lines for name in line.facts}
+    wanted_count, chosen_indexes, fact_count = round(share * len(line_by_fact)), set[int](), 0
+    for name in _shuffle(f"{task.name}/file", line_by_fact):
+        if fact_count < wanted_count and line_by_fact[name].index not in chosen_indexes:
+            chosen_indexes.add(line_by_fact[name].index)
+            fact_count += len(line_by_fact[name].facts)
+    return frozenset(chosen_indexes)
 
 
-def _request(prompt: str, plan: _Plan) -> str:
+def _render_prompt(prompt: str, plan: _MessagePlan) -> str:
     """What the user says at the start."""
-    first = {line.at: plan.first(line) for line in plan.lines}
-    late = {line.at for line in plan.lines if line.told}
-    said = [first.get(at, text) for at, text in enumerate(prompt.split("\n")) if at not in late]
+    first = {line.index: plan.render_initial(line) for line in plan.lines}
+    late = {line.index for line in plan.lines if line.told_step}
+    prompt_lines = [first.get(at, text) for at, text in enumerate(prompt.split("\n")) if at not in late]
     if late:
-        said += ["", "More of what holds for this work is said while you are at it."]
-    if plan.written:
-        said += ["", f"Some of what holds for this work stands in {ORDER} too."]
-    return "\n".join(said)
+        prompt_lines += ["", "More of what holds for this work is said while you are at it."]
+    if plan.written_indexes:
+        prompt_lines += ["", f"Some of what holds for this work stands in {ORDER_FILE} too."]
+    return "\n".join(prompt_lines)
 
 
-def _order(plan: _Plan) -> str:
-    return "\n".join(["# What was ordered", "", *(plan.first(line) for line in plan.lines if line.at in plan.written), ""])
+def _render_order_file(plan: _MessagePlan) -> str:
+    return "\n".join(
+        ["# What was ordered", "", *(plan.render_initial(line) for line in plan.lines if line.index in plan.written_indexes), ""]
+    )
 
 
-def _messages(plan: _Plan, steps: int, redundancy: int) -> Iterator[LaterMessage]:
+def _schedule_messages(plan: _MessagePlan, steps: int, redundancy: int) -> Iterator[LaterMessage]:
     """What the user says while the agent works."""
     again = {1 + turn * steps // redundancy for turn in range(1, redundancy)}
     for step in range(2, steps + 1):
-        news = [plan.first(line) for line in plan.lines if line.told == step]
-        corrected = [line.text for line in plan.lines if line.at in plan.old and line.corrected == step]
-        known = [line for line in plan.lines if line.told < step <= line.last_need]
-        repeated = [plan.said(line, step - 1) for line in known] if step in again else []
-        for heading, said in ((NEWS, news), (AGAIN, repeated), (CORRECTION, corrected)):
+        news = [plan.render_initial(line) for line in plan.lines if line.told_step == step]
+        corrected = [line.text for line in plan.lines if line.index in plan.old_texts and line.correction_step == step]
+        known = [line for line in plan.lines if line.told_step < step <= line.last_need_step]
+        repeated = [plan.render_at(line, step - 1) for line in known] if step in again else []
+        for heading, said in ((NEWS_HEADING, news), (REMINDER_HEADING, repeated), (CORRECTION_HEADING, corrected)):
             if said:
                 yield LaterMessage(step=step, text="\n".join([heading, *said]))
 
 
-def _turned(fact: Fact, plan: _Plan) -> Fact:
+def _vary_fact(fact: Fact, plan: _MessagePlan) -> Fact:
     """The fact as it is in the world."""
-    if any(fact.name in line.facts for line in plan.lines if line.at in plan.written):
-        fact = replace(fact, recover=CallTemplate(tool="read_file", arguments=(("path", ORDER),)), source=ORDER)
-    return replace(fact, revised=True) if fact.name in plan.revised else fact
+    if any(fact.name in line.facts for line in plan.lines if line.index in plan.written_indexes):
+        fact = replace(fact, recover=CallTemplate(tool="read_file", arguments=(("path", ORDER_FILE),)), source=ORDER_FILE)
+    return replace(fact, revised=True) if fact.name in plan.revised_facts else fact

@@ -5,11 +5,11 @@ from collections.abc import Callable, Iterable
 from harness.errors import ModelError
 from harness.events import TextDelta
 from harness.messages import Message
-from harness.protocols import Reply, Request, unheard
+from harness.protocols import Reply, Request, ignore_delta
 from harness.tokens import Measured, QuarterOfCharacters, Usage, Window
 
 
-class PuppetModel:
+class FakeModel:
     """Gives prepared replies in order, raising the errors among them; keeps the requests that it got in `requests`."""
 
     def __init__(self, replies: Iterable[Message | ModelError], *, name: str = "puppet", window_tokens: int = 128_000) -> None:
@@ -19,7 +19,7 @@ class PuppetModel:
         self.requests: list[Request] = []
         self._replies = iter(replies)
 
-    def reply(self, request: Request, listen: Callable[[TextDelta], None] = unheard) -> Reply:
+    def reply(self, request: Request, listen: Callable[[TextDelta], None] = ignore_delta) -> Reply:
         """The next prepared reply.
 
         Raises:

@@ -6,10 +6,10 @@ from harness import codec
 from harness.models.factory import open_model
 from harness.protocols import Reply, Request
 from harness.tasks import make_task
-from harness.testing.fresh_process import answer, asked_afresh
+from harness.testing.fresh_process import run_in_fresh_process, serve_one_request
 
 
-class Asked(NamedTuple):
+class FreshModelSpec(NamedTuple):
     """Which model is asked."""
 
     task: str
@@ -21,7 +21,7 @@ class Asked(NamedTuple):
     window_tokens: int
 
 
-def answered_afresh(asked: Asked, request: Request, hash_seed: int | None = None) -> object:
+def answer_in_fresh_process(model_spec: FreshModelSpec, request: Request, hash_seed: int | None = None) -> object:
     """Message and usage, JSON-ready, that a new process answers to a request; it knows nothing else of the session.
 
     Args:
@@ -32,23 +32,23 @@ def answered_afresh(asked: Asked, request: Request, hash_seed: int | None = None
     Raises:
         UsageError: it makes no task or no answer there.
     """
-    given = [*asked, codec.to_plain(request)]
-    return asked_afresh(__name__, given, hash_seed=hash_seed, failing="the model gives no answer")
+    given = [*model_spec, codec.to_plain(request)]
+    return run_in_fresh_process(__name__, given, hash_seed=hash_seed, failure_text="the model gives no answer")
 
 
-def plain(reply: Reply) -> object:
+def encode_reply(reply: Reply) -> object:
     """An answer as `answered_afresh` gives it."""
     return [codec.to_plain(reply.message), codec.to_plain(reply.usage)]
 
 
 def main() -> None:
     """The program of that process."""
-    answer(_answered)
+    serve_one_request(_answer_request)
 
 
-def _answered(given: list[Any]) -> object:
-    *named, request = given
-    asked = Asked(*named)
+def _answer_request(arguments: list[Any]) -> object:
+    *named, request = arguments
+    asked = FreshModelSpec(*named)
     task = make_task(asked.task, asked.task_seed)
     model = open_model(asked.model, task=task, seed=asked.model_seed, window_tokens=asked.window_tokens)
-    return plain(model.reply(codec.from_plain(Request, request)))
+    return encode_reply(model.reply(codec.from_plain(Request, request)))

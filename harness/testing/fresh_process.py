@@ -11,7 +11,7 @@ from typing import Any
 from harness.errors import UsageError
 
 
-def asked_afresh(module: str, given: object, *, hash_seed: int | None = None, failing: str) -> Any:
+def run_in_fresh_process(module: str, arguments: object, *, hash_seed: int | None = None, failure_text: str) -> Any:
     """What the `main` of a module answers in a new process.
 
     Args:
@@ -26,7 +26,7 @@ def asked_afresh(module: str, given: object, *, hash_seed: int | None = None, fa
     seed = hash_seed or (2 if os.environ.get("PYTHONHASHSEED") == "1" else 1)
     run = subprocess.run(
         [sys.executable, "-P", "-c", f"from {module} import main; main()"],
-        input=json.dumps(given),
+        input=json.dumps(arguments),
         capture_output=True,
         encoding="utf-8",
         errors="replace",  # foreign code may print
@@ -35,13 +35,13 @@ def asked_afresh(module: str, given: object, *, hash_seed: int | None = None, fa
     )
     if run.returncode or not run.stdout:
         _, _, said = run.stderr.strip().rpartition("\n")
-        raise UsageError(f"in a process of its own {failing}: {said}")
+        raise UsageError(f"in a process of its own {failure_text}: {said}")
     return json.loads(run.stdout.splitlines()[-1])
 
 
-def answer(work: Callable[[Any], object]) -> None:
+def serve_one_request(handle: Callable[[Any], object]) -> None:
     """Do the work of such a process: given is what comes by standard input, the answer is the last line of standard output."""
     given = json.load(sys.stdin)
     with redirect_stdout(sys.stderr):  # foreign code may print
-        made = work(given)
+        made = handle(given)
     sys.stdout.write(f"\n{json.dumps(made)}\n")

@@ -32,18 +32,18 @@ class MemorySandbox:
 
     def read(self, path: str, *, max_bytes: int | None = None) -> bytes:
         """The content of a file."""
-        name = _inside(path)
+        name = _normalize_path(path)
         if name not in self._files:
             raise FileMissing(path)
         return self._files[name][:max_bytes]
 
     def write(self, path: str, content: bytes) -> None:
         """Create or overwrite a file."""
-        self._files[_inside(path)] = content
+        self._files[_normalize_path(path)] = content
 
     def list(self, path: str) -> tuple[FileEntry, ...]:
         """The entries of a directory by name."""
-        folder = _inside(path)
+        folder = _normalize_path(path)
         prefix = "" if folder == "." else folder + "/"
         below = [name.removeprefix(prefix) for name in self._files if name.startswith(prefix)]
         if not below and folder != ".":
@@ -72,11 +72,11 @@ class MemorySandbox:
             if old != new:
                 kind = "added" if old is None else "deleted" if new is None else "modified"
                 changes.append(
-                    FileChange(path=path, kind=kind, added_lines=self._lines(new), removed_lines=self._lines(old))  # type: ignore[arg-type]
+                    FileChange(path=path, kind=kind, added_lines=self._count_lines(new), removed_lines=self._count_lines(old))  # type: ignore[arg-type]
                 )
         return tuple(changes)
 
-    def _lines(self, state: FileState | None) -> int:
+    def _count_lines(self, state: FileState | None) -> int:
         return len(self._blobs[state.sha256].splitlines()) if state else 0
 
     def restore(self, snapshot: Snapshot) -> None:
@@ -94,7 +94,7 @@ class MemorySandbox:
         """Nothing to remove."""
 
 
-def _inside(path: str) -> str:
+def _normalize_path(path: str) -> str:
     name = posixpath.normpath(path.removeprefix("/workspace/") if path != "/workspace" else ".")
     if name.startswith(("/", "..")):
         raise PathRefused(path)

@@ -16,7 +16,7 @@ from harness.messages import user
 from harness.protocols import Model, Reply, Request
 
 
-class Enough(Exception):
+class StopListening(Exception):
     """Raised by a listener that wants to hear no more."""
 
 
@@ -25,7 +25,7 @@ class ModelContract:
 
     requests: ClassVar[tuple[Request, ...]]
     """Some that it answers, two at least, each in another way; one with text, and if it calls tools one with calls."""
-    cannot: ClassVar[Mapping[str, str]] = {}
+    missing_abilities: ClassVar[Mapping[str, str]] = {}
     """Ability -> why this model lacks it: `repeat` (the same request has the same answer), `call` (tools), `overflow` (its window
     is not enforced)."""
 
@@ -34,12 +34,12 @@ class ModelContract:
         """The model under test, its window known; it is closed afterwards by who made it."""
         raise NotImplementedError
 
-    def need(self, ability: str) -> None:
+    def require(self, ability: str) -> None:
         """Skip this law with the reason where the model lacks the ability."""
-        if ability in self.cannot:
-            pytest.skip(f"cannot {ability}: {self.cannot[ability]}")
+        if ability in self.missing_abilities:
+            pytest.skip(f"cannot {ability}: {self.missing_abilities[ability]}")
 
-    def beyond(self, model: Model) -> Request:
+    def make_oversized_request(self, model: Model) -> Request:
         """A request longer than the window."""
         assert model.window.tokens > 0, "the window must be known here"
         longer = user(" ".join(map(str, range(model.window.tokens))))
@@ -55,13 +55,13 @@ class ModelContract:
 
     def test_an_answer_is_the_assistants_and_says_something(self, model: Model) -> None:
         """Text or calls, in a message of the role `assistant`."""
-        for reply in self._replies(model):
+        for reply in self._collect_replies(model):
             assert reply.message.role == "assistant"
             assert reply.message.text.strip() or reply.message.calls
 
     def test_what_it_used_is_reported(self, model: Model) -> None:
         """Tokens of prompt and answer; time and cost are no less than nothing, and an unknown cost is None."""
-        for reply in self._replies(model):
+        for reply in self._collect_replies(model):
             assert reply.usage.prompt_tokens > 0
             assert reply.usage.output_tokens > 0
             assert 0 <= reply.usage.reasoning_tokens <= reply.usage.output_tokens
@@ -87,9 +87,9 @@ class ModelContract:
 
     def test_calls_of_an_answer_have_ids_of_their_own(self, model: Model) -> None:
         """Results find their calls by the id, so no call of the answer or before it has the same; each names its tool."""
-        self.need("call")
+        self.require("call")
         called = 0
-        for request, reply in zip(self.requests, self._replies(model), strict=True):
+        for request, reply in zip(self.requests, self._collect_replies(model), strict=True):
             calls = [*(call for message in request.messages for call in message.calls), *reply.message.calls]
             assert len({call.call_id for call in calls}) == len(calls)
             assert all(call.call_id and call.name for call in reply.message.calls)
@@ -98,23 +98,23 @@ class ModelContract:
 
     def test_the_same_request_has_the_same_answer(self, model: Model) -> None:
         """Whatever was asked in between: nothing is kept between calls that could change an answer."""
-        self.need("repeat")
-        first = [reply.message for reply in self._replies(model)]
+        self.require("repeat")
+        first = [reply.message for reply in self._collect_replies(model)]
         assert [model.reply(request).message for request in self.requests[::-1]][::-1] == first
 
     def test_who_asks_at_the_same_time_gets_an_answer_of_his_own(self, model: Model) -> None:
         """Models are shared by threads."""
-        self.need("repeat")
-        alone = [reply.message for reply in self._replies(model)]
+        self.require("repeat")
+        alone = [reply.message for reply in self._collect_replies(model)]
         with ThreadPoolExecutor(len(self.requests)) as threads:
             for _ in range(3):
                 assert [reply.message for reply in threads.map(model.reply, self.requests)] == alone
 
     def test_a_prompt_beyond_the_window_is_an_overflow(self, model: Model) -> None:
         """Of our own kind, whatever the provider says; the next request is answered."""
-        self.need("overflow")
+        self.require("overflow")
         with pytest.raises(ContextOverflow):
-            model.reply(self.beyond(model))
+            model.reply(self.make_oversized_request(model))
         assert model.reply(self.requests[0]).message.role == "assistant"
 
     def test_a_listener_that_hears_enough_ends_the_call(self, model: Model) -> None:
@@ -124,18 +124,18 @@ class ModelContract:
         def listen(_: TextDelta) -> None:
             nonlocal pieces
             pieces += 1
-            raise Enough
+            raise StopListening
 
         for request in self.requests:
             before = pieces
             try:
                 silent = not model.reply(request, listen).message.text
-            except Enough:
+            except StopListening:
                 assert pieces == before + 1, "it went on after its listener had enough"
             else:
                 assert silent, "it answered in spite of its listener"
         assert pieces, "no request was answered with text; give one that is"
         assert model.reply(self.requests[0]).message.role == "assistant"
 
-    def _replies(self, model: Model) -> list[Reply]:
+    def _collect_replies(self, model: Model) -> list[Reply]:
         return [model.reply(request) for request in self.requests]

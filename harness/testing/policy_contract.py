@@ -12,17 +12,17 @@ from hypothesis import strategies as st
 
 from harness import codec
 from harness.compaction.compactor import FRUITLESS_IN_A_ROW, SessionCompactor
-from harness.events import Compaction, Entry, Moment
+from harness.events import Compaction, Entry, Hook
 from harness.messages import assistant
 from harness.protocols import Policy
 from harness.store.memory import MemoryOutputs
-from harness.testing.fake_model import PuppetModel
+from harness.testing.fake_model import FakeModel
 from harness.testing.strategies import logs
 from harness.tokens import Window
-from harness.view import View, fold, fold_all, patched, rendered, violation
+from harness.view import View, apply_patch, find_violation, fold, fold_all, render_messages
 
 SUMMARIES = st.text(min_size=1, max_size=900).filter(str.strip)
-MOMENTS: tuple[Moment, ...] = ("turn", "step", "overflow", "manual")
+HOOKS: tuple[Hook, ...] = ("turn", "step", "overflow", "manual")
 Law = Callable[[tuple[Entry, ...], str], None]
 
 
@@ -32,7 +32,7 @@ class PolicyContract:
     policy: ClassVar[Policy]
     """The policy under test: one that is due soon in so small a window, else the laws hold for nothing."""
     window_tokens: ClassVar[int] = 16_000
-    settings: ClassVar[settings] = settings(deadline=None)
+    search_settings: ClassVar[settings] = settings(deadline=None)
     """How long is searched."""
 
     def test_it_is_its_configuration(self) -> None:
@@ -45,74 +45,74 @@ class PolicyContract:
         """Else nothing is tested here."""
         acted: list[Compaction] = []
 
-        def law(log: tuple[Entry, ...], summary: str) -> None:
-            acted.extend(event for moment in MOMENTS if (event := self._event(self._view(log), summary, moment)))
+        def check_log(log: tuple[Entry, ...], summary: str) -> None:
+            acted.extend(event for moment in HOOKS if (event := self._compact(self._build_view(log), summary, moment)))
 
-        self._always(law)
+        self._check_on_all_logs(check_log)
         assert acted, "the policy was never due; make it due earlier, or the window smaller"
 
     def test_the_same_view_gives_the_same_plan(self) -> None:
         """A plan depends on view, budget and usage alone."""
 
-        def law(log: tuple[Entry, ...], summary: str) -> None:  # noqa: ARG001  (every law is given both)
+        def check_log(log: tuple[Entry, ...], summary: str) -> None:  # noqa: ARG001  (every law is given both)
             budget = self.policy.budget(self._window)
-            for moment in MOMENTS:
-                plan = self.policy.plan(self._view(log), budget, None, moment)
-                assert plan == self.policy.plan(self._view(log), budget, None, moment)
+            for moment in HOOKS:
+                plan = self.policy.plan(self._build_view(log), budget, None, moment)
+                assert plan == self.policy.plan(self._build_view(log), budget, None, moment)
 
-        self._always(law)
+        self._check_on_all_logs(check_log)
 
     def test_what_it_leaves_is_legal_keeps_the_system_message_and_is_less(self) -> None:
         """Calls stay with their results, roles are such as a provider takes, and what saves nothing changes nothing."""
 
-        def law(log: tuple[Entry, ...], summary: str) -> None:
-            for moment in MOMENTS:
-                view = self._view(log)
-                event = self._event(view, summary, moment)
+        def check_log(log: tuple[Entry, ...], summary: str) -> None:
+            for moment in HOOKS:
+                view = self._build_view(log)
+                event = self._compact(view, summary, moment)
                 if event is not None:
                     self._check(view, event, len(log) + 1)
 
-        self._always(law)
+        self._check_on_all_logs(check_log)
 
     def test_it_comes_to_rest(self) -> None:
         """A view that does not grow is not compacted forever; only a wish is no rest."""
 
-        def law(log: tuple[Entry, ...], summary: str) -> None:
-            for moment in MOMENTS[:-1]:
-                view = self._view(log)
+        def check_log(log: tuple[Entry, ...], summary: str) -> None:
+            for moment in HOOKS[:-1]:
+                view = self._build_view(log)
                 for attempt in range(len(log) + FRUITLESS_IN_A_ROW + 1):
-                    event = self._event(view, summary, moment)
+                    event = self._compact(view, summary, moment)
                     if event is None:
                         break
                     view = fold(view, Entry(len(log) + 1 + attempt, event), self.policy.counter)
                 else:
                     raise AssertionError("it goes on compacting a view that does not grow")
 
-        self._always(law)
+        self._check_on_all_logs(check_log)
 
-    def _always(self, law: Law) -> None:
+    def _check_on_all_logs(self, law: Law) -> None:
         """Hypothesis refuses one test under several classes, so each class makes its own."""
-        self.settings(given(log=logs(), summary=SUMMARIES)(law))()
+        self.search_settings(given(log=logs(), summary=SUMMARIES)(law))()
 
     @property
     def _window(self) -> Window:
         return Window(tokens=self.window_tokens, source="configuration")
 
-    def _view(self, log: tuple[Entry, ...]) -> View:
+    def _build_view(self, log: tuple[Entry, ...]) -> View:
         return fold_all(log, self.policy.counter)
 
-    def _event(self, view: View, summary: str, moment: Moment) -> Compaction | None:
-        writer = PuppetModel([assistant(summary)] * 9)
+    def _compact(self, view: View, summary: str, hook: Hook) -> Compaction | None:
+        writer = FakeModel([assistant(summary)] * 9)
         compactor = SessionCompactor(policy=self.policy, window=self._window, summarizer=writer, outputs=MemoryOutputs())
-        return compactor.compact(view, None, 1, moment, lambda _: None)
+        return compactor.compact(view, None, 1, hook, lambda _: None)
 
     def _check(self, view: View, event: Compaction, seq: int) -> None:
         after = fold(view, Entry(seq, event), self.policy.counter)
-        assert violation(rendered(after.messages)) is None
+        assert find_violation(render_messages(after.messages)) is None
         assert after.items[0] == view.items[0], "the system message stays"
         assert after.tokens == sum(item.tokens for item in after.items) == event.tokens_after
         if event.status == "applied":
             assert after.tokens < view.tokens
-            assert after.items == patched(view.items, event.patch, seq, self.policy.counter)
+            assert after.items == apply_patch(view.items, event.patch, seq, self.policy.counter)
         else:
             assert after.items == view.items

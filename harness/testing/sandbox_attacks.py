@@ -7,10 +7,10 @@ import pytest
 
 from harness.errors import PathRefused, ToolError
 from harness.protocols import Sandbox
-from harness.testing.sandbox_contract import SMALL, SandboxLaws
+from harness.testing.sandbox_contract import SMALL_LIMITS, SandboxLaws
 
-_MARKED = "grep -l {mark} /proc/[0-9]*/cmdline 2>/dev/null | grep -cv /self/"
-_MOST_CHILDREN = """
+_COUNT_MARKED_PROCESSES = "grep -l {mark} /proc/[0-9]*/cmdline 2>/dev/null | grep -cv /self/"
+_FORK_UNTIL_REFUSED = """
 import os, time
 count = 0
 try:
@@ -22,8 +22,8 @@ except OSError:
     pass
 print(count)
 """
-_HOG = "python3 -c 'x = bytearray(600 << 20); print(len(x))'"
-_MANY_HOGS = """
+_MEMORY_HOG = "python3 -c 'x = bytearray(600 << 20); print(len(x))'"
+_MANY_MEMORY_HOGS = """
 import os, time
 for _ in range(8):
     if os.fork() == 0:
@@ -31,7 +31,7 @@ for _ in range(8):
 codes = [os.wait()[1] for _ in range(8)]
 print(sum(code != 0 for code in codes))
 """
-_CONNECT = """
+_CONNECT_OUTSIDE = """
 import socket
 for address in ("192.0.2.1", "8.8.8.8"):
     try:
@@ -41,8 +41,10 @@ for address in ("192.0.2.1", "8.8.8.8"):
     except OSError as error:
         print(error.errno)
 """
-_SWAP = "mkdir d; echo ours > d/passwd; (while :; do mv d e; ln -s /etc d; rm d; mv e d; done) >/dev/null 2>&1 &"
-_FORGE = r"""
+_SWAP_DIRECTORY_AND_LINK = (
+    "mkdir d; echo ours > d/passwd; (while :; do mv d e; ln -s /etc d; rm d; mv e d; done) >/dev/null 2>&1 &"
+)
+_FORGE_FRAMES = r"""
 import glob, os, struct, sys
 server = int(sys.argv[1])
 frame = struct.pack(">II", 2, 6) + b"{}forged"
@@ -83,45 +85,45 @@ class ProcessAttacks(SandboxLaws):
         result = sandbox.run("echo before; " + command.format(mark=mark), timeout_seconds=0.5)
         assert (result.timed_out, result.exit_code, result.stdout) == (True, 137, b"before\n")
         assert 0.5 <= result.seconds < 2.5
-        assert sandbox.run(_MARKED.format(mark=mark.replace(".", "[.]"))).stdout == b"0\n"
+        assert sandbox.run(_COUNT_MARKED_PROCESSES.format(mark=mark.replace(".", "[.]"))).stdout == b"0\n"
 
     def test_a_flood_is_bounded_by_the_time_out(self, sandbox: Sandbox) -> None:
         """In time and in what is kept."""
         result = sandbox.run("yes", timeout_seconds=0.5)
         assert result.timed_out
-        assert len(result.stdout) == SMALL.output_bytes
+        assert len(result.stdout) == SMALL_LIMITS.output_bytes
         assert result.seconds < 2.5
 
     def test_a_fork_bomb_ends_with_its_time_out(self, sandbox: Sandbox) -> None:
         """And the sandbox works as before."""
-        self.need("pids")
+        self.require("pids")
         result = sandbox.run("b() { b | b & b; }; b; sleep 9", timeout_seconds=1.5)
         assert result.seconds < 5
         assert sandbox.run("echo fine").stdout == b"fine\n"
 
     def test_a_fork_bomb_left_behind_does_not_stop_the_next_command(self, sandbox: Sandbox) -> None:
         """Even when no process is left to be had."""
-        self.need("pids")
-        sandbox.run(f"python3 -c '{_MOST_CHILDREN}' > /dev/null & sleep 0.7", timeout_seconds=5)
+        self.require("pids")
+        sandbox.run(f"python3 -c '{_FORK_UNTIL_REFUSED}' > /dev/null & sleep 0.7", timeout_seconds=5)
         assert sandbox.run("echo fine | cat").stdout == b"fine\n"
 
     def test_the_number_of_processes_is_limited(self, sandbox: Sandbox) -> None:
         """At the limit, give or take those that are there anyway."""
-        self.need("pids")
+        self.require("pids")
         assert "pids" in sandbox.info.enforced
-        count = int(sandbox.run(f"python3 -c '{_MOST_CHILDREN}'").stdout)
-        assert SMALL.pids - 10 <= count <= SMALL.pids
+        count = int(sandbox.run(f"python3 -c '{_FORK_UNTIL_REFUSED}'").stdout)
+        assert SMALL_LIMITS.pids - 10 <= count <= SMALL_LIMITS.pids
 
     def test_killing_everything_harms_nothing(self, sandbox: Sandbox) -> None:
         """The server is out of reach."""
-        self.need("kill_all")
+        self.require("kill_all")
         assert sandbox.run("kill -9 -1; kill -9 1; kill -STOP 1; echo still").stdout in (b"still\n", b"")
         assert sandbox.run("echo fine").stdout == b"fine\n"
 
     def test_frames_cannot_be_forged(self, sandbox: Sandbox) -> None:
         """No descriptor of the server is to be had: not inherited, not through /proc."""
-        self.need("hide_descriptors")
-        sandbox.write("forge.py", _FORGE.encode())
+        self.require("hide_descriptors")
+        sandbox.write("forge.py", _FORGE_FRAMES.encode())
         assert sandbox.run("python3 forge.py $PPID").stdout == b""
         assert sandbox.run("echo fine").stdout == b"fine\n"
 
@@ -139,15 +141,15 @@ class ResourceAttacks(SandboxLaws):
 
     def test_a_memory_hog_fails_and_the_sandbox_lives(self, sandbox: Sandbox) -> None:
         """One process that wants too much."""
-        result = sandbox.run(_HOG)
+        result = sandbox.run(_MEMORY_HOG)
         assert result.exit_code != 0
         assert sandbox.run("echo fine").stdout == b"fine\n"
 
     def test_memory_is_limited_for_the_whole_tree(self, sandbox: Sandbox) -> None:
         """Many processes that want too much together; it is reported."""
-        self.need("memory_bytes")
+        self.require("memory_bytes")
         assert "memory_bytes" in sandbox.info.enforced
-        sandbox.write("hogs.py", _MANY_HOGS.encode())
+        sandbox.write("hogs.py", _MANY_MEMORY_HOGS.encode())
         result = sandbox.run("python3 hogs.py")
         assert result.oom_killed
         assert sandbox.run("echo fine; sleep 3.5").stdout == b"fine\n"
@@ -158,18 +160,18 @@ class ResourceAttacks(SandboxLaws):
 
     def test_the_disk_is_limited(self, sandbox: Sandbox) -> None:
         """In one file and in many; the file tools say so to the model."""
-        self.need("disk_bytes")
+        self.require("disk_bytes")
         assert sandbox.run("head -c 32000000 /dev/zero > one").exit_code != 0
         sandbox.run("rm one; for i in $(seq 20); do head -c 1000000 /dev/zero > f$i || exit 1; done")
-        assert int(sandbox.run("cat f* | wc -c").stdout) <= SMALL.disk_bytes
+        assert int(sandbox.run("cat f* | wc -c").stdout) <= SMALL_LIMITS.disk_bytes
         with pytest.raises(ToolError):
-            sandbox.write("more", bytes(SMALL.file_bytes))
+            sandbox.write("more", bytes(SMALL_LIMITS.file_bytes))
         sandbox.run("rm f*")
-        sandbox.write("more", bytes(SMALL.file_bytes))
+        sandbox.write("more", bytes(SMALL_LIMITS.file_bytes))
 
     def test_nothing_outside_can_be_written(self, sandbox: Sandbox) -> None:
         """The root is read-only."""
-        self.need("read_only_root")
+        self.require("read_only_root")
         for path in ("/x", "/etc/x", "/usr/x", "/usr/bin/x", "/var/x", "/dev/x", "/proc/sys/kernel/hostname", "/sys/x"):
             assert sandbox.run(f"echo x > {path}").exit_code != 0, path
 
@@ -177,7 +179,7 @@ class ResourceAttacks(SandboxLaws):
         """No root, no capability, no new privileges, no mounts, no namespaces of their own."""
         status = sandbox.run("cat /proc/self/status").stdout.decode()
         assert "NoNewPrivs:\t1" in status
-        self.need("drop_rights")
+        self.require("drop_rights")
         capabilities = [line.split()[1] for line in status.splitlines() if line.startswith("Cap")]
         assert {int(value, 16) for value in capabilities} == {0}
         assert sandbox.run("id -u").stdout == b"1000\n"
@@ -187,15 +189,15 @@ class ResourceAttacks(SandboxLaws):
 
     def test_there_is_no_network(self, sandbox: Sandbox) -> None:
         """Unreachable at once, not after a time-out."""
-        self.need("network")
-        sandbox.write("connect.py", _CONNECT.encode())
+        self.require("network")
+        sandbox.write("connect.py", _CONNECT_OUTSIDE.encode())
         result = sandbox.run("python3 connect.py; ls /sys/class/net 2>/dev/null")
         assert set(result.stdout.split()) <= {b"101", b"lo"}
         assert result.stdout.split().count(b"101") == 2
 
     def test_processes_and_files_of_the_host_are_not_seen(self, sandbox: Sandbox) -> None:
         """Only its own processes, and no home directories."""
-        self.need("namespaces")
+        self.require("namespaces")
         assert len(sandbox.run("ls -d /proc/[0-9]*").stdout.split()) <= 3
         assert sandbox.run("ls -A /root /home 2>/dev/null | grep -v :").stdout.split() == []
 
@@ -203,7 +205,7 @@ class ResourceAttacks(SandboxLaws):
 class PathAttacks(SandboxLaws):
     """Paths that would lead out of the workspace."""
 
-    _LINKS = "ln -s /etc/passwd file; ln -s / top; ln -s .. up; ln -s up chain; mkdir d; ln -s ../../etc d/two"
+    _MAKE_LINKS = "ln -s /etc/passwd file; ln -s / top; ln -s .. up; ln -s up chain; mkdir d; ln -s ../../etc d/two"
 
     @pytest.mark.parametrize(
         "path",
@@ -214,7 +216,7 @@ class PathAttacks(SandboxLaws):
     )  # fmt: skip
     def test_no_path_leads_out(self, sandbox: Sandbox, path: str) -> None:
         """Neither for reading, nor writing, nor listing."""
-        sandbox.run(self._LINKS)
+        sandbox.run(self._MAKE_LINKS)
         for call in (sandbox.read, sandbox.list, lambda path: sandbox.write(path, b"x")):
             with pytest.raises(PathRefused):
                 call(path)
@@ -228,7 +230,7 @@ class PathAttacks(SandboxLaws):
 
     def test_swapping_a_directory_for_a_link_wins_no_race(self, sandbox: Sandbox) -> None:
         """What is read is ours or an error."""
-        sandbox.run(_SWAP)
+        sandbox.run(_SWAP_DIRECTORY_AND_LINK)
         outcomes: set[bytes] = set()
         give_up = time.monotonic() + 1.5
         while time.monotonic() < give_up:
@@ -241,7 +243,7 @@ class PathAttacks(SandboxLaws):
 
     def test_a_snapshot_does_not_follow_links(self, sandbox: Sandbox) -> None:
         """It holds the link, not what lies there."""
-        sandbox.run(self._LINKS)
+        sandbox.run(self._MAKE_LINKS)
         files = sandbox.snapshot().files
         assert sorted(files) == ["chain", "d", "d/two", "file", "top", "up"]
 

@@ -23,9 +23,11 @@ from harness.errors import FileMissing, PathRefused, SandboxDied, SandboxError, 
 from harness.protocols import SANDBOX_BOUNDS, FileChange, Sandbox, SandboxLimits
 from harness.sandboxes.backends import open_sandbox
 
-SMALL = SandboxLimits(memory_bytes=192 * 2**20, pids=48, disk_bytes=16 * 2**20, output_bytes=64 * 2**10, file_bytes=2 * 2**20)
+SMALL_LIMITS = SandboxLimits(
+    memory_bytes=192 * 2**20, pids=48, disk_bytes=16 * 2**20, output_bytes=64 * 2**10, file_bytes=2 * 2**20
+)
 """The limits of the suite: small, so that reaching them is quick."""
-_VICTIM = """
+_VICTIM_SCRIPT = """
 import json, sys
 from harness.sandboxes.backends import open_sandbox
 sandbox = open_sandbox(session_id=sys.argv[2], **json.loads(sys.argv[1]))
@@ -34,7 +36,7 @@ sandbox.run("setsid sleep " + sys.argv[3] + " >/dev/null 2>&1 & echo started")
 print("ready", flush=True)
 sandbox.run("sleep " + sys.argv[3] + "; true")
 """
-_TOO_MUCH = {
+_FILL_SCRIPTS = {
     "many": r"""
 for n in range(40_000):
     os.close(os.open(b"%05d" % n + b"\xff" * 245, os.O_CREAT))
@@ -57,24 +59,24 @@ for n in range(6):
 class SandboxLaws:
     """What the suites stand on: how a sandbox is made, and what it cannot do."""
 
-    recipe: ClassVar[Mapping[str, Any]]
+    sandbox_options: ClassVar[Mapping[str, Any]]
     """What `open_sandbox` is given besides the session id and the limits."""
-    cannot: ClassVar[Mapping[str, str]] = {}
+    missing_abilities: ClassVar[Mapping[str, str]] = {}
     """Ability -> why this backend lacks it."""
 
-    def make(self, limits: SandboxLimits = SMALL) -> Sandbox:
+    def make_sandbox(self, limits: SandboxLimits = SMALL_LIMITS) -> Sandbox:
         """A new sandbox, not started."""
-        return open_sandbox(session_id=f"contract-{uuid.uuid4().hex[:12]}", limits=limits, **self.recipe)
+        return open_sandbox(session_id=f"contract-{uuid.uuid4().hex[:12]}", limits=limits, **self.sandbox_options)
 
-    def need(self, ability: str) -> None:
+    def require(self, ability: str) -> None:
         """Skip this law with the reason where the backend lacks the ability."""
-        if ability in self.cannot:
-            pytest.skip(f"cannot {ability}: {self.cannot[ability]}")
+        if ability in self.missing_abilities:
+            pytest.skip(f"cannot {ability}: {self.missing_abilities[ability]}")
 
     @pytest.fixture
     def sandbox(self) -> Iterator[Sandbox]:
         """One that runs."""
-        sandbox = self.make()
+        sandbox = self.make_sandbox()
         sandbox.start()
         yield sandbox
         sandbox.close()
@@ -94,14 +96,14 @@ class CommandLaws(SandboxLaws):
         """As shells do."""
         assert sandbox.run("kill -SEGV $$").exit_code == 128 + signal.SIGSEGV
 
-    def test_a_syntax_error_is_a_value(self, sandbox: Sandbox) -> None:
+    def test_a_syntax_error_is_a_result(self, sandbox: Sandbox) -> None:
         """Not an exception."""
         result = sandbox.run("if (")
         assert result.exit_code == 2
         assert result.stderr
 
     @pytest.mark.parametrize("command", ["x" * 200_000, "echo a\0b", "echo \udcff"], ids=["long", "nul", "surrogate"])
-    def test_a_command_that_cannot_be_started_is_a_value(self, sandbox: Sandbox, command: str) -> None:
+    def test_a_command_that_cannot_be_started_is_a_result(self, sandbox: Sandbox, command: str) -> None:
         """Models write strange things."""
         result = sandbox.run(command)
         assert result.exit_code in (0, 126, 127)
@@ -128,10 +130,10 @@ class CommandLaws(SandboxLaws):
     def test_long_output_is_kept_to_the_limit_and_counted_in_full(self, sandbox: Sandbox) -> None:
         """The beginning is kept, of each stream."""
         result = sandbox.run("head -c 300000 /dev/zero; head -c 200000 /dev/zero >&2")
-        assert (len(result.stdout), result.stdout_bytes) == (SMALL.output_bytes, 300_000)
-        assert (len(result.stderr), result.stderr_bytes) == (SMALL.output_bytes, 200_000)
+        assert (len(result.stdout), result.stdout_bytes) == (SMALL_LIMITS.output_bytes, 300_000)
+        assert (len(result.stderr), result.stderr_bytes) == (SMALL_LIMITS.output_bytes, 200_000)
 
-    def test_a_background_child_holds_nothing_up_and_lives_on(self, sandbox: Sandbox) -> None:
+    def test_a_background_child_does_not_block_and_survives(self, sandbox: Sandbox) -> None:
         """Servers can be started in one command and used in the next."""
         result = sandbox.run("(sleep 1; echo late; echo x > done) & echo now")
         assert result.stdout == b"now\n"
@@ -152,21 +154,21 @@ class FileLaws(SandboxLaws):
 
     def test_a_file_comes_back_as_written(self, sandbox: Sandbox) -> None:
         """Any bytes, up to the limit, relative or absolute path, parents made."""
-        content = bytes(range(256)) * (SMALL.file_bytes // 256)
+        content = bytes(range(256)) * (SMALL_LIMITS.file_bytes // 256)
         sandbox.write("a/b/ü \n.bin", content)
         assert sandbox.read("/workspace/a/b/ü \n.bin") == content
         assert sandbox.read("a/./b/../b/ü \n.bin", max_bytes=3) == b"\x00\x01\x02"
 
     def test_too_large_a_file_is_an_error_for_the_model(self, sandbox: Sandbox) -> None:
         """In both directions; a part of it can be read."""
-        sandbox.run(f"head -c {SMALL.file_bytes + 1} /dev/zero > large")
+        sandbox.run(f"head -c {SMALL_LIMITS.file_bytes + 1} /dev/zero > large")
         with pytest.raises(ToolError, match="larger than"):
             sandbox.read("large")
         assert sandbox.read("large", max_bytes=10) == bytes(10)
         with pytest.raises(ToolError):
-            sandbox.write("large", bytes(SMALL.file_bytes + 1))
+            sandbox.write("large", bytes(SMALL_LIMITS.file_bytes + 1))
 
-    def test_what_is_no_file_is_not_read(self, sandbox: Sandbox) -> None:
+    def test_reading_what_is_not_a_file_fails(self, sandbox: Sandbox) -> None:
         """Missing, a directory, a pipe that would block."""
         sandbox.run("mkfifo pipe; mkdir d")
         with pytest.raises(FileMissing):
@@ -198,11 +200,13 @@ class FileLaws(SandboxLaws):
 class SnapshotLaws(SandboxLaws):
     """Snapshots, differences, going back."""
 
-    _MAKE = "mkdir -p a/empty; seq 3 > a/x; seq 9 > y; chmod 755 y; ln -s a/x link; head -c 9000000 /dev/zero > big; : > nil"
+    _MAKE_FILES = (
+        "mkdir -p a/empty; seq 3 > a/x; seq 9 > y; chmod 755 y; ln -s a/x link; head -c 9000000 /dev/zero > big; : > nil"
+    )
 
     def test_equal_workspaces_have_equal_tree_ids(self, sandbox: Sandbox) -> None:
         """However they came about."""
-        sandbox.run(self._MAKE)
+        sandbox.run(self._MAKE_FILES)
         first = sandbox.snapshot()
         sandbox.run("cp -a y z; rm y; mv z y; rm a/x; seq 3 > a/x; touch -d 2001-01-01 y")
         assert sandbox.snapshot() == first
@@ -212,7 +216,7 @@ class SnapshotLaws(SandboxLaws):
     def test_restore_brings_back_contents_modes_links_and_directories(self, sandbox: Sandbox) -> None:
         """And removes what was not there."""
         empty = sandbox.snapshot()
-        sandbox.run(self._MAKE)
+        sandbox.run(self._MAKE_FILES)
         full = sandbox.snapshot()
         sandbox.run("rm -r a link; mkdir link y2; echo more >> y; chmod 000 y2; echo a > a; ln -s /etc nil2; rm big")
         changed = sandbox.snapshot()
@@ -229,7 +233,7 @@ class SnapshotLaws(SandboxLaws):
         sandbox.restore(snapshot)
         assert sandbox.run('ls -A "$TMPDIR"; sleep 0.2; ls -A').stdout == b""
 
-    def test_a_change_is_never_missed_however_quick(self, sandbox: Sandbox) -> None:
+    def test_every_quick_change_gets_a_new_tree_id(self, sandbox: Sandbox) -> None:
         """Same size, same file, within one tick of the clock."""
         seen = set()
         for number in range(30):
@@ -260,10 +264,10 @@ class SnapshotLaws(SandboxLaws):
         sandbox.restore(odd)
         assert sandbox.run(r"cat $(printf 'f\377')").stdout == b"1\n"
 
-    @pytest.mark.parametrize("script", _TOO_MUCH)
-    def test_more_than_can_be_told_is_refused_in_words_and_kills_nothing(self, sandbox: Sandbox, script: str) -> None:
+    @pytest.mark.parametrize("script", _FILL_SCRIPTS)
+    def test_a_snapshot_over_its_limits_raises_and_harms_nothing(self, sandbox: Sandbox, script: str) -> None:
         """An agent does not end its own trial by names and holes; what is left after it is seen again."""
-        sandbox.write("fill.py", b"import os; os.mkdir('d'); os.chdir('d')\n" + _TOO_MUCH[script].encode())
+        sandbox.write("fill.py", b"import os; os.mkdir('d'); os.chdir('d')\n" + _FILL_SCRIPTS[script].encode())
         before = sandbox.snapshot()
         assert sandbox.run("python3 fill.py").exit_code == 0
         with pytest.raises(ToolError, match="a snapshot holds"):
@@ -278,7 +282,7 @@ class SnapshotLaws(SandboxLaws):
         assert sandbox.read("fill.py").startswith(b"import os")
 
 
-class LayingLaws(SandboxLaws):
+class LayFilesLaws(SandboxLaws):
     """Files that come before everything else."""
 
     @pytest.mark.parametrize(
@@ -291,7 +295,7 @@ class LayingLaws(SandboxLaws):
             "mkdir n; echo 1 > g",
         ],
     )
-    def test_what_stands_in_the_place_of_laid_files_goes(self, sandbox: Sandbox, there: str) -> None:
+    def test_lay_replaces_what_exists_at_its_paths(self, sandbox: Sandbox, there: str) -> None:
         """Closed directories, links and pipes too; the rest stays."""
         sandbox.write("kept", b"1")
         sandbox.run(there)
@@ -306,7 +310,7 @@ class LayingLaws(SandboxLaws):
         sandbox.lay({"g": b""})
         assert sandbox.run('ls -A "$TMPDIR"; rm -f tick; sleep 0.2; ls -A').stdout == b"g\n"
 
-    def test_files_that_cannot_be_laid_are_an_error_and_so_is_a_way_out(self, sandbox: Sandbox) -> None:
+    def test_lay_rejects_unwritable_files_and_paths_outside(self, sandbox: Sandbox) -> None:
         """A value for the caller, not the end of the sandbox."""
         for path in ("/etc/x", "../x", "a/../../x"):
             with pytest.raises(PathRefused):
@@ -318,16 +322,16 @@ class LayingLaws(SandboxLaws):
         assert sandbox.run("echo on").stdout == b"on\n"
 
 
-class LifeLaws(SandboxLaws):
+class LifecycleLaws(SandboxLaws):
     """Starting, closing, dying."""
 
     def test_the_record_names_backend_and_limits(self, sandbox: Sandbox) -> None:
         """And claims no limit that is not one."""
         info = sandbox.info
-        assert info.backend == self.recipe["backend"]
-        assert info.limits == SMALL
+        assert info.backend == self.sandbox_options["backend"]
+        assert info.limits == SMALL_LIMITS
         assert set(info.enforced) <= set(SandboxLimits.__dataclass_fields__)
-        lacking = {"pids", "disk_bytes", "network"} & set(self.cannot)
+        lacking = {"pids", "disk_bytes", "network"} & set(self.missing_abilities)
         assert not lacking & set(info.enforced)
 
     @pytest.mark.parametrize("bound", [0, 1], ids=["least", "most"])
@@ -335,7 +339,7 @@ class LifeLaws(SandboxLaws):
         """At the bounds commands run, and as much as is allowed goes over the wire."""
         values: dict[str, Any] = {name: bounds[bound] for name, bounds in SANDBOX_BOUNDS.items()}
         limits = SandboxLimits(**values)
-        with contextlib.closing(self.make(limits)) as sandbox:
+        with contextlib.closing(self.make_sandbox(limits)) as sandbox:
             sandbox.start()
             assert sandbox.run("echo fine | cat").stdout == b"fine\n"[: limits.output_bytes]
             result = sandbox.run("head -c 30000000 /dev/zero; head -c 30000000 /dev/zero >&2")
@@ -348,7 +352,7 @@ class LifeLaws(SandboxLaws):
 
     def test_nothing_works_before_the_start_or_after_the_end(self) -> None:
         """Closing twice is fine; a sandbox is started once."""
-        sandbox = self.make()
+        sandbox = self.make_sandbox()
         with pytest.raises(SandboxError):
             sandbox.run("true")
         sandbox.start()
@@ -379,7 +383,7 @@ class LifeLaws(SandboxLaws):
 
     def test_two_sandboxes_are_apart_and_run_at_once(self, sandbox: Sandbox) -> None:
         """Neither sees the other's files, nor waits for it."""
-        other = self.make()
+        other = self.make_sandbox()
         other.start()
         try:
             sandbox.write("mine", b"1")
@@ -396,28 +400,31 @@ class LifeLaws(SandboxLaws):
     def test_nothing_is_left_of_a_harness_that_was_killed(self) -> None:
         """In the middle of a command, with a background child: all processes go."""
         mark = f"{600 + uuid.uuid4().int % 10**6}.{uuid.uuid4().int % 10**6:06}"
-        arguments = [json.dumps(dict(self.recipe)), f"victim-{uuid.uuid4().hex[:12]}", mark]
+        arguments = [json.dumps(dict(self.sandbox_options)), f"victim-{uuid.uuid4().hex[:12]}", mark]
         with subprocess.Popen(
-            [sys.executable, "-c", _VICTIM, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=dict(os.environ)
+            [sys.executable, "-c", _VICTIM_SCRIPT, *arguments],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=dict(os.environ),
         ) as victim:
             try:
                 assert victim.stdout is not None
                 assert victim.stdout.readline() == b"ready\n"
-                _wait_until(lambda: _running("sleep", mark) >= 2, 5)
+                _wait_until(lambda: _count_processes("sleep", mark) >= 2, 5)
             finally:
                 victim.kill()
-        _wait_until(lambda: _running("sleep", mark) == 0 and self.nothing_left(arguments[1]), 10)
+        _wait_until(lambda: _count_processes("sleep", mark) == 0 and self.has_no_leftovers(arguments[1]), 10)
 
-    def nothing_left(self, session_id: str) -> bool:
+    def has_no_leftovers(self, session_id: str) -> bool:
         """Whether a dead session has left nothing besides processes; to be overridden."""
         return True
 
 
-class SandboxContract(CommandLaws, FileLaws, SnapshotLaws, LayingLaws, LifeLaws):
+class SandboxContract(CommandLaws, FileLaws, SnapshotLaws, LayFilesLaws, LifecycleLaws):
     """All laws of a sandbox that behaves; those under attack are `harness.testing.sandbox_attacks`."""
 
 
-def _running(program: str, argument: str) -> int:
+def _count_processes(program: str, argument: str) -> int:
     """How many processes of this machine, in whatever namespace, were started so."""
     wanted = f"{program}\0{argument}\0".encode()
     count = 0

@@ -8,24 +8,24 @@ from hypothesis import strategies as st
 
 from harness.agent.inbox import Inbox
 from harness.agent.loop import Agent
-from harness.codec import canonical_json
+from harness.codec import to_canonical_json
 from harness.compaction.compactor import SessionCompactor
 from harness.events import Entry, Event, MessageAdded, RolledBack, SessionStarted, StepFinished, TurnEnded
 from harness.messages import Message, ToolCall, ToolResult, assistant, user
 from harness.protocols import Policy, ToolSpec
 from harness.store.memory import MemoryLog, MemoryOutputs
 from harness.task import LaterMessage
-from harness.testing.fake_model import PuppetModel
-from harness.testing.strategies import TEXTS, finished
+from harness.testing.fake_model import FakeModel
+from harness.testing.strategies import TEXTS, make_step_finished
 from harness.tokens import Window
 
 WINDOW = Window(tokens=16_000, source="configuration")
-SUMMARIES = 60
+SUMMARY_COUNT = 60
 """More than a session of the longest kind could ask for."""
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
+class FakeTool:
     """A tool that answers as it was told to."""
 
     name: str
@@ -53,21 +53,21 @@ def sessions(draw: st.DrawFn, policy: Policy, max_steps: int = 12) -> tuple[Entr
     later = draw(st.lists(st.builds(LaterMessage, step=st.integers(1, max_steps), text=TEXTS.filter(str.strip)), max_size=3))
     log = MemoryLog()
     agent = Agent(
-        model=PuppetModel([*replies, assistant("done")]),
-        tools=[Prepared(name, outputs) for name in ("execute_command", "read_file")],
+        model=FakeModel([*replies, assistant("done")]),
+        tools=[FakeTool(name, outputs) for name in ("execute_command", "read_file")],
         log=log,
         compactor=SessionCompactor(
-            policy=policy, window=WINDOW, summarizer=PuppetModel(_summaries(draw)), outputs=MemoryOutputs()
+            policy=policy, window=WINDOW, summarizer=FakeModel(_draw_summaries(draw)), outputs=MemoryOutputs()
         ),
         clock=itertools.count().__next__,
         inbox=Inbox(later),
     )
-    agent.run(_started(policy, draw(TEXTS) or "build it"), draw(TEXTS) or "be good")
+    agent.run(_make_session_started(policy, draw(TEXTS) or "build it"), draw(TEXTS) or "be good")
     return log.entries()
 
 
 @st.composite
-def rolled_back(draw: st.DrawFn, policy: Policy) -> tuple[Entry, ...]:
+def sessions_with_rollback(draw: st.DrawFn, policy: Policy) -> tuple[Entry, ...]:
     """The log of a session that was rolled back to one of its steps and gone on with."""
     log = draw(sessions(policy))
     seq, step = draw(st.sampled_from([(seq, event.step) for seq, event in log if isinstance(event, StepFinished)]))
@@ -75,7 +75,7 @@ def rolled_back(draw: st.DrawFn, policy: Policy) -> tuple[Entry, ...]:
         RolledBack(step=step, to_event=seq),
         MessageAdded(message=user(draw(TEXTS)), step=step),
         MessageAdded(message=assistant(draw(TEXTS)), step=step + 1),
-        finished(step + 1),
+        make_step_finished(step + 1),
         TurnEnded(turn=2, status="completed", reason="replied"),
     )
     return (*log, *(Entry(len(log) + number, event) for number, event in enumerate(more, 1)))
@@ -93,18 +93,18 @@ def _results(call: ToolCall) -> st.SearchStrategy[ToolResult]:
     )
 
 
-def _summaries(draw: st.DrawFn) -> list[Message]:
+def _draw_summaries(draw: st.DrawFn) -> list[Message]:
     texts = draw(st.lists(TEXTS.filter(str.strip), min_size=1, max_size=4))
-    return [assistant(text) for text in itertools.islice(itertools.cycle(texts), SUMMARIES)]
+    return [assistant(text) for text in itertools.islice(itertools.cycle(texts), SUMMARY_COUNT)]
 
 
-def _started(policy: Policy, task: str) -> SessionStarted:
+def _make_session_started(policy: Policy, task: str) -> SessionStarted:
     budget = policy.budget(WINDOW)
     return SessionStarted(
         session_id="made",
         task=task,
         model="puppet",
-        policy_json=canonical_json(policy),
+        policy_json=to_canonical_json(policy),
         window_tokens=WINDOW.tokens,
         threshold_tokens=budget.threshold_tokens,
         budget_rule=budget.rule,

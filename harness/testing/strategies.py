@@ -22,7 +22,7 @@ TEXTS = st.text(st.characters(codec="utf-8", exclude_categories=["Cs"]), max_siz
 
 
 @st.composite
-def turns(draw: st.DrawFn, number: int) -> list[Message]:
+def step_messages(draw: st.DrawFn, number: int) -> list[Message]:
     """One step of an agent: an answer with up to three calls and their results, or a user message."""
     if draw(st.integers(0, 9)) == 0:
         return [user(draw(TEXTS) or "go on")]
@@ -46,7 +46,7 @@ def turns(draw: st.DrawFn, number: int) -> list[Message]:
 @st.composite
 def conversations(draw: st.DrawFn, max_steps: int = 30) -> tuple[Message, ...]:
     """A legal conversation: system, user, then steps whose calls all have their results."""
-    steps = [draw(turns(number)) for number in range(draw(st.integers(0, max_steps)))]
+    steps = [draw(step_messages(number)) for number in range(draw(st.integers(0, max_steps)))]
     opening = [system(draw(TEXTS) or "be good"), user(draw(TEXTS) or "build it")]
     return tuple(opening + [message for step in steps for message in step])
 
@@ -59,28 +59,32 @@ def logs(draw: st.DrawFn, max_steps: int = 30) -> tuple[Entry, ...]:
     for message in draw(conversations(max_steps)):
         if message.role == "assistant":
             step += 1
-            events.append(finished(step))
+            events.append(make_step_finished(step))
         events.append(MessageAdded(message=message, step=step))
     return tuple(Entry(seq, event) for seq, event in enumerate(events, start=1))
 
 
-_ACTS = ("step", "step", "change", "queue", "take", "withdraw", "end", "back")
+_ACTIONS = ("step", "step", "change", "queue", "take", "withdraw", "end", "back")
 
 
 @st.composite
-def lives(draw: st.DrawFn) -> tuple[Entry, ...]:
+def multi_turn_logs(draw: st.DrawFn) -> tuple[Entry, ...]:
     """The log of a session `s` of several turns: messages queue, are taken or withdrawn, workspaces change, it is rolled back."""
-    events: list[Event] = [started("s"), MessageAdded(message=user("build it"), step=0), WorkspaceSaved(step=0, tree_id="t0")]
+    events: list[Event] = [
+        make_session_started("s"),
+        MessageAdded(message=user("build it"), step=0),
+        WorkspaceSaved(step=0, tree_id="t0"),
+    ]
     step, turn, trees = 0, 1, 0
 
-    def entries() -> tuple[Entry, ...]:
+    def build_entries() -> tuple[Entry, ...]:
         return tuple(Entry(seq, event) for seq, event in enumerate(events, 1))
 
-    for act in draw(st.lists(st.sampled_from(_ACTS), max_size=25)):
-        waits = list(waiting(entries()))
+    for act in draw(st.lists(st.sampled_from(_ACTIONS), max_size=25)):
+        waits = list(waiting(build_entries()))
         if act in {"step", "change"}:
             step += 1
-            events += [MessageAdded(message=assistant(f"step {step}"), step=step), finished(step)]
+            events += [MessageAdded(message=assistant(f"step {step}"), step=step), make_step_finished(step)]
             if act == "change":
                 trees += 1
                 events.append(WorkspaceSaved(step=step, tree_id=f"t{trees}"))
@@ -89,7 +93,7 @@ def lives(draw: st.DrawFn) -> tuple[Entry, ...]:
         elif act == "take" and waits:
             events += [
                 MessageUnqueued(queued=waits[0], why="taken"),
-                MessageAdded(message=user(waiting(entries())[waits[0]]), step=step + 1),
+                MessageAdded(message=user(waiting(build_entries())[waits[0]]), step=step + 1),
             ]
             turn += 1
         elif act == "withdraw" and waits:
@@ -97,13 +101,13 @@ def lives(draw: st.DrawFn) -> tuple[Entry, ...]:
         elif act == "end":
             events.append(TurnEnded(turn=turn, status=draw(st.sampled_from(["completed", "failed"])), reason="replied"))
         elif act == "back":
-            back = draw(st.integers(0, last_step(entries())))
-            events.append(RolledBack(step=back, to_event=end_of_step(entries(), back)))
-            step = last_step(entries())
-    return entries()
+            back = draw(st.integers(0, last_step(build_entries())))
+            events.append(RolledBack(step=back, to_event=end_of_step(build_entries(), back)))
+            step = last_step(build_entries())
+    return build_entries()
 
 
-def started(session_id: str) -> SessionStarted:
+def make_session_started(session_id: str) -> SessionStarted:
     """The first event of a session about which nothing is remarkable."""
     return SessionStarted(
         session_id=session_id,
@@ -117,7 +121,7 @@ def started(session_id: str) -> SessionStarted:
     )
 
 
-def finished(step: int) -> StepFinished:
+def make_step_finished(step: int) -> StepFinished:
     """The end of a step about which nothing is remarkable."""
     return StepFinished(
         step=step,

@@ -1,4 +1,4 @@
 """The tools that an agent works with, each over one sandbox."""
 
-from harness.tools.session_tools import tools_under as tools_under
-from harness.tools.standard import standard_tools as standard_tools
+from harness.tools.session_tools import make_session_tools as make_session_tools
+from harness.tools.standard import make_standard_tools as make_standard_tools

@@ -14,7 +14,7 @@ from harness.messages import ToolCall, ToolResult
 from harness.protocols import OutputStore, ToolSpec
 
 PAGE_LINES = 200
-MATCHES = 50
+MAX_MATCHES = 50
 """Lines that a search shows at a time."""
 LINE_CHARACTERS = 500
 """A longer line counts as several."""
@@ -32,40 +32,44 @@ class OutputTool:
     def run(self, call: ToolCall) -> ToolResult:
         """See `harness.protocols.Tool`."""
         try:
-            output, status = self.act(_arguments(call)), "completed"
+            output, status = self.act(_parse_arguments(call)), "completed"
         except ToolError as error:
             output, status = f"error: {error}", "error"
         return ToolResult(call_id=call.call_id, name=call.name, output=output, status=status)  # type: ignore[arg-type]
 
 
-def output_tools(store: OutputStore) -> tuple[OutputTool, ...]:
+def make_output_tools(store: OutputStore) -> tuple[OutputTool, ...]:
     """The tools `read_output` and `search_output` over a store; who opened it closes it."""
 
     def read(arguments: Mapping[str, Any]) -> str:
-        lines = _lines(store.load(_text(arguments, "output")))
-        first = _whole(arguments, "from_line", 1)
+        lines = _split_lines(store.load(_require_text(arguments, "output")))
+        first = _require_whole_number(arguments, "from_line", 1)
         if first > len(lines):
             raise ToolError(f"from_line={first}: the output has {len(lines)} lines")
-        page = list(_page(enumerate(lines[first - 1 :], first), _whole(arguments, "lines", PAGE_LINES, most=PAGE_LINES)))
+        page = list(
+            _iter_page(
+                enumerate(lines[first - 1 :], first), _require_whole_number(arguments, "lines", PAGE_LINES, most=PAGE_LINES)
+            )
+        )
         last = first + len(page) - 1
         rest = f"; go on with from_line={last + 1}" if last < len(lines) else ""
         return "\n".join([*page, f"[lines {first} to {last} of {len(lines)}{rest}]"])
 
     def search(arguments: Mapping[str, Any]) -> str:
-        lines, wanted = _lines(store.load(_text(arguments, "output"))), _text(arguments, "text").casefold()
-        first = _whole(arguments, "from_line", 1)
-        found = [(number, line) for number, line in enumerate(lines, 1) if wanted in line.casefold()]
-        page = list(_page(iter([one for one in found if one[0] >= first]), MATCHES))
-        before = sum(number < first for number, _ in found)
-        left = len(found) - before - len(page)
-        rest = f"; go on with from_line={found[before + len(page)][0]}" if left else ""
-        return "\n".join([*page, f"[{len(page)} of {len(found)} lines that hold it{rest}]"])
+        lines, wanted = _split_lines(store.load(_require_text(arguments, "output"))), _require_text(arguments, "text").casefold()
+        first = _require_whole_number(arguments, "from_line", 1)
+        matches = [(number, line) for number, line in enumerate(lines, 1) if wanted in line.casefold()]
+        page = list(_iter_page(iter([one for one in matches if one[0] >= first]), MAX_MATCHES))
+        before = sum(number < first for number, _ in matches)
+        left = len(matches) - before - len(page)
+        rest = f"; go on with from_line={matches[before + len(page)][0]}" if left else ""
+        return "\n".join([*page, f"[{len(page)} of {len(matches)} lines that hold it{rest}]"])
 
     name = {"type": "string", "description": "Name of the saved output, as the mark of a truncated result tells it"}
     start = {"type": "integer", "description": "Line to begin with, from 1"}
     return (
         OutputTool(
-            _spec(
+            _build_spec(
                 "read_output",
                 "Read a section of a saved output, its lines numbered",
                 {
@@ -78,7 +82,7 @@ def output_tools(store: OutputStore) -> tuple[OutputTool, ...]:
             read,
         ),
         OutputTool(
-            _spec(
+            _build_spec(
                 "search_output",
                 "Find the lines of a saved output that hold a text, whatever its case",
                 {"output": name, "text": {"type": "string", "description": "What the lines hold"}, "from_line": start},
@@ -90,12 +94,12 @@ def output_tools(store: OutputStore) -> tuple[OutputTool, ...]:
     )
 
 
-def _spec(name: str, description: str, properties: Mapping[str, object], *required: str) -> ToolSpec:
+def _build_spec(name: str, description: str, properties: Mapping[str, object], *required: str) -> ToolSpec:
     schema = {"type": "object", "properties": properties, "required": list(required)}
     return ToolSpec(name=name, description=description, parameters_json=json.dumps(schema))
 
 
-def _arguments(call: ToolCall) -> Mapping[str, Any]:
+def _parse_arguments(call: ToolCall) -> Mapping[str, Any]:
     try:
         given: Any = json.loads(call.arguments_json)
     except (ValueError, RecursionError) as error:
@@ -105,32 +109,32 @@ def _arguments(call: ToolCall) -> Mapping[str, Any]:
     return given
 
 
-def _text(arguments: Mapping[str, Any], name: str) -> str:
+def _require_text(arguments: Mapping[str, Any], name: str) -> str:
     value = arguments.get(name)
     if not isinstance(value, str) or not value:
         raise ToolError(f"{name}: a text is needed")
     return value
 
 
-def _whole(arguments: Mapping[str, Any], name: str, default: int, *, most: int | None = None) -> int:
+def _require_whole_number(arguments: Mapping[str, Any], name: str, default: int, *, most: int | None = None) -> int:
     value = arguments.get(name, default)
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
         raise ToolError(f"{name}: a whole number from 1 is needed")
     return value if most is None else min(value, most)
 
 
-def _lines(text: str) -> list[str]:
+def _split_lines(text: str) -> list[str]:
     """The lines, long ones in pieces."""
     size = LINE_CHARACTERS
     return [line[at : at + size] for line in text.split("\n") for at in range(0, max(1, len(line)), size)]
 
 
-def _page(numbered: Iterator[tuple[int, str]], most: int) -> Iterator[str]:
+def _iter_page(numbered: Iterator[tuple[int, str]], most: int) -> Iterator[str]:
     """Numbered lines up to a number of them and the characters of a page; at least one."""
-    held = 0
+    character_count = 0
     for count, (number, line) in enumerate(numbered):
         shown = f"{number}: {line}"
-        held += len(shown) + 1
-        if count and (count >= most or held > PAGE_CHARACTERS):
+        character_count += len(shown) + 1
+        if count and (count >= most or character_count > PAGE_CHARACTERS):
             return
         yield shown

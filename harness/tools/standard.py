@@ -13,7 +13,7 @@ from typing import Any
 from harness.errors import ToolError
 from harness.messages import ToolCall, ToolResult
 from harness.protocols import ExecResult, OutputStore, Sandbox, ToolSpec
-from harness.truncation import Truncation, marked, previewed, whereabouts
+from harness.truncation import Truncation, describe_location, format_preview, preview_output
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,35 +31,35 @@ class SandboxTool:
     def run(self, call: ToolCall) -> ToolResult:
         """See `harness.protocols.Tool`."""
         try:
-            arguments = self._arguments(call)
+            arguments = self._parse_arguments(call)
             with self.lock:
                 output, status = self.act(arguments), "completed"
         except ToolError as error:
             output, status = f"error: {error}", "error"
-        kept, cut = self._shortened(output)
+        kept, cut = self._shorten(output)
         return ToolResult(call_id=call.call_id, name=call.name, output=kept, status=status, clipped_characters=cut)  # type: ignore[arg-type]
 
-    def _shortened(self, output: str) -> tuple[str, int]:
+    def _shorten(self, output: str) -> tuple[str, int]:
         """An output within its limits, and how many of its characters went."""
-        preview = previewed(output, self.limits)
+        preview = preview_output(output, self.limits)
         if preview.cut_bytes:
-            return marked(preview, self.limits, self._saved(output)), preview.cut_characters
+            return format_preview(preview, self.limits, self._save_output(output)), preview.cut_characters
         most = self.limits.max_characters
         if most is None or len(output) <= most:
             return output, 0
-        name = self._saved(output)
-        where = f"\n\n{whereabouts(name)}" if name else ""
+        name = self._save_output(output)
+        where = f"\n\n{describe_location(name)}" if name else ""
         shown, cut = clip(output, max(0, most - len(where)), ends=self.limits.keep == "ends")
         return shown + where, cut
 
-    def _saved(self, output: str) -> str:
+    def _save_output(self, output: str) -> str:
         """The name of an output that is kept whole; empty where none is."""
         if self.outputs is None or not self.limits.saved:
             return ""
         with self.lock:
             return self.outputs.save(output)
 
-    def _arguments(self, call: ToolCall) -> Mapping[str, str]:
+    def _parse_arguments(self, call: ToolCall) -> Mapping[str, str]:
         try:
             given: Any = json.loads(call.arguments_json)
         except (ValueError, RecursionError) as error:
@@ -87,7 +87,7 @@ DEFAULT_LIMITS = Truncation(max_characters=10_000)
 """S0.9."""
 
 
-def standard_tools(
+def make_standard_tools(
     sandbox: Sandbox,
     *,
     timeout_seconds: float = 60.0,
@@ -104,7 +104,7 @@ def standard_tools(
     """
     lock = threading.Lock()
 
-    def made(name: str, description: str, act: Callable[[Mapping[str, str]], str], **parameters: str) -> SandboxTool:
+    def make_tool(name: str, description: str, act: Callable[[Mapping[str, str]], str], **parameters: str) -> SandboxTool:
         schema = {
             "type": "object",
             "properties": {key: {"type": "string", "description": text} for key, text in parameters.items()},
@@ -114,7 +114,7 @@ def standard_tools(
         return SandboxTool(spec, act, tuple(parameters), limits, outputs, lock)
 
     def execute(arguments: Mapping[str, str]) -> str:
-        return _told(sandbox.run(arguments["command"], timeout_seconds=timeout_seconds), timeout_seconds)
+        return _format_result(sandbox.run(arguments["command"], timeout_seconds=timeout_seconds), timeout_seconds)
 
     def read(arguments: Mapping[str, str]) -> str:
         return sandbox.read(arguments["path"]).decode(errors="replace")
@@ -125,39 +125,39 @@ def standard_tools(
         return f"wrote {len(content)} bytes to {arguments['path']}"
 
     def list_entries(arguments: Mapping[str, str]) -> str:
-        return _listed(sandbox, arguments["path"])
+        return _format_listing(sandbox, arguments["path"])
 
     command = "Shell command, run by sh in /workspace"
     path = "Path relative to /workspace"
     return (
-        made("execute_command", "Execute a shell command in the sandbox", execute, command=command),
-        made("read_file", "Read the contents of a file", read, path=path),
-        made("write_file", "Create or overwrite a file", write, path=path, content="The whole new content"),
-        made("list_directory", "List the contents of a directory", list_entries, path=path),
+        make_tool("execute_command", "Execute a shell command in the sandbox", execute, command=command),
+        make_tool("read_file", "Read the contents of a file", read, path=path),
+        make_tool("write_file", "Create or overwrite a file", write, path=path, content="The whole new content"),
+        make_tool("list_directory", "List the contents of a directory", list_entries, path=path),
     )
 
 
-def _told(result: ExecResult, timeout_seconds: float) -> str:
+def _format_result(result: ExecResult, timeout_seconds: float) -> str:
     """A command's result as the model reads it: exit code, output, errors, and what the limits did."""
     parts = [f"exit code {result.exit_code}"]
     if result.timed_out:
         parts.append(f"[killed: the command ran longer than {timeout_seconds:g} s]")
     if result.oom_killed:
         parts.append("[killed: out of memory]")
-    parts += _stream(result.stdout, result.stdout_bytes, "")
-    parts += _stream(result.stderr, result.stderr_bytes, "[stderr]\n")
+    parts += _format_stream(result.stdout, result.stdout_bytes, "")
+    parts += _format_stream(result.stderr, result.stderr_bytes, "[stderr]\n")
     return "\n".join(parts)
 
 
-def _stream(kept: bytes, total_bytes: int, heading: str) -> list[str]:
+def _format_stream(captured: bytes, total_bytes: int, heading: str) -> list[str]:
     if not total_bytes:
         return []
-    if total_bytes > len(kept):
-        heading += f"[first {len(kept)} of {total_bytes} bytes]\n"
-    return [heading + kept.decode(errors="replace").rstrip("\n")]
+    if total_bytes > len(captured):
+        heading += f"[first {len(captured)} of {total_bytes} bytes]\n"
+    return [heading + captured.decode(errors="replace").rstrip("\n")]
 
 
-def _listed(sandbox: Sandbox, path: str) -> str:
+def _format_listing(sandbox: Sandbox, path: str) -> str:
     """Name, type and size of each entry, one a line (no times, so that runs repeat)."""
     short = {"directory": "dir"}
     entries = sandbox.list(path)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Self, get_args
 
 from harness.agent.loop import Limits
-from harness.agent.loop_detection import Answer
+from harness.agent.loop_detection import LoopDecision
 from harness.compaction.presets.keep_last import KeepLast
 from harness.errors import HarnessError, UsageError
 from harness.events import Entry, Signal, StateChanged, TextDelta
@@ -25,40 +25,40 @@ from harness.session.interactive import Ended, Interactive
 from harness.session.live import NOT_COMPACTED, LiveSession
 from harness.store.sessions.lookup import SESSIONS_FOLDER
 from harness.task import Task
-from harness.widgets.compaction_history import Rounds
-from harness.widgets.feed import Feed, fed
-from harness.widgets.harness_widget import script, style
-from harness.widgets.message_channel import Wire
-from harness.widgets.snapshot import Renewed, as_html, as_text
+from harness.widgets.compaction_history import CompactionHistory
+from harness.widgets.feed import Feed, build_feed
+from harness.widgets.harness_widget import load_script, load_style
+from harness.widgets.message_channel import MessageChannel
+from harness.widgets.snapshot import SnapshotWidget, render_html, render_text
 
-FOLDER = Path(SESSIONS_FOLDER)
+DEFAULT_JOURNAL_FOLDER = Path(SESSIONS_FOLDER)
 """Where journals go unless another file is named."""
-RESTING = frozenset({"new", "idle", "failed", "closed"})
-_LOOK = "look"
-MOST_STEPS = 300
+RESTING_STATES = frozenset({"new", "idle", "failed", "closed"})
+_REFRESH = "look"
+MAX_TURN_STEPS = 300
 """Of a turn: somebody is there to stop it."""
-PAUSE_SECONDS = 0.05
+BATCH_SECONDS = 0.05
 """What comes within it is told together."""
-KEEP_ITEMS = 4_000
+MAX_RETAINED_ITEMS = 4_000
 """That a page can ask for again; of what is older it asks for the rows."""
-MOST_FILES = 500
-ANSWERS: tuple[Answer, ...] = get_args(Answer)
+MAX_LISTED_FILES = 500
+ANSWERS: tuple[LoopDecision, ...] = get_args(LoopDecision)
 
 
-class AgentWidget(Renewed):
+class AgentWidget(SnapshotWidget):
     """A live session: transcript, context, compactions and what the user can do about them."""
 
     session: LiveSession
     """The session itself; its methods may be called from cells."""
     _feed: Feed
     _feed_lock: threading.Lock
-    _heard: "queue.SimpleQueue[Entry | Signal | Ended | str]"
-    _hurry: threading.Event
-    _over: bool
+    _event_queue: "queue.SimpleQueue[Entry | Signal | Ended | str]"
+    _skip_pauses: threading.Event
+    _is_closed: bool
     _pace_seconds: float
-    _teller: threading.Thread
-    _esm: ClassVar[str] = script("agent")
-    _css: ClassVar[str] = style("agent")
+    _publisher_thread: threading.Thread
+    _esm: ClassVar[str] = load_script("agent")
+    _css: ClassVar[str] = load_style("agent")
 
     def __init__(
         self,
@@ -89,17 +89,17 @@ class AgentWidget(Renewed):
             model=model,
             task=task,
             window_tokens=window_tokens,
-            limits=Limits(max_steps=MOST_STEPS),
-            journal=journal or FOLDER / f"{name}.sqlite",
+            limits=Limits(max_steps=MAX_TURN_STEPS),
+            journal=journal or DEFAULT_JOURNAL_FOLDER / f"{name}.sqlite",
         )
-        self._begin(described, lambda: LiveSession(described, session_id=name, listen=self._listen), pace_seconds)
+        self._initialize(described, lambda: LiveSession(described, session_id=name, listen=self._listen), pace_seconds)
 
     @classmethod
-    def of(cls, session: Interactive, *, pace_seconds: float = 0.0) -> Self:
+    def from_session(cls, session: Interactive, *, pace_seconds: float = 0.0) -> Self:
         """A session with everything that can be said of one: limits, sandbox, runtime, a folder to keep the files in."""
         panel = cls.__new__(cls)
         name = secrets.token_hex(6)
-        panel._begin(session, lambda: LiveSession(session, session_id=name, listen=panel._listen), pace_seconds)
+        panel._initialize(session, lambda: LiveSession(session, session_id=name, listen=panel._listen), pace_seconds)
         return panel
 
     @classmethod
@@ -130,7 +130,7 @@ class AgentWidget(Renewed):
         before = LiveSession.reopen(Path(journal), session_id)
         described = replace(before.session, task=task or before.session.task, unsafe_local=unsafe_local)
         panel = cls.__new__(cls)
-        panel._begin(
+        panel._initialize(
             described,
             lambda: LiveSession.reopen(Path(journal), session_id, session=described, listen=panel._listen),
             pace_seconds,
@@ -142,129 +142,131 @@ class AgentWidget(Renewed):
 
         Idempotent.
         """
-        self._hurry.set()
+        self._skip_pauses.set()
         ended = self.session.close()
         with self._feed_lock:
-            first, self._over = not self._over, True
+            first, self._is_closed = not self._is_closed, True
         if first:
-            self._heard.put(ended)  # behind all that the session has told
-        self._teller.join()
+            self._event_queue.put(ended)  # behind all that the session has told
+        self._publisher_thread.join()
         return ended
 
-    def heard(self, message: Mapping[str, Any]) -> None:
+    def handle_message(self, message: Mapping[str, Any]) -> None:
         """The user did something in a page."""
         known: Mapping[str, Callable[[Mapping[str, Any]], object]] = {
-            "start": lambda _: self._aside(self.session.start),
+            "start": lambda _: self._run_in_background(self.session.start),
             "send": self._send_text,
             "stop": self._stop,
             "resume": self._resume,
-            "compact": lambda _: self._aside(self._compact),
-            "answer": self._answer,
-            "diff": lambda asked: self._aside(lambda: self._show_files(whole=bool(asked.get("whole")))),
+            "compact": lambda _: self._run_in_background(self._compact),
+            "answer": self._answer_question,
+            "diff": lambda asked: self._run_in_background(lambda: self._show_files(whole=bool(asked.get("whole")))),
             "rows": self._show_rows,
             "body": self._show_body,
             "round": self._show_round,
-            "beat": lambda _: self.wire.show(beat=time.monotonic()),
-            "end": lambda _: self._aside(self.close),
+            "beat": lambda _: self.channel.update_state(beat=time.monotonic()),
+            "end": lambda _: self._run_in_background(self.close),
         }
         act = known.get(str(message.get("kind")))
         if act is not None:
             act(message)
 
     @property
-    def rests(self) -> bool:
+    def is_resting(self) -> bool:
         """See `Renewed`."""
-        return self.session.state in RESTING
+        return self.session.state in RESTING_STATES
 
-    def as_text(self) -> str:
+    def render_text(self) -> str:
         """See `Surface`."""
         with self._feed_lock:
-            return as_text(self._feed)
+            return render_text(self._feed)
 
-    def as_html(self) -> str:
+    def render_html(self) -> str:
         """See `Surface`."""
         with self._feed_lock:
-            return as_html(self._feed)
+            return render_html(self._feed)
 
     # --- what the session does -------------------------------------------------------------------------------------------
 
-    def _begin(self, described: Interactive, open_session: Callable[[], LiveSession], pace_seconds: float) -> None:
+    def _initialize(self, configuration: Interactive, open_session: Callable[[], LiveSession], pace_seconds: float) -> None:
         super().__init__()
-        self.wire = Wire(self.send, keep_items=KEEP_ITEMS)
-        self.wire.show(saved=self.mark)
-        self._pace_seconds, self._hurry, self._over = pace_seconds, threading.Event(), False
-        self._heard = queue.SimpleQueue()
+        self.channel = MessageChannel(self.send, max_retained_items=MAX_RETAINED_ITEMS)
+        self.channel.update_state(saved=self.snapshot_mark)
+        self._pace_seconds, self._skip_pauses, self._is_closed = pace_seconds, threading.Event(), False
+        self._event_queue = queue.SimpleQueue()
         self._feed_lock = threading.Lock()
         self.session = open_session()
-        self._feed = fed(Rounds(described.task, described.policy.counter), self.session.entries)
-        self._describe(described)
-        self._teller = threading.Thread(target=self._work, name="harness-agent-panel", daemon=True)
-        self._teller.start()
-        self._heard.put(_LOOK)
+        self._feed = build_feed(CompactionHistory(configuration.task, configuration.policy.counter), self.session.entries)
+        self._describe_session(configuration)
+        self._publisher_thread = threading.Thread(target=self._publish_updates, name="harness-agent-panel", daemon=True)
+        self._publisher_thread.start()
+        self._event_queue.put(_REFRESH)
 
-    def _describe(self, described: Interactive) -> None:
-        name, journal = self.session.session_id, described.journal
-        leave = ", unsafe_local=True" if described.unsafe_local else ""
-        self._feed.describe(
+    def _describe_session(self, configuration: Interactive) -> None:
+        name, journal = self.session.session_id, configuration.journal
+        leave = ", unsafe_local=True" if configuration.unsafe_local else ""
+        self._feed.describe_session(
             id=name,
-            model=described.model,
-            policy=str(getattr(described.policy, "kind", type(described.policy).__name__)),
-            task=described.task.name if described.task else "",
+            model=configuration.model,
+            policy=str(getattr(configuration.policy, "kind", type(configuration.policy).__name__)),
+            task=configuration.task.name if configuration.task else "",
             kept=f"logged in {journal}" if journal else "not logged into a file: it is lost when the kernel ends",
             reopen=f"AgentWidget.reopen({str(journal)!r}, {name!r}{leave})" if journal else "",
         )
 
-    def _listen(self, heard: Entry | Signal) -> None:
+    def _listen(self, entry_or_signal: Entry | Signal) -> None:
         """In the session's threads."""
-        self._heard.put(heard)
-        slow = isinstance(heard, TextDelta) or (isinstance(heard, StateChanged) and heard.state == "compacting")
+        self._event_queue.put(entry_or_signal)
+        slow = isinstance(entry_or_signal, TextDelta) or (
+            isinstance(entry_or_signal, StateChanged) and entry_or_signal.state == "compacting"
+        )
         if self._pace_seconds and slow:
             end = time.monotonic() + self._pace_seconds
             while not self.session.stopping and (left := end - time.monotonic()) > 0:
-                if self._hurry.wait(min(left, PAUSE_SECONDS)):
+                if self._skip_pauses.wait(min(left, BATCH_SECONDS)):
                     break
 
-    def _work(self) -> None:
+    def _publish_updates(self) -> None:
         """Take what was heard in bundles and tell the pages, until the panel is closed or its session has failed."""
         ended = False
         while not ended:
-            bundle = [self._heard.get()]
-            time.sleep(PAUSE_SECONDS)
-            while not self._heard.empty():
-                bundle.append(self._heard.get())
+            bundle = [self._event_queue.get()]
+            time.sleep(BATCH_SECONDS)
+            while not self._event_queue.empty():
+                bundle.append(self._event_queue.get())
             with self._feed_lock:
                 for one in bundle:
                     if isinstance(one, Ended):
                         ended = True
-                        self._feed.conclude(one.checks)
+                        self._feed.add_check_results(one.checks)
                     elif not isinstance(one, str):
-                        self._feed.hear(one)
+                        self._feed.receive(one)
                         ended = ended or (isinstance(one, StateChanged) and one.state == "failed")
-                self._look()
-                items, state = self._feed.news()
+                self._refresh_state()
+                items, state = self._feed.take_update()
             if items:
-                self.wire.append(items)
+                self.channel.append(items)
             if items or state:
-                self.wire.show(count=len(self._feed.rows), **state)
-            if self.rests:
-                self.renew()
+                self.channel.update_state(count=len(self._feed.rows), **state)
+            if self.is_resting:
+                self.update_snapshot()
 
-    def _look(self) -> None:
+    def _refresh_state(self) -> None:
         """What the session says of itself."""
         session = self.session
-        self._feed.set(phase=session.state, queued=list(session.queued), failure=session.failure)
+        self._feed.set_state(phase=session.state, queued=list(session.queued), failure=session.failure)
         if session.budget is not None:
-            self._feed.reserve(session.budget)
+            self._feed.set_budget(session.budget)
 
     # --- what the user does ----------------------------------------------------------------------------------------------
 
     def _stop(self, _: Mapping[str, Any]) -> None:
-        self._hurry.set()
+        self._skip_pauses.set()
         self.session.stop()
 
     def _resume(self, _: Mapping[str, Any]) -> None:
-        self._hurry.clear()
-        self.wire.show(error="")
+        self._skip_pauses.clear()
+        self.channel.update_state(error="")
         self.session.resume()
 
     def _compact(self) -> None:
@@ -274,24 +276,24 @@ class AgentWidget(Renewed):
     def _send_text(self, message: Mapping[str, Any]) -> None:
         text = message.get("text")
         if isinstance(text, str) and text.strip():
-            self._hurry.clear()
-            self.wire.show(error="")
+            self._skip_pauses.clear()
+            self.channel.update_state(error="")
             taken = False
             try:
                 self.session.send(text)
                 taken = True
             finally:  # a page keeps a text until it hears what became of it
                 self.send({"kind": "sent", "request": message.get("request"), "taken": taken})
-            self._heard.put(_LOOK)
+            self._event_queue.put(_REFRESH)
 
-    def _answer(self, message: Mapping[str, Any]) -> None:
+    def _answer_question(self, message: Mapping[str, Any]) -> None:
         answer = message.get("answer")
         if answer not in ANSWERS:
             raise UsageError(f"answer {answer!r}: one of {', '.join(ANSWERS)}")
         self.session.answer(answer)
-        self._heard.put(_LOOK)
+        self._event_queue.put(_REFRESH)
 
-    def _aside(self, act: Callable[[], object]) -> None:
+    def _run_in_background(self, act: Callable[[], object]) -> None:
         """Do what may take a second without holding up the page; whatever goes wrong is shown."""
 
         def work() -> None:
@@ -302,8 +304,8 @@ class AgentWidget(Renewed):
                 wrong = str(error)
             except Exception as error:  # noqa: BLE001  (the thread's edge: a click that breaks says so instead of doing nothing)
                 wrong = f"{type(error).__name__}: {error}; a bug: the session goes on"
-            self.wire.show(error=wrong, phase=self.session.state)
-            self._heard.put(_LOOK)
+            self.channel.update_state(error=wrong, phase=self.session.state)
+            self._event_queue.put(_REFRESH)
 
         threading.Thread(target=work, name="harness-agent-click", daemon=True).start()
 
@@ -316,21 +318,21 @@ class AgentWidget(Renewed):
             return
         files = [
             {"path": one.path, "kind": one.kind, "added": one.added_lines, "removed": one.removed_lines}
-            for one in changes[:MOST_FILES]
+            for one in changes[:MAX_LISTED_FILES]
         ]
         self.send({"kind": "files", "files": files, "count": len(changes), "whole": whole, "patch": patch})
 
     def _show_rows(self, message: Mapping[str, Any]) -> None:
         before = message.get("before")
         with self._feed_lock:
-            rows = self._feed.window(before if isinstance(before, int) else None)
+            rows = self._feed.list_rows(before if isinstance(before, int) else None)
         self.send({"kind": "rows", "rows": rows, "newest": before is None, "view": message.get("view")})
 
     def _show_body(self, message: Mapping[str, Any]) -> None:
         number = message.get("row")
         if isinstance(number, int):
             with self._feed_lock:
-                body = self._feed.body(number)
+                body = self._feed.build_row_body(number)
             self.send({"kind": "body", **body})
 
     def _show_round(self, message: Mapping[str, Any]) -> None:
@@ -338,6 +340,6 @@ class AgentWidget(Renewed):
         if not isinstance(number, int):
             return
         with self._feed_lock:
-            found = self._feed.rounds.all.get(number)
+            found = self._feed.history.rounds_by_seq.get(number)
         if found is not None:
-            self.send({"kind": "round", "view": message.get("view"), **found.details()})
+            self.send({"kind": "round", "view": message.get("view"), **found.build_details()})

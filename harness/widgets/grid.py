@@ -11,28 +11,28 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
-from harness.errors import HarnessError, UsageError, counted
+from harness.errors import HarnessError, UsageError, format_count
 from harness.experiment.experiment import Experiment
 from harness.experiment.progress import Standing, told
 from harness.store.journal import Journal
-from harness.widgets.harness_widget import preformatted, script, style, table
-from harness.widgets.snapshot import Renewed
-from harness.widgets.success_grid import Board
+from harness.widgets.harness_widget import load_script, load_style, render_preformatted, render_table
+from harness.widgets.snapshot import SnapshotWidget
+from harness.widgets.success_grid import SuccessGrid
 
 if TYPE_CHECKING:
     from harness.store.results import Results
 
-SAVED_FAILURES = 60
+MAX_LISTED_FAILURES = 60
 """That are listed where no kernel answers."""
 
-State: TypeAlias = Literal["new", "running", "stopping", "stopped", "done", "failed"]
+RunState: TypeAlias = Literal["new", "running", "stopping", "stopped", "done", "failed"]
 
 
-class GridWidget(Renewed):
+class GridWidget(SnapshotWidget):
     """The run of an experiment: success of each arm with its n, progress, failures with their reason, stop and resume."""
 
-    _esm: ClassVar[str] = script("grid")
-    _css: ClassVar[str] = style("grid")
+    _esm: ClassVar[str] = load_script("grid")
+    _css: ClassVar[str] = load_style("grid")
 
     def __init__(self, experiment: Experiment, output: str | Path | None = None, *, workers: int | None = None) -> None:
         """Prepare a run; it starts with the button or with `start()`. What an earlier run finished is shown at once.
@@ -48,20 +48,20 @@ class GridWidget(Renewed):
         super().__init__()
         self.output = experiment.output if output is None else Path(output)
         """Folder of journal and tables."""
-        self.state: State = "new"
+        self.state: RunState = "new"
         """How the run stands."""
         self.failure = ""
         """Why it could not go on."""
         self._experiment, self._workers = experiment, workers
         self._lock = threading.Lock()
-        self._board = Board(experiment)
-        self._stop, self._ended = threading.Event(), threading.Event()
-        self._ended.set()
-        self.wire.show(plan=self._board.plan(), state=self.state, failure="", running=[], last="")
-        self._take_kept()
+        self._success_grid = SuccessGrid(experiment)
+        self._stop_event, self._end_event = threading.Event(), threading.Event()
+        self._end_event.set()
+        self.channel.update_state(plan=self._success_grid.build_layout(), state=self.state, failure="", running=[], last="")
+        self._load_finished_trials()
 
     @property
-    def rests(self) -> bool:
+    def is_resting(self) -> bool:
         """See `Renewed`."""
         return self.state not in ("running", "stopping")
 
@@ -86,8 +86,8 @@ class GridWidget(Renewed):
             if self.state in ("running", "stopping"):
                 raise UsageError("this grid runs already; stop it first, or wait for its end")
             self.state, self.failure = "running", ""
-            self._stop, self._ended = threading.Event(), threading.Event()
-        self._tell()
+            self._stop_event, self._end_event = threading.Event(), threading.Event()
+        self._publish_state()
         threading.Thread(target=self._run, name="harness-grid", daemon=True).start()
 
     def stop(self) -> None:
@@ -96,25 +96,25 @@ class GridWidget(Renewed):
             if self.state != "running":
                 return
             self.state = "stopping"
-            self._stop.set()
-        self._tell()
+            self._stop_event.set()
+        self._publish_state()
 
-    def wait(self, timeout_seconds: float | None = None) -> State:
+    def wait(self, timeout_seconds: float | None = None) -> RunState:
         """Wait until it does not run; returns how it stands then.
 
         Args:
             timeout_seconds: wait no longer; None = as long as it takes.
         """
-        self._ended.wait(timeout_seconds)
+        self._end_event.wait(timeout_seconds)
         return self.state
 
     def close(self) -> None:
         """Stop the run, wait for it, and take the widget away. Idempotent."""
         self.stop()
-        self._ended.wait()
+        self._end_event.wait()
         super().close()
 
-    def heard(self, message: Mapping[str, Any]) -> None:
+    def handle_message(self, message: Mapping[str, Any]) -> None:
         """The user did something in a page."""
         match message.get("kind"):
             case "start":
@@ -122,83 +122,87 @@ class GridWidget(Renewed):
             case "stop":
                 self.stop()
             case "beat":
-                self.wire.show(beat=time.monotonic())
+                self.channel.update_state(beat=time.monotonic())
 
-    def as_text(self) -> str:
+    def render_text(self) -> str:
         """See `Surface`."""
         with self._lock:
-            return self._told()
+            return self._describe_status()
 
-    def as_html(self) -> str:
+    def render_html(self) -> str:
         """See `Surface`."""
         with self._lock:
-            board, failures = self._board, self._board.failures
+            board, failures = self._success_grid, self._success_grid.failures
             level = f" Level {html.escape(board.level)}." if board.level else ""
-            parts = [f"<p><b>{html.escape(self._told())}</b>.{level}</p>"]
-            rows = [(name, f"{len(arm.records)} of {arm.planned}", str(arm.rate)) for name, arm in board.arms.items()]
-        parts.append(table(("arm", "trials", "success, 95 % interval"), rows))
+            parts = [f"<p><b>{html.escape(self._describe_status())}</b>.{level}</p>"]
+            rows = [
+                (name, f"{len(arm.records)} of {arm.planned_trials}", str(arm.success_rate)) for name, arm in board.arms.items()
+            ]
+        parts.append(render_table(("arm", "trials", "success, 95 % interval"), rows))
         if failures:
-            lines = [told(record) for record in failures[:SAVED_FAILURES]]
-            lines += [f"and {len(failures) - SAVED_FAILURES} more"] if len(failures) > SAVED_FAILURES else []
-            parts.append(f"<details><summary>Without success</summary>{preformatted(chr(10).join(lines))}</details>")
+            lines = [told(record) for record in failures[:MAX_LISTED_FAILURES]]
+            lines += [f"and {len(failures) - MAX_LISTED_FAILURES} more"] if len(failures) > MAX_LISTED_FAILURES else []
+            parts.append(f"<details><summary>Without success</summary>{render_preformatted(chr(10).join(lines))}</details>")
         return "".join(parts)
 
-    def _told(self) -> str:
-        finished, total = self._board.finished, counted(len(self._experiment.grid), "trial")
-        failed = len(self._board.failures)
+    def _describe_status(self) -> str:
+        finished, total = self._success_grid.finished_trials, format_count(len(self._experiment.grid), "trial")
+        failed = len(self._success_grid.failures)
         return f"{self._experiment.name}: {self.state}; {finished} of {total} finished, {failed} without success"
 
     def _run(self) -> None:
         """In a thread of its own."""
-        state: State = "failed"
+        state: RunState = "failed"
         failure = "the run broke off; the kernel's log says why"
         try:
-            self._experiment.run(self.output, workers=self._workers, progress=_Shown(self), stop=self._stop)
-            state, failure = ("stopped" if self._board.finished < len(self._experiment.grid) else "done"), ""
+            self._experiment.run(self.output, workers=self._workers, progress=_WidgetDisplay(self), stop=self._stop_event)
+            state, failure = ("stopped" if self._success_grid.finished_trials < len(self._experiment.grid) else "done"), ""
         except HarnessError as error:
             failure = str(error)
         finally:
             with self._lock:
                 self.state, self.failure = state, failure
-            self.wire.show(running=[])
-            self._tell()
-            self._ended.set()
-            self.renew()
+            self.channel.update_state(running=[])
+            self._publish_state()
+            self._end_event.set()
+            self.update_snapshot()
 
-    def _take_kept(self) -> None:
+    def _load_finished_trials(self) -> None:
         """What an earlier run finished."""
         file = self.output / "journal.sqlite"
         if not file.exists():
             return
         with Journal.open(file) as journal:
-            kept = [record for record in journal.trials() if record.status != "crashed"]
+            kept = [record for record in journal.list_trials() if record.status != "crashed"]
         with self._lock:
-            items = self._board.add(kept)
-        self.wire.append(items)
-        self._tell()
+            items = self._success_grid.add(kept)
+        self.channel.append(items)
+        self._publish_state()
 
-    def _tell(self) -> None:
-        self.wire.show(state=self.state, failure=self.failure, finished=self._board.finished, level=self._board.level)
+    def _publish_state(self) -> None:
+        self.channel.update_state(
+            state=self.state, failure=self.failure, finished=self._success_grid.finished_trials, level=self._success_grid.level
+        )
 
-    def show_standing(self, standing: Standing) -> None:
+    def show_progress(self, standing: Standing) -> None:
         """A trial has begun or ended; called by the run."""
         if standing.latest is not None:
             with self._lock:
-                items = self._board.add((standing.latest,))
+                items = self._success_grid.add((standing.latest,))
             if items:
-                self.wire.append(items)
-                self._tell()
-        self.wire.show(running=list(standing.running), last=standing.last)
+                self.channel.append(items)
+                self._publish_state()
+        self.channel.update_state(running=list(standing.running), last=standing.last)
 
 
-class _Shown:
+class _WidgetDisplay:
     """The run's display: a widget."""
 
     def __init__(self, widget: GridWidget) -> None:
         self._widget = widget
 
     def show(self, standing: Standing) -> None:
-        self._widget.show_standing(standing)
+        self._widget.show_progress(standing)
 
     def close(self) -> None:
         """The widget says itself how the run ended."""

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
-from harness.errors import HarnessError, UsageError, counted
+from harness.errors import HarnessError, UsageError, format_count
 from harness.events import Compaction, WorkspaceSaved
 from harness.inspection.recorded import SAMPLE, RecordedSession, open_recorded
 from harness.inspection.requests import Sent, sent_at
@@ -16,28 +16,28 @@ from harness.inspection.timeline import inspect_session, took
 from harness.messages import Message
 from harness.session.diffs import joined
 from harness.session.reopening import patches_of
-from harness.store.sessions.lookup import Found
-from harness.view import lived
-from harness.widgets.explorer.exploration import label, whole_text
-from harness.widgets.harness_widget import Surface, script, style, table
-from harness.widgets.message_channel import POST, Post
+from harness.store.sessions.lookup import SessionLocation
+from harness.view import drop_rolled_back
+from harness.widgets.explorer.exploration import format_full_text, format_message_line
+from harness.widgets.harness_widget import HarnessWidget, load_script, load_style, render_table
+from harness.widgets.message_channel import SHARED_SENDER, MessageSender
 
-KEEP_STEPS = 20
-REASON_CHARACTERS = 300
+MAX_CACHED_STEPS = 20
+MAX_REASON_CHARACTERS = 300
 
 
-class SessionInspector(Surface):
+class SessionInspector(HarnessWidget):
     """Steps through a session: the view that was sent, its digest, the answer, the results, and the workspace if it was kept."""
 
-    _esm = script("asking", "timeline", "rows", "inspector")
-    _css = style("timeline", "rows", "inspector")
+    _esm = load_script("asking", "timeline", "rows", "inspector")
+    _css = load_style("timeline", "rows", "inspector")
 
     def __init__(
         self,
         session: str | os.PathLike[str] | RecordedSession = SAMPLE,
         *,
         session_id: str | None = None,
-        post: Post = POST,
+        sender: MessageSender = SHARED_SENDER,
     ) -> None:
         """Open a session at its first step.
 
@@ -50,78 +50,80 @@ class SessionInspector(Surface):
             UsageError: no such session, or it has no step.
             StoreError, SandboxError: it cannot be read, or a task's cannot be run here.
         """
-        super().__init__(post)
+        super().__init__(sender)
         self.session = session if isinstance(session, RecordedSession) else open_recorded(session, session_id)
         self._inspection = inspect_session(self.session.entries)
         if not self._inspection.timeline:
             raise UsageError(f"session {self.session.name!r} has no finished step, so there is nothing to show")
-        self._trees = [entry.event for entry in lived(self.session.entries) if isinstance(entry.event, WorkspaceSaved)]
+        self._workspace_events = [
+            entry.event for entry in drop_rolled_back(self.session.entries) if isinstance(entry.event, WorkspaceSaved)
+        ]
         self._lock = threading.Lock()
         self._sent: dict[int, Sent] = {}
-        self._place = 1
-        self.wire.show(session=self._constants(), step=self._step(""), refused=None)
+        self._step_number = 1
+        self.channel.update_state(session=self._build_constants(), step=self._build_step(""), refused=None)
 
     @property
-    def steps(self) -> int:
+    def step_count(self) -> int:
         """How many steps were finished."""
         return self._inspection.steps
 
-    def look(self, step: int) -> None:
+    def show_step(self, step: int) -> None:
         """Show another step, from 1.
 
         Raises:
             UsageError: there is no such step; what was shown stays.
         """
         with self._lock:
-            self._go("", step)
+            self._go_to_step("", step)
 
-    def heard(self, message: Mapping[str, Any]) -> None:
+    def handle_message(self, message: Mapping[str, Any]) -> None:
         """What a page asks for: another step, or the text of a message of this one."""
         with self._lock:
             if message.get("kind") == "look":
                 request, look = str(message.get("request")), message.get("look")
                 try:
-                    self._go(request, look.get("step") if isinstance(look, Mapping) else None)
+                    self._go_to_step(request, look.get("step") if isinstance(look, Mapping) else None)
                 except UsageError as error:
-                    self.wire.show(refused={"request": request, "text": str(error)})
+                    self.channel.update_state(refused={"request": request, "text": str(error)})
             elif message.get("kind") == "read":
-                self.wire.show(reading=self._reading(message.get("message")))
+                self.channel.update_state(reading=self._read_message(message.get("message")))
 
-    def as_text(self) -> str:
+    def render_text(self) -> str:
         """See `Surface`."""
-        return "\n".join(f"{name}: {value}" for name, value in self._facts())
+        return "\n".join(f"{name}: {value}" for name, value in self._describe_session())
 
-    def as_html(self) -> str:
+    def render_html(self) -> str:
         """See `Surface`."""
         head = ("before step", "what", "tokens before", "tokens after", "why")
         rows = [
-            (one.step, one.what, one.tokens_before, one.tokens_after, one.reason[:REASON_CHARACTERS])
+            (one.step, one.what, one.tokens_before, one.tokens_after, one.reason[:MAX_REASON_CHARACTERS])
             for one in self._inspection.compactions
         ]
-        compactions = table(head, rows) if rows else ""
-        return f"{table((), self._facts())}{compactions}{table((), self._told())}"
+        compactions = render_table(head, rows) if rows else ""
+        return f"{render_table((), self._describe_session())}{compactions}{render_table((), self._describe_step())}"
 
-    def _go(self, request: str, step: object) -> None:
-        if not isinstance(step, int) or not 1 <= step <= self.steps:
-            raise UsageError(f"step: must be between 1 and {self.steps} (got {step!r})")
-        self._place = step
-        self.wire.show(step=self._step(request), refused=None)
+    def _go_to_step(self, request: str, step: object) -> None:
+        if not isinstance(step, int) or not 1 <= step <= self.step_count:
+            raise UsageError(f"step: must be between 1 and {self.step_count} (got {step!r})")
+        self._step_number = step
+        self.channel.update_state(step=self._build_step(request), refused=None)
 
-    def _now(self) -> Sent:
+    def _load_current_step(self) -> Sent:
         """The step that is shown."""
-        if self._place not in self._sent:
-            self._sent[self._place] = sent_at(self.session.entries, self._inspection.timeline[self._place - 1].step)
-            if len(self._sent) > KEEP_STEPS:
+        if self._step_number not in self._sent:
+            self._sent[self._step_number] = sent_at(self.session.entries, self._inspection.timeline[self._step_number - 1].step)
+            if len(self._sent) > MAX_CACHED_STEPS:
                 del self._sent[next(iter(self._sent))]
-        return self._sent[self._place]
+        return self._sent[self._step_number]
 
-    def _messages(self) -> list[tuple[str, Message]]:
+    def _list_messages(self) -> list[tuple[str, Message]]:
         """Everything of the step in order, with what it is."""
-        sent = self._now()
+        sent = self._load_current_step()
         told = [("sent", message) for message in sent.messages]
         return [*told, ("answer", sent.answer), *(("result", message) for message in sent.results)]
 
-    def _facts(self) -> list[tuple[str, str]]:
+    def _describe_session(self) -> list[tuple[str, str]]:
         """The session in words."""
         session = self._inspection
         cost = "at an unknown price" if session.total_cost_usd is None else f"for ${session.total_cost_usd:.4f}"
@@ -136,90 +138,94 @@ class SessionInspector(Surface):
             ("compactions", f"{session.summaries} summaries, {session.prunings} prunings, {session.fruitless} fruitless"),
         ]
 
-    def _told(self) -> list[tuple[str, str]]:
+    def _describe_step(self) -> list[tuple[str, str]]:
         """The step in words."""
-        sent, point = self._now(), self._inspection.timeline[self._place - 1]
+        sent, point = self._load_current_step(), self._inspection.timeline[self._step_number - 1]
         cost = "price unknown" if point.cost_usd is None else f"${point.cost_usd:.4f}"
         same = "as logged" if sent.is_as_logged else f"NOT what was logged, {sent.logged_digest[:16]}…"
-        messages = counted(len(sent.messages), "message")
+        messages = format_count(len(sent.messages), "message")
         rows = [
-            ("step", f"{point.step}, number {self._place} of {self.steps}"),
+            ("step", f"{point.step}, number {self._step_number} of {self.step_count}"),
             ("sent", f"{messages}, {sent.view.tokens:,} tokens estimated, {point.prompt_tokens:,} reported"),
             (
                 "of these as before",
-                f"{counted(sent.finished.kept_prefix_messages, 'message')}; {point.cache_read_tokens:,} tokens from a cache",
+                f"{format_count(sent.finished.kept_prefix_messages, 'message')}; {point.cache_read_tokens:,} tokens from a cache",
             ),
             ("digest", f"{sent.digest[:16]}… {same}"),
-            ("answer", f"{point.output_tokens:,} tokens, {counted(point.calls, 'call')}, {point.call_errors} with an error"),
+            ("answer", f"{point.output_tokens:,} tokens, {format_count(point.calls, 'call')}, {point.call_errors} with an error"),
             ("took", f"{point.seconds:.2f} s, {cost}"),
         ]
-        return [*rows, *self._workspace(point.step)]
+        return [*rows, *self._describe_workspace(point.step)]
 
-    def _workspace(self, step: int) -> list[tuple[str, str]]:
+    def _describe_workspace(self, step: int) -> list[tuple[str, str]]:
         """Under which name the workspace was kept, if it was."""
-        kept = [one for one in self._trees if one.step <= step]
+        kept = [one for one in self._workspace_events if one.step <= step]
         if not kept:
             return []
         when = "after this step" if kept[-1].step == step else f"unchanged since step {kept[-1].step}"
         return [("workspace", f"{kept[-1].tree_id[:16]}… {when}")]
 
-    def _changed(self, step: int) -> bool:
+    def _has_workspace_changed(self, step: int) -> bool:
         """Whether a step changed a workspace that was kept."""
-        return self.session.journal is not None and any(one.step == step for one in self._trees)
+        return self.session.journal is not None and any(one.step == step for one in self._workspace_events)
 
-    def _patch(self, step: int) -> str:
+    def _read_patch(self, step: int) -> str:
         """What it changed, or why that cannot be told."""
         assert self.session.journal is not None
         try:
-            return joined(patches_of(Found(self.session.journal, self.session.name, ""), step))
+            return joined(patches_of(SessionLocation(self.session.journal, self.session.name, ""), step))
         except HarnessError as error:
             return str(error)
 
-    def _step(self, request: str) -> dict[str, Any]:
-        sent, messages = self._now(), self._messages()
+    def _build_step(self, request: str) -> dict[str, Any]:
+        sent, messages = self._load_current_step(), self._list_messages()
         count = sent.finished.kept_prefix_messages
         return {
             "request": request,
-            "place": self._place,
-            "told": self._told(),
+            "place": self._step_number,
+            "told": self._describe_step(),
             "messages": [
-                [kind, message.role, "new" if kind == "sent" and index >= count else "", label(message)]
+                [kind, message.role, "new" if kind == "sent" and index >= count else "", format_message_line(message)]
                 for index, (kind, message) in enumerate(messages)
             ]
-            + ([["workspace", "", "", "what this step changed, line by line"]] if self._changed(sent.step) else []),
-            "compactions": [_compaction(one) for one in sent.compactions],
+            + ([["workspace", "", "", "what this step changed, line by line"]] if self._has_workspace_changed(sent.step) else []),
+            "compactions": [_encode_compaction(one) for one in sent.compactions],
         }
 
-    def _constants(self) -> dict[str, Any]:
+    def _build_constants(self) -> dict[str, Any]:
         session = self._inspection
         return {
             "name": self.session.name,
-            "facts": self._facts(),
+            "facts": self._describe_session(),
             "steps": [point.step for point in session.timeline],
             "curve": [point.view_tokens for point in session.timeline],
             "window_tokens": session.window_tokens,
             "threshold_tokens": session.threshold_tokens,
             "attempts": [
-                (one.step, one.tokens_before, one.tokens_after, one.status, one.reason[:REASON_CHARACTERS])
+                (one.step, one.tokens_before, one.tokens_after, one.status, one.reason[:MAX_REASON_CHARACTERS])
                 for one in session.compactions
             ],
         }
 
-    def _reading(self, number: object) -> dict[str, Any] | None:
-        messages = self._messages()
-        if number == len(messages) and self._changed(self._now().step):
-            return {"message": number, "title": "workspace, as this step changed it", "text": self._patch(self._now().step)}
+    def _read_message(self, number: object) -> dict[str, Any] | None:
+        messages = self._list_messages()
+        if number == len(messages) and self._has_workspace_changed(self._load_current_step().step):
+            return {
+                "message": number,
+                "title": "workspace, as this step changed it",
+                "text": self._read_patch(self._load_current_step().step),
+            }
         if not isinstance(number, int) or not 0 <= number < len(messages):
             return None
         kind, message = messages[number]
-        return {"message": number, "title": f"{kind}, {message.role}", "text": whole_text(message)}
+        return {"message": number, "title": f"{kind}, {message.role}", "text": format_full_text(message)}
 
 
-def _compaction(event: Compaction) -> dict[str, Any]:
+def _encode_compaction(event: Compaction) -> dict[str, Any]:
     changes = f"{len(event.patch.forget)} forgotten, {len(event.patch.replace)} replaced, {len(event.patch.insert)} put in"
     numbers = f"{event.tokens_before:,} → {event.tokens_after:,} tokens"
     return {
         "title": f"compaction before this step: {event.status}, {numbers}, {changes}",
-        "reason": event.reason[:REASON_CHARACTERS],
+        "reason": event.reason[:MAX_REASON_CHARACTERS],
         "summary": event.summary,
     }

@@ -10,71 +10,71 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-MESSAGES_A_SECOND = 20
+MESSAGES_PER_SECOND = 20
 """Of all widgets of a process together. The server drops what is above 1,000, and a page is slow long before."""
-CHARACTERS_OF_A_MESSAGE = 200_000
+MAX_MESSAGE_CHARACTERS = 200_000
 """A longer batch is sent in pieces."""
-KEEP_ITEMS = 20_000
+MAX_RETAINED_ITEMS = 20_000
 """Items that a page can ask for again."""
-ITEM_CHARACTERS = 100
+ITEM_OVERHEAD_CHARACTERS = 100
 """What an item without any text weighs."""
 
 
-class Post:
+class MessageSender:
     """Sends for many wires in turn, at most so many messages a second, in a thread that lives while there is work."""
 
-    def __init__(self, messages_a_second: float = MESSAGES_A_SECOND) -> None:
-        self._pause_seconds = 1 / messages_a_second
-        self._waiting: dict[Wire, None] = {}
-        self._changed = threading.Condition()
+    def __init__(self, messages_per_second: float = MESSAGES_PER_SECOND) -> None:
+        self._pause_seconds = 1 / messages_per_second
+        self._waiting: dict[MessageChannel, None] = {}
+        self._condition = threading.Condition()
         self._thread: threading.Thread | None = None
-        self._free_at = 0.0
+        self._next_send_at = 0.0
 
-    def hand_in(self, wire: "Wire") -> None:
+    def schedule(self, channel: "MessageChannel") -> None:
         """Send for a wire soon: at once when nothing was sent lately. From any thread."""
-        with self._changed:
-            self._waiting[wire] = None
+        with self._condition:
+            self._waiting[channel] = None
             if self._thread is None:
-                self._thread = threading.Thread(target=self._work, name="harness-widgets", daemon=True)
+                self._thread = threading.Thread(target=self._send_scheduled, name="harness-widgets", daemon=True)
                 self._thread.start()
 
     def drain(self, timeout_seconds: float = 10.0) -> bool:
         """Wait until everything is sent; whether it was in time."""
-        with self._changed:
-            return self._changed.wait_for(lambda: self._thread is None, timeout_seconds)
+        with self._condition:
+            return self._condition.wait_for(lambda: self._thread is None, timeout_seconds)
 
-    def _work(self) -> None:
+    def _send_scheduled(self) -> None:
         try:
-            while (wire := self._next()) is not None:
-                time.sleep(max(0.0, self._free_at - time.monotonic()))
-                self._free_at = time.monotonic() + self._pause_seconds
-                if wire.deliver():
-                    self.hand_in(wire)
+            while (wire := self._take_next_channel()) is not None:
+                time.sleep(max(0.0, self._next_send_at - time.monotonic()))
+                self._next_send_at = time.monotonic() + self._pause_seconds
+                if wire.send_batch():
+                    self.schedule(wire)
         except BaseException:
-            self._end()  # whatever is told next is sent by a new thread
+            self._finish_thread()  # whatever is told next is sent by a new thread
             raise
 
-    def _next(self) -> "Wire | None":
+    def _take_next_channel(self) -> "MessageChannel | None":
         """The wire that waits longest; None ends the thread."""
-        with self._changed:
+        with self._condition:
             wire = next(iter(self._waiting), None)
             if wire is None:
-                self._end()
+                self._finish_thread()
             else:
                 del self._waiting[wire]
             return wire
 
-    def _end(self) -> None:
-        with self._changed:
+    def _finish_thread(self) -> None:
+        with self._condition:
             self._thread = None
-            self._changed.notify_all()
+            self._condition.notify_all()
 
 
-POST = Post()
+SHARED_SENDER = MessageSender()
 """Of this process: the limit is one of the kernel, however many widgets it shows."""
 
 
-class Wire:
+class MessageChannel:
     """What one widget tells its pages: a growing list of items, and a state of which only the newest counts. Thread-safe.
 
     Everything told must be plain JSON. A batch looks so: `{"kind": "batch", "number": 7, "oldest": 1, "from": 41, "items": [...],
@@ -82,7 +82,13 @@ class Wire:
     which is kept, and `whole` says that the state is all of it, not only what changed.
     """
 
-    def __init__(self, send: Callable[[Mapping[str, Any]], None], post: Post = POST, *, keep_items: int = KEEP_ITEMS) -> None:
+    def __init__(
+        self,
+        send: Callable[[Mapping[str, Any]], None],
+        sender: MessageSender = SHARED_SENDER,
+        *,
+        max_retained_items: int = MAX_RETAINED_ITEMS,
+    ) -> None:
         """Nothing is sent before somebody tells something.
 
         Args:
@@ -90,68 +96,70 @@ class Wire:
             post: keeps the pace.
             keep_items: how many items a page can ask for again; older ones are gone.
         """
-        self._send, self._post, self._keep = send, post, keep_items
+        self._send, self._sender, self._max_retained_items = send, sender, max_retained_items
         self._lock = threading.Lock()
         self._items: list[Mapping[str, Any]] = []
         self._oldest = 1
-        self._unsent = 1
+        self._first_unsent = 1
         """Number of the first item that is still to be sent."""
         self._state: dict[str, Any] = {}
         self._changed: dict[str, None] = {}
-        self._messages = 0
-        self._asked = False
+        self._message_count = 0
+        self._sync_requested = False
 
     def append(self, items: Sequence[Mapping[str, Any]]) -> None:
         """Tell of new items; each is delivered, in order."""
         with self._lock:
             self._items += items
-            if len(self._items) > 2 * self._keep:
-                gone = len(self._items) - self._keep
+            if len(self._items) > 2 * self._max_retained_items:
+                gone = len(self._items) - self._max_retained_items
                 del self._items[:gone]
                 self._oldest += gone
-                self._unsent = max(self._unsent, self._oldest)
-        self._post.hand_in(self)
+                self._first_unsent = max(self._first_unsent, self._oldest)
+        self._sender.schedule(self)
 
-    def show(self, **state: Any) -> None:
+    def update_state(self, **state: Any) -> None:
         """Tell of a new state; of several in short time only the last value of each name is sent."""
         with self._lock:
             self._state.update(state)
             self._changed.update(dict.fromkeys(state))
-        self._post.hand_in(self)
+        self._sender.schedule(self)
 
-    def answered(self, message: Mapping[str, Any]) -> bool:
+    def handle_sync(self, message: Mapping[str, Any]) -> bool:
         """Answer a page that says what it has: `{"kind": "sync", "have": 40}`; False = it wants something else."""
         if message.get("kind") != "sync":
             return False
         have = message.get("have")
         with self._lock:
-            self._unsent = max(self._oldest, min(self._unsent, (have if isinstance(have, int) else 0) + 1))
+            self._first_unsent = max(self._oldest, min(self._first_unsent, (have if isinstance(have, int) else 0) + 1))
             self._changed.update(dict.fromkeys(self._state))
-            self._asked = True
-        self._post.hand_in(self)
+            self._sync_requested = True
+        self._sender.schedule(self)
         return True
 
-    def deliver(self) -> bool:
+    def send_batch(self) -> bool:
         """Send one message; whether there is more. Called by the post."""
         with self._lock:
-            first = self._unsent
-            items = self._piece(first - self._oldest)
+            first = self._first_unsent
+            items = self._take_batch(first - self._oldest)
             state = {name: self._state[name] for name in self._changed}
-            if not (items or state or self._asked):
+            if not (items or state or self._sync_requested):
                 return False
-            self._unsent += len(items)
-            self._messages += 1
+            self._first_unsent += len(items)
+            self._message_count += 1
             self._changed.clear()
-            whole, self._asked = self._asked, False
-            more = self._unsent < self._oldest + len(self._items)
-            batch = {"kind": "batch", "number": self._messages, "oldest": self._oldest, "from": first, "items": items}
+            whole, self._sync_requested = self._sync_requested, False
+            more = self._first_unsent < self._oldest + len(self._items)
+            batch = {"kind": "batch", "number": self._message_count, "oldest": self._oldest, "from": first, "items": items}
         self._send({**batch, "state": state, "whole": whole})
         return more
 
-    def _piece(self, start: int) -> list[Mapping[str, Any]]:
+    def _take_batch(self, start: int) -> list[Mapping[str, Any]]:
         """Items from an index on, as many as go into one message."""
         characters, end = 0, start
-        while end < len(self._items) and (end == start or characters < CHARACTERS_OF_A_MESSAGE):
-            characters += ITEM_CHARACTERS + sum(len(value) for value in self._items[end].values() if isinstance(value, str))
+        while end < len(self._items) and (end == start or characters < MAX_MESSAGE_CHARACTERS):
+            characters += ITEM_OVERHEAD_CHARACTERS + sum(
+                len(value) for value in self._items[end].values() if isinstance(value, str)
+            )
             end += 1
         return self._items[start:end]

@@ -5,12 +5,12 @@ import time
 
 import pytest
 
-from harness.agent.cancellation import Cancellation, GivenUp, attended, end_if_given_up, interruptible
+from harness.agent.cancellation import Cancellation, WorkAbandoned, raise_if_abandoned, run_interruptibly, run_to_completion
 
 
 def slow():
     time.sleep(0.3)
-    end_if_given_up()
+    raise_if_abandoned()
     return "done"
 
 
@@ -20,11 +20,11 @@ def test_work_that_was_given_up_ends_when_it_tells_something_and_is_not_heard():
     def work():
         try:
             for number in range(1_000):
-                end_if_given_up()
+                raise_if_abandoned()
                 heard.append(number)
                 going.set()
                 time.sleep(0.01)
-        except GivenUp:
+        except WorkAbandoned:
             ended.set()
             raise
 
@@ -33,7 +33,7 @@ def test_work_that_was_given_up_ends_when_it_tells_something_and_is_not_heard():
         cancellation.request()
 
     threading.Thread(target=stop).start()
-    assert interruptible(work, cancellation) is None
+    assert run_interruptibly(work, cancellation) is None
     assert ended.wait(5)
     assert len(heard) < 900
 
@@ -51,14 +51,14 @@ def test_a_result_that_comes_when_nobody_waits_any_more_is_undone():
         cancellation.request()
 
     threading.Thread(target=stop).start()
-    assert interruptible(work, cancellation, undone.append) is None
+    assert run_interruptibly(work, cancellation, undone.append) is None
     assert undone == []
     goes_on.set()
     end = time.monotonic() + 5
     while not undone and time.monotonic() < end:
         time.sleep(0.01)
     assert undone == ["a sandbox"]
-    assert interruptible(slow, Cancellation(), undone.append) == "done"
+    assert run_interruptibly(slow, Cancellation(), undone.append) == "done"
     assert undone == ["a sandbox"]
 
 
@@ -81,14 +81,14 @@ def test_work_is_given_up_too_when_waiting_for_it_fails():
         going.set()
         try:
             while True:
-                end_if_given_up()
+                raise_if_abandoned()
                 time.sleep(0.01)
-        except GivenUp:
+        except WorkAbandoned:
             ended.set()
             raise
 
     with pytest.raises(Full):
-        interruptible(work, Cancellation(fails_while(going)))
+        run_interruptibly(work, Cancellation(fails_while(going)))
     assert ended.wait(5)
 
 
@@ -98,31 +98,31 @@ def test_tools_and_sub_agents_end_too_when_waiting_for_them_fails():
 
     def sub_agent():
         going.set()
-        while not cancellation.requested:
+        while not cancellation.is_requested:
             time.sleep(0.01)
         ended.set()
 
     with pytest.raises(Full):
-        attended(sub_agent, cancellation)
+        run_to_completion(sub_agent, cancellation)
     assert ended.wait(5)
 
 
 def test_work_that_is_waited_for_is_never_given_up():
-    end_if_given_up()
+    raise_if_abandoned()
     cancellation = Cancellation()
     cancellation.request()
-    assert attended(slow, cancellation) == "done"
+    assert run_to_completion(slow, cancellation) == "done"
 
 
 def test_what_is_to_be_done_meanwhile_is_done_by_who_waits():
     threads = set[int]()
     cancellation = Cancellation(lambda: threads.add(threading.get_ident()))
-    assert interruptible(slow, cancellation) == "done"
+    assert run_interruptibly(slow, cancellation) == "done"
     assert threads == {threading.get_ident()}
 
 
 @pytest.mark.parametrize("cancellation", [None, Cancellation()])
-@pytest.mark.parametrize("wait", [interruptible, attended])
+@pytest.mark.parametrize("wait", [run_interruptibly, run_to_completion])
 def test_an_error_of_the_work_is_raised_where_it_is_waited_for(wait, cancellation):
     with pytest.raises(ZeroDivisionError):
         wait(lambda: 1 / 0, cancellation)

@@ -11,7 +11,7 @@ import pytest
 from harness.agent.cancellation import Cancellation
 from harness.agent.inbox import Inbox
 from harness.agent.loop import Agent, Limits, Outcome
-from harness.agent.loop_detection import Repeats, always
+from harness.agent.loop_detection import LoopDetector, decide_always
 from harness.compaction.compactor import SessionCompactor
 from harness.compaction.cuts import LastMessages
 from harness.compaction.presets.keep_last import KeepLast
@@ -23,24 +23,24 @@ from harness.events import (
     Compaction,
     ContextUsage,
     Entry,
+    Hook,
     MessageAdded,
-    Moment,
     SessionEnded,
     SessionStarted,
     Signal,
     StepFinished,
     TextDelta,
 )
-from harness.messages import Message, ToolCall, ToolResult, assistant, part_text
+from harness.messages import Message, ToolCall, ToolResult, assistant, extract_part_text
 from harness.plan import Plan
-from harness.protocols import ExecResult, Model, Policy, Reply, Request, unheard
+from harness.protocols import ExecResult, Model, Policy, Reply, Request, ignore_delta
 from harness.store.memory import MemoryLog
 from harness.task import LaterMessage
-from harness.testing.fake_model import PuppetModel
+from harness.testing.fake_model import FakeModel
 from harness.testing.memory_sandbox import MemorySandbox
 from harness.tokens import Budget, Measured, QuarterOfCharacters, Usage, Window
-from harness.tools import standard_tools
-from harness.view import View, fold_all, tool_states
+from harness.tools import make_standard_tools
+from harness.view import View, compute_tool_states, fold_all
 
 STARTED = SessionStarted(
     session_id="s1", task="Build it", model="puppet", policy_json="{}", window_tokens=128_000, threshold_tokens=None,
@@ -57,13 +57,13 @@ def make(model: Model, log: MemoryLog, policy: Policy | None = None, summarizer:
     sandbox = MemorySandbox(answer) if answer else MemorySandbox()  # type: ignore[arg-type]
     room = SessionCompactor(policy=policy or NoCompaction(), window=model.window, summarizer=summarizer)
     return Agent(
-        model=model, tools=standard_tools(sandbox), log=log, compactor=room, clock=time.monotonic, **rest  # type: ignore[arg-type]
+        model=model, tools=make_standard_tools(sandbox), log=log, compactor=room, clock=time.monotonic, **rest  # type: ignore[arg-type]
     )  # fmt: skip
 
 
 def run(replies: list[Message | ModelError], **rest: object) -> tuple[Outcome, list[object]]:
     log = MemoryLog()
-    outcome = make(PuppetModel(replies), log, **rest).run(STARTED, "Be a coding agent.")  # type: ignore[arg-type]
+    outcome = make(FakeModel(replies), log, **rest).run(STARTED, "Be a coding agent.")  # type: ignore[arg-type]
     return outcome, [entry.event for entry in log.entries()]
 
 
@@ -83,8 +83,8 @@ def test_system_and_user_message_are_logged_before_the_first_call() -> None:
     """S0.8."""
     log = MemoryLog()
 
-    class Watching(PuppetModel):
-        def reply(self, request: Request, listen: Callable[[TextDelta], None] = unheard) -> Reply:
+    class Watching(FakeModel):
+        def reply(self, request: Request, listen: Callable[[TextDelta], None] = ignore_delta) -> Reply:
             self.logged = [entry.event.kind for entry in log.entries()]
             return super().reply(request, listen)
 
@@ -96,7 +96,7 @@ def test_system_and_user_message_are_logged_before_the_first_call() -> None:
 def test_what_a_session_is_told_alone_is_a_part_of_its_own_behind_what_all_are_told() -> None:
     _, events = run([assistant("done")], instructions="Use tabs.")
     [prompt] = [event.message for event in events if isinstance(event, MessageAdded) and event.message.role == "system"]
-    assert [part_text(part) for part in prompt.parts] == ["Be a coding agent.", "Use tabs."]
+    assert [extract_part_text(part) for part in prompt.parts] == ["Be a coding agent.", "Use tabs."]
 
 
 @pytest.mark.parametrize("parallel", [False, True])
@@ -121,14 +121,14 @@ def test_parallel_tools_that_share_no_sandbox_overlap() -> None:
     barrier = threading.Barrier(2, timeout=5)
 
     class Meeting:
-        spec = standard_tools(MemorySandbox())[0].spec
+        spec = make_standard_tools(MemorySandbox())[0].spec
 
         def run(self, call: ToolCall) -> ToolResult:
             barrier.wait()
             return ToolResult(call_id=call.call_id, name=call.name, output="met")
 
     log = MemoryLog()
-    agent = make(PuppetModel([assistant("", call(1), call(2)), assistant("ok")]), log, limits=Limits(parallel_tools=True))
+    agent = make(FakeModel([assistant("", call(1), call(2)), assistant("ok")]), log, limits=Limits(parallel_tools=True))
     agent.tools = [Meeting()]
     assert agent.run(STARTED, "s").status == "completed"
 
@@ -142,8 +142,8 @@ def test_text_that_cannot_be_encoded_is_mended_where_it_enters_the_log() -> None
 
 
 def test_an_answer_that_the_output_limit_cut_off_does_not_complete_a_session() -> None:
-    class Cut(PuppetModel):
-        def reply(self, request: Request, listen: Callable[[TextDelta], None] = unheard) -> Reply:
+    class Cut(FakeModel):
+        def reply(self, request: Request, listen: Callable[[TextDelta], None] = ignore_delta) -> Reply:
             return replace(super().reply(request, listen), cut_short=True)
 
     outcome = make(Cut([assistant("and so I")]), MemoryLog()).run(STARTED, "s")
@@ -202,13 +202,13 @@ def test_a_lost_sandbox_fails_the_session_and_leaves_a_legal_log() -> None:
 def test_later_user_messages_come_before_the_step_at_which_they_are_due() -> None:
     inbox = Inbox([LaterMessage(step=2, text="make it blue")])
     log = MemoryLog()
-    model = PuppetModel([assistant("", call(1)), assistant("", call(2)), assistant("blue")])
+    model = FakeModel([assistant("", call(1)), assistant("", call(2)), assistant("blue")])
     make(model, log, inbox=inbox).run(STARTED, "s")
     assert [request.messages[-1].text for request in model.requests][1] == "make it blue"
 
 
 def test_without_a_compaction_each_request_extends_the_one_before() -> None:
-    model = PuppetModel([*(assistant("", call(number)) for number in range(9)), assistant("ok")])
+    model = FakeModel([*(assistant("", call(number)) for number in range(9)), assistant("ok")])
     log = MemoryLog()
     make(model, log).run(STARTED, "s")
     for before, after in itertools.pairwise(model.requests):
@@ -222,8 +222,8 @@ def test_without_a_compaction_each_request_extends_the_one_before() -> None:
 def test_a_compaction_is_logged_before_its_step_and_breaks_the_prefix_at_the_summary() -> None:
     """S1.8: between two steps."""
     replies = [*(assistant("x" * 4_000, call(number)) for number in range(40)), assistant("ok")]
-    model, log = PuppetModel(replies, window_tokens=32_768), MemoryLog()
-    agent = make(model, log, KeepLast(), PuppetModel([assistant("sum")] * 9))
+    model, log = FakeModel(replies, window_tokens=32_768), MemoryLog()
+    agent = make(model, log, KeepLast(), FakeModel([assistant("sum")] * 9))
     assert agent.run(STARTED, "s").status == "completed"
     events = [entry.event for entry in log.entries()]
     rounds = [event for event in events if isinstance(event, Compaction)]
@@ -242,18 +242,18 @@ def test_the_states_of_a_call_are_pending_running_completed_and_compacted() -> N
     """S3.7."""
     replies = [*(assistant("x" * 4_000, call(number)) for number in range(40)), assistant("ok")]
     log = MemoryLog()
-    make(PuppetModel(replies, window_tokens=32_768), log, KeepLast(), PuppetModel([assistant("s")] * 9)).run(STARTED, "s")
+    make(FakeModel(replies, window_tokens=32_768), log, KeepLast(), FakeModel([assistant("s")] * 9)).run(STARTED, "s")
     entries = list(log.entries())
     asked = next(at for at, entry in enumerate(entries) if isinstance(entry.event, MessageAdded) and entry.event.message.calls)
-    assert tool_states(entries[: asked + 1]) == {"c0": "pending"}
-    assert tool_states(entries[: asked + 1], running=["c0"]) == {"c0": "running"}
-    assert tool_states(entries[: asked + 2]) == {"c0": "completed"}
-    final = tool_states(entries)
+    assert compute_tool_states(entries[: asked + 1]) == {"c0": "pending"}
+    assert compute_tool_states(entries[: asked + 1], running=["c0"]) == {"c0": "running"}
+    assert compute_tool_states(entries[: asked + 2]) == {"c0": "completed"}
+    final = compute_tool_states(entries)
     assert (final["c0"], final["c39"]) == ("compacted", "completed")
 
 
 def test_a_loop_of_equal_calls_ends_the_session_before_the_third_is_made_if_a_policy_says_so() -> None:
-    outcome, events = run([assistant("", call(1)) for _ in range(9)], repeats=Repeats(always("stop")))
+    outcome, events = run([assistant("", call(1)) for _ in range(9)], repeats=LoopDetector(decide_always("stop")))
     assert (outcome.status, outcome.reason, outcome.steps) == ("failed", "doom_loop", 3)
     assert "execute_command" in outcome.detail
     statuses = [one.message.results[0].status for one in events if isinstance(one, MessageAdded) and one.message.results]
@@ -270,7 +270,7 @@ class Stalling:
     def __init__(self) -> None:
         self.asked, self.let_go = threading.Event(), threading.Event()
 
-    def reply(self, request: Request, listen: Callable[[TextDelta], None] = unheard) -> Reply:
+    def reply(self, request: Request, listen: Callable[[TextDelta], None] = ignore_delta) -> Reply:
         listen(TextDelta(text="I was about to"))
         self.asked.set()
         self.let_go.wait(30)
@@ -282,7 +282,7 @@ class Stalling:
 def test_cancelling_while_a_model_stalls_comes_back_within_a_second_and_keeps_the_partial_text(where: str) -> None:
     stalling, cancellation, log = Stalling(), Cancellation(), MemoryLog()
     replies = [assistant("x" * 80_000, call(number)) for number in range(9)]
-    model: Model = stalling if where == "model" else PuppetModel(replies, window_tokens=32_768)
+    model: Model = stalling if where == "model" else FakeModel(replies, window_tokens=32_768)
     agent = make(model, log, KeepLast(keep_last=1), stalling, cancellation=cancellation)
     done: list[Outcome] = []
     thread = threading.Thread(target=lambda: done.append(agent.run(STARTED, "s")))
@@ -302,7 +302,7 @@ def test_cancelling_while_a_model_stalls_comes_back_within_a_second_and_keeps_th
 class Stuttering(Stalling):
     """It broke off and was asked again before it stalls."""
 
-    def reply(self, request: Request, listen: Callable[[TextDelta], None] = unheard) -> Reply:
+    def reply(self, request: Request, listen: Callable[[TextDelta], None] = ignore_delta) -> Reply:
         listen(TextDelta(text="I was ab"))
         listen(TextDelta(text="", anew=True))
         return super().reply(request, listen)
@@ -324,19 +324,19 @@ def test_the_partial_text_of_an_answer_that_came_anew_is_not_doubled() -> None:
 def test_every_logged_entry_is_heard_in_order() -> None:
     heard: list[object] = []
     log = MemoryLog()
-    make(PuppetModel([assistant("", call(1)), assistant("ok")]), log, listen=heard.append).run(STARTED, "s")
+    make(FakeModel([assistant("", call(1)), assistant("ok")]), log, listen=heard.append).run(STARTED, "s")
     assert [entry for entry in heard if isinstance(entry, Entry)] == list(log.entries())
 
 
 def test_a_policy_is_asked_before_a_turn_while_the_view_is_still_without_its_message() -> None:
     log, asked = MemoryLog(), list[tuple[str, int, int]]()
-    agent = make(PuppetModel([assistant("", call(1)), assistant("", call(2)), assistant("done")]), log)
+    agent = make(FakeModel([assistant("", call(1)), assistant("", call(2)), assistant("done")]), log)
     inner = agent.compactor
 
     class Watched:
         policy, budget = inner.policy, inner.budget
 
-        def compact(self, view: View, usage: Usage | None, step: int, moment: Moment, signal: object) -> None:
+        def compact(self, view: View, usage: Usage | None, step: int, moment: Hook, signal: object) -> None:
             asked.append((moment, step, len(view.items)))
 
     agent.compactor, agent.inbox = Watched(), Inbox((LaterMessage(step=3, text="and now this"),))
@@ -347,13 +347,13 @@ def test_a_policy_is_asked_before_a_turn_while_the_view_is_still_without_its_mes
 def test_a_usage_report_is_forgotten_once_the_view_is_another() -> None:
     log, reports = MemoryLog(), list[tuple[str, bool]]()
     later = tuple(LaterMessage(step=step, text="more") for step in (2, 3))
-    agent = make(PuppetModel([assistant("", call(1)), assistant("", call(2)), assistant("done")]), log, inbox=Inbox(later))
+    agent = make(FakeModel([assistant("", call(1)), assistant("", call(2)), assistant("done")]), log, inbox=Inbox(later))
     inner = agent.compactor
 
     class Masking:
         policy, budget = inner.policy, inner.budget
 
-        def compact(self, view: View, usage: Usage | None, step: int, moment: Moment, signal: object) -> Compaction | None:
+        def compact(self, view: View, usage: Usage | None, step: int, moment: Hook, signal: object) -> Compaction | None:
             reports.append((moment, usage is not None))
             if moment != "turn" or step != 3:
                 return None
@@ -370,13 +370,13 @@ def test_a_usage_report_is_forgotten_once_the_view_is_another() -> None:
 def test_a_policy_is_given_the_report_of_the_last_step_and_never_a_sum() -> None:
     """S1.2."""
     log, given = MemoryLog(), list[Usage | None]()
-    agent = make(PuppetModel([*(assistant("x" * 50 * n, call(n)) for n in range(1, 5)), assistant("done")]), log)
+    agent = make(FakeModel([*(assistant("x" * 50 * n, call(n)) for n in range(1, 5)), assistant("done")]), log)
     inner = agent.compactor
 
     class Listening:
         policy, budget = inner.policy, inner.budget
 
-        def compact(self, view: View, usage: Usage | None, step: int, moment: Moment, signal: object) -> Compaction | None:
+        def compact(self, view: View, usage: Usage | None, step: int, moment: Hook, signal: object) -> Compaction | None:
             if moment == "step":
                 given.append(usage)
             return None
@@ -399,7 +399,7 @@ class Fixed:
     def budget(self, window: Window) -> Budget:
         return Budget(window_tokens=0, reserved_tokens=0, threshold_tokens=None, rule="none")
 
-    def plan(self, view: View, budget: Budget, usage: Usage | None, moment: Moment = "step") -> Plan | None:
+    def plan(self, view: View, budget: Budget, usage: Usage | None, moment: Hook = "step") -> Plan | None:
         return self.proposal
 
 
@@ -407,7 +407,7 @@ def test_after_each_step_listeners_hear_how_full_the_context_is() -> None:
     """S2.10."""
     heard: list[Entry | Signal] = []
     log = MemoryLog()
-    make(PuppetModel([assistant("", call(1)), assistant("done")]), log, listen=heard.append).run(STARTED, "s")
+    make(FakeModel([assistant("", call(1)), assistant("done")]), log, listen=heard.append).run(STARTED, "s")
     usages = [one for one in heard if isinstance(one, ContextUsage)]
     reports = [entry.event.usage for entry in log.entries() if isinstance(entry.event, StepFinished)]
     assert [one.usage_tokens for one in usages] == [usage.prompt_tokens + usage.output_tokens for usage in reports]
@@ -419,7 +419,7 @@ def test_listeners_hear_of_a_compaction_with_its_tokens_and_the_messages_that_we
     heard: list[Entry | Signal] = []
     policy = MessageWindow(max_messages=3, preserve_last_n=1)
     replies = [*(assistant("", call(number)) for number in range(4)), assistant("done")]
-    make(PuppetModel(replies), MemoryLog(), policy, listen=heard.append).run(STARTED, "s")
+    make(FakeModel(replies), MemoryLog(), policy, listen=heard.append).run(STARTED, "s")
     events = [one.event for one in heard if isinstance(one, Entry) and isinstance(one.event, Compaction)]
     assert [(event.step, len(event.patch.forget), event.messages_before - event.messages_after) for event in events] == [
         (3, 2, 2), (4, 2, 2), (5, 2, 2),

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.agent.loop_detection import REPEATS, Repeats, always
+from harness.agent.loop_detection import REPEAT_LIMIT, LoopDetector, decide_always
 from harness.messages import ToolCall
 
 
@@ -20,9 +20,9 @@ def asked_at(names, answer):
         asked.append((len(made), times))
         return answer
 
-    repeats = Repeats(decide)
+    repeats = LoopDetector(decide)
     for name in names:
-        repeats.stops(call(name))
+        repeats.should_stop(call(name))
         made.append(name)
     return asked
 
@@ -32,8 +32,8 @@ def test_the_third_equal_call_in_a_row_is_asked_about_and_no_other(names):
     expected, run = [], 0
     for at, name in enumerate(names):
         run = run + 1 if at and names[at - 1] == name else 1
-        if run % REPEATS == 0:
-            expected.append((at, REPEATS))
+        if run % REPEAT_LIMIT == 0:
+            expected.append((at, REPEAT_LIMIT))
     assert asked_at(names, "continue") == expected
 
 
@@ -44,6 +44,6 @@ def test_a_call_that_is_always_allowed_is_asked_about_once(names):
 
 
 def test_other_arguments_are_another_call():
-    repeats = Repeats(always("stop"))
-    assert not any(repeats.stops(call("read_file", f'{{"path": "{number}"}}')) for number in range(9))
-    assert [repeats.stops(call("read_file")) for _ in range(REPEATS)] == [False, False, True]
+    repeats = LoopDetector(decide_always("stop"))
+    assert not any(repeats.should_stop(call("read_file", f'{{"path": "{number}"}}')) for number in range(9))
+    assert [repeats.should_stop(call("read_file")) for _ in range(REPEAT_LIMIT)] == [False, False, True]

@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.agent.stream_buffer import Heard
+from harness.agent.stream_buffer import StreamBuffer
 from harness.events import TextDelta
 from harness.messages import assistant
 
@@ -11,7 +11,7 @@ DELTAS = st.builds(TextDelta, text=st.text(max_size=3), part=st.sampled_from(["t
 @given(st.lists(DELTAS), st.lists(DELTAS), st.booleans())
 def test_what_was_heard_is_put_together_by_its_parts_from_where_it_came_anew(before, after, anew):
     told: list[TextDelta] = []
-    heard = Heard(told.append)
+    heard = StreamBuffer(told.append)
     for delta in before:
         heard(delta)
         assert heard.text is heard.text
@@ -22,6 +22,6 @@ def test_what_was_heard_is_put_together_by_its_parts_from_where_it_came_anew(bef
     assert told == [delta for delta in (*before, *[TextDelta(text="", anew=True)] * anew, *after) if delta.text or delta.anew]
     counts = after if anew else before + after
     text, reasoning = ("".join(delta.text for delta in counts if delta.part == part) for part in ("text", "reasoning"))
-    assert heard.message() == (assistant(text, reasoning=reasoning) if text or reasoning else None)
-    heard.forget()
-    assert heard.message() is None
+    assert heard.build_message() == (assistant(text, reasoning=reasoning) if text or reasoning else None)
+    heard.clear()
+    assert heard.build_message() is None

@@ -7,7 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.analysis.alerts import ALERTS, CACHE_HIT_RATE, OVERFLOW_RATE, SUMMARIZATION_COST, alert_sections, alerts
+from harness.analysis.alerts import (
+    ALERTS,
+    CACHE_HIT_RATE,
+    OVERFLOW_RATE,
+    SUMMARIZATION_COST,
+    build_alert_sections,
+    evaluate_alerts,
+)
 from tests.analysis.made import arms, grid, results
 
 TRIAL = "a/flashcards/0/0"
@@ -25,16 +32,16 @@ def made(steps, acts=(), **trial):
 
 
 def told(found, alert):
-    (row,) = alerts(found).query("alert == @alert.name").itertuples()
+    (row,) = evaluate_alerts(found).query("alert == @alert.name").itertuples()
     return row
 
 
 def test_a_value_at_the_threshold_does_not_go_off_and_the_next_one_does():
     for alert in ALERTS:
-        beyond = np.nextafter(alert.threshold, np.inf if alert.above else -np.inf)
-        assert not alert.fires(alert.threshold)
-        assert alert.fires(beyond)
-        assert not alert.fires(float("nan"))
+        beyond = np.nextafter(alert.threshold, np.inf if alert.fires_above else -np.inf)
+        assert not alert.should_fire(alert.threshold)
+        assert alert.should_fire(beyond)
+        assert not alert.should_fire(float("nan"))
     assert [(alert.threshold, alert.window_seconds, alert.severity) for alert in ALERTS] == [
         (0.1, 300.0, "warning"),
         (0.7, None, "warning"),
@@ -129,7 +136,7 @@ def test_a_summary_after_the_last_finished_call_counts():
 
 
 def test_the_report_says_by_arm_how_many_trials_alarm_and_what_to_do():
-    (section,) = alert_sections(made([{"view_tokens": 10}] * 9, [{"step": 9}]))
+    (section,) = build_alert_sections(made([{"view_tokens": 10}] * 9, [{"step": 9}]))
     ((arm, n, overflow, cache, cost, *_),) = section.rows
     assert (arm, n, overflow, cache, cost) == ("a", "1", "1, 11.1 %", "1, 0.0 %", "0, 0.00")
     assert any(note.startswith("warning, overflow rate: a summary before more than 10 %") for note in section.notes)
@@ -139,6 +146,6 @@ def test_the_report_says_by_arm_how_many_trials_alarm_and_what_to_do():
 
 def test_every_trial_with_steps_is_watched_and_none_without():
     found = grid()
-    assert len(alerts(found)) == 3 * len(found.trials)
-    assert alerts(arms([True], [False])).empty
-    assert list(alert_sections(arms([True], [False]))) == []
+    assert len(evaluate_alerts(found)) == 3 * len(found.trials)
+    assert evaluate_alerts(arms([True], [False])).empty
+    assert list(build_alert_sections(arms([True], [False]))) == []

@@ -4,7 +4,16 @@ import json
 
 import pytest
 
-from harness.analysis.arms import by_axis, counting, exposure, in_order, of_arm, policy_field, set_aside, summarize
+from harness.analysis.arms import (
+    estimate_exposure,
+    order_arms,
+    read_policy_field,
+    select_arm,
+    select_excluded,
+    select_valid,
+    summarize_arms,
+    summarize_axes,
+)
 from harness.errors import UnknownName, UsageError
 from tests.analysis.made import grid, results
 
@@ -12,26 +21,26 @@ from tests.analysis.made import grid, results
 @pytest.mark.parametrize("reason", ["sandbox_error", "store_error", "model_error", "cancelled", "crashed"])
 def test_a_trial_that_the_machinery_lost_is_in_no_number_but_is_counted(reason):
     found = results([{"seed": 0}, {"seed": 1, "status": "failed", "reason": reason, "success": False}])
-    (arm,) = summarize(found)
-    assert (arm.success.successes, arm.success.trials, arm.set_aside) == (1, 1, 1)
-    assert list(set_aside(found.trials)["reason"]) == [reason]
+    (arm,) = summarize_arms(found)
+    assert (arm.success.successes, arm.success.trials, arm.excluded_trials) == (1, 1, 1)
+    assert list(select_excluded(found.trials)["reason"]) == [reason]
 
 
 def test_a_crashed_trial_is_set_aside_whatever_reason_it_gives():
     found = results([{"status": "crashed", "reason": "replied"}])
-    assert counting(found.trials).empty
+    assert select_valid(found.trials).empty
 
 
-@pytest.mark.parametrize(("reason", "field"), [("max_steps", "at_step_limit"), ("overflow", "overflowed")])
+@pytest.mark.parametrize(("reason", "field"), [("max_steps", "step_limit_trials"), ("overflow", "overflow_trials")])
 def test_what_an_arm_led_to_counts_against_it(reason, field):
-    (arm,) = summarize(results([{"status": "failed", "reason": reason, "success": False, "score": 0.0}]))
+    (arm,) = summarize_arms(results([{"status": "failed", "reason": reason, "success": False, "score": 0.0}]))
     assert getattr(arm, field) == 1
     assert (arm.success.successes, arm.success.trials) == (0, 1)
 
 
 def test_a_missed_treatment_is_counted():
-    (arm,) = summarize(results([{"seed": 0, "treatment": "partly"}, {"seed": 1, "treatment": "not at all"}, {"seed": 2}]))
-    assert arm.untreated == 2
+    (arm,) = summarize_arms(results([{"seed": 0, "treatment": "partly"}, {"seed": 1, "treatment": "not at all"}, {"seed": 2}]))
+    assert arm.untreated_trials == 2
 
 
 @pytest.mark.parametrize(
@@ -41,32 +50,32 @@ def test_a_missed_treatment_is_counted():
 def test_an_inert_policy_is_counted_by_how_it_is_inert(activity, field):
     others = [{"seed": 1, "activity": "active"}, {"seed": 2, "activity": "control"}, {"seed": 3, "activity": None}]
     lost = {"seed": 4, "activity": activity, "status": "failed", "reason": "sandbox_error"}
-    (arm,) = summarize(results([{"seed": 0, "activity": activity}, *others, lost]))
+    (arm,) = summarize_arms(results([{"seed": 0, "activity": activity}, *others, lost]))
     assert getattr(arm, field) == arm.never_fired + arm.no_effect + arm.never_asked == 1
 
 
 def test_exposure_is_the_share_with_a_compaction():
     trials = results([{"seed": 0, "compactions": 3}, {"seed": 1, "compactions": 0}]).trials
-    assert (exposure(trials).successes, exposure(trials).trials) == (1, 2)
+    assert (estimate_exposure(trials).successes, estimate_exposure(trials).trials) == (1, 2)
 
 
 def test_spreads_are_of_single_trials_and_costs_are_summed():
-    (arm,) = summarize(results([{"seed": i, "steps": steps, "cost_usd": 2.0} for i, steps in enumerate((10, 40, 20))]))
+    (arm,) = summarize_arms(results([{"seed": i, "steps": steps, "cost_usd": 2.0} for i, steps in enumerate((10, 40, 20))]))
     assert (arm.steps.median, arm.steps.low, arm.steps.high, arm.cost_usd.total) == (20, 10, 40, 6)
 
 
 def test_an_unknown_price_is_unknown_and_not_nothing():
-    (arm,) = summarize(results([{"cost_usd": None}]))
+    (arm,) = summarize_arms(results([{"cost_usd": None}]))
     assert arm.cost_usd.total != arm.cost_usd.total
 
 
 def test_levels_are_never_pooled():
     with pytest.raises(UsageError, match="'L0' and 'L3'"):
-        summarize(results([{"seed": 0, "level": "L0"}, {"seed": 1, "level": "L3"}]))
+        summarize_arms(results([{"seed": 0, "level": "L0"}, {"seed": 1, "level": "L3"}]))
 
 
 def test_arms_come_as_controls_then_by_number_then_repeats():
-    assert in_order(grid(thresholds=(0.5,), summarizers=("scripted/empty",)).trials) == [
+    assert order_arms(grid(thresholds=(0.5,), summarizers=("scripted/empty",)).trials) == [
         "no compaction",
         "keep_last=4 summarizer=scripted/empty threshold=0.5",
         "keep_last=10 summarizer=scripted/empty threshold=0.5",
@@ -77,27 +86,27 @@ def test_arms_come_as_controls_then_by_number_then_repeats():
 
 def test_arms_of_an_earlier_plan_come_last():
     found = results([{"arm": "none (earlier plan 0a1b2c)", "policy": "none"}, {"arm": "z"}, {"arm": "none", "policy": "none"}])
-    assert in_order(found.trials) == ["none", "z", "none (earlier plan 0a1b2c)"]
+    assert order_arms(found.trials) == ["none", "z", "none (earlier plan 0a1b2c)"]
 
 
 def test_an_axis_is_shown_over_everything_else_and_without_repeats():
-    rows = by_axis(grid().trials)
+    rows = summarize_axes(grid().trials)
     assert set(rows["axis"]) == {"policy.keep_last", "policy.summarizer", "policy.threshold"}
     assert set(rows["trials"]) == {18}
     assert list(rows[rows["axis"] == "policy.keep_last"]["value"]) == [4, 10, 20]
 
 
 def test_an_axis_of_one_value_is_no_axis():
-    assert by_axis(
+    assert summarize_axes(
         results([{"axes_json": json.dumps({"policy.threshold": 0.5, "seed": s}), "seed": s} for s in (0, 1)]).trials
     ).empty
 
 
 def test_a_field_that_a_policy_does_not_have_is_none():
     trials = results([{"policy_json": '{"kind":"none"}'}, {"seed": 1, "policy_json": '{"kind":"k","threshold":0.5}'}]).trials
-    assert list(policy_field(trials, "threshold")) == [None, 0.5]
+    assert list(read_policy_field(trials, "threshold")) == [None, 0.5]
 
 
 def test_an_unknown_arm_is_refused_with_the_nearest():
     with pytest.raises(UnknownName, match=r"did you mean 'threshold=0\.5'"):
-        of_arm(results([{"arm": "threshold=0.5"}]).trials, "treshold=0.5")
+        select_arm(results([{"arm": "threshold=0.5"}]).trials, "treshold=0.5")

@@ -44,15 +44,15 @@ def test_swapping_the_arms_turns_the_difference_around():
 
 def test_an_arm_against_itself_shows_nothing():
     found = compare(arms([True, False, True], []), "a", "a")
-    assert (found.difference, found.counts.discordant, found.p_value) == (0, 0, 1)
-    assert [ratio.of_totals for ratio in found.ratios] == [1, 1, 1]
+    assert (found.difference, found.counts.discordant_pairs, found.p_value) == (0, 0, 1)
+    assert [ratio.ratio_of_totals for ratio in found.ratios] == [1, 1, 1]
 
 
 def test_lost_and_lonely_trials_are_counted_and_in_no_number():
     rows = [{"arm": "a", "seed": s} for s in range(4)] + [{"arm": "b", "seed": s} for s in range(2)]
     rows += [{"arm": "b", "seed": 2, "status": "crashed", "reason": "crashed"}]
     found = compare(results(rows), "a", "b")
-    assert (found.counts.pairs, found.unpaired, found.set_aside) == (2, 2, 1)
+    assert (found.counts.pairs, found.unpaired_trials, found.excluded_trials) == (2, 2, 1)
     assert "1 trial lost by the machinery, in no number" in str(found)
 
 
@@ -61,7 +61,7 @@ def test_pairs_in_which_a_policy_did_nothing_are_told_of():
     rows = [{"arm": "a", "seed": seed, "activity": activity} for seed, activity in enumerate(idle)]
     rows += [{"arm": "b", "seed": seed, "activity": "control"} for seed in range(4)]
     found = compare(results(rows), "a", "b")
-    assert (found.idle_a, found.idle_b) == (2, 0)
+    assert (found.inert_pairs_a, found.inert_pairs_b) == (2, 0)
     assert "a is inert in 2 of 4 pairs" in str(found)
     assert "b is inert" not in str(found)
 
@@ -69,7 +69,7 @@ def test_pairs_in_which_a_policy_did_nothing_are_told_of():
 def test_the_cost_of_the_summarizer_is_a_cost():
     found = results([{"arm": "a", "cost_usd": 1.0, "summarizer_cost_usd": 1.0}, {"arm": "b", "cost_usd": 1.0}])
     (cost,) = [ratio for ratio in compare(found, "a", "b").ratios if ratio.metric == "total_cost_usd"]
-    assert cost.of_totals == 2
+    assert cost.ratio_of_totals == 2
 
 
 def test_a_price_that_is_not_known_makes_no_ratio():
@@ -78,7 +78,7 @@ def test_a_price_that_is_not_known_makes_no_ratio():
 
 
 def test_the_table_shows_the_four_counts():
-    table = compare(arms([True, True, False], [True, False, False]), "a", "b").table()
+    table = compare(arms([True, True, False], [True, False, False]), "a", "b").build_table()
     assert table.loc["success", "failure"] == 1
     assert table.to_numpy().sum() == 3
 

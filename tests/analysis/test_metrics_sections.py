@@ -1,16 +1,16 @@
 """What the report says of behaviour."""
 
-from harness.analysis.metrics_sections import COUNTS, behaviour_sections
+from harness.analysis.metrics_sections import PATHOLOGY_LABELS, build_metrics_sections
 from tests.analysis.made import results
 from tests.analysis.test_regret import arm
 from tests.analysis.test_retention import probe
 
-COUNTED = ("execution_calls", *COUNTS)
+COUNTED = ("execution_calls", *PATHOLOGY_LABELS)
 WATCHED = dict.fromkeys(COUNTED, 0) | {"thrash": False}
 
 
 def told(trials, probes=()):
-    return {one.heading.split(":")[0].split(",")[0]: one for one in behaviour_sections(results(trials, probes=probes))}
+    return {one.heading.split(":")[0].split(",")[0]: one for one in build_metrics_sections(results(trials, probes=probes))}
 
 
 def test_nothing_is_shown_where_there_is_nothing_to_tell():

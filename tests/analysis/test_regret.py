@@ -2,7 +2,7 @@
 
 import pytest
 
-from harness.analysis.regret import regrets
+from harness.analysis.regret import compute_regrets
 from harness.errors import UsageError
 from tests.analysis.made import results
 
@@ -15,7 +15,7 @@ def arm(name, policy, won, **more):
 
 
 def test_without_an_oracle_there_is_no_regret():
-    assert regrets(results([*arm("a", "keep-last", [True]), *arm("none", "none", [True])])) == []
+    assert compute_regrets(results([*arm("a", "keep-last", [True]), *arm("none", "none", [True])])) == []
 
 
 def test_regret_is_what_lies_above_the_oracle_on_the_same_seeds():
@@ -23,12 +23,12 @@ def test_regret_is_what_lies_above_the_oracle_on_the_same_seeds():
         *arm("a", "keep-last", [True, False, False, True], steps=100, cost_usd=4.0, summarizer_cost_usd=0.5),
         *arm("best", "oracle", [True, True, True, True], steps=90, cost_usd=3.0),
     ]
-    (found,) = regrets(results(trials))
-    assert (found.arm, found.oracle, found.same_budget, found.counts.pairs) == ("a", "best", True, 4)
-    assert found.failures == 0.5
-    assert found.failures_interval.low < 0.5 < found.failures_interval.high
-    assert found.steps.mean == 10
-    assert found.cost_usd.mean == pytest.approx(1.5)
+    (found,) = compute_regrets(results(trials))
+    assert (found.arm, found.oracle_arm, found.has_same_budget, found.counts.pairs) == ("a", "best", True, 4)
+    assert found.failure_difference == 0.5
+    assert found.failure_difference_interval.low < 0.5 < found.failure_difference_interval.high
+    assert found.step_difference.mean == 10
+    assert found.cost_difference_usd.mean == pytest.approx(1.5)
 
 
 def test_an_arm_is_held_against_the_oracle_of_its_own_threshold():
@@ -38,17 +38,17 @@ def test_an_arm_is_held_against_the_oracle_of_its_own_threshold():
         *arm("a", "keep-last", [True], threshold_tokens=800),
         *arm("none", "none", [True], threshold_tokens=None),
     ]
-    found = {one.arm: (one.oracle, one.same_budget) for one in regrets(results(trials))}
+    found = {one.arm: (one.oracle_arm, one.has_same_budget) for one in compute_regrets(results(trials))}
     assert found == {"a": ("best 0.8", True), "none": ("best 0.5", False)}
 
 
 def test_trials_without_a_partner_or_lost_by_the_machinery_are_left_out():
     trials = [*arm("a", "keep-last", [True, False, True]), *arm("best", "oracle", [True, True])]
     trials[1]["reason"] = "sandbox_error"
-    (found,) = regrets(results(trials))
-    assert (found.counts.pairs, found.failures) == (1, 0.0)
+    (found,) = compute_regrets(results(trials))
+    assert (found.counts.pairs, found.failure_difference) == (1, 0.0)
 
 
 def test_levels_are_never_pooled():
     with pytest.raises(UsageError, match="fidelity level"):
-        regrets(results([*arm("a", "keep-last", [True], level="L1"), *arm("best", "oracle", [True])]))
+        compute_regrets(results([*arm("a", "keep-last", [True], level="L1"), *arm("best", "oracle", [True])]))

@@ -27,17 +27,17 @@ def test_nothing_run_is_nothing_to_report():
 
 
 def test_the_text_fits_its_width():
-    assert max(map(len, report(small()).text(100).splitlines())) <= 100
+    assert max(map(len, report(small()).render_text(100).splitlines())) <= 100
 
 
 def test_a_hostile_name_steers_neither_terminal_nor_markup(tmp_path):
     found = report(results([{"arm": HOSTILE, "seed": s, "experiment": HOSTILE, "reason": HOSTILE} for s in (0, 1)]))
-    for text in (found.text(), found.markdown()):
+    for text in (found.render_text(), found.render_markdown()):
         assert "\x1b" not in text
         assert "\u202e" not in text
-    assert "[red]x[/red]" in found.text()
-    assert "<script>" not in found.markdown()
-    rows = [line.replace("\\|", "") for line in found.markdown().splitlines() if line.startswith("|")]
+    assert "[red]x[/red]" in found.render_text()
+    assert "<script>" not in found.render_markdown()
+    rows = [line.replace("\\|", "") for line in found.render_markdown().splitlines() if line.startswith("|")]
     widths = [len(section.columns) + 1 for section in found.sections for _ in range(len(section.rows) + 2) if section.columns]
     assert [row.count("|") for row in rows] == widths
     found.write(tmp_path)
@@ -60,7 +60,7 @@ def test_in_a_notebook_a_report_shows_itself_as_its_text():
 
     printer, found = Printer(), report(small())
     found._repr_pretty_(printer, False)
-    assert printer.said == found.text()
+    assert printer.said == found.render_text()
 
 
 def test_writing_lays_down_texts_and_charts_and_nothing_half(tmp_path):
@@ -101,7 +101,7 @@ def test_trials_of_earlier_plans_are_counted_and_in_no_number(tmp_path):
     found, alone = report(results(today + earlier)), report(results(today))
     assert found.sections[:-1] == alone.sections
     assert "3 trials of earlier plans" in found.sections[-1].notes[0]
-    assert list(success_heatmap.table(results(today + earlier))["trials"]) == [4]
+    assert list(success_heatmap.build_table(results(today + earlier))["trials"]) == [4]
     assert "3 trials" in report(results(earlier)).title
     found.write(tmp_path / "both")
     alone.write(tmp_path / "alone")
@@ -118,4 +118,4 @@ def test_results_of_the_store_can_be_reported(tmp_path):
     with Journal.open(tmp_path / "journal.sqlite") as journal:
         for seed in (0, 1):
             journal.record_trial(TrialRecord(**trial(seed=seed, arm="a")), ())
-    assert "2/2, 100 %" in report(load(tmp_path)).text()
+    assert "2/2, 100 %" in report(load(tmp_path)).render_text()

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from harness.analysis.report_sections import sections
+from harness.analysis.report_sections import build_sections
 from harness.errors import UnknownName
 from tests.analysis.made import grid, results
 
@@ -14,7 +14,7 @@ def small():
 
 
 def said(tables, against=None):
-    found = list(sections(tables, against))
+    found = list(build_sections(tables, against))
     return "\n".join(
         line
         for one in found
@@ -24,12 +24,12 @@ def said(tables, against=None):
 
 def test_every_arm_has_its_row_in_every_table_about_arms():
     tables = small()
-    outcomes, efforts, *_ = sections(tables)
+    outcomes, efforts, *_ = build_sections(tables)
     assert len(outcomes.rows) == len(efforts.rows) == tables.trials["arm"].nunique()
 
 
 def test_rows_are_as_wide_as_their_table():
-    for section in sections(small()):
+    for section in build_sections(small()):
         assert {len(row) for row in section.rows} <= {len(section.columns)}
 
 
@@ -40,7 +40,7 @@ def test_what_must_be_known_to_believe_a_number_is_always_there():
 
 
 def test_controls_and_repeated_arms_are_what_others_are_compared_with():
-    headings = [one.heading for one in sections(small())]
+    headings = [one.heading for one in build_sections(small())]
     assert any(heading.endswith("against: no compaction") for heading in headings)
     assert any("keep_last=10 summarizer=scripted/oracle threshold=0.8" in heading for heading in headings)
 
@@ -50,13 +50,13 @@ def test_an_arm_that_differs_in_what_no_column_tells_was_not_run_again():
         {"arm": arm, "replicate": replicate, "config_json": json.dumps({"parallel_tools": parallel, "replicate": replicate})}
         for arm, replicate, parallel in (("a", 0, False), ("A/A", 1, False), ("b", 0, True))
     ]
-    headings = [section.heading for section in sections(results(rows)) if "against: " in section.heading]
+    headings = [section.heading for section in build_sections(results(rows)) if "against: " in section.heading]
     assert [heading.rpartition("against: ")[2] for heading in headings] == ["a"]
 
 
 def test_another_arm_can_be_asked_for():
     arm = "keep_last=4 summarizer=scripted/oracle threshold=0.5"
-    headings = [one.heading for one in sections(grid(), arm) if "against" in one.heading]
+    headings = [one.heading for one in build_sections(grid(), arm) if "against" in one.heading]
     assert headings == [f"On the same task and seed, against: {arm}"]
     with pytest.raises(UnknownName):
         said(small(), "no such arm")
@@ -80,7 +80,7 @@ def test_an_arm_that_is_inert_in_every_trial_is_named_and_one_that_is_in_some_is
     tables = results([*idle, *some])
     text = said(tables)
     assert f"Inert in every trial: idle: {said_of_it}" in text.replace("the policy was ", "").replace("due and ", "")
-    outcomes = next(iter(sections(tables)))
+    outcomes = next(iter(build_sections(tables)))
     at = outcomes.columns.index(column)
     assert [row[at] for row in outcomes.rows] == ["2", "1"]
 
@@ -96,7 +96,7 @@ def test_lost_trials_are_listed_with_their_reasons():
 
 
 def test_without_control_and_repeats_the_first_arm_is_what_others_are_compared_with():
-    found = list(sections(results([{"arm": arm, "seed": seed} for arm in ("a", "b") for seed in (0, 1)])))
+    found = list(build_sections(results([{"arm": arm, "seed": seed} for arm in ("a", "b") for seed in (0, 1)])))
     assert [one.heading for one in found if "against" in one.heading] == ["On the same task and seed, against: a"]
 
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.analysis.retention import cliff_round, lifetimes, retention, survival
+from harness.analysis.retention import estimate_survival, find_cliff_round, measure_lifetimes, measure_retention
 from tests.analysis.made import frame, results
 
 
@@ -15,7 +15,7 @@ def probe(trial_id="a/flashcards/0/0", fact="port", kind="constraint", event=1, 
 
 
 def lives(*rows):
-    return lifetimes(frame("probes", rows))[["fact", "version", "rounds", "lost"]].to_numpy().tolist()
+    return measure_lifetimes(frame("probes", rows))[["fact", "version", "rounds", "lost"]].to_numpy().tolist()
 
 
 def test_kinds_stand_apart_and_only_facts_in_view_before_count():
@@ -28,7 +28,7 @@ def test_kinds_stand_apart_and_only_facts_in_view_before_count():
             probe(fact="table", kind="artifact", seen_after=False),
         ],
     )
-    found = retention(kept)
+    found = measure_retention(kept)
     assert [(row.kind, row.kept.successes, row.kept.trials) for row in found.itertuples()] == [
         ("constraint", 1, 2),
         ("artifact", 0, 1),
@@ -42,7 +42,7 @@ def test_values_that_stand_in_other_words_are_counted_among_those_that_cannot_be
         probe(fact="c", seen_after=False, stands_after=False),
         probe(fact="short", seen_after=False),
     ]
-    (found,) = retention(results([{}], probes=rows)).itertuples()
+    (found,) = measure_retention(results([{}], probes=rows)).itertuples()
     assert (found.unread.successes, found.unread.trials) == (1, 2)
 
 
@@ -55,13 +55,13 @@ def test_uses_after_keeping_and_after_losing_are_told_apart():
         probe(fact="e", seen_after=False, used="right"),
         probe(fact="f", seen_after=False, used="wrong"),
     ]
-    (row,) = retention(results([{}], probes=rows)).itertuples()
+    (row,) = measure_retention(results([{}], probes=rows)).itertuples()
     assert (row.used_kept.successes, row.used_kept.trials) == (1, 2)
     assert (row.used_lost.successes, row.used_lost.trials) == (1, 3)
 
 
 def test_trials_that_do_not_count_are_left_out():
-    assert retention(results([{"status": "crashed"}], probes=[probe()])).empty
+    assert measure_retention(results([{"status": "crashed"}], probes=[probe()])).empty
 
 
 def test_a_value_lives_until_the_first_compaction_that_loses_it():
@@ -86,7 +86,7 @@ def test_the_curve_is_the_product_of_what_survives_each_round(ends):
         for number, (rounds, lost) in enumerate(ends)
         for event in range(1, rounds + 1)
     ]
-    curve = survival(lifetimes(frame("probes", rows)))
+    curve = estimate_survival(measure_lifetimes(frame("probes", rows)))
     alive = 1.0
     for row in curve.iloc[1:].itertuples():
         at_risk = sum(rounds >= row.rounds for rounds, _ in ends)
@@ -101,6 +101,6 @@ def test_the_curve_is_the_product_of_what_survives_each_round(ends):
 
 def test_the_cliff_is_the_first_round_with_fewer_than_half_alive():
     half = [probe(fact="a"), probe(fact="b", seen_after=False)]
-    assert cliff_round(survival(lifetimes(frame("probes", half)))) is None
+    assert find_cliff_round(estimate_survival(measure_lifetimes(frame("probes", half)))) is None
     third = [*half, probe(fact="c", seen_after=False)]
-    assert cliff_round(survival(lifetimes(frame("probes", third)))) == 1
+    assert find_cliff_round(estimate_survival(measure_lifetimes(frame("probes", third)))) == 1

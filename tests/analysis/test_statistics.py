@@ -10,17 +10,17 @@ from scipy.stats import binomtest
 
 from harness.analysis.statistics import (
     PairedCounts,
-    best_case_detectable_effect,
-    holm,
-    mcnemar_p,
-    minimum_detectable_effect,
-    newcombe,
-    one_way_splits_needed,
-    pairs_needed,
-    smallest_p,
-    what_pairs_can_show,
-    what_was_shown,
-    wilson,
+    adjust_holm,
+    compute_best_case_detectable_effect,
+    compute_mcnemar_p,
+    compute_minimum_detectable_effect,
+    compute_newcombe_interval,
+    compute_required_pairs,
+    compute_smallest_p,
+    count_required_discordant_pairs,
+    describe_detectable_effect,
+    describe_evidence,
+    estimate_rate,
 )
 from harness.errors import UsageError
 
@@ -37,19 +37,19 @@ def swapped(pairs):
 
 def test_wilson_gives_the_published_interval():
     # Newcombe, Statistics in Medicine 17 (1998), p. 857: 81 of 263
-    rate = wilson(81, 263)
+    rate = estimate_rate(81, 263)
     assert (round(rate.low, 4), round(rate.high, 4)) == (0.2553, 0.3662)
 
 
 @given(st.integers(1, 300), st.data())
 def test_wilson_stays_within_0_and_1_and_holds_its_estimate(trials, data):
     successes = data.draw(st.integers(0, trials))
-    rate = wilson(successes, trials)
+    rate = estimate_rate(successes, trials)
     assert 0 <= rate.low <= rate.share <= rate.high <= 1
 
 
 def test_no_trial_leaves_everything_possible():
-    rate = wilson(0, 0)
+    rate = estimate_rate(0, 0)
     assert (rate.low, rate.high, str(rate)) == (0, 1, "0/0")
     assert isnan(rate.share)
 
@@ -57,11 +57,11 @@ def test_no_trial_leaves_everything_possible():
 @pytest.mark.parametrize(("successes", "trials"), [(3, 2), (-1, 2)])
 def test_impossible_counts_are_refused(successes, trials):
     with pytest.raises(UsageError, match="0 <= successes <= trials"):
-        wilson(successes, trials)
+        estimate_rate(successes, trials)
 
 
 def test_a_rate_is_written_with_its_n_and_interval():
-    assert str(wilson(7, 8)) == "7/8, 88 % [53, 98]"
+    assert str(estimate_rate(7, 8)) == "7/8, 88 % [53, 98]"
 
 
 # --- two rates on the same pairs ----------------------------------------------------------------------------------------
@@ -78,13 +78,13 @@ def test_a_rate_is_written_with_its_n_and_interval():
 )
 def test_newcombe_gives_the_published_interval(table, difference, low, high):
     pairs = PairedCounts(both=table[0], only_a=table[1], only_b=table[2], neither=table[3])
-    found = newcombe(pairs)
+    found = compute_newcombe_interval(pairs)
     assert (round(pairs.difference, 4), round(found.low, 4), round(found.high, 4)) == (difference, low, high)
 
 
 @given(counts)
 def test_newcombe_holds_the_difference_and_stays_within_1(pairs):
-    low, high = newcombe(pairs)
+    low, high = compute_newcombe_interval(pairs)
     assert -1 <= low <= high <= 1
     if pairs.pairs:
         assert low <= pairs.difference <= high
@@ -92,16 +92,19 @@ def test_newcombe_holds_the_difference_and_stays_within_1(pairs):
 
 @given(counts)
 def test_swapping_the_arms_turns_the_interval_around(pairs):
-    low, high = newcombe(pairs)
-    assert newcombe(swapped(pairs)) == pytest.approx((-high, -low))
-    assert mcnemar_p(swapped(pairs)) == pytest.approx(mcnemar_p(pairs))
+    low, high = compute_newcombe_interval(pairs)
+    assert compute_newcombe_interval(swapped(pairs)) == pytest.approx((-high, -low))
+    assert compute_mcnemar_p(swapped(pairs)) == pytest.approx(compute_mcnemar_p(pairs))
 
 
 @given(counts)
 def test_more_of_the_same_pairs_make_the_interval_narrower(pairs):
     if pairs.pairs:
         more = PairedCounts(both=4 * pairs.both, only_a=4 * pairs.only_a, only_b=4 * pairs.only_b, neither=4 * pairs.neither)
-        assert newcombe(more).high - newcombe(more).low < newcombe(pairs).high - newcombe(pairs).low
+        assert (
+            compute_newcombe_interval(more).high - compute_newcombe_interval(more).low
+            < compute_newcombe_interval(pairs).high - compute_newcombe_interval(pairs).low
+        )
 
 
 def coverage(pairs, only_a, only_b, both):
@@ -111,7 +114,7 @@ def coverage(pairs, only_a, only_b, both):
         if x + y + z <= pairs:
             ways = comb(pairs, x) * comb(pairs - x, y) * comb(pairs - x - y, z)
             chance = ways * only_a**x * only_b**y * both**z * neither ** (pairs - x - y - z)
-            low, high = newcombe(PairedCounts(only_a=x, only_b=y, both=z, neither=pairs - x - y - z))
+            low, high = compute_newcombe_interval(PairedCounts(only_a=x, only_b=y, both=z, neither=pairs - x - y - z))
             covered += chance * (low <= only_a - only_b <= high)
     return covered
 
@@ -123,26 +126,26 @@ def test_newcombe_covers_the_truth_at_the_small_numbers_of_agent_studies(pairs):
 
 
 def test_newcombe_does_not_buy_its_coverage_by_saying_nothing():
-    low, high = newcombe(PairedCounts(both=45, only_a=25, only_b=5, neither=25))
+    low, high = compute_newcombe_interval(PairedCounts(both=45, only_a=25, only_b=5, neither=25))
     assert low > 0
     assert high - low < 0.25
 
 
 def test_no_pair_leaves_every_difference_possible():
-    assert newcombe(PairedCounts()) == (-1, 1)
-    assert mcnemar_p(PairedCounts()) == 1
+    assert compute_newcombe_interval(PairedCounts()) == (-1, 1)
+    assert compute_mcnemar_p(PairedCounts()) == 1
 
 
 @given(counts)
 def test_mcnemar_is_a_fair_coin_on_the_pairs_that_differ(pairs):
     expected = binomtest(pairs.only_a, pairs.discordant).pvalue if pairs.discordant else 1
-    assert mcnemar_p(pairs) == pytest.approx(expected)
+    assert compute_mcnemar_p(pairs) == pytest.approx(expected)
 
 
 def test_pairs_are_counted_by_what_became_of_both():
-    found = PairedCounts.of([True, True, False, False, True], [True, False, True, False, False])
+    found = PairedCounts.from_outcomes([True, True, False, False, True], [True, False, True, False, False])
     assert found == PairedCounts(both=1, only_a=2, only_b=1, neither=1)
-    assert found.discordant == 3
+    assert found.discordant_pairs == 3
     assert found.difference == pytest.approx(0.2)
 
 
@@ -150,14 +153,14 @@ def test_pairs_are_counted_by_what_became_of_both():
 
 
 def test_holm_gives_the_textbook_values_in_the_order_given():
-    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
-    assert holm([]) == []
+    assert adjust_holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert adjust_holm([]) == []
 
 
 @settings(max_examples=15)
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=20))
 def test_holm_never_lowers_a_p_value(values):
-    assert all(adjusted >= p for p, adjusted in zip(values, holm(values), strict=True))
+    assert all(adjusted >= p for p, adjusted in zip(values, adjust_holm(values), strict=True))
 
 
 # --- power --------------------------------------------------------------------------------------------------------------
@@ -168,49 +171,51 @@ def test_holm_never_lowers_a_p_value(values):
     [(0.10, 0.05, 312), (0.16, 0.02, 3138), (0.16, 0.05, 500), (0.20, 0.08, 243), (0.26, 0.15, 89)],
 )
 def test_pairs_needed_follow_the_known_formula(discordance, difference, pairs):
-    assert pairs_needed(discordance, difference) == pytest.approx(pairs, abs=1)
+    assert compute_required_pairs(discordance, difference) == pytest.approx(pairs, abs=1)
 
 
 @given(st.integers(30, 5000), st.floats(0.05, 1))
 def test_the_smallest_effect_is_the_one_that_needs_exactly_these_pairs(pairs, discordance):
-    effect = minimum_detectable_effect(pairs, discordance)
+    effect = compute_minimum_detectable_effect(pairs, discordance)
     if effect is not None:
-        assert pairs_needed(discordance, effect) == pytest.approx(pairs, rel=1e-6)
+        assert compute_required_pairs(discordance, effect) == pytest.approx(pairs, rel=1e-6)
 
 
 @pytest.mark.parametrize(("pairs", "points"), [(50, 15.5), (100, 11.1), (500, 5.0)])
 def test_the_smallest_effect_at_usual_discordance(pairs, points):
-    found = minimum_detectable_effect(pairs)
+    found = compute_minimum_detectable_effect(pairs)
     assert found is not None
     assert 100 * found == pytest.approx(points, abs=0.15)
 
 
 def test_too_few_pairs_detect_nothing():
-    assert minimum_detectable_effect(8) is None
-    assert minimum_detectable_effect(0) is None
-    assert minimum_detectable_effect(100, discordance=0) is None
+    assert compute_minimum_detectable_effect(8) is None
+    assert compute_minimum_detectable_effect(0) is None
+    assert compute_minimum_detectable_effect(100, discordance=0) is None
 
 
 @given(st.integers(6, 200))
 def test_the_best_case_has_the_power_that_it_promises(pairs):
-    effect = best_case_detectable_effect(pairs)
+    effect = compute_best_case_detectable_effect(pairs)
     assert effect is not None
-    chance = sum(comb(pairs, k) * effect**k * (1 - effect) ** (pairs - k) for k in range(one_way_splits_needed(), pairs + 1))
+    chance = sum(
+        comb(pairs, k) * effect**k * (1 - effect) ** (pairs - k) for k in range(count_required_discordant_pairs(), pairs + 1)
+    )
     assert chance == pytest.approx(0.8, abs=1e-6)
 
 
 def test_six_pairs_in_one_direction_are_the_least_that_the_exact_test_accepts():
-    assert one_way_splits_needed() == 6
-    assert mcnemar_p(PairedCounts(only_a=6)) <= 0.05 < mcnemar_p(PairedCounts(only_a=5))
-    assert best_case_detectable_effect(5) is None
-    assert smallest_p(8) == mcnemar_p(PairedCounts(only_a=8))
+    assert count_required_discordant_pairs() == 6
+    assert compute_mcnemar_p(PairedCounts(only_a=6)) <= 0.05 < compute_mcnemar_p(PairedCounts(only_a=5))
+    assert compute_best_case_detectable_effect(5) is None
+    assert compute_smallest_p(8) == compute_mcnemar_p(PairedCounts(only_a=8))
 
 
 def test_few_pairs_are_called_examples_whatever_their_interval_says():
     pairs = PairedCounts(only_a=2)
-    assert newcombe(pairs).low > 0
-    assert "examples, not as evidence" in what_pairs_can_show(2)
-    assert what_was_shown(pairs) == "Nothing is shown."
+    assert compute_newcombe_interval(pairs).low > 0
+    assert "examples, not as evidence" in describe_detectable_effect(2)
+    assert describe_evidence(pairs) == "Nothing is shown."
 
 
 @pytest.mark.parametrize(
@@ -222,4 +227,4 @@ def test_few_pairs_are_called_examples_whatever_their_interval_says():
     ],
 )
 def test_words_follow_the_interval_and_the_test(pairs, said):
-    assert said in what_was_shown(pairs)
+    assert said in describe_evidence(pairs)

@@ -1,6 +1,6 @@
 """Selections of results, and that the store's results are what the analysis reads."""
 
-from harness.analysis.tables import by_level, one_level, select
+from harness.analysis.tables import require_single_level, select, split_by_level
 from tests.analysis.made import grid, results
 
 
@@ -12,5 +12,5 @@ def test_a_selection_keeps_only_what_belongs_to_its_trials():
 
 
 def test_levels_come_apart():
-    parts = by_level(results([{"level": "L3"}, {"seed": 1}]))
-    assert [one_level(part.trials) for part in parts] == ["L0", "L3"]
+    parts = split_by_level(results([{"level": "L3"}, {"seed": 1}]))
+    assert [require_single_level(part.trials) for part in parts] == ["L0", "L3"]

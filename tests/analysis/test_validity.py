@@ -2,7 +2,7 @@
 
 import pytest
 
-from harness.analysis.validity import Requests, pair, repeats
+from harness.analysis.validity import RequestDigests, compare_repeats, pair_trials
 from harness.errors import UsageError
 from tests.analysis.made import results
 
@@ -17,26 +17,28 @@ def applied(trial_id, step, status="applied"):
 
 def checked(a, b, compactions=()):
     found = results([{"arm": "a", "trial_id": "A"}, {"arm": "b", "trial_id": "B"}], [*steps("A", a), *steps("B", b)], compactions)
-    return Requests.of(found).placebo(pair(found.trials.query("arm == 'a'"), found.trials.query("arm == 'b'")))
+    return RequestDigests.from_results(found).check_placebo(
+        pair_trials(found.trials.query("arm == 'a'"), found.trials.query("arm == 'b'"))
+    )
 
 
 def test_equal_requests_until_the_first_compaction_pass():
     found = checked("abcXY", "abcPQ", [applied("A", 4)])
-    assert found.passed
-    assert (found.pairs, found.equal, found.steps) == (1, 1, 3)
+    assert found.has_passed
+    assert (found.pairs, found.equal_pairs, found.compared_steps) == (1, 1, 3)
     assert "1 of 1 pair sent" in str(found)
 
 
 def test_a_difference_just_before_the_first_compaction_is_seen():
     found = checked("abXYZ", "abPQR", [applied("A", 4), applied("B", 5)])
-    assert not found.passed
+    assert not found.has_passed
     assert found.earliest_difference == 3
     assert "step 3" in str(found)
 
 
 def test_an_attempt_that_changed_nothing_does_not_excuse_a_difference():
-    assert not checked("abX", "abP", [applied("A", 3, "failed"), applied("A", 3, "no-op")]).passed
-    assert checked("abX", "abP", [applied("A", 3)]).passed
+    assert not checked("abX", "abP", [applied("A", 3, "failed"), applied("A", 3, "no-op")]).has_passed
+    assert checked("abX", "abP", [applied("A", 3)]).has_passed
 
 
 def test_different_tasks_are_told_from_a_difference_on_the_way():
@@ -45,19 +47,19 @@ def test_different_tasks_are_told_from_a_difference_on_the_way():
 
 def test_nothing_to_compare_is_no_pass():
     found = checked("a", "a", [applied("A", 1)])
-    assert not found.passed
+    assert not found.has_passed
     assert "nothing to compare" in str(found)
 
 
 def test_a_session_that_ends_earlier_is_compared_as_far_as_it_goes():
-    assert checked("abc", "abcde").steps == 3
+    assert checked("abc", "abcde").compared_steps == 3
 
 
 def test_pairs_share_task_seed_and_replicate():
     found = results(
         [{"arm": "a", "seed": 0}, {"arm": "a", "seed": 1}, {"arm": "b", "seed": 1}, {"arm": "b", "seed": 1, "replicate": 1}]
     )
-    pairs = pair(found.trials.query("arm == 'a'"), found.trials.query("arm == 'b'"))
+    pairs = pair_trials(found.trials.query("arm == 'a'"), found.trials.query("arm == 'b'"))
     assert list(pairs["seed"]) == [1]
 
 
@@ -70,18 +72,18 @@ def test_repeats_are_found_by_their_configuration_whatever_they_are_called():
         ],
         [*steps("1", "ab"), *steps("2", "ab"), *steps("3", "ab")],
     )
-    aa = repeats(found)
-    assert (aa.counts.pairs, aa.counts.only_a, aa.same_calls) == (1, 1, 1)
+    aa = compare_repeats(found)
+    assert (aa.counts.pairs, aa.counts.only_a, aa.equal_request_pairs) == (1, 1, 1)
     assert "1 of 1" in str(aa)
 
 
 def test_without_repeats_the_noise_is_called_unknown():
-    assert "not known" in str(repeats(results([{}])))
+    assert "not known" in str(compare_repeats(results([{}])))
 
 
 @pytest.mark.parametrize("reason", ["sandbox_error", "cancelled"])
 def test_a_lost_repeat_is_no_repeat(reason):
-    assert repeats(results([{}, {"replicate": 1, "status": "failed", "reason": reason}])).counts.pairs == 0
+    assert compare_repeats(results([{}, {"replicate": 1, "status": "failed", "reason": reason}])).counts.pairs == 0
 
 
 def test_two_configurations_under_one_name_are_never_paired():
@@ -89,11 +91,11 @@ def test_two_configurations_under_one_name_are_never_paired():
     one, two = found.query("arm == 'b'"), found.query("arm == 'a'")
     for a, b in ((one, two), (two, one)):
         with pytest.raises(UsageError, match="arm 'a' has several trials of task 'flashcards', seed 0"):
-            pair(a, b)
+            pair_trials(a, b)
 
 
 def test_a_repeat_is_one_of_exactly_the_same_configuration():
     first = {"trial_id": "1", "config_json": '{"replicate": 0, "parallel_tools": false}'}
     other = {"trial_id": "2", "config_json": '{"replicate": 0, "parallel_tools": true}'}
     again = {"trial_id": "3", "replicate": 1, "config_json": '{"replicate": 1, "parallel_tools": false}'}
-    assert repeats(results([first, other, again])).counts.pairs == 1
+    assert compare_repeats(results([first, other, again])).counts.pairs == 1

@@ -64,7 +64,7 @@ def measured(steps: int) -> dict[str, float]:
         finished = run_trial(job, clock=clock)
         peak_kib = own_peak_kib()
         with Journal.open(job.journal) as journal:
-            marks = [row[0] for row in journal.rows("SELECT at_ms FROM event WHERE kind = 'step-finished' ORDER BY seq")]
+            marks = [row[0] for row in journal.query("SELECT at_ms FROM event WHERE kind = 'step-finished' ORDER BY seq")]
     assert finished.trial.status == "completed", finished.trial.error
     tenth = len(marks) // 10
     on_wall = [clock.wall_at(mark) for mark in marks]

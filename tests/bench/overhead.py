@@ -15,23 +15,23 @@ from dataclasses import replace
 from pathlib import Path
 
 from harness.agent.loop import Agent, Limits
-from harness.agent.prompts import system_prompt
+from harness.agent.prompts import build_system_prompt
 from harness.compaction.compactor import SessionCompactor
 from harness.compaction.presets.keep_last import KeepLast
 from harness.events import Entry, MessageAdded, SessionStarted, Signal, StepFinished, TextDelta
 from harness.messages import ToolCall, ToolResult, assistant
 from harness.models.factory import open_model, open_summarizer
-from harness.models.scripted.patterns import fact_patterns
-from harness.models.scripted.summarizers import extractive, oracle
-from harness.models.scripted.visible_state import message_reader
-from harness.protocols import Model, Reply, Request, Tool, ToolSpec, unheard
+from harness.models.scripted.patterns import compile_fact_patterns
+from harness.models.scripted.summarizers import build_oracle_summarize, summarize_extractively
+from harness.models.scripted.visible_state import build_message_reader
+from harness.protocols import Model, Reply, Request, Tool, ToolSpec, ignore_delta
 from harness.sandboxes import open_sandbox
 from harness.session.totals import Tally
 from harness.store.journal import Journal
 from harness.task import CallTemplate, Evidence, Fact, Script, Step, Task
 from harness.tasks import load_task
 from harness.tokens import Measured, Usage, Window
-from harness.tools import standard_tools
+from harness.tools import make_standard_tools
 from tests.bench.figure import Figure
 
 HUGE = 8_000_000
@@ -47,7 +47,7 @@ class TrivialModel:
     def __init__(self, steps: int) -> None:
         self._numbers = iter(range(steps))
 
-    def reply(self, request: Request, listen: Callable[[TextDelta], None] = unheard) -> Reply:
+    def reply(self, request: Request, listen: Callable[[TextDelta], None] = ignore_delta) -> Reply:
         number = next(self._numbers, None)
         usage = Usage(input_tokens=Measured(1), output_tokens=Measured(1))
         if number is None:
@@ -99,7 +99,7 @@ def run_session(
         if isinstance(heard, Entry) and isinstance(heard.event, StepFinished):
             marks.append(time.process_time())
 
-    with Journal.open(path) as journal, closing(journal.session(session_id, created_at_ms=0, clock=time.time)) as log:
+    with Journal.open(path) as journal, closing(journal.open_session_log(session_id, created_at_ms=0, clock=time.time)) as log:
         room = SessionCompactor(policy=KeepLast(), window=model.window, summarizer=summarizer)
         started = SessionStarted(
             session_id=session_id, task=task.prompt if task else "Measure", model=model.name, policy_json="{}",
@@ -108,7 +108,7 @@ def run_session(
         )  # fmt: skip
         limits = Limits(max_steps=steps)
         agent = Agent(model=model, tools=tools, log=log, compactor=room, clock=time.time, limits=limits, listen=listen)
-        agent.run(started, system_prompt("python"))
+        agent.run(started, build_system_prompt("python"))
         return marks, list(log.entries())
 
 
@@ -148,7 +148,7 @@ def scripted() -> Iterator[Figure]:
         sandbox.start()
         for path, text in task.workspace:
             sandbox.write(path, text.encode())
-        _, entries = scripted_session(task, standard_tools(sandbox), Timed())
+        _, entries = scripted_session(task, make_standard_tools(sandbox), Timed())
     added = [entry.event for entry in entries if isinstance(entry.event, MessageAdded)]
     results = [result for event in added for result in event.message.results]
     steps_ms, all_in_ms, summaries_ms = [], [], []
@@ -177,7 +177,7 @@ class Timed:
         self.model, self.name, self.window = model, model.name, model.window
         return self
 
-    def reply(self, request: Request, listen: Callable[[TextDelta], None] = unheard) -> Reply:
+    def reply(self, request: Request, listen: Callable[[TextDelta], None] = ignore_delta) -> Reply:
         began = time.process_time()
         reply = self.model.reply(request, listen)
         self.seconds += time.process_time() - began
@@ -187,7 +187,7 @@ class Timed:
 
 def forget() -> None:
     """Let the scripted models forget what they read in earlier sessions: the figures are of a first one."""
-    for remembering in (fact_patterns, message_reader, oracle, extractive):
+    for remembering in (compile_fact_patterns, build_message_reader, build_oracle_summarize, summarize_extractively):
         remembering.cache_clear()
 
 
@@ -219,15 +219,15 @@ def long_script(task: Task) -> Iterator[Figure]:
     steps = tuple(
         Step(
             name=f"look-{number}",
-            says=f"Looking at part {number} with limit ${{limit}}.",
+            text=f"Looking at part {number} with limit ${{limit}}.",
             calls=(CallTemplate(tool="execute_command", arguments=(("command", f"grep -n part_{number} src/a.py"),)),),
-            needs=("limit",),
+            required_facts=("limit",),
             done=Evidence(receipts=(("execute_command", rf"part_{number} "),)),
         )
         for number in range(STEPS)
     )
     facts = (Fact(name="limit", kind="constraint", said_in="prompt", patterns=(r"limit is (\d+)",), prior="3"),)
-    script = Script(steps=steps, farewell="Done.")
+    script = Script(steps=steps, final_text="Done.")
     task = replace(task, name="long", prompt="The limit is 12.", facts=facts, script=script)
     sessions = []
     for number in range(SESSIONS):

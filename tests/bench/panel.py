@@ -11,9 +11,9 @@ from harness.compaction.presets.keep_last import KeepLast
 from harness.events import Entry, MessageAdded, TextDelta
 from harness.messages import ToolCall, ToolResult, assistant, tool
 from harness.session.interactive import Interactive
-from harness.testing.strategies import finished
+from harness.testing.strategies import make_step_finished
 from harness.widgets.agent import AgentWidget
-from harness.widgets.message_channel import POST
+from harness.widgets.message_channel import SHARED_SENDER
 from tests.bench.figure import Figure
 from tests.conftest import chromium_path
 from tests.notebooks.lab import BROWSER_FLAGS
@@ -27,7 +27,7 @@ STEPS = 2_000
 
 def panel() -> AgentWidget:
     """One whose session is not started: it is told by hand what a session would tell."""
-    widget = AgentWidget.of(Interactive(request="x", policy=KeepLast(), journal=Path("unused.sqlite")))
+    widget = AgentWidget.from_session(Interactive(request="x", policy=KeepLast(), journal=Path("unused.sqlite")))
     widget.session._desk.state = "working"
     return widget
 
@@ -39,7 +39,7 @@ def streaming(seconds: float = 15.0) -> Iterator[Figure]:
     began, cpu = time.monotonic(), time.process_time()
     stream(widget, seconds)
     cpu, wall = time.process_time() - cpu, time.monotonic() - began
-    assert POST.drain()
+    assert SHARED_SENDER.drain()
     widget.close()
     assert len(widget._feed.rows) >= 2 * int(seconds * UPDATES_A_SECOND / UPDATES_OF_A_STEP)
     yield Figure(
@@ -69,7 +69,7 @@ def paging() -> Iterator[Figure]:
         browser = playwright.chromium.launch(executable_path=chromium, args=[*BROWSER_FLAGS])
         page = browser.new_page()
         widget = panel()
-        linked = Linked(page, widget, POST)
+        linked = Linked(page, widget, SHARED_SENDER)
         tell(widget, 0, STEPS // 2)
         settle(linked)
         half = heap_bytes(page)
@@ -92,14 +92,14 @@ def end_step(widget: AgentWidget, step: int, words: str, command: str) -> None:
     result = ToolResult(call_id=call.call_id, name=call.name, output=f"output of step {step}\n" * 200)
     for place, message in enumerate((assistant(words, call), tool(result)), 1):
         widget._listen(Entry(3 * step + place, MessageAdded(message=message, step=step)))
-    widget._listen(Entry(3 * step + 3, finished(step)))
+    widget._listen(Entry(3 * step + 3, make_step_finished(step)))
 
 
 def settle(linked: Linked) -> None:
     """Until everything that was told is in the page."""
     widget = linked.widget
     assert isinstance(widget, AgentWidget)
-    while not widget._heard.empty():
+    while not widget._event_queue.empty():
         time.sleep(0.1)
     time.sleep(0.2)
     linked.settle()

@@ -24,14 +24,14 @@ from harness.compaction.presets.services import Goose
 from harness.compaction.presets.swe_agent import ComplexityTrapMask, ComplexityTrapSummary, SweAgent
 from harness.compaction.presets.three_tiers import ThreeTiers
 from harness.compaction.presets.window import MessageWindow
-from harness.compaction.scaling import fitted
+from harness.compaction.scaling import fit_policy
 from harness.errors import UsageError
-from harness.events import Entry, MessageAdded, Moment
+from harness.events import Entry, Hook, MessageAdded
 from harness.messages import Message, ToolCall, ToolResult, assistant, system, tool, user
 from harness.policies import PRESETS
 from harness.protocols import Policy
-from harness.tally_cache import Growth
-from harness.testing.fake_model import PuppetModel
+from harness.tally_cache import TallyCache
+from harness.testing.fake_model import FakeModel
 from harness.tokens import Measured, Usage, Window
 from harness.view import View, fold
 from tests.bench.figure import Figure
@@ -91,7 +91,7 @@ OTHERWISE: tuple[Policy, ...] = (
     ThreeTiers(protect_turns=0, lazy=True),
 )
 """Presets with other fields than their defaults: those on which it rests whether anything must be searched for."""
-AT_REST: tuple[Moment, ...] = ("step", "turn")
+AT_REST: tuple[Hook, ...] = ("step", "turn")
 """When a policy is asked whether something is due; after an overflow and when it is wished for, something is."""
 ASKED = 10
 
@@ -114,24 +114,24 @@ def defaults() -> list[Policy]:
     return [kind() for name, kind in PRESETS.items() if name != "oracle"]
 
 
-def idlers() -> list[tuple[Policy, Moment]]:
+def idlers() -> list[tuple[Policy, Hook]]:
     """Every preset for which nothing may be due, in every manner and at every moment at which it could be."""
     counted = {type(policy) for policy in UNCOUNTED}
     policies = (*(policy for policy in defaults() if type(policy) not in counted), *UNCOUNTED, *OTHERWISE)
     return [(policy, moment) for policy in policies for moment in AT_REST if moment == "step" or acts_at(policy, moment)]
 
 
-def acts_at(policy: Policy, moment: Moment) -> bool:
+def acts_at(policy: Policy, moment: Hook) -> bool:
     return any(rule.moment == moment for rule in policy.pipeline.rules)  # type: ignore[attr-defined]
 
 
-def at_rest(policy: Policy, moment: Moment, messages: tuple[Message, ...]) -> View:
+def at_rest(policy: Policy, moment: Hook, messages: tuple[Message, ...]) -> View:
     """The view of a policy that has done what was due.
 
     Raises:
         AssertionError: something still is, or little is left: this is no measurement of a long view at rest.
     """
-    compactor = SessionCompactor(policy=policy, window=HUGE, summarizer=PuppetModel([]))
+    compactor = SessionCompactor(policy=policy, window=HUGE, summarizer=FakeModel([]))
     view = view_of(messages, policy)
     if event := compactor.compact(view, USAGE, 1, moment, lambda _: None):
         view = fold(view, Entry(MANY, event), policy.counter)
@@ -141,11 +141,11 @@ def at_rest(policy: Policy, moment: Moment, messages: tuple[Message, ...]) -> Vi
     return view
 
 
-def idle_seconds(policy: Policy, moment: Moment, messages: tuple[Message, ...]) -> float:
+def idle_seconds(policy: Policy, moment: Hook, messages: tuple[Message, ...]) -> float:
     """CPU of one question while the session goes on by talk, which makes nothing due."""
     view, budget, rounds = at_rest(policy, moment, messages), policy.budget(HUGE), []
     for _ in range(9):
-        grown = [replace(view, growth=Growth())]
+        grown = [replace(view, tally_cache=TallyCache())]
         for number in range(ASKED):
             grown.append(
                 fold(grown[-1], Entry(MANY + 1 + number, MessageAdded(message=assistant("Well."), step=1)), policy.counter)
@@ -171,20 +171,20 @@ def due(messages: tuple[Message, ...]) -> float:
 
 def due_seconds(messages: tuple[Message, ...]) -> Iterator[float]:
     """Of every preset and moment at which something is due, on a view that was never asked about before."""
-    moments: Sequence[Moment] = (*AT_REST, "overflow", "manual")
+    moments: Sequence[Hook] = (*AT_REST, "overflow", "manual")
     for policy, moment in ((policy, moment) for policy in (*defaults(), *OTHERWISE) for moment in moments):
         view = view_of(messages, policy)
         window = Window(tokens=max(1, view.tokens), source="configuration")
         try:
-            fit = fitted(policy, window, NOMINAL_WINDOW_TOKENS).policy
+            fit = fit_policy(policy, window, NOMINAL_WINDOW_TOKENS).policy
             budget = fit.budget(window)
         except UsageError:  # its reserves are more than this window
             continue
         plan = fit.plan(view, budget, None, moment)
-        if plan is not None and not plan.empty:
+        if plan is not None and not plan.is_empty:
             rounds = []
             for _ in range(9):
-                unasked = replace(view, growth=Growth())
+                unasked = replace(view, tally_cache=TallyCache())
                 began = time.process_time()
                 fit.plan(unasked, budget, None, moment)
                 rounds.append(time.process_time() - began)

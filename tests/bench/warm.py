@@ -22,7 +22,7 @@ from harness.experiment.job import Caching, Job
 from harness.experiment.provenance import collect
 from harness.experiment.trial import Trial
 from harness.models.scripted.summarizers import ScriptedSummarizer
-from harness.sandboxes.action_cache import SPARES, CachedSandbox
+from harness.sandboxes.action_cache import SANDBOX_POOL, CachedSandbox
 from harness.sandboxes.backends import SandboxChoice
 from harness.store.journal import Journal
 from harness.store.log import SessionLog
@@ -85,13 +85,13 @@ def apart(trials: list[Trial], cache: Path) -> dict[str, float]:
             ("checks", CachedSandbox, "close"),
         ):
             stack.enter_context(mock.patch.object(owner, method, counted(getattr(owner, method), name, spent)))
-        SPARES.close()
+        SANDBOX_POOL.close()
         for trial in trials:
             began = cpu_seconds()
             job(trial, cache)
             spent["trial"] += cpu_seconds() - began
         began = cpu_seconds()
-        SPARES.close()  # what the checks have used is known when their sandbox ends
+        SANDBOX_POOL.close()  # what the checks have used is known when their sandbox ends
         ended = cpu_seconds() - began
         for name in ("trial", "checks"):
             spent[name] += ended

@@ -14,7 +14,7 @@ from playwright.sync_api import CDPSession, sync_playwright
 from harness.inspection.recorded import RecordedSession
 from harness.inspection.walk import sample_log
 from harness.widgets.explorer import CompactionExplorer
-from harness.widgets.message_channel import Post
+from harness.widgets.message_channel import MessageSender
 from tests.bench.figure import Figure
 from tests.conftest import chromium_path
 from tests.notebooks.lab import BROWSER_FLAGS
@@ -46,9 +46,9 @@ def widgets() -> Iterator[Figure]:
     if chromium is None:
         return
     session = RecordedSession(name="sample", entries=sample_log(SAID_TOKENS))
-    post = Post(messages_a_second=FAST)
-    explorer = CompactionExplorer(session, post=post)
-    messages = len(explorer.table())
+    post = MessageSender(messages_per_second=FAST)
+    explorer = CompactionExplorer(session, sender=post)
+    messages = len(explorer.to_dataframe())
     assert messages >= MESSAGES, messages
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=[*BROWSER_FLAGS])
@@ -77,7 +77,7 @@ def moved(linked: Linked, page: CDPSession, threshold: float) -> Moved:
     """Look at a threshold that was never looked at before."""
     explorer = linked.widget
     assert isinstance(explorer, CompactionExplorer)
-    look = {"policy": "keep-last", "fields": {"threshold": threshold}, "window_tokens": 200_000, "step": explorer.steps}
+    look = {"policy": "keep-last", "fields": {"threshold": threshold}, "window_tokens": 200_000, "step": explorer.step_count}
     began, began_cpu = time.perf_counter(), time.process_time()
     while not (answer := linked.answer({"kind": "look", "request": "bench:0", "look": look}))["state"]["picture"]["done"]:
         pass

@@ -14,8 +14,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from harness.cli.agent import lived, parsed, tell_skipped, typed, whole_name
-from harness.cli.event_printer import Narrator
+from harness.cli.agent import parse_fields, print_skipped_files, read_typed_lines, resolve_session_id, run_session
+from harness.cli.event_printer import EventPrinter
 from harness.errors import HarnessError, UsageError
 from harness.session.interactive import Kept
 from harness.session.reopening import logged
@@ -132,13 +132,13 @@ def test_what_cannot_be_is_refused_before_anything_starts(arguments, message, tm
 
 
 def test_what_is_not_kept_is_told_and_not_obeyed(capsys):
-    narrator = Narrator(words=sys.stdout, log=sys.stderr)
-    tell_skipped(Kept(1, (("a\x1b[2J\nb", "a link, not a file"), *((f"f{n}", "large") for n in range(11)))), narrator)
+    narrator = EventPrinter(text_stream=sys.stdout, log_stream=sys.stderr)
+    print_skipped_files(Kept(1, (("a\x1b[2J\nb", "a link, not a file"), *((f"f{n}", "large") for n in range(11)))), narrator)
     told = capsys.readouterr().err.splitlines()
     assert told[0] == "12 not kept:"
     assert told[1] == "  a�[2J b: a link, not a file"
     assert told[-1] == "  and 2 more"
-    tell_skipped(Kept(1), narrator)
+    print_skipped_files(Kept(1), narrator)
     assert capsys.readouterr().err == ""
 
 
@@ -338,7 +338,7 @@ def test_a_terminal_that_breaks_ends_the_session_in_order(tmp_path, monkeypatch)
 
     monkeypatch.setattr("sys.stdin", SimpleNamespace(isatty=lambda: True, fileno=fileno, encoding="utf-8"))
     with pytest.raises(IsADirectoryError):
-        lived(wanted, None, Narrator(words=io.StringIO(), log=io.StringIO()))
+        run_session(wanted, None, EventPrinter(text_stream=io.StringIO(), log_stream=io.StringIO()))
     os.close(folder)
     assert (tmp_path / "files" / "note.txt").exists()
     assert logged(wanted.journal, find_session("", (wanted.journal,)).session_id)[-1].event.kind == "session-ended"
@@ -367,19 +367,19 @@ def test_a_session_is_resumed_by_its_beginning_and_several_are_listed(tmp_path):
     assert (refused.exit_code, "2 sessions fit 'abc': abc1 in" in refused.stderr) == (2, True)
     refused = within("agent", "--resume", "c", "--journal", journal)
     assert (refused.exit_code, "none of 3 sessions is called 'c'" in refused.stderr) == (2, True)
-    assert whole_name("b", journal) == "b77"
+    assert resolve_session_id("b", journal) == "b77"
     refused = within("agent", "--resume", "b", "--instructions", __file__, "--journal", journal)
     assert (refused.exit_code, "the system prompt of a session never changes" in refused.stderr) == (2, True)
 
 
 def test_lines_end_at_two_empty_ones_and_single_empty_lines_belong_to_the_task():
-    assert list(typed(io.StringIO("a\n\nb\n\n\nnot read\n"))) == ["a\n", "\n", "b\n", "\n"]
-    assert list(typed(io.StringIO("\na\n"))) == []
-    assert list(typed(io.StringIO("a"))) == ["a"]
+    assert list(read_typed_lines(io.StringIO("a\n\nb\n\n\nnot read\n"))) == ["a\n", "\n", "b\n", "\n"]
+    assert list(read_typed_lines(io.StringIO("\na\n"))) == []
+    assert list(read_typed_lines(io.StringIO("a"))) == ["a"]
 
 
 def test_fields_are_read_as_toml_and_bare_words_as_text():
     given = ("keep_last=4", "threshold = 0.5", 'summarizer="same"', "kind=none", "a.b=x y")
-    assert parsed(given) == {"keep_last": 4, "threshold": 0.5, "summarizer": "same", "kind": "none", "a.b": "x y"}
+    assert parse_fields(given) == {"keep_last": 4, "threshold": 0.5, "summarizer": "same", "kind": "none", "a.b": "x y"}
     with pytest.raises(UsageError, match="FIELD=VALUE"):
-        parsed(("=3",))
+        parse_fields(("=3",))

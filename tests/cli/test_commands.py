@@ -2,7 +2,7 @@ import time
 
 import pytest
 
-from harness.cli.commands import COMMANDS, load
+from harness.cli.commands import COMMANDS, load_command
 from tests.cli.command import harness, within
 
 
@@ -24,7 +24,7 @@ def test_help_is_there_at_once():
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_describes_itself(name):
-    command = load(name)
+    command = load_command(name)
     assert command.name == name
     assert command.help
 

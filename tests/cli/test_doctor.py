@@ -1,6 +1,6 @@
 import pytest
 
-from harness.cli.doctor import PROVIDER_VARIABLES, findings, keys, local_models, policies, sandboxes
+from harness.cli.doctor import PROVIDER_VARIABLES, check_keys, check_local_models, check_policies, check_sandboxes, run_checks
 from harness.sandboxes import Probe
 from tests.cli.command import harness
 from tests.compaction.plugin import install
@@ -14,28 +14,28 @@ def no_keys(monkeypatch):
 
 def test_keys_are_told_by_name_and_never_by_value(monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "planted-0123456789")
-    finding = keys()
+    finding = check_keys()
     assert finding.state == "ok"
-    assert finding.seen == "set: OPENAI_API_KEY"
+    assert finding.detail == "set: OPENAI_API_KEY"
 
 
 def test_without_a_key_it_says_which_would_do():
-    finding = keys()
+    finding = check_keys()
     assert finding.state == "missing"
     assert "ANTHROPIC_API_KEY" in finding.advice
 
 
 def test_every_finding_that_is_not_ok_comes_with_advice():
-    for finding in findings("harness-test:py"):
-        assert finding.seen
+    for finding in run_checks("harness-test:py"):
+        assert finding.detail
         assert finding.state == "ok" or finding.advice, finding
 
 
 def test_a_policy_of_another_package_that_does_not_load_is_told(tmp_path, monkeypatch):
     install(tmp_path, monkeypatch, "1 / 0\n")
-    finding = policies()
+    finding = check_policies()
     assert finding.state == "missing"
-    assert "odd-policies" in finding.seen
+    assert "odd-policies" in finding.detail
 
 
 def probed(*working):
@@ -43,7 +43,7 @@ def probed(*working):
         ok = backend in working
         return Probe(backend=backend, ok=ok, reason="seen", advice="" if ok else "install it", seconds=0.1)
 
-    return [(one.what, one.state) for one in sandboxes("an-image", try_out)]
+    return [(one.subject, one.state) for one in check_sandboxes("an-image", try_out)]
 
 
 def test_one_backend_is_enough_and_docker_comes_first():
@@ -57,16 +57,16 @@ def test_where_nothing_isolates_the_harness_is_unusable():
 
 def test_without_local_models_it_says_how_to_get_the_smallest(tmp_path, monkeypatch):
     monkeypatch.setenv("HARNESS_MODELS", str(tmp_path))
-    found = local_models()
-    assert (found.what, found.state) == ("local", "missing")
+    found = check_local_models()
+    assert (found.subject, found.state) == ("local", "missing")
     assert found.advice.startswith("for local/smollm2-135m: ")
 
 
 @pytest.mark.local_llm
 def test_local_models_that_are_here_are_told_by_name():
-    found = local_models()
+    found = check_local_models()
     assert found.state == "ok"
-    assert "local/smollm2-135m" in found.seen.partition(";")[0]
+    assert "local/smollm2-135m" in found.detail.partition(";")[0]
 
 
 @pytest.mark.slow

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from harness.cli.event_printer import Narrator
+from harness.cli.event_printer import EventPrinter
 from harness.events import (
     Compaction,
     Entry,
@@ -69,7 +69,7 @@ def compaction(**changes):
 
 def told(*heard):
     words, log = io.StringIO(), io.StringIO()
-    narrator = Narrator(words=words, log=log)
+    narrator = EventPrinter(text_stream=words, log_stream=log)
     for number, one in enumerate(heard, 1):
         signal = isinstance(one, TextDelta | ToolStarted | ToolEnded | Waiting)
         narrator(one if signal else Entry(number, one))
@@ -165,7 +165,7 @@ class Terminal(io.StringIO):
 @pytest.mark.parametrize("kind", [Terminal, io.StringIO])
 def test_reasoning_is_dim_while_it_streams_in_a_terminal_and_a_line_in_a_file(kind):
     words, log = io.StringIO(), kind()
-    narrator = Narrator(words=words, log=log)
+    narrator = EventPrinter(text_stream=words, log_stream=log)
     for one in (
         TextDelta(text="hm\n\x1b[2J", part="reasoning"),
         TextDelta(text=" yes", part="reasoning"),
@@ -180,12 +180,12 @@ def test_reasoning_is_dim_while_it_streams_in_a_terminal_and_a_line_in_a_file(ki
 
 def test_the_total_adds_up_steps_and_summaries():
     narrator, _, _ = told(step(1), compaction(summarizer="m", summarizer_cost_usd=0.5), step(2))
-    assert narrator.total(simulated=True) == "2 steps, 1 compaction, 2,400 tokens in, 100 out, $1.0000 (simulated)"
+    assert narrator.format_total(simulated=True) == "2 steps, 1 compaction, 2,400 tokens in, 100 out, $1.0000 (simulated)"
 
 
 def test_one_unknown_price_makes_the_total_unknown():
     narrator, _, _ = told(step(1), step(2, cost_usd=None))
-    assert narrator.total(simulated=False).endswith("at an unknown price")
+    assert narrator.format_total(simulated=False).endswith("at an unknown price")
 
 
 def test_a_failed_compaction_is_told_and_not_counted():
@@ -202,5 +202,5 @@ def test_hostile_words_cannot_drive_the_terminal():
 
 def test_what_a_policy_notices_is_a_warning():
     log = io.StringIO()
-    Narrator(words=io.StringIO(), log=log)(Notice(text="Conversation approaching limit (81/100 messages)"))
+    EventPrinter(text_stream=io.StringIO(), log_stream=log)(Notice(text="Conversation approaching limit (81/100 messages)"))
     assert log.getvalue() == "warning: Conversation approaching limit (81/100 messages)\n"

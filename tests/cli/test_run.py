@@ -3,7 +3,7 @@ from dataclasses import replace
 
 import pytest
 
-from harness.cli.run import comparability, cost_bound_usd, money, outlook
+from harness.cli.run import compute_cost_bound_usd, describe_comparability, describe_cost, describe_plan
 from harness.experiment.experiment import Experiment
 from harness.experiment.trial import Trial
 from harness.policies import policy_from_plain
@@ -154,16 +154,16 @@ def test_without_leave_nothing_runs_unsandboxed(experiment):
 def test_the_cost_of_a_real_model_is_bounded_before_it_is_spent():
     trial = Trial(task=TINY, policy=KEEP, model="gpt-4o", max_steps=10, window_tokens=100_000)
     # ten steps of a full window at $2.5 a million, and ten replies of 4,000 tokens at $10
-    assert cost_bound_usd(trial) == pytest.approx(10 * (100_000 * 2.5 + 4_000 * 10) / 1e6)
-    assert money([trial, trial]) == "at most $5.80"
+    assert compute_cost_bound_usd(trial) == pytest.approx(10 * (100_000 * 2.5 + 4_000 * 10) / 1e6)
+    assert describe_cost([trial, trial]) == "at most $5.80"
 
 
 def test_an_unknown_price_is_said_and_not_taken_for_nothing():
     trial = Trial(task=TINY, policy=KEEP, model="hosted_vllm/mine", window_tokens=100_000)
-    assert cost_bound_usd(trial) is None
-    assert money([trial]) == "the cost of 1 trial is not known, since the price or the window of hosted_vllm/mine is not"
+    assert compute_cost_bound_usd(trial) is None
+    assert describe_cost([trial]) == "the cost of 1 trial is not known, since the price or the window of hosted_vllm/mine is not"
     priced = Trial(task=TINY, policy=KEEP, model="gpt-4o", max_steps=10, window_tokens=100_000)
-    assert money([trial, priced]).startswith("at most $2.90 for 1 trial; the cost of 1 trial is not known")
+    assert describe_cost([trial, priced]).startswith("at most $2.90 for 1 trial; the cost of 1 trial is not known")
 
 
 def test_a_window_that_nobody_knows_is_said_where_a_policy_goes_by_it(monkeypatch):
@@ -171,7 +171,7 @@ def test_a_window_that_nobody_knows_is_said_where_a_policy_goes_by_it(monkeypatc
     mine = Trial(task=TINY, policy=KEEP, model="hosted_vllm/mine")
 
     def said(trial):
-        return outlook(Experiment(name="e", base=trial))
+        return describe_plan(Experiment(name="e", base=trial))
 
     assert "warning: policy 'keep-last' never compacts: the context window of model 'hosted_vllm/mine' is not known" in said(mine)
     assert "warning" not in said(replace(mine, window_tokens=50_000))
@@ -181,22 +181,22 @@ def test_a_window_that_nobody_knows_is_said_where_a_policy_goes_by_it(monkeypatc
 def test_a_paid_summarizer_under_a_scripted_agent_costs_too():
     policy = policy_from_plain({"kind": "keep-last", "summarizer": "gpt-4o"})
     trial = Trial(task=TINY, policy=policy, window_tokens=16_000, max_steps=1)
-    assert cost_bound_usd(trial) == pytest.approx((128_000 * 2.5 + 4_000 * 10) / 1e6)
+    assert compute_cost_bound_usd(trial) == pytest.approx((128_000 * 2.5 + 4_000 * 10) / 1e6)
 
 
 def test_more_pairs_show_smaller_differences():
     def many(count):
         return Experiment(name="e", base=Trial(task=TINY, policy=KEEP), axes={"seed": list(range(count))})
 
-    assert outlook(many(3)).startswith("e: 3 trials, 1 arm\n")
-    assert "too few" in comparability(many(3))
-    assert "points will hardly show" in comparability(many(15))
+    assert describe_plan(many(3)).startswith("e: 3 trials, 1 arm\n")
+    assert "too few" in describe_comparability(many(3))
+    assert "points will hardly show" in describe_comparability(many(15))
 
 
 def test_models_on_this_machine_cost_nothing_and_are_told():
     local = Trial(task=TINY, policy=policy_from_plain({"kind": "keep-last", "summarizer": "local/smollm2-135m"}))
-    assert "run on this machine" in money([local])
-    assert money([Trial(task=TINY, policy=KEEP)]) == "none, all models are scripted (costs in the tables are simulated)"
-    assert money([local, Trial(task=TINY, policy=KEEP, model="hosted_vllm/x")]).endswith(
+    assert "run on this machine" in describe_cost([local])
+    assert describe_cost([Trial(task=TINY, policy=KEEP)]) == "none, all models are scripted (costs in the tables are simulated)"
+    assert describe_cost([local, Trial(task=TINY, policy=KEEP, model="hosted_vllm/x")]).endswith(
         "since the price or the window of hosted_vllm/x is not"
     )

@@ -5,11 +5,11 @@ from dataclasses import replace
 
 from harness.compaction.compactor import SessionCompactor
 from harness.errors import ModelError
-from harness.events import Compaction, Entry, Event, MessageAdded, Moment, Signal
+from harness.events import Compaction, Entry, Event, Hook, MessageAdded, Signal
 from harness.messages import Message, Part, ToolCall, ToolResult, assistant, system, tool, user
 from harness.protocols import Policy
 from harness.store.memory import MemoryOutputs
-from harness.testing.fake_model import PuppetModel
+from harness.testing.fake_model import FakeModel
 from harness.tokens import Measured, Usage, Window
 from harness.view import View, fold, fold_all
 
@@ -51,14 +51,14 @@ class Room:
 
     def __init__(self, policy: Policy, window_tokens: int, *answers: str | ModelError) -> None:
         self.policy = policy
-        self.summarizer = PuppetModel([assistant(one) if isinstance(one, str) else one for one in answers])
+        self.summarizer = FakeModel([assistant(one) if isinstance(one, str) else one for one in answers])
         self.outputs = MemoryOutputs()
         self.compactor = SessionCompactor(
             policy=policy, window=window(window_tokens), summarizer=self.summarizer, outputs=self.outputs
         )
         self.signals: list[Signal] = []
 
-    def ask(self, view: View, usage: Usage | None = None, moment: Moment = "step") -> Compaction | None:
+    def ask(self, view: View, usage: Usage | None = None, moment: Hook = "step") -> Compaction | None:
         return self.compactor.compact(view, usage, 9, moment, self.signals.append)
 
     def prompts(self) -> list[str]:

@@ -9,14 +9,14 @@ import pytest
 from harness.compaction.compactor import SessionCompactor
 from harness.compaction.summary_formats import SixSections
 from harness.errors import FileMissing, IllegalPlan, ProviderFailed, StoreError, UsageError
-from harness.events import Compaction, Entry, Insert, ItemId, MessageAdded, Moment, Replace, TextDelta
+from harness.events import Compaction, Entry, Hook, Insert, ItemId, MessageAdded, Replace, TextDelta
 from harness.messages import Message, ToolCall, ToolResult, assistant, system, tool, user
 from harness.plan import Plan, Slot
-from harness.protocols import OutputStore, Reply, Request, unheard
+from harness.protocols import OutputStore, Reply, Request, ignore_delta
 from harness.store.memory import MemoryOutputs
-from harness.testing.fake_model import PuppetModel
+from harness.testing.fake_model import FakeModel
 from harness.tokens import Budget, QuarterOfCharacters, Usage, Window
-from harness.truncation import output_name
+from harness.truncation import name_output
 from harness.view import View, fold_all
 
 CALL = ToolCall(call_id="c", name="read_file", arguments_json="{}")
@@ -41,7 +41,7 @@ class Stubborn:
     def budget(self, window: Window) -> Budget:
         return Budget(window_tokens=window.tokens, reserved_tokens=0, threshold_tokens=0, rule="always")
 
-    def plan(self, view: View, budget: Budget, usage: Usage | None, moment: Moment = "step") -> Plan | None:
+    def plan(self, view: View, budget: Budget, usage: Usage | None, moment: Hook = "step") -> Plan | None:
         return self.proposal
 
 
@@ -50,7 +50,7 @@ def slot(after: int, stands_for: tuple[int, ...] = ()) -> Slot:
     return Slot(after=ItemId(after), role="assistant", stands_for=items, format=SixSections(), max_tokens=800)
 
 
-def apply(plan: Plan, summarizer: PuppetModel | None = None, outputs: OutputStore | None = None) -> Compaction | None:
+def apply(plan: Plan, summarizer: FakeModel | None = None, outputs: OutputStore | None = None) -> Compaction | None:
     room = SessionCompactor(policy=Stubborn(proposal=plan), window=WINDOW, summarizer=summarizer, outputs=outputs)
     return room.compact(VIEW, None, 1, "step", lambda _: None)
 
@@ -79,13 +79,13 @@ def test_a_plan_that_breaks_a_guard_is_refused_by_the_name_of_its_policy(plan: P
 
 def test_a_summary_that_would_stand_nowhere_is_refused_and_not_lost() -> None:
     with pytest.raises(IllegalPlan, match="not in view"):
-        apply(Plan(reason="r", forget=forget(2), slots=(slot(77, (2,)),)), PuppetModel([assistant("s")]))
+        apply(Plan(reason="r", forget=forget(2), slots=(slot(77, (2,)),)), FakeModel([assistant("s")]))
 
 
 @pytest.mark.parametrize("second", [assistant(" \n"), ProviderFailed("s", 500, "down")])
 def test_what_was_paid_before_a_summary_failed_is_on_the_bill(second: Message | ProviderFailed) -> None:
     plan = Plan(reason="two", forget=forget(2, 3, 4), slots=(slot(1, (2,)), slot(1, (3, 4))))
-    event = apply(plan, PuppetModel([assistant("first part"), second]))
+    event = apply(plan, FakeModel([assistant("first part"), second]))
     assert event is not None
     assert event.status == "failed"
     assert event.summarizer == "puppet"
@@ -94,14 +94,14 @@ def test_what_was_paid_before_a_summary_failed_is_on_the_bill(second: Message | 
 
 
 def test_an_applied_plan_tells_before_after_and_its_summary() -> None:
-    event = apply(Plan(reason="r", forget=forget(2, 3, 4), slots=(slot(1, (2, 3, 4)),)), PuppetModel([assistant("short")]))
+    event = apply(Plan(reason="r", forget=forget(2, 3, 4), slots=(slot(1, (2, 3, 4)),)), FakeModel([assistant("short")]))
     assert event is not None
     assert (event.status, event.round, event.messages_before, event.messages_after) == ("applied", 1, 5, 3)
     assert event.tokens_after < event.tokens_before == VIEW.tokens
     assert event.summary.endswith("short")
 
 
-class ShortSighted(PuppetModel):
+class ShortSighted(FakeModel):
     """Reads little."""
 
     def __init__(self, max_input_tokens: int | None) -> None:
@@ -120,17 +120,17 @@ def test_the_smaller_limit_of_slot_and_summarizer_holds(of_the_slot: int | None,
     assert (event.summarizer_usage.prompt_tokens <= 480) == (480 in {of_the_slot, of_the_model})
 
 
-class Slow(PuppetModel):
+class Slow(FakeModel):
     """Takes its time."""
 
-    def reply(self, request: Request, listen: Callable[[TextDelta], None] = unheard) -> Reply:
+    def reply(self, request: Request, listen: Callable[[TextDelta], None] = ignore_delta) -> Reply:
         time.sleep(0.05)
         return super().reply(request, listen)
 
 
 def test_the_time_of_a_compaction_is_told_and_does_not_make_events_differ() -> None:
     plan = Plan(reason="all", forget=forget(2, 3, 4), slots=(slot(1, (2, 3, 4)),))
-    quick, slow = apply(plan, PuppetModel([assistant("s")])), apply(plan, Slow([assistant("s")]))
+    quick, slow = apply(plan, FakeModel([assistant("s")])), apply(plan, Slow([assistant("s")]))
     assert quick is not None
     assert slow is not None
     assert quick == slow
@@ -140,31 +140,31 @@ def test_the_time_of_a_compaction_is_told_and_does_not_make_events_differ() -> N
 
 def test_what_an_applied_plan_moves_is_saved_and_named_once() -> None:
     outputs = MemoryOutputs()
-    event = apply(Plan(reason="r", forget=forget(2, 3, 4), saves=("one", "two", "one")), outputs=outputs)
+    event = apply(Plan(reason="r", forget=forget(2, 3, 4), texts_to_save=("one", "two", "one")), outputs=outputs)
     assert event is not None
-    assert event.offloaded == (output_name("one"), output_name("two"))
+    assert event.offloaded == (name_output("one"), name_output("two"))
     assert [outputs.load(name) for name in event.offloaded] == ["one", "two"]
 
 
 def test_a_plan_that_saves_no_tokens_saves_no_text_either() -> None:
     outputs = MemoryOutputs()
-    event = apply(Plan(reason="r", insert=(Insert(message=user("x"), after=ItemId(1)),), saves=("one",)), outputs=outputs)
+    event = apply(Plan(reason="r", insert=(Insert(message=user("x"), after=ItemId(1)),), texts_to_save=("one",)), outputs=outputs)
     assert event is not None
     assert (event.status, event.offloaded) == ("no-op", ())
     with pytest.raises(FileMissing):
-        outputs.load(output_name("one"))
+        outputs.load(name_output("one"))
 
 
 @pytest.mark.parametrize("answer", [ProviderFailed("s", 500, "down"), assistant("long " * 500)], ids=["fails", "saves nothing"])
 def test_of_a_plan_that_fails_what_its_fallback_moves_is_saved(answer: Message | ProviderFailed) -> None:
     outputs = MemoryOutputs()
-    instead = Plan(reason="instead", forget=forget(2), saves=("two",))
-    plan = Plan(reason="r", forget=forget(2, 3, 4), slots=(slot(1, (2, 3, 4)),), saves=("one",), fallback=instead)
-    event = apply(plan, PuppetModel([answer]), outputs)
+    instead = Plan(reason="instead", forget=forget(2), texts_to_save=("two",))
+    plan = Plan(reason="r", forget=forget(2, 3, 4), slots=(slot(1, (2, 3, 4)),), texts_to_save=("one",), fallback=instead)
+    event = apply(plan, FakeModel([answer]), outputs)
     assert event is not None
-    assert (event.status, event.offloaded) == ("applied", (output_name("two"),))
+    assert (event.status, event.offloaded) == ("applied", (name_output("two"),))
     with pytest.raises(FileMissing):
-        outputs.load(output_name("one"))
+        outputs.load(name_output("one"))
 
 
 class FullDisk(MemoryOutputs):
@@ -175,7 +175,7 @@ class FullDisk(MemoryOutputs):
 
 
 def test_what_cannot_be_saved_does_not_go_from_the_view() -> None:
-    plan = Plan(reason="r", forget=forget(2, 3, 4), saves=("one",))
+    plan = Plan(reason="r", forget=forget(2, 3, 4), texts_to_save=("one",))
     with pytest.raises(StoreError, match="the disk is full"):
         apply(plan, outputs=FullDisk())
     with pytest.raises(UsageError, match="'stubborn' moves texts into the saved outputs but no place for them was given"):

@@ -6,7 +6,14 @@ from typing import Literal
 import pytest
 
 from harness.compaction.cuts import LastMessages
-from harness.compaction.description import Abilities, abilities, defaults, sentence, source, stages
+from harness.compaction.description import (
+    Abilities,
+    describe_stages,
+    extract_description,
+    extract_source,
+    inspect_abilities,
+    list_defaults,
+)
 from harness.compaction.pipeline import Pipeline, Preset
 from harness.compaction.presets.bounds import OracleRetention
 from harness.compaction.presets.keep_last import KeepLast
@@ -43,52 +50,52 @@ class Odd(Preset):
 
 
 def test_a_policy_without_a_rule_can_do_nothing() -> None:
-    assert abilities(NoCompaction()) == Abilities(acts=False, summarizes=False)
+    assert inspect_abilities(NoCompaction()) == Abilities(can_act=False, can_summarize=False)
 
 
 def test_a_policy_summarizes_only_as_it_is_configured() -> None:
     window = MessageWindow()
-    assert abilities(window) == Abilities(acts=True, summarizes=False)
-    assert abilities(replace(window, summarize_on_trim=True)) == Abilities(acts=True, summarizes=True)
-    assert abilities(replace(window, max_messages=0)) == Abilities(acts=False, summarizes=False)
+    assert inspect_abilities(window) == Abilities(can_act=True, can_summarize=False)
+    assert inspect_abilities(replace(window, summarize_on_trim=True)) == Abilities(can_act=True, can_summarize=True)
+    assert inspect_abilities(replace(window, max_messages=0)) == Abilities(can_act=False, can_summarize=False)
 
 
 def test_of_a_policy_that_is_no_pipeline_the_summarizer_tells_whether_it_summarizes() -> None:
-    assert abilities(Stranger()) == Abilities(acts=True, summarizes=True)
-    assert abilities(object()) == Abilities(acts=True, summarizes=False)
-    assert stages(Stranger()) == ("not told: it is no pipeline of stages",)
+    assert inspect_abilities(Stranger()) == Abilities(can_act=True, can_summarize=True)
+    assert inspect_abilities(object()) == Abilities(can_act=True, can_summarize=False)
+    assert describe_stages(Stranger()) == ("not told: it is no pipeline of stages",)
 
 
 def test_stages_tell_moment_trigger_and_reducer_and_leave_out_what_is_usual() -> None:
-    assert stages(KeepLast(keep_last=7)) == (
+    assert describe_stages(KeepLast(keep_last=7)) == (
         "output: Truncation(max_characters=10000)",
         "step: Full → Summarize(Middle(LastMessages(count=7)), SixSections, max_tokens=800, role=assistant)",
     )
-    cut, summarize, _ = stages(ThreeTiers(prune=False))
+    cut, summarize, _ = describe_stages(ThreeTiers(prune=False))
     assert cut == "output: Truncation(max_lines=2000, max_bytes=51200, saved=True)"
     assert summarize.endswith("former=among, (user 'What did we do so far?'), (user 'Continue if you have next steps'))")
-    assert stages(OracleRetention())[1:] == ("step: Full → Retain(Uninformed, share=0.5)",)
-    assert stages(NoCompaction(clip_characters=70)) == ("output: Truncation(max_characters=70)",)
+    assert describe_stages(OracleRetention())[1:] == ("step: Full → Retain(Uninformed, share=0.5)",)
+    assert describe_stages(NoCompaction(clip_characters=70)) == ("output: Truncation(max_characters=70)",)
 
 
 def test_a_source_is_the_sentence_that_names_it_wherever_it_stands() -> None:
-    assert source(Odd) == "the second of two papers, sec. 3, v1.2; as told there"
-    assert source(NoCompaction) == "S2.9"
-    assert source(LastMessages) == "S0.5 (where its picture and its algorithm differ, the algorithm counts)"
-    assert source(Stranger) == ""
+    assert extract_source(Odd) == "the second of two papers, sec. 3, v1.2; as told there"
+    assert extract_source(NoCompaction) == "S2.9"
+    assert extract_source(LastMessages) == "S0.5 (where its picture and its algorithm differ, the algorithm counts)"
+    assert extract_source(Stranger) == ""
 
 
 def test_a_sentence_is_the_first_paragraph_without_the_source() -> None:
-    assert sentence(Odd) == "Does what it does, and then some."
-    assert sentence(NoCompaction) == "Goes on until the provider refuses the prompt."
+    assert extract_description(Odd) == "Does what it does, and then some."
+    assert extract_description(NoCompaction) == "Goes on until the provider refuses the prompt."
 
 
 def test_defaults_are_the_fields_but_the_kind() -> None:
-    assert defaults(Odd) == {"keep_messages": 3}
+    assert list_defaults(Odd) == {"keep_messages": 3}
 
 
 @pytest.mark.parametrize("kind", PRESETS)
 def test_every_preset_says_in_a_sentence_what_it_does_and_where_it_comes_from(kind: str) -> None:
-    assert sentence(PRESETS[kind]).endswith((".", ")"))
-    assert bool(source(PRESETS[kind])) == (kind not in OURS)
-    assert stages(PRESETS[kind]())
+    assert extract_description(PRESETS[kind]).endswith((".", ")"))
+    assert bool(extract_source(PRESETS[kind])) == (kind not in OURS)
+    assert describe_stages(PRESETS[kind]())

@@ -7,7 +7,7 @@ from hypothesis import assume, example, given, note, settings
 from hypothesis import strategies as st
 
 from harness.compaction.cuts import LastMessages, LastTokens
-from harness.compaction.feasibility import check_feasible, never_due
+from harness.compaction.feasibility import check_feasible, explain_never_due
 from harness.compaction.pipeline import Pipeline, Rule
 from harness.compaction.presets.cline import Cline, RooCode, RooSliding
 from harness.compaction.presets.codex import Codex
@@ -22,9 +22,9 @@ from harness.compaction.presets.ratio import Ratio, SeedGemini, SeedOpenCode
 from harness.compaction.presets.reserve import ReserveRecent
 from harness.compaction.presets.services import Crush, Dexto
 from harness.compaction.presets.window import MessageWindow
-from harness.compaction.stages import Forget, Mask, Middle, Reducer, Seldom
+from harness.compaction.stages import Forget, Mask, Middle, Periodic, Reducer
 from harness.compaction.triggers import AnyOf, FixedTokens, Full, MoreThan, Trigger
-from harness.compaction.wrappers import IfMessages, InManner
+from harness.compaction.wrappers import IfMessages, WithProcedure
 from harness.errors import UsageError
 from harness.events import Entry, MessageAdded
 from harness.messages import ToolCall, ToolResult, assistant, system, tool, user
@@ -49,7 +49,7 @@ def forgetting(tokens: int) -> Forget:
 
 def check(*rules: Rule) -> None:
     policy = Piped(*rules)
-    check_feasible(policy, policy.pipeline.division.budget(Window(tokens=9_000, source="configuration")))
+    check_feasible(policy, policy.pipeline.division.compute_budget(Window(tokens=9_000, source="configuration")))
 
 
 @pytest.mark.parametrize("reducer", [forgetting(1_000), Mask(keep_tokens=1_000)])
@@ -67,7 +67,7 @@ def test_what_keeps_as_much_as_the_threshold_is_refused(reducer: Reducer, trigge
         (Rule(trigger=MoreThan(count=3), reducer=forgetting(5_000)),),
         (Rule(trigger=Full(), reducer=Forget(middle=Middle(tail=LastMessages(count=500)))),),
         (Rule(trigger=Full(), reducer=Mask(keep_tokens=5_000)), Rule(trigger=Full(), reducer=forgetting(10))),
-        (Rule(trigger=Full(), reducer=Seldom(every_messages=3, often=forgetting(5_000), seldom=forgetting(10))),),
+        (Rule(trigger=Full(), reducer=Periodic(every_messages=3, regular=forgetting(5_000), periodic=forgetting(10))),),
     ],
     ids=repr,
 )
@@ -76,7 +76,7 @@ def test_what_may_find_something_is_let_through(rules: tuple[Rule, ...]) -> None
 
 
 def test_a_policy_without_stages_is_not_looked_into() -> None:
-    check_feasible(object(), FixedTokens(tokens=1).budget(Window(tokens=9_000, source="configuration")))
+    check_feasible(object(), FixedTokens(tokens=1).compute_budget(Window(tokens=9_000, source="configuration")))
 
 
 @pytest.mark.parametrize("kind", PRESETS)
@@ -172,9 +172,9 @@ def test_the_defaults_of_a_preset_stand_in_a_small_window_too(kind: str) -> None
     ids=repr,
 )
 def test_what_can_never_be_due_in_a_window_is_told(policy: Policy, told: str) -> None:
-    assert never_due(policy, policy.budget(Window(tokens=32_768, source="configuration"))).startswith(told)
-    assert bool(never_due(policy, policy.budget(Window(tokens=32_768, source="configuration")))) == bool(told)
-    assert not never_due(policy, policy.budget(Window(tokens=0, source="unknown")))
+    assert explain_never_due(policy, policy.budget(Window(tokens=32_768, source="configuration"))).startswith(told)
+    assert bool(explain_never_due(policy, policy.budget(Window(tokens=32_768, source="configuration")))) == bool(told)
+    assert not explain_never_due(policy, policy.budget(Window(tokens=0, source="unknown")))
 
 
 @pytest.mark.parametrize(
@@ -189,15 +189,15 @@ def test_what_can_never_be_due_in_a_window_is_told(policy: Policy, told: str) ->
     ids=repr,
 )
 def test_more_messages_than_the_window_has_tokens_are_never_there(trigger: Trigger, messages: int, told: str) -> None:
-    reducer = IfMessages(count=messages, reducer=InManner(reducer=forgetting(10)))
-    for wrapped in (reducer, InManner(reducer=reducer)):
+    reducer = IfMessages(count=messages, reducer=WithProcedure(reducer=forgetting(10)))
+    for wrapped in (reducer, WithProcedure(reducer=reducer)):
         policy = Piped(Rule(trigger=trigger, reducer=wrapped))
-        budget = policy.pipeline.division.budget(Window(tokens=9_000, source="configuration"))
-        found = never_due(policy, budget)
+        budget = policy.pipeline.division.compute_budget(Window(tokens=9_000, source="configuration"))
+        found = explain_never_due(policy, budget)
         assert found.startswith(told)
         assert bool(found) == bool(told)
         either = Piped(*policy.pipeline.rules, Rule(trigger=Full(), reducer=forgetting(10)))
-        assert never_due(either, budget) == ""
+        assert explain_never_due(either, budget) == ""
 
 
 def views(policy: Policy, budget: Budget) -> Iterator[View]:
@@ -223,7 +223,7 @@ def views(policy: Policy, budget: Budget) -> Iterator[View]:
 
 def acts(policy: Policy, budget: Budget, view: View) -> bool:
     plans = (policy.plan(view, budget, None, moment) for moment in ("step", "turn"))
-    return any(plan is not None and not plan.empty for plan in plans)
+    return any(plan is not None and not plan.is_empty for plan in plans)
 
 
 shares, counts = st.floats(0.02, 1), st.integers(1, 90)
@@ -260,8 +260,8 @@ def test_what_is_let_through_can_act_on_some_view(policy: Policy, window_tokens:
         assume(False)
     note(f"{budget}")
     acting = [view for view in views(policy, budget) if acts(policy, budget, view)]
-    assert acting or never_due(policy, budget), "it neither acts nor is it said that it never will"
-    assert not never_due(policy, budget) or all(view.tokens > window_tokens for view in acting)
+    assert acting or explain_never_due(policy, budget), "it neither acts nor is it said that it never will"
+    assert not explain_never_due(policy, budget) or all(view.tokens > window_tokens for view in acting)
 
 
 @pytest.mark.parametrize(
@@ -297,7 +297,7 @@ def test_what_is_refused_finds_nothing_while_the_view_is_within_what_it_keeps(ke
         call = ToolCall(call_id=f"c{number}", name="t", arguments_json="")
         talk += [assistant("", call), tool(ToolResult(call_id=call.call_id, name="t", output="x" * 4 * size))]
     view = fold_all(Entry(seq, MessageAdded(message=message, step=1)) for seq, message in enumerate(talk, 1))
-    budget = FixedTokens(tokens=kept).budget(Window(tokens=9_000, source="configuration"))
+    budget = FixedTokens(tokens=kept).compute_budget(Window(tokens=9_000, source="configuration"))
     if view.tokens < kept:
         for reducer in (forgetting(kept), Mask(keep_tokens=kept)):
-            assert reducer.reduce(view, budget, "due").empty
+            assert reducer.reduce(view, budget, "due").is_empty

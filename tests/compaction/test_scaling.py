@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from harness.compaction.presets.bounds import DropAll
 from harness.compaction.presets.keep_last import KeepLast
 from harness.compaction.presets.none import NoCompaction
-from harness.compaction.scaling import UNITS, WINDOWS, fitted, scaled
+from harness.compaction.scaling import SCALED_SUFFIXES, WINDOW_FIELDS, fit_policy, scale_policy
 from harness.errors import UsageError
 from harness.events import Entry, MessageAdded
 from harness.messages import Message, ToolCall, ToolResult, assistant, system, tool, user
@@ -56,14 +56,14 @@ def window(tokens: int) -> Window:
 
 @given(POLICIES | st.builds(NoCompaction, clip_characters=st.integers(1, 99_999)))
 def test_scaled_by_one_a_policy_is_the_same(policy: Policy) -> None:
-    assert scaled(policy, 1.0) is policy
-    assert fitted(policy, window(32_768), 32_768).policy is policy
+    assert scale_policy(policy, 1.0) is policy
+    assert fit_policy(policy, window(32_768), 32_768).policy is policy
 
 
 @given(small=POLICIES, steps=TALKS, times=st.sampled_from([2, 4, 8]), quarters=st.integers(61, 250))
 def test_scaled_down_it_does_the_same_at_the_same_steps_of_a_conversation_so_many_times_shorter(small, steps, times, quarters):
-    large = scaled(small, times)
-    fit = fitted(large, window(4 * quarters), 4 * quarters * times)
+    large = scale_policy(small, times)
+    fit = fit_policy(large, window(4 * quarters), 4 * quarters * times)
     assert (fit.policy, fit.scale) == (small, 1 / times)
     budgets = [policy.budget(window(4 * quarters * by)) for policy, by in ((large, times), (fit.policy, 1))]
     assert budgets[0].threshold_tokens == budgets[1].threshold_tokens * times
@@ -76,16 +76,16 @@ def test_scaled_down_it_does_the_same_at_the_same_steps_of_a_conversation_so_man
 @pytest.mark.parametrize("kind", PRESETS)
 def test_every_constant_with_a_unit_is_scaled_and_nothing_else_is(kind: str) -> None:
     policy = PRESETS[kind]()
-    half = scaled(policy, 0.5)
+    half = scale_policy(policy, 0.5)
     for name in (one.name for one in fields(policy)):
         before, after = getattr(policy, name), getattr(half, name)
-        counts = isinstance(before, int) and name.endswith(UNITS) and name not in WINDOWS
+        counts = isinstance(before, int) and name.endswith(SCALED_SUFFIXES) and name not in WINDOW_FIELDS
         assert after == (round(before / 2) if counts else before), name
 
 
 def test_what_is_off_stays_off_and_what_is_on_stays_on() -> None:
     policy = KeepLast(system_reserve_tokens=0, output_reserve_tokens=3, context_window=9_000)
-    tiny = scaled(policy, 0.0001)
+    tiny = scale_policy(policy, 0.0001)
     assert (tiny.system_reserve_tokens, tiny.output_reserve_tokens) == (0, 1)
     assert (tiny.summary_max_tokens, tiny.clip_characters, tiny.keep_last) == (1, 1, 10)
     assert tiny.context_window == 9_000
@@ -101,26 +101,26 @@ class Nested:
 
 
 def test_constants_in_values_of_a_policy_are_scaled_too() -> None:
-    half = scaled(Nested(), 0.5)
-    assert half == Nested(inner=scaled(KeepLast(), 0.5))
+    half = scale_policy(Nested(), 0.5)
+    assert half == Nested(inner=scale_policy(KeepLast(), 0.5))
     assert half.inner.safety_reserve_tokens == 2_500
 
 
 def test_the_window_that_a_policy_gives_itself_is_the_one_it_is_scaled_to() -> None:
-    fit = fitted(KeepLast(context_window=16_000), window(64_000), 128_000)
+    fit = fit_policy(KeepLast(context_window=16_000), window(64_000), 128_000)
     assert fit.scale == 0.125
     assert fit.policy.budget(window(64_000)).window_tokens == 16_000
 
 
 def test_the_rule_says_that_it_was_scaled_and_by_what() -> None:
-    fit = fitted(KeepLast(), window(32_000), 128_000)
-    rule = fit.told(fit.policy.budget(window(32_000)).rule)
+    fit = fit_policy(KeepLast(), window(32_000), 128_000)
+    rule = fit.describe_rule(fit.policy.budget(window(32_000)).rule)
     assert rule.startswith("0.8 × (32000 − 2750 reserved) = 23400 tokens")
     assert rule.endswith("constants scaled by 0.25, from a nominal window of 128000")
-    assert fitted(KeepLast(), window(32_000), None).told("as it is") == "as it is"
+    assert fit_policy(KeepLast(), window(32_000), None).describe_rule("as it is") == "as it is"
 
 
 @pytest.mark.parametrize(("tokens", "nominal", "said"), [(0, 128_000, "not known.*set window_tokens"), (9, 0, "at least 1.*0")])
 def test_what_cannot_be_scaled_is_refused(tokens: int, nominal: int, said: str) -> None:
     with pytest.raises(UsageError, match=f"nominal_window_tokens.*{said}"):
-        fitted(KeepLast(), replace(window(1), tokens=tokens), nominal)
+        fit_policy(KeepLast(), replace(window(1), tokens=tokens), nominal)

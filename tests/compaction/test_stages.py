@@ -12,19 +12,19 @@ from hypothesis import strategies as st
 from harness.compaction.compactor import SessionCompactor
 from harness.compaction.cuts import LastMessages, LastShare, LastTokens, LastTurns, Snap
 from harness.compaction.pipeline import Pipeline, Preset, Rule
-from harness.compaction.stages import Forget, Mask, Middle, Reducer, Summarize, after
+from harness.compaction.stages import Forget, Mask, Middle, Reducer, Summarize, apply_plan
 from harness.compaction.summary_formats import SixSections
-from harness.compaction.triggers import Always, Undivided
+from harness.compaction.triggers import Always, NoThreshold
 from harness.errors import ProviderFailed
 from harness.events import Compaction, Entry, Insert, MessageAdded, Patch
 from harness.messages import Message, ToolCall, ToolResult, assistant, system, tool, user
 from harness.plan import Plan
-from harness.tally_cache import Growth
-from harness.testing.fake_model import PuppetModel
+from harness.tally_cache import TallyCache
+from harness.testing.fake_model import FakeModel
 from harness.testing.strategies import logs
 from harness.tokens import Budget, QuarterOfCharacters, Window
-from harness.transcript import key_argument
-from harness.view import Item, View, fold, fold_all, patched, violation
+from harness.transcript import find_key_argument
+from harness.view import Item, View, apply_patch, find_violation, fold, fold_all
 
 BUDGET = Budget(window_tokens=0, reserved_tokens=0, threshold_tokens=None, rule="none")
 COUNTER = QuarterOfCharacters()
@@ -62,19 +62,19 @@ class Made(Preset):
 
     @property
     def pipeline(self) -> Pipeline:
-        return Pipeline(division=Undivided(rule="none"), rules=(Rule(trigger=Always(), reducer=self.reducer),))
+        return Pipeline(division=NoThreshold(rule="none"), rules=(Rule(trigger=Always(), reducer=self.reducer),))
 
 
 def items_after(view: View, plan: Plan) -> tuple[object, ...]:
-    return patched(view.items, Patch(forget=plan.forget, replace=plan.replace), 0, COUNTER)
+    return apply_patch(view.items, Patch(forget=plan.forget, replace=plan.replace), 0, COUNTER)
 
 
 @given(log=logs(), middle=MIDDLES)
 def test_what_lies_in_the_middle_can_go_without_tearing_a_pair(log: tuple[Entry, ...], middle: Middle) -> None:
     view = fold_all(log)
-    gone = middle.items(view, BUDGET)
+    gone = middle.select_items(view, BUDGET)
     kept = [item.message for item in view.items if item not in gone]
-    assert violation(kept) is None
+    assert find_violation(kept) is None
     assert view.items[0] not in gone
     if gone:
         first = view.items.index(gone[0])
@@ -92,11 +92,11 @@ def test_at_least_the_last_messages_stay(log: tuple[Entry, ...], count: int) -> 
 @given(log=logs(), tokens=st.integers(1, 2_000))
 def test_a_tail_reaches_its_tokens_with_as_few_messages_as_do(log: tuple[Entry, ...], tokens: int) -> None:
     items = fold_all(log).items
-    start = LastTokens(tokens=tokens).start(items, BUDGET)
+    start = LastTokens(tokens=tokens).find_start(items, BUDGET)
     held = sum(item.tokens for item in items[start:])
     assert held >= tokens or start == 0
     assert held - items[start].tokens < tokens
-    within = LastTokens(tokens=tokens, reaching=False).start(items, BUDGET)
+    within = LastTokens(tokens=tokens, reaching=False).find_start(items, BUDGET)
     assert sum(item.tokens for item in items[within:]) <= tokens
     assert within == 0 or sum(item.tokens for item in items[within - 1 :]) > tokens
 
@@ -106,7 +106,7 @@ def test_masking_changes_old_results_only_and_keeps_every_call(log: tuple[Entry,
     view = fold_all(log)
     plan = mask.reduce(view, BUDGET, "due")
     assert plan.forget == ()
-    after = patched(view.items, Patch(replace=plan.replace), 0, COUNTER)
+    after = apply_patch(view.items, Patch(replace=plan.replace), 0, COUNTER)
     results = [(old, new) for old, new in zip(view.items, after, strict=True) if old.message.role == "tool"]
     changed = [old != new for old, new in results]
     newest = changed[len(changed) - mask.keep_results :] if mask.keep_results else []
@@ -132,9 +132,9 @@ def test_masking_again_finds_nothing_new(log: tuple[Entry, ...], mask: Mask) -> 
         assert again.status == "no-op"
 
 
-def summarized(view: View, stage: Summarize, *answers: str | None) -> tuple[Compaction, PuppetModel]:
+def summarized(view: View, stage: Summarize, *answers: str | None) -> tuple[Compaction, FakeModel]:
     replies = [ProviderFailed("puppet", 500, "down") if text is None else assistant(text) for text in answers]
-    summarizer = PuppetModel(replies)
+    summarizer = FakeModel(replies)
     room = SessionCompactor(policy=Made(reducer=stage), window=Window(tokens=0, source="unknown"), summarizer=summarizer)
     event = room.compact(view, None, 1, "step", lambda _: None)
     assert event is not None
@@ -247,7 +247,7 @@ def test_what_holds_no_text_is_forgotten_without_a_summary_where_the_stage_says_
     stage = Summarize(
         middle=Middle(tail=LastMessages(count=2), head_messages=2), format=SixSections(), max_tokens=99, only_if_text=True
     )
-    event, summarizer = summarized(replace(view, items=tuple(items), growth=Growth()), stage, "read some")
+    event, summarizer = summarized(replace(view, items=tuple(items), tally_cache=TallyCache()), stage, "read some")
     assert (event.status, len(summarizer.requests), len(event.patch.forget)) == ("applied", asked, 16)
 
 
@@ -258,10 +258,10 @@ def spoken(message: Message, text: str) -> Message:
 def test_a_quiet_rule_that_finds_nothing_to_do_leaves_no_record() -> None:
     rules = [Rule(trigger=Always(), reducer=Mask(keep_results=99), quiet=quiet) for quiet in (True, False)]
     view = tool_talk(("read_file", "a.py", "x" * 40, "completed"))
-    quiet, told = (Pipeline(division=Undivided(rule="none"), rules=(rule,)).plan(view, BUDGET, None, "step") for rule in rules)
+    quiet, told = (Pipeline(division=NoThreshold(rule="none"), rules=(rule,)).plan(view, BUDGET, None, "step") for rule in rules)
     assert quiet is None
     assert told is not None
-    assert told.empty
+    assert told.is_empty
 
 
 @st.composite
@@ -301,7 +301,7 @@ def unprotected(mask: Mask, view: View) -> list[Item]:
 
 def told_calls(items: Sequence[Item]) -> dict[str, str]:
     calls = (call for item in items for call in item.message.calls)
-    return {call.call_id: f"{call.name} {key_argument(call)}" for call in calls}
+    return {call.call_id: f"{call.name} {find_key_argument(call)}" for call in calls}
 
 
 @given(mask=masks(), log=logs(), summary_at=st.integers(1, 30))
@@ -311,15 +311,15 @@ def test_what_is_masked_is_what_the_fields_say_at_every_step_of_a_session(
     view = View()
     for entry in log:
         view = fold(view, entry, COUNTER)
-        if entry.seq == summary_at and len(view.items) > 2 and violation(view.messages) is None:
+        if entry.seq == summary_at and len(view.items) > 2 and find_violation(view.messages) is None:
             view = fold(view, summing_up(view), COUNTER)
         plan, expected = mask.reduce(view, BUDGET, "due"), unprotected(mask, view)
         assert [change.item for change in plan.replace] == [item.item_id for item in expected]
-        assert mask.worth(view) == (not plan.empty)
-        most = mask.most_saved_tokens(view)
+        assert mask.is_worthwhile(view) == (not plan.is_empty)
+        most = mask.count_old_tokens(view)
         assert most is not None
         assert most >= sum(item.tokens for item in expected)
-        left = after(view, plan, COUNTER)
+        left = apply_plan(view, plan, COUNTER)
         again = mask.reduce(left, BUDGET, "due")
         assert [change.item for change in again.replace] == [item.item_id for item in unprotected(mask, left)]
 

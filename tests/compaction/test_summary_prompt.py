@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.compaction.summary_formats import SixSections
-from harness.compaction.summary_prompt import told
+from harness.compaction.summary_prompt import build_summary_prompt
 from harness.errors import SummaryFailed
 from harness.events import Compaction, Entry, Insert, ItemId, MessageAdded, Patch
 from harness.messages import Message, assistant, system, user
-from harness.plan import Slot, request_for
+from harness.plan import Slot, build_summary_request
 from harness.testing.strategies import conversations
 from harness.tokens import Estimated, QuarterOfCharacters
 from harness.view import View, fold_all
@@ -37,13 +37,13 @@ def slot(view: View, **changes: Any) -> Slot:
 @given(conversations(), st.integers(200, 3_000))
 def test_the_newest_are_told_as_many_as_fit_calls_with_their_results(talk: tuple[Message, ...], limit: int) -> None:
     view = view_of(talk)
-    whole = told(slot(view), view, count)
+    whole = build_summary_prompt(slot(view), view, count)
     limited = slot(view, max_input_tokens=limit)
     if count(whole.prompt) <= limit:
-        assert told(limited, view, count) == whole
+        assert build_summary_prompt(limited, view, count) == whole
         return
     try:
-        tale = told(limited, view, count)
+        tale = build_summary_prompt(limited, view, count)
     except SummaryFailed:
         return
     gone = len(limited.stands_for) - len(tale.stands_for)
@@ -55,13 +55,13 @@ def test_the_newest_are_told_as_many_as_fit_calls_with_their_results(talk: tuple
                        for parts in ("calls", "results"))  # fmt: skip
     assert asked >= answered
     more = next(at for at in range(gone - 1, -1, -1) if view.items[at + 1].message.role != "tool")
-    fuller = request_for(slot(view, stands_for=limited.stands_for[more:]), view)
-    assert count(SixSections().prompt(fuller)) > limit - 30, "one more would have fitted, with its mark"
+    fuller = build_summary_request(slot(view, stands_for=limited.stands_for[more:]), view)
+    assert count(SixSections().build_prompt(fuller)) > limit - 30, "one more would have fitted, with its mark"
 
 
 def test_without_a_limit_nobody_counts() -> None:
     view = view_of((system("s"), user("build it"), assistant("on")))
-    assert told(slot(view), view, lambda _: 1 // 0).note == ""
+    assert build_summary_prompt(slot(view), view, lambda _: 1 // 0).note == ""
 
 
 @pytest.mark.parametrize("former", ["apart", "among"])
@@ -74,7 +74,7 @@ def test_a_former_summary_is_told_whatever_is_left_out(former: str) -> None:
     )  # fmt: skip
     later = [Entry(4 + number, MessageAdded(message=assistant(f"part {number} " * 100), step=1)) for number in range(6)]
     view = fold_all([*talk, Entry(3, event), *later])
-    tale = told(slot(view, former=former, max_input_tokens=900), view, count)
+    tale = build_summary_prompt(slot(view, former=former, max_input_tokens=900), view, count)
     assert "what was before" in tale.prompt[0].text
     assert "part 5" in tale.prompt[0].text
     assert "part 0" not in tale.prompt[0].text

@@ -7,16 +7,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.compaction.cuts import LastMessages
-from harness.compaction.presets.gemini import Offload, least_characters
+from harness.compaction.presets.gemini import Offload, compute_least_characters
 from harness.compaction.presets.paced import Paced
 from harness.compaction.stages import Forget, Mask, Middle, Reducer, Summarize
 from harness.compaction.summary_formats import SixSections
-from harness.compaction.wrappers import Pinned, matches_line
+from harness.compaction.wrappers import KeepPinned, has_matching_line
 from harness.events import Entry, Patch
-from harness.messages import Message, part_text, user
+from harness.messages import Message, extract_part_text, user
 from harness.testing.strategies import logs
 from harness.tokens import Budget, QuarterOfCharacters
-from harness.view import fold_all, patched, violation
+from harness.view import apply_patch, find_violation, fold_all
 from tests.compaction.talk import lengthened, step, view_of
 
 BUDGET = Budget(window_tokens=9_000, reserved_tokens=0, threshold_tokens=100, rule="")
@@ -26,12 +26,12 @@ REDUCERS: list[Reducer] = [
     Forget(middle=MIDDLE),
     SUMMARIZE,
     Mask(clear_arguments=True),
-    Offload(mask=Mask(least_characters=least_characters(0))),
+    Offload(mask=Mask(least_characters=compute_least_characters(0))),
 ]
 
 
 def is_pinned(message: Message, patterns: tuple[str, ...]) -> bool:
-    return any(matches_line(patterns, part_text(part)) for part in message.parts)
+    return any(has_matching_line(patterns, extract_part_text(part)) for part in message.parts)
 
 
 @pytest.mark.parametrize("reducer", REDUCERS, ids=lambda one: type(one).__name__)
@@ -40,19 +40,21 @@ def test_a_pinned_message_stays_as_it_is_with_its_pair_and_the_rest_goes_as_befo
     reducer: Reducer, log: tuple[Entry, ...], patterns: list[str]
 ) -> None:
     view, pins = fold_all(log), tuple(patterns)
-    plain, plan = reducer.reduce(view, BUDGET, "due"), Pinned(patterns=pins, reducer=reducer).reduce(view, BUDGET, "due")
+    plain, plan = reducer.reduce(view, BUDGET, "due"), KeepPinned(patterns=pins, reducer=reducer).reduce(view, BUDGET, "due")
     for free, held in ((plain, plan), (plain.fallback, plan.fallback)):
         if free is None or held is None:
             assert free is held
             continue
-        after = patched(view.items, Patch(forget=held.forget, replace=held.replace), 0, QuarterOfCharacters())
-        assert violation([item.message for item in after]) is None
+        after = apply_patch(view.items, Patch(forget=held.forget, replace=held.replace), 0, QuarterOfCharacters())
+        assert find_violation([item.message for item in after]) is None
         stays = {item.item_id for item in view.items if item.item_id not in view.summaries and is_pinned(item.message, pins)}
         assert {item for item in view.items if item.item_id in stays} <= set(after)
         gone = set(free.forget) - set(held.forget)
         assert all(_of_a_pinned_block(item.item_id, view.items, stays) for item in view.items if item.item_id in gone)
         assert not stays & {item for slot in held.slots for item in slot.stands_for}
-        assert len(held.saves) == sum(len(change.message.results) for change in held.replace) or not isinstance(reducer, Offload)
+        assert len(held.texts_to_save) == sum(len(change.message.results) for change in held.replace) or not isinstance(
+            reducer, Offload
+        )
 
 
 def _of_a_pinned_block(item_id, items, stays) -> bool:
@@ -68,27 +70,27 @@ def _of_a_pinned_block(item_id, items, stays) -> bool:
 
 def test_a_pinned_result_keeps_its_call_and_the_other_results() -> None:
     view = view_of(user("q"), *step(1, "RULE never push\nok"), *step(2, "noise"), user("last"), policy=Paced())
-    plan = Pinned(patterns=("RULE *",), reducer=Forget(middle=MIDDLE)).reduce(view, BUDGET, "due")
+    plan = KeepPinned(patterns=("RULE *",), reducer=Forget(middle=MIDDLE)).reduce(view, BUDGET, "due")
     assert [item.event for item in plan.forget] == [2, 5, 6]
 
 
 def test_where_all_is_pinned_nobody_is_asked_and_the_reason_says_so() -> None:
     view = view_of(user("RULE one"), user("RULE two"), user("last"), policy=Paced())
-    plan = Pinned(patterns=("RULE *",), reducer=SUMMARIZE).reduce(view, BUDGET, "due")
-    assert plan.empty
+    plan = KeepPinned(patterns=("RULE *",), reducer=SUMMARIZE).reduce(view, BUDGET, "due")
+    assert plan.is_empty
     assert plan.reason == "due, but what is pinned stays"
 
 
 def test_a_pattern_is_over_a_whole_line_and_its_case_counts() -> None:
-    assert matches_line(("RULE *",), "hm\r\nRULE 1\nhm")
-    assert not matches_line(("RULE *",), "a RULE 1")
-    assert not matches_line(("RULE *",), "rule 1")
-    assert not matches_line(("one*two",), "one\ntwo")
-    assert matches_line(("[ab]?",), "b!")
+    assert has_matching_line(("RULE *",), "hm\r\nRULE 1\nhm")
+    assert not has_matching_line(("RULE *",), "a RULE 1")
+    assert not has_matching_line(("RULE *",), "rule 1")
+    assert not has_matching_line(("one*two",), "one\ntwo")
+    assert has_matching_line(("[ab]?",), "b!")
 
 
 @pytest.mark.parametrize("pattern", ["*a*a*a*a*a*a*a*a*a*a*b", "*a?a?a*a?a?a*b*c", "[a]*[a]*[a]*[a]*[a]*x"])
 def test_hostile_text_takes_a_pattern_no_more_time_than_other_text(pattern: str) -> None:
     began = time.process_time()
-    assert not matches_line((pattern,), "a" * 100_000)
+    assert not has_matching_line((pattern,), "a" * 100_000)
     assert time.process_time() - began < 2.0

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from harness.widgets.agent import AgentWidget
-from harness.widgets.message_channel import POST
+from harness.widgets.message_channel import SHARED_SENDER
 from tests.cli.command import LOCAL, harness, started
 from tests.cli.dialog.test_slash_commands import FULL
 from tests.cli.test_agent import SLOW, Person
@@ -46,7 +46,7 @@ class Panel:
         end = time.monotonic() + SECONDS
         while not true(self):
             assert time.monotonic() < end, (self.state, self.rows)
-            assert POST.drain()
+            assert SHARED_SENDER.drain()
             while not self._comm.sent.empty():
                 told = self._comm.sent.get()
                 if told["kind"] == "batch":
@@ -67,7 +67,7 @@ def panel(tmp_path):
     made = []
 
     def make(**changes):
-        made.append(AgentWidget.of(session(journal=tmp_path / "j.sqlite", **changes), pace_seconds=0.3))
+        made.append(AgentWidget.from_session(session(journal=tmp_path / "j.sqlite", **changes), pace_seconds=0.3))
         return Panel(made[-1])
 
     yield make

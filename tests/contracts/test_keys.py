@@ -28,7 +28,7 @@ from harness.sandboxes.backends import SandboxChoice
 from harness.session.live import LiveSession
 from harness.store.journal import Journal
 from harness.widgets.agent import AgentWidget
-from harness.widgets.message_channel import POST
+from harness.widgets.message_channel import SHARED_SENDER
 from tests.cli.command import LOCAL, TINY
 from tests.models.openai_stub import Refuse, Say, serving
 from tests.session.test_interactive import session
@@ -75,8 +75,8 @@ def left_in(folder: Path) -> str:
             texts.append(path.read_bytes().decode(errors="replace"))
         if path.suffix == ".sqlite":
             with Journal.open(path, read_only=True) as journal:
-                entries = (entry for name in journal.session_ids() for entry in journal.entries(name))
-                texts.extend(codec.canonical_json(entry.event) for entry in entries)
+                entries = (entry for name in journal.list_session_ids() for entry in journal.read_entries(name))
+                texts.extend(codec.to_canonical_json(entry.event) for entry in entries)
     return "\n".join(texts)
 
 
@@ -126,7 +126,7 @@ def test_a_live_session_and_its_panel_leave_and_show_no_key(answers, fails, tmp_
     with serving(*answers, *answers) as stub:
         monkeypatch.setenv("HOSTED_VLLM_API_BASE", stub.base)
         live = LiveSession(given, listen=heard.append).start()
-        panel = Watched.of(replace(given, journal=tmp_path / "panel.sqlite", cassette=None, keep=None))
+        panel = Watched.from_session(replace(given, journal=tmp_path / "panel.sqlite", cassette=None, keep=None))
         assert live.wait(120) == "idle", live.failure
         panel.session.start()
         assert panel.session.wait(120) == "idle", panel.session.failure
@@ -134,9 +134,11 @@ def test_a_live_session_and_its_panel_leave_and_show_no_key(answers, fails, tmp_
         assert {one["Authorization"] for one in stub.headers_seen} == {f"Bearer {KEY}"}
     assert [one.outcome.status for one in ended] == ["failed" if fails else "completed"] * 2
     again = Watched.reopen(tmp_path / "panel.sqlite", panel.session.session_id)
-    pages = [json.dumps([one.get_state(), one.as_text(), one.as_html(), repr(one)], default=repr) for one in (panel, again)]
+    pages = [
+        json.dumps([one.get_state(), one.render_text(), one.render_html(), repr(one)], default=repr) for one in (panel, again)
+    ]
     again.close()
-    assert POST.drain(60)
+    assert SHARED_SENDER.drain(60)
     captured = capfd.readouterr()
     told = "\n".join((repr(ended), repr(heard), repr(live.entries), live.failure, *pages, repr(Watched.sent)))
     logged = f"{caplog.text}\n{captured.out}\n{captured.err}"

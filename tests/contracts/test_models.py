@@ -10,17 +10,17 @@ import pytest
 from harness.errors import ContextOverflow, ModelError
 from harness.events import TextDelta
 from harness.messages import Message, ToolCall, ToolResult, assistant, system, tool, user
-from harness.models.cassette import Cassette, Taped, tape_of
-from harness.models.endpoint.model_finder import scripted_models
-from harness.models.endpoint.server import answering
+from harness.models.cassette import Cassette, CassetteModel, open_cassette_file
+from harness.models.endpoint.model_finder import make_model_finder
+from harness.models.endpoint.server import serve_endpoint
 from harness.models.factory import open_model
 from harness.models.litellm_model import LitellmModel
-from harness.models.local.server import serving
+from harness.models.local.server import serve_models
 from harness.models.retry import Retry
 from harness.models.wiring import Wiring
-from harness.protocols import Reply, Request, unheard
+from harness.protocols import Reply, Request, ignore_delta
 from harness.tasks import make_task
-from harness.testing.model_contract import Enough, ModelContract
+from harness.testing.model_contract import ModelContract, StopListening
 from harness.tokens import Measured, Usage, Window
 
 TASK = make_task("flashcards", 0)
@@ -55,7 +55,7 @@ class TestServed(ModelContract):
 
     @pytest.fixture
     def model(self):
-        with answering(scripted_models([TASK], seed=7, window_tokens=WINDOW)) as endpoint:
+        with serve_endpoint(make_model_finder([TASK], seed=7, window_tokens=WINDOW)) as endpoint:
             yield LitellmModel(
                 name="hosted_vllm/scripted/flashcards:attentive",
                 api_base=endpoint.address,
@@ -69,7 +69,7 @@ class TestRecording(ModelContract):
 
     @pytest.fixture
     def model(self, tmp_path):
-        return Taped(model=scripted(), cassette=Cassette(path=tmp_path / "c.jsonl", mode="record"))
+        return CassetteModel(model=scripted(), cassette=Cassette(path=tmp_path / "c.jsonl", mode="record"))
 
 
 class TestReplaying(ModelContract):
@@ -78,18 +78,20 @@ class TestReplaying(ModelContract):
     @pytest.fixture
     def model(self, tmp_path):
         path = tmp_path / "c.jsonl"
-        recording = Taped(model=scripted(), cassette=Cassette(path=path, mode="record"))
+        recording = CassetteModel(model=scripted(), cassette=Cassette(path=path, mode="record"))
         for request in self.requests:
             recording.reply(request)
         with pytest.raises(ContextOverflow):
-            recording.reply(self.beyond(recording))
-        tape_of.cache_clear()
-        return Taped(model=Mute(name=recording.name, window=recording.window), cassette=Cassette(path=path, mode="replay"))
+            recording.reply(self.make_oversized_request(recording))
+        open_cassette_file.cache_clear()
+        return CassetteModel(
+            model=Mute(name=recording.name, window=recording.window), cassette=Cassette(path=path, mode="replay")
+        )
 
 
 @pytest.fixture(scope="module")
 def local():
-    with serving([LOCAL]) as endpoints:
+    with serve_models([LOCAL]) as endpoints:
         yield open_model(LOCAL, task=None, seed=0, window_tokens=None, wiring=Wiring(endpoints=endpoints))
 
 
@@ -115,7 +117,7 @@ class Honest:
     name: str = "honest"
     window: Window = field(default_factory=lambda: Window(tokens=500, source="configuration"))
 
-    def reply(self, request: Request, listen: Callable[[TextDelta], None] = unheard) -> Reply:
+    def reply(self, request: Request, listen: Callable[[TextDelta], None] = ignore_delta) -> Reply:
         if len(str(request.messages)) > 3 * self.window.tokens:
             self.refuse()
         return self.answer(f"You said: {request.messages[-1].text}", listen)
@@ -208,8 +210,8 @@ class Stubborn(Honest):
     def answer(self, text: str, listen: Callable[[TextDelta], None]) -> Reply:
         try:
             return super().answer(text, listen)
-        except Enough:
-            return super().answer(text, unheard)
+        except StopListening:
+            return super().answer(text, ignore_delta)
 
 
 class Persistent(Honest):
@@ -218,12 +220,12 @@ class Persistent(Honest):
     def answer(self, text: str, listen: Callable[[TextDelta], None]) -> Reply:
         try:
             return super().answer(text, listen)
-        except Enough:
+        except StopListening:
             return super().answer(text, listen)
 
 
 class Mute(Honest):
-    def reply(self, request: Request, listen: Callable[[TextDelta], None] = unheard) -> Reply:
+    def reply(self, request: Request, listen: Callable[[TextDelta], None] = ignore_delta) -> Reply:
         raise AssertionError("a replayed cassette asks nobody")
 
 

@@ -12,9 +12,9 @@ from harness.compaction.presets.keep_last import KeepLast
 from harness.compaction.presets.none import NoCompaction
 from harness.compaction.presets.swe_agent import ComplexityTrapMask
 from harness.compaction.presets.window import MessageWindow
-from harness.compaction.stages import replaced, with_output
+from harness.compaction.stages import replace_results, with_output
 from harness.errors import IllegalPlan
-from harness.events import Moment
+from harness.events import Hook
 from harness.plan import Plan
 from harness.testing.policy_contract import PolicyContract
 from harness.tokens import Budget, Usage
@@ -43,7 +43,7 @@ class Odd(NoCompaction):
 
     kind: Literal["none"] = "none"
 
-    def plan(self, view: View, budget: Budget, usage: Usage | None, moment: Moment = "step") -> Plan | None:
+    def plan(self, view: View, budget: Budget, usage: Usage | None, moment: Hook = "step") -> Plan | None:
         return Plan(reason="now", forget=tuple(item.item_id for item in self.forgets(view)))
 
     def forgets(self, view: View) -> tuple[Any, ...]:
@@ -66,22 +66,22 @@ NUMBERS = count()
 
 
 class Moody(Odd):
-    def plan(self, view: View, budget: Budget, usage: Usage | None, moment: Moment = "step") -> Plan | None:
+    def plan(self, view: View, budget: Budget, usage: Usage | None, moment: Hook = "step") -> Plan | None:
         return replace(super().plan(view, budget, usage, moment) or Plan(reason=""), reason=f"the {next(NUMBERS)}. time")
 
 
 class Idle(Odd):
-    def plan(self, view: View, budget: Budget, usage: Usage | None, moment: Moment = "step") -> Plan | None:
+    def plan(self, view: View, budget: Budget, usage: Usage | None, moment: Hook = "step") -> Plan | None:
         return None
 
 
 class Nibbling(Odd):
     """Takes a word from a result, and at the next look another one."""
 
-    def plan(self, view: View, budget: Budget, usage: Usage | None, moment: Moment = "step") -> Plan | None:
+    def plan(self, view: View, budget: Budget, usage: Usage | None, moment: Hook = "step") -> Plan | None:
         results = [item for item in view.items if item.message.role == "tool"]
         longest = max(results, key=lambda item: item.tokens, default=None)
-        bitten = (replaced(longest, lambda result: with_output(result, result.output[:-4])),) if longest else ()
+        bitten = (replace_results(longest, lambda result: with_output(result, result.output[:-4])),) if longest else ()
         return Plan(reason="a bite", replace=bitten)
 
 
@@ -108,6 +108,6 @@ class Nameless(Odd):
 def test_a_policy_that_breaks_a_law_is_found(broken, law):
     suite = PolicyContract()
     suite.policy = broken()  # type: ignore[misc]
-    suite.settings = settings(deadline=None, phases=[Phase.generate])  # type: ignore[misc]  # the smallest example is not asked for
+    suite.search_settings = settings(deadline=None, phases=[Phase.generate])  # type: ignore[misc]  # the smallest example is not asked for
     with pytest.raises((AssertionError, IllegalPlan)):
         getattr(suite, law)()

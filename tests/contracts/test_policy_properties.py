@@ -26,15 +26,15 @@ from harness.compaction.presets.services import Crush, Dexto, Goose, Letta
 from harness.compaction.presets.swe_agent import ComplexityTrapMask, ComplexityTrapSummary, MiniSweAgent, SweAgent
 from harness.compaction.presets.three_tiers import ThreeTiers
 from harness.compaction.presets.window import MessageWindow
-from harness.events import Compaction, Entry, MessageAdded, Moment
+from harness.events import Compaction, Entry, Hook, MessageAdded
 from harness.messages import Message, assistant, system, user
 from harness.policies import PRESETS
 from harness.protocols import Need, Policy
 from harness.store.memory import MemoryOutputs
-from harness.testing.fake_model import PuppetModel
+from harness.testing.fake_model import FakeModel
 from harness.testing.strategies import logs
 from harness.tokens import QuarterOfCharacters, Window
-from harness.view import View, fold, fold_all, patched, rendered, violation
+from harness.view import View, apply_patch, find_violation, fold, fold_all, render_messages
 from tests.compaction.talk import lengthened
 
 COUNTER = QuarterOfCharacters()
@@ -44,7 +44,7 @@ WINDOW = Window(tokens=16_000, source="configuration")
 class EvenMessages:
     """A future in which every second message is needed, the later the sooner, and every fourth is lost for good."""
 
-    def needs(self, messages: Sequence[Message]) -> Sequence[Need | None]:
+    def predict_needs(self, messages: Sequence[Message]) -> Sequence[Need | None]:
         return [Need(len(messages) - at, at % 4 == 0) if at % 2 == 0 else None for at in range(len(messages))]
 
 
@@ -56,8 +56,8 @@ POLICIES: list[Policy] = [
     DropAll(threshold=0.05),
     RandomRetention(threshold=0.05),
     RandomRetention(threshold=0.1, keep_share=0.9, seed=3),
-    OracleRetention(threshold=0.05).informed(EvenMessages()),
-    OracleRetention(threshold=0.1, keep_share=1.0).informed(EvenMessages()),
+    OracleRetention(threshold=0.05).with_oracle(EvenMessages()),
+    OracleRetention(threshold=0.1, keep_share=1.0).with_oracle(EvenMessages()),
     Ratio(threshold=0.02),
     SeedOpenCode(threshold=0.02, protect_tokens=100),
     SeedGemini(threshold=0.02),
@@ -134,17 +134,17 @@ def test_every_preset_is_among_the_policies_under_test() -> None:
     assert set(PRESETS) > KEEPING_THE_REQUEST
 
 
-def compactor(policy: Policy, summarizer: PuppetModel) -> SessionCompactor:
+def compactor(policy: Policy, summarizer: FakeModel) -> SessionCompactor:
     return SessionCompactor(policy=policy, window=WINDOW, summarizer=summarizer, outputs=MemoryOutputs())
 
 
-def compacted(policy: Policy, view: View, summary: str, moment: Moment) -> Compaction | None:
-    return compactor(policy, PuppetModel([assistant(summary)] * 9)).compact(view, None, 1, moment, lambda _: None)
+def compacted(policy: Policy, view: View, summary: str, moment: Hook) -> Compaction | None:
+    return compactor(policy, FakeModel([assistant(summary)] * 9)).compact(view, None, 1, moment, lambda _: None)
 
 
 BETWEEN_TURNS: list[Policy] = [Goose(threshold=0.02), OpenCodePrune(protect_tokens=40, least_saved_tokens=20, keep_turns=1)]
 """Policies that act within no turn of their own accord, so in a session of one request not before an overflow."""
-MOMENTS: list[tuple[Policy, Moment]] = [
+MOMENTS: list[tuple[Policy, Hook]] = [
     (policy, moment)
     for moment in ("step", "manual", "turn", "overflow")
     for policy in (*POLICIES, *BETWEEN_TURNS)
@@ -191,7 +191,7 @@ def test_a_compaction_is_legal_and_saves_tokens(log: tuple[Entry, ...], summary:
 def test_a_summary_in_the_place_of_the_request_is_written_by_one_who_was_told_it(log: tuple[Entry, ...], summary: str) -> None:
     for policy, moment in MOMENTS:
         view = fold_all(log, policy.counter)
-        summarizer = PuppetModel([assistant(summary)] * 9)
+        summarizer = FakeModel([assistant(summary)] * 9)
         event = compactor(policy, summarizer).compact(view, None, 1, moment, lambda _: None)
         if event is None or not event.summary or view.task is None or view.task not in view.messages:
             continue
@@ -210,12 +210,12 @@ def check(policy: Policy, view: View, event: Compaction, seq: int) -> None:
     after = fold(view, Entry(seq, event), policy.counter)
     if policy.kind in KEEPING_THE_REQUEST:  # type: ignore[attr-defined]
         assert view.task in after.messages
-    assert violation(rendered(after.messages)) is None
+    assert find_violation(render_messages(after.messages)) is None
     assert after.items[0] == view.items[0], "the system message stays"
     assert after.tokens == sum(item.tokens for item in after.items) == event.tokens_after
     if event.status == "applied":
         assert after.tokens < view.tokens
-        assert after.items == patched(view.items, event.patch, seq, policy.counter)
+        assert after.items == apply_patch(view.items, event.patch, seq, policy.counter)
     else:
         assert after.items == view.items
 
@@ -227,7 +227,9 @@ def test_a_policy_that_was_asked_at_every_step_answers_as_one_that_never_was(log
         budget, view, plan = policy.budget(WINDOW), View(), None
         for entry in log:
             view = fold(view, entry, policy.counter)
-            plan = policy.plan(view, budget, None, moment) if violation(view.messages) is None and len(view.items) > 1 else None
+            plan = (
+                policy.plan(view, budget, None, moment) if find_violation(view.messages) is None and len(view.items) > 1 else None
+            )
         assert plan == policy.plan(fold_all(log, policy.counter), budget, None, moment), (policy, moment)
 
 

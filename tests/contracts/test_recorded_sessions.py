@@ -6,8 +6,8 @@ import pytest
 from click.testing import CliRunner
 
 from harness.cli import main
-from harness.models.endpoint.model_finder import scripted_models
-from harness.models.endpoint.server import answering
+from harness.models.endpoint.model_finder import make_model_finder
+from harness.models.endpoint.server import serve_endpoint
 from tests.cli.command import LOCAL, TINY, within
 from tests.experiment.tiny_task import tiny
 from tests.models.openai_stub import Say, serving
@@ -28,7 +28,7 @@ def asked(*arguments, given="", **variables):
 
 def test_a_recorded_session_is_replayed_without_endpoint_key_or_network(tmp_path):
     tape = tmp_path / "tape.jsonl"
-    with answering(scripted_models([tiny(0)], window_tokens=16_000)) as endpoint:
+    with serve_endpoint(make_model_finder([tiny(0)], window_tokens=16_000)) as endpoint:
         recorded = asked(*THROUGH_THE_WIRE, "--record", tape, HOSTED_VLLM_API_BASE=endpoint.address)
         answers = len(endpoint.served)
         again = asked(*THROUGH_THE_WIRE, "--record", tape, HOSTED_VLLM_API_BASE=endpoint.address)
@@ -43,7 +43,7 @@ def test_a_recorded_session_is_replayed_without_endpoint_key_or_network(tmp_path
 
 def test_a_session_that_leaves_its_recording_says_so(tmp_path):
     tape = tmp_path / "tape.jsonl"
-    with answering(scripted_models([tiny(0)], window_tokens=16_000)) as endpoint:
+    with serve_endpoint(make_model_finder([tiny(0)], window_tokens=16_000)) as endpoint:
         asked(*THROUGH_THE_WIRE, "--record", tape, HOSTED_VLLM_API_BASE=endpoint.address)
     missed = asked(*THROUGH_THE_WIRE, "--replay", tape, given="Something else.")
     assert missed.exit_code == 1

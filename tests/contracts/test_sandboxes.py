@@ -10,14 +10,14 @@ import pytest
 from harness.protocols import SandboxLimits
 from harness.sandboxes import bubblewrap, leftovers, local, open_sandbox
 from harness.sandboxes.action_cache import ActionCache, CachedSandbox
-from harness.sandboxes.cgroups import Group
+from harness.sandboxes.cgroups import ControlGroup
 from harness.testing.sandbox_attacks import ProcessAttacks, SandboxAttacks
-from harness.testing.sandbox_contract import SMALL, SandboxContract
+from harness.testing.sandbox_contract import SMALL_LIMITS, SandboxContract
 
 
 def possible_groups():
     """Whether control groups can limit memory here, and whether they can count processes too."""
-    group = Group.make(SandboxLimits(), pids=True)
+    group = ControlGroup.make(SandboxLimits(), pids=True)
     if group is None:
         return False, False
     group.remove()
@@ -47,7 +47,7 @@ class TestBubblewrapOfRoot(ProcessAttacks):
 
     @pytest.fixture(autouse=True)
     def closed(self, monkeypatch):
-        monkeypatch.setattr(bubblewrap, "_reachable_for_all", lambda path: False)
+        monkeypatch.setattr(bubblewrap, "_is_reachable_for_all", lambda path: False)
 
 
 @pytest.mark.bubblewrap
@@ -67,8 +67,8 @@ class TestCached(SandboxContract):
 
     actions: ActionCache
 
-    def make(self, limits=SMALL):
-        opened = open_sandbox(session_id="contract", limits=limits, **self.recipe)
+    def make(self, limits=SMALL_LIMITS):
+        opened = open_sandbox(session_id="contract", limits=limits, **self.sandbox_options)
         return CachedSandbox(opened, self.actions, kind=limits, task="contract")
 
 
@@ -105,6 +105,8 @@ class TestLocal(SandboxContract, SandboxAttacks):
     )
 
     def nothing_left(self, session_id):
-        leftovers.reap_directories(local.PREFIX)
-        owners = [path.read_text() for path in Path(tempfile.gettempdir()).glob(f"{local.PREFIX}*/{leftovers.OWNER_FILE}")]
-        return not any(leftovers.owner_is_dead(owner) for owner in owners)
+        leftovers.reap_directories(local.DIRECTORY_PREFIX)
+        owners = [
+            path.read_text() for path in Path(tempfile.gettempdir()).glob(f"{local.DIRECTORY_PREFIX}*/{leftovers.OWNER_FILE}")
+        ]
+        return not any(leftovers.is_owner_dead(owner) for owner in owners)

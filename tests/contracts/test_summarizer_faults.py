@@ -15,7 +15,7 @@ from typing import Any, Literal
 import pytest
 
 from harness.compaction.compactor import FRUITLESS_IN_A_ROW, GROWTH_BEFORE_NEXT
-from harness.compaction.description import abilities
+from harness.compaction.description import inspect_abilities
 from harness.compaction.presets.cline import RooCode
 from harness.compaction.presets.services import Letta
 from harness.errors import ContextOverflow, ModelError, ProviderFailed
@@ -23,7 +23,7 @@ from harness.events import Compaction, TextDelta
 from harness.inspection.walk import Walk, walk
 from harness.messages import Message, ToolCall, assistant
 from harness.policies import PRESETS
-from harness.protocols import Policy, Reply, Request, unheard
+from harness.protocols import Policy, Reply, Request, ignore_delta
 from harness.tokens import Measured, QuarterOfCharacters, Usage, Window
 from tests.contracts.test_policy_properties import POLICIES
 
@@ -91,7 +91,9 @@ def kind(policy: Policy) -> str:
 
 ROOMIER = (Letta(threshold=0.15), RooCode(max_output_tokens=12_400))
 """In place of those of their kind that the properties try: these are due when there is enough to be summarized or dropped."""
-ASKING = [policy for policy in POLICIES if abilities(policy).summarizes and kind(policy) not in set(map(kind, ROOMIER))]
+ASKING = [
+    policy for policy in POLICIES if inspect_abilities(policy).can_summarize and kind(policy) not in set(map(kind, ROOMIER))
+]
 ASKING = [policy for policy in ASKING if not getattr(policy, "pins", ())]  # they would fill the window of these sessions
 ASKING += ROOMIER
 
@@ -106,7 +108,7 @@ class Faulty:
         self.asked = 0
         self._fault = fault
 
-    def reply(self, request: Request, listen: Callable[[TextDelta], None] = unheard) -> Reply:
+    def reply(self, request: Request, listen: Callable[[TextDelta], None] = ignore_delta) -> Reply:
         self.asked += 1
         message = self._fault(request)
         read = Measured(sum(map(COUNTER.count, request.messages)))
@@ -237,7 +239,7 @@ class ShortSighted(Faulty):
         self.max_input_tokens = max_input_tokens
         self.read: list[int] = []
 
-    def reply(self, request: Request, listen: Callable[[TextDelta], None] = unheard) -> Reply:
+    def reply(self, request: Request, listen: Callable[[TextDelta], None] = ignore_delta) -> Reply:
         self.read.append(sum(map(COUNTER.count, request.messages)))
         return super().reply(request, listen)
 

@@ -63,7 +63,7 @@ def work(job, cancellation):
         os.kill(os.getpid(), signal.SIGKILL)
     attempt = Attempt(started_at=1.0, session_id=job.trial_id)
     with Journal.open(job.journal) as journal:
-        log = journal.session(job.trial_id, created_at_ms=1000, clock=lambda: 1.0)
+        log = journal.open_session_log(job.trial_id, created_at_ms=1000, clock=lambda: 1.0)
         for event in (started(job), *[step(Usage(input_tokens=Measured(10), output_tokens=Measured(1)))] * 3):
             for entry in log.append((event,)):
                 attempt.tally(entry)

@@ -23,8 +23,8 @@ from harness.experiment.grid import Arm
 from harness.experiment.output import opened
 from harness.experiment.plan import Settings
 from harness.experiment.trial import Trial
-from harness.models.endpoint.model_finder import scripted_models
-from harness.models.endpoint.server import answering
+from harness.models.endpoint.model_finder import make_model_finder
+from harness.models.endpoint.server import serve_endpoint
 from harness.sandboxes.backends import SandboxChoice
 from tests.experiment.run_grid import SMALL
 from tests.experiment.tiny_task import tiny
@@ -117,7 +117,7 @@ class TestRuns:
         assert "leaked" not in said
         assert gone(run.pid, 5)
         with opened(tmp_path) as output:
-            finished = output.journal.trials()
+            finished = output.journal.list_trials()
         assert 1 <= len(finished) < 9
         assert [record.error for record in finished if record.status == "crashed"] == []
         assert list((tmp_path / "journals").iterdir()) == []
@@ -142,7 +142,7 @@ class TestRuns:
         out, _ = run.communicate(timeout=120)
         assert out == "whole\n"
         with opened(tmp_path) as output:
-            records = output.journal.trials()
+            records = output.journal.list_trials()
         assert len(records) == 9
         crashed = [record for record in records if record.status == "crashed"]
         assert all("the worker process died" in record.error for record in crashed)
@@ -320,7 +320,7 @@ def test_a_recorded_experiment_is_run_again_without_its_models(tmp_path, monkeyp
     base = replace(SMALL.base, model="hosted_vllm/scripted/tiny:attentive", policy=policy, window_tokens=16_000)
     experiment = Experiment(name="taped", base=base, axes={"replicate": [0, 1]}, settings=Settings(executor="threads"))
     tape = tmp_path / "tape.jsonl"
-    with answering(scripted_models([tiny(0)], window_tokens=16_000)) as endpoint:
+    with serve_endpoint(make_model_finder([tiny(0)], window_tokens=16_000)) as endpoint:
         monkeypatch.setenv("HOSTED_VLLM_API_BASE", endpoint.address)
         recorded = experiment.with_cassette(tape, "record").run(tmp_path / "recorded", workers=2, progress="off")
         answers = len(endpoint.served)

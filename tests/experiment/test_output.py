@@ -27,8 +27,8 @@ def test_a_trial_is_taken_over_with_its_checks_and_its_own_journal_goes(tmp_path
     with opened(tmp_path) as output:
         left_behind(output, record(score=0.1))
         output.bring_in(Finished(record(score=0.2), (CHECK,)))
-        assert output.journal.trials() == (record(score=0.2),)
-        assert output.journal.checks("t") == (CHECK,)
+        assert output.journal.list_trials() == (record(score=0.2),)
+        assert output.journal.list_checks("t") == (CHECK,)
         assert list((tmp_path / "journals").iterdir()) == []
 
 
@@ -51,11 +51,11 @@ def test_of_a_dead_run_what_was_finished_is_kept_and_the_rest_is_deleted(tmp_pat
     with opened(tmp_path) as output:
         left_behind(output, record(trial_id="done"), record(trial_id="stopped", status="failed", reason="cancelled"))
         with Journal.open(output.trial_journal("half")) as journal:
-            journal.session("half", created_at_ms=1, clock=lambda: 1.0)
+            journal.open_session_log("half", created_at_ms=1, clock=lambda: 1.0)
         output.trial_journal("torn").write_bytes(b"no journal at all")
     with opened(tmp_path) as output:
         assert output.finished(retry_failed=False) == {"done"}
-        assert output.journal.session_ids() == ()
+        assert output.journal.list_session_ids() == ()
         assert list((tmp_path / "journals").iterdir()) == []
 
 
@@ -63,8 +63,8 @@ def test_kept_trials_take_the_names_of_the_plan_of_today(tmp_path):
     with opened(tmp_path) as output:
         output.bring_in(Finished(record(), (CHECK,)))
         output.relabel({"t": Label("new", "arm 2", '{"seed": 0}'), "other": Label("x", "y", "{}")})
-        assert output.journal.trials() == (record(experiment="new", arm="arm 2", axes_json='{"seed": 0}'),)
-        assert output.journal.checks("t") == (CHECK,)
+        assert output.journal.list_trials() == (record(experiment="new", arm="arm 2", axes_json='{"seed": 0}'),)
+        assert output.journal.list_checks("t") == (CHECK,)
 
 
 def test_kept_trials_that_are_not_planned_any_more_are_arms_of_their_own_one_for_each_configuration(tmp_path):
@@ -80,23 +80,23 @@ def test_kept_trials_that_are_not_planned_any_more_are_arms_of_their_own_one_for
             output.bring_in(Finished(one, ()))
         for _ in range(2):  # a second time changes nothing
             output.relabel({"now": Label("e", "a", "{}")})
-            found = {one.trial_id: one for one in output.journal.trials()}
+            found = {one.trial_id: one for one in output.journal.list_trials()}
             assert found["now"].arm == "a"
             assert re.fullmatch(r"a \(earlier plan [0-9a-f]{6}\)", found["a0"].arm)
             assert found["a0"].arm == found["a1"].arm != found["b0"].arm
             assert found["a0"].axes_json == "{}"
         output.relabel({"a0": Label("e", "a", "{}")})
-        assert {one.trial_id: one.arm for one in output.journal.trials()}["a0"] == "a"
+        assert {one.trial_id: one.arm for one in output.journal.list_trials()}["a0"] == "a"
 
 
 def test_outputs_that_were_kept_for_a_week_are_removed_when_a_run_begins(tmp_path):
     now = time.time()
     with Journal.open(tmp_path / "journal.sqlite") as journal:
-        journal.session("s", created_at_ms=0, clock=time.time)
-        old = journal.outputs("s", lambda: now - 8 * 24 * 3_600).save("old")
-        new = journal.outputs("s", lambda: now - 6 * 24 * 3_600).save("new")
+        journal.open_session_log("s", created_at_ms=0, clock=time.time)
+        old = journal.open_outputs("s", lambda: now - 8 * 24 * 3_600).save("old")
+        new = journal.open_outputs("s", lambda: now - 6 * 24 * 3_600).save("new")
     with opened(tmp_path) as output:
-        outputs = output.journal.outputs("s", time.time)
+        outputs = output.journal.open_outputs("s", time.time)
         assert outputs.load(new) == "new"
         with pytest.raises(FileMissing):
             outputs.load(old)

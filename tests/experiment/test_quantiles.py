@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.cli.run import outlook
+from harness.cli.run import describe_plan
 from harness.compaction.presets.langchain import COUNTER
 from harness.compaction.presets.none import NoCompaction
 from harness.errors import UsageError
@@ -90,10 +90,12 @@ def test_every_answered_request_of_the_uncompressed_sessions_of_a_task_is_pooled
 def test_a_request_counts_as_the_policy_of_the_trial_would_have_estimated_it(run, folder):
     expected = []
     with Journal.open(folder / "output" / "journal.sqlite", read_only=True) as journal:
-        for trial in journal.trials():
+        for trial in journal.list_trials():
             if (trial.task, trial.policy) != (TINY, "none"):
                 continue
-            messages = [one.event.message for one in journal.entries(trial.session_id) if isinstance(one.event, MessageAdded)]
+            messages = [
+                one.event.message for one in journal.read_entries(trial.session_id) if isinstance(one.event, MessageAdded)
+            ]
             sums = accumulate((COUNTER.count(message) for message in messages), initial=0)
             expected += [tokens for tokens, message in zip(sums, messages, strict=False) if message.role == "assistant"]
     (cell,) = grid(folder, {"policy": [{"kind": "langchain-clear-tool-uses", "trigger_tokens": "q0.5"}]})
@@ -135,7 +137,7 @@ def test_a_plan_names_the_run_and_says_before_it_starts_what_was_found(folder, t
     planned = Experiment.from_toml(tmp_path)
     found = planned.grid[0].quantiles[PATH]
     assert found.sessions == 2
-    told = [line for line in outlook(planned).splitlines() if line.startswith(PATH)]
+    told = [line for line in describe_plan(planned).splitlines() if line.startswith(PATH)]
     assert told == [f"{PATH}=q0.5 of {TINY}: {found.tokens:,} tokens, from {found.requests} requests of 2 uncompressed sessions"]
 
 

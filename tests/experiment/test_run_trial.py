@@ -13,7 +13,7 @@ import pytest
 
 from harness.compaction.presets.keep_last import KeepLast
 from harness.compaction.presets.none import NoCompaction
-from harness.compaction.scaling import scaled
+from harness.compaction.scaling import scale_policy
 from harness.events import SessionEnded, SessionStarted
 from harness.experiment.job import Caching, Job
 from harness.experiment.provenance import collect
@@ -22,7 +22,7 @@ from harness.experiment.trial import Trial
 from harness.plan import Plan
 from harness.sandboxes.backends import SandboxChoice
 from harness.store.journal import Journal
-from harness.store.tables import batches
+from harness.store.tables import read_batches
 from tests.models.openai_stub import Say, serving
 
 pytestmark = pytest.mark.bubblewrap
@@ -67,9 +67,9 @@ def test_a_trial_ends_in_a_record_its_checks_and_a_whole_log(job):
     assert trial.cost_usd is not None
     assert trial.cost_usd > 0
     with Journal.open(one.journal) as journal:
-        events = [entry.event for entry in journal.entries(trial.session_id)]
-        assert journal.trials() == (trial,)
-        assert set(journal.checks(trial.trial_id)) == set(checks)
+        events = [entry.event for entry in journal.read_entries(trial.session_id)]
+        assert journal.list_trials() == (trial,)
+        assert set(journal.list_checks(trial.trial_id)) == set(checks)
     assert isinstance(events[0], SessionStarted)
     assert isinstance(events[-1], SessionEnded)
     assert trial.steps == sum(event.kind == "step-finished" for event in events)
@@ -89,7 +89,7 @@ def test_what_became_of_the_policy_is_a_column(job, policy, activity):
     trial, _ = run_trial(one)
     assert trial.activity == activity
     with Journal.open(one.journal) as journal:
-        table = next(batches(journal, "trials"))
+        table = next(read_batches(journal, "trials"))
     row = {name: table[name].to_pylist()[0] for name in table.column_names}
     assert (row["activity"], row["fruitless_compactions"] > 0) == (activity, activity == "no effect")
     assert (row["turns"], row["summaries"] + row["prunings"]) == (2, trial.compactions)
@@ -135,7 +135,7 @@ def test_a_policy_that_compacts_is_counted_and_the_oracle_keeps_what_is_needed(j
 
 
 def test_a_policy_made_for_another_window_runs_scaled_and_the_record_says_by_what(job):
-    nominal = replace(BASE, policy=scaled(TIGHT, 4), window_tokens=8_000, nominal_window_tokens=32_000)
+    nominal = replace(BASE, policy=scale_policy(TIGHT, 4), window_tokens=8_000, nominal_window_tokens=32_000)
     as_it_is = replace(BASE, policy=TIGHT, window_tokens=8_000)
     one, other = job(nominal), job(as_it_is)
     (trial, _), (plain, _) = run_trial(one), run_trial(other)
@@ -145,8 +145,8 @@ def test_a_policy_made_for_another_window_runs_scaled_and_the_record_says_by_wha
     assert trial.success
     assert json.loads(trial.policy_json)["safety_reserve_tokens"] == 400  # as configured; the session has it as it ran
     with Journal.open(one.journal) as journal:
-        (started,) = [entry.event for entry in journal.entries(trial.session_id) if isinstance(entry.event, SessionStarted)]
-        assert next(batches(journal, "trials"))["scale"].to_pylist() == [0.25]
+        (started,) = [entry.event for entry in journal.read_entries(trial.session_id) if isinstance(entry.event, SessionStarted)]
+        assert next(read_batches(journal, "trials"))["scale"].to_pylist() == [0.25]
     assert started.budget_rule.endswith("constants scaled by 0.25, from a nominal window of 32000")
     assert json.loads(started.policy_json)["safety_reserve_tokens"] == 100
 
@@ -204,7 +204,7 @@ def test_a_bug_in_a_policy_is_a_crash_and_ends_the_log_as_well(job):
     trial, checks = run_trial(one)
     assert (trial.status, trial.error) == ("crashed", "ValueError: a bug")
     with Journal.open(one.journal) as journal:
-        *_, last = journal.entries(trial.session_id)
+        *_, last = journal.read_entries(trial.session_id)
     assert isinstance(last.event, SessionEnded)
     assert (last.event.status, last.event.reason) == ("failed", "crashed")
     assert [check.passed for check in checks] == [False, False]
@@ -225,7 +225,7 @@ def test_an_illegal_plan_is_a_failure_of_the_policy_and_what_was_left_by_then_is
     assert trial.error.startswith("policy ")
     assert "illegal view: the system message does not stay" in trial.error
     with Journal.open(one.journal) as journal:
-        *_, last = journal.entries(trial.session_id)
+        *_, last = journal.read_entries(trial.session_id)
     assert isinstance(last.event, SessionEnded)
     assert (last.event.status, last.event.reason, last.event.detail) == ("failed", "illegal_plan", trial.error)
     assert not any("broke off" in check.detail for check in checks)
@@ -239,7 +239,7 @@ def test_the_same_trial_run_twice_is_the_same_to_the_last_digest(job, tmp_path):
     digests = []
     for name in (f"{BASE.trial_id}.sqlite", "again.sqlite"):
         with Journal.open(tmp_path / name) as journal:
-            entries = journal.entries(BASE.trial_id)
+            entries = journal.read_entries(BASE.trial_id)
             digests.append([entry.event.request_digest for entry in entries if entry.event.kind == "step-finished"])
     assert digests[0] == digests[1]
     assert len(digests[0]) == first.trial.steps
@@ -268,7 +268,7 @@ def test_without_a_cache_nothing_is_counted(job):
 
 def journal_steps(path):
     with Journal.open(path, read_only=True) as journal:
-        return [table.to_pydict() for table in batches(journal, "steps")]
+        return [table.to_pydict() for table in read_batches(journal, "steps")]
 
 
 def test_a_task_can_opt_out_of_the_action_cache(job, tmp_path):

@@ -64,7 +64,7 @@ def run(folder, seeds, *, pool=ProcessWorkers, timeout_seconds=30.0, count=2, st
         runner.run(jobs)
         output.sweep()
         assert list((folder / "journals").iterdir()) == []
-        return {record.seed: record for record in output.journal.trials()}
+        return {record.seed: record for record in output.journal.list_trials()}
 
 
 def test_every_trial_comes_back_once_under_its_own_name(tmp_path):
@@ -136,18 +136,18 @@ def test_what_a_killed_trial_had_logged_is_kept_and_counted(tmp_path):
     killed = records[KILLS_ITSELF]
     assert (killed.steps, killed.prompt_tokens, killed.success) == (3, 30, False)
     with opened(tmp_path) as output:
-        assert len(list(output.journal.entries(killed.session_id))) == 5
-        assert [check.passed for check in output.journal.checks(killed.trial_id)] == [False, False]
+        assert len(list(output.journal.read_entries(killed.session_id))) == 5
+        assert [check.passed for check in output.journal.list_checks(killed.trial_id)] == [False, False]
 
 
 def test_a_killed_trial_is_recorded_as_its_session_began_and_its_session_as_ended(tmp_path):
     killed = run(tmp_path, [KILLS_ITSELF])[KILLS_ITSELF]
     assert (killed.model, killed.window_tokens, killed.threshold_tokens) == ("m", 9000, 700)
     with opened(tmp_path) as output:
-        *_, last = output.journal.entries(killed.session_id)
+        *_, last = output.journal.read_entries(killed.session_id)
         assert isinstance(last.event, SessionEnded)
         assert (last.event.status, last.event.reason, last.event.detail) == ("failed", "crashed", killed.error)
-        assert [row["status"] for row in output.journal.rows("SELECT status FROM sessions")] == ["failed"]
+        assert [row["status"] for row in output.journal.query("SELECT status FROM sessions")] == ["failed"]
 
 
 class EndsWhenStopped:

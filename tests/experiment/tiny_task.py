@@ -21,10 +21,10 @@ def step(name, tool, **arguments):
     key = next(iter(arguments.values()))
     return Step(
         name=name,
-        says=f"Now {name}.",
+        text=f"Now {name}.",
         calls=(CallTemplate(tool=tool, arguments=tuple(arguments.items())),),
         done=Evidence(receipts=((tool, key.replace(".", r"\.")),)),
-        needs=("port",) if "${port}" in str(arguments) else (),
+        required_facts=("port",) if "${port}" in str(arguments) else (),
     )
 
 
@@ -47,7 +47,7 @@ def made(seed, output):
     rounds = [step(f"round {n}", "execute_command", command=f"{output} && echo round-{n}-") for n in range(ROUNDS)]
     for number, one in enumerate(rounds):
         done = Evidence(receipts=(("execute_command", f"round-{number}-"),))
-        rounds[number] = Step(name=one.name, says=one.says, calls=one.calls, done=done)
+        rounds[number] = Step(name=one.name, text=one.text, calls=one.calls, done=done)
     return Task(
         name="tiny",
         title="Write a port down",
@@ -55,14 +55,17 @@ def made(seed, output):
         prompt=f"Write `port=N` into conf.txt, where N is the port. The port is {port}.\nThen count to 400 a few times.",
         workspace=(("note.txt", "a note\n"),),
         runtime="python",
-        checks=(Check(name="port", title="The port is written down", rests_on=("port",)), Check(name="note", title="A note")),
+        checks=(
+            Check(name="port", title="The port is written down", required_facts=("port",)),
+            Check(name="note", title="A note"),
+        ),
         grader=Grader(files=((".checks.py", CHECKS.replace("{port}", port)),), command="python3 -I .checks.py"),
         facts=(Fact(name="port", kind="constraint", said_in="prompt", patterns=(r"The port is (\d+)",), prior="8080"),),
         script=Script(
             steps=(*rounds, step("write", "write_file", path="conf.txt", content="port=${port}\n")),
-            farewell="All done.",
+            final_text="All done.",
         ),
-        later=(LaterMessage(step=3, text="Take your time."),),
+        later_messages=(LaterMessage(step=3, text="Take your time."),),
         values={"port": port},
     )
 

@@ -10,19 +10,19 @@ from harness.events import Entry, Event, MessageAdded, SessionStarted, StepFinis
 from harness.inspection.counterfactual import Course, Rehearsal, Setting, uncompacted
 from harness.inspection.disposition import fates
 from harness.inspection.recorded import RecordedSession
-from harness.inspection.sample import SampleFuture
+from harness.inspection.sample import SampleOracle
 from harness.inspection.walk import WINDOW_TOKENS, sample_log, walk, writer
 from harness.messages import Text, ToolCall, ToolResult, assistant, system, tool, user
 from harness.policies import PRESETS, policy_from_plain
 from harness.tokens import Estimated, Measured, Usage
-from harness.view import OPENING
+from harness.view import OPENING_MESSAGE
 
 SAMPLE_TOKENS = 250_000
 
 
 @cache
 def sample():
-    session = RecordedSession(name="sample", entries=sample_log(SAMPLE_TOKENS), foresight=SampleFuture())
+    session = RecordedSession(name="sample", entries=sample_log(SAMPLE_TOKENS), oracle=SampleOracle())
     return session, Course(session.entries)
 
 
@@ -172,5 +172,5 @@ def test_messages_of_no_step_are_told_too():
     course = Course((*log, Entry(len(log) + 1, cut)))
     assert len(course.messages) == 6
     assert course.steps[-1].end == 5
-    assert OPENING not in course.messages
+    assert OPENING_MESSAGE not in course.messages
     assert isinstance(course.messages[-1].parts[0], Text)

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from harness.errors import MalformedRecording, StoreError, UsageError
 from harness.inspection.exchange import export_session, import_session, logged
 from harness.store.journal import Journal
-from harness.store.sessions.lookup import Found
+from harness.store.sessions.lookup import SessionLocation
 from harness.view import fold_all
 from tests.inspection.test_timeline import LOGS
 from tests.replay.outline import FIXTURES
@@ -30,23 +30,23 @@ def test_a_session_goes_out_and_comes_in_as_it_was(log):
             made = begun(journal, "made", created_at_ms=1_000_000)
             for start in range(0, len(log), 3):
                 made.append([entry.event for entry in log[start : start + 3]])
-            before = [journal.rows(sql) for sql in (EVENTS, SESSION)]
-        out = Found(here, "made", "")
+            before = [journal.query(sql) for sql in (EVENTS, SESSION)]
+        out = SessionLocation(here, "made", "")
         assert export_session(out, file) == len(log)
         assert import_session(file, there) == ("made", len(log), "harness", ())
-        back = Found(there, "made", "")
+        back = SessionLocation(there, "made", "")
         with Journal.open(there) as journal:
-            after = [journal.rows(sql) for sql in (EVENTS, SESSION)]
+            after = [journal.query(sql) for sql in (EVENTS, SESSION)]
         assert [[tuple(row) for row in rows] for rows in after] == [[tuple(row) for row in rows] for rows in before]
         assert logged(back) == logged(out)
-        assert fold_all(back.entries()) == fold_all(log)
+        assert fold_all(back.read_entries()) == fold_all(log)
 
 
 @pytest.fixture
 def found(tmp_path):
     with Journal.open(tmp_path / "j.sqlite") as journal:
         begun(journal, "s").append([*opening(), *step(1)])
-    return Found(tmp_path / "j.sqlite", "s", "")
+    return SessionLocation(tmp_path / "j.sqlite", "s", "")
 
 
 def test_a_recorded_session_of_another_agent_is_logged_under_its_name(tmp_path):
@@ -54,7 +54,7 @@ def test_a_recorded_session_of_another_agent_is_logged_under_its_name(tmp_path):
     assert (done.session_id, done.format) == ("session-garden", "pi")
     assert any("no result" in caveat for caveat in done.caveats)
     with Journal.open(tmp_path / "new" / "j.sqlite") as journal:
-        assert journal.rows("SELECT count(*) FROM messages")[0][0] > 5
+        assert journal.query("SELECT count(*) FROM messages")[0][0] > 5
 
 
 def test_a_name_that_is_taken_or_missing_is_refused_and_another_can_be_given(found, tmp_path):
@@ -70,7 +70,7 @@ def test_a_name_that_is_taken_or_missing_is_refused_and_another_can_be_given(fou
         import_session(FIXTURES / "openhands.json", found.journal)
     assert import_session(file, found.journal, "again").session_id == "again"
     with Journal.open(found.journal) as journal:
-        assert journal.session_ids() == ("again", "s") or set(journal.session_ids()) == {"s", "again"}
+        assert journal.list_session_ids() == ("again", "s") or set(journal.list_session_ids()) == {"s", "again"}
 
 
 def test_a_file_that_is_there_or_cannot_be_written_is_refused(found, tmp_path):

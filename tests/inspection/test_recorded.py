@@ -24,7 +24,7 @@ def log():
 def kept(path, log, *names):
     with Journal.open(path) as journal:
         for name in names:
-            journal.session(name, created_at_ms=0, clock=lambda: 0.0).append([entry.event for entry in log])
+            journal.open_session_log(name, created_at_ms=0, clock=lambda: 0.0).append([entry.event for entry in log])
     return path
 
 
@@ -64,7 +64,7 @@ def test_a_recording_of_another_agent_is_a_session(file):
 def test_the_sample_is_a_session_whose_future_is_known(monkeypatch):
     monkeypatch.setattr(recorded, "sample_log", lambda: sample_log(5_000))
     session = open_recorded("sample")
-    assert session.foresight is not None
+    assert session.oracle is not None
     assert session.entries == sample_log(5_000)
 
 
@@ -72,7 +72,7 @@ def test_the_sample_is_a_session_whose_future_is_known(monkeypatch):
 @pytest.mark.bubblewrap
 def test_a_task_is_run_by_its_scripted_agent_without_any_compaction():
     session = open_recorded("long-march")
-    assert session.foresight is not None
+    assert session.oracle is not None
     assert [entry.event.reason for entry in session.entries if isinstance(entry.event, SessionEnded)] == ["replied"]
 
 

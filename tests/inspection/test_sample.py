@@ -1,6 +1,6 @@
 import json
 
-from harness.inspection.sample import CHANGED_AFTER_STEPS, SampleFuture, sample_step
+from harness.inspection.sample import CHANGED_AFTER_STEPS, SampleOracle, sample_step
 from harness.messages import ToolResult, system, tool, user
 from harness.protocols import Need
 
@@ -44,7 +44,7 @@ def test_sizes_differ_as_they_do_in_the_field():
 
 def test_the_future_needs_the_request_always_and_a_file_until_it_is_written():
     messages = conversation(20)
-    needs = SampleFuture().needs(messages)
+    needs = SampleOracle().predict_needs(messages)
     assert (needs[0], needs[1]) == (None, Need(0, lost_for_good=True))
     for message, need in zip(messages[2:], needs[2:], strict=True):
         part = (*message.calls, *message.results)[0]

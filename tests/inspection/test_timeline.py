@@ -14,7 +14,7 @@ from harness.compaction.presets.swe_agent import SweAgent
 from harness.compaction.presets.three_tiers import ThreeTiers
 from harness.inspection.timeline import KINDS, counter_of, inspect_session
 from harness.store.journal import Journal
-from harness.testing.session_strategies import rolled_back, sessions
+from harness.testing.session_strategies import sessions, sessions_with_rollback
 from harness.tokens import QuarterOfCharacters, RoundedQuarter
 from harness.view import fold_all
 from tests.store.samples import ENDED, begun, compaction, opening, step
@@ -26,7 +26,7 @@ POLICIES = (
     ThreeTiers(max_output_tokens=15_000, prune_at="step", protect_tokens=60, prune_minimum_tokens=30),
 )
 LOGS = st.sampled_from(POLICIES).flatmap(sessions)
-LIVES = LOGS | st.sampled_from(POLICIES).flatmap(rolled_back)
+LIVES = LOGS | st.sampled_from(POLICIES).flatmap(sessions_with_rollback)
 
 
 @settings(max_examples=25)
@@ -49,16 +49,16 @@ def test_the_numbers_are_those_of_the_journal(log):
     found = inspect_session(log)
     with TemporaryDirectory() as folder, Journal.open(Path(folder) / "j.sqlite") as journal:
         begun(journal, "s").append([entry.event for entry in log])
-        ((gone, cut),) = journal.rows(
+        ((gone, cut),) = journal.query(
             """SELECT (SELECT count(*) FROM parts AS p JOIN item AS i ON p.message_id = 's/' || i.sequence
                 WHERE i.seq = i.item AND i.slot = 0 AND i.path = '$' AND p.is_compacted),
               (SELECT sum(json_extract(p.value, '$.clipped_characters')) FROM event AS e JOIN json_each(e.body, '$.parts') AS p
                 WHERE e.role = 'tool')"""
         )
-        ((parts,),) = journal.rows(
+        ((parts,),) = journal.query(
             "SELECT count(*) FROM parts AS p JOIN item AS i ON p.message_id = 's/' || i.sequence WHERE i.path = '$'"
         )
-        ((prompt, output),) = journal.rows(
+        ((prompt, output),) = journal.query(
             "SELECT sum(input_tokens + cache_read_tokens + cache_write_tokens), sum(output_tokens) FROM step"
         )
     assert (found.compacted_parts, found.parts, found.clipped_characters) == (gone, parts, cut or 0)

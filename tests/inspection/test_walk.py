@@ -12,7 +12,7 @@ from harness.compaction.presets.keep_last import KeepLast
 from harness.compaction.presets.none import NoCompaction
 from harness.compaction.presets.ratio import SeedOpenCode
 from harness.compaction.stages import Middle, Summarize
-from harness.compaction.summary_formats import CONCISE, Notes
+from harness.compaction.summary_formats import CONCISE_INSTRUCTION, Notes
 from harness.compaction.triggers import FixedTokens, Full
 from harness.errors import IllegalPlan, UsageError
 from harness.events import Entry
@@ -35,7 +35,7 @@ class AtUsers(Preset):
     @property
     def pipeline(self) -> Pipeline:
         middle = Middle(tail=LastShare(share=0.3), snap=Snap(legal="user"))
-        summarize = Summarize(middle=middle, format=Notes(instruction=CONCISE, heading="So far"), max_tokens=500)
+        summarize = Summarize(middle=middle, format=Notes(instruction=CONCISE_INSTRUCTION, heading="So far"), max_tokens=500)
         return Pipeline(division=FixedTokens(tokens=self.at_tokens), rules=(Rule(trigger=Full(), reducer=summarize),))
 
 

@@ -9,13 +9,13 @@ import pytest
 
 from harness.protocols import Policy
 from harness.tasks import SUITE
-from harness.testing.laws.simulation import Reader
+from harness.testing.laws.simulation import ScriptedModelSpec
 
 FULL = os.environ.get("HARNESS_LAWS") == "full"
 """Whether all is tried that can be, as by `make laws`."""
 TASKS = sorted(SUITE)
 SEEDS = (1, 2, 3, 4, 5) if FULL else (1, 2)
-READERS = (Reader("scripted"), Reader("scripted:typical"))
+READERS = (ScriptedModelSpec("scripted"), ScriptedModelSpec("scripted:typical"))
 """One that sees all, and one that draws by chance."""
 
 
@@ -25,7 +25,7 @@ class Case(NamedTuple):
     task: str
     seed: int
     policy: Policy
-    reader: Reader
+    reader: ScriptedModelSpec
 
     def __str__(self) -> str:
         return f"{self.task}-{self.seed}-{type(self.policy).__name__}-{self.reader.name}"

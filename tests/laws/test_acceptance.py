@@ -39,10 +39,10 @@ from harness.events import Entry
 from harness.experiment.experiment import Experiment
 from harness.experiment.grid import Arm
 from harness.experiment.trial import Trial
-from harness.models.prices import NOMINAL
+from harness.models.prices import NOMINAL_PRICE
 from harness.sandboxes.backends import SandboxChoice
 from harness.store.results import Results
-from harness.testing.laws.simulation import WINDOW
+from harness.testing.laws.simulation import WINDOW_TOKENS
 from harness.testing.strategies import logs
 from harness.tokens import Measured, Usage, Window
 from harness.view import fold_all
@@ -86,7 +86,7 @@ def results(request: pytest.FixtureRequest, worlds: dict[str, Results], tmp_path
     """Results of a world, or of another task."""
     if request.param in worlds:
         return worlds[request.param]
-    base = Trial(task=request.param, policy=POLICY, window_tokens=WINDOW, max_steps=400)
+    base = Trial(task=request.param, policy=POLICY, window_tokens=WINDOW_TOKENS, max_steps=400)
     return run(request.param, base, {"seed": OTHER_SEEDS}, [CONTROL], tmp_path_factory)
 
 
@@ -133,7 +133,7 @@ def test_4_tokens_and_costs_are_conserved(results: Results) -> None:
     pd.testing.assert_series_equal(trials["cost_usd"], steps["cost_usd"], check_names=False)
     for _, trial in trials.iterrows():
         usage = Usage(input_tokens=Measured(int(trial["prompt_tokens"])), output_tokens=Measured(int(trial["output_tokens"])))
-        assert trial["cost_usd"] == pytest.approx(NOMINAL.cost_usd(usage))
+        assert trial["cost_usd"] == pytest.approx(NOMINAL_PRICE.compute_cost_usd(usage))
     summed = results.compactions.groupby("trial_id")[list(OF_THE_SUMMARIZER)].sum().reindex(trials.index, fill_value=0)
     assert (summed > 0).all(axis=1).any()
     pd.testing.assert_frame_equal(trials[list(OF_THE_SUMMARIZER)], summed, check_dtype=False)

@@ -27,9 +27,9 @@ from harness.compaction.presets.none import NoCompaction
 from harness.protocols import Policy
 from harness.task import Task
 from harness.tasks import SUITE
-from harness.testing.laws.bounds import prompt_only
+from harness.testing.laws.bounds import find_prompt_only_facts
 from harness.testing.laws.moves import trace
-from harness.testing.laws.simulation import HUGE, Run, simulate
+from harness.testing.laws.simulation import HUGE_WINDOW_TOKENS, Run, simulate
 from tests.laws.suite import FULL, SEEDS, TASKS, needs
 
 pytestmark = [pytest.mark.laws, pytest.mark.bubblewrap]
@@ -59,10 +59,10 @@ def session(name: str, seed: int, policy: Policy) -> Run:
 @pytest.mark.parametrize(("name", "seed"), BOUNDED)
 def test_with_oracle_retention_the_task_succeeds_without_a_call_that_the_script_does_not_have(name: str, seed: int) -> None:
     task = SUITE[name](seed)
-    plain, done = simulate(task, NoCompaction(), window_tokens=HUGE), session(name, seed, OracleRetention())
-    assert (done.outcome.reason, done.failed) == ("replied", set())
+    plain, done = simulate(task, NoCompaction(), window_tokens=HUGE_WINDOW_TOKENS), session(name, seed, OracleRetention())
+    assert (done.outcome.reason, done.failed_checks) == ("replied", set())
     assert done.compactions
-    assert set(done.acts) == set(plain.acts)
+    assert set(done.call_keys) == set(plain.call_keys)
     assert len(done.steps) <= len(plain.steps) * MOST_STEPS
 
 
@@ -76,11 +76,11 @@ def test_nobody_who_knows_nothing_and_writes_nothing_down_scores_above_the_oracl
 def test_oracle_retention_bounds_where_the_needs_of_a_step_fit_and_reads_in_circles_where_they_do_not() -> None:
     task = SUITE["spec-api"](1)
     wide = simulate(task, OracleRetention(), window_tokens=49_152)
-    assert (wide.outcome.reason, wide.failed) == ("replied", set())
+    assert (wide.outcome.reason, wide.failed_checks) == ("replied", set())
     assert wide.compactions
     narrow = simulate(task, OracleRetention(), max_steps=150)
     assert narrow.outcome.reason == "max_steps"
-    assert len(set(narrow.acts[-40:])) < 10
+    assert len(set(narrow.call_keys[-40:])) < 10
     assert narrow.score < session("spec-api", 1, DropAll()).score
 
 
@@ -89,13 +89,15 @@ def test_oracle_retention_bounds_where_the_needs_of_a_step_fit_and_reads_in_circ
 def test_what_only_the_request_says_is_lost_where_it_is_dropped(policy: DropAll | RandomRetention, name: str, seed: int) -> None:
     task, done = SUITE[name](seed), session(name, seed, policy)
     late = needed_when_gone(task, done)
-    assert bool(done.failed & {check.name for check in task.checks if prompt_only(task) & set(check.rests_on)}) is bool(late)
+    assert bool(
+        done.failed_checks & {check.name for check in task.checks if find_prompt_only_facts(task) & set(check.required_facts)}
+    ) is bool(late)
     assert late or isinstance(policy, RandomRetention)
 
 
 def needed_when_gone(task: Task, run: Run) -> set[str]:
     """What only the request says and a step needed when the request was no longer in view."""
-    needs = {step.name: step.needs for step in task.script.steps}
+    needs = {step.name: step.required_facts for step in task.script.steps}
     moves = zip(trace(task, run.requests), run.requests, strict=True)
     gone = [move for move, (sent, _) in moves if not any(task.prompt in message.text for message in sent.messages)]
-    return prompt_only(task) & {fact for move in gone for fact in needs.get(move.step, ())}
+    return find_prompt_only_facts(task) & {fact for move in gone for fact in needs.get(move.step, ())}

@@ -22,12 +22,12 @@ from harness.experiment.job import Job
 from harness.experiment.provenance import collect
 from harness.experiment.run_trial import run_trial
 from harness.experiment.trial import Trial
-from harness.models.endpoint.model_finder import scripted_models
-from harness.models.endpoint.server import answering
+from harness.models.endpoint.model_finder import make_model_finder
+from harness.models.endpoint.server import serve_endpoint
 from harness.store.journal import Journal
 from harness.tasks import SUITE
-from harness.testing.fresh_answers import Asked, answered_afresh, plain
-from harness.testing.laws.simulation import WINDOW, Run, simulate
+from harness.testing.fresh_answers import FreshModelSpec, answer_in_fresh_process, encode_reply
+from harness.testing.laws.simulation import WINDOW_TOKENS, Run, simulate
 from tests.laws.suite import FULL, TASKS, Case, spread
 
 pytestmark = [pytest.mark.laws, pytest.mark.bubblewrap]
@@ -48,11 +48,11 @@ def sampled(run: Run) -> list[int]:
 
 @pytest.mark.parametrize("case", spread(POLICIES, rounds=2 if FULL else 1))
 def test_law_10_a_fresh_process_for_every_call_answers_as_the_session_did(case: Case) -> None:
-    run = simulate(SUITE[case.task](case.seed), case.policy, reader=case.reader)
-    asked = Asked(case.task, case.seed, *case.reader, WINDOW)
+    run = simulate(SUITE[case.task](case.seed), case.policy, model_spec=case.reader)
+    asked = FreshModelSpec(case.task, case.seed, *case.reader, WINDOW_TOKENS)
     for hash_seed, at in enumerate(sampled(run), start=1):
         request, reply = run.requests[at]
-        assert answered_afresh(asked, request, hash_seed) == plain(reply), f"request {at + 1}"
+        assert answer_in_fresh_process(asked, request, hash_seed) == encode_reply(reply), f"request {at + 1}"
 
 
 def told_of(trial: Trial, journal: Path) -> dict[str, object]:
@@ -69,7 +69,7 @@ def told_of(trial: Trial, journal: Path) -> dict[str, object]:
     )
     record, checks = run_trial(job)
     with Journal.open(journal, read_only=True) as opened:
-        events = [entry.event for entry in opened.entries(trial.trial_id)]
+        events = [entry.event for entry in opened.read_entries(trial.trial_id)]
     compactions = [event for event in events if isinstance(event, Compaction)]
     error = (record.error or "").replace(PROVIDER, "")
     return {
@@ -87,14 +87,14 @@ def test_law_10_a_trial_over_the_wire_equals_the_trial_in_process(
     case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model, policy = case.reader.name, case.policy
-    here = Trial(task=case.task, seed=case.seed, model=model, policy=policy, window_tokens=WINDOW, max_steps=300)
+    here = Trial(task=case.task, seed=case.seed, model=model, policy=policy, window_tokens=WINDOW_TOKENS, max_steps=300)
     profile = model.partition(":")[2] or "attentive"
     if isinstance(policy, KeepLast):
         policy = replace(policy, summarizer=f"{PROVIDER}{policy.summarizer}")
     over_the_wire = replace(here, model=f"{PROVIDER}scripted/{case.task}:{profile}", policy=policy)
     expected = told_of(here, tmp_path / "here.sqlite")
-    find = scripted_models([SUITE[case.task](case.seed)], seed=here.model_seed, window_tokens=WINDOW)
-    with answering(find) as endpoint:
+    find = make_model_finder([SUITE[case.task](case.seed)], seed=here.model_seed, window_tokens=WINDOW_TOKENS)
+    with serve_endpoint(find) as endpoint:
         monkeypatch.setenv("HOSTED_VLLM_API_BASE", endpoint.address)
         assert told_of(over_the_wire, tmp_path / "there.sqlite") == expected
         asked = len(endpoint.served)

@@ -17,7 +17,7 @@ from harness.events import Entry, StepFinished
 from harness.sandboxes import open_sandbox
 from harness.sandboxes.action_cache import ActionCache, CachedSandbox
 from harness.tasks import SUITE
-from harness.testing.laws.simulation import session_in
+from harness.testing.laws.simulation import run_session
 from tests.laws.suite import FULL, Case, spread
 
 pytestmark = [pytest.mark.laws, pytest.mark.bubblewrap]
@@ -35,17 +35,17 @@ def timeless(entry: Entry) -> Entry:
 def test_law_9_a_run_from_the_action_cache_equals_the_run_in_a_real_sandbox(case: Case, tmp_path: Path) -> None:
     task = SUITE[case.task](case.seed)
     with closing(open_sandbox("bubblewrap", session_id="law-9")) as sandbox:
-        real = session_in(sandbox, task, case.policy, reader=case.reader)
+        real = run_session(sandbox, task, case.policy, model_spec=case.reader)
     assert real.compactions
     for warm in (False, True):
         opened = open_sandbox("bubblewrap", session_id="law-9")
         cache = ActionCache(tmp_path)
         with closing(cache), closing(CachedSandbox(opened, cache, kind=case.task, task=case.task)) as sandbox:
-            run, counts = session_in(sandbox, task, case.policy, reader=case.reader), sandbox.counts
+            run, counts = run_session(sandbox, task, case.policy, model_spec=case.reader), sandbox.counts
         assert [timeless(entry) for entry in run.entries] == [timeless(entry) for entry in real.entries]
         assert [request for request, _ in run.requests] == [request for request, _ in real.requests]
         assert run.files == real.files
-        assert run.judged == real.judged
+        assert run.check_results == real.check_results
         if task.cacheable:
             assert (counts.hits if warm else counts.misses) > 0
             assert not (warm and counts.misses)

@@ -15,8 +15,8 @@ import pytest
 from allpairspy import AllPairs
 
 from harness.tasks import SUITE
-from harness.testing.laws import GEOMETRIES, LAWS, POLICIES, PRESETS, Law, Sessions
-from harness.testing.laws.simulation import HUGE, WINDOW
+from harness.testing.laws import GEOMETRY_PRESETS, LAWS, POLICIES, PRESETS, Law, SessionCache
+from harness.testing.laws.simulation import HUGE_WINDOW_TOKENS, WINDOW_TOKENS
 from harness.tokens import Window
 from tests.laws.suite import FULL, SEEDS, TASKS, needs
 
@@ -48,7 +48,7 @@ def cases() -> Iterator[Case]:
     for law in laws:
         if law.by_preset:
             kinds["geometry" if law.name in BY_GEOMETRY else "preset"].append(law)
-    for kind, presets in {"": [""], "geometry": list(GEOMETRIES), "preset": list(PRESETS)}.items():
+    for kind, presets in {"": [""], "geometry": list(GEOMETRY_PRESETS), "preset": list(PRESETS)}.items():
         values: list[list[Any]] = [kinds[kind], presets, TASKS, list(SEEDS)]
         yield from itertools.starmap(Case, itertools.product(*values) if FULL else AllPairs(values))
     yield from policy_cases()
@@ -69,7 +69,9 @@ def policy_cases() -> Iterator[Case]:
 
 def relative(policy: str) -> bool:
     """Whether a policy acts by a size that follows from the window, and by nothing else."""
-    small, large = (POLICIES[policy].budget(Window(tokens=tokens, source="configuration")) for tokens in (WINDOW, HUGE))
+    small, large = (
+        POLICIES[policy].budget(Window(tokens=tokens, source="configuration")) for tokens in (WINDOW_TOKENS, HUGE_WINDOW_TOKENS)
+    )
     return small.threshold_tokens != large.threshold_tokens and policy not in BY_EVENTS
 
 
@@ -77,8 +79,8 @@ CASES = tuple(cases())
 
 
 @functools.cache
-def sessions(task: str) -> Sessions:
-    return Sessions(SUITE[task], name=task)
+def sessions(task: str) -> SessionCache:
+    return SessionCache(SUITE[task], name=task)
 
 
 def laws_of(task: str) -> type:
@@ -94,7 +96,7 @@ def laws_of(task: str) -> type:
 
         @pytest.mark.parametrize("seed", SEEDS, ids=lambda seed: f"{task}-{seed}")
         def test_the_default_policy_compacts_two_to_six_times(self, seed: int) -> None:
-            assert 2 <= len(sessions(task).compacted(seed, "oracle").compactions) <= 6
+            assert 2 <= len(sessions(task).run_compacted(seed, "oracle").compactions) <= 6
 
     return Laws
 

@@ -10,7 +10,7 @@ from harness.models.factory import open_model
 from harness.protocols import Policy
 from harness.task import Task
 from harness.tasks import SUITE
-from harness.testing.laws.simulation import HUGE, WINDOW, Reader, Run, simulate
+from harness.testing.laws.simulation import HUGE_WINDOW_TOKENS, WINDOW_TOKENS, Run, ScriptedModelSpec, simulate
 from tests.laws.suite import FULL, SEEDS, needs
 
 pytestmark = [pytest.mark.laws, pytest.mark.bubblewrap]
@@ -25,8 +25,8 @@ def task(name: str, seed: int) -> Task:
 
 
 @cache
-def run(name: str, seed: int, model: str, policy: Policy = NoCompaction(), window_tokens: int = HUGE) -> Run:  # noqa: B008  (frozen)
-    return simulate(task(name, seed), policy, window_tokens=window_tokens, reader=Reader(model))
+def run(name: str, seed: int, model: str, policy: Policy = NoCompaction(), window_tokens: int = HUGE_WINDOW_TOKENS) -> Run:  # noqa: B008  (frozen)
+    return simulate(task(name, seed), policy, window_tokens=window_tokens, model_spec=ScriptedModelSpec(model))
 
 
 @pytest.mark.parametrize("seed", TASK_SEEDS)
@@ -34,11 +34,11 @@ def run(name: str, seed: int, model: str, policy: Policy = NoCompaction(), windo
 def test_law_6_holds_for_the_typical_reader(name: str, seed: int) -> None:
     """Requests of a compacted session, asked of a new model in another order, get the same answers, and it repeats."""
     model, policy = "scripted:typical", KeepLast(summarizer="scripted/extractive")
-    done = run(name, seed, model, policy, WINDOW)
+    done = run(name, seed, model, policy, WINDOW_TOKENS)
     for request, reply in reversed(done.requests[::7]):
-        fresh = open_model(model, task=task(name, seed), seed=1, window_tokens=WINDOW)
+        fresh = open_model(model, task=task(name, seed), seed=1, window_tokens=WINDOW_TOKENS)
         assert fresh.reply(request).message == reply.message
-    again = simulate(task(name, seed), policy, window_tokens=WINDOW, reader=Reader(model))
+    again = simulate(task(name, seed), policy, window_tokens=WINDOW_TOKENS, model_spec=ScriptedModelSpec(model))
     assert (again.calls, again.files) == (done.calls, done.files)
 
 

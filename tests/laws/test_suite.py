@@ -13,7 +13,7 @@ from harness.compaction.presets.none import NoCompaction
 from harness.events import MessageAdded
 from harness.task import FactKind
 from harness.tasks import SUITE
-from harness.testing.laws import Sessions
+from harness.testing.laws import SessionCache
 from harness.testing.laws.simulation import Run
 from tests.laws.suite import FULL, TASKS, dealt, each, needs
 
@@ -27,7 +27,7 @@ MIXES = [pytest.param(PYTHON, id="python"), pytest.param(TASKS, id="all", marks=
 
 @cache
 def session(name: str) -> Run:
-    return Sessions(SUITE[name]).uncompacted(1)
+    return SessionCache(SUITE[name]).run_uncompacted(1)
 
 
 @cache
@@ -36,7 +36,7 @@ def outputs(name: str) -> tuple[int, ...]:
 
     The line that says how many were counts too, less than 100 characters.
     """
-    added = session(name).events(MessageAdded)
+    added = session(name).list_events(MessageAdded)
     return tuple(len(result.output) + result.clipped_characters for event in added for result in event.message.results)
 
 

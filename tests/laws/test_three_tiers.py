@@ -6,7 +6,7 @@ import pytest
 
 from harness.compaction.presets.none import NoCompaction
 from harness.compaction.presets.three_tiers import ThreeTiers
-from harness.compaction.scaling import scaled
+from harness.compaction.scaling import scale_policy
 from harness.events import Compaction
 from harness.experiment.grid import Grid
 from harness.experiment.plan import read_plan
@@ -27,7 +27,7 @@ def march(seed: int = 0) -> Task:
 
 def run(policy: Policy) -> Run:
     """In a tenth of the window, with a tenth of the constants."""
-    return simulate(march(), scaled(policy, 0.1), window_tokens=20_000, max_steps=150)
+    return simulate(march(), scale_policy(policy, 0.1), window_tokens=20_000, max_steps=150)
 
 
 def test_the_plan_is_three_tiers_and_three_arms_with_fewer_over_three_seeds() -> None:
@@ -45,7 +45,7 @@ def test_the_plan_is_three_tiers_and_three_arms_with_fewer_over_three_seeds() ->
 
 def test_the_user_speaks_every_five_steps_and_every_eighth_turn_is_a_long_output() -> None:
     task = march()
-    assert [message.step for message in task.later] == list(range(6, 100, 5))
+    assert [message.step for message in task.later_messages] == list(range(6, 100, 5))
     archives = [at for at, step in enumerate(task.script.steps, 1) for call in step.calls if "archive/" in str(call.arguments)]
     assert archives == [FIRST_ARCHIVE_STEP, FIRST_ARCHIVE_STEP + 8 * TURN_STEPS]
     assert march(1).script == task.script, "the script is the same for every seed"
@@ -66,7 +66,7 @@ def test_with_truncation_it_goes_on_and_with_pruning_to_its_end() -> None:
     assert alone.outcome.reason == "overflow"
     assert FIRST_ARCHIVE_STEP < len(alone.steps) < 100
     assert pruned.outcome.reason == "replied"
-    assert {event.moment for event in pruned.events(Compaction)} == {"turn"}
+    assert {event.moment for event in pruned.list_events(Compaction)} == {"turn"}
     assert max(step.usage.prompt_tokens for step in pruned.steps) < max(step.usage.prompt_tokens for step in alone.steps)
 
 
@@ -74,6 +74,6 @@ def test_with_truncation_it_goes_on_and_with_pruning_to_its_end() -> None:
 def test_with_all_three_it_ends_with_success_though_the_view_was_summarized() -> None:
     found = run(ThreeTiers(prune=False, max_output_tokens=80_000, summarizer="scripted/oracle"))
     assert found.outcome.reason == "replied"
-    assert found.failed == set()
+    assert found.failed_checks == set()
     assert [event.moment for event in found.compactions] == ["step"] * len(found.compactions)
     assert len(found.compactions) >= 1

@@ -16,8 +16,8 @@ from harness.compaction.presets.keep_last import KeepLast
 from harness.metrics.conduct import behaviour
 from harness.task import World
 from harness.tasks import SUITE, make_task
-from harness.tasks.variants import ORDER
-from harness.testing.laws import LAWS, Law, Sessions
+from harness.tasks.variants import ORDER_FILE
+from harness.testing.laws import LAWS, Law, SessionCache
 from harness.testing.laws.simulation import Run, simulate
 from tests.laws.suite import needs
 
@@ -68,8 +68,8 @@ CASES = tuple(cases())
 
 
 @functools.lru_cache(maxsize=1)
-def sessions(task: str, world: str) -> Sessions:
-    return Sessions(partial(make_task, task, world=WORLDS[world]))
+def sessions(task: str, world: str) -> SessionCache:
+    return SessionCache(partial(make_task, task, world=WORLDS[world]))
 
 
 def laws_of(task: str) -> type:
@@ -97,8 +97,8 @@ def lost(world: World, name: str = FORGETTING, summarizer: str = "scripted/empty
     for seed in (1, 2):
         task = make_task(name, seed, world)
         told = {fact.name for fact in task.facts if fact.said_in == "prompt"}
-        resting = {check.name for check in task.checks if check.rests_on and told.issuperset(check.rests_on)}
-        shares.append(len(forgotten(world, seed, summarizer, name).failed & resting) / len(resting))
+        resting = {check.name for check in task.checks if check.required_facts and told.issuperset(check.required_facts)}
+        shares.append(len(forgotten(world, seed, summarizer, name).failed_checks & resting) / len(resting))
     return sum(shares) / len(shares)
 
 
@@ -118,7 +118,7 @@ def test_what_is_written_down_is_never_lost_and_costs_reads(name: str) -> None:
     for seed in (1, 2):
         worlds = (World(), World(recoverable_share=1.0))
         plain, written = (forgotten(world, seed, "scripted/empty", name) for world in worlds)
-        assert [done.acts.count(("read_file", ORDER)) > 0 for done in (plain, written)] == [False, True]
+        assert [done.call_keys.count(("read_file", ORDER_FILE)) > 0 for done in (plain, written)] == [False, True]
 
 
 def test_the_later_a_thing_is_told_the_less_of_it_is_lost() -> None:

@@ -10,7 +10,7 @@ from harness.compaction.presets.none import NoCompaction
 from harness.metrics.conduct import behaviour
 from harness.task import CallTemplate, Check, Evidence, Fact, Grader, Script, Step, Task, World
 from harness.tasks import make_task
-from harness.testing.laws.simulation import HUGE, simulate
+from harness.testing.laws.simulation import HUGE_WINDOW_TOKENS, simulate
 from tests.laws.suite import each
 from tests.metrics.made import COUNTER, Session
 
@@ -28,7 +28,7 @@ CALL = CallTemplate(tool="write_file", arguments=(("path", "conf"), ("content", 
 TASK = Task(
     name="t", title="T", tags=(), prompt="The port is 4711.", workspace=(), runtime="python",
     checks=(Check(name="c", title="C"),), grader=Grader(files=(), command="true"), facts=(PORT, TABLE),
-    script=Script(steps=(Step(name="s", says="", calls=(CALL,), done=Evidence(), needs=("port", "table")),), farewell=""),
+    script=Script(steps=(Step(name="s", text="", calls=(CALL,), done=Evidence(), required_facts=("port", "table")),), final_text=""),
     values={"port": "4711", "table": "learners"},
 )  # fmt: skip
 
@@ -129,7 +129,7 @@ def test_a_value_that_was_replaced_by_then_is_stale():
     assert (seen(session).conduct.wrong_uses, seen(session).conduct.stale_uses) == (1, 1)
 
 
-OUTDATED = replace(TASK, facts=(replace(PORT, former=(r"port was (\d+)",)), TABLE))
+OUTDATED = replace(TASK, facts=(replace(PORT, former_patterns=(r"port was (\d+)",)), TABLE))
 """The task with a fact that other words tell with an older value."""
 
 
@@ -201,7 +201,7 @@ def test_only_facts_with_probes_are_kept_with_how_they_are_got_again():
 @pytest.mark.parametrize("name", each())
 def test_without_compaction_every_use_in_the_suite_is_right(name):
     task = make_task(name, 1)
-    run = simulate(task, NoCompaction(), window_tokens=HUGE)
+    run = simulate(task, NoCompaction(), window_tokens=HUGE_WINDOW_TOKENS)
     conduct, probes = behaviour(run.entries, task, COUNTER)
     assert conduct.fact_uses
     assert conduct.wrong_uses == conduct.constraint_violations == conduct.evicted_tokens == 0
@@ -231,7 +231,7 @@ def forgetful(name, world):
 
 @pytest.mark.bubblewrap
 def test_who_forgets_the_newer_word_uses_the_value_of_the_page_that_is_out_of_date():
-    outdated = {fact.name for fact in make_task("spec-api", 1).facts if fact.former}
+    outdated = {fact.name for fact in make_task("spec-api", 1).facts if fact.former_patterns}
     conduct, probes = forgetful("spec-api", World())
     names = {fact.number: fact.name for fact in probes.facts}
     assert conduct.stale_uses

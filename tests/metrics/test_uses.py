@@ -18,7 +18,7 @@ def template(tool, **arguments):
 
 
 def script(*calls, repairs=()):
-    return Script(steps=(Step(name="s", says="", calls=calls, done=Evidence(), repairs=repairs),), farewell="")
+    return Script(steps=(Step(name="s", text="", calls=calls, done=Evidence(), repairs=repairs),), final_text="")
 
 
 def call(tool, **arguments):
@@ -60,7 +60,7 @@ def test_known_values_decide_where_a_value_ends():
 
 
 def test_repairs_are_recognised_too():
-    mend = Repair(error="x", says="", calls=(WRITE,), needs=("port",))
+    mend = Repair(error_pattern="x", text="", calls=(WRITE,), required_facts=("port",))
     text = "port=1\nname: 'a', again 1; $5\n"
     assert Uses(script(repairs=(mend,))).read(call("write_file", path="conf.txt", content=text), nothing)["port"] == "1"
 

@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 
 from harness.messages import ToolCall, ToolResult, assistant, system, tool, user
-from harness.models.cache_breakpoints import MARK, marked, takes_marks
+from harness.models.cache_breakpoints import CACHE_CONTROL, encode_messages_with_breakpoints, supports_cache_breakpoints
 from harness.models.litellm_model import LitellmModel
-from harness.models.openai_format import messages_to_wire
-from harness.models.prices import prices_of
+from harness.models.openai_format import encode_messages
+from harness.models.prices import look_up_prices
 from harness.protocols import Request, ToolSpec
 from tests.models import openai_stub
 from tests.models.anthropic_stub import serving
@@ -51,7 +51,7 @@ def test_what_was_read_and_written_is_reported_and_priced_as_such():
     _, reply = asked_at(START, input_tokens=10, cache_read_input_tokens=1000, cache_creation_input_tokens=200)
     usage = reply.usage
     assert (usage.input_tokens, usage.cache_read_tokens, usage.cache_write_tokens, usage.output_tokens) == (10, 1000, 200, 7)
-    [price, *_] = prices_of(CLAUDE)
+    [price, *_] = look_up_prices(CLAUDE)
     assert price.cache_read_usd is not None
     assert price.cache_write_usd is not None
     expected = 10 * price.input_usd + 1000 * price.cache_read_usd + 200 * price.cache_write_usd + 7 * price.output_usd
@@ -81,17 +81,17 @@ def test_nothing_is_marked_for_those_who_would_refuse_it():
     ],
 )
 def test_who_wants_marks(name, wanted):
-    assert takes_marks(name) is wanted
+    assert supports_cache_breakpoints(name) is wanted
 
 
 @given(conversations)
 def test_marks_change_nothing_else_and_are_never_more_than_four(messages):
-    plain = marked(messages)
+    plain = encode_messages_with_breakpoints(messages)
     marks = [one for one in plain if "cache_control" in one]
     marks += [block for one in plain if isinstance(one["content"], list) for block in one["content"] if "cache_control" in block]
     assert len(marks) <= 4
-    assert all(one["cache_control"] == MARK for one in marks)
-    for one, other in zip(plain, messages_to_wire(messages), strict=True):
+    assert all(one["cache_control"] == CACHE_CONTROL for one in marks)
+    for one, other in zip(plain, encode_messages(messages), strict=True):
         content = one["content"]
         whole = "\n".join(block["text"] for block in content) if isinstance(content, list) else content
         assert {**one, "content": whole} | {"cache_control": 0} == other | {"cache_control": 0}

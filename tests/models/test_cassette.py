@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.agent.stream_buffer import Heard
+from harness.agent.stream_buffer import StreamBuffer
 from harness.errors import ContextOverflow, MalformedRecording, NotRecorded, ProviderFailed, StoreError, UsageError
 from harness.messages import assistant, user
-from harness.models.cassette import HEADER, Cassette, Taped, tape_of
+from harness.models.cassette import HEADER, Cassette, CassetteModel, open_cassette_file
 from harness.models.local.model import LocalModel
-from harness.protocols import Reply, Request, ToolSpec, unheard
+from harness.protocols import Reply, Request, ToolSpec, ignore_delta
 from harness.tokens import Measured, Usage, Window
 from tests.models.endpoint.test_response_encoder import replies
 from tests.models.test_openai_format import messages as conversations
@@ -44,7 +44,7 @@ class Counting:
     def window(self):
         return Window(tokens=100, source="configuration")
 
-    def reply(self, request, listen=unheard):
+    def reply(self, request, listen=ignore_delta):
         self.asked.append(request)
         if isinstance(self.answer, Exception):
             raise self.answer
@@ -53,7 +53,7 @@ class Counting:
 
 
 def taped(path, mode, model=None, take=0):
-    return Taped(model=model or Counting(), cassette=Cassette(path=path, mode=mode), take=take)
+    return CassetteModel(model=model or Counting(), cassette=Cassette(path=path, mode=mode), take=take)
 
 
 def test_how_little_a_model_reads_as_a_summarizer_is_told_recorded_and_replayed(tmp_path):
@@ -67,8 +67,8 @@ def test_how_little_a_model_reads_as_a_summarizer_is_told_recorded_and_replayed(
 def test_any_answer_comes_back_as_it_was(request, reply, tmp_path_factory):
     path = tmp_path_factory.mktemp("tape") / "c.jsonl"
     assert taped(path, "record", Counting(answer=reply)).reply(request) == reply
-    tape_of.cache_clear()
-    heard = Heard()
+    open_cassette_file.cache_clear()
+    heard = StreamBuffer()
     model = Counting()
     assert taped(path, "replay", model).reply(request, heard.add) == reply
     assert (heard.reasoning, heard.text) == (reply.message.reasoning, reply.message.text)
@@ -143,7 +143,7 @@ def test_a_line_that_a_killed_process_left_is_written_over(tmp_path):
     taped(path, "record").reply(HELLO)
     whole = path.read_bytes()
     path.write_bytes(whole + b'{"key": "abc", "repl')
-    tape_of.cache_clear()
+    open_cassette_file.cache_clear()
     assert taped(path, "replay").reply(HELLO).message.text == "answer 1"
     taped(path, "record").reply(Request(messages=(user("more"),)))
     assert path.read_bytes().startswith(whole + b'{"key":')
@@ -165,7 +165,7 @@ def test_a_file_that_is_no_cassette_is_refused_with_the_place(tmp_path, content,
     path = tmp_path / "c.jsonl"
     path.write_bytes(content)
     for mode in ("record", "replay"):
-        tape_of.cache_clear()
+        open_cassette_file.cache_clear()
         with pytest.raises(MalformedRecording, match=message):
             Cassette(path=path, mode=mode).check()
     assert path.read_bytes() == content

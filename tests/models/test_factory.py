@@ -6,15 +6,15 @@ import pytest
 
 from harness.errors import HarnessError, MissingKey, UnknownName, UsageError
 from harness.events import Waiting
-from harness.models.cassette import Cassette, Taped
-from harness.models.factory import SCRIPTED_WINDOW_TOKENS, is_scripted, listening, open_model, open_summarizer
+from harness.models.cassette import Cassette, CassetteModel
+from harness.models.factory import SCRIPTED_WINDOW_TOKENS, is_scripted, open_model, open_summarizer, with_wait_listener
 from harness.models.litellm_model import LitellmModel
-from harness.models.text_calls import RESULT_OPEN, TextCalls
+from harness.models.text_calls import RESULT_OPEN, TextCallModel
 from harness.models.wiring import Wiring
 from harness.protocols import Model
 from harness.task import Task
 from harness.tasks import load_task
-from harness.testing.fake_model import PuppetModel
+from harness.testing.fake_model import FakeModel
 
 TASK = load_task("flashcards")(1)
 
@@ -66,7 +66,7 @@ def test_a_scripted_agent_needs_its_task() -> None:
 
 def test_a_scripted_agent_summarizes_by_the_extractive_summarizer_and_others_by_themselves() -> None:
     assert summarizer("same").name == "scripted/extractive"
-    puppet = PuppetModel([])
+    puppet = FakeModel([])
     assert open_summarizer("same", agent=puppet, task=TASK, seed=1, window_tokens=None) is puppet
 
 
@@ -105,7 +105,7 @@ def test_a_real_model_without_its_key_is_refused_by_the_name_of_the_variable(mon
 
 def test_a_scripted_summarizer_reads_what_its_agent_reads():
     for window_tokens, read in ((32_768, 128_000), (200_000, 200_000)):
-        agent = PuppetModel([], window_tokens=window_tokens)
+        agent = FakeModel([], window_tokens=window_tokens)
         summarizer = open_summarizer("scripted/extractive", agent=agent, task=None, seed=0, window_tokens=None)
         assert summarizer.window.tokens == read
 
@@ -124,7 +124,7 @@ def test_calls_in_text_are_for_real_models_which_stop_where_a_result_would_begin
     monkeypatch.setenv("HOSTED_VLLM_API_BASE", "http://127.0.0.1:9/v1")
     in_text = Wiring(tool_calls="text")
     model = open_model("hosted_vllm/mine", task=None, seed=0, window_tokens=None, wiring=in_text)
-    assert isinstance(model, TextCalls)
+    assert isinstance(model, TextCallModel)
     assert isinstance(model.model, LitellmModel)
     assert model.model.stop == (RESULT_OPEN,)
     with pytest.raises(UsageError, match="tool_calls = 'text' is for real models"):
@@ -145,9 +145,11 @@ def test_waits_are_told_by_the_real_model_inside(tmp_path: Path, monkeypatch: py
     monkeypatch.setenv("HOSTED_VLLM_API_BASE", "http://127.0.0.1:9/v1")
     wiring = Wiring(tool_calls="text", cassette=Cassette(path=tmp_path / "c.jsonl", mode="record"))
     heard: list[Waiting] = []
-    inside: Model = listening(open_model("hosted_vllm/mine", task=None, seed=0, window_tokens=None, wiring=wiring), heard.append)
-    while isinstance(inside, TextCalls | Taped):
+    inside: Model = with_wait_listener(
+        open_model("hosted_vllm/mine", task=None, seed=0, window_tokens=None, wiring=wiring), heard.append
+    )
+    while isinstance(inside, TextCallModel | CassetteModel):
         inside = inside.model
     assert isinstance(inside, LitellmModel)
-    assert inside.waiting == heard.append
-    assert listening(scripted := agent(), heard.append) is scripted
+    assert inside.on_wait == heard.append
+    assert with_wait_listener(scripted := agent(), heard.append) is scripted

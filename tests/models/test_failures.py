@@ -4,8 +4,8 @@ from datetime import UTC, datetime
 import pytest
 
 from harness.errors import ContextOverflow, ProviderFailed, RateLimited, RequestRefused
-from harness.models.endpoint.faults import OVERFLOWS, overflow_words
-from harness.models.failures import failure, retry_after_seconds, without_secrets
+from harness.models.endpoint.faults import OVERFLOW_MESSAGES, render_overflow_message
+from harness.models.failures import map_provider_error, parse_retry_after_seconds, redact_secrets
 
 NOW = datetime(2026, 1, 2, 3, 4, 0, tzinfo=UTC)
 
@@ -37,7 +37,7 @@ class Raised(Exception):
     ],
 )
 def test_each_fault_becomes_the_error_that_says_what_to_do(status, text, kind):
-    assert type(failure("m", 8192, Raised(text, status))) is kind
+    assert type(map_provider_error("m", 8192, Raised(text, status))) is kind
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_where_nobody_answers_the_systems_reason_is_told_and_no_status_that_nobo
     error = Raised("InternalServerError: [Errno 111] Connection refused", 500)
     error.__cause__ = OSError("in between")
     error.__cause__.__context__ = reason
-    found = failure("m", 0, error)
+    found = map_provider_error("m", 0, error)
     assert isinstance(found, ProviderFailed)
     assert found.status is None
     assert str(found) == (
@@ -60,21 +60,21 @@ def test_where_nobody_answers_the_systems_reason_is_told_and_no_status_that_nobo
 
 
 def test_an_overflow_carries_the_window():
-    error = failure("m", 8192, Raised("prompt is too long", 400))
+    error = map_provider_error("m", 8192, Raised("prompt is too long", 400))
     assert isinstance(error, ContextOverflow)
     assert error.window_tokens == 8192
 
 
-@pytest.mark.parametrize("wording", sorted(OVERFLOWS))
+@pytest.mark.parametrize("wording", sorted(OVERFLOW_MESSAGES))
 def test_an_overflow_is_known_in_every_providers_words_with_the_numbers_that_they_tell(wording):
-    told = overflow_words(wording, 9031, 8192)
-    error = failure("m", 8192, Raised(told, 400))
+    told = render_overflow_message(wording, 9031, 8192)
+    error = map_provider_error("m", 8192, Raised(told, 400))
     assert isinstance(error, ContextOverflow)
     assert error.prompt_tokens == (9031 if "9031" in told else None)
 
 
 def test_retry_after_is_read_from_the_headers_whatever_their_case():
-    error = failure("m", 0, Raised("slow down", 429, {"Retry-After": "2.5"}), NOW)
+    error = map_provider_error("m", 0, Raised("slow down", 429, {"Retry-After": "2.5"}), NOW)
     assert isinstance(error, RateLimited)
     assert error.retry_after_seconds == 2.5
 
@@ -93,7 +93,7 @@ def test_retry_after_is_read_from_the_headers_whatever_their_case():
     ],
 )
 def test_retry_after_may_be_seconds_or_a_date_and_never_nonsense(given, seconds):
-    assert retry_after_seconds({"retry-after": given}, NOW) == seconds
+    assert parse_retry_after_seconds({"retry-after": given}, NOW) == seconds
 
 
 @pytest.mark.parametrize(
@@ -107,18 +107,18 @@ def test_retry_after_may_be_seconds_or_a_date_and_never_nonsense(given, seconds)
     ],
 )
 def test_no_secret_survives_in_a_text(text):
-    clean = without_secrets(text, {"SOME_API_KEY": "planted-0123456789", "HOME": "/root"})
+    clean = redact_secrets(text, {"SOME_API_KEY": "planted-0123456789", "HOME": "/root"})
     assert "***" in clean
     for secret in ("planted-0123456789", "abcDEF0123456789", "abc.def.ghi", "open-sesame", "AIzaSyA"):
         assert secret not in clean
 
 
 def test_a_text_is_cut_to_one_readable_line_and_keeps_its_end():
-    clean = without_secrets("first\n" + "x" * 5000 + "\nlast", {})
+    clean = redact_secrets("first\n" + "x" * 5000 + "\nlast", {})
     assert len(clean) <= 600
     assert clean.startswith("first x")
     assert clean.endswith("x last")
 
 
 def test_short_values_of_the_environment_are_no_secrets():
-    assert without_secrets("step 1 failed", {"TOKEN_LIMIT": "1"}) == "step 1 failed"
+    assert redact_secrets("step 1 failed", {"TOKEN_LIMIT": "1"}) == "step 1 failed"

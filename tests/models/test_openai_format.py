@@ -7,15 +7,15 @@ from hypothesis import strategies as st
 from harness.errors import UsageError
 from harness.messages import CompactionMarker, File, Message, Reasoning, Text, ToolCall, ToolResult, assistant, tool, user
 from harness.models.openai_format import (
-    BROKEN_ARGUMENTS,
+    INVALID_ARGUMENTS_KEY,
     StreamedReply,
-    fresh_ids,
-    messages_from_wire,
-    messages_to_wire,
-    tools_from_wire,
-    tools_to_wire,
-    usage_from_wire,
-    usage_to_wire,
+    decode_messages,
+    decode_tools,
+    decode_usage,
+    encode_messages,
+    encode_tools,
+    encode_usage,
+    make_call_namer,
 )
 from harness.protocols import ToolSpec
 from harness.tokens import Measured, Usage
@@ -69,44 +69,44 @@ specs = st.builds(ToolSpec, name=some_text, description=texts, parameters_json=j
 
 @given(usages)
 def test_a_usage_report_survives_the_way_to_the_wire_and_back(usage):
-    assert usage_from_wire(json.loads(json.dumps(usage_to_wire(usage)))) == usage
+    assert decode_usage(json.loads(json.dumps(encode_usage(usage)))) == usage
 
 
 @given(st.lists(specs, max_size=3).map(tuple))
 def test_tools_survive_the_way_to_the_wire_and_back(tools):
-    assert tools_from_wire(json.loads(json.dumps(tools_to_wire(tools)))) == tools
+    assert decode_tools(json.loads(json.dumps(encode_tools(tools)))) == tools
 
 
 @given(st.lists(anything, max_size=2))
 def test_hostile_tools_are_read_or_refused_with_the_place(plain):
     named = [isinstance(one, dict) and isinstance(one.get("function"), dict) and one["function"].get("name") for one in plain]
     if all(isinstance(name, str) and name for name in named):
-        assert [tool.name for tool in tools_from_wire(plain)] == named
+        assert [tool.name for tool in decode_tools(plain)] == named
     else:
         with pytest.raises(UsageError, match=r"^tools\.\d+\.function"):
-            tools_from_wire(plain)
+            decode_tools(plain)
 
 
 @given(messages)
 def test_messages_survive_the_way_to_the_wire_and_back(conversation):
-    assert messages_from_wire(json.loads(json.dumps(messages_to_wire(conversation)))) == conversation
+    assert decode_messages(json.loads(json.dumps(encode_messages(conversation)))) == conversation
 
 
 @given(st.lists(st.one_of(anything, st.builds(lambda rest, role: {**rest, "role": role}, wires, roles)), max_size=3))
 def test_hostile_requests_are_read_or_refused_with_the_place(plain):
     known = ("system", "developer", "user", "assistant", "tool")
     if all(isinstance(one, dict) and one.get("role") in known for one in plain):
-        assert len(messages_from_wire(plain)) == len(plain)
+        assert len(decode_messages(plain)) == len(plain)
     else:
         with pytest.raises(UsageError, match=r"messages\.\d+\.role"):
-            messages_from_wire(plain)
+            decode_messages(plain)
 
 
 @given(st.dictionaries(st.sampled_from(["choices", "usage"]), anything))
 def test_hostile_chunks_never_break_the_reading(chunk):
     answer = StreamedReply()
     answer.add(chunk)
-    assert answer.message(fresh_ids(())).role == "assistant"
+    assert answer.build_message(make_call_namer(())).role == "assistant"
 
 
 @given(texts, st.lists(calls, max_size=3), st.lists(st.integers(1, 5), min_size=1))
@@ -116,7 +116,7 @@ def test_an_answer_is_the_same_however_its_stream_is_cut(text, made, widths):
     assert all(told), "something is told of every chunk"
     assert "".join(delta.text for deltas in told for delta in deltas) == text
     expected = [(call.name, call.arguments_json) for call in made]
-    message = answer.message(fresh_ids(()))
+    message = answer.build_message(make_call_namer(()))
     assert message.text == text
     assert [(call.name, call.arguments_json) for call in message.calls] == expected
     assert len({call.call_id for call in message.calls}) == len(made)
@@ -144,29 +144,29 @@ def test_every_part_that_a_user_sends_is_readable_on_the_wire():
         role="user",
         parts=(Text(text="look"), File(path="a.py", content="x = 1"), CompactionMarker(text="[cut]", round=1)),
     )
-    assert messages_to_wire([message]) == [{"role": "user", "content": "look\na.py\nx = 1\n[cut]"}]
+    assert encode_messages([message]) == [{"role": "user", "content": "look\na.py\nx = 1\n[cut]"}]
 
 
 def test_reasoning_stays_at_home():
     message = Message(role="assistant", parts=(Reasoning(text="secret thought"), Text(text="done")))
-    assert messages_to_wire([message]) == [{"role": "assistant", "content": "done"}]
+    assert encode_messages([message]) == [{"role": "assistant", "content": "done"}]
 
 
 def test_arguments_that_are_no_object_are_sent_as_one_that_shows_them():
     call = ToolCall(call_id="1", name="write_file", arguments_json='{"path": "a')
-    [plain] = messages_to_wire([assistant("", call)])
-    assert json.loads(plain["tool_calls"][0]["function"]["arguments"]) == {BROKEN_ARGUMENTS: '{"path": "a'}
+    [plain] = encode_messages([assistant("", call)])
+    assert json.loads(plain["tool_calls"][0]["function"]["arguments"]) == {INVALID_ARGUMENTS_KEY: '{"path": "a'}
 
 
 def test_a_tool_is_described_with_its_schema():
     spec = ToolSpec(name="read_file", description="Read.", parameters_json='{"type": "object"}')
     function = {"name": "read_file", "description": "Read.", "parameters": {"type": "object"}}
-    assert tools_to_wire([spec]) == [{"type": "function", "function": function}]
+    assert encode_tools([spec]) == [{"type": "function", "function": function}]
 
 
 def test_a_result_without_a_name_takes_that_of_its_call():
     call = {"id": "c1", "type": "function", "function": {"name": "list_directory", "arguments": "{}"}}
-    read = messages_from_wire(
+    read = decode_messages(
         [
             {"role": "assistant", "content": None, "tool_calls": [call]},
             {"role": "tool", "tool_call_id": "c1", "content": [{"type": "text", "text": "a.py"}]},
@@ -178,7 +178,7 @@ def test_a_result_without_a_name_takes_that_of_its_call():
 
 def test_an_unknown_role_is_refused_by_its_place():
     with pytest.raises(UsageError, match=r"messages\.1\.role.*'wizard'"):
-        messages_from_wire([{"role": "user", "content": "a"}, {"role": "wizard", "content": "b"}])
+        decode_messages([{"role": "user", "content": "a"}, {"role": "wizard", "content": "b"}])
 
 
 @pytest.mark.parametrize(
@@ -193,21 +193,21 @@ def test_an_unknown_role_is_refused_by_its_place():
     ],
 )
 def test_usage_counts_each_token_of_the_prompt_once(plain, expected):
-    usage = usage_from_wire(plain)
+    usage = decode_usage(plain)
     read, written = usage.cache_read_tokens, usage.cache_write_tokens
     assert (usage.input_tokens, usage.output_tokens, usage.reasoning_tokens, read, written) == expected
 
 
 @given(st.lists(st.sampled_from(["", "a", "a-1", "b"]), max_size=8))
 def test_call_ids_never_repeat_in_a_conversation(given_ids):
-    name_call = fresh_ids([user("hi"), assistant("", ToolCall(call_id="a", name="t", arguments_json="{}"))])
+    name_call = make_call_namer([user("hi"), assistant("", ToolCall(call_id="a", name="t", arguments_json="{}"))])
     ids = [name_call(one) for one in given_ids]
     assert len({"a", *ids}) == 1 + len(ids)
     assert "" not in ids
 
 
 def test_an_answer_that_was_stopped_while_the_model_thought_is_not_sent():
-    assert messages_to_wire([user("ask"), assistant(reasoning="hm"), user("Go on.")]) == messages_to_wire(
+    assert encode_messages([user("ask"), assistant(reasoning="hm"), user("Go on.")]) == encode_messages(
         [user("ask"), user("Go on.")]
     )
 
@@ -219,7 +219,7 @@ def test_what_a_policy_cleared_marked_or_left_interrupted_is_told_in_the_words_o
     stopped = ToolResult(call_id="c", name="read_file", output="error: the call was interrupted", status="interrupted")
     marker = Message(role="user", parts=(CompactionMarker(text="What did we do so far?", round=2),))
     thought = Message(role="assistant", parts=(Reasoning(text="hidden"), Text(text="partial answ")))
-    sent = messages_to_wire([marker, assistant("", call), tool(cleared), assistant("", call), tool(stopped), thought])
+    sent = encode_messages([marker, assistant("", call), tool(cleared), assistant("", call), tool(stopped), thought])
     assert [one["content"] for one in sent] == [
         "What did we do so far?",
         None,

@@ -2,8 +2,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.models.prices import NOMINAL, cost_usd, price_table, prices_of
-from harness.models.registry import litellm
+from harness.models.prices import NOMINAL_PRICE, compute_cost_usd, identify_price_table, look_up_prices
+from harness.models.registry import load_litellm
 from harness.tokens import Measured, Usage
 
 counts = st.integers(0, 400_000).map(Measured)
@@ -24,9 +24,9 @@ ONE_OF_EACH = Usage(
 
 
 def test_scripted_models_cost_their_nominal_price():
-    assert prices_of("scripted/flashcards:attentive") == (NOMINAL,)
-    assert cost_usd("scripted", ONE_OF_EACH) == pytest.approx(3.0 + 15.0 + 0.3 + 3.75)
-    assert cost_usd("scripted", Usage(input_tokens=Measured(0), output_tokens=Measured(0))) == 0.0
+    assert look_up_prices("scripted/flashcards:attentive") == (NOMINAL_PRICE,)
+    assert compute_cost_usd("scripted", ONE_OF_EACH) == pytest.approx(3.0 + 15.0 + 0.3 + 3.75)
+    assert compute_cost_usd("scripted", Usage(input_tokens=Measured(0), output_tokens=Measured(0))) == 0.0
 
 
 @settings(max_examples=60)
@@ -38,8 +38,8 @@ def test_costs_are_those_that_litellm_computes(name, usage):
     """S3.4."""
     if not usage.prompt_tokens:
         return
-    model, provider, *_ = litellm().get_llm_provider(name)
-    parts = litellm().cost_per_token(
+    model, provider, *_ = load_litellm().get_llm_provider(name)
+    parts = load_litellm().cost_per_token(
         model=model,
         custom_llm_provider=provider,
         prompt_tokens=usage.prompt_tokens,
@@ -47,26 +47,26 @@ def test_costs_are_those_that_litellm_computes(name, usage):
         cache_read_input_tokens=usage.cache_read_tokens,
         cache_creation_input_tokens=usage.cache_write_tokens,
     )
-    assert cost_usd(name, usage) == pytest.approx(sum(parts))
+    assert compute_cost_usd(name, usage) == pytest.approx(sum(parts))
 
 
 def test_long_prompts_have_their_own_price():
-    short, long = prices_of("gemini/gemini-2.5-pro")
+    short, long = look_up_prices("gemini/gemini-2.5-pro")
     assert long.above_prompt_tokens == 200_000
     assert long.input_usd > short.input_usd > 0
 
 
 @pytest.mark.parametrize("name", ["hosted_vllm/mine", "ollama/llama3", "openai/not-in-the-registry"])
 def test_an_unknown_price_is_none_and_never_zero(name):
-    assert cost_usd(name, ONE_OF_EACH) is None
+    assert compute_cost_usd(name, ONE_OF_EACH) is None
 
 
 def test_no_priced_model_of_the_registry_is_free():
-    names = [name for name, known in litellm().model_cost.items() if known.get("mode") == "chat"]
-    costs = [cost_usd(name, ONE_OF_EACH) for name in names]
+    names = [name for name, known in load_litellm().model_cost.items() if known.get("mode") == "chat"]
+    costs = [compute_cost_usd(name, ONE_OF_EACH) for name in names]
     assert sum(cost is not None for cost in costs) > 1000
     assert all(cost is None or cost > 0 for cost in costs)
 
 
 def test_the_table_names_the_version_that_dates_it():
-    assert price_table().startswith("nominal-1, litellm-1.")
+    assert identify_price_table().startswith("nominal-1, litellm-1.")

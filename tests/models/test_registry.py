@@ -9,7 +9,15 @@ import sys
 import pytest
 
 from harness.errors import MissingKey, UnknownName, UsageError
-from harness.models.registry import CONVERSING, SIGNING_IN, check_model_name, declared, litellm, provider_of, window_of
+from harness.models.registry import (
+    CHAT_MODES,
+    INTERACTIVE_PROVIDERS,
+    check_model_name,
+    load_litellm,
+    load_model_table,
+    look_up_provider,
+    look_up_window,
+)
 from harness.tokens import Window
 
 
@@ -68,12 +76,12 @@ def test_a_provider_that_was_turned_to_an_address_of_ones_own_takes_any_name(mon
 
 
 def test_every_conversing_name_of_the_registry_whose_provider_is_known_passes():
-    known = [name for name, one in litellm().model_cost.items() if one.get("mode") in CONVERSING]
-    conversing = [name for name in known if name.partition("/")[0] not in SIGNING_IN]
+    known = [name for name, one in load_litellm().model_cost.items() if one.get("mode") in CHAT_MODES]
+    conversing = [name for name in known if name.partition("/")[0] not in INTERACTIVE_PROVIDERS]
     passed = 0
     for name in conversing:
         try:
-            provider_of(name)
+            look_up_provider(name)
         except UnknownName:
             continue  # the registry lists more than its own package can call
         check_model_name(name, keys=False)
@@ -82,15 +90,15 @@ def test_every_conversing_name_of_the_registry_whose_provider_is_known_passes():
 
 
 def test_a_provider_that_wants_a_person_to_sign_in_is_refused_before_anybody_is_asked():
-    names = [name for name in litellm().model_cost if name.partition("/")[0] in SIGNING_IN]
-    assert {name.partition("/")[0] for name in names} == SIGNING_IN
+    names = [name for name in load_litellm().model_cost if name.partition("/")[0] in INTERACTIVE_PROVIDERS]
+    assert {name.partition("/")[0] for name in names} == INTERACTIVE_PROVIDERS
     for name in (*names, "github_copilot/of-tomorrow"):
         with pytest.raises(UsageError, match="wants a person to sign in, and no trial can wait for that"):
             check_model_name(name, keys=False)
 
 
 def test_every_provider_that_litellm_signs_in_to_when_it_reads_a_name_is_known_here():
-    assert importlib.import_module("litellm.constants").PROVIDERS_THAT_AUTHENTICATE_ON_PROVIDER_INFO <= SIGNING_IN
+    assert importlib.import_module("litellm.constants").PROVIDERS_THAT_AUTHENTICATE_ON_PROVIDER_INFO <= INTERACTIVE_PROVIDERS
 
 
 DECLARED = """
@@ -122,9 +130,9 @@ def test_a_model_of_tomorrow_is_declared_in_a_file_with_its_window_and_price(tmp
 def test_a_table_of_models_that_is_none_is_refused_in_words(tmp_path, text):
     (tmp_path / "models.json").write_text(text)
     with pytest.raises(UsageError, match="litellm_provider"):
-        declared(tmp_path / "models.json")
+        load_model_table(tmp_path / "models.json")
     with pytest.raises(UsageError, match="cannot be read"):
-        declared(tmp_path / "none.json")
+        load_model_table(tmp_path / "none.json")
 
 
 def test_a_missing_key_is_named_before_anything_starts(monkeypatch):
@@ -157,12 +165,12 @@ def test_a_model_that_does_not_converse_is_refused():
 
 def test_the_window_is_what_the_caller_says_else_the_registrys_else_unknown():
     """S0.11, S2.8."""
-    assert (window_of("gpt-4o", 9000).tokens, window_of("gpt-4o", 9000).source) == (9000, "configuration")
-    assert (window_of("gpt-4o").tokens, window_of("gpt-4o").source) == (128_000, "registry")
-    assert window_of("openai/gpt-4o").tokens == 128_000
-    assert (window_of("gpt-4o").output_tokens, window_of("gpt-4o", 9000).output_tokens) == (16_384, None)
-    assert window_of("local/smollm2-135m") == Window(tokens=8_192, source="registry")
-    assert (window_of("hosted_vllm/some-model-of-mine").tokens, window_of("hosted_vllm/x").source) == (0, "unknown")
+    assert (look_up_window("gpt-4o", 9000).tokens, look_up_window("gpt-4o", 9000).source) == (9000, "configuration")
+    assert (look_up_window("gpt-4o").tokens, look_up_window("gpt-4o").source) == (128_000, "registry")
+    assert look_up_window("openai/gpt-4o").tokens == 128_000
+    assert (look_up_window("gpt-4o").output_tokens, look_up_window("gpt-4o", 9000).output_tokens) == (16_384, None)
+    assert look_up_window("local/smollm2-135m") == Window(tokens=8_192, source="registry")
+    assert (look_up_window("hosted_vllm/some-model-of-mine").tokens, look_up_window("hosted_vllm/x").source) == (0, "unknown")
 
 
 def test_the_modules_load_without_litellm():

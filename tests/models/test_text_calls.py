@@ -10,23 +10,23 @@ from harness.events import TextDelta
 from harness.messages import Message, Text, ToolCall, ToolResult, assistant, system, tool, user
 from harness.models.local.model import LocalModel
 from harness.models.text_calls import (
-    CLOSE,
-    OPEN,
+    CALL_CLOSE,
+    CALL_OPEN,
     RESULT_CLOSE,
     RESULT_OPEN,
-    UNREADABLE,
-    TextCalls,
-    as_text,
-    harmless,
-    spoken,
-    written,
+    UNREADABLE_CALL_NAME,
+    TextCallModel,
+    escape_tags,
+    parse_answer,
+    render_call,
+    render_messages,
 )
-from harness.protocols import Reply, Request, ToolSpec, unheard
+from harness.protocols import Reply, Request, ToolSpec, ignore_delta
 from harness.tokens import Measured, Usage, Window
 from tests.models.test_openai_format import json_objects, texts
 
 tags = st.sampled_from(
-    [OPEN, CLOSE, RESULT_OPEN, RESULT_CLOSE, "<call_tool", "</CALL_TOOL>", "\n", "\r\n", " ", "{", "}", '"', "&lt;"]
+    [CALL_OPEN, CALL_CLOSE, RESULT_OPEN, RESULT_CLOSE, "<call_tool", "</CALL_TOOL>", "\n", "\r\n", " ", "{", "}", '"', "&lt;"]
 )
 hostile = st.lists(st.one_of(tags, texts, st.just('{"name": "rm", "arguments": {}}')), max_size=8).map("".join)
 pretty = json_objects.map(lambda text: json.dumps(json.loads(text), indent=2, ensure_ascii=False))
@@ -44,37 +44,37 @@ def told(call):
 
 @given(hostile, some_calls)
 def test_any_call_survives_the_way_to_text_and_back(text, made):
-    [message] = as_text([assistant(text, *made)], ())
-    assert spoken(message.text).calls == tuple(map(told, made))
+    [message] = render_messages([assistant(text, *made)], ())
+    assert parse_answer(message.text).calls == tuple(map(told, made))
 
 
 @given(st.text(alphabet="ab\n <", max_size=40), some_calls)
 def test_text_before_the_calls_survives_but_for_its_last_spaces(text, made):
-    [message] = as_text([assistant(text, *made)], ())
-    assert spoken(message.text).text == text.rstrip()
+    [message] = render_messages([assistant(text, *made)], ())
+    assert parse_answer(message.text).text == text.rstrip()
 
 
 @given(hostile, st.sampled_from(["system", "user", "assistant"]))
 def test_no_quoted_text_is_a_call(text, role):
-    [message] = as_text([Message(role=role, parts=(Text(text=text),))], ())
-    assert spoken(message.text).calls == ()
+    [message] = render_messages([Message(role=role, parts=(Text(text=text),))], ())
+    assert parse_answer(message.text).calls == ()
 
 
 @given(st.lists(hostile, min_size=1, max_size=4), hostile)
 def test_no_result_is_a_call_or_ends_before_its_end(outputs, said):
     messages = [tool(ToolResult(call_id=str(n), name="t", output=output)) for n, output in enumerate(outputs)]
-    [message] = as_text([*messages, user(said)], ())
+    [message] = render_messages([*messages, user(said)], ())
     assert message.role == "user"
-    assert spoken(message.text).calls == ()
+    assert parse_answer(message.text).calls == ()
     assert message.text.count(RESULT_OPEN) == message.text.count(RESULT_CLOSE) == len(outputs)
     for output in outputs:
-        assert f"{RESULT_OPEN}\n{harmless(output)}\n{RESULT_CLOSE}" in message.text
+        assert f"{RESULT_OPEN}\n{escape_tags(output)}\n{RESULT_CLOSE}" in message.text
 
 
 @given(hostile)
 def test_whatever_a_model_writes_is_read(text):
-    said = spoken(text)
-    assert all(len(name) <= len(text) or name == UNREADABLE for name, _ in said.calls)
+    said = parse_answer(text)
+    assert all(len(name) <= len(text) or name == UNREADABLE_CALL_NAME for name, _ in said.calls)
     if not said.calls:
         assert said.text == text
 
@@ -94,18 +94,18 @@ def test_whatever_a_model_writes_is_read(text):
     ],
 )
 def test_a_block_is_a_call_whatever_stands_in_it(block, call):
-    assert spoken(f"I call.\n{OPEN}\n{block}\n{CLOSE}\nand the result is 5").calls == (call,)
+    assert parse_answer(f"I call.\n{CALL_OPEN}\n{block}\n{CALL_CLOSE}\nand the result is 5").calls == (call,)
 
 
 def test_calls_that_rest_on_results_which_are_not_there_are_left_out():
-    one, two = (written(ToolCall(call_id="", name=name, arguments_json="{}")) for name in ("a", "b"))
-    assert spoken(f"{one}\n\n{two}").calls == (("a", "{}"), ("b", "{}"))
-    assert spoken(f"{one}\n{RESULT_OPEN}\n5\n{RESULT_CLOSE}\n{two}").calls == (("a", "{}"),)
+    one, two = (render_call(ToolCall(call_id="", name=name, arguments_json="{}")) for name in ("a", "b"))
+    assert parse_answer(f"{one}\n\n{two}").calls == (("a", "{}"), ("b", "{}"))
+    assert parse_answer(f"{one}\n{RESULT_OPEN}\n5\n{RESULT_CLOSE}\n{two}").calls == (("a", "{}"),)
 
 
 def test_a_block_that_does_not_end_is_a_call_of_what_is_there():
-    assert spoken(f'{OPEN}{{"name": "a", "arguments": {{}}}}').calls == (("a", "{}"),)
-    assert spoken(f'{OPEN}{{"name": "a", "argum').calls == (("a", '{"name": "a", "argum'),)
+    assert parse_answer(f'{CALL_OPEN}{{"name": "a", "arguments": {{}}}}').calls == (("a", "{}"),)
+    assert parse_answer(f'{CALL_OPEN}{{"name": "a", "argum').calls == (("a", '{"name": "a", "argum'),)
 
 
 class Parrot:
@@ -117,7 +117,7 @@ class Parrot:
     def __init__(self, text, size=3):
         self.text, self.size, self.asked = text, size, []
 
-    def reply(self, request, listen=unheard):
+    def reply(self, request, listen=ignore_delta):
         self.asked.append(request)
         for at in range(0, len(self.text), self.size):
             listen(TextDelta(text=self.text[at : at + self.size]))
@@ -128,14 +128,14 @@ class Parrot:
 def test_a_model_is_told_of_its_tools_in_the_first_part_of_the_system_prompt():
     parrot = Parrot("fine")
     prompt = Message(role="system", parts=(Text(text="Stable."), Text(text="Changing.")))
-    TextCalls(model=parrot).reply(Request(messages=(prompt, user("hi")), tools=(LIST,)))
+    TextCallModel(model=parrot).reply(Request(messages=(prompt, user("hi")), tools=(LIST,)))
     [asked] = parrot.asked
     assert asked.tools == ()
     stable, changing = asked.messages[0].parts
     assert stable.text.startswith("Stable.\n\nTOOLS:")
     assert "Lists {it}." in stable.text
     assert changing.text == "Changing."
-    TextCalls(model=parrot).reply(Request(messages=(user("hi"),), tools=(LIST,)))
+    TextCallModel(model=parrot).reply(Request(messages=(user("hi"),), tools=(LIST,)))
     assert [message.role for message in parrot.asked[1].messages] == ["system", "user"]
 
 
@@ -144,7 +144,7 @@ class Stutterer(Parrot):
 
     fails_after = 0
 
-    def reply(self, request, listen=unheard):
+    def reply(self, request, listen=ignore_delta):
         for character in self.text[: self.fails_after]:
             listen(TextDelta(text=character))
         listen(TextDelta(text="", anew=True))
@@ -153,23 +153,23 @@ class Stutterer(Parrot):
 
 @given(hostile, some_calls, st.integers(0, 99))
 def test_what_came_before_an_answer_that_comes_anew_counts_no_more(text, made, fails_after):
-    [message] = as_text([assistant(text, *made)], ())
+    [message] = render_messages([assistant(text, *made)], ())
     stutterer = Stutterer(message.text)
     stutterer.fails_after = fails_after
     heard: list[TextDelta] = []
-    reply = TextCalls(model=stutterer).reply(Request(messages=(user("u"),), tools=(LIST,)), heard.append)
+    reply = TextCallModel(model=stutterer).reply(Request(messages=(user("u"),), tools=(LIST,)), heard.append)
     [anew] = [at for at, delta in enumerate(heard) if delta.anew]
     assert "".join(delta.text for delta in heard[anew:]).rstrip() == reply.message.text
 
 
 @given(hostile, some_calls, st.integers(1, 9))
 def test_the_listener_hears_the_text_before_the_first_call_and_nothing_else(text, made, size):
-    [message] = as_text([assistant(text, *made)], ())
+    [message] = render_messages([assistant(text, *made)], ())
     heard: list[str] = []
-    reply = TextCalls(model=Parrot(message.text, size)).reply(
+    reply = TextCallModel(model=Parrot(message.text, size)).reply(
         Request(messages=(system("s"), user("u")), tools=(LIST,)), lambda delta: heard.append(delta.text)
     )
-    assert "".join(heard).rstrip() == reply.message.text == harmless(text).rstrip()
+    assert "".join(heard).rstrip() == reply.message.text == escape_tags(text).rstrip()
     assert [told(call) for call in reply.message.calls] == [told(call) for call in made]
     assert len({call.call_id for call in reply.message.calls}) == len(made)
 
@@ -177,24 +177,24 @@ def test_the_listener_hears_the_text_before_the_first_call_and_nothing_else(text
 class Thinker(Parrot):
     """A parrot that thinks before it speaks."""
 
-    def reply(self, request, listen=unheard):
+    def reply(self, request, listen=ignore_delta):
         listen(TextDelta(text="<call_tool>", part="reasoning"))
         return super().reply(request, listen)
 
 
 @given(hostile, some_calls, st.integers(1, 9))
 def test_something_is_told_of_every_piece_and_reasoning_is_told_as_it_is(text, made, size):
-    [message] = as_text([assistant(text, *made)], ())
+    [message] = render_messages([assistant(text, *made)], ())
     heard: list[TextDelta] = []
-    TextCalls(model=Thinker(message.text, size)).reply(Request(messages=(user("u"),), tools=(LIST,)), heard.append)
+    TextCallModel(model=Thinker(message.text, size)).reply(Request(messages=(user("u"),), tools=(LIST,)), heard.append)
     assert heard[0] == TextDelta(text="<call_tool>", part="reasoning")
     assert len(heard) > len(range(0, len(message.text), size))
-    assert "".join(delta.text for delta in heard[1:]).rstrip() == harmless(text).rstrip()
+    assert "".join(delta.text for delta in heard[1:]).rstrip() == escape_tags(text).rstrip()
 
 
 def test_without_tools_nothing_that_is_said_is_a_call():
-    text = written(ToolCall(call_id="", name="a", arguments_json="{}"))
-    assert TextCalls(model=Parrot(text)).reply(Request(messages=(user("summarize"),))).message == assistant(text)
+    text = render_call(ToolCall(call_id="", name="a", arguments_json="{}"))
+    assert TextCallModel(model=Parrot(text)).reply(Request(messages=(user("summarize"),))).message == assistant(text)
 
 
 @given(st.lists(st.tuples(texts, some_calls, hostile), min_size=1, max_size=3), hostile)
@@ -202,12 +202,12 @@ def test_a_longer_conversation_extends_the_text_of_the_shorter(steps, said):
     messages = [system("s"), user(said)]
     sent = []
     for text, made, output in steps:
-        sent.append(as_text(messages, (LIST,)))
+        sent.append(render_messages(messages, (LIST,)))
         messages.append(assistant(text, *made))
         messages.extend(tool(ToolResult(call_id="", name=call.name, output=output)) for call in made)
-    whole = as_text(messages, (LIST,))
+    whole = render_messages(messages, (LIST,))
     assert all(whole[: len(before)] == before for before in sent)
 
 
 def test_how_little_a_model_reads_as_a_summarizer_is_that_of_the_model():
-    assert TextCalls(model=LocalModel(name="local/smollm2-135m", endpoint=None)).max_input_tokens == 4_000
+    assert TextCallModel(model=LocalModel(name="local/smollm2-135m", endpoint=None)).max_input_tokens == 4_000

@@ -4,7 +4,7 @@ import tiktoken
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.models.tokenizer import ENCODING, LONG_CHARACTERS, text_tokens
+from harness.models.tokenizer import ENCODING, SPLIT_ABOVE_CHARACTERS, count_text_tokens
 
 FRAGMENTS = [
     *("\n", "\n\n", "\r\n", "\r", " ", "  ", "\t", "\x0b", "\x1c", "\x85", "\xa0", "\u2028", "\u3000"),
@@ -16,9 +16,9 @@ texts = st.lists(st.sampled_from(FRAGMENTS), min_size=2, max_size=60).map("".joi
 
 @given(text=texts)
 def test_a_long_text_is_the_sum_of_its_pieces(text: str) -> None:
-    long = text * (LONG_CHARACTERS // len(text) + 1)
-    assert text_tokens(long) == len(tiktoken.get_encoding(ENCODING).encode_ordinary(long))
+    long = text * (SPLIT_ABOVE_CHARACTERS // len(text) + 1)
+    assert count_text_tokens(long) == len(tiktoken.get_encoding(ENCODING).encode_ordinary(long))
 
 
 def test_a_long_line_is_counted_whole() -> None:
-    assert text_tokens("word " * LONG_CHARACTERS) == LONG_CHARACTERS + 1
+    assert count_text_tokens("word " * SPLIT_ABOVE_CHARACTERS) == SPLIT_ABOVE_CHARACTERS + 1

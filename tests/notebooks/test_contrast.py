@@ -21,9 +21,9 @@ from harness.session.interactive import Interactive
 from harness.widgets.agent import AgentWidget
 from harness.widgets.explorer import CompactionExplorer
 from harness.widgets.grid import GridWidget
-from harness.widgets.harness_widget import FOLDER
+from harness.widgets.harness_widget import ASSETS_FOLDER
 from harness.widgets.inspector import SessionInspector
-from harness.widgets.message_channel import POST, Post
+from harness.widgets.message_channel import SHARED_SENDER, MessageSender
 from tests.experiment.made import record
 from tests.widgets.linked import Linked, Theme
 from tests.widgets.test_explorer import hostile_session
@@ -92,11 +92,11 @@ SIDE_BY_SIDE = """([selector, classes]) => {
 """Puts the same element beside itself in every form that it can take."""
 
 
-def agent(page: Page, post: Post, folder: Path, theme: Theme) -> None:
+def agent(page: Page, post: MessageSender, folder: Path, theme: Theme) -> None:
     """A panel with one row of each kind, a compaction that is looked at, files, and everything that can be wrong at once."""
-    panel = AgentWidget.of(Interactive(request="x", policy=KeepLast(), journal=folder / "unused.sqlite"))
+    panel = AgentWidget.from_session(Interactive(request="x", policy=KeepLast(), journal=folder / "unused.sqlite"))
     panel.session._desk.state = "working"
-    linked = Linked(page, panel, POST, theme)
+    linked = Linked(page, panel, SHARED_SENDER, theme)
     for entry in compacted_session().entries:
         panel._listen(entry)
     wrong = ToolCall(call_id="c9", name="execute_command", arguments_json='{"command": "make"}')
@@ -106,8 +106,8 @@ def agent(page: Page, post: Post, folder: Path, theme: Theme) -> None:
     page.wait_for_timeout(300)
     linked.settle()
     gauge = {"tokens": 900, "window": 2_000, "reserved": 600, "threshold": 700, "messages": 5, "rule": "0.5 of what is free"}
-    panel.wire.show(gauge=gauge, curve=[[1, 300], [2, 900]])
-    panel.wire.show(queued=["and a README"], question="Three times the same call.", failure="The disk is full.")
+    panel.channel.update_state(gauge=gauge, curve=[[1, 300], [2, 900]])
+    panel.channel.update_state(queued=["and a README"], question="Three times the same call.", failure="The disk is full.")
     linked.settle()
     page.locator(".a-rounds button").first.click()
     kinds = ("added", "modified", "deleted")
@@ -123,16 +123,16 @@ def agent(page: Page, post: Post, folder: Path, theme: Theme) -> None:
     panel.close()
 
 
-def grid(page: Page, post: Post, folder: Path, theme: Theme) -> None:
+def grid(page: Page, post: MessageSender, folder: Path, theme: Theme) -> None:
     """A grid with a trial of each end, every shade, and an alarm."""
     widget = GridWidget(GRID, folder / "output")
-    linked = Linked(page, widget, POST, theme)
+    linked = Linked(page, widget, SHARED_SENDER, theme)
     standing = Standing(experiment="e", total=6, running=("policy.keep_last=2 seed=1",))
     for cell, status in zip(GRID.grid, ("completed", "crashed", "completed"), strict=False):
         standing = standing.after(
             record(trial_id=cell.trial.trial_id, arm=cell.arm, status=status, success=False, reason="killed", error="Traceback")
         )
-        widget.show_standing(standing)
+        widget.show_progress(standing)
     linked.settle()
     page.locator("details").evaluate("one => one.open = true")
     page.locator(".g-alarm").evaluate("one => { one.hidden = false; one.textContent = 'No kernel answers.'; }")
@@ -140,18 +140,18 @@ def grid(page: Page, post: Post, folder: Path, theme: Theme) -> None:
     page.evaluate(SIDE_BY_SIDE, [".g-cell", ["g-empty", "g-partial", *(f"g-s{shade}" for shade in range(8))]])
 
 
-def explorer(page: Page, post: Post, folder: Path, theme: Theme) -> None:
+def explorer(page: Page, post: MessageSender, folder: Path, theme: Theme) -> None:
     """A policy that masks and summarizes, all knobs there, a message read."""
-    linked = Linked(page, CompactionExplorer(hostile_session(), window_tokens=3_000, post=post), post, theme)
+    linked = Linked(page, CompactionExplorer(hostile_session(), window_tokens=3_000, sender=post), post, theme)
     page.locator(".h-more").evaluate_all("all => all.forEach(one => one.open = true)")
     page.locator(".h-row").first.click()
     linked.settle()
 
 
-def inspector(page: Page, post: Post, folder: Path, theme: Theme) -> None:
+def inspector(page: Page, post: MessageSender, folder: Path, theme: Theme) -> None:
     """A step behind a compaction."""
-    widget = SessionInspector(compacted_session(), post=post)
-    widget.look(2)
+    widget = SessionInspector(compacted_session(), sender=post)
+    widget.show_step(2)
     linked = Linked(page, widget, post, theme)
     page.locator("details").evaluate_all("all => all.forEach(one => one.open = true)")
     page.locator(".h-row").first.click()
@@ -160,10 +160,10 @@ def inspector(page: Page, post: Post, folder: Path, theme: Theme) -> None:
 
 def forms(name: str, prefix: str) -> list[str]:
     """The classes of a style that begin so."""
-    return sorted(set(re.findall(rf"\.({prefix}\w+)", (FOLDER / f"{name}.css").read_text())))
+    return sorted(set(re.findall(rf"\.({prefix}\w+)", (ASSETS_FOLDER / f"{name}.css").read_text())))
 
 
-SHOWN: dict[str, tuple[Callable[[Page, Post, Path, Theme], None], Marks]] = {
+SHOWN: dict[str, tuple[Callable[[Page, MessageSender, Path, Theme], None], Marks]] = {
     "agent": (
         agent,
         [

@@ -68,7 +68,7 @@ def test_a_session_and_a_grid_say_that_their_kernel_was_restarted_and_go_on_in_a
     page.screenshot(path=tmp_path / "alarmed.png")
     assert transcript(page) == seen
     root, _ = request.getfixturevalue(server)
-    logged = len(find_session(told[2], [root / told[1]]).entries())
+    logged = len(find_session(told[2], [root / told[1]]).read_entries())
     a_session_goes_on(page, notebook, told, seen, logged)
     page.screenshot(path=tmp_path / "gone-on.png")
     notebook.start_cell(GRID)

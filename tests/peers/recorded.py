@@ -9,7 +9,7 @@ import pytest
 from harness.events import MessageAdded
 from harness.messages import Message
 from harness.replay.formats import read_recordings
-from harness.replay.session_log import entries
+from harness.replay.session_log import build_entries
 
 PLACE = Path(os.environ.get("HARNESS_TRAJECTORIES", Path(__file__).parents[3] / "shared" / "data" / "trajectories"))
 MOST_MESSAGES = 200
@@ -26,6 +26,6 @@ def recordings() -> list[Any]:
 
 def conversations_in(path: Path) -> list[tuple[Message, ...]]:
     """The beginnings of the conversations of a file, each with a system message first."""
-    logs = [entries(recording) for recording in read_recordings(path)]
+    logs = [build_entries(recording) for recording in read_recordings(path)]
     added = ([entry.event.message for entry in log if isinstance(entry.event, MessageAdded)] for log in logs)
     return [tuple(messages[:MOST_MESSAGES]) for messages in added]

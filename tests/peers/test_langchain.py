@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from harness.compaction.presets.langchain import SHORTENED, DeepAgents, LangChainClear, LangChainSummary
+from harness.compaction.presets.langchain import SHORTENED_MARK, DeepAgents, LangChainClear, LangChainSummary
 from harness.messages import Message, Part, ToolCall, assistant, system, user
 from harness.testing.strategies import conversations
 from tests.peers.agreeing import MOST_DIFFERENT, Tally, explained
@@ -175,7 +175,7 @@ def deeply(langchain: Original, case: DeepCase) -> tuple[list[Any], list[Any]]:
             "trigger": policy.threshold,
             "keep": policy.keep_share,
             "max_length": policy.argument_characters,
-            "mark": SHORTENED,
+            "mark": SHORTENED_MARK,
         },
     )
     ended = theirs.pop()["call"] if theirs and "ended" in theirs[-1] else None

@@ -47,8 +47,8 @@ def cases(draw: st.DrawFn) -> tuple[tuple[Message, ...], OpenHands, list[int]]:
 
 def events_told(request: SummaryRequest, slot: Slot) -> list[list[str]]:
     assert isinstance(slot.format, EventList)
-    events = slot.format.events(request.to_summarize)
-    return [[event.who if event.kind == "message" else event.kind, event.text] for event in events]
+    events = slot.format.list_events(request.to_summarize)
+    return [[event.speaker if event.kind == "message" else event.kind, event.text] for event in events]
 
 
 def condensing(

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from harness import transcript
-from harness.compaction.summary_prompt import told
+from harness.compaction.summary_prompt import build_summary_prompt
 from harness.events import Compaction, Entry, Insert, ItemId, MessageAdded, Patch
 from harness.messages import Message, user
 from harness.plan import Plan, Slot, SummaryRequest
@@ -21,10 +21,15 @@ from tests.peers.drivers.serving import Shown, calls_of
 
 def plain(message: Message) -> dict[str, Any]:
     """A message as the drivers take it."""
-    made: dict[str, Any] = {"role": message.role, "text": transcript.said(message)}
+    made: dict[str, Any] = {"role": message.role, "text": transcript.extract_text(message)}
     if message.role == "assistant":
         made["calls"] = [
-            {"id": call.call_id, "name": call.name, "arguments": dict(transcript.arguments(call)), "json": call.arguments_json}
+            {
+                "id": call.call_id,
+                "name": call.name,
+                "arguments": dict(transcript.parse_arguments(call)),
+                "json": call.arguments_json,
+            }
             for call in message.calls
         ]
     if message.role == "tool":
@@ -79,7 +84,7 @@ class Walk:
                 self.entries += 1
                 self.view = fold(self.view, Entry(1_000 * self.entries, event), self.policy.counter)
             plan = self.policy.plan(self.view, budget, self._usage(point), "overflow" if point in self.refused else "step")
-            if plan is None or plan.empty:
+            if plan is None or plan.is_empty:
                 continue
             tellings = self._apply(plan, 1_000 * self.entries + 1)
             found.append({"call": point, "view": self.shown(), "told": tellings})
@@ -109,8 +114,8 @@ class Walk:
 
     def _telling(self, slot: Slot) -> Any:
         """What the summarizer is shown: each message by its number, with its text where that is not all that it says."""
-        request = told(slot, self.view, lambda _: 0).request
-        if slot.when_untold and not request.to_summarize:
+        request = build_summary_prompt(slot, self.view, lambda _: 0).request
+        if slot.text_if_empty and not request.to_summarize:
             return None
         if self.telling is not None:
             return self.telling(request, slot)
@@ -119,11 +124,12 @@ class Walk:
         shown = list(zip(items[len(items) - len(request.to_summarize) :], request.to_summarize, strict=True))
         rows: list[Any] = [["previous", request.previous_summary]] if request.previous_summary else []
         return rows + [
-            [self._number(item), self._if_changed(self._number(item), transcript.said(message))] for item, message in shown
+            [self._number(item), self._if_changed(self._number(item), transcript.extract_text(message))]
+            for item, message in shown
         ]
 
     def _if_changed(self, number: int, text: str) -> str | None:
-        return None if number >= 0 and text == transcript.said(self.messages[number]) else text
+        return None if number >= 0 and text == transcript.extract_text(self.messages[number]) else text
 
     def _number(self, item: ItemId) -> int:
         return -self.written[item] if item in self.written else item.event // 1_000 - 1
@@ -138,7 +144,7 @@ class Walk:
             was = self.messages[number] if number >= 0 else None
             calls = item.message.calls
             changed = [json.loads(call.arguments_json) for call in calls] if was is not None and calls != was.calls else None
-            rows.append([number, self._if_changed(number, transcript.said(item.message)), changed])
+            rows.append([number, self._if_changed(number, transcript.extract_text(item.message)), changed])
         return rows
 
 

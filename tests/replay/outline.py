@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from harness.messages import Part, Reasoning, Text, ToolCall, ToolResult, part_text
+from harness.messages import Part, Reasoning, Text, ToolCall, ToolResult, extract_part_text
 from harness.replay.formats import read_recordings
 from harness.replay.recording import NativeCompaction, RecordedMessage, Recording
 
@@ -41,7 +41,7 @@ def _part(part: Part) -> str:
         case ToolResult():
             mark = "" if part.status == "completed" else f" {part.status}"
             return f"{part.call_id} {part.name}{mark} -> {part.output}"
-    return f"{part.kind} {part_text(part)}"
+    return f"{part.kind} {extract_part_text(part)}"
 
 
 def squeezes(recording: Recording) -> list[tuple[object, ...]]:

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from harness.errors import HarnessError, MalformedRecording, UnknownName, UsageError
 from harness.replay.document import Document, parse_document
-from harness.replay.formats import FORMATS, detect, read_recording, read_recordings
-from harness.replay.session_log import entries
-from harness.view import fold_all, violation
+from harness.replay.formats import FORMATS, detect_format, read_recording, read_recordings
+from harness.replay.session_log import build_entries
+from harness.view import find_violation, fold_all
 from tests.replay.outline import FIXTURES, told
 
 FORMAT_OF = {
@@ -67,12 +67,12 @@ def read_safely(data, name="recording"):
     """The sessions of some bytes, each of which folds into a legal view; or nothing, where an error of ours was raised."""
     try:
         document = parse_document(data, name)
-        recordings = FORMATS[detect(document)].read(document)
+        recordings = FORMATS[detect_format(document)].read(document)
     except HarnessError:
         return ()
     for recording in recordings:
-        view = fold_all(entries(recording))
-        assert violation(view.messages) is None
+        view = fold_all(build_entries(recording))
+        assert find_violation(view.messages) is None
         assert all(message.text.encode() is not None for message in view.messages)
     return recordings
 
@@ -85,7 +85,7 @@ def test_every_fixture_and_every_format_is_in_the_table():
 @pytest.mark.parametrize("name", FORMAT_OF)
 def test_a_fixture_is_claimed_by_its_format_alone_whatever_its_name(name, tmp_path):
     document = parse_document((FIXTURES / name).read_bytes(), name)
-    assert [found for found, known in FORMATS.items() if known.recognises(document)] == [FORMAT_OF[name]]
+    assert [found for found, known in FORMATS.items() if known.can_read(document)] == [FORMAT_OF[name]]
     (tmp_path / "anonymous").write_bytes((FIXTURES / name).read_bytes())
     assert read_recordings(tmp_path / "anonymous") == read_recordings(FIXTURES / name, FORMAT_OF[name])
 
@@ -95,7 +95,7 @@ def test_a_file_cut_between_rows_is_never_taken_for_another_format(name):
     lines = (FIXTURES / name).read_bytes().splitlines(keepends=True)
     for end in range(1, len(lines) + 1):
         document = parse_document(b"".join(lines[:end]), name)
-        assert {found for found, known in FORMATS.items() if known.recognises(document)} <= {FORMAT_OF[name]}
+        assert {found for found, known in FORMATS.items() if known.can_read(document)} <= {FORMAT_OF[name]}
         read_safely(b"".join(lines[:end]), name)
 
 
@@ -203,7 +203,7 @@ def test_what_follows_a_single_value_is_told_by_its_line(name, rest):
     found: Document | MalformedRecording
     try:
         found = parse_document(text.encode(), name)
-        detect(found)
+        detect_format(found)
     except MalformedRecording as error:
         found = error
     if isinstance(found, MalformedRecording):

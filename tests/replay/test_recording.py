@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from harness.replay.formats import read_recordings
-from harness.replay.session_log import entries
-from harness.view import fold_all, violation
+from harness.replay.session_log import build_entries
+from harness.view import find_violation, fold_all
 
 PLACE = Path(os.environ.get("HARNESS_TRAJECTORIES", Path(__file__).parents[3] / "shared" / "data" / "trajectories"))
 TABLE = PLACE / "PROVENANCE.tsv"
@@ -73,12 +73,12 @@ def test_usage_stands_once_on_each_answer_and_every_log_folds_legally(row):
         steps = [recorded.step for recorded in recording.messages if recorded.message.role == "assistant"]
         assert [step for step in steps if step is not None] == list(range(1, recording.steps + 1))
         assert all(recorded.usage is None or recorded.message.role == "assistant" for recorded in recording.messages)
-        assert violation(fold_all(entries(recording)).messages) is None
+        assert find_violation(fold_all(build_entries(recording)).messages) is None
 
 
 @without_summaries
 def test_characters_agree_with_the_table(row):
-    tokens = sum(fold_all(entries(recording)).tokens for recording in read_recordings(PLACE / row["file"]))
+    tokens = sum(fold_all(build_entries(recording)).tokens for recording in read_recordings(PLACE / row["file"]))
     assert tokens == pytest.approx(int(row["est_tokens"]), rel=0.03)
 
 

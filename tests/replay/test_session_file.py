@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.codec import canonical_json
+from harness.codec import to_canonical_json
 from harness.compaction.presets.keep_last import KeepLast
 from harness.compaction.presets.none import NoCompaction
 from harness.compaction.presets.reserve import ReserveRecent
@@ -17,10 +17,10 @@ from harness.compaction.presets.window import MessageWindow
 from harness.errors import MalformedRecording
 from harness.events import Compaction, Entry
 from harness.replay.document import parse_document
-from harness.replay.formats import detect
-from harness.replay.session_file import Logged, lines, read, read_log
-from harness.testing.session_strategies import rolled_back, sessions
-from harness.view import fold_all, violation
+from harness.replay.formats import detect_format
+from harness.replay.session_file import TimedEntry, encode_lines, read, read_log
+from harness.testing.session_strategies import sessions, sessions_with_rollback
+from harness.view import find_violation, fold_all
 from tests.replay.outline import FIXTURES, fixture, outline, squeezes
 from tests.store.samples import ENDED, compaction, events, flat, opening, step
 
@@ -40,15 +40,15 @@ TIMES = st.integers(0, 4_000_000_000_000)
 
 
 def logged(log, start=1_700_000_000_123):
-    return [Logged(entry, start + 7 * number) for number, entry in enumerate(log)]
+    return [TimedEntry(entry, start + 7 * number) for number, entry in enumerate(log)]
 
 
 def document(log):
-    return parse_document("".join(lines(log)).encode(), "session.jsonl")
+    return parse_document("".join(encode_lines(log)).encode(), "session.jsonl")
 
 
 def rows(log):
-    return [json.loads(line) for line in lines(log)]
+    return [json.loads(line) for line in encode_lines(log)]
 
 
 def numbered(*told):
@@ -91,18 +91,18 @@ def test_what_a_reader_builds_from_the_entries_alone_is_what_was_sent_next(log):
 
 
 @settings(max_examples=30)
-@given(st.sampled_from(OTHERS).flatmap(sessions) | st.sampled_from((*PLAIN, *OTHERS)).flatmap(rolled_back))
+@given(st.sampled_from(OTHERS).flatmap(sessions) | st.sampled_from((*PLAIN, *OTHERS)).flatmap(sessions_with_rollback))
 def test_any_session_comes_back_event_for_event(log):
     back = read_log(document(logged(log)))
     assert list(back) == logged(log)
-    assert [canonical_json(entry.event) for entry, _ in back] == [canonical_json(entry.event) for entry in log]
+    assert [to_canonical_json(entry.event) for entry, _ in back] == [to_canonical_json(entry.event) for entry in log]
 
 
 @settings(max_examples=40)
 @given(events(), TIMES)
 def test_whatever_the_types_allow_comes_back_with_its_time(batches, at_ms):
     log = [
-        Logged(entry, at_ms + entry.seq)
+        TimedEntry(entry, at_ms + entry.seq)
         for entry in numbered(opening()[0], *(one for one in flat(batches) if one.kind != "session-started"))
     ]
     assert list(read_log(document(log))) == log
@@ -125,11 +125,11 @@ def test_without_the_patches_a_reader_sees_at_least_what_was_in_view(log):
 @given(st.sampled_from((*PLAIN, *OTHERS)).flatmap(sessions))
 def test_an_exported_session_is_a_recording_like_that_of_any_agent(log):
     recorded = document(logged(log))
-    assert detect(recorded) == "harness"
+    assert detect_format(recorded) == "harness"
     (recording,) = read(recorded)
     applied = [entry.event for entry in log if isinstance(entry.event, Compaction) and entry.event.status == "applied"]
     assert [one.summary for one in recording.compactions] == [one.summary for one in applied]
-    assert violation([one.message for one in recording.messages]) is None
+    assert find_violation([one.message for one in recording.messages]) is None
     assert recording.steps == fold_all(log).steps
 
 

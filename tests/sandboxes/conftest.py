@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from harness.protocols import SandboxInfo, SandboxLimits
-from harness.sandboxes.client import Launched, ServedSandbox
+from harness.sandboxes.client import LaunchedServer, ServedSandbox
 from harness.sandboxes.framing import SocketStream
 
 LIMITS = SandboxLimits(output_bytes=1000, file_bytes=1000, disk_bytes=10_000)
@@ -32,11 +32,11 @@ class Liar:
         self.together = 0
         """How often one end came while another was not over."""
 
-    def launch(self) -> Launched:
+    def launch(self) -> LaunchedServer:
         ours, self.theirs = socket.socketpair()
         self.thread = threading.Thread(target=self._serve, daemon=True)
         self.thread.start()
-        return Launched(
+        return LaunchedServer(
             stream=SocketStream(ours),
             info=SandboxInfo(backend="memory", image=None, isolation=(), limits=LIMITS, enforced=()),
             workspace="/workspace",
@@ -48,7 +48,7 @@ class Liar:
         self.removed += 1
         self._end(0.2)
 
-    def last_words(self) -> str:
+    def read_stderr(self) -> str:
         self._end(0.0)
         return "words"
 

@@ -9,15 +9,15 @@ import pytest
 from harness.errors import SandboxUnavailable, UnknownName, UsageError
 from harness.protocols import SandboxLimits
 from harness.sandboxes import bubblewrap
-from harness.sandboxes.backends import choose_backend, open_sandbox, probe, probe_backend
-from harness.sandboxes.bubblewrap import Bubblewrap
+from harness.sandboxes.backends import choose_backend, open_sandbox, probe_backend, run_probe
+from harness.sandboxes.bubblewrap import BubblewrapLauncher
 from harness.sandboxes.client import ServedSandbox
-from harness.sandboxes.local import Local
+from harness.sandboxes.local import LocalLauncher
 
 
 def test_a_backend_without_isolation_does_not_pass():
     limits = SandboxLimits()
-    found = probe("local", lambda: ServedSandbox(Local(limits, unsafe=True), limits))
+    found = run_probe("local", lambda: ServedSandbox(LocalLauncher(limits, unsafe=True), limits))
     assert not found.ok
     assert found.reason
     assert found.advice
@@ -26,7 +26,7 @@ def test_a_backend_without_isolation_does_not_pass():
 @pytest.mark.bubblewrap
 def test_a_backend_with_a_network_does_not_pass():
     limits = SandboxLimits(network=True)
-    found = probe("bubblewrap", lambda: ServedSandbox(Bubblewrap(limits), limits))
+    found = run_probe("bubblewrap", lambda: ServedSandbox(BubblewrapLauncher(limits), limits))
     assert found.ok is (len(Path("/proc/net/route").read_text().splitlines()) <= 1)
     assert found.ok or "network" in found.reason
 
@@ -34,7 +34,7 @@ def test_a_backend_with_a_network_does_not_pass():
 @pytest.mark.bubblewrap
 def test_bubblewrap_passes_and_names_its_version():
     limits = SandboxLimits()
-    found = probe("bubblewrap", lambda: ServedSandbox(Bubblewrap(limits), limits))
+    found = run_probe("bubblewrap", lambda: ServedSandbox(BubblewrapLauncher(limits), limits))
     assert found.ok, found.reason
     assert "bubblewrap" in found.reason
     assert found.advice == ""
@@ -43,11 +43,11 @@ def test_bubblewrap_passes_and_names_its_version():
 @pytest.mark.bubblewrap
 def test_a_sandbox_without_the_program_that_is_needed_does_not_pass():
     limits = SandboxLimits()
-    found = probe("bubblewrap", lambda: ServedSandbox(Bubblewrap(limits), limits), "no-such-runtime")
+    found = run_probe("bubblewrap", lambda: ServedSandbox(BubblewrapLauncher(limits), limits), "no-such-runtime")
     assert not found.ok
     assert found.reason == "no program no-such-runtime in it"
     assert "/usr/local/bin" in found.advice
-    assert probe("bubblewrap", lambda: ServedSandbox(Bubblewrap(limits), limits), "sed").ok
+    assert run_probe("bubblewrap", lambda: ServedSandbox(BubblewrapLauncher(limits), limits), "sed").ok
 
 
 NO_ENGINE = "unix:///nowhere/docker.sock"

@@ -79,7 +79,7 @@ def test_the_sandboxs_own_python_runs_from_wherever_it_is(monkeypatch):
 
 
 def test_closing_leaves_no_process():
-    launcher = bubblewrap.Bubblewrap(SandboxLimits())
+    launcher = bubblewrap.BubblewrapLauncher(SandboxLimits())
     with ServedSandbox(launcher, SandboxLimits()):
         server = launcher._server
         assert server is not None

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from harness.protocols import SandboxLimits
-from harness.sandboxes.cgroups import Group, reap_groups
+from harness.sandboxes.cgroups import ControlGroup, reap_groups
 
 _MAKE_AND_DIE = """
 from harness.protocols import SandboxLimits
@@ -21,7 +21,7 @@ print(group.path, group.pids_path or group.path)
 
 @pytest.fixture
 def group():
-    group = Group.make(SandboxLimits(memory_bytes=64 * 2**20))
+    group = ControlGroup.make(SandboxLimits(memory_bytes=64 * 2**20))
     if group is None:
         pytest.skip("control groups cannot be made here")
     yield group
@@ -59,12 +59,12 @@ def test_groups_of_dead_owners_are_reaped_and_others_left_alone(group):
 
 
 def test_a_group_that_counts_lets_no_more_processes_start_and_leaves_nothing():
-    group = Group.make(SandboxLimits(pids=8), pids=True)
+    group = ControlGroup.make(SandboxLimits(pids=8), pids=True)
     if group is None or group.pids_path is None:
         pytest.skip("processes cannot be counted here")
-    door = group.open_door()
+    door = group.open_join_fd()
     with Path(os.devnull).open("r+b", buffering=0) as null:
-        command = [*group.join, "/bin/sh", "-c", "for i in 1 2 3 4 5 6 7 8 9; do sleep 0.2 & done; wait"]
+        command = [*group.join_command, "/bin/sh", "-c", "for i in 1 2 3 4 5 6 7 8 9; do sleep 0.2 & done; wait"]
         result = subprocess.run(command, stdin=null, stdout=door, stderr=subprocess.PIPE, check=False)
     os.close(door)
     assert b"fork" in result.stderr

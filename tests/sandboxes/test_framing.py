@@ -7,13 +7,13 @@ import time
 import pytest
 
 from harness.errors import SandboxDied
-from harness.sandboxes.framing import Frame, SocketStream, Wire
+from harness.sandboxes.framing import Frame, FrameConnection, SocketStream
 from tests.sandboxes.conftest import frame
 
 
 def test_a_reply_that_comes_in_drops_is_put_together():
     ours, theirs = socket.socketpair()
-    wire = Wire(SocketStream(ours))
+    wire = FrameConnection(SocketStream(ours))
 
     def drip():
         for byte in frame({"a": 1}, b"body"):
@@ -22,7 +22,7 @@ def test_a_reply_that_comes_in_drops_is_put_together():
 
     thread = threading.Thread(target=drip)
     thread.start()
-    assert wire.ask(Frame(header={"op": "x"}, body=b"123"), 5) == Frame(header={"a": 1}, body=b"body")
+    assert wire.request(Frame(header={"op": "x"}, body=b"123"), 5) == Frame(header={"a": 1}, body=b"body")
     thread.join()
     assert theirs.recv(100) == frame({"op": "x"}, b"123")
     wire.close()
@@ -32,11 +32,11 @@ def test_a_reply_that_comes_in_drops_is_put_together():
 
 def test_a_reply_that_drips_too_slowly_misses_the_deadline():
     ours, theirs = socket.socketpair()
-    wire = Wire(SocketStream(ours))
+    wire = FrameConnection(SocketStream(ours))
     theirs.sendall(b"\x00")
     started = time.monotonic()
     with pytest.raises(SandboxDied):
-        wire.ask(Frame(header={}), 0.2)
+        wire.request(Frame(header={}), 0.2)
     assert time.monotonic() - started < 2
     wire.close()
     theirs.close()
@@ -44,9 +44,9 @@ def test_a_reply_that_drips_too_slowly_misses_the_deadline():
 
 def test_a_server_that_does_not_read_misses_the_deadline():
     ours, theirs = socket.socketpair()
-    wire = Wire(SocketStream(ours))
+    wire = FrameConnection(SocketStream(ours))
     with pytest.raises(SandboxDied, match="does not take"):
-        wire.ask(Frame(header={}, body=bytes(10_000_000)), 0.2)
+        wire.request(Frame(header={}, body=bytes(10_000_000)), 0.2)
     wire.close()
     theirs.close()
 
@@ -66,11 +66,11 @@ def test_the_descriptor_is_closed_when_nobody_waits_at_it_any_more():
     waits = threading.Event()
     seen: list[int] = []
     ours, theirs = socket.socketpair()
-    wire = Wire(SocketStream(Slow(fileno=ours.detach())))
+    wire = FrameConnection(SocketStream(Slow(fileno=ours.detach())))
 
     def work() -> None:
         with pytest.raises(SandboxDied):
-            wire.ask(Frame(header={}), 60)
+            wire.request(Frame(header={}), 60)
 
     thread = threading.Thread(target=work)
     thread.start()

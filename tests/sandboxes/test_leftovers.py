@@ -5,7 +5,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from harness.sandboxes.leftovers import OWNER_FILE, owner_is_dead, owner_text, reap_directories
+from harness.sandboxes.leftovers import OWNER_FILE, format_owner, is_owner_dead, reap_directories
 
 _TELL = "from harness.sandboxes.leftovers import owner_text; print(owner_text())"
 
@@ -15,30 +15,30 @@ def dead_owner() -> str:
 
 
 def test_this_process_lives_and_one_that_ended_does_not():
-    assert not owner_is_dead(owner_text())
-    assert owner_is_dead(dead_owner())
+    assert not is_owner_dead(format_owner())
+    assert is_owner_dead(dead_owner())
 
 
 def test_a_reused_pid_is_not_the_owner():
-    boot, namespace, pid, start = owner_text().split(":")
-    assert owner_is_dead(f"{boot}:{namespace}:{pid}:{int(start) - 1}")
+    boot, namespace, pid, start = format_owner().split(":")
+    assert is_owner_dead(f"{boot}:{namespace}:{pid}:{int(start) - 1}")
 
 
 def test_an_owner_of_an_earlier_boot_is_dead():
-    _, namespace, pid, start = owner_text().split(":")
-    assert owner_is_dead(f"another:{namespace}:{pid}:{start}")
+    _, namespace, pid, start = format_owner().split(":")
+    assert is_owner_dead(f"another:{namespace}:{pid}:{start}")
 
 
 def test_of_another_namespace_or_a_strange_name_nothing_is_known():
-    boot, _, pid, _ = owner_text().split(":")
-    assert not owner_is_dead(f"{boot}:1:{pid}:1")
+    boot, _, pid, _ = format_owner().split(":")
+    assert not is_owner_dead(f"{boot}:1:{pid}:1")
     for strange in ("", "x", ":::", f"{boot}:1:pid:x"):
-        assert not owner_is_dead(strange)
+        assert not is_owner_dead(strange)
 
 
 def test_only_directories_of_dead_owners_are_reaped(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    for name, owner in (("p-dead", dead_owner()), ("p-alive", owner_text()), ("q-dead", dead_owner())):
+    for name, owner in (("p-dead", dead_owner()), ("p-alive", format_owner()), ("q-dead", dead_owner())):
         Path(tmp_path, name).mkdir()
         Path(tmp_path, name, OWNER_FILE).write_text(owner)
     Path(tmp_path, "p-strange").mkdir()

@@ -7,7 +7,7 @@ import pytest
 
 from harness.errors import UsageError
 from harness.sandboxes.backends import open_sandbox
-from harness.sandboxes.local import PREFIX
+from harness.sandboxes.local import DIRECTORY_PREFIX
 
 
 def test_without_the_flag_it_is_refused():
@@ -20,7 +20,7 @@ def test_with_the_flag_it_warns_isolates_nothing_and_removes_its_directory(capfd
     sandbox = open_sandbox("local", session_id="x", unsafe_local=True)
     sandbox.start()
     assert "NO sandbox" in capfd.readouterr().err
-    (directory,) = tmp_path.glob(PREFIX + "*")
+    (directory,) = tmp_path.glob(DIRECTORY_PREFIX + "*")
     assert sandbox.run("pwd").stdout == f"{directory}/workspace\n".encode()
     assert sandbox.info.isolation == ()
     sandbox.close()

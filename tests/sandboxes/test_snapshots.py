@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from harness.errors import SandboxError
 from harness.protocols import FileState, Snapshot
-from harness.sandboxes.snapshots import MemoryBlobs, changes, shown, tree_id
+from harness.sandboxes.snapshots import MemoryBlobStore, compute_tree_id, diff_snapshots, format_path
 
 
 def snapshot_of(blobs, files):
@@ -17,7 +17,7 @@ def snapshot_of(blobs, files):
         sha256 = hashlib.sha256(content).hexdigest()
         blobs.put(sha256, content)
         states[path] = FileState(sha256=sha256, mode=0o100644, size_bytes=len(content))
-    return Snapshot(tree_id=tree_id(states), files=states)
+    return Snapshot(tree_id=compute_tree_id(states), files=states)
 
 
 LINES = st.lists(st.sampled_from([b"a", b"b", b"c", b"d"]), max_size=12)
@@ -25,8 +25,10 @@ LINES = st.lists(st.sampled_from([b"a", b"b", b"c", b"d"]), max_size=12)
 
 @given(LINES, LINES)
 def test_added_minus_removed_is_the_growth_and_equal_files_are_not_named(old, new):
-    blobs = MemoryBlobs()
-    found = changes(blobs, snapshot_of(blobs, {"f": b"\n".join(old) + b"\n"}), snapshot_of(blobs, {"f": b"\n".join(new) + b"\n"}))
+    blobs = MemoryBlobStore()
+    found = diff_snapshots(
+        blobs, snapshot_of(blobs, {"f": b"\n".join(old) + b"\n"}), snapshot_of(blobs, {"f": b"\n".join(new) + b"\n"})
+    )
     if (old or [b""]) == (new or [b""]):
         assert found == ()
     else:
@@ -36,26 +38,26 @@ def test_added_minus_removed_is_the_growth_and_equal_files_are_not_named(old, ne
 
 
 def test_a_large_change_is_counted_in_reasonable_time():
-    blobs = MemoryBlobs()
+    blobs = MemoryBlobStore()
     older = snapshot_of(blobs, {"f": b"\n".join(b"%d" % n for n in range(100_000))})
     newer = snapshot_of(blobs, {"f": b"\n".join(b"%d" % (n * 2) for n in range(100_000))})
-    (change,) = changes(blobs, older, newer)
+    (change,) = diff_snapshots(blobs, older, newer)
     assert (change.added_lines, change.removed_lines) == (50_000, 50_000)
 
 
 def test_a_tree_id_does_not_depend_on_order_but_on_path_mode_and_content():
     state = FileState(sha256="0" * 64, mode=0o100644, size_bytes=1)
     other = FileState(sha256="0" * 64, mode=0o100755, size_bytes=1)
-    assert tree_id({"a": state, "b": other}) == tree_id({"b": other, "a": state})
-    ids = {tree_id(files) for files in ({"a": state}, {"b": state}, {"a": other}, {"a": state, "b": state}, {})}
+    assert compute_tree_id({"a": state, "b": other}) == compute_tree_id({"b": other, "a": state})
+    ids = {compute_tree_id(files) for files in ({"a": state}, {"b": state}, {"a": other}, {"a": state, "b": state}, {})}
     assert len(ids) == 5
 
 
 def test_a_content_that_is_not_there_is_an_error():
     with pytest.raises(SandboxError, match="0000"):
-        MemoryBlobs().get("0" * 64)
+        MemoryBlobStore().get("0" * 64)
 
 
 def test_paths_that_are_not_utf8_are_shown_escaped():
-    assert shown("a\udcffb") == "a\\xffb"
-    assert shown("ü") == "ü"
+    assert format_path("a\udcffb") == "a\\xffb"
+    assert format_path("ü") == "ü"

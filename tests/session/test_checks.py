@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from harness.agent.prompts import system_prompt
+from harness.agent.prompts import build_system_prompt
 from harness.compaction.presets.keep_last import KeepLast
 from harness.compaction.presets.langchain import AnthropicClear
 from harness.compaction.presets.none import NoCompaction
@@ -16,14 +16,14 @@ from harness.experiment.checks import check_trials, warnings_of
 from harness.experiment.trial import Trial
 from harness.messages import system, user
 from harness.models.factory import open_model
-from harness.models.scripted.agent import tool_tokens
+from harness.models.scripted.agent import count_tool_tokens
 from harness.protocols import Request
 from harness.sandboxes import open_sandbox
 from harness.session.checks import check_first_request, first_request_tokens
 from harness.store.memory import MemoryOutputs
 from harness.tasks import load_task
-from harness.tools import standard_tools
-from harness.tools.outputs import output_tools
+from harness.tools import make_standard_tools
+from harness.tools.outputs import make_output_tools
 
 TASK = load_task("flashcards")(0)
 
@@ -31,9 +31,9 @@ TASK = load_task("flashcards")(0)
 def first_reply(window_tokens):
     """What the scripted model says to the first request, with the tools that it gets."""
     sandbox = open_sandbox("local", session_id="unstarted", runtime=TASK.runtime, unsafe_local=True)
-    tools = tuple(tool.spec for tool in standard_tools(sandbox))
+    tools = tuple(tool.spec for tool in make_standard_tools(sandbox))
     model = open_model("scripted", task=TASK, seed=0, window_tokens=window_tokens)
-    return model.reply(Request(messages=(system(system_prompt(TASK.runtime)), user(TASK.prompt)), tools=tools))
+    return model.reply(Request(messages=(system(build_system_prompt(TASK.runtime)), user(TASK.prompt)), tools=tools))
 
 
 def test_the_least_window_that_is_let_through_is_the_least_that_the_model_takes():
@@ -88,7 +88,7 @@ def test_a_threshold_that_leaves_no_room_beside_the_first_request_is_told_with_i
     policy = KeepLast(summarizer="scripted/extractive")
     trial = Trial(task="flashcards", policy=policy, window_tokens=32_768)
     assert warnings_of([trial]) == ()
-    first = sum(policy.counter.count(one) for one in (system(system_prompt(TASK.runtime)), user(TASK.prompt)))
+    first = sum(policy.counter.count(one) for one in (system(build_system_prompt(TASK.runtime)), user(TASK.prompt)))
     tight = replace(policy, trigger_tokens=first + policy.summary_max_tokens)
     (warning,) = warnings_of([replace(trial, policy=tight), replace(trial, policy=tight, replicate=1)])
     assert f"due at {first + 800} tokens" in warning
@@ -126,7 +126,7 @@ def test_the_tools_over_saved_outputs_count_too():
     trial = Trial(task="flashcards", policy=policy, window_tokens=least)
     with pytest.raises(WindowTooSmall):
         check_trials([trial])
-    more = tool_tokens(tuple(tool.spec for tool in output_tools(MemoryOutputs())))
+    more = count_tool_tokens(tuple(tool.spec for tool in make_output_tools(MemoryOutputs())))
     check_trials([replace(trial, window_tokens=least + more)])
     with pytest.raises(WindowTooSmall):
         check_trials([replace(trial, window_tokens=least + more - 1)])

@@ -3,7 +3,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.agent.stream_buffer import Heard
+from harness.agent.stream_buffer import StreamBuffer
 from harness.events import Entry, MessageAdded, MessageQueued, TextDelta, ToolStarted, Waiting
 from harness.messages import ToolCall, assistant
 from harness.session.control import KEEP_SECONDS, Draft
@@ -32,7 +32,7 @@ class Keeper:
 
 @given(st.lists(st.tuples(HEARD, st.floats(0, 2))))
 def test_what_is_kept_is_the_answer_so_far_and_at_most_once_a_second(heard):
-    keeper, said, calls = Keeper(), Heard(), list[ToolCall]()
+    keeper, said, calls = Keeper(), StreamBuffer(), list[ToolCall]()
     for one, seconds in heard:
         keeper.now += seconds
         keeper.draft.hear(one)
@@ -42,7 +42,7 @@ def test_what_is_kept_is_the_answer_so_far_and_at_most_once_a_second(heard):
         elif isinstance(one, ToolStarted):
             calls.append(one.call)
         elif one == ENDED:
-            said, calls = Heard(), []
+            said, calls = StreamBuffer(), []
         keeper.draft.keep(7)
         if len(keeper.kept) > before:
             assert keeper.kept[-1][1] == records.Draft(7, said.text, said.reasoning, tuple(calls))

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.protocols import FileState
-from harness.sandboxes.snapshots import MemoryBlobs
+from harness.sandboxes.snapshots import MemoryBlobStore
 from harness.session import diffs as module
 from harness.session.diffs import ALL_CHARACTERS, FILE_LINES, LINE_CHARACTERS, MOST_FILES, joined, patches
 from tests.sandboxes.test_snapshots import snapshot_of
@@ -19,7 +19,7 @@ ENDS = st.sampled_from(["", "\n"])
 
 def between(old, new):
     """The patches between two workspaces, given as contents by path."""
-    blobs = MemoryBlobs()
+    blobs = MemoryBlobStore()
     return patches(blobs, snapshot_of(blobs, old), snapshot_of(blobs, new))
 
 
@@ -82,7 +82,7 @@ def test_what_is_no_text_is_named_with_its_sizes():
 
 
 def test_a_changed_mode_is_named():
-    blobs = MemoryBlobs()
+    blobs = MemoryBlobStore()
     older = snapshot_of(blobs, {"f": b"x\n"})
     state = older.files["f"]
     newer = type(older)(tree_id="other", files={"f": FileState(sha256=state.sha256, mode=0o100755, size_bytes=state.size_bytes)})

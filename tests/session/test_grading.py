@@ -142,7 +142,7 @@ class TestInASandbox:
                 sandbox.run("echo port=4007 > conf.txt")
                 assert [one.passed for one in grade(tiny(7), sandbox)] == [True, False]
                 assert (sandbox.counts.hits, sandbox.counts.misses) == counts
-                assert [kept.command for kept in cache.largest(9)] == ["echo port=4007 > conf.txt"]
+                assert [kept.command for kept in cache.list_largest(9)] == ["echo port=4007 > conf.txt"]
 
     def graded(self, sandbox, grader):
         return grade(replace(tiny(7), grader=grader), sandbox)

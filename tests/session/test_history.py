@@ -23,15 +23,15 @@ from harness.events import (
 from harness.messages import ToolResult, tool, user
 from harness.session import history
 from harness.task import LaterMessage
-from harness.testing.strategies import finished, lives
+from harness.testing.strategies import make_step_finished, multi_turn_logs
 from harness.tokens import Estimated
-from harness.truncation import output_name
-from harness.view import fold_all, lived
+from harness.truncation import name_output
+from harness.view import drop_rolled_back, fold_all
 from tests.store.samples import started
 
 
 @settings(max_examples=150, deadline=None)
-@given(lives(), st.data())
+@given(multi_turn_logs(), st.data())
 def test_a_session_that_is_rolled_back_to_a_step_is_as_it_was_there(log, data):
     step = data.draw(st.integers(0, history.last_step(log)))
     end = history.end_of_step(log, step)
@@ -45,7 +45,7 @@ def test_a_session_that_is_rolled_back_to_a_step_is_as_it_was_there(log, data):
 
 
 @settings(max_examples=150, deadline=None)
-@given(lives(), st.data())
+@given(multi_turn_logs(), st.data())
 def test_a_fork_is_its_original_up_to_the_event_and_nothing_waits_in_it(log, data):
     step = data.draw(st.integers(0, history.last_step(log)))
     end = history.end_of_step(log, step)
@@ -61,7 +61,7 @@ def test_a_fork_is_its_original_up_to_the_event_and_nothing_waits_in_it(log, dat
 
 
 @settings(max_examples=100, deadline=None)
-@given(lives())
+@given(multi_turn_logs())
 def test_the_turns_share_out_the_workspaces_between_them(log):
     spans = [history.trees_of_turn(log, number) for number in range(1, history.turn(log) + 1)]
     assert spans[0] is not None
@@ -75,7 +75,7 @@ def test_the_turns_share_out_the_workspaces_between_them(log):
 
 
 def test_a_step_or_turn_that_is_not_there_is_named_with_those_that_are():
-    log = (Entry(1, started("s")), Entry(2, MessageAdded(message=user("x"), step=0)), Entry(3, finished(1)))
+    log = (Entry(1, started("s")), Entry(2, MessageAdded(message=user("x"), step=0)), Entry(3, make_step_finished(1)))
     with pytest.raises(UsageError, match="no step 2; there are 0 to 1"):
         history.end_of_step(log, 2)
     with pytest.raises(UsageError, match="no turn 2; there are 1 to 1"):
@@ -83,13 +83,13 @@ def test_a_step_or_turn_that_is_not_there_is_named_with_those_that_are():
     with pytest.raises(UsageError, match="has not begun"):
         history.forked((), "new", 0)
     assert isinstance(log[0].event, SessionStarted)
-    assert len(lived(log)) == 3
+    assert len(drop_rolled_back(log)) == 3
 
 
 def test_a_later_message_of_a_task_is_due_until_it_was_said_and_again_after_a_rollback():
     later = (LaterMessage(step=1, text="first"), LaterMessage(step=2, text="second"))
     said = MessageAdded(message=user("second"), step=2)
-    log = [Entry(1, started("s")), Entry(2, finished(1)), Entry(3, said)]
+    log = [Entry(1, started("s")), Entry(2, make_step_finished(1)), Entry(3, said)]
     assert history.still_due(later, log[:2]) == later[1:]
     assert history.still_due(later, log) == ()
     assert history.still_due(later, [*log, Entry(4, RolledBack(step=1, to_event=2))]) == later[1:]
@@ -115,7 +115,7 @@ def compaction(patch, *offloaded):
         tokens_after=Estimated(1),
         messages_before=2,
         messages_after=2,
-        offloaded=tuple(map(output_name, offloaded)),
+        offloaded=tuple(map(name_output, offloaded)),
     )
 
 

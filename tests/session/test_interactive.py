@@ -36,7 +36,7 @@ def test_what_is_told_is_what_is_logged(tmp_path):
     ended = converse(session(journal=tmp_path / "j.sqlite"), "s1", listen=heard.append)
     told = [one for one in heard if isinstance(one, Entry)]
     with Journal.open(tmp_path / "j.sqlite", read_only=True) as journal:
-        assert list(journal.entries("s1")) == told
+        assert list(journal.read_entries("s1")) == told
     assert isinstance(told[0].event, SessionStarted)
     assert isinstance(told[-1].event, SessionEnded)
     assert (ended.outcome.status, ended.outcome.reason) == ("completed", "replied")

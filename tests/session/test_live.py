@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import pytest
 
-from harness.cli.event_printer import Narrator
+from harness.cli.event_printer import EventPrinter
 from harness.compaction.presets.none import NoCompaction
 from harness.errors import StoreError, UsageError
 from harness.events import (
@@ -40,8 +40,8 @@ from harness.sandboxes.backends import SandboxChoice
 from harness.session.live import LiveSession
 from harness.store.journal import Journal
 from harness.view import fold_all
-from harness.widgets.compaction_history import Rounds
-from harness.widgets.feed import fed
+from harness.widgets.compaction_history import CompactionHistory
+from harness.widgets.feed import build_feed
 from tests.models.openai_stub import Refuse, Say, serving
 from tests.session.test_interactive import session
 
@@ -80,10 +80,10 @@ def user_texts(live):
 
 def test_a_window_too_narrow_for_its_policy_is_told_and_stands_in_the_panel(living):
     tight = policy_from_plain({"kind": "keep-last", "trigger_tokens": 900, "summarizer": "scripted/oracle"})
-    feed, warned = fed(Rounds(None, tight.counter), ()), threading.Event()
+    feed, warned = build_feed(CompactionHistory(None, tight.counter), ()), threading.Event()
 
     def listen(heard):
-        feed.hear(heard)
+        feed.receive(heard)
         if isinstance(heard, Notice):
             warned.set()
 
@@ -118,7 +118,7 @@ def test_what_is_told_is_what_is_logged_in_order_and_in_one_thread(living, tmp_p
     live.close()
     told = [one for one in heard if isinstance(one, Entry)]
     with Journal.open(tmp_path / "j.sqlite", read_only=True) as journal:
-        assert list(journal.entries(live.session_id)) == told == list(live.entries)
+        assert list(journal.read_entries(live.session_id)) == told == list(live.entries)
     assert threads == {f"harness-session-{live.session_id}"}
     states = [one.state for one in heard if isinstance(one, StateChanged)]
     assert states[-1] == "closed"
@@ -299,7 +299,7 @@ def test_a_closed_session_is_taken_up_again_with_log_and_workspace(living, tmp_p
     again.wait(SECONDS)
     assert all(check.passed for check in again.close().checks)
     with Journal.open(tmp_path / "j.sqlite", read_only=True) as journal:
-        [row] = journal.rows("SELECT status, reason FROM sessions")
+        [row] = journal.query("SELECT status, reason FROM sessions")
         assert tuple(row) == ("completed", "replied")
 
 
@@ -551,8 +551,8 @@ def test_what_the_model_had_written_survives_the_death_of_the_process_and_is_tol
     assert [one.text for one in live.view.messages[-3:]] == ["I was about to say", "Go on.", "Now I say it."]
     live.close()
     with Journal.open(file, read_only=True) as journal:
-        logged = tuple(journal.entries("victim"))
-        assert journal.draft("victim") is None
+        logged = tuple(journal.read_entries("victim"))
+        assert journal.read_draft("victim") is None
     assert logged == live.entries
     assert logged[: len(before)] == before
 
@@ -560,7 +560,7 @@ def test_what_the_model_had_written_survives_the_death_of_the_process_and_is_tol
 def drafted(file, part="text"):
     try:
         with Journal.open(file, read_only=True) as journal:
-            draft = journal.draft("victim")
+            draft = journal.read_draft("victim")
     except StoreError:  # it has not begun
         return None
     return draft and getattr(draft, part)
@@ -875,22 +875,22 @@ def test_a_sub_agent_explores_with_a_context_of_its_own(living, provider, tmp_pa
     assert not {"explore", "write_file"} & tools[1]
     assert "do something" not in json.dumps(stub.asked[1]["messages"])
     with Journal.open(tmp_path / "j.sqlite", read_only=True) as journal:
-        [child] = [name for name in journal.session_ids() if name != live.session_id]
-        own, its = (inspect_session(journal.entries(name)) for name in (live.session_id, child))
+        [child] = [name for name in journal.list_session_ids() if name != live.session_id]
+        own, its = (inspect_session(journal.read_entries(name)) for name in (live.session_id, child))
         assert child.startswith(f"{live.session_id}.")
-        assert [entry.event.kind for entry in journal.entries(child)][-1] == "session-ended"
+        assert [entry.event.kind for entry in journal.read_entries(child)][-1] == "session-ended"
     [took] = own.sub_agents
     assert (took.step, took.session_id, took.steps) == (1, child, 2)
     assert (took.prompt_tokens, took.output_tokens, took.cost_usd) == (its.prompt_tokens, its.output_tokens, its.cost_usd)
     assert own.prompt_tokens == sum(point.prompt_tokens for point in own.timeline) + its.prompt_tokens > its.prompt_tokens > 0
     assert own.output_tokens == sum(point.output_tokens for point in own.timeline) + its.output_tokens
     assert own.total_cost_usd is None, "the price of this model is not known"
-    narrator = Narrator(words=io.StringIO(), log=io.StringIO())
+    narrator = EventPrinter(text_stream=io.StringIO(), log_stream=io.StringIO())
     for entry in live.entries:
         narrator(entry)
     assert (narrator.prompt_tokens, narrator.output_tokens) == (own.prompt_tokens, own.output_tokens)
-    assert f"of these by 1 sub-agents: 2 steps, {its.prompt_tokens:,} tokens in" in narrator.total(simulated=False)
-    figures = fed(Rounds(None, live.session.policy.counter), live.entries).figures
+    assert f"of these by 1 sub-agents: 2 steps, {its.prompt_tokens:,} tokens in" in narrator.format_total(simulated=False)
+    figures = build_feed(CompactionHistory(None, live.session.policy.counter), live.entries).totals
     assert (figures.prompt_tokens, figures.sub_agent_tokens) == (own.prompt_tokens, its.prompt_tokens + its.output_tokens)
 
 

@@ -11,40 +11,40 @@ from harness.experiment.checks import check_trials
 from harness.experiment.trial import Trial
 from harness.messages import assistant, system, user
 from harness.protocols import Need
-from harness.session.oracle import ScriptedForesight, told_the_future
+from harness.session.oracle import ScriptedOracle, told_the_future
 from harness.tasks import load_task
 from tests.models.scripted.test_agent import FACTS, SCRIPT, START, looked, read, written
 
-FUTURE = ScriptedForesight(FACTS, SCRIPT)
+FUTURE = ScriptedOracle(FACTS, SCRIPT)
 
 
 def test_facts_are_needed_by_the_next_step_that_names_them() -> None:
-    assert FUTURE.needs(START) == [None, Need(1, lost_for_good=True)]
+    assert FUTURE.predict_needs(START) == [None, Need(1, lost_for_good=True)]
 
 
 def test_evidence_of_what_is_done_is_needed_at_every_step() -> None:
-    assert FUTURE.needs(looked()) == [None, Need(0, lost_for_good=True), None, Need(0, receipt_only=True)]
+    assert FUTURE.predict_needs(looked()) == [None, Need(0, lost_for_good=True), None, Need(0, receipt_only=True)]
 
 
 def test_what_can_be_looked_up_is_not_lost_for_good() -> None:
-    assert FUTURE.needs(read())[-1] == Need(0, lost_for_good=False)
+    assert FUTURE.predict_needs(read())[-1] == Need(0, lost_for_good=False)
 
 
 def test_a_page_with_the_old_value_does_not_bring_a_corrected_fact_back() -> None:
     for said_in, lost in (("prompt", True), ("output", True), ("file", False)):
         facts = tuple(replace(fact, revised=True, said_in=said_in) if fact.recover else fact for fact in FACTS)  # type: ignore[arg-type]
-        assert ScriptedForesight(facts, SCRIPT).needs(read())[-1] == Need(0, lost_for_good=lost)
+        assert ScriptedOracle(facts, SCRIPT).predict_needs(read())[-1] == Need(0, lost_for_good=lost)
 
 
 def test_a_fact_that_no_open_step_names_is_needed_no_more() -> None:
-    needs = FUTURE.needs(written())
+    needs = FUTURE.predict_needs(written())
     assert needs[1] is None
     assert needs[5] is None
 
 
 def test_only_the_newest_value_counts_and_only_one_message_for_a_step() -> None:
     revised = (*looked(), user("Sorry: the port must be 9999."), assistant("[list_directory] docs -> ok"))
-    needs = FUTURE.needs(revised)
+    needs = FUTURE.predict_needs(revised)
     assert (needs[1], needs[4]) == (None, Need(0, lost_for_good=True))
     assert [need for need in (needs[3], needs[5]) if need] == [Need(0, receipt_only=True)]
 
@@ -58,11 +58,11 @@ def test_without_a_script_the_oracle_is_refused() -> None:
 
 def test_a_trial_with_the_oracle_passes_the_check() -> None:
     check_trials([Trial(task="flashcards", policy=OracleRetention(), window_tokens=32_768)])
-    assert FUTURE.needs((system("a"),)) == [None]
+    assert FUTURE.predict_needs((system("a"),)) == [None]
 
 
 def test_the_oracle_of_the_suite_knows_what_the_request_holds() -> None:
     task = load_task("flashcards")(1)
-    needs = ScriptedForesight(task.facts, task.script).needs((system("s"), user(task.prompt)))
+    needs = ScriptedOracle(task.facts, task.script).predict_needs((system("s"), user(task.prompt)))
     assert needs[1] is not None
     assert needs[1].lost_for_good

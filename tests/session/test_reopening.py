@@ -10,8 +10,8 @@ from harness.events import Compaction
 from harness.inspection.exchange import export_session, import_session
 from harness.session.live import LiveSession
 from harness.store.journal import Journal
-from harness.store.sessions.lookup import Found
-from harness.truncation import output_name
+from harness.store.sessions.lookup import SessionLocation
+from harness.truncation import name_output
 from harness.widgets.agent import AgentWidget
 from tests.cli.command import within
 from tests.models.openai_stub import Say
@@ -25,7 +25,7 @@ def test_an_imported_session_says_what_can_be_done_with_it_and_all_of_it_can(liv
     assert live.wait(SECONDS) == "idle", live.failure
     live.close()
     there = tmp_path / "the other.sqlite"
-    export_session(Found(tmp_path / "j.sqlite", live.session_id, ""), tmp_path / "s.jsonl")
+    export_session(SessionLocation(tmp_path / "j.sqlite", live.session_id, ""), tmp_path / "s.jsonl")
     import_session(tmp_path / "s.jsonl", there)
     match = "imported has its log alone; go on in the journal that it was exported"
     with pytest.raises(UsageError, match=match):
@@ -42,7 +42,7 @@ def test_an_imported_session_says_what_can_be_done_with_it_and_all_of_it_can(liv
     resumed = within("agent", "--journal", there, "--resume", live.session_id, "--unsafe-local", given="more")
     assert (resumed.exit_code, "harness inspect" in resumed.stderr) == (2, True)
     with Journal.open(there, read_only=True) as journal:
-        assert journal.rows("SELECT count(*) FROM event WHERE kind = 'session-resumed'")[0][0] == 0
+        assert journal.query("SELECT count(*) FROM event WHERE kind = 'session-resumed'")[0][0] == 0
     assert LiveSession.reopen(tmp_path / "j.sqlite", live.session_id).state == "new"
 
 
@@ -56,7 +56,7 @@ def test_a_session_that_kept_no_workspace_is_not_gone_on_with_in_an_empty_one(li
 
 POLICY = GeminiMasking(protect_tokens=600, prune_minimum_tokens=1, preview_characters=20)
 FIRST = "exit code 0\n" + "\n".join(map(str, range(1_000, 1_401)))
-NAME = output_name(FIRST)
+NAME = name_output(FIRST)
 WORKING = [asks(1, arguments='{"command": "seq 1000 1400"}'), asks(2, arguments='{"command": "seq 2000 2400"}')]
 
 

@@ -7,10 +7,10 @@ from harness.errors import UsageError
 from harness.events import Compaction, Entry, MessageAdded
 from harness.messages import user
 from harness.metrics.conduct import behaviour
-from harness.models.scripted.patterns import fact_patterns
+from harness.models.scripted.patterns import compile_fact_patterns
 from harness.session.restoration import compaction_of_round, dropped
 from harness.tasks import make_task
-from harness.testing.laws.simulation import WINDOW, simulate
+from harness.testing.laws.simulation import WINDOW_TOKENS, simulate
 from harness.view import fold_all
 
 POLICY = KeepLast(threshold=0.5, keep_last=4, summarizer="scripted/empty")
@@ -23,13 +23,13 @@ def task():
 
 @pytest.fixture(scope="module")
 def entries(task):
-    return simulate(task, POLICY, window_tokens=WINDOW).entries
+    return simulate(task, POLICY, window_tokens=WINDOW_TOKENS).entries
 
 
 @pytest.mark.bubblewrap
 @pytest.mark.slow
 def test_the_reminder_tells_all_that_was_dropped_and_nothing_else_went(task, entries):
-    patterns = fact_patterns(task.facts)
+    patterns = compile_fact_patterns(task.facts)
     probes = behaviour(entries, task, POLICY.counter).probes
     names = {fact.number: fact.name for fact in probes.facts}
     rounds = [entry for entry in entries if isinstance(entry.event, Compaction) and entry.event.status == "applied"]
@@ -38,11 +38,11 @@ def test_the_reminder_tells_all_that_was_dropped_and_nothing_else_went(task, ent
         lost = dropped(entries, task, compaction_of_round(entries, event.round), POLICY.counter)
         rows = [row for row in probes.rows if row.event == seq]
         assert set(lost.facts) == {names[row.fact] for row in rows if row.seen_before and not row.seen_after}
-        before = {name: values[-1] for name, values in patterns.told("\n".join(_texts(fold_all(entries[: seq - 1]))))}
-        told = {name: values[-1] for name, values in patterns.told(lost.reminder)}
+        before = {name: values[-1] for name, values in patterns.find_values("\n".join(_texts(fold_all(entries[: seq - 1]))))}
+        told = {name: values[-1] for name, values in patterns.find_values(lost.reminder)}
         assert {name: told.get(name) for name in lost.facts} == {name: before[name] for name in lost.facts}
         reminded = (*entries[:seq], Entry(seq + 1, MessageAdded(message=user(lost.reminder), step=event.step)))
-        again = {name for name, _ in patterns.told("\n".join(_texts(fold_all(reminded))))}
+        again = {name for name, _ in patterns.find_values("\n".join(_texts(fold_all(reminded))))}
         assert set(lost.facts) <= again
         losses += len(lost.facts)
     assert losses > 3

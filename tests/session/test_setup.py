@@ -55,7 +55,7 @@ def logged(path, given):
     """A session that has begun, as its journal has it."""
     with Journal.open(path) as journal:
         event = replace(started("s1", given.request), setup_json=setup_json(given), sandbox=given.sandbox.backend)
-        journal.session("s1", created_at_ms=0, clock=lambda: 0.0).append((event,))
+        journal.open_session_log("s1", created_at_ms=0, clock=lambda: 0.0).append((event,))
 
 
 @pytest.mark.parametrize("name", OTHER)
@@ -135,6 +135,6 @@ def test_a_fork_goes_on_as_its_original_or_as_it_was_given(living, tmp_path):
 )
 def test_a_setup_that_cannot_be_read_is_refused_with_what_is_wrong(tmp_path, text, said):
     with Journal.open(tmp_path / "j.sqlite") as journal:
-        journal.session("s1", created_at_ms=0, clock=lambda: 0.0).append((replace(started("s1", "x"), setup_json=text),))
+        journal.open_session_log("s1", created_at_ms=0, clock=lambda: 0.0).append((replace(started("s1", "x"), setup_json=text),))
     with pytest.raises(UsageError, match=said):
         LiveSession.reopen(tmp_path / "j.sqlite", "s1")

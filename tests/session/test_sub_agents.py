@@ -14,10 +14,10 @@ from harness.events import SessionEnded, StepFinished
 from harness.messages import ToolCall, assistant
 from harness.session.sub_agents import ANSWER_CHARACTERS, Child, Explore
 from harness.store.memory import MemoryLog
-from harness.testing.fake_model import PuppetModel
+from harness.testing.fake_model import FakeModel
 from harness.testing.memory_sandbox import MemorySandbox
-from harness.testing.strategies import started
-from harness.tools import standard_tools
+from harness.testing.strategies import make_session_started
+from harness.tools import make_standard_tools
 
 ASKED = ToolCall(call_id="c", name="explore", arguments_json='{"question": "Where is it?"}')
 LOOK = assistant("", ToolCall(call_id="l", name="execute_command", arguments_json='{"command": "ls"}'))
@@ -27,12 +27,12 @@ class Made:
     """An `Explore` over a puppet, and what it left."""
 
     def __init__(self, replies, answer=None, **changes):
-        self.model, self.log = PuppetModel(replies), MemoryLog()
+        self.model, self.log = FakeModel(replies), MemoryLog()
         self.tool = Explore(
             model=self.model,
-            tools=standard_tools(MemorySandbox(answer) if answer else MemorySandbox()),
+            tools=make_standard_tools(MemorySandbox(answer) if answer else MemorySandbox()),
             compactor=lambda: SessionCompactor(policy=NoCompaction(), window=self.model.window, summarizer=None),
-            started=lambda name, question: started(name),
+            started=lambda name, question: make_session_started(name),
             child=self.child,
             clock=time.monotonic,
             **changes,

@@ -102,14 +102,14 @@ def test_the_treatment_is_what_was_done_of_what_was_due(statuses, treatment):
     assert tally.compactions == statuses.count("applied")
 
 
-RULED, SUMMARIZING = Abilities(acts=True, summarizes=False), Abilities(acts=True, summarizes=True)
+RULED, SUMMARIZING = Abilities(can_act=True, can_summarize=False), Abilities(can_act=True, can_summarize=True)
 ASKED, FAILED = {"summarizer": "scripted/empty"}, {"failure": "ContextOverflow: too long"}
 
 
 @pytest.mark.parametrize(
     ("able", "events", "activity"),
     [
-        (Abilities(acts=False, summarizes=False), [], "control"),
+        (Abilities(can_act=False, can_summarize=False), [], "control"),
         (RULED, [], "never fired"),
         (RULED, [("no-op", {})], "no effect"),
         (SUMMARIZING, [("failed", FAILED), ("failed", FAILED)], "no effect"),

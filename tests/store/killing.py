@@ -83,8 +83,8 @@ def found(path: Path, told: int, before: int) -> tuple[str, int]:
 def wrong_with(journal: Journal, told: int, before: int) -> tuple[str, int]:
     """As `found`, of what the tables hold."""
     entries = list(begun(journal).entries())
-    (messages,) = journal.rows("SELECT count(*) FROM messages WHERE NOT is_compacted")[0]
-    (typed,) = journal.rows("SELECT count(*) FROM step")[0]
+    (messages,) = journal.query("SELECT count(*) FROM messages WHERE NOT is_compacted")[0]
+    (typed,) = journal.query("SELECT count(*) FROM step")[0]
     steps = sum(entry.event.kind == "step-finished" for entry in entries)
     compactions = sum(entry.event.kind == "compaction" for entry in entries)
     length = len(entries)

@@ -38,14 +38,14 @@ from harness.messages import (
     ToolCall,
     ToolResult,
     assistant,
-    part_text,
+    extract_part_text,
     system,
     tool,
     user,
 )
 from harness.store.journal import Journal
 from harness.store.log import SessionLog
-from harness.store.records import CheckRecord, FactRecord, ProbeRecord, Probes, SessionConduct, StepConduct, TrialRecord
+from harness.store.records import CheckRecord, FactRecord, ProbeRecord, Probes, SessionMetrics, StepMetrics, TrialRecord
 from harness.tokens import Estimated, Measured, Usage
 
 
@@ -54,7 +54,7 @@ def ticking(start: float = 1_000.0) -> "itertools.count[float]":
 
 
 def begun(journal: Journal, session_id: str = "s", created_at_ms: int = 7) -> SessionLog:
-    return journal.session(session_id, created_at_ms=created_at_ms, clock=ticking().__next__)
+    return journal.open_session_log(session_id, created_at_ms=created_at_ms, clock=ticking().__next__)
 
 
 def started(session_id: str = "s", task: str = "build it") -> SessionStarted:
@@ -178,7 +178,7 @@ def checks(trial_id: str = "t") -> tuple[CheckRecord, ...]:
     )
 
 
-CONDUCT = SessionConduct(
+CONDUCT = SessionMetrics(
     evicted_tokens=200,
     close_compactions=1,
     repeated_dead_ends=2,
@@ -189,8 +189,8 @@ CONDUCT = SessionConduct(
     stale_uses=1,
     constraint_violations=0,
     steps=(
-        StepConduct(step=1, executions=1, retrievals=1),
-        StepConduct(step=3, retrievals=2, repeats=2, redundant=1, reacquisitions=2, reacquired_tokens=50, reacquired_steps=3),
+        StepMetrics(step=1, executions=1, retrievals=1),
+        StepMetrics(step=3, retrievals=2, repeats=2, redundant=1, reacquisitions=2, reacquired_tokens=50, reacquired_steps=3),
     ),
 )
 PROBES = Probes(
@@ -216,7 +216,7 @@ def plain(path: Path, sql: str) -> list[tuple[object, ...]]:
 
 
 def content(message: Message) -> str:
-    return "\n".join(part_text(part) for part in message.parts)
+    return "\n".join(extract_part_text(part) for part in message.parts)
 
 
 # --- random logs -----------------------------------------------------------------------------------------------------

@@ -36,7 +36,7 @@ def test_four_processes_write_one_journal_while_others_read(tmp_path: Path, chec
     assert any(0 < number < 4 * (3 * STEPS + 4) for number in seen), "nobody read while they wrote"
     with Journal.open(path) as journal:
         for name in names:
-            events = [entry.event for entry in journal.entries(name)]
+            events = [entry.event for entry in journal.read_entries(name)]
             assert events[:3] == opening(name)
             assert events[3:6] == step(1, f"{name} 1\n" * 200)
             assert (len(events), events[-1]) == (3 * STEPS + 4, ENDED)
@@ -48,7 +48,7 @@ def read(path: Path) -> int:
     """Events that a reader sees now; 0 while the file is being made."""
     try:
         with Journal.open(path, read_only=True) as journal:
-            return int(journal.rows("SELECT count(*) FROM event")[0][0])
+            return int(journal.query("SELECT count(*) FROM event")[0][0])
     except StoreError:
         return 0
 
@@ -82,8 +82,8 @@ def test_a_new_journal_is_the_same_where_no_file_can_be_laid_in_one_go(tmp_path:
 
 def test_two_threads_that_write_through_one_connection_wait_for_each_other(tmp_path: Path) -> None:
     with Journal.open(tmp_path / "journal.sqlite") as journal:
-        journal.session("s", created_at_ms=1, clock=lambda: 1.0).append(opening("s"))
-        outputs = [journal.outputs("s", lambda: 1.0) for _ in range(2)]
+        journal.open_session_log("s", created_at_ms=1, clock=lambda: 1.0).append(opening("s"))
+        outputs = [journal.open_outputs("s", lambda: 1.0) for _ in range(2)]
         with ThreadPoolExecutor(2) as pool:
             names = list(pool.map(lambda number: outputs[number % 2].save(f"text {number}"), range(400)))
         assert [outputs[0].load(name) for name in names] == [f"text {number}" for number in range(400)]

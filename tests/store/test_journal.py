@@ -8,7 +8,7 @@ from harness.errors import FileMissing, StoreError
 from harness.events import MessageQueued
 from harness.messages import ToolCall
 from harness.store.journal import Journal
-from harness.store.records import Draft, FactRecord, ProbeRecord, SessionConduct, StepConduct, TrialRecord
+from harness.store.records import Draft, FactRecord, ProbeRecord, SessionMetrics, StepMetrics, TrialRecord
 from tests.store.samples import CONDUCT, PROBES, begun, checks, opening, plain, step, trial
 
 
@@ -20,60 +20,60 @@ def journal(tmp_path: Path):
 
 def test_a_trial_and_its_checks_come_back(journal: Journal) -> None:
     journal.record_trial(trial(), checks())
-    assert journal.trials() == (trial(),)
-    assert journal.checks("t") == checks()
+    assert journal.list_trials() == (trial(),)
+    assert journal.list_checks("t") == checks()
 
 
 def test_a_newer_record_of_a_trial_takes_the_place_of_the_older(journal: Journal) -> None:
     journal.record_trial(trial(status="crashed", traceback="boom"), checks())
     journal.record_trial(trial("u"))
     journal.record_trial(trial(cost_usd=0.5), checks()[:1])
-    assert journal.trials() == (trial("u"), trial(cost_usd=0.5))
-    assert journal.checks("t") == checks()[:1]
+    assert journal.list_trials() == (trial("u"), trial(cost_usd=0.5))
+    assert journal.list_checks("t") == checks()[:1]
 
 
 def test_a_trial_whose_checks_cannot_be_kept_is_not_recorded(journal: Journal) -> None:
     with pytest.raises(StoreError):
         journal.record_trial(trial(), checks() * 2)
-    assert journal.trials() == ()
+    assert journal.list_trials() == ()
 
 
 def test_every_field_of_a_trial_has_a_column_of_its_own(journal: Journal) -> None:
-    columns = [row["name"] for row in journal.rows("PRAGMA table_info(trial)")]
+    columns = [row["name"] for row in journal.query("PRAGMA table_info(trial)")]
     assert columns == ["revision", *(field.name for field in fields(TrialRecord))]
 
 
 def test_conduct_is_kept_once_for_a_session(journal: Journal) -> None:
     begun(journal).append([*opening(), *step(1)])
     for _ in range(2):
-        journal.record_conduct("s", CONDUCT, PROBES)
+        journal.record_metrics("s", CONDUCT, PROBES)
     counts = [plain(journal.path, f"SELECT count(*) FROM {table}") for table in ("conduct", "step_conduct", "fact", "probe")]
     assert counts == [[(1,)], [(2,)], [(2,)], [(2,)]]
     with pytest.raises(StoreError, match="no session 'other'"):
-        journal.record_conduct("other", CONDUCT, PROBES)
+        journal.record_metrics("other", CONDUCT, PROBES)
 
 
 @pytest.mark.parametrize(
     ("table", "record"),
-    [("conduct", SessionConduct), ("step_conduct", StepConduct), ("fact", FactRecord), ("probe", ProbeRecord)],
+    [("conduct", SessionMetrics), ("step_conduct", StepMetrics), ("fact", FactRecord), ("probe", ProbeRecord)],
 )
 def test_every_field_of_conduct_has_a_column_of_its_own(journal: Journal, table: str, record: type) -> None:
-    columns = [row["name"] for row in journal.rows(f"PRAGMA table_info({table})")]
+    columns = [row["name"] for row in journal.query(f"PRAGMA table_info({table})")]
     assert columns == ["session", *(field.name for field in fields(record) if field.name != "steps")]
 
 
 def test_text_that_is_no_unicode_does_not_cost_a_trial(journal: Journal) -> None:
     journal.record_trial(trial(error="caf\udce9"))
-    assert journal.trials()[0].error == "caf?"
+    assert journal.list_trials()[0].error == "caf?"
 
 
 def test_sessions_are_listed_oldest_first_and_read_by_name(journal: Journal) -> None:
     begun(journal, "late", created_at_ms=9).append(opening("late"))
     begun(journal, "early", created_at_ms=5)
-    assert journal.session_ids() == ("early", "late")
-    assert [entry.event for entry in journal.entries("late")] == opening("late")
+    assert journal.list_session_ids() == ("early", "late")
+    assert [entry.event for entry in journal.read_entries("late")] == opening("late")
     with pytest.raises(StoreError, match="no session 'none'"):
-        journal.entries("none")
+        journal.read_entries("none")
 
 
 def test_a_journal_makes_its_folder_and_survives_being_closed_twice(tmp_path: Path) -> None:
@@ -128,51 +128,51 @@ def test_a_reader_sees_what_is_committed_while_a_writer_works(journal: Journal) 
     log = begun(journal)
     log.append(opening())
     with Journal.open(journal.path, read_only=True) as reader:
-        assert len(list(reader.entries("s"))) == 3
+        assert len(list(reader.read_entries("s"))) == 3
         log.append(step(1))
-        assert len(list(reader.entries("s"))) == 6
+        assert len(list(reader.read_entries("s"))) == 6
         with pytest.raises(StoreError, match="readonly"):
             reader.record_trial(trial())
 
 
 def test_a_query_that_is_wrong_is_an_error_of_ours(journal: Journal) -> None:
     with pytest.raises(StoreError, match="no such column"):
-        journal.rows("SELECT colour FROM messages")
+        journal.query("SELECT colour FROM messages")
 
 
 def test_the_text_of_an_answer_that_is_coming_is_kept_until_the_agent_goes_on(journal: Journal) -> None:
     log = begun(journal)
     log.append(opening())
-    assert journal.draft("s") is None
+    assert journal.read_draft("s") is None
     calls = (ToolCall(call_id="c", name="write_file", arguments_json='{"path": "\\ud83d"'),)
-    log.draft(Draft(4, "I was"))
-    log.draft(Draft(4, "I was about \udc80 to", "hm", calls))
+    log.save_draft(Draft(4, "I was"))
+    log.save_draft(Draft(4, "I was about \udc80 to", "hm", calls))
     log.append([MessageQueued(text="later")])
-    assert journal.draft("s") == Draft(4, "I was about ? to", "hm", calls)
+    assert journal.read_draft("s") == Draft(4, "I was about ? to", "hm", calls)
     again = begun(journal)
-    assert again.length == log.length == len(list(journal.entries("s")))
+    assert again.length == log.length == len(list(journal.read_entries("s")))
     again.append(step(1))
-    assert journal.draft("s") is None
+    assert journal.read_draft("s") is None
     assert plain(journal.path, "SELECT count(*) FROM draft") == [(0,)]
     with pytest.raises(StoreError, match="no session 'other'"):
-        journal.draft("other")
+        journal.read_draft("other")
 
 
 def test_saved_outputs_belong_to_their_session_and_equal_ones_are_kept_once(journal: Journal) -> None:
     for session_id in ("s1", "s2"):
         begun(journal, session_id)
-    one, other = journal.outputs("s1", lambda: 5.0), journal.outputs("s2", lambda: 5.0)
+    one, other = journal.open_outputs("s1", lambda: 5.0), journal.open_outputs("s2", lambda: 5.0)
     name = one.save("long \udc80 text\n" * 500)
     assert one.save("long \udc80 text\n" * 500) == name
     assert one.load(name) == "long \udc80 text\n" * 500
-    assert len(journal.rows("SELECT * FROM saved_output")) == 1
+    assert len(journal.query("SELECT * FROM saved_output")) == 1
     with pytest.raises(FileMissing, match=name):
         other.load(name)
 
 
 def test_outputs_are_removed_when_they_were_kept_long_enough(journal: Journal) -> None:
     begun(journal, "s1")
-    old, new = journal.outputs("s1", lambda: 1.0), journal.outputs("s1", lambda: 2.0)
+    old, new = journal.open_outputs("s1", lambda: 1.0), journal.open_outputs("s1", lambda: 2.0)
     first, second = old.save("first"), new.save("second")
     assert journal.remove_outputs(2_000) == 1
     assert new.load(second) == "second"

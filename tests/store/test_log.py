@@ -5,7 +5,7 @@ from tempfile import TemporaryDirectory
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from harness.codec import canonical_json
+from harness.codec import to_canonical_json
 from harness.errors import StoreError
 from harness.events import Event, MessageAdded, StepFinished
 from harness.messages import ToolResult, assistant, tool
@@ -62,9 +62,11 @@ def test_any_events_come_back_and_fold_to_the_same_view(batches: list[list[Event
             assert log.append(batch) == memory.append(batch)
         assert tuple(log.entries()) == memory.entries()
         assert [entry.event for entry in log.entries()] == list(flat(batches))
-        assert [canonical_json(entry.event) for entry in log.entries()] == [canonical_json(event) for event in flat(batches)]
+        assert [to_canonical_json(entry.event) for entry in log.entries()] == [
+            to_canonical_json(event) for event in flat(batches)
+        ]
         view = fold_all(memory.entries())
-        rows = journal.rows("SELECT role, content, token_count FROM messages WHERE NOT is_compacted ORDER BY place, sequence")
+        rows = journal.query("SELECT role, content, token_count FROM messages WHERE NOT is_compacted ORDER BY place, sequence")
         assert [tuple(row) for row in rows] == [(item.message.role, content(item.message), item.tokens) for item in view.items]
 
 
@@ -77,7 +79,7 @@ def test_a_log_that_is_opened_again_goes_on_as_if_it_had_stayed_open(batches: li
             assert begun(journal, "again").append(batch) == stayed.append(batch)
         columns = "sequence, role, content, token_count, is_compacted, place, step"
         both = [
-            [tuple(row) for row in journal.rows(f"SELECT {columns} FROM messages WHERE session_id = ? ORDER BY sequence", name)]
+            [tuple(row) for row in journal.query(f"SELECT {columns} FROM messages WHERE session_id = ? ORDER BY sequence", name)]
             for name in ("stayed", "again")
         ]
         assert both[0] == both[1]
@@ -135,14 +137,14 @@ def test_text_that_is_no_unicode_and_zero_bytes_come_back(journal: Journal) -> N
     )
     messages = [entry.event.message for entry in log.entries() if isinstance(entry.event, MessageAdded)]
     assert [content(message) for message in messages] == ["\udc80 short", odd, odd]
-    assert len(journal.rows("SELECT content FROM messages")) == 4
+    assert len(journal.query("SELECT content FROM messages")) == 4
 
 
 def test_a_step_is_held_whole_by_its_typed_table() -> None:
     ours = {field.name for field in dataclasses.fields(StepFinished)} - {"kind", "usage"}
     ours |= {field.name for field in dataclasses.fields(Usage)}
     with TemporaryDirectory() as folder, Journal.open(Path(folder) / "j.sqlite") as journal:
-        columns = {row["name"] for row in journal.rows("PRAGMA table_info(step)")}
+        columns = {row["name"] for row in journal.query("PRAGMA table_info(step)")}
     assert columns == ours | {"session", "seq"}
 
 

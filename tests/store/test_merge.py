@@ -43,21 +43,21 @@ def test_a_merged_session_is_the_same_in_every_table(tmp_path: Path, target: Jou
     events = [*opening(), *step(1, LONG), *step(2), compaction(forget=[4, 5]), ENDED]
     source = small(tmp_path / "a.sqlite", "s", events)
     with Journal.open(source) as journal:
-        journal.record_conduct("s", CONDUCT, PROBES)
+        journal.record_metrics("s", CONDUCT, PROBES)
         journal.record_trial(trial(), checks())
     merge(source, target)
     assert content_of(target.path) == content_of(source)
-    assert [entry.event for entry in target.entries("s")] == events
-    assert target.trials() == (trial(),)
-    assert target.checks("t") == checks()
+    assert [entry.event for entry in target.read_entries("s")] == events
+    assert target.list_trials() == (trial(),)
+    assert target.list_checks("t") == checks()
 
 
 def test_texts_that_journals_share_are_kept_once(tmp_path: Path, target: Journal) -> None:
     for name in ("a", "b", "c"):
         merge(small(tmp_path / f"{name}.sqlite", name, [*opening(name), *step(1, LONG)]), target)
     assert plain(target.path, "SELECT count(*) FROM text") == [(1,)]
-    assert set(target.session_ids()) == {"a", "b", "c"}
-    assert [entry.event for entry in target.entries("c")] == [*opening("c"), *step(1, LONG)]
+    assert set(target.list_session_ids()) == {"a", "b", "c"}
+    assert [entry.event for entry in target.read_entries("c")] == [*opening("c"), *step(1, LONG)]
 
 
 def test_merging_again_changes_nothing(tmp_path: Path, target: Journal) -> None:
@@ -73,9 +73,9 @@ def test_merging_again_changes_nothing(tmp_path: Path, target: Journal) -> None:
 def test_a_session_that_was_run_again_replaces_the_older_one(tmp_path: Path, target: Journal) -> None:
     merge(small(tmp_path / "old.sqlite", "s", [*opening(), *step(1), *step(2)], created_at_ms=5), target)
     merge(small(tmp_path / "new.sqlite", "s", [*opening(), *step(9)], created_at_ms=6), target)
-    assert [entry.event for entry in target.entries("s")] == [*opening(), *step(9)]
+    assert [entry.event for entry in target.read_entries("s")] == [*opening(), *step(9)]
     merge(tmp_path / "old.sqlite", target)
-    assert [entry.event for entry in target.entries("s")] == [*opening(), *step(9)]
+    assert [entry.event for entry in target.read_entries("s")] == [*opening(), *step(9)]
 
 
 def test_a_session_that_went_on_is_brought_up_to_date(tmp_path: Path, target: Journal) -> None:
@@ -84,7 +84,7 @@ def test_a_session_that_went_on_is_brought_up_to_date(tmp_path: Path, target: Jo
     with Journal.open(source) as journal:
         begun(journal).append(step(1))
     merge(source, target)
-    assert len(list(target.entries("s"))) == 6
+    assert len(list(target.read_entries("s"))) == 6
 
 
 def test_what_is_not_there_cannot_be_merged(tmp_path: Path, target: Journal) -> None:
@@ -97,11 +97,11 @@ def test_a_merge_that_fails_changes_nothing_and_another_may_follow(tmp_path: Pat
     target.database.execute("CREATE TRIGGER full BEFORE INSERT ON step BEGIN SELECT RAISE(ABORT, 'disk is full'); END")
     with pytest.raises(StoreError, match="disk is full"):
         merge(source, target)
-    assert target.session_ids() == ()
+    assert target.list_session_ids() == ()
     assert plain(target.path, "SELECT count(*) FROM text") == [(0,)]
     target.database.execute("DROP TRIGGER full")
     merge(source, target)
-    assert target.session_ids() == ("s",)
+    assert target.list_session_ids() == ("s",)
 
 
 def test_the_counts_of_actions_come_along_with_their_session(tmp_path: Path) -> None:
@@ -112,15 +112,15 @@ def test_the_counts_of_actions_come_along_with_their_session(tmp_path: Path) -> 
         begun(target, "other").append(opening())
         for _ in range(2):
             merge(tmp_path / "source.sqlite", target)
-        rows = target.rows("SELECT s.id, a.step, a.hits, a.misses FROM action AS a JOIN session AS s ON s.key = a.session")
+        rows = target.query("SELECT s.id, a.step, a.hits, a.misses FROM action AS a JOIN session AS s ON s.key = a.session")
         assert [tuple(row) for row in rows] == [("one", 1, 0, 1), ("one", 2, 3, 0)]
 
 
 def test_saved_outputs_come_along_with_their_session(tmp_path: Path, target: Journal) -> None:
     source = small(tmp_path / "a.sqlite", "s1", [*opening()])
     with Journal.open(source) as journal:
-        name = journal.outputs("s1", lambda: 3.0).save(LONG)
+        name = journal.open_outputs("s1", lambda: 3.0).save(LONG)
     merge(source, target)
     merge(source, target)
-    assert target.outputs("s1", lambda: 4.0).load(name) == LONG
+    assert target.open_outputs("s1", lambda: 4.0).load(name) == LONG
     assert plain(target.path, "SELECT created_at_ms FROM saved_output") == [(3_000,)]

@@ -30,7 +30,7 @@ def experiment(folder: Path, trials: int = 2) -> Path:
 def run(journal: Journal, trial_id: str, session_id: str) -> None:
     events = [*opening(session_id), *step(1, LONG), *step(2), compaction(forget=[4, 5], before_step=3, summary=LONG), *step(3)]
     begun(journal, session_id).append([*events, ENDED])
-    journal.record_conduct(session_id, CONDUCT, PROBES)
+    journal.record_metrics(session_id, CONDUCT, PROBES)
     journal.record_trial(trial(trial_id, session_id), checks(trial_id))
 
 

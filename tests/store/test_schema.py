@@ -19,7 +19,7 @@ from harness.messages import (
 )
 from harness.store.journal import Journal
 from harness.store.schema import MIGRATIONS, migrate
-from harness.view import fold_all, tool_states
+from harness.view import compute_tool_states, fold_all
 from tests.store.samples import ENDED, begun, compaction, content, opening, plain, started, step
 
 LONG = "line of output\n" * 200
@@ -152,7 +152,7 @@ def test_any_program_sees_the_head_of_a_packed_text_and_the_journal_shows_it_who
     ((shown,),) = plain(journal.path, sql)
     assert str(shown).startswith(LONG[:60])
     assert str(shown).endswith("[3000 characters in all, packed]")
-    assert [row["content"] for row in journal.rows(sql)] == [LONG]
+    assert [row["content"] for row in journal.query(sql)] == [LONG]
 
 
 def test_equal_texts_are_kept_once(journal: Journal) -> None:
@@ -184,7 +184,7 @@ def test_the_state_of_a_tool_part_is_that_of_the_log(journal: Journal) -> None:
     log.append([*opening(), *step(1), *step(2, status="error"), *step(3), *step(4, status="interrupted"), step(5)[0]])
     log.append([compaction(forget=[4, 5])])
     rows = {call: state for call, state in plain(journal.path, "SELECT call_id, state FROM parts WHERE type = 'tool'")}  # noqa: C416
-    assert rows == dict(tool_states(log.entries()))
+    assert rows == dict(compute_tool_states(log.entries()))
     assert list(rows.values()) == ["compacted", "error", "completed", "error", "pending"]
 
 

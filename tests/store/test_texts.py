@@ -3,7 +3,7 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.store.texts import INLINE_CHARACTERS, Packer, address_of, addresses, attached, detached
+from harness.store.texts import INLINE_CHARACTERS, Packer, attach_texts, compute_address, detach_texts, list_addresses
 
 PLAIN = st.recursive(
     st.none() | st.integers() | st.text(max_size=20) | st.builds(lambda t: t * 60, st.text(max_size=20)),
@@ -15,15 +15,15 @@ PLAIN = st.recursive(
 def test_what_is_taken_out_comes_back(value: object) -> None:
     before = json.dumps(value)
     found: dict[str, tuple[str, bool]] = {}
-    stored = json.loads(json.dumps(detached(json.loads(before), found)))
-    assert attached(stored, {address: text for address, (text, _) in found.items()}) == json.loads(before)
-    assert set(addresses(stored)) == set(found)
+    stored = json.loads(json.dumps(detach_texts(json.loads(before), found)))
+    assert attach_texts(stored, {address: text for address, (text, _) in found.items()}) == json.loads(before)
+    assert set(list_addresses(stored)) == set(found)
 
 
 @given(st.text(st.characters()), st.booleans())
 def test_every_text_survives_packing(text: str, packed: bool) -> None:
     packer = Packer()
-    row = packer.pack("a", text, packed=packed)
+    row = packer.pack("a", text, compress=packed)
     assert packer.unpack(row.data) == text
     assert row.characters == len(text)
 
@@ -31,14 +31,14 @@ def test_every_text_survives_packing(text: str, packed: bool) -> None:
 def test_a_long_output_is_packed_and_a_long_answer_stays_readable() -> None:
     """S3.14."""
     text = "word " * INLINE_CHARACTERS
-    assert isinstance(Packer().pack("a", text, packed=True).data, bytes)
+    assert isinstance(Packer().pack("a", text, compress=True).data, bytes)
     found: dict[str, tuple[str, bool]] = {}
-    detached({"text": text}, found)
-    assert found == {address_of(text): (text, False)}
+    detach_texts({"text": text}, found)
+    assert found == {compute_address(text): (text, False)}
     found.clear()
-    detached({"output": text}, found)
-    assert found == {address_of(text): (text, True)}
+    detach_texts({"output": text}, found)
+    assert found == {compute_address(text): (text, True)}
 
 
 def test_addresses_differ_with_their_texts() -> None:
-    assert len({address_of(f"{number}" * 300) for number in range(1_000)}) == 1_000
+    assert len({compute_address(f"{number}" * 300) for number in range(1_000)}) == 1_000

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from harness.errors import SandboxError, StoreError
 from harness.protocols import FileState, Snapshot
 from harness.sandboxes import open_sandbox
-from harness.sandboxes.snapshots import tree_id
+from harness.sandboxes.snapshots import compute_tree_id
 from harness.store.journal import Journal
 from harness.store.merge import merge
-from harness.store.workspaces import JournalWorkspaces, MemoryWorkspaces, copied
+from harness.store.workspaces import JournalWorkspaces, MemoryWorkspaces, copy_workspaces
 
 
 @pytest.fixture(params=["journal", "memory"])
@@ -32,7 +32,7 @@ def snapshot_of(files):
         path: FileState(mode=stat.S_IFREG | 0o644, sha256=hashlib.sha256(content).hexdigest(), size_bytes=len(content))
         for path, content in files.items()
     }
-    return Snapshot(tree_id=tree_id(states), files=states)
+    return Snapshot(tree_id=compute_tree_id(states), files=states)
 
 
 def put_all(workspaces, files):
@@ -71,7 +71,7 @@ def test_what_two_workspaces_share_is_stored_once(tmp_path):
         put_all(workspaces, {"a": b"same", "c": b"third"})
         put_all(workspaces, {"a": b"same", "c": b"third"})
     with Journal.open(tmp_path / "j.sqlite", read_only=True) as journal:
-        assert [journal.rows(f"SELECT count(*) FROM {table}")[0][0] for table in ("blob", "tree")] == [3, 2]
+        assert [journal.query(f"SELECT count(*) FROM {table}")[0][0] for table in ("blob", "tree")] == [3, 2]
 
 
 @pytest.mark.parametrize("way", ["copied", "merged"])
@@ -81,7 +81,7 @@ def test_workspaces_go_with_their_sessions_to_another_journal(tmp_path, way):
     with closing(JournalWorkspaces(one)) as source, closing(JournalWorkspaces(other)) as target:
         snapshot = put_all(source, files)
         if way == "copied":
-            copied([snapshot.tree_id], source, target)
+            copy_workspaces([snapshot.tree_id], source, target)
         else:
             with Journal.open(other) as journal:
                 merge(one, journal)
@@ -93,13 +93,16 @@ def test_workspaces_go_with_their_sessions_to_another_journal(tmp_path, way):
 def test_a_workspace_is_restored_in_another_sandbox_with_links_modes_and_empty_files(tmp_path):
     path = tmp_path / "j.sqlite"
     made = "mkdir -p a/b none; printf x > a/b/c; touch empty; chmod 755 a/b/c; ln -s a/b/c link"
-    with closing(JournalWorkspaces(path)) as kept, closing(open_sandbox("bubblewrap", session_id="one").keep_in(kept)) as first:
+    with closing(JournalWorkspaces(path)) as kept, closing(open_sandbox("bubblewrap", session_id="one").use_blobs(kept)) as first:
         first.start()
         first.run(f"{made}; head -c 300000 /dev/urandom > large")
         snapshot = first.snapshot()
         kept.save(snapshot)
         digest = first.run("sha256sum large").stdout
-    with closing(JournalWorkspaces(path)) as kept, closing(open_sandbox("bubblewrap", session_id="two").keep_in(kept)) as second:
+    with (
+        closing(JournalWorkspaces(path)) as kept,
+        closing(open_sandbox("bubblewrap", session_id="two").use_blobs(kept)) as second,
+    ):
         second.start()
         second.restore(kept.load(snapshot.tree_id))
         assert second.snapshot().tree_id == snapshot.tree_id

@@ -9,22 +9,22 @@ from harness.compaction.presets.keep_last import KeepLast
 from harness.compaction.presets.none import NoCompaction
 from harness.events import MessageAdded
 from harness.task import Fact, Task
-from harness.tasks.changing_requirements import changing_requirements
-from harness.tasks.changing_requirements.bus_line import BEFORE_FIRST, BEFORE_SECOND, STOPS
-from harness.tasks.changing_requirements.facts import FACTS, draw
-from harness.testing.laws.simulation import HUGE, Run, retold, simulate
+from harness.tasks.changing_requirements import make_changing_requirements
+from harness.tasks.changing_requirements.bus_line import SHEETS_BEFORE_FIRST_CHANGE, SHEETS_BEFORE_SECOND_CHANGE, STOPS
+from harness.tasks.changing_requirements.facts import FACTS, draw_values
+from harness.testing.laws.simulation import HUGE_WINDOW_TOKENS, Run, rewrite_facts, simulate
 
 REVISED = [fact for fact in FACTS if fact.kind == "superseded"]
 
 
 @functools.cache
 def task(seed: int = 1) -> Task:
-    return changing_requirements(seed)
+    return make_changing_requirements(seed)
 
 
 @functools.cache
 def plain() -> Run:
-    return simulate(task(), NoCompaction(), window_tokens=HUGE)
+    return simulate(task(), NoCompaction(), window_tokens=HUGE_WINDOW_TOKENS)
 
 
 def read(fact: Fact, text: str) -> list[str]:
@@ -33,8 +33,8 @@ def read(fact: Fact, text: str) -> list[str]:
 
 @pytest.mark.parametrize("seed", range(50))
 def test_a_revised_rule_is_told_by_each_message_with_another_value_and_last_with_its_own(seed: int) -> None:
-    here, values = task(seed), draw(seed)
-    told = {fact.name: [value for text in (here.prompt, *(late.text for late in here.later)) for value in read(fact, text)]
+    here, values = task(seed), draw_values(seed)
+    told = {fact.name: [value for text in (here.prompt, *(late.text for late in here.later_messages)) for value in read(fact, text)]
             for fact in REVISED}  # fmt: skip
     assert told["interval"] == [values["interval_1"], values["interval_2"], values["interval"]]
     for fact in REVISED:
@@ -46,11 +46,11 @@ def test_a_revised_rule_is_told_by_each_message_with_another_value_and_last_with
 def test_the_user_speaks_up_when_so_many_sheets_are_written_and_before_they_are_set_anew() -> None:
     seen = []
     written: set[str] = set()
-    for event in plain().events(MessageAdded):
+    for event in plain().list_events(MessageAdded):
         written |= {stop for call in event.message.calls for stop in STOPS if f'"sheets/{stop}.txt"' in call.arguments_json}
         if event.message.role == "user":
             seen.append((len(written), sum("revise.sh" in call for _, call in plain().calls[: event.step])))
-    assert [count for count, _ in seen] == [0, BEFORE_FIRST, BEFORE_SECOND]
+    assert [count for count, _ in seen] == [0, SHEETS_BEFORE_FIRST_CHANGE, SHEETS_BEFORE_SECOND_CHANGE]
     assert seen[1][1] == 0
 
 
@@ -59,16 +59,16 @@ def test_sheets_of_the_old_rules_are_set_anew() -> None:
     for stop in STOPS:
         lines = plain().files[f"sheets/{stop}.txt"].splitlines()
         assert f"interval: {task().values['interval']}" in lines
-        assert ("changed in round 2" in lines[-1]) == (stop in STOPS[:BEFORE_SECOND])
-    assert plain().failed == set()
+        assert ("changed in round 2" in lines[-1]) == (stop in STOPS[:SHEETS_BEFORE_SECOND_CHANGE])
+    assert plain().failed_checks == set()
 
 
 @pytest.mark.bubblewrap
 def test_a_rule_whose_revision_is_lost_is_used_as_it_was_and_a_check_notices() -> None:
     """Extractive summaries keep the prompt, which tells the old rules, and lose a message that says it in other words."""
-    values = draw(1)
+    values = draw_values(1)
     run = simulate(task(), KeepLast(summarizer="scripted/extractive"))
-    assert {"interval", "first_bus"} <= run.failed
+    assert {"interval", "first_bus"} <= run.failed_checks
     sheets = "\n".join(run.files[f"sheets/{stop}.txt"] for stop in STOPS)
     assert f"interval: {values['interval_1']}" in sheets
     assert f"first: {values['first_bus_1']}" in sheets
@@ -78,13 +78,13 @@ def test_a_rule_whose_revision_is_lost_is_used_as_it_was_and_a_check_notices() -
 @pytest.mark.bubblewrap
 def test_asking_twice_for_the_permit_does_harm() -> None:
     run = simulate(task(), KeepLast(summarizer="scripted/empty"))
-    assert {"permit", "one_permit"} <= run.failed
+    assert {"permit", "one_permit"} <= run.failed_checks
 
 
 def test_a_fact_that_is_told_several_times_is_retold_as_a_whole() -> None:
-    values = draw(1)
-    other = retold(task(), {"interval": "77"})
+    values = draw_values(1)
+    other = rewrite_facts(task(), {"interval": "77"})
     assert read(REVISED[0], other.prompt) == [values["interval_1"]]
-    assert [read(REVISED[0], late.text) for late in other.later] == [[values["interval_2"]], ["77"]]
-    blank = retold(task(), {"interval": None})
-    assert [read(REVISED[0], text) for text in (blank.prompt, *(late.text for late in blank.later))] == [[], [], []]
+    assert [read(REVISED[0], late.text) for late in other.later_messages] == [[values["interval_2"]], ["77"]]
+    blank = rewrite_facts(task(), {"interval": None})
+    assert [read(REVISED[0], text) for text in (blank.prompt, *(late.text for late in blank.later_messages))] == [[], [], []]

@@ -6,7 +6,7 @@ import pytest
 
 from harness.tasks import SUITE, load_task
 
-OUTDATED = [(name, fact.name) for name in sorted(SUITE) for fact in load_task(name)(1).facts if fact.former]
+OUTDATED = [(name, fact.name) for name in sorted(SUITE) for fact in load_task(name)(1).facts if fact.former_patterns]
 
 
 @pytest.mark.parametrize(("name", "fact_name"), OUTDATED)
@@ -14,8 +14,8 @@ OUTDATED = [(name, fact.name) for name in sorted(SUITE) for fact in load_task(na
 def test_words_that_are_out_of_date_tell_another_value_than_the_one_that_holds(name: str, fact_name: str, seed: int) -> None:
     task = load_task(name)(seed)
     (fact,) = (one for one in task.facts if one.name == fact_name)
-    texts = [task.prompt, *(text for _, text in task.workspace), *(late.text for late in task.later)]
-    told = {value for text in texts for pattern in fact.former for value in re.findall(pattern, text, re.MULTILINE)}
+    texts = [task.prompt, *(text for _, text in task.workspace), *(late.text for late in task.later_messages)]
+    told = {value for text in texts for pattern in fact.former_patterns for value in re.findall(pattern, text, re.MULTILINE)}
     assert told - {task.values[fact_name]}
 
 

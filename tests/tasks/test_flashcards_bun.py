@@ -7,38 +7,40 @@ import shutil
 import pytest
 
 from harness.sandboxes import open_sandbox
-from harness.tasks.flashcards_bun import flashcards_bun
+from harness.tasks.flashcards_bun import make_flashcards_bun
 from harness.tasks.flashcards_bun.facts import FACTS
 from tests.tasks.workshop import act, built, failed, grade, lay, rewritten, run
 
 EFFECTS = r"tools/(reserve|feed|audit|changelog)"
-RESTING = {fact.name: {check.name for check in flashcards_bun(1).checks if fact.name in check.rests_on} for fact in FACTS}
+RESTING = {
+    fact.name: {check.name for check in make_flashcards_bun(1).checks if fact.name in check.required_facts} for fact in FACTS
+}
 bun = pytest.mark.bun
 
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory):
     """The program of seed 1, as the script builds it."""
-    return built(flashcards_bun(1), tmp_path_factory.mktemp("program"), flashcards_bun(1).values, EFFECTS)
+    return built(make_flashcards_bun(1), tmp_path_factory.mktemp("program"), make_flashcards_bun(1).values, EFFECTS)
 
 
 @bun
 @pytest.mark.parametrize("seed", [2])
 def test_what_the_script_builds_passes_every_check(seed, tmp_path):
-    task = flashcards_bun(seed)
+    task = make_flashcards_bun(seed)
     assert failed(grade(task, built(task, tmp_path, task.values, EFFECTS))) == set()
 
 
 @bun
 def test_the_untouched_workspace_fails_every_check(tmp_path):
-    task = flashcards_bun(1)
+    task = make_flashcards_bun(1)
     assert failed(grade(task, lay(task, tmp_path))) == {check.name for check in task.checks}
 
 
 @bun
 @pytest.mark.parametrize("fact", [fact.name for fact in FACTS])
 def test_a_fact_that_is_never_known_fails_all_checks_that_rest_on_it(fact, program, tmp_path):
-    task, root = flashcards_bun(1), tmp_path / "copy"
+    task, root = make_flashcards_bun(1), tmp_path / "copy"
     prior = next(one.prior for one in FACTS if one.name == fact)
     shutil.copytree(program, root)
     if not rewritten(task, root, fact, prior):
@@ -48,13 +50,13 @@ def test_a_fact_that_is_never_known_fails_all_checks_that_rest_on_it(fact, progr
 
 
 def test_every_fact_carries_a_check_and_all_kinds_of_facts_are_there():
-    assert {name for check in flashcards_bun(1).checks for name in check.rests_on} == {fact.name for fact in FACTS}
+    assert {name for check in make_flashcards_bun(1).checks for name in check.required_facts} == {fact.name for fact in FACTS}
     assert len({fact.kind for fact in FACTS}) == 10
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_pages_are_long_and_hold_each_value_in_one_place(seed):
-    task = flashcards_bun(seed)
+    task = make_flashcards_bun(seed)
     found = {path: text for path, text in task.workspace if path.startswith("docs/")}
     assert len(found) == 8
     assert all(5_000 <= len(text) < 10_000 for text in found.values())
@@ -66,7 +68,7 @@ def test_pages_are_long_and_hold_each_value_in_one_place(seed):
 
 def test_the_page_on_numbers_still_holds_the_figure_that_is_out_of_date():
     (stale,) = (fact for fact in FACTS if fact.kind == "superseded")
-    assert f"began at an interval of {stale.prior} days" in dict(flashcards_bun(1).workspace)["docs/numbers.md"]
+    assert f"began at an interval of {stale.prior} days" in dict(make_flashcards_bun(1).workspace)["docs/numbers.md"]
 
 
 @bun
@@ -79,7 +81,7 @@ def test_the_page_on_numbers_still_holds_the_figure_that_is_out_of_date():
     ],
 )
 def test_what_must_be_done_once_fails_when_done_twice(command, check, program, tmp_path):
-    task, root = flashcards_bun(1), tmp_path / "copy"
+    task, root = make_flashcards_bun(1), tmp_path / "copy"
     shutil.copytree(program, root)
     assert run(root, f"bun tools/{command}").well
     assert failed(grade(task, root)) == {check}
@@ -96,7 +98,7 @@ def test_what_must_be_done_once_fails_when_done_twice(command, check, program, t
     ],
 )
 def test_a_first_cut_really_fails_and_the_mended_one_does_not(module, tests, program, tmp_path):
-    task, root = flashcards_bun(1), tmp_path / "copy"
+    task, root = make_flashcards_bun(1), tmp_path / "copy"
     shutil.copytree(program, root)
     steps = {step.name: step for step in task.script.steps}
     (call,) = steps[f"write_{module}"].calls
@@ -108,7 +110,7 @@ def test_a_first_cut_really_fails_and_the_mended_one_does_not(module, tests, pro
     act(root, "write_file", {"path": f"src/{module}.ts", "content": first})
     broken = run(root, tests)
     assert not broken.well
-    assert re.search(repair.error, broken.output)
+    assert re.search(repair.error_pattern, broken.output)
 
 
 @bun

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from harness.tasks.log_forensics import log_forensics
+from harness.tasks.log_forensics import make_log_forensics
 from harness.tasks.log_forensics.facts import FACTS
 from harness.tasks.log_forensics.searches import SEARCHES
 from tests.tasks.workshop import act, built, failed, grade, lay, rewritten, run
@@ -14,30 +14,32 @@ from tests.tasks.workshop import act, built, failed, grade, lay, rewritten, run
 EFFECTS = r"tools/(open_case|seal)|sed -i|> report/people"
 CLIP = 10_000
 """What one output shows, in characters."""
-RESTING = {fact.name: {check.name for check in log_forensics(1).checks if fact.name in check.rests_on} for fact in FACTS}
+RESTING = {
+    fact.name: {check.name for check in make_log_forensics(1).checks if fact.name in check.required_facts} for fact in FACTS
+}
 NEEDLES = [fact for fact in FACTS if fact.said_in == "output" and fact.recover]
 
 
 @pytest.fixture(scope="module")
 def answered(tmp_path_factory):
     """The workspace of seed 1, as the script leaves it."""
-    return built(log_forensics(1), tmp_path_factory.mktemp("answered"), log_forensics(1).values, EFFECTS)
+    return built(make_log_forensics(1), tmp_path_factory.mktemp("answered"), make_log_forensics(1).values, EFFECTS)
 
 
 @pytest.mark.parametrize("seed", [2])
 def test_what_the_script_leaves_passes_every_check(seed, tmp_path):
-    task = log_forensics(seed)
+    task = make_log_forensics(seed)
     assert failed(grade(task, built(task, tmp_path, task.values, EFFECTS))) == set()
 
 
 def test_the_untouched_workspace_fails_every_check(tmp_path):
-    task = log_forensics(1)
+    task = make_log_forensics(1)
     assert failed(grade(task, lay(task, tmp_path))) == {check.name for check in task.checks}
 
 
 @pytest.mark.parametrize("fact", [fact.name for fact in FACTS])
 def test_a_fact_that_is_never_known_fails_all_checks_that_rest_on_it(fact, answered, tmp_path):
-    task, root = log_forensics(1), tmp_path / "copy"
+    task, root = make_log_forensics(1), tmp_path / "copy"
     prior = next(one.prior for one in FACTS if one.name == fact)
     shutil.copytree(answered, root)
     if not rewritten(task, root, fact, prior):
@@ -47,12 +49,12 @@ def test_a_fact_that_is_never_known_fails_all_checks_that_rest_on_it(fact, answe
 
 
 def test_every_fact_carries_a_check():
-    assert {name for check in log_forensics(1).checks for name in check.rests_on} == {fact.name for fact in FACTS}
+    assert {name for check in make_log_forensics(1).checks for name in check.required_facts} == {fact.name for fact in FACTS}
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_every_needle_stands_once_in_megabytes(seed):
-    task = log_forensics(seed)
+    task = make_log_forensics(seed)
     texts = {path: text for path, text in task.workspace if path.startswith(("logs/", "dumps/"))}
     assert 2_000_000 < sum(map(len, texts.values())) < 5_000_000
     for fact in (fact for fact in NEEDLES if fact.name != "damage_offset"):
@@ -63,7 +65,7 @@ def test_every_needle_stands_once_in_megabytes(seed):
 
 @pytest.mark.parametrize("search", SEARCHES)
 def test_a_search_shows_its_needles_whole_and_costs_something(search, answered):
-    task = log_forensics(1)
+    task = make_log_forensics(1)
     shown = run(answered, SEARCHES[search].command).output
     facts = [fact for fact in NEEDLES if fact.recover and fact.recover.arguments[0][1] == SEARCHES[search].command]
     assert facts
@@ -83,13 +85,13 @@ def test_a_log_and_its_errors_are_longer_than_one_output_shows(log, answered):
 
 def test_making_the_task_is_cheap_and_repeats():
     started = time.process_time()
-    first = log_forensics.__wrapped__(77)
+    first = make_log_forensics.__wrapped__(77)
     assert time.process_time() - started < 1.0
-    assert log_forensics.__wrapped__(77) == first
+    assert make_log_forensics.__wrapped__(77) == first
 
 
 def test_the_offset_is_where_a_search_finds_it(answered):
-    task = log_forensics(1)
+    task = make_log_forensics(1)
     offset = int(task.values["damage_offset"])
     assert dict(task.workspace)["logs/queue.log"].encode()[offset:].startswith(b"segment damaged")
 
@@ -107,4 +109,4 @@ def test_what_must_not_be_done_fails_its_check(command, check, answered, tmp_pat
     root = tmp_path / "copy"
     shutil.copytree(answered, root)
     run(root, command)
-    assert check in failed(grade(log_forensics(1), root))
+    assert check in failed(grade(make_log_forensics(1), root))

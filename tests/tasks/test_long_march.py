@@ -14,13 +14,13 @@ from harness.compaction.presets.keep_last import KeepLast
 from harness.compaction.presets.none import NoCompaction
 from harness.errors import UsageError
 from harness.events import MessageAdded
-from harness.models.tokenizer import text_tokens
+from harness.models.tokenizer import count_text_tokens
 from harness.task import Evidence, Fact, Step, Task, World
 from harness.tasks import make_task
-from harness.tasks.long_march.facts import PRIOR, draw
-from harness.tasks.long_march.schedule import completed, marks
+from harness.tasks.long_march.facts import PRIOR, draw_values
+from harness.tasks.long_march.schedule import complete_world, plan_marks
 from harness.tasks.step_specs import run
-from harness.testing.laws.simulation import HUGE, Run, simulate
+from harness.testing.laws.simulation import HUGE_WINDOW_TOKENS, Run, simulate
 
 BASE = World(
     steps=60, tokens_per_step=300, output_sigma=1.0, recoverable_share=0.5, use_lag_steps=18, redundancy=1, update_rate=0.5
@@ -43,13 +43,13 @@ def march(world: World, seed: int = 1) -> Task:
 
 @functools.cache
 def marched(world: World) -> Run:
-    return simulate(march(world), NoCompaction(), window_tokens=HUGE)
+    return simulate(march(world), NoCompaction(), window_tokens=HUGE_WINDOW_TOKENS)
 
 
 def tellings(fact: Fact, world: World) -> list[tuple[int, str]]:
     """Step and value of each telling of a fact by prompt, page or report; the prompt is step 0."""
     told = []
-    for event in marched(world).events(MessageAdded):
+    for event in marched(world).list_events(MessageAdded):
         text = "\n".join(result.output for result in event.message.results) or event.message.text
         if event.message.role in {"user", "tool"}:
             told += [(event.step - 1 if event.step else 0, value) for value in re.findall(fact.patterns[0], text)]
@@ -59,7 +59,7 @@ def tellings(fact: Fact, world: World) -> list[tuple[int, str]]:
 def used(fact: Fact, world: World) -> int:
     """The step whose reply writes the note of a fact."""
     path = f"notes/{fact.name.replace('_', '')}.md"
-    events = marched(world).events(MessageAdded)
+    events = marched(world).list_events(MessageAdded)
     return next(event.step - 1 for event in events for call in event.message.calls if path in call.arguments_json)
 
 
@@ -70,7 +70,7 @@ def test_the_script_has_the_steps_and_the_facts_their_shares_that_the_world_says
     assert len(task.script.steps) == world.steps
     for share, found in (
         (world.recoverable_share, [fact for fact in task.facts if fact.recover]),
-        (world.update_rate, [fact for fact in task.facts if fact.superseded]),
+        (world.update_rate, [fact for fact in task.facts if fact.is_superseded]),
     ):
         assert share is not None
         assert len(found) == round(share * len(task.facts))
@@ -89,7 +89,7 @@ def test_a_fact_is_told_as_often_as_redundancy_says() -> None:
     calm = replace(BASE, update_rate=0.0)
     for world in (calm, replace(calm, redundancy=3)):
         assert {len(tellings(fact, world)) for fact in march(world).facts} == {world.redundancy}
-        assert marched(world).failed == set()
+        assert marched(world).failed_checks == set()
 
 
 @pytest.mark.bubblewrap
@@ -98,9 +98,9 @@ def test_a_revised_fact_is_told_anew_before_it_is_used_and_the_others_are_not() 
     for fact in task.facts:
         values = [value for _, value in tellings(fact, BASE)]
         assert values[-1] == task.values[fact.name]
-        assert len(set(values)) == len(values) == (2 if fact.superseded else 1)
+        assert len(set(values)) == len(values) == (2 if fact.is_superseded else 1)
         assert max(step for step, _ in tellings(fact, BASE)) < used(fact, BASE)
-    assert marched(BASE).failed == set()
+    assert marched(BASE).failed_checks == set()
 
 
 @pytest.mark.bubblewrap
@@ -113,8 +113,8 @@ def test_a_step_brings_as_many_tokens_into_view_as_the_world_says(world: World) 
 @pytest.mark.bubblewrap
 def test_sigma_is_the_tail_of_the_outputs() -> None:
     def tail(sigma: float) -> float:
-        events = marched(replace(BASE, output_sigma=sigma)).events(MessageAdded)
-        sizes = [text_tokens(result.output) for event in events for result in event.message.results]
+        events = marched(replace(BASE, output_sigma=sigma)).list_events(MessageAdded)
+        sizes = [count_text_tokens(result.output) for event in events for result in event.message.results]
         reports = [size for size in sizes if size > 40]
         return statistics.quantiles(reports, n=20)[-1] / statistics.median(reports)
 
@@ -127,21 +127,21 @@ def test_what_is_said_once_is_not_said_again_and_asking_does_harm() -> None:
     task = march(world)
     steps, walk = list(task.script.steps), "sh tools/walk.sh 11"
     again = Step(
-        name="again", says="Once more.", calls=(run(f"{walk} again"),), done=Evidence(receipts=(("execute_command", "again$"),))
+        name="again", text="Once more.", calls=(run(f"{walk} again"),), done=Evidence(receipts=(("execute_command", "again$"),))
     )
     script = replace(task.script, steps=(*steps[:12], again, *steps[12:]))
-    twice = simulate(replace(task, script=script), NoCompaction(), window_tokens=HUGE)
+    twice = simulate(replace(task, script=script), NoCompaction(), window_tokens=HUGE_WINDOW_TOKENS)
     first, second = (output for key, output in outputs(twice) if key.startswith(walk))
     assert re.search(task.facts[4].patterns[0], first)
     assert "read out once" in second
     assert not re.search(task.facts[4].patterns[0], second)
-    assert twice.failed == {"each_post_once"}
+    assert twice.failed_checks == {"each_post_once"}
 
 
 def outputs(run: Run) -> list[tuple[str, str]]:
     """Key argument and output of each call."""
-    results = [result.output for event in run.events(MessageAdded) for result in event.message.results]
-    return [(key, output) for (_, key), output in zip(run.acts, results, strict=True)]
+    results = [result.output for event in run.list_events(MessageAdded) for result in event.message.results]
+    return [(key, output) for (_, key), output in zip(run.call_keys, results, strict=True)]
 
 
 @pytest.mark.bubblewrap
@@ -150,16 +150,16 @@ def test_when_nothing_of_the_march_is_in_view_the_log_tells_where_it_stands() ->
     policy = KeepLast(threshold=0.2, keep_last=1, summarizer="scripted/empty")
     run = simulate(march(replace(BASE, update_rate=0.0, recoverable_share=1.0)), policy, window_tokens=24_000)
     assert run.compactions
-    assert run.failed == set(), "what can be got again is got again"
+    assert run.failed_checks == set(), "what can be got again is got again"
 
 
 @pytest.mark.bubblewrap
 def test_a_correction_that_is_forgotten_leaves_the_old_number_in_use() -> None:
     world = World(update_rate=1.0, recoverable_share=0.0)
-    known = marks(completed(world))
-    task, values = march(world, seed=3), draw(known, 3)
+    known = plan_marks(complete_world(world))
+    task, values = march(world, seed=3), draw_values(known, 3)
     run = simulate(task, KeepLast(summarizer="scripted/extractive"))
-    wrong = {mark.key: run.files[mark.note] for mark in known if f"note_{mark.key}" in run.failed}
+    wrong = {mark.key: run.files[mark.note_path] for mark in known if f"note_{mark.key}" in run.failed_checks}
     stale = [key for key, note in wrong.items() if note == f"{key}: {values.first[key]}\n"]
     guessed = [key for key, note in wrong.items() if note == f"{key}: {PRIOR}\n"]
     assert stale
@@ -185,6 +185,6 @@ def test_knobs_that_do_not_go_together_are_refused_by_name(world: World, named: 
 def test_ten_thousand_steps_are_laid_out_with_legs_of_equal_load() -> None:
     task = march(World(steps=10_000))
     assert len(task.script.steps) == 10_000
-    due = [int(step.name.removeprefix("post-")) for step in task.script.steps if step.needs]
+    due = [int(step.name.removeprefix("post-")) for step in task.script.steps if step.required_facts]
     assert {later - sooner for sooner, later in itertools.pairwise(due[3:])} == {6}
     assert len(task.checks) == len(task.facts) + 1

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from harness.task import Task
-from harness.tasks.rename_sweep import rename_sweep
-from harness.tasks.rename_sweep.facts import draw
+from harness.tasks.rename_sweep import make_rename_sweep
+from harness.tasks.rename_sweep.facts import draw_values
 from tests.tasks.workshop import carried_out, do, failed, grade, lay, shell
 
 LOOKS = ("orient", "state", "suite_", "read_", "lines_", "test_", "half_way", "strays_known", "what_is_left")
@@ -24,7 +24,7 @@ def deeds(task: Task) -> list[str]:
 @pytest.fixture(scope="module")
 def swept(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The package of seed 1 when the sweep is through."""
-    task = rename_sweep(1)
+    task = make_rename_sweep(1)
     return carried_out(task, tmp_path_factory.mktemp("swept"), task.values, deeds(task))
 
 
@@ -40,8 +40,8 @@ def holding(root: Path, name: str) -> set[str]:
 
 
 def test_more_than_forty_modules_use_the_name_and_all_tests_pass_before(tmp_path: Path) -> None:
-    root = lay(rename_sweep(1), tmp_path)
-    assert len(holding(root, draw(1)["old_name"])) > 40
+    root = lay(make_rename_sweep(1), tmp_path)
+    assert len(holding(root, draw_values(1)["old_name"])) > 40
     status, said = shell(root, TESTS)
     assert (status, re.findall(r"FAIL|ERROR", said)) == (0, [])
 
@@ -57,7 +57,7 @@ def test_afterwards_all_tests_pass_and_every_module_can_be_imported(swept: Path)
 
 
 def test_the_old_name_is_kept_where_it_is_demanded_and_nowhere_else(swept: Path) -> None:
-    values = draw(1)
+    values = draw_values(1)
     kept = holding(swept, values["old_name"])
     alias = f"quay/{values['alias_module']}.py"
     assert alias in kept
@@ -68,11 +68,11 @@ def test_the_old_name_is_kept_where_it_is_demanded_and_nowhere_else(swept: Path)
 
 
 def test_the_sweep_passes_every_check(copied: Path) -> None:
-    assert failed(grade(rename_sweep(1), copied)) == set()
+    assert failed(grade(make_rename_sweep(1), copied)) == set()
 
 
 def test_another_seed_is_another_sweep_and_passes_too(tmp_path: Path) -> None:
-    task = rename_sweep(6)
+    task = make_rename_sweep(6)
     assert failed(grade(task, carried_out(task, tmp_path, task.values, deeds(task)))) == set()
 
 
@@ -90,24 +90,24 @@ def test_another_seed_is_another_sweep_and_passes_too(tmp_path: Path) -> None:
     ],
 )
 def test_what_must_be_done_once_fails_when_done_twice(step: str, check: str, copied: Path) -> None:
-    task = rename_sweep(1)
+    task = make_rename_sweep(1)
     (found,) = [one for one in task.script.steps if one.name == step]
     for call in found.calls:
         do(copied, call, task.values)
     assert failed(grade(task, copied)) == {check}
 
 
-@pytest.mark.parametrize("fact", [fact.name for fact in rename_sweep(1).facts])
+@pytest.mark.parametrize("fact", [fact.name for fact in make_rename_sweep(1).facts])
 def test_a_fact_that_is_never_known_fails_every_check_that_rests_on_it(fact: str, tmp_path: Path) -> None:
-    task = rename_sweep(1)
+    task = make_rename_sweep(1)
     prior = next(one.prior for one in task.facts if one.name == fact)
-    resting = {check.name for check in task.checks if fact in check.rests_on}
+    resting = {check.name for check in task.checks if fact in check.required_facts}
     assert resting
     assert failed(grade(task, carried_out(task, tmp_path, {**task.values, fact: prior}, deeds(task)))) >= resting
 
 
 def test_two_meanings_meet_where_a_helper_is_left_in_the_way(tmp_path: Path) -> None:
-    task = rename_sweep(1)
+    task = make_rename_sweep(1)
     root = carried_out(task, tmp_path, task.values, [name for name in deeds(task) if name != "helper_cranes"])
     status, said = shell(root, f"{TESTS} tests.test_cranes")
     assert (status, "FAIL" in said) == (1, True)
@@ -115,7 +115,7 @@ def test_two_meanings_meet_where_a_helper_is_left_in_the_way(tmp_path: Path) -> 
 
 
 def test_batches_that_are_recorded_out_of_order_fail(tmp_path: Path) -> None:
-    task = rename_sweep(1)
+    task = make_rename_sweep(1)
     root = carried_out(task, tmp_path, task.values, deeds(task))
     record = root / "ledger/record.log"
     first, second, *others = record.read_text().splitlines()
@@ -124,10 +124,10 @@ def test_batches_that_are_recorded_out_of_order_fail(tmp_path: Path) -> None:
 
 
 def test_touching_what_is_left_alone_a_test_or_more_than_the_name_fails(copied: Path) -> None:
-    excluded = f"quay/{draw(1)['excluded_folder']}/fees.py"
+    excluded = f"quay/{draw_values(1)['excluded_folder']}/fees.py"
     for path in (excluded, "tests/test_docks.py", "quay/ferries/talks.py"):
         (copied / path).write_text((copied / path).read_text() + "\n")
-    assert failed(grade(rename_sweep(1), copied)) == {"left_alone", "tests", "late_folders"}
+    assert failed(grade(make_rename_sweep(1), copied)) == {"left_alone", "tests", "late_folders"}
 
 
 def test_the_ledger_tells_nobody_which_folders_are_recorded(swept: Path) -> None:

@@ -10,11 +10,11 @@ from harness.compaction.presets.none import NoCompaction
 from harness.errors import UsageError
 from harness.events import MessageAdded
 from harness.task import Fact, Script, Task, World
-from harness.tasks import SUITE, knobs, load_task, make_task
-from harness.tasks.facts import printed
-from harness.tasks.variants import KNOBS, ORDER, in_world
+from harness.tasks import SUITE, list_knobs, load_task, make_task
+from harness.tasks.facts import make_output_fact
+from harness.tasks.variants import KNOBS, ORDER_FILE, vary_task
 from harness.testing.laws.moves import trace
-from harness.testing.laws.simulation import HUGE, Run, simulate
+from harness.testing.laws.simulation import HUGE_WINDOW_TOKENS, Run, simulate
 
 TASKS = sorted(set(SUITE) - {"long-march"})
 LAG = 12
@@ -29,13 +29,13 @@ def turned(world: World, seed: int = 1, name: str = NAME) -> Task:
 
 @functools.cache
 def session(world: World) -> Run:
-    return simulate(turned(world), NoCompaction(), window_tokens=HUGE)
+    return simulate(turned(world), NoCompaction(), window_tokens=HUGE_WINDOW_TOKENS)
 
 
 def told(fact: Fact, world: World) -> list[tuple[int, str]]:
     """Request and value of each telling of a fact by the user; 1 = the first request."""
     found = []
-    for event in session(world).events(MessageAdded):
+    for event in session(world).list_events(MessageAdded):
         if event.message.role == "user":
             found += [(max(event.step, 1), match[1]) for text in fact.patterns for match in re.finditer(text, event.message.text)]
     return found
@@ -44,14 +44,14 @@ def told(fact: Fact, world: World) -> list[tuple[int, str]]:
 def needed(fact: Fact) -> list[int]:
     """The steps of the script whose words or calls hold a fact."""
     steps = enumerate(turned(World()).script.steps, start=1)
-    return [number for number, step in steps if f"${{{fact.name}}}" in str((step.says, step.calls, step.repairs))]
+    return [number for number, step in steps if f"${{{fact.name}}}" in str((step.text, step.calls, step.repairs))]
 
 
 @functools.cache
 def first_uses(world: World) -> dict[str, int]:
     """The request at which each fact was used first."""
     task = turned(world)
-    needs = {step.name: step.needs for step in task.script.steps}
+    needs = {step.name: step.required_facts for step in task.script.steps}
     used: dict[str, int] = {}
     for move in trace(task, session(world).requests):
         for name in needs.get(move.step, ()):
@@ -70,10 +70,12 @@ def test_a_world_changes_nothing_but_what_the_user_says_and_writes_down(name: st
     same = ("script", "checks", "grader", "values", "title", "tags", "runtime", "cacheable")
     assert [getattr(world, one) for one in same] == [getattr(plain, one) for one in same]
     assert world.workspace[: len(plain.workspace)] == plain.workspace
-    assert [path for path, _ in world.workspace[len(plain.workspace) :]] == [ORDER]
-    assert set(plain.later) <= set(world.later)
+    assert [path for path, _ in world.workspace[len(plain.workspace) :]] == [ORDER_FILE]
+    assert set(plain.later_messages) <= set(world.later_messages)
     assert turned(ALL, seed=2, name=name).facts == world.facts, "facts are the same for every seed"
-    steps = [[(late.step, late.text.split("\n")[0]) for late in turned(ALL, seed=seed, name=name).later] for seed in (2, 3)]
+    steps = [
+        [(late.step, late.text.split("\n")[0]) for late in turned(ALL, seed=seed, name=name).later_messages] for seed in (2, 3)
+    ]
     assert steps[0] == steps[1]
 
 
@@ -85,15 +87,15 @@ def test_knobs_that_are_left_at_what_a_task_has_leave_it_as_it_is(name: str) -> 
 @pytest.mark.parametrize("name", TASKS)
 def test_shares_are_of_the_facts_of_the_request_that_hold_for_good(name: str) -> None:
     plain = load_task(name)(1)
-    steady = [fact for fact in asked(plain) if not fact.superseded and re.search(fact.patterns[0], plain.prompt)]
+    steady = [fact for fact in asked(plain) if not fact.is_superseded and re.search(fact.patterns[0], plain.prompt)]
     for share in (0.5, 1.0):
         world = turned(World(recoverable_share=share), name=name)
         written = {fact.name for fact in asked(world) if fact.recover}
         assert len(written) == round(share * len(steady))
-        order = dict(world.workspace)[ORDER]
+        order = dict(world.workspace)[ORDER_FILE]
         assert written == {fact.name for fact in asked(world) if any(re.search(text, order) for text in fact.patterns)}
     changed = turned(World(update_rate=0.5), name=name)
-    before, after = ({fact.name for fact in task.facts if fact.superseded} for task in (plain, changed))
+    before, after = ({fact.name for fact in task.facts if fact.is_superseded} for task in (plain, changed))
     assert before <= after
     assert len(after) - len(before) == round(0.5 * len(steady))
 
@@ -113,7 +115,7 @@ def test_what_the_request_told_is_told_a_fixed_lag_before_its_first_use() -> Non
         assert value == turned(world).values[fact.name]
         assert at == max(1, needed(fact)[0] - LAG)
         assert first_uses(world)[fact.name] >= needed(fact)[0], "a repair puts off what follows"
-    assert session(world).failed == set()
+    assert session(world).failed_checks == set()
 
 
 @pytest.mark.bubblewrap
@@ -124,7 +126,7 @@ def test_what_is_still_needed_is_told_again_at_even_intervals() -> None:
     for fact in asked(turned(world)):
         assert [at for at, _ in told(fact, world)] == [1, *(at for at in reminders if at <= needed(fact)[-1])]
     assert max(len(told(fact, world)) for fact in asked(turned(world))) == 4
-    assert session(world).failed == set()
+    assert session(world).failed_checks == set()
 
 
 @pytest.mark.bubblewrap
@@ -135,7 +137,7 @@ def test_what_is_changed_is_told_with_another_value_and_corrected_before_its_fir
         assert (first, new) == (1, turned(world).values[fact.name])
         assert old != new
         assert 1 < at <= first_uses(world)[fact.name]
-    assert session(world).failed == set()
+    assert session(world).failed_checks == set()
 
 
 @pytest.mark.bubblewrap
@@ -143,24 +145,24 @@ def test_a_reminder_tells_what_holds_by_then() -> None:
     for fact in asked(turned(ALL)):
         values = [value for _, value in told(fact, ALL)]
         assert values[-1] == turned(ALL).values[fact.name]
-        assert len(set(values)) == (2 if fact.superseded else 1)
+        assert len(set(values)) == (2 if fact.is_superseded else 1)
         assert sorted(values, key=values[0].__ne__) == values, "the old value is not told after the correction"
-    assert session(ALL).failed == set()
+    assert session(ALL).failed_checks == set()
 
 
 def test_what_is_written_down_is_known_to_be_so_and_can_be_read() -> None:
     task = turned(World(recoverable_share=1.0))
     for fact in asked(task):
         assert fact.recover is not None
-        assert fact.recover.arguments == (("path", ORDER),)
-        assert (fact.source, fact.reacquisition_calls) == (ORDER, 2)
-    assert ORDER in task.prompt
+        assert fact.recover.arguments == (("path", ORDER_FILE),)
+        assert (fact.source, fact.reacquisition_calls) == (ORDER_FILE, 2)
+    assert ORDER_FILE in task.prompt
 
 
 def test_every_task_has_knobs_and_one_has_all() -> None:
-    assert {name: knobs(SUITE[name]) for name in TASKS} == dict.fromkeys(TASKS, KNOBS)
-    assert len(knobs(SUITE["long-march"])) == 7
-    assert set(KNOBS) < set(knobs(SUITE["long-march"]))
+    assert {name: list_knobs(SUITE[name]) for name in TASKS} == dict.fromkeys(TASKS, KNOBS)
+    assert len(list_knobs(SUITE["long-march"])) == 7
+    assert set(KNOBS) < set(list_knobs(SUITE["long-march"]))
 
 
 @pytest.mark.parametrize(
@@ -184,25 +186,25 @@ def test_a_lag_that_would_turn_nothing_is_refused_with_the_largest_that_turns_so
     (most,) = map(int, re.findall(r"at most (\d+)", str(refused.value)))
     plain = load_task(name)(1)
     for lag in (1, most // 2, most):
-        assert len(turned(World(use_lag_steps=lag), name=name).later) > len(plain.later)
+        assert len(turned(World(use_lag_steps=lag), name=name).later_messages) > len(plain.later_messages)
     with pytest.raises(UsageError, match=rf"at most {most}, .*\(got {most + 1}\)"):
         turned(World(use_lag_steps=most + 1), name=name)
 
 
 def test_a_correction_that_would_come_too_late_is_refused() -> None:
     task = load_task(NAME)(1)
-    at_once = replace(task.script.steps[0], needs=tuple(fact.name for fact in asked(task)))
+    at_once = replace(task.script.steps[0], required_facts=tuple(fact.name for fact in asked(task)))
 
     def hasty(seed: int) -> Task:
-        return replace(load_task(NAME)(seed), script=Script(steps=(at_once, *task.script.steps[1:]), farewell="Done."))
+        return replace(load_task(NAME)(seed), script=Script(steps=(at_once, *task.script.steps[1:]), final_text="Done."))
 
     with pytest.raises(UsageError, match=r"world\.update_rate: of the 9 facts .* 0 can be corrected .* at most 0 \(got 1\)"):
-        in_world(hasty, 1, World(update_rate=1.0))
+        vary_task(hasty, 1, World(update_rate=1.0))
 
 
 def test_a_request_without_facts_is_refused() -> None:
     def silent(seed: int) -> Task:
-        return replace(load_task(NAME)(seed), facts=(printed("desk", "next-step", "", "office", r"the desk `(\w+)`"),))
+        return replace(load_task(NAME)(seed), facts=(make_output_fact("desk", "next-step", "", "office", r"the desk `(\w+)`"),))
 
     with pytest.raises(UsageError, match=r"world\.redundancy: the request of 'rename-sweep' tells no fact"):
-        in_world(silent, 1, World(redundancy=2))
+        vary_task(silent, 1, World(redundancy=2))

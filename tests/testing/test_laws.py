@@ -19,10 +19,10 @@ from harness.messages import assistant
 from harness.sandboxes.backends import SandboxChoice
 from harness.task import Evidence, Grader, LaterMessage, Repair
 from harness.tasks import load_task
-from harness.tasks.facts import printed, stated
-from harness.tasks.step_specs import look_into, read, run
-from harness.testing.laws import LAWS, PRESETS, Sessions, rulings
-from harness.testing.laws.session_cache import Tight
+from harness.tasks.facts import make_output_fact, make_prompt_fact
+from harness.tasks.step_specs import list_directory, read, run
+from harness.testing.laws import LAWS, PRESETS, SessionCache, check_laws
+from harness.testing.laws.session_cache import SmallWindow
 from tests.cli.command import within
 
 LOCAL = SandboxChoice(backend="local")
@@ -39,7 +39,7 @@ def good(tmp_path_factory):
 
 
 def found(template, law):
-    return list(BY_NAME[law].find(Sessions(template, sandbox=LOCAL), 1, "extractive"))
+    return list(BY_NAME[law].find(SessionCache(template, sandbox=LOCAL), 1, "extractive"))
 
 
 def about(findings):
@@ -96,7 +96,7 @@ def with_constant(task):
 def with_idle_fact(task):
     """A fact that is told, spoken of, and of no use."""
     colour = task.values["greeting"].lower()
-    fact = stated("colour", "preference", "red", r"cook likes (\w+)\.$")
+    fact = make_prompt_fact("colour", "preference", "red", r"cook likes (\w+)\.$")
     task = replace(task, facts=(*task.facts, fact), values={**task.values, "colour": colour})
     task = changed_check(task, "times", rests_on=("times", "colour"))
     task = replace(task, prompt=f"{task.prompt}\nThe cook likes {colour}.")
@@ -106,7 +106,7 @@ def with_idle_fact(task):
 def with_idle_print(task):
     """The same of a fact that stands in a file and that only a command shows."""
     colour = task.values["greeting"].lower()
-    fact = printed("colour", "value", "cat colour.txt", "red", r"^The cook likes (\w+)\.$", source="colour.txt")
+    fact = make_output_fact("colour", "value", "cat colour.txt", "red", r"^The cook likes (\w+)\.$", source="colour.txt")
     task = replace(task, facts=(*task.facts, fact), values={**task.values, "colour": colour})
     task = replace(
         changed_check(task, "times", rests_on=("times", "colour")),
@@ -139,7 +139,7 @@ def seeded(task):
 
 
 TOLD_LATER = (LaterMessage(step=3, text="Greet 2 times, no more."),)
-UNDECLARED = Repair(error="x", says="${times}", calls=(run("true"),))
+UNDECLARED = Repair(error_pattern="x", text="${times}", calls=(run("true"),))
 NOISE = "od -N 8 -An -t x1 /dev/urandom"
 NUMBER = "od -N 4 -An -t u4 /dev/urandom"
 GUESTS = tuple(f"guests_{number}" for number in range(8))
@@ -175,11 +175,11 @@ BAD: dict[str, tuple[Any, ...]] = {
         *(("", "times", ""), "no regular expression"),
     ),
     "counts steps by a pattern that is none": (
-        *("names", lambda task: changed_step(task, "try", done=Evidence(counted="(", count=1))),
+        *("names", lambda task: changed_step(task, "try", done=Evidence(count_pattern="(", minimum_count=1))),
         *(("try", "", ""), r"'\(' is no regular expression"),
     ),
     "counts steps by a pattern without a group": (
-        *("names", lambda task: changed_step(task, "try", done=Evidence(counted="done", count=1))),
+        *("names", lambda task: changed_step(task, "try", done=Evidence(count_pattern="done", minimum_count=1))),
         *(("try", "", ""), "0 groups"),
     ),
     "recovers a fact by a tool that there is not": (
@@ -323,7 +323,12 @@ BAD: dict[str, tuple[Any, ...]] = {
         *(("write", "times", "times"), "although summaries keep"),
     ),
     "has evidence that no line of a summary shows": (
-        *("law-3", lambda task: changed_step(task, "guests_0", calls=(look_into("."),), done=Evidence(listed=("guests.txt",)))),
+        *(
+            "law-3",
+            lambda task: changed_step(
+                task, "guests_0", calls=(list_directory("."),), done=Evidence(listed_paths=("guests.txt",))
+            ),
+        ),
         *(("guests_0", "", ""), "the agent does list_directory"),
     ),
     "needs nothing after the first compaction": (*("law-4", early), *(("", "times", ""), "before the first compaction")),
@@ -361,16 +366,16 @@ BAD: dict[str, tuple[Any, ...]] = {
 
 
 def test_the_skeleton_keeps_every_law(good):
-    sessions = Sessions(good, sandbox=LOCAL)
-    assert {ruling.law.name: ruling.findings for ruling in rulings(sessions, [1], PRESETS)} == dict.fromkeys(BY_NAME, ())
-    assert len(sessions.compacted(1, "extractive").compactions) >= 1
+    sessions = SessionCache(good, sandbox=LOCAL)
+    assert {ruling.law.name: ruling.findings for ruling in check_laws(sessions, [1], PRESETS)} == dict.fromkeys(BY_NAME, ())
+    assert len(sessions.run_compacted(1, "extractive").compactions) >= 1
 
 
 @pytest.mark.parametrize("kind", BAD)
 def test_a_task_is_found_that(kind, good):
     law, spoil, about, words = BAD[kind]
     findings = found(lambda seed: spoil(good(seed)), law)
-    named = [one.words for one in findings if (one.step, one.fact, one.check) == about]
+    named = [one.message for one in findings if (one.step, one.fact, one.check) == about]
     assert any(re.search(words, one) for one in named), [str(one) for one in findings]
 
 
@@ -380,19 +385,19 @@ def test_a_template_that_raises_is_told_with_its_seed_and_line(good):
 
     (finding,) = found(raising, "template")
     assert finding.seed == 7
-    assert "KeyError: 'nothing'" in finding.words
-    assert "of test_laws.py" in finding.words
+    assert "KeyError: 'nothing'" in finding.message
+    assert "of test_laws.py" in finding.message
 
 
 def test_a_template_that_makes_something_else_is_told():
     (finding,) = found(lambda seed: "a task", "template")
-    assert "'str', not a Task" in finding.words
+    assert "'str', not a Task" in finding.message
 
 
 def test_a_template_that_draws_from_elsewhere_is_told(good):
     numbers = count()
     (finding,) = found(lambda seed: replace(good(seed), title=f"Number {next(numbers)}"), "template")
-    assert finding.words.startswith("`title` differs")
+    assert finding.message.startswith("`title` differs")
 
 
 def test_a_template_that_is_random_is_told_with_its_facts_and_steps(good):
@@ -405,8 +410,8 @@ def test_a_template_that_is_random_is_told_with_its_facts_and_steps(good):
 
     findings = found(random, "template")
     assert about(findings) == {("", "times", ""), ("try", "", ""), ("", "", "")}
-    assert [one.words.split()[0] for one in findings if not one.step and not one.fact] == ["`prompt`"]
-    assert all("when the template is called again" in one.words for one in findings)
+    assert [one.message.split()[0] for one in findings if not one.step and not one.fact] == ["`prompt`"]
+    assert all("when the template is called again" in one.message for one in findings)
 
 
 def hashing(folder, spoiled, law="template"):
@@ -418,15 +423,15 @@ def hashing(folder, spoiled, law="template"):
         text = text.replace(old, new)
     file.write_text(text)
     name = f"{file}:greeting"
-    return list(BY_NAME[law].find(Sessions(load_task(name), name=name, sandbox=LOCAL), 1, "extractive"))
+    return list(BY_NAME[law].find(SessionCache(load_task(name), name=name, sandbox=LOCAL), 1, "extractive"))
 
 
 def test_a_template_that_other_hashes_change_is_told_with_its_facts(tmp_path):
     drawn = 'str(drawn("greeting", task_seed, "times").randrange(3, 40))'
     findings = hashing(tmp_path, {drawn: 'str(hash(f"times {task_seed}") % 10**9)'})
     assert about(findings) == {("", "times", ""), ("", "", "")}
-    assert {one.words.split()[0] for one in findings if not one.fact} == {"`prompt`", "`grader`"}
-    assert all("in another process" in one.words and one.seed == 0 for one in findings)
+    assert {one.message.split()[0] for one in findings if not one.fact} == {"`prompt`", "`grader`"}
+    assert all("in another process" in one.message and one.seed == 0 for one in findings)
 
 
 def test_a_template_that_other_hashes_change_is_told_with_its_steps(tmp_path):
@@ -437,7 +442,7 @@ def test_a_template_that_other_hashes_change_is_told_with_its_steps(tmp_path):
 def test_an_answer_that_other_hashes_change_is_told_with_its_step(tmp_path):
     told = hashing(tmp_path, {"Page {n} of": "Page {n} {hash('x')} of"}, "law-10")
     assert told
-    assert all(one.step in GUESTS and one.words.endswith("gets another answer in a process of its own") for one in told)
+    assert all(one.step in GUESTS and one.message.endswith("gets another answer in a process of its own") for one in told)
 
 
 def test_a_session_is_answered_alike_in_other_processes(tmp_path):
@@ -447,7 +452,7 @@ def test_a_session_is_answered_alike_in_other_processes(tmp_path):
 def test_a_model_that_works_in_one_process_only_is_told(tmp_path):
     here_only = f'    if __import__("os").getpid() != {os.getpid()}: 1 / 0\n'
     (finding,) = hashing(tmp_path, {"    times = str(": f"{here_only}    times = str("}, "law-10")
-    assert finding.words.startswith("in a process of its own the model gives no answer: ")
+    assert finding.message.startswith("in a process of its own the model gives no answer: ")
 
 
 def test_a_template_that_prints_makes_the_same_task_in_another_process(tmp_path):
@@ -457,12 +462,12 @@ def test_a_template_that_prints_makes_the_same_task_in_another_process(tmp_path)
 def test_a_template_that_works_in_one_process_only_is_told(tmp_path):
     here_only = f'    if __import__("os").getpid() != {os.getpid()}: 1 / 0\n'
     (finding,) = hashing(tmp_path, {"    times = str(": f"{here_only}    times = str("})
-    assert finding.words == "in a process of its own the template makes no task: ZeroDivisionError: division by zero"
+    assert finding.message == "in a process of its own the template makes no task: ZeroDivisionError: division by zero"
 
 
 def test_a_template_that_leaves_is_told_with_its_seed(good):
     (finding,) = found(lambda seed: sys.exit(f"no seed {seed}"), "template")
-    assert (finding.seed, "SystemExit: no seed 0" in finding.words) == (0, True)
+    assert (finding.seed, "SystemExit: no seed 0" in finding.message) == (0, True)
 
 
 def test_one_process_makes_all_seeds(tmp_path):
@@ -471,7 +476,7 @@ def test_one_process_makes_all_seeds(tmp_path):
     starts = tmp_path / "starts"
     with (tmp_path / "mine.py").open("a") as file:
         file.write(f"with open({str(starts)!r}, 'a') as starts:\n    starts.write('x')\n")
-    sessions = Sessions(load_task(name), name=name, sandbox=LOCAL)
+    sessions = SessionCache(load_task(name), name=name, sandbox=LOCAL)
     assert [list(BY_NAME["template"].find(sessions, seed, "extractive")) for seed in (1, 2, 3)] == [[], [], []]
     assert starts.read_text() == "xx"  # here and there
 
@@ -481,12 +486,12 @@ def test_a_verdict_that_changes_is_told(good, tmp_path):
     seen = f"pathlib.Path({str(tmp_path / 'seen')!r})"
     odd = f"({seen}.open('a').write('x'), len({seen}.read_text()) % 2)[1]"
     (finding,) = found(lambda seed: changed_grader(good(seed), "len(lines) == ", f"{odd} and len(lines) == "), "repeats")
-    assert ((finding.step, finding.fact, finding.check), "verdict" in finding.words) == (("write", "times", "times"), True)
+    assert ((finding.step, finding.fact, finding.check), "verdict" in finding.message) == (("write", "times", "times"), True)
 
 
 def test_a_fact_without_a_value_is_told_by_one_law_and_stops_no_other(good):
-    sessions = Sessions(lambda seed: replace(good(seed), values={"times": good(seed).values["times"]}), sandbox=LOCAL)
-    told = {ruling.law.name: ruling.findings for ruling in rulings(sessions, [1])}
+    sessions = SessionCache(lambda seed: replace(good(seed), values={"times": good(seed).values["times"]}), sandbox=LOCAL)
+    told = {ruling.law.name: ruling.findings for ruling in check_laws(sessions, [1])}
     assert [name for name, findings in told.items() if findings] == ["values"]
     assert told["patterns"] == ()
 
@@ -503,26 +508,26 @@ def test_a_fact_is_got_again_from_the_workspace_before_or_after_the_work(good, c
 
 
 def test_laws_of_later_stages_are_not_tried_on_a_task_that_breaks_an_earlier_one(good):
-    sessions = Sessions(lambda seed: changed_fact(good(seed), "times", patterns=("(",)), sandbox=LOCAL)
-    tried = {ruling.law.name: ruling.findings for ruling in rulings(sessions, [1])}
+    sessions = SessionCache(lambda seed: changed_fact(good(seed), "times", patterns=("(",)), sandbox=LOCAL)
+    tried = {ruling.law.name: ruling.findings for ruling in check_laws(sessions, [1])}
     assert {name for name, findings in tried.items() if findings is not None} == {"template", "names"}
     assert tried["names"]
 
 
-class Careless(Sessions):
+class Careless(SessionCache):
     """Leaves no room in the window."""
 
     def tight(self, seed):
         free = KeepLast(system_reserve_tokens=0, output_reserve_tokens=0, safety_reserve_tokens=0)
-        return Tight(window_tokens=super().tight(seed).window_tokens, scaled=free)
+        return SmallWindow(window_tokens=super().choose_small_window(seed).window_tokens, scaled_preset=free)
 
 
 def test_a_policy_that_lets_the_window_overflow_is_told(good):
     (finding,) = BY_NAME["law-7"].find(Careless(good, sandbox=LOCAL), 1, "late-extractive")
-    assert finding.words.startswith("overflow at request")
+    assert finding.message.startswith("overflow at request")
 
 
-class Compacting(Sessions):
+class Compacting(SessionCache):
     """A policy that acts where it should not."""
 
     def run(self, seed, policy, window_tokens):
@@ -532,20 +537,20 @@ class Compacting(Sessions):
 
 
 def test_a_policy_that_acts_in_a_large_window_is_told(good):
-    words = [one.words for one in BY_NAME["law-1"].find(Compacting(good, sandbox=LOCAL), 1, "empty")]
+    words = [one.message for one in BY_NAME["law-1"].find(Compacting(good, sandbox=LOCAL), 1, "empty")]
     assert words[0].startswith("compacted ")
     assert "another course was taken although nothing was compacted" in words
 
 
-class Moody(Sessions):
+class Moody(SessionCache):
     """A session that is run again ends before its last two calls; in a compacted one every request got another answer."""
 
     def again(self, task, policy, window_tokens):
-        done = super().again(task, policy, window_tokens)
+        done = super().run_uncached(task, policy, window_tokens)
         return replace(done, requests=done.requests[:-2]) if self._runs else done
 
     def compacted(self, seed, preset, summarizer=None):
-        done = super().compacted(seed, preset, summarizer)
+        done = super().run_compacted(seed, preset, summarizer)
         requests = tuple(
             (request, replace(reply, message=assistant(f"Well. {reply.message.text}", *reply.message.calls)))
             for request, reply in done.requests
@@ -555,16 +560,16 @@ class Moody(Sessions):
 
 def test_another_course_is_told_by_its_step_and_the_fact_that_this_needs(good):
     moody = Moody(lambda seed: changed_step(good(seed), "try", needs=("greeting",)), sandbox=LOCAL)
-    moody.uncompacted(1)
+    moody.run_uncompacted(1)
     (finding,) = BY_NAME["repeats"].find(moody, 1, "extractive")
     assert (finding.step, finding.fact) == ("try", "greeting")
-    assert finding.words.startswith("another course is taken")
+    assert finding.message.startswith("another course is taken")
 
 
 def test_another_answer_is_told_by_its_step_and_the_fact_that_this_needs(good):
     found = list(BY_NAME["law-6-answers"].find(Moody(good, sandbox=LOCAL), 1, "extractive"))
     assert ("write", "times", "") in about(found)
-    assert all("another answer" in one.words for one in found)
+    assert all("another answer" in one.message for one in found)
 
 
 @pytest.mark.bubblewrap
@@ -577,13 +582,13 @@ def test_another_answer_is_told_by_its_step_and_the_fact_that_this_needs(good):
     ],
 )
 def test_a_session_that_cannot_come_from_the_action_cache_is_told(good, command, about, words):
-    found = list(BY_NAME["law-9"].find(Sessions(lambda seed: doing(good(seed), "guests_5", command)), 1, "extractive"))
+    found = list(BY_NAME["law-9"].find(SessionCache(lambda seed: doing(good(seed), "guests_5", command)), 1, "extractive"))
     assert about in {(one.step, one.fact, one.check) for one in found}
-    assert any(words in one.words for one in found)
+    assert any(words in one.message for one in found)
 
 
 @pytest.mark.bubblewrap
 def test_a_session_comes_from_the_action_cache_unless_its_task_says_that_it_does_not(good):
-    assert list(BY_NAME["law-9"].find(Sessions(good), 1, "extractive")) == []
-    unkept = Sessions(lambda seed: replace(doing(good(seed), "guests_5", NOISE), cacheable=False))
+    assert list(BY_NAME["law-9"].find(SessionCache(good), 1, "extractive")) == []
+    unkept = SessionCache(lambda seed: replace(doing(good(seed), "guests_5", NOISE), cacheable=False))
     assert list(BY_NAME["law-9"].find(unkept, 1, "extractive")) == []

@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 
 from harness.messages import ToolCall, ToolResult
 from harness.store.memory import MemoryOutputs
-from harness.tools.outputs import LINE_CHARACTERS, output_tools
+from harness.tools.outputs import LINE_CHARACTERS, make_output_tools
 
 TEXT = "\n".join(f"row {number} {'needle' if number % 100 == 0 else 'hay'}" for number in range(1, 1_001))
 
 
 def use(store: MemoryOutputs, name: str, **arguments: object) -> ToolResult:
-    tools = {tool.spec.name: tool for tool in output_tools(store)}
+    tools = {tool.spec.name: tool for tool in make_output_tools(store)}
     return tools[name].run(ToolCall(call_id="c", name=name, arguments_json=json.dumps(arguments)))
 
 

@@ -9,7 +9,7 @@ from harness.messages import ToolCall, ToolResult
 from harness.protocols import ExecResult, Policy
 from harness.store.memory import MemoryOutputs
 from harness.testing.memory_sandbox import MemorySandbox
-from harness.tools import tools_under
+from harness.tools import make_session_tools
 
 LONG = "\n".join(f"line {number}" for number in range(1, 3_001)).encode()
 
@@ -20,7 +20,7 @@ def long(_: str) -> ExecResult:
 
 class Bench:
     def __init__(self, policy: Policy, outputs: MemoryOutputs | None = None) -> None:
-        self.tools = {tool.spec.name: tool for tool in tools_under(policy, MemorySandbox(long), outputs)}
+        self.tools = {tool.spec.name: tool for tool in make_session_tools(policy, MemorySandbox(long), outputs)}
 
     def use(self, name: str, **arguments: object) -> ToolResult:
         return self.tools[name].run(ToolCall(call_id="c", name=name, arguments_json=json.dumps(arguments)))

@@ -12,7 +12,7 @@ from harness.messages import ToolCall, ToolResult
 from harness.protocols import ExecResult, Sandbox
 from harness.sandboxes import open_sandbox
 from harness.testing.memory_sandbox import MemorySandbox
-from harness.tools.standard import clip, standard_tools
+from harness.tools.standard import clip, make_standard_tools
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +24,7 @@ def sandbox() -> Iterator[Sandbox]:
 
 
 def use(sandbox: Sandbox, name: str, timeout_seconds: float = 60.0, **arguments: str) -> ToolResult:
-    tools = {tool.spec.name: tool for tool in standard_tools(sandbox, timeout_seconds=timeout_seconds)}
+    tools = {tool.spec.name: tool for tool in make_standard_tools(sandbox, timeout_seconds=timeout_seconds)}
     return tools[name].run(ToolCall(call_id="c", name=name, arguments_json=json.dumps(arguments)))
 
 

@@ -12,8 +12,8 @@ import nbformat
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from harness.widgets.harness_widget import Surface
-from harness.widgets.message_channel import Post
+from harness.widgets.harness_widget import HarnessWidget
+from harness.widgets.message_channel import MessageSender
 from tests.notebooks.lab import BROWSER_FLAGS, PATIENCE_SECONDS, App, LabNotebook, jupyter, marked_environment
 from tests.widgets.linked import FAST, Linked, Theme
 
@@ -39,18 +39,18 @@ def page(browser: Browser, tmp_path: Path) -> Iterator[Page]:
 
 
 @pytest.fixture
-def post() -> Iterator[Post]:
+def post() -> Iterator[MessageSender]:
     """A post that does not dawdle; give it to the widget."""
-    post = Post(messages_a_second=FAST)
+    post = MessageSender(messages_per_second=FAST)
     yield post
     assert post.drain()
 
 
 @pytest.fixture
-def link(page: Page, post: Post) -> Callable[..., Linked]:
+def link(page: Page, post: MessageSender) -> Callable[..., Linked]:
     """`link(widget, theme="light")`: show a widget that was made with `post` in the page."""
 
-    def link(widget: Surface, theme: Theme = "light") -> Linked:
+    def link(widget: HarnessWidget, theme: Theme = "light") -> Linked:
         return Linked(page, widget, post, theme)
 
     return link

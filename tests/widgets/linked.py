@@ -11,8 +11,8 @@ from typing import Any, Literal, TypeAlias
 
 from playwright.sync_api import Page
 
-from harness.widgets.harness_widget import Surface
-from harness.widgets.message_channel import Post
+from harness.widgets.harness_widget import HarnessWidget
+from harness.widgets.message_channel import MessageSender
 
 Theme: TypeAlias = Literal["light", "dark"]
 QUIET_ROUNDS = 3
@@ -70,7 +70,7 @@ class PageComm:
 class Linked:
     """A page that shows a widget."""
 
-    def __init__(self, page: Page, widget: Surface, post: Post, theme: Theme = "light") -> None:
+    def __init__(self, page: Page, widget: HarnessWidget, post: MessageSender, theme: Theme = "light") -> None:
         self.page, self.widget, self._post = page, widget, post
         self.heard: list[Any] = []
         """What the page told the kernel."""

@@ -20,7 +20,7 @@ from harness.sandboxes.backends import SandboxChoice
 from harness.session.interactive import Interactive
 from harness.task import CallTemplate, Evidence
 from harness.widgets.agent import AgentWidget
-from harness.widgets.message_channel import POST
+from harness.widgets.message_channel import SHARED_SENDER
 from tests.cli.dialog.test_slash_commands import FULL
 from tests.experiment.run_grid import POLICY
 from tests.experiment.tiny_task import tiny
@@ -53,7 +53,7 @@ def panel(tmp_path, request):
     made = []
 
     def make(task=TASK, **given):
-        made.append(AgentWidget.of(described(tmp_path, task), **given))
+        made.append(AgentWidget.from_session(described(tmp_path, task), **given))
         return made[-1]
 
     yield make
@@ -85,7 +85,7 @@ class Panel(Linked):
 
 def test_a_session_is_started_talked_to_stopped_gone_on_with_and_ended_from_its_page(page, panel):
     widget = panel(pace_seconds=0.4)
-    linked = Panel(page, widget, POST)
+    linked = Panel(page, widget, SHARED_SENDER)
     linked.phase("not started")
     linked.click("Start")
     linked.until("() => document.querySelectorAll('.a-tool').length >= 1")
@@ -162,7 +162,7 @@ def hostile_task():
 
 def test_nothing_that_model_tool_user_or_file_name_say_is_run(page, panel):
     widget = panel(hostile_task())
-    linked = Panel(page, widget, POST, "dark")
+    linked = Panel(page, widget, SHARED_SENDER, "dark")
     linked.click("Start")
     linked.phase("waits for you")
     for row in page.locator("details.a-tool summary").all()[:2]:
@@ -184,7 +184,7 @@ def test_nothing_that_model_tool_user_or_file_name_say_is_run(page, panel):
 
 def test_a_view_that_is_made_again_shows_the_same_and_keeps_what_was_typed(page, panel):
     widget = panel()
-    linked = Panel(page, widget, POST)
+    linked = Panel(page, widget, SHARED_SENDER)
     linked.click("Start")
     linked.phase("waits for you")
     page.get_by_label("Message to the agent").fill("half a sen")
@@ -210,7 +210,7 @@ def rows(page):
 
 def test_a_page_holds_two_thousand_rows_and_asks_for_what_is_earlier(page, panel):
     widget = panel()
-    linked = Panel(page, widget, POST)
+    linked = Panel(page, widget, SHARED_SENDER)
     told(widget, 0, 5_000)
     linked.until("() => document.querySelector('.a-rows').lastChild?.dataset.n === '4999'")
     assert rows(page) == list(range(3_000, 5_000))
@@ -229,7 +229,7 @@ def test_a_page_holds_two_thousand_rows_and_asks_for_what_is_earlier(page, panel
 def test_a_page_that_is_opened_late_has_the_newest_rows(page, panel):
     widget = panel()
     told(widget, 0, 20_000)
-    linked = Panel(page, widget, POST)
+    linked = Panel(page, widget, SHARED_SENDER)
     linked.until("() => document.querySelector('.a-rows').lastChild?.dataset.n === '19999'")
     linked.settle()
     numbers = rows(page)
@@ -254,9 +254,9 @@ def test_reasoning_and_the_arguments_of_a_running_call_are_seen_while_they_come(
         monkeypatch.setenv("HOSTED_VLLM_API_KEY", "planted-0123456789")
         fitting = replace(described(tmp_path), task=None, policy=KeepLast(), window_tokens=50_000)
         session = replace(fitting, request="look", model="hosted_vllm/stub")
-        widget = AgentWidget.of(session)
+        widget = AgentWidget.from_session(session)
         try:
-            linked = Panel(page, widget, POST)
+            linked = Panel(page, widget, SHARED_SENDER)
             linked.click("Start")
             linked.until("() => document.querySelector('.a-thought .a-title')?.textContent.startsWith('thinking…')")
             assert "at work on step 1" in page.locator(".a-figures").inner_text()
@@ -285,7 +285,7 @@ def looping_task():
 
 
 def test_a_repeated_call_is_asked_about_with_three_answers(page, panel):
-    linked = Panel(page, panel(looping_task()), POST)
+    linked = Panel(page, panel(looping_task()), SHARED_SENDER)
     linked.click("Start")
     linked.phase("asks you")
     question = page.locator(".a-question")
@@ -302,7 +302,7 @@ def test_a_repeated_call_is_asked_about_with_three_answers(page, panel):
 
 
 def test_a_repeated_call_that_is_always_allowed_is_not_asked_about_again(page, panel):
-    linked = Panel(page, panel(looping_task()), POST)
+    linked = Panel(page, panel(looping_task()), SHARED_SENDER)
     linked.click("Start")
     linked.phase("asks you")
     page.locator(".a-question").get_by_role("button", name="Always allow").click()
@@ -316,7 +316,7 @@ def test_a_repeated_call_that_is_always_allowed_is_not_asked_about_again(page, p
 def test_a_page_whose_kernel_is_gone_says_how_to_go_on(page, panel, tmp_path):
     page.clock.install()
     widget = panel()
-    linked = Panel(page, widget, POST)
+    linked = Panel(page, widget, SHARED_SENDER)
     assert page.locator(".a-alarm").first.is_hidden()
     alarm = falls_silent(page)
     assert "No kernel answers" in alarm.inner_text()
@@ -342,7 +342,7 @@ def falls_silent(page):
 def test_a_message_stays_in_the_page_until_the_kernel_has_it(page, panel):
     page.clock.install()
     widget = panel()
-    linked = Panel(page, widget, POST)
+    linked = Panel(page, widget, SHARED_SENDER)
     linked.click("Start")
     linked.phase("waits for you")
     draft, send = page.get_by_label("Message to the agent"), page.get_by_role("button", name="Send", exact=True)
@@ -369,7 +369,7 @@ def test_a_message_stays_in_the_page_until_the_kernel_has_it(page, panel):
 
 def test_a_message_that_is_refused_is_back_in_its_box(page, panel, tmp_path):
     widget = panel()
-    linked = Panel(page, widget, POST)
+    linked = Panel(page, widget, SHARED_SENDER)
     linked.click("Start")
     linked.phase("waits for you")
     with closing(sqlite3.connect(tmp_path / "session.sqlite", isolation_level=None)) as other:
@@ -390,7 +390,7 @@ def test_a_message_that_is_refused_is_back_in_its_box(page, panel, tmp_path):
 
 def test_a_session_that_failed_says_the_line_that_reopens_it_and_its_panel_is_over(page, panel, tmp_path):
     widget = panel(pace_seconds=0.4)
-    linked = Panel(page, widget, POST)
+    linked = Panel(page, widget, SHARED_SENDER)
     linked.click("Start")
     linked.until("() => document.querySelectorAll('.a-tool').length >= 2")
     widget.session._worker._it.sandbox.close()
@@ -404,7 +404,7 @@ def test_a_session_that_failed_says_the_line_that_reopens_it_and_its_panel_is_ov
 
 def test_whatever_goes_wrong_behind_a_click_is_said_in_the_page(page, panel, monkeypatch):
     widget = panel()
-    linked = Panel(page, widget, POST)
+    linked = Panel(page, widget, SHARED_SENDER)
     linked.click("Start")
     linked.phase("waits for you")
     monkeypatch.setattr(widget.session, "compact", lambda: vars(panel)["no such thing"])
@@ -416,8 +416,8 @@ def test_whatever_goes_wrong_behind_a_click_is_said_in_the_page(page, panel, mon
 @pytest.mark.parametrize("name", ["plain", 'it "is"', "it's", """it's "so" \\ then"""])
 def test_the_line_that_reopens_a_session_is_python_whatever_its_journal_is_called(name, tmp_path):
     journal = tmp_path / f"{name}.sqlite"
-    widget = AgentWidget.of(replace(described(tmp_path), journal=journal))
-    line = html.unescape(widget.as_html().partition("<code>")[2].partition("</code>")[0])
+    widget = AgentWidget.from_session(replace(described(tmp_path), journal=journal))
+    line = html.unescape(widget.render_html().partition("<code>")[2].partition("</code>")[0])
     widget.close()
     called = ast.parse(line, mode="eval").body
     assert isinstance(called, ast.Call)
@@ -426,10 +426,10 @@ def test_the_line_that_reopens_a_session_is_python_whatever_its_journal_is_calle
 
 def test_the_checks_stand_last_however_late_the_page_hears_of_the_session(page, panel, monkeypatch):
     widget = panel()
-    linked = Panel(page, widget, POST)
+    linked = Panel(page, widget, SHARED_SENDER)
     linked.click("Start")
     linked.phase("waits for you")
-    monkeypatch.setattr("harness.widgets.agent.PAUSE_SECONDS", 2.0)
+    monkeypatch.setattr("harness.widgets.agent.BATCH_SECONDS", 2.0)
     widget.close()
     linked.until("() => document.querySelectorAll('.a-ended').length === 3")
     assert linked.texts(".a-ended") == ["endturn ended: replied", "endsession ended: replied", "endchecks: 2 of 2 passed"]
@@ -461,7 +461,7 @@ def test_a_session_is_gone_on_with_from_its_journal(page, panel, tmp_path):
     assert first.session.wait(120) == "idle"
     first.close()
     again = AgentWidget.reopen(tmp_path / "session.sqlite", first.session.session_id)
-    linked = Panel(page, again, POST)
+    linked = Panel(page, again, SHARED_SENDER)
     assert "youWrite `port=N` into conf.txt" in linked.texts(".a-user")[0]
     assert page.locator(".a-rounds button").count() >= 1
     linked.click("Start")
@@ -475,13 +475,13 @@ def test_a_session_is_gone_on_with_from_its_journal(page, panel, tmp_path):
 
 def test_what_cannot_be_is_said_in_the_page(page, tmp_path):
     widget = AgentWidget("Build it.", model="scripted", journal=tmp_path / "s.sqlite")
-    linked = Panel(page, widget, POST)
+    linked = Panel(page, widget, SHARED_SENDER)
     linked.click("Start")
     linked.until("() => !document.querySelectorAll('.a-alarm')[1].hidden")
     assert "task" in page.locator(".a-alarm").nth(1).inner_text()
     with pytest.raises(UsageError, match="one of continue, stop, always"):
-        widget.heard({"kind": "answer", "answer": "maybe"})
-    widget.heard({"kind": "no such thing", "row": HOSTILE})
+        widget.handle_message({"kind": "answer", "answer": "maybe"})
+    widget.handle_message({"kind": "no such thing", "row": HOSTILE})
     widget.close()
 
 

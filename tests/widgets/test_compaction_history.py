@@ -10,7 +10,7 @@ from harness.events import Compaction, Entry, RolledBack, Signal
 from harness.sandboxes.backends import SandboxChoice
 from harness.session.interactive import Interactive, converse
 from harness.view import fold
-from harness.widgets.compaction_history import LINE_CHARACTERS, MOST_MESSAGES, Rounds, brief
+from harness.widgets.compaction_history import MAX_LINE_CHARACTERS, MAX_LISTED_MESSAGES, CompactionHistory, format_message_line
 from tests.experiment.run_grid import POLICY
 from tests.experiment.tiny_task import tiny
 
@@ -35,8 +35,8 @@ def session(request):
 
 
 def heard(task, log):
-    rounds = Rounds(task, POLICY.counter)
-    return rounds, [found for entry in log if (found := rounds.hear(entry))]
+    rounds = CompactionHistory(task, POLICY.counter)
+    return rounds, [found for entry in log if (found := rounds.receive(entry))]
 
 
 def test_each_compaction_is_told_with_the_views_around_it(session):
@@ -44,12 +44,12 @@ def test_each_compaction_is_told_with_the_views_around_it(session):
     rounds, found = heard(task, log)
     events = [entry.event for entry in log if isinstance(entry.event, Compaction)]
     assert [one.change.event for one in found] == events
-    assert list(rounds.all.values()) == found
+    assert list(rounds.rounds_by_seq.values()) == found
     assert any(event.status == "applied" for event in events)
     for one in found:
         assert one.change.before.tokens == one.change.event.tokens_before
         assert one.change.after.tokens == one.change.event.tokens_after
-        told = one.details()
+        told = one.build_details()
         assert sum(told["counts"].values()) == len(told["messages"]) + told["left_out"]
         kept = [line for line in told["messages"] if line["fate"] in ("kept", "masked", "summary")]
         assert len(kept) == one.change.event.messages_after
@@ -59,14 +59,14 @@ def test_each_compaction_is_told_with_the_views_around_it(session):
 def test_facts_are_lost_where_the_summary_does_not_tell_them(session):
     summarizer, task, log = session
     first = next(one for one in heard(task, log)[1] if one.change.event.status == "applied")
-    names = [fact["name"] for fact in first.details()["facts"]["lost"]]
+    names = [fact["name"] for fact in first.build_details()["facts"]["lost"]]
     assert names == ([] if summarizer == "scripted/oracle" else ["port"])
-    assert first.point()["lost"] == len(names)
+    assert first.build_timeline_point()["lost"] == len(names)
 
 
 def test_without_a_task_nobody_knows_what_was_lost(session):
     _, _, log = session
-    assert {one.point()["lost"] for one in heard(None, log)[1]} == {None}
+    assert {one.build_timeline_point()["lost"] for one in heard(None, log)[1]} == {None}
 
 
 def test_after_a_rollback_only_what_counts_is_there(session):
@@ -74,16 +74,19 @@ def test_after_a_rollback_only_what_counts_is_there(session):
     at = next(index for index, entry in enumerate(log) if isinstance(entry.event, Compaction))
     back = Entry(log[-1].seq + 1, RolledBack(step=1, to_event=log[at - 1].seq))
     rounds, _ = heard(task, [*log, back])
-    *_, view = accumulate(log[:at], lambda view, entry: fold(view, entry, POLICY.counter), initial=Rounds().view)
-    assert rounds.all == {}
+    *_, view = accumulate(log[:at], lambda view, entry: fold(view, entry, POLICY.counter), initial=CompactionHistory().view)
+    assert rounds.rounds_by_seq == {}
     assert rounds.view == view
-    again = [found for entry in log[at:] if (found := rounds.hear(entry))]
-    assert [one.point() for one in again] == [one.point() for one in heard(task, log)[1]]
+    again = [found for entry in log[at:] if (found := rounds.receive(entry))]
+    assert [one.build_timeline_point() for one in again] == [one.build_timeline_point() for one in heard(task, log)[1]]
 
 
 def test_a_message_is_told_in_a_short_line(session):
     _, _, log = session
     messages = [entry.event.message for entry in log if hasattr(entry.event, "message")]
     assert messages
-    assert all(len(brief(message)) <= LINE_CHARACTERS and "\n" not in brief(message) for message in messages)
-    assert len(messages) < MOST_MESSAGES
+    assert all(
+        len(format_message_line(message)) <= MAX_LINE_CHARACTERS and "\n" not in format_message_line(message)
+        for message in messages
+    )
+    assert len(messages) < MAX_LISTED_MESSAGES

@@ -23,7 +23,7 @@ def session():
 
 @pytest.fixture
 def explorer(session, post):
-    return CompactionExplorer(session, window_tokens=WINDOW_TOKENS, post=post)
+    return CompactionExplorer(session, window_tokens=WINDOW_TOKENS, sender=post)
 
 
 def hostile_session():
@@ -65,8 +65,8 @@ def test_one_may_look_elsewhere_by_name(explorer):
 
 def test_a_policy_with_fields_of_its_own_is_taken_as_it_is(session):
     explorer = CompactionExplorer(session, policy=KeepLast(threshold=0.4, keep_last=3), window_tokens=WINDOW_TOKENS)
-    assert "threshold=0.4" in explorer.as_text()
-    assert "keep_last=3" in explorer.as_text()
+    assert "threshold=0.4" in explorer.render_text()
+    assert "keep_last=3" in explorer.render_text()
 
 
 @pytest.mark.parametrize(
@@ -104,12 +104,12 @@ def test_a_page_may_say_anything(explorer, message):
 
 
 def test_the_fallback_tells_the_same_and_is_escaped(post):
-    explorer = CompactionExplorer(hostile_session(), window_tokens=3_000, post=post)
-    assert "<img" not in explorer.as_html()
-    assert "<script" not in explorer.as_html()
-    assert "&lt;img src=x" in explorer.as_html()
+    explorer = CompactionExplorer(hostile_session(), window_tokens=3_000, sender=post)
+    assert "<img" not in explorer.render_html()
+    assert "<script" not in explorer.render_html()
+    assert "&lt;img src=x" in explorer.render_html()
     for word in ("summarized", "before step", "in view"):
-        assert word in explorer.as_html()
+        assert word in explorer.render_html()
 
 
 @pytest.mark.browser
@@ -236,13 +236,13 @@ def test_python_and_page_look_at_the_same(link, explorer, page):
 @pytest.mark.browser
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_hostile_texts_stay_texts(link, post, page, theme):
-    explorer = CompactionExplorer(hostile_session(), window_tokens=3_000, post=post)
+    explorer = CompactionExplorer(hostile_session(), window_tokens=3_000, sender=post)
     linked = link(explorer, theme)
     for index in range(1, 6):
         page.locator(".h-row").nth(index).click()
         linked.settle()
         assert HOSTILE in page.locator(".h-texts").inner_text()
-    explorer.look(policy="swe-agent")
+    explorer.change_settings(policy="swe-agent")
     linked.settle()
     assert page.locator("img, .harness-surface script").count() == 0
     assert page.evaluate("typeof window.hacked") == "undefined"

@@ -27,10 +27,10 @@ from harness.events import (
 from harness.messages import Message as Said
 from harness.messages import Reasoning, Text, ToolCall, ToolResult, assistant, tool, user
 from harness.session.history import end_of_step, last_step
-from harness.testing.strategies import TEXTS, finished, logs
+from harness.testing.strategies import TEXTS, logs, make_step_finished
 from harness.tokens import Budget, Estimated, Measured, Usage
-from harness.widgets.compaction_history import Rounds
-from harness.widgets.feed import MOST_POINTS, ROW_CHARACTERS, Curve, Feed, fed
+from harness.widgets.compaction_history import CompactionHistory
+from harness.widgets.feed import MAX_CURVE_POINTS, MAX_ROW_CHARACTERS, Feed, TokenCurve, build_feed
 
 
 class Page:
@@ -67,20 +67,20 @@ def sessions(draw):
 
 @given(sessions(), st.data())
 def test_a_page_that_is_told_in_pieces_knows_what_one_knows_that_is_told_at_once(heard, data):
-    feed, page = Feed(Rounds()), Page()
+    feed, page = Feed(CompactionHistory()), Page()
     for one in heard:
-        feed.hear(one)
+        feed.receive(one)
         if data.draw(st.booleans()):
-            page.hear(feed.news())
-    page.hear(feed.news())
+            page.hear(feed.take_update())
+    page.hear(feed.take_update())
     assert [page.rows[number] for number in range(len(feed.rows))] == feed.rows
     assert page.state == feed.state
-    assert feed.news() == ([], {})
+    assert feed.take_update() == ([], {})
 
 
 @given(logs(max_steps=8))
 def test_every_call_has_a_row_with_its_outcome_and_its_whole_answer_when_it_is_unfolded(log):
-    feed = fed(Rounds(), log)
+    feed = build_feed(CompactionHistory(), log)
     said = [entry.event.message for entry in log if isinstance(entry.event, MessageAdded)]
     results = [result for message in said for result in message.results]
     rows = [row for row in feed.rows if row["kind"] == "tool"]
@@ -88,7 +88,7 @@ def test_every_call_has_a_row_with_its_outcome_and_its_whole_answer_when_it_is_u
     for row, result in zip(rows, results, strict=True):
         assert row["size"] == len(result.output)
         assert row["status"] in ("ok", "error")
-        assert feed.body(row["n"])["parts"][-1] == ["output", result.output]
+        assert feed.build_row_body(row["n"])["parts"][-1] == ["output", result.output]
 
 
 def entry(seq, event):
@@ -100,40 +100,40 @@ def said(seq, message, step=1):
 
 
 def test_what_is_streamed_is_a_row_that_grows_and_the_whole_answer_takes_its_place():
-    feed = Feed(Rounds())
-    feed.hear(TextDelta(text="Let me 🙂 "))
-    assert feed.news().items == [{"n": 0, "kind": "assistant", "step": 1, "text": "Let me 🙂 ", "live": True}]
-    feed.hear(TextDelta(text="look"))
-    assert feed.news().items == [{"kind": "grown", "n": 0, "at": 10, "text": "look"}]
-    feed.hear(said(1, assistant("Let me look.")))
+    feed = Feed(CompactionHistory())
+    feed.receive(TextDelta(text="Let me 🙂 "))
+    assert feed.take_update().items == [{"n": 0, "kind": "assistant", "step": 1, "text": "Let me 🙂 ", "live": True}]
+    feed.receive(TextDelta(text="look"))
+    assert feed.take_update().items == [{"kind": "grown", "n": 0, "at": 10, "text": "look"}]
+    feed.receive(said(1, assistant("Let me look.")))
     assert [row["text"] for row in feed.rows] == ["Let me look."]
 
 
 def test_what_comes_again_after_a_retry_is_not_shown_twice():
-    feed = Feed(Rounds())
-    feed.hear(TextDelta(text="Let me lo"))
-    feed.hear(Waiting(what="the provider failed", seconds=2.0))
+    feed = Feed(CompactionHistory())
+    feed.receive(TextDelta(text="Let me lo"))
+    feed.receive(Waiting(what="the provider failed", seconds=2.0))
     assert feed.state["waiting"] == "waiting 2.0 s: the provider failed"
-    feed.hear(TextDelta(text="Let me look"))
+    feed.receive(TextDelta(text="Let me look"))
     assert [row["text"] for row in feed.rows] == ["Let me look"]
-    feed.hear(TextDelta(text="", anew=True))
-    feed.hear(TextDelta(text="I look"))
+    feed.receive(TextDelta(text="", anew=True))
+    feed.receive(TextDelta(text="I look"))
     assert [row["text"] for row in feed.rows] == ["I look"]
 
 
 def test_a_model_that_was_broken_off_is_not_heard_any_more():
-    feed = Feed(Rounds())
-    feed.hear(TextDelta(text="I was say"))
-    feed.hear(StateChanged(state="idle", queued=("next",)))
-    feed.hear(TextDelta(text="ing"))
+    feed = Feed(CompactionHistory())
+    feed.receive(TextDelta(text="I was say"))
+    feed.receive(StateChanged(state="idle", queued=("next",)))
+    feed.receive(TextDelta(text="ing"))
     assert [row["text"] for row in feed.rows] == ["I was say"]
     assert feed.state["queued"] == ["next"]
 
 
 def test_calls_that_have_no_result_when_a_turn_ends_are_marked_as_interrupted():
-    feed = Feed(Rounds())
-    feed.hear(ToolStarted(call=CALL))
-    feed.hear(entry(1, TurnEnded(turn=1, status="failed", reason="cancelled")))
+    feed = Feed(CompactionHistory())
+    feed.receive(ToolStarted(call=CALL))
+    feed.receive(entry(1, TurnEnded(turn=1, status="failed", reason="cancelled")))
     assert [row.get("status") for row in feed.rows] == ["interrupted", None]
     assert feed.state["interrupted"] is True
 
@@ -142,42 +142,42 @@ CALL = ToolCall(call_id="a", name="read_file", arguments_json='{"path": "x.py"}'
 
 
 def test_a_running_call_shows_its_arguments_and_its_result_before_the_step_is_over():
-    feed, other = Feed(Rounds()), replace(CALL, call_id="b")
+    feed, other = Feed(CompactionHistory()), replace(CALL, call_id="b")
     for one in (CALL, other):
-        feed.hear(ToolStarted(call=one))
+        feed.receive(ToolStarted(call=one))
     assert [(row["title"], row["status"], row["size"]) for row in feed.rows] == [("read_file x.py", "running", 0)] * 2
-    assert feed.body(0)["parts"] == [["path", "x.py"]]
+    assert feed.build_row_body(0)["parts"] == [["path", "x.py"]]
     result = ToolResult(call_id="a", name="read_file", output="no", status="error")
-    feed.hear(ToolEnded(result=result))
+    feed.receive(ToolEnded(result=result))
     shown = [("read_file x.py", "error", 2), ("read_file x.py", "running", 0)]
     assert [(row["title"], row["status"], row["size"]) for row in feed.rows] == shown
-    feed.news()
-    feed.hear(said(1, assistant("", CALL, other)))
-    feed.hear(said(2, tool(result)))
+    feed.take_update()
+    feed.receive(said(1, assistant("", CALL, other)))
+    feed.receive(said(2, tool(result)))
     assert [(row["title"], row["status"], row["size"]) for row in feed.rows] == shown
-    assert feed.body(0)["parts"] == [["path", "x.py"], ["output", "no"]]
+    assert feed.build_row_body(0)["parts"] == [["path", "x.py"], ["output", "no"]]
 
 
 def test_what_streams_before_it_is_whole_can_be_sent_whatever_a_model_writes():
-    feed = Feed(Rounds())
-    feed.hear(TextDelta(text="half an emoji \ud83d"))
-    feed.hear(ToolStarted(call=replace(CALL, arguments_json='{"path": "\\ud83d", "\\udc00": "\ud83d"}')))
-    told = json.dumps([*feed.news().items, feed.body(1)], ensure_ascii=False)
+    feed = Feed(CompactionHistory())
+    feed.receive(TextDelta(text="half an emoji \ud83d"))
+    feed.receive(ToolStarted(call=replace(CALL, arguments_json='{"path": "\\ud83d", "\\udc00": "\ud83d"}')))
+    told = json.dumps([*feed.take_update().items, feed.build_row_body(1)], ensure_ascii=False)
     assert told.encode().decode() == told
     assert [row.get("text", row.get("title")) for row in feed.rows] == ["half an emoji ?", "read_file ?"]
 
 
 def test_reasoning_streams_into_a_row_of_its_own_before_the_text():
-    feed = Feed(Rounds())
-    feed.hear(StepStarted(step=1))
+    feed = Feed(CompactionHistory())
+    feed.receive(StepStarted(step=1))
     assert feed.state["step"] == 1
-    feed.hear(TextDelta(text="<b>hm", part="reasoning"))
-    assert feed.news().items == [{"n": 0, "kind": "thought", "step": 1, "text": "<b>hm", "live": True}]
-    feed.hear(TextDelta(text=", yes", part="reasoning"))
-    assert feed.news().items == [{"kind": "grown", "n": 0, "at": 5, "text": ", yes"}]
-    feed.hear(TextDelta(text="Yes."))
-    feed.hear(ToolStarted(call=CALL))
-    feed.hear(said(1, assistant("Yes.", CALL, reasoning="<b>hm, yes")))
+    feed.receive(TextDelta(text="<b>hm", part="reasoning"))
+    assert feed.take_update().items == [{"n": 0, "kind": "thought", "step": 1, "text": "<b>hm", "live": True}]
+    feed.receive(TextDelta(text=", yes", part="reasoning"))
+    assert feed.take_update().items == [{"kind": "grown", "n": 0, "at": 5, "text": ", yes"}]
+    feed.receive(TextDelta(text="Yes."))
+    feed.receive(ToolStarted(call=CALL))
+    feed.receive(said(1, assistant("Yes.", CALL, reasoning="<b>hm, yes")))
     assert [(row["kind"], row.get("text"), row.get("live")) for row in feed.rows] == [
         ("thought", "<b>hm, yes", None),
         ("assistant", "Yes.", None),
@@ -186,57 +186,57 @@ def test_reasoning_streams_into_a_row_of_its_own_before_the_text():
 
 
 def test_reasoning_that_was_stopped_or_comes_anew_stands_once():
-    feed = Feed(Rounds())
-    feed.hear(TextDelta(text="hm", part="reasoning"))
-    feed.hear(TextDelta(text="", anew=True))
-    feed.hear(TextDelta(text="h", part="reasoning"))
-    feed.hear(said(1, assistant(reasoning="h")))
-    feed.hear(TextDelta(text="x" * (ROW_CHARACTERS + 5), part="reasoning"))
-    feed.hear(entry(2, TurnEnded(turn=1, status="failed", reason="cancelled")))
-    assert [(row["kind"], row["text"]) for row in feed.rows[:2]] == [("thought", "h"), ("thought", "x" * ROW_CHARACTERS)]
+    feed = Feed(CompactionHistory())
+    feed.receive(TextDelta(text="hm", part="reasoning"))
+    feed.receive(TextDelta(text="", anew=True))
+    feed.receive(TextDelta(text="h", part="reasoning"))
+    feed.receive(said(1, assistant(reasoning="h")))
+    feed.receive(TextDelta(text="x" * (MAX_ROW_CHARACTERS + 5), part="reasoning"))
+    feed.receive(entry(2, TurnEnded(turn=1, status="failed", reason="cancelled")))
+    assert [(row["kind"], row["text"]) for row in feed.rows[:2]] == [("thought", "h"), ("thought", "x" * MAX_ROW_CHARACTERS)]
     assert feed.rows[1]["live"] is False
 
 
 def test_arguments_that_are_no_json_are_shown_as_they_are():
     call = ToolCall(call_id="a", name="x", arguments_json="<img src=x>{")
-    feed = fed(Rounds(), [said(1, assistant("", call))])
-    assert feed.body(0)["parts"] == [["arguments", "<img src=x>{"]]
+    feed = build_feed(CompactionHistory(), [said(1, assistant("", call))])
+    assert feed.build_row_body(0)["parts"] == [["arguments", "<img src=x>{"]]
 
 
 def test_a_long_text_is_shown_in_part_and_whole_when_it_is_unfolded():
-    text = "x" * (ROW_CHARACTERS + 1)
-    feed = fed(Rounds(), [said(1, user(text))])
-    assert len(feed.rows[0]["text"]) == ROW_CHARACTERS
+    text = "x" * (MAX_ROW_CHARACTERS + 1)
+    feed = build_feed(CompactionHistory(), [said(1, user(text))])
+    assert len(feed.rows[0]["text"]) == MAX_ROW_CHARACTERS
     assert feed.rows[0]["more"] is True
-    assert feed.body(0)["parts"] == [["", text]]
+    assert feed.build_row_body(0)["parts"] == [["", text]]
 
 
 def test_thinking_has_a_row_of_its_own():
     message = Said(role="assistant", parts=(Reasoning(text="hm"), Text(text="Yes.")))
-    assert [(row["kind"], row["text"]) for row in fed(Rounds(), [said(1, message)]).rows] == [
+    assert [(row["kind"], row["text"]) for row in build_feed(CompactionHistory(), [said(1, message)]).rows] == [
         ("thought", "hm"),
         ("assistant", "Yes."),
     ]
 
 
 def test_the_gauge_tells_the_budget_the_view_and_the_last_report():
-    feed = Feed(Rounds())
-    feed.reserve(Budget(window_tokens=1000, reserved_tokens=100, threshold_tokens=700, rule="by hand"))
-    feed.hear(said(1, user("x" * 40)))
-    feed.hear(ContextUsage(tokens=30, usage_tokens=20, trailing_tokens=10))
+    feed = Feed(CompactionHistory())
+    feed.set_budget(Budget(window_tokens=1000, reserved_tokens=100, threshold_tokens=700, rule="by hand"))
+    feed.receive(said(1, user("x" * 40)))
+    feed.receive(ContextUsage(tokens=30, usage_tokens=20, trailing_tokens=10))
     told = {"window": 1000, "reserved": 100, "threshold": 700, "rule": "by hand", "tokens": 10, "messages": 1}
     assert feed.state["gauge"] == told | {"reported": 20, "trailing": 10}
 
 
 def priced(step, cost_usd):
     usage = Usage(input_tokens=Measured(6), output_tokens=Measured(2), cache_read_tokens=Measured(4))
-    plain = {name: getattr(finished(step), name) for name in StepFinished.__dataclass_fields__}
+    plain = {name: getattr(make_step_finished(step), name) for name in StepFinished.__dataclass_fields__}
     return StepFinished(**plain | {"usage": usage, "cost_usd": cost_usd, "view_tokens": Estimated(8)})
 
 
 def test_figures_are_sums_and_an_unknown_price_makes_the_sum_unknown():
-    feed = fed(Rounds(), [entry(1, priced(1, 0.5)), entry(2, priced(2, 0.25))])
-    assert feed.figures.plain() | {"same_tokens": 0} == {
+    feed = build_feed(CompactionHistory(), [entry(1, priced(1, 0.5)), entry(2, priced(2, 0.25))])
+    assert feed.totals.to_plain() | {"same_tokens": 0} == {
         "steps": 2,
         "compactions": 0,
         "prompt_tokens": 20,
@@ -247,33 +247,35 @@ def test_figures_are_sums_and_an_unknown_price_makes_the_sum_unknown():
         "sub_agent_tokens": 0,
         "cost_usd": 0.75,
     }
-    feed.hear(entry(3, priced(3, None)))
-    feed.hear(entry(4, priced(4, 1.0)))
-    assert feed.figures.cost_usd is None
+    feed.receive(entry(3, priced(3, None)))
+    feed.receive(entry(4, priced(4, 1.0)))
+    assert feed.totals.cost_usd is None
 
 
 @given(st.integers(1, 5_000))
 def test_the_curve_of_a_long_session_stays_short_and_spans_it(steps):
-    curve = Curve()
+    curve = TokenCurve()
     for step in range(1, steps + 1):
         curve.add(step, step)
-    assert len(curve.points) <= MOST_POINTS
+    assert len(curve.points) <= MAX_CURVE_POINTS
     assert all(step == tokens for step, tokens in curve.points)
-    assert curve.points[-1][0] > 0.98 * steps if steps > MOST_POINTS else curve.points[-1][0] == steps
+    assert curve.points[-1][0] > 0.98 * steps if steps > MAX_CURVE_POINTS else curve.points[-1][0] == steps
 
 
 def test_a_repeated_call_is_a_question_until_the_session_goes_on():
-    feed = Feed(Rounds())
+    feed = Feed(CompactionHistory())
     call = ToolCall(call_id="a", name="execute_command", arguments_json='{"command": "make"}')
-    feed.hear(StateChanged(state="asking", queued=()))
-    feed.hear(CallRepeated(call=call, times=3))
+    feed.receive(StateChanged(state="asking", queued=()))
+    feed.receive(CallRepeated(call=call, times=3))
     assert "3 times in a row: execute_command make" in feed.state["question"]
-    feed.hear(StateChanged(state="working", queued=()))
+    feed.receive(StateChanged(state="working", queued=()))
     assert feed.state["question"] == ""
 
 
 def test_a_rollback_says_what_counts_no_more():
-    feed = fed(Rounds(), [said(1, user("a")), said(2, assistant("b")), entry(3, RolledBack(step=0, to_event=1))])
+    feed = build_feed(
+        CompactionHistory(), [said(1, user("a")), said(2, assistant("b")), entry(3, RolledBack(step=0, to_event=1))]
+    )
     assert "rolled back to the end of step 0" in feed.rows[-1]["text"]
     assert feed.state["gauge"]["messages"] == 1
 
@@ -282,17 +284,17 @@ def test_a_rollback_says_what_counts_no_more():
 def test_after_a_rollback_curve_and_counts_are_those_of_a_session_that_never_went_further(log, data):
     step = data.draw(st.integers(0, last_step(log)))
     to_event = end_of_step(log, step)
-    feed = fed(Rounds(), [*log, entry(len(log) + 1, RolledBack(step=step, to_event=to_event))])
-    shorter = fed(Rounds(), log[:to_event])
+    feed = build_feed(CompactionHistory(), [*log, entry(len(log) + 1, RolledBack(step=step, to_event=to_event))])
+    shorter = build_feed(CompactionHistory(), log[:to_event])
     assert feed.curve.points == shorter.curve.points
-    assert (feed.figures.steps, feed.figures.compactions) == (step, shorter.figures.compactions)
+    assert (feed.totals.steps, feed.totals.compactions) == (step, shorter.totals.compactions)
     assert feed.state["rounds"] == shorter.state.get("rounds", [])
-    assert (feed.state["curve"], feed.state["figures"]) == (feed.curve.points, feed.figures.plain())
+    assert (feed.state["curve"], feed.state["figures"]) == (feed.curve.points, feed.totals.to_plain())
 
 
 def test_notices_are_rows():
-    feed = Feed(Rounds())
-    feed.hear(Notice(text="80 % of the cap"))
+    feed = Feed(CompactionHistory())
+    feed.receive(Notice(text="80 % of the cap"))
     assert [(row["kind"], row["text"]) for row in feed.rows] == [("notice", "80 % of the cap")]
 
 
@@ -300,15 +302,15 @@ def test_notices_are_rows():
     ("before", "numbers"), [(None, range(600, 1100)), (600, range(100, 600)), (40, range(40)), (0, range(0))]
 )
 def test_earlier_rows_are_given_in_windows(before, numbers):
-    feed = Feed(Rounds())
+    feed = Feed(CompactionHistory())
     for number in range(1100):
-        feed.note(str(number))
-    assert [row["n"] for row in feed.window(before)] == list(numbers)
-    assert feed.window(before) == feed.rows[numbers.start : numbers.stop]
+        feed.add_note(str(number))
+    assert [row["n"] for row in feed.list_rows(before)] == list(numbers)
+    assert feed.list_rows(before) == feed.rows[numbers.start : numbers.stop]
 
 
 def test_a_window_of_long_rows_fits_a_message():
-    feed = Feed(Rounds())
+    feed = Feed(CompactionHistory())
     for _ in range(200):
-        feed.note("x" * ROW_CHARACTERS)
-    assert 10 < len(feed.window(None)) < 40
+        feed.add_note("x" * MAX_ROW_CHARACTERS)
+    assert 10 < len(feed.list_rows(None)) < 40

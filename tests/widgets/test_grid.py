@@ -11,7 +11,7 @@ from harness.experiment.output import opened
 from harness.experiment.progress import Standing
 from harness.store.results import load
 from harness.widgets.grid import GridWidget
-from harness.widgets.message_channel import POST
+from harness.widgets.message_channel import SHARED_SENDER
 from tests.experiment.made import record
 from tests.experiment.run_grid import SMALL
 from tests.widgets.linked import Linked
@@ -56,7 +56,7 @@ def counts(page):
 @pytest.mark.browser
 @pytest.mark.bubblewrap
 def test_a_grid_is_started_stopped_and_gone_on_with_by_its_buttons(page, widget, tmp_path):
-    linked = Linked(page, widget, POST)
+    linked = Linked(page, widget, SHARED_SENDER)
     assert set(counts(page).values()) == {"–"}
     button(linked, "Start").focus()
     page.keyboard.press("Enter")
@@ -172,7 +172,7 @@ def test_a_page_whose_kernel_is_gone_says_what_is_left_to_do(state, said, page, 
         widget.start()
     assert widget.wait(60) == state, widget.failure
     page.clock.install()
-    linked = Linked(page, widget, POST)
+    linked = Linked(page, widget, SHARED_SENDER)
     linked.page.evaluate("model.send = () => {}")
     page.clock.run_for(40_000)
     alarm = page.locator(".g-alarm")
@@ -184,19 +184,19 @@ def test_a_page_whose_kernel_is_gone_says_what_is_left_to_do(state, said, page, 
 @pytest.mark.browser
 def test_what_failed_is_told_with_its_reason_and_runs_no_script(page, tmp_path):
     widget = GridWidget(GRID, tmp_path / "output")
-    linked = Linked(page, widget, POST, "dark")
+    linked = Linked(page, widget, SHARED_SENDER, "dark")
     cell = GRID.grid[0]
     failed = record(trial_id=cell.trial.trial_id, arm=HOSTILE, reason=HOSTILE, status="crashed", error=f"killed {HOSTILE}")
-    widget.show_standing(Standing(experiment="e", total=TRIALS, running=(HOSTILE,)).after(failed))
+    widget.show_progress(Standing(experiment="e", total=TRIALS, running=(HOSTILE,)).after(failed))
     until(linked, "() => document.querySelector('.g-failures li') !== null")
     assert "1 trial without success" in page.locator("details summary").inner_text()
     assert f"killed {HOSTILE}" in page.locator(".g-failures").text_content()
     assert page.locator("img").count() == 0
     assert page.evaluate("typeof window.hacked") == "undefined"
-    assert "<img" not in widget.as_html()
-    assert "&lt;img" in widget.as_html()
+    assert "<img" not in widget.render_html()
+    assert "&lt;img" in widget.render_html()
     again = replace(failed, status="completed", success=True, score=1.0, error="")
-    widget.show_standing(Standing(experiment="e", total=TRIALS).after(again))
+    widget.show_progress(Standing(experiment="e", total=TRIALS).after(again))
     until(linked, "() => document.querySelector('.g-failures li') === null")
 
 
@@ -205,8 +205,8 @@ def test_a_page_that_is_opened_again_shows_the_same(page, tmp_path):
     widget = GridWidget(GRID, tmp_path / "output")
     records = [record(trial_id=cell.trial.trial_id, arm=cell.arm, success=cell.trial.seed == 0) for cell in GRID.grid]
     for one in records:
-        widget.show_standing(Standing(experiment="e", total=TRIALS).after(one))
-    linked = Linked(page, widget, POST)
+        widget.show_progress(Standing(experiment="e", total=TRIALS).after(one))
+    linked = Linked(page, widget, SHARED_SENDER)
     until(linked, f"() => document.querySelector('progress').value === {TRIALS}")
     before = counts(page)
     page.evaluate("() => { window.ended(); document.querySelector('.harness-surface').remove(); return window.show(); }")
@@ -220,7 +220,7 @@ def test_what_an_earlier_run_finished_is_there_at_once_and_is_not_run_again(tmp_
     folder = tmp_path / "output"
     assert len(one.run(folder, workers=1, progress="off").trials) == 1
     widget = GridWidget(one, folder, workers=1)
-    assert "1 of 1 trial finished" in widget.as_text()
+    assert "1 of 1 trial finished" in widget.render_text()
     before = widget.results.trials
     widget.start()
     assert widget.wait(120) == "done"

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from harness.errors import UsageError
-from harness.widgets.harness_widget import FOLDER, VIEW, Surface, preformatted, table
+from harness.widgets.harness_widget import ASSETS_FOLDER, VIEW_MIMETYPE, HarnessWidget, render_preformatted, render_table
 
 HOSTILE = "<img src=x onerror=window.hacked=1><script>window.hacked=1</script>"
 PARSES_HTML = re.compile(
@@ -29,18 +29,18 @@ export default {
 """
 
 
-class ListWidget(Surface):
+class ListWidget(HarnessWidget):
     """Lists its items."""
 
-    _esm = (FOLDER / "surface.js").read_text() + LIST
-    _css = (FOLDER / "surface.css").read_text()
+    _esm = (ASSETS_FOLDER / "surface.js").read_text() + LIST
+    _css = (ASSETS_FOLDER / "surface.css").read_text()
 
     def heard(self, message):
         if message["kind"] == "ask":
             raise UsageError(f"no {message['what']}")
 
 
-@pytest.mark.parametrize("file", sorted(FOLDER.glob("*.js")), ids=lambda file: file.name)
+@pytest.mark.parametrize("file", sorted(ASSETS_FOLDER.glob("*.js")), ids=lambda file: file.name)
 def test_no_script_parses_a_text_as_html(file: Path):
     assert PARSES_HTML.findall(file.read_text()) == []
 
@@ -59,31 +59,31 @@ def test_the_fallback_is_escaped_and_lies_beside_the_live_view():
     assert "<script" not in data["text/html"]
     assert "<img" not in data["text/html"]
     assert "&lt;img src=x" in data["text/html"]
-    assert data[VIEW]["model_id"]
+    assert data[VIEW_MIMETYPE]["model_id"]
 
 
 def test_cells_of_a_table_are_escaped():
-    made = table(["a", HOSTILE], [[1, HOSTILE]])
+    made = render_table(["a", HOSTILE], [[1, HOSTILE]])
     assert made.count("&lt;script&gt;") == 2
-    assert "<img" not in made + preformatted(HOSTILE)
+    assert "<img" not in made + render_preformatted(HOSTILE)
 
 
 def test_words_stand_at_the_left_and_columns_of_numbers_where_a_notebook_puts_them():
     left = ' style="text-align: left"'
-    assert table(["what", "tokens"], [["kept", 1], ["2", 20]]) == (
+    assert render_table(["what", "tokens"], [["kept", 1], ["2", 20]]) == (
         f"<table><tr><th{left}>what</th><th>tokens</th></tr>"
         f"<tr><td{left}>kept</td><td>1</td></tr><tr><td{left}>2</td><td>20</td></tr></table>"
     )
-    assert table((), []) == "<table></table>"
+    assert render_table((), []) == "<table></table>"
 
 
 @pytest.mark.browser
 def test_items_and_states_appear_and_a_text_stays_a_text(link, post, page):
     widget = ListWidget(post)
-    widget.wire.append([{"text": HOSTILE}, {"text": "two"}])
+    widget.channel.append([{"text": HOSTILE}, {"text": "two"}])
     linked = link(widget)
-    widget.wire.show(name=HOSTILE)
-    widget.wire.append([{"text": "three"}])
+    widget.channel.update_state(name=HOSTILE)
+    widget.channel.append([{"text": "three"}])
     linked.settle()
     assert page.locator("li").all_inner_texts() == [HOSTILE, "two", "three"]
     assert HOSTILE in page.locator("p").first.inner_text()
@@ -96,9 +96,9 @@ def test_a_page_gets_what_was_lost_on_the_way_and_what_was_told_before_it_opened
     widget = ListWidget(post)
     linked = link(widget)
     for number in range(30):
-        widget.wire.append([{"text": str(number)}])
+        widget.channel.append([{"text": str(number)}])
         linked.settle(lose=lambda message, number=number: number % 3 == 1 and bool(message["items"]))
-    widget.wire.append([{"text": "end"}])
+    widget.channel.append([{"text": "end"}])
     linked.settle()
     assert page.locator("li").all_inner_texts() == [*map(str, range(30)), "end"]
     page.evaluate("show()")  # a second view of the same widget
@@ -144,7 +144,7 @@ def test_an_element_refuses_attributes_that_hold_code(link, post, page, given):
             const module = URL.createObjectURL(new Blob([given], {type: 'text/javascript'}));
             window.made = (await import(module)).made;
         }""",
-        f"{(FOLDER / 'surface.js').read_text()}\nexport const made = () => make('p', {given});",
+        f"{(ASSETS_FOLDER / 'surface.js').read_text()}\nexport const made = () => make('p', {given});",
     )
     assert page.evaluate("() => { try { made(); return 'made'; } catch (error) { return error.message; } }").startswith(
         "no attribute"

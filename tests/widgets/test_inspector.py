@@ -26,7 +26,7 @@ def session():
 
 @pytest.fixture
 def inspector(session, post):
-    return SessionInspector(session, post=post)
+    return SessionInspector(session, sender=post)
 
 
 def compacted_session():
@@ -83,15 +83,17 @@ def test_a_log_that_is_not_what_was_sent_is_said_so(session):
     kept = {name: getattr(entries[place].event, name) for name in StepFinished.__dataclass_fields__}
     entries[place] = Entry(entries[place].seq, StepFinished(**{**kept, "request_digest": other}))
     inspector = SessionInspector(RecordedSession(name="changed", entries=tuple(entries)))
-    assert f"NOT what was logged, {other[:16]}" in dict(inspector._told())["digest"]
+    assert f"NOT what was logged, {other[:16]}" in dict(inspector._describe_step())["digest"]
 
 
 def test_the_workspace_is_named_where_it_was_kept():
     inspector = SessionInspector(compacted_session())
-    assert dict(inspector._told())["workspace"] == f"{'ab' * 8}… after this step"
-    inspector.look(3)
-    assert dict(inspector._told())["workspace"] == f"{'ab' * 8}… unchanged since step 1"
-    assert "workspace" not in dict(SessionInspector(RecordedSession(name="s", entries=small_log(("a", "b", None))))._told())
+    assert dict(inspector._describe_step())["workspace"] == f"{'ab' * 8}… after this step"
+    inspector.show_step(3)
+    assert dict(inspector._describe_step())["workspace"] == f"{'ab' * 8}… unchanged since step 1"
+    assert "workspace" not in dict(
+        SessionInspector(RecordedSession(name="s", entries=small_log(("a", "b", None))))._describe_step()
+    )
 
 
 @pytest.mark.parametrize("step", [0, -1, 10**6, None, "2", 2.5])
@@ -114,7 +116,7 @@ def test_a_page_may_say_anything(inspector, message):
 
 
 def test_the_fallback_is_escaped_and_tells_of_compactions():
-    html = SessionInspector(compacted_session()).as_html()
+    html = SessionInspector(compacted_session()).render_html()
     assert "<img" not in html
     assert "<script" not in html
     assert "summary" in html
@@ -170,13 +172,13 @@ def test_a_row_of_a_step_shows_its_text_and_new_ones_are_marked(link, inspector,
 @pytest.mark.browser
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_compactions_are_marked_and_reached_and_hostile_texts_stay_texts(link, post, page, theme):
-    inspector = SessionInspector(compacted_session(), post=post)
+    inspector = SessionInspector(compacted_session(), sender=post)
     linked = link(inspector, theme)
     assert page.locator(".h-tick.h-applied").count() == 1
     page.locator(".harness-surface").focus()
     page.keyboard.press("PageDown")
     linked.settle()
-    assert inspector._place == 2
+    assert inspector._step_number == 2
     assert "900 → 60 tokens" in page.locator(".h-compacted").inner_text()
     page.get_by_text("its summary").click()
     assert page.locator(".h-compaction pre").inner_text() == f"summary {HOSTILE}"
@@ -193,12 +195,12 @@ def test_compactions_are_marked_and_reached_and_hostile_texts_stay_texts(link, p
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_a_session_with_real_compactions_is_drawn(link, post, page, theme, tmp_path):
     session = RecordedSession(name="compacted", entries=walk(KeepLast(), 30_000).entries)
-    inspector = SessionInspector(session, post=post)
+    inspector = SessionInspector(session, sender=post)
     linked = link(inspector, theme)
-    inspector.look(inspector._inspection.compactions[1].step)
+    inspector.show_step(inspector._inspection.compactions[1].step)
     linked.settle()
     assert page.locator(".h-tick.h-applied").count() == len(
         [one for one in inspector._inspection.compactions if one.status == "applied"]
     )
     points = page.locator(".h-curve").get_attribute("points").split()
-    assert len(points) == inspector.steps
+    assert len(points) == inspector.step_count

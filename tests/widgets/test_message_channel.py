@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.widgets import message_channel as wires
-from harness.widgets.message_channel import Post, Wire
+from harness.widgets.message_channel import MessageChannel, MessageSender
 
 
 class Reader:
@@ -35,19 +35,19 @@ def numbered(first, count):
 
 
 def all_sent(send, **limits):
-    post = Post(messages_a_second=10_000)
-    return post, Wire(send, post, **limits)
+    post = MessageSender(messages_per_second=10_000)
+    return post, MessageChannel(send, post, **limits)
 
 
 @given(sizes=st.lists(st.integers(0, 5), min_size=1, max_size=20), lost=st.sets(st.integers(1, 40)))
 def test_a_page_that_loses_messages_ends_with_every_item_in_order_and_the_newest_state(sizes, lost):
     sent: list[Any] = []
-    wire = Wire(sent.append, QuietPost())
+    wire = MessageChannel(sent.append, QuietPost())
     reader, told, delivered = Reader(wire), 0, 0
 
     def carry(*, losing):
         nonlocal delivered
-        while wire.deliver() or sent:
+        while wire.send_batch() or sent:
             for message in sent:
                 delivered += 1
                 if not (losing and delivered in lost):
@@ -57,17 +57,17 @@ def test_a_page_that_loses_messages_ends_with_every_item_in_order_and_the_newest
     for size in sizes:
         wire.append(numbered(told, size))
         told += size
-        wire.show(told=told)
+        wire.update_state(told=told)
         carry(losing=True)
     wire.append(numbered(told, 1))
     carry(losing=False)
-    wire.show(end=True)
+    wire.update_state(end=True)
     carry(losing=False)
     assert reader.items == numbered(0, told + 1)
     assert reader.state == {"told": told, "end": True}
 
 
-class QuietPost(Post):
+class QuietPost(MessageSender):
     """Leaves delivering to the test."""
 
     def hand_in(self, wire):
@@ -80,8 +80,8 @@ def test_many_wires_together_keep_the_pace_and_starve_none():
     def note(name, _message):
         sent.append(name)
 
-    post = Post(messages_a_second=100)
-    made = [Wire(partial(note, name), post) for name in range(4)]
+    post = MessageSender(messages_per_second=100)
+    made = [MessageChannel(partial(note, name), post) for name in range(4)]
     began = time.monotonic()
     while time.monotonic() - began < 0.5:
         for wire in made:
@@ -96,9 +96,9 @@ def test_many_wires_together_keep_the_pace_and_starve_none():
 
 def test_the_first_message_after_a_rest_is_sent_at_once():
     heard = threading.Event()
-    post = Post(messages_a_second=0.5)
-    wire = Wire(lambda _: heard.set(), post)
-    wire.show(now=1)
+    post = MessageSender(messages_per_second=0.5)
+    wire = MessageChannel(lambda _: heard.set(), post)
+    wire.update_state(now=1)
     assert heard.wait(1.5)
 
 
@@ -112,7 +112,7 @@ def test_no_thread_is_left_when_all_is_sent():
 def test_a_long_history_goes_in_pieces():
     sent: list[Any] = []
     post, wire = all_sent(sent.append)
-    wire.append([{"text": "x" * (wires.CHARACTERS_OF_A_MESSAGE // 2)} for _ in range(10)])
+    wire.append([{"text": "x" * (wires.MAX_MESSAGE_CHARACTERS // 2)} for _ in range(10)])
     assert post.drain()
     assert [len(message["items"]) for message in sent] == [2] * 5
     assert [message["from"] for message in sent] == [1, 3, 5, 7, 9]
@@ -125,7 +125,7 @@ def test_of_a_history_that_is_too_long_the_oldest_items_are_gone_and_the_message
         wire.append(numbered(number, 1))
     post.drain()
     sent.clear()
-    wire.answered({"kind": "sync", "have": 0})
+    wire.handle_sync({"kind": "sync", "have": 0})
     assert post.drain()
     (message,) = sent
     assert message["from"] == message["oldest"] > 1
@@ -138,14 +138,14 @@ def test_a_page_may_say_that_it_has_anything(have):
     sent: list[Any] = []
     post, wire = all_sent(sent.append)
     wire.append(numbered(0, 3))
-    assert wire.answered({"kind": "sync", "have": have})
+    assert wire.handle_sync({"kind": "sync", "have": have})
     assert post.drain()
     assert sum(len(message["items"]) for message in sent) in {2, 3, 5, 6}
 
 
 def test_what_is_no_question_for_items_is_not_answered():
     _, wire = all_sent([].append)
-    assert not wire.answered({"kind": "other"})
+    assert not wire.handle_sync({"kind": "other"})
 
 
 def test_a_send_that_failed_is_no_secret_and_the_next_one_is_sent(monkeypatch):
@@ -159,8 +159,8 @@ def test_a_send_that_failed_is_no_secret_and_the_next_one_is_sent(monkeypatch):
         sent.append(message)
 
     post, wire = all_sent(send)
-    wire.show(first=1)
+    wire.update_state(first=1)
     assert told.wait(10)
-    wire.show(second=2)
+    wire.update_state(second=2)
     assert post.drain()
     assert [message["state"] for message in sent] == [{"second": 2}]

@@ -8,7 +8,7 @@ from harness.compaction.presets.keep_last import KeepLast
 from harness.experiment.experiment import Experiment
 from harness.experiment.grid import Arm
 from harness.experiment.trial import Trial
-from harness.widgets.success_grid import Board
+from harness.widgets.success_grid import SuccessGrid
 from tests.experiment.made import record
 
 BASE = Trial(task="flashcards", policy=KeepLast())
@@ -35,7 +35,7 @@ def places(plan):
 
 @pytest.mark.parametrize("count", range(5))
 def test_every_arm_has_one_place_whatever_the_axes_are(count):
-    plan = Board(experiment(**dict(list(AXES.items())[:count]))).plan()
+    plan = SuccessGrid(experiment(**dict(list(AXES.items())[:count]))).build_layout()
     assert sorted(places(plan)) == list(range(len(plan["arms"])))
     for table in plan["tables"]:
         assert len({(row, column) for row, column, _ in table["places"]}) == len(table["places"])
@@ -43,7 +43,7 @@ def test_every_arm_has_one_place_whatever_the_axes_are(count):
 
 
 def test_the_last_two_axes_span_tables_and_the_others_name_them():
-    plan = Board(experiment()).plan()
+    plan = SuccessGrid(experiment()).build_layout()
     assert [table["title"] for table in plan["tables"]] == [f"policy.keep_last = {value}" for value in (4, 10, 20)]
     assert {(table["down"], table["across"]) for table in plan["tables"]} == {("policy.summarizer", "policy.threshold")}
     assert plan["tables"][0]["columns"] == ["0.5", "0.8"]
@@ -51,20 +51,22 @@ def test_the_last_two_axes_span_tables_and_the_others_name_them():
 
 
 def test_a_grid_of_one_axis_is_one_row():
-    [table] = Board(Experiment(name="e", base=BASE, axes={"seed": [0, 1], "policy.keep_last": [4, 10, 20]})).plan()["tables"]
+    [table] = SuccessGrid(Experiment(name="e", base=BASE, axes={"seed": [0, 1], "policy.keep_last": [4, 10, 20]})).build_layout()[
+        "tables"
+    ]
     assert (table["columns"], len(table["rows"])) == (["4", "10", "20"], 1)
     assert [(row, column) for row, column, _ in table["places"]] == [(0, 0), (0, 1), (0, 2)]
 
 
 def test_a_grid_of_seeds_alone_is_one_cell():
-    plan = Board(Experiment(name="e", base=BASE, axes={"seed": [0, 1]})).plan()
+    plan = SuccessGrid(Experiment(name="e", base=BASE, axes={"seed": [0, 1]})).build_layout()
     assert [len(table["places"]) for table in plan["tables"]] == [1]
     assert plan["beside"] == []
 
 
 def test_arms_fill_as_trials_finish():
     grid = experiment()
-    board = Board(grid)
+    board = SuccessGrid(grid)
     first, second = [one for one in records(grid.grid, success=True, score=1.0) if one.arm == "control"]
     (item,) = board.add([first])
     control = list(board.arms).index("control")
@@ -83,12 +85,12 @@ def test_arms_fill_as_trials_finish():
     arm, failure = board.add([replace(second, success=False, score=0.5, reason="max_steps", error="<b>\nno more")])
     assert (arm["finished"], arm["succeeded"], arm["score"]) == (2, 1, 0.75)
     assert (failure["arm"], failure["error"], failure["over"]) == ("control", "<b>\nno more", False)
-    assert board.finished == 2
+    assert board.finished_trials == 2
 
 
 def test_a_trial_counts_once_and_one_that_was_run_again_counts_anew():
     grid = experiment()
-    board = Board(grid)
+    board = SuccessGrid(grid)
     crashed = records(grid.grid, status="crashed", error="killed")[0]
     assert [item["kind"] for item in board.add([crashed])] == ["arm", "failure"]
     assert board.add([crashed]) == []
@@ -99,14 +101,14 @@ def test_a_trial_counts_once_and_one_that_was_run_again_counts_anew():
 
 
 def test_trials_of_another_grid_are_left_out():
-    board = Board(experiment())
+    board = SuccessGrid(experiment())
     assert board.add([record(trial_id="strange")]) == []
-    assert board.finished == 0
+    assert board.finished_trials == 0
 
 
 def test_levels_are_named_and_never_pooled():
     grid = experiment()
-    board = Board(grid)
+    board = SuccessGrid(grid)
     one, two, *_ = records(grid.grid)
     board.add([one, replace(two, level="L1")])
     assert board.level == "L0 and L1"

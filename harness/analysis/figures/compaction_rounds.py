@@ -9,11 +9,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from harness.analysis.arms import counting, in_order
-from harness.analysis.figures.style import FAILURE, INK, QUIET, SUCCESS, foot, head, new_figure, styled
-from harness.analysis.formatting import level_in_words, shown
-from harness.analysis.tables import Tables, one_level
-from harness.errors import UsageError, counted
+from harness.analysis.arms import order_arms, select_valid
+from harness.analysis.figures.style import (
+    FAILURE_COLOUR,
+    MUTED_COLOUR,
+    SUCCESS_COLOUR,
+    TEXT_COLOUR,
+    add_footer,
+    add_header,
+    apply_style,
+    make_figure,
+)
+from harness.analysis.formatting import describe_level, format_label
+from harness.analysis.tables import Tables, require_single_level
+from harness.errors import UsageError, format_count
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -24,7 +33,7 @@ COLUMNS = ("trial_id", "arm", "place", "task", "seed", "rounds", "success", "lev
 ROW_INCHES = 0.17
 
 
-def table(results: Tables) -> pd.DataFrame:
+def build_table(results: Tables) -> pd.DataFrame:
     """One row per trial that counts.
 
     | column | dtype | unit |
@@ -36,8 +45,8 @@ def table(results: Tables) -> pd.DataFrame:
     | success | bool | every check passed |
     | level | str | fidelity |
     """
-    trials = counting(results.trials)
-    places = {arm: place for place, arm in enumerate(in_order(trials))} if len(trials) else {}
+    trials = select_valid(results.trials)
+    places = {arm: place for place, arm in enumerate(order_arms(trials))} if len(trials) else {}
     rows = trials.assign(rounds=trials["compactions"], place=trials["arm"].map(places), success=trials["success"].astype(bool))
     return rows[list(COLUMNS)].sort_values(["place", "rounds", "task", "seed"], ignore_index=True)
 
@@ -50,41 +59,41 @@ def draw(table: pd.DataFrame, ax: "Axes | None" = None) -> "Figure":
     """
     if table.empty:
         raise UsageError("there is no trial that counts, so there are no rounds to draw")
-    level = level_in_words(one_level(table))
-    with styled():
+    level = describe_level(require_single_level(table))
+    with apply_style():
         if ax is None:
-            return _figure(table, level)
-        _distribution(ax, table)
+            return _draw_figure(table, level)
+        _draw_distribution(ax, table)
         figure: Figure = ax.figure  # type: ignore[assignment]
         return figure
 
 
-def _figure(table: pd.DataFrame, level: str) -> "Figure":
+def _draw_figure(table: pd.DataFrame, level: str) -> "Figure":
     arms = table["arm"].nunique()
-    figure = new_figure(9.8, max(3.4, arms * ROW_INCHES + 1.6))
+    figure = make_figure(9.8, max(3.4, arms * ROW_INCHES + 1.6))
     left, right = figure.subplots(1, 2, width_ratios=(1, 1.15))
-    _distribution(left, table)
-    _by_arm(right, table)
+    _draw_distribution(left, table)
+    _draw_by_arm(right, table)
     exposed = int((table["rounds"] > 0).sum())
-    about = f"{counted(len(table), 'trial')}, {exposed} with at least one compaction"
-    head(figure, "Compaction rounds per trial", about, level)
-    foot(
+    about = f"{format_count(len(table), 'trial')}, {exposed} with at least one compaction"
+    add_header(figure, "Compaction rounds per trial", about, level)
+    add_footer(
         figure, "Right: one mark per trial. Long sessions have more rounds and are harder, so read effects from paired arms only."
     )
     return figure
 
 
-def _distribution(ax: "Axes", table: pd.DataFrame) -> None:
+def _draw_distribution(ax: "Axes", table: pd.DataFrame) -> None:
     most = int(table["rounds"].max())
     rounds = np.arange(most + 1)
     won = np.array([int((table["success"] & (table["rounds"] == r)).sum()) for r in rounds])
     lost = np.array([int((~table["success"] & (table["rounds"] == r)).sum()) for r in rounds])
-    ax.bar(rounds, won, color=SUCCESS, width=0.78, label=f"success ({won.sum()})")
+    ax.bar(rounds, won, color=SUCCESS_COLOUR, width=0.78, label=f"success ({won.sum()})")
     ax.bar(
         rounds,
         lost,
         bottom=won,
-        color=FAILURE,
+        color=FAILURE_COLOUR,
         width=0.78,
         hatch="///",
         edgecolor="white",
@@ -93,19 +102,19 @@ def _distribution(ax: "Axes", table: pd.DataFrame) -> None:
     )
     for r, total in enumerate((won + lost).tolist()):
         if total:
-            ax.text(r, total, f" {total} ", ha="center", va="bottom", fontsize=7.5, color=QUIET)
+            ax.text(r, total, f" {total} ", ha="center", va="bottom", fontsize=7.5, color=MUTED_COLOUR)
     ax.set_xlabel("compaction rounds per trial (count)")
     ax.set_ylabel("trials (count)")
-    _count_whole(ax.xaxis, ax.yaxis)
+    _use_integer_ticks(ax.xaxis, ax.yaxis)
     ax.set_title(f"all trials (n = {len(table)})")
     ax.set_ylim(0, 1.3 * float((won + lost).max()))
     ax.legend(loc="upper right", ncols=2, handlelength=1.2)
 
 
-def _by_arm(ax: "Axes", table: pd.DataFrame) -> None:
+def _draw_by_arm(ax: "Axes", table: pd.DataFrame) -> None:
     arms = table.drop_duplicates("place").set_index("place")["arm"].sort_index()
-    for won, mark, colour in ((True, "o", SUCCESS), (False, "X", FAILURE)):
-        rows = _spread(table)
+    for won, mark, colour in ((True, "o", SUCCESS_COLOUR), (False, "X", FAILURE_COLOUR)):
+        rows = _spread_marks(table)
         chosen = rows[rows["success"] == won]
         ax.scatter(
             chosen["rounds"],
@@ -118,25 +127,25 @@ def _by_arm(ax: "Axes", table: pd.DataFrame) -> None:
             zorder=3,
         )
     counts = table["place"].value_counts()
-    ax.set_yticks(list(arms.index), [f"{shown(arm, 72)}  (n = {counts[place]})" for place, arm in arms.items()])
+    ax.set_yticks(list(arms.index), [f"{format_label(arm, 72)}  (n = {counts[place]})" for place, arm in arms.items()])
     ax.tick_params(axis="y", labelsize=6.8, length=0)
     ax.set_ylim(len(arms) - 0.4, -0.6)
     ax.grid(axis="y", zorder=0)
-    _count_whole(ax.xaxis)
-    ax.set_xlabel("compaction rounds (count)", color=INK)
+    _use_integer_ticks(ax.xaxis)
+    ax.set_xlabel("compaction rounds (count)", color=TEXT_COLOUR)
     ax.set_title("by arm: dot = success, cross = failure")
     ax.spines["left"].set_visible(False)
     ax.set_xlim(-0.7, max(1, int(table["rounds"].max())) + 0.5)
 
 
-def _count_whole(*axes: "Axis") -> None:
+def _use_integer_ticks(*axes: "Axis") -> None:
     from matplotlib.ticker import MaxNLocator
 
     for axis in axes:
         axis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
 
 
-def _spread(table: pd.DataFrame) -> pd.DataFrame:
+def _spread_marks(table: pd.DataFrame) -> pd.DataFrame:
     """Trials of one arm with equal rounds side by side rather than on top of each other."""
     groups = table.groupby(["place", "rounds"])
     size = groups["rounds"].transform("size")

@@ -18,32 +18,32 @@ if TYPE_CHECKING:
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
 """Okabe and Ito's colours, the strong ones first; their yellow is too pale for a line on white."""
 
-SUCCESS, FAILURE = "#0072B2", "#E69F00"
-INK, QUIET, FAINT = "#1a1a1a", "#5f6570", "#d9dce1"
+SUCCESS_COLOUR, FAILURE_COLOUR = "#0072B2", "#E69F00"
+TEXT_COLOUR, MUTED_COLOUR, FAINT_COLOUR = "#1a1a1a", "#5f6570", "#d9dce1"
 DOTS_PER_INCH = 130
 
-RC: Mapping[str, Any] = {
+RC_PARAMS: Mapping[str, Any] = {
     "font.family": "DejaVu Sans",
     "font.size": 8.5,
     "axes.titlesize": 8.5,
     "axes.titlelocation": "left",
     "axes.titlepad": 5.0,
     "axes.labelsize": 8.5,
-    "axes.labelcolor": INK,
-    "axes.edgecolor": QUIET,
+    "axes.labelcolor": TEXT_COLOUR,
+    "axes.edgecolor": MUTED_COLOUR,
     "axes.linewidth": 0.7,
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.axisbelow": True,
-    "xtick.color": QUIET,
-    "ytick.color": QUIET,
-    "xtick.labelcolor": INK,
-    "ytick.labelcolor": INK,
+    "xtick.color": MUTED_COLOUR,
+    "ytick.color": MUTED_COLOUR,
+    "xtick.labelcolor": TEXT_COLOUR,
+    "ytick.labelcolor": TEXT_COLOUR,
     "xtick.labelsize": 8,
     "ytick.labelsize": 8,
     "xtick.major.width": 0.7,
     "ytick.major.width": 0.7,
-    "grid.color": FAINT,
+    "grid.color": FAINT_COLOUR,
     "grid.linewidth": 0.6,
     "legend.frameon": False,
     "legend.fontsize": 8,
@@ -59,40 +59,40 @@ RC: Mapping[str, Any] = {
 
 
 @contextmanager
-def styled() -> Iterator[None]:
+def apply_style() -> Iterator[None]:
     """Draw in the house's style; settings outside are left as they were."""
     from matplotlib import rc_context
 
-    with rc_context(dict(RC)):  # type: ignore[arg-type]  # a literal of all known names
+    with rc_context(dict(RC_PARAMS)):  # type: ignore[arg-type]  # a literal of all known names
         yield
 
 
 @cache
-def _figure_class() -> type[Any]:
+def _load_figure_class() -> type[Any]:
     from matplotlib.figure import Figure
 
-    class ShownFigure(Figure):
+    class NotebookFigure(Figure):
         """A figure that a notebook can show without pyplot."""
 
         def _repr_png_(self) -> bytes:
-            return png(self)
+            return render_png(self)
 
-    return ShownFigure
+    return NotebookFigure
 
 
-def new_figure(width_inches: float, height_inches: float) -> "Figure":
+def make_figure(width_inches: float, height_inches: float) -> "Figure":
     """An empty figure that belongs to nobody else."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
-    figure: Figure = _figure_class()(figsize=(width_inches, height_inches), dpi=DOTS_PER_INCH)
+    figure: Figure = _load_figure_class()(figsize=(width_inches, height_inches), dpi=DOTS_PER_INCH)
     FigureCanvasAgg(figure)
     return figure
 
 
-def png(figure: "Figure") -> bytes:
+def render_png(figure: "Figure") -> bytes:
     """The figure as a PNG that is the same, byte for byte, for the same figure."""
     file = BytesIO()
-    with styled():
+    with apply_style():
         figure.savefig(file, format="png", dpi=DOTS_PER_INCH, metadata={"Software": None})
     return file.getvalue()
 
@@ -100,35 +100,43 @@ def png(figure: "Figure") -> bytes:
 def save(figure: "Figure", path: Path) -> Path:
     """Write the figure as PNG, whole or not at all."""
     part = path.with_suffix(".part")
-    part.write_bytes(png(figure))
+    part.write_bytes(render_png(figure))
     part.replace(path)
     return path
 
 
-def head(figure: "Figure", title: str, about: str, level: str) -> None:
+def add_header(figure: "Figure", title: str, about: str, level: str) -> None:
     """Title on the left, what it rests on below, and the fidelity level as a badge on the right."""
     width = float(figure.get_figwidth())
-    figure.suptitle(f"{title}\n ", x=0.1 / width, ha="left", fontsize=10.5, fontweight="bold", color=INK, linespacing=1.5)
+    figure.suptitle(f"{title}\n ", x=0.1 / width, ha="left", fontsize=10.5, fontweight="bold", color=TEXT_COLOUR, linespacing=1.5)
     height = float(figure.get_figheight())
-    figure.text(0.1 / width, 1 - 0.33 / height, about, ha="left", va="top", fontsize=8, color=QUIET)
-    badge(figure, level)
+    figure.text(0.1 / width, 1 - 0.33 / height, about, ha="left", va="top", fontsize=8, color=MUTED_COLOUR)
+    add_level_badge(figure, level)
 
 
-def badge(figure: "Figure", level: str) -> None:
+def add_level_badge(figure: "Figure", level: str) -> None:
     """Say on the chart itself how real its data are."""
     width, height = float(figure.get_figwidth()), float(figure.get_figheight())
-    box = {"boxstyle": "round,pad=0.35", "facecolor": "#f2f3f5", "edgecolor": FAINT, "linewidth": 0.8}
+    box = {"boxstyle": "round,pad=0.35", "facecolor": "#f2f3f5", "edgecolor": FAINT_COLOUR, "linewidth": 0.8}
     figure.text(
-        1 - 0.12 / width, 1 - 0.09 / height, level, ha="right", va="top", fontsize=8, fontweight="bold", color=QUIET, bbox=box
+        1 - 0.12 / width,
+        1 - 0.09 / height,
+        level,
+        ha="right",
+        va="top",
+        fontsize=8,
+        fontweight="bold",
+        color=MUTED_COLOUR,
+        bbox=box,
     )
 
 
-def repeats_left_out(table: "pd.DataFrame") -> str:
+def describe_excluded_repeats(table: "pd.DataFrame") -> str:
     """What to say behind the number of sessions where repeats of an arm (A/A) are not among them; empty = nothing."""
     repeats = table.attrs.get("repeats", 0)
     return f" (without {repeats} A/A repeats)" if repeats else ""
 
 
-def foot(figure: "Figure", text: str) -> None:
+def add_footer(figure: "Figure", text: str) -> None:
     """A quiet line below the axes: how to read marks and intervals."""
-    figure.supxlabel(text, x=0.1 / float(figure.get_figwidth()), ha="left", fontsize=7.5, color=QUIET)
+    figure.supxlabel(text, x=0.1 / float(figure.get_figwidth()), ha="left", fontsize=7.5, color=MUTED_COLOUR)

@@ -9,22 +9,36 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from harness.analysis.arms import counting, field_as_told, of_today, policy_field, sortable, success
-from harness.analysis.figures.style import INK, foot, head, new_figure, repeats_left_out, styled
-from harness.analysis.formatting import level_in_words, shown
-from harness.analysis.tables import Tables, one_level
-from harness.errors import UsageError, counted
+from harness.analysis.arms import (
+    build_sort_key,
+    drop_earlier_plans,
+    estimate_success,
+    read_policy_field,
+    read_specified_field,
+    select_valid,
+)
+from harness.analysis.figures.style import (
+    TEXT_COLOUR,
+    add_footer,
+    add_header,
+    apply_style,
+    describe_excluded_repeats,
+    make_figure,
+)
+from harness.analysis.formatting import describe_level, format_label
+from harness.analysis.tables import Tables, require_single_level
+from harness.errors import UsageError, format_count
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-KEY = ("summarizer", "threshold", "keep_last")
-COLUMNS = (*KEY, "successes", "trials", "share", "low", "high", "level")
+KEY_COLUMNS = ("summarizer", "threshold", "keep_last")
+COLUMNS = (*KEY_COLUMNS, "successes", "trials", "share", "low", "high", "level")
 CELL_WIDTH_INCHES, CELL_HEIGHT_INCHES = 0.92, 0.74
 
 
-def table(results: Tables) -> pd.DataFrame:
+def build_table(results: Tables) -> pd.DataFrame:
     """One row per cell of the grid; `attrs["repeats"]` says how many repeats (A/A) of its cells are left out.
 
     A cell is a policy over everything else: all other axes, and an arm beside the grid that has the same. Trials of earlier plans
@@ -39,21 +53,29 @@ def table(results: Tables) -> pd.DataFrame:
     | share, low, high | float | rate of success and its 95 % Wilson interval, 0–1 |
     | level | str | fidelity |
     """
-    trials = counting(of_today(results).trials)
-    share, tokens = policy_field(trials, "threshold"), field_as_told(trials, "trigger_tokens")
-    summarizer, keep_last = policy_field(trials, "summarizer"), policy_field(trials, "keep_last")
+    trials = select_valid(drop_earlier_plans(results).trials)
+    share, tokens = read_policy_field(trials, "threshold"), read_specified_field(trials, "trigger_tokens")
+    summarizer, keep_last = read_policy_field(trials, "summarizer"), read_policy_field(trials, "keep_last")
     cells = trials.assign(summarizer=summarizer, threshold=tokens.where(tokens.notna(), share), keep_last=keep_last)
-    inside = cells.dropna(subset=list(KEY))
-    first = inside.query("replicate == 0")
-    groups = first.groupby(list(KEY), sort=False)
+    grid_trials = cells.dropna(subset=list(KEY_COLUMNS))
+    first_runs = grid_trials.query("replicate == 0")
+    groups = first_runs.groupby(list(KEY_COLUMNS), sort=False)
     rows = [
-        (*key, (rate := success(group)).successes, rate.trials, rate.share, rate.low, rate.high, one_level(group))
-        for key, group in sorted(groups, key=lambda one: [sortable(value) for value in one[0]])
+        (
+            *key,
+            (rate := estimate_success(group)).successes,
+            rate.trials,
+            rate.share,
+            rate.low,
+            rate.high,
+            require_single_level(group),
+        )
+        for key, group in sorted(groups, key=lambda one: [build_sort_key(value) for value in one[0]])
     ]
     thresholds = pd.Series([row[1] for row in rows], dtype=object)  # else a number of tokens beside a share becomes a share
-    told = pd.DataFrame(rows, columns=list(COLUMNS)).assign(threshold=thresholds)
-    told.attrs["repeats"] = len(inside) - len(first)
-    return told
+    cell_table = pd.DataFrame(rows, columns=list(COLUMNS)).assign(threshold=thresholds)
+    cell_table.attrs["repeats"] = len(grid_trials) - len(first_runs)
+    return cell_table
 
 
 def draw(table: pd.DataFrame, ax: "Axes | None" = None) -> "Figure":
@@ -64,53 +86,55 @@ def draw(table: pd.DataFrame, ax: "Axes | None" = None) -> "Figure":
     """
     if table.empty:
         raise UsageError("no trial has a policy with threshold, keep_last and summarizer, so there is no such grid to draw")
-    level = level_in_words(one_level(table))
+    level = describe_level(require_single_level(table))
     panels = sorted(table["summarizer"].unique())
     if ax is not None and len(panels) > 1:
         raise UsageError(f"one ax holds one panel and there are {len(panels)} summarizers; select one or leave ax out")
-    with styled():
-        return _panel_in(ax, table) if ax is not None else _figure(table, panels, level)
+    with apply_style():
+        return _draw_on_axes(ax, table) if ax is not None else _draw_figure(table, panels, level)
 
 
-def _panel_in(ax: "Axes", table: pd.DataFrame) -> "Figure":
-    _panel(ax, table, _scale(table))
+def _draw_on_axes(ax: "Axes", table: pd.DataFrame) -> "Figure":
+    _draw_panel(ax, table, _list_axis_values(table))
     figure: Figure = ax.figure  # type: ignore[assignment]
     return figure
 
 
-def _figure(table: pd.DataFrame, panels: list[str], level: str) -> "Figure":
-    scale = _scale(table)
+def _draw_figure(table: pd.DataFrame, panels: list[str], level: str) -> "Figure":
+    scale = _list_axis_values(table)
     width = len(panels) * (len(scale["keep_last"]) * CELL_WIDTH_INCHES + 0.35) + 1.5
-    figure = new_figure(max(width, 5.6), len(scale["threshold"]) * CELL_HEIGHT_INCHES + 1.75)
+    figure = make_figure(max(width, 5.6), len(scale["threshold"]) * CELL_HEIGHT_INCHES + 1.75)
     axes = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
-    images = [_panel(ax, table[table["summarizer"] == summarizer], scale) for ax, summarizer in zip(axes, panels, strict=True)]
+    images = [
+        _draw_panel(ax, table[table["summarizer"] == summarizer], scale) for ax, summarizer in zip(axes, panels, strict=True)
+    ]
     for ax, summarizer in zip(axes, panels, strict=True):
-        ax.set_title(f"summarizer {shown(summarizer, 40)}")
+        ax.set_title(f"summarizer {format_label(summarizer, 40)}")
     for ax in axes[1:]:
         ax.set_ylabel("")
     bar = figure.colorbar(images[0], ax=list(axes), shrink=0.95, aspect=18, pad=0.015, ticks=[0, 0.25, 0.5, 0.75, 1])
     bar.ax.set_yticklabels(["0", "25", "50", "75", "100"])
     bar.set_label("successful trials (%)")
     bar.outline.set_visible(False)
-    head(
+    add_header(
         figure,
         "Success by threshold and kept messages",
-        f"{counted(int(table['trials'].sum()), 'trial')}{repeats_left_out(table)}",
+        f"{format_count(int(table['trials'].sum()), 'trial')}{describe_excluded_repeats(table)}",
         level,
     )
-    foot(figure, "Each cell: successful / all trials, share, 95 % Wilson interval. Success = every check passed.")
+    add_footer(figure, "Each cell: successful / all trials, share, 95 % Wilson interval. Success = every check passed.")
     return figure
 
 
-def _scale(table: pd.DataFrame) -> dict[str, list[Any]]:
-    return {name: sorted(table[name].unique(), key=sortable) for name in ("threshold", "keep_last")}
+def _list_axis_values(table: pd.DataFrame) -> dict[str, list[Any]]:
+    return {name: sorted(table[name].unique(), key=build_sort_key) for name in ("threshold", "keep_last")}
 
 
-def _tick(value: object) -> str:
-    return f"{value:g}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else shown(value, 12)
+def _format_tick(value: object) -> str:
+    return f"{value:g}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else format_label(value, 12)
 
 
-def _unit(thresholds: list[Any]) -> str:
+def _describe_threshold_axis(thresholds: list[Any]) -> str:
     """Of the thresholds on an axis; a chart may have those of several policies."""
     tokens = "tokens; q = quantile of uncompressed contexts" if any(isinstance(one, str) for one in thresholds) else "tokens"
     shares = [isinstance(one, float) for one in thresholds]
@@ -119,28 +143,28 @@ def _unit(thresholds: list[Any]) -> str:
     return f"threshold (share of available window, or {tokens})" if any(shares) else f"threshold ({tokens})"
 
 
-def _panel(ax: "Axes", cells: pd.DataFrame, scale: dict[str, list[Any]]) -> Any:
+def _draw_panel(ax: "Axes", cells: pd.DataFrame, scale: dict[str, list[Any]]) -> Any:
     rows, columns = scale["threshold"], scale["keep_last"]
     shares = {(cell.threshold, cell.keep_last): cell.share for cell in cells.itertuples()}
     colours = [[shares.get((row, column), nan) for column in columns] for row in rows]
     ax.set_facecolor("#f2f3f5")
     image = ax.imshow(colours, cmap="cividis", vmin=0, vmax=1, aspect="auto", origin="lower")
     for cell in cells.itertuples():
-        _write(ax, columns.index(cell.keep_last), rows.index(cell.threshold), cell)
+        _annotate_cell(ax, columns.index(cell.keep_last), rows.index(cell.threshold), cell)
     ax.set_xticks(range(len(columns)), [f"{value:g}" for value in columns])
-    ax.set_yticks(range(len(rows)), [_tick(value) for value in rows])
+    ax.set_yticks(range(len(rows)), [_format_tick(value) for value in rows])
     ax.set_xticks([place - 0.5 for place in range(1, len(columns))], minor=True)
     ax.set_yticks([place - 0.5 for place in range(1, len(rows))], minor=True)
     ax.grid(which="minor", color="white", linewidth=2.0)
     ax.tick_params(which="both", length=0)
     ax.spines[:].set_visible(False)
     ax.set_xlabel("keep-last (messages)")
-    ax.set_ylabel(_unit(rows))
+    ax.set_ylabel(_describe_threshold_axis(rows))
     return image
 
 
-def _write(ax: "Axes", x: int, y: int, cell: Any) -> None:
-    ink = "white" if cell.share < 0.55 else INK
+def _annotate_cell(ax: "Axes", x: int, y: int, cell: Any) -> None:
+    ink = "white" if cell.share < 0.55 else TEXT_COLOUR
     ax.text(x, y + 0.2, f"{cell.successes}/{cell.trials}", ha="center", va="center", color=ink, fontsize=9.5, fontweight="bold")
     ax.text(x, y - 0.06, f"{100 * cell.share:.0f} %", ha="center", va="center", color=ink, fontsize=8)
     bounds = f"[{100 * cell.low:.0f}, {100 * cell.high:.0f}]"

@@ -12,20 +12,20 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from harness.analysis.arms import axes_of, counting
+from harness.analysis.arms import select_valid, tabulate_axes
 from harness.analysis.figures.style import (
-    FAINT,
-    INK,
+    FAINT_COLOUR,
+    MUTED_COLOUR,
     PALETTE,
-    QUIET,
-    head,
-    new_figure,
-    repeats_left_out,
-    styled,
+    TEXT_COLOUR,
+    add_header,
+    apply_style,
+    describe_excluded_repeats,
+    make_figure,
 )
-from harness.analysis.formatting import level_in_words, short_number, shown
-from harness.analysis.tables import Tables, one_level
-from harness.errors import UsageError, counted
+from harness.analysis.formatting import describe_level, format_label, format_short_number
+from harness.analysis.tables import Tables, require_single_level
+from harness.errors import UsageError, format_count
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -46,14 +46,14 @@ COLUMNS = (
     "success",
     "level",
 )
-PANELS_AT_MOST = 24
-COLUMNS_AT_MOST = 4
-CROWD = 6
+MAX_PANELS = 24
+MAX_COLUMNS = 4
+CROWDED_SESSIONS = 6
 """More sessions in a panel than this are drawn lighter."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Place:
+class _PanelPosition:
     """Where a session is drawn."""
 
     row: str = ""
@@ -62,7 +62,7 @@ class _Place:
     reference: bool = False
 
 
-def table(results: Tables) -> pd.DataFrame:
+def build_table(results: Tables) -> pd.DataFrame:
     """One row per step of every trial that counts; repeats (A/A) are left out, `attrs["repeats"]` says how many.
 
     | column | dtype | unit |
@@ -77,52 +77,54 @@ def table(results: Tables) -> pd.DataFrame:
     | success | bool | of the trial |
     | level | str | fidelity |
     """
-    counted = counting(results.trials)
-    trials = counted.query("replicate == 0")
-    places = _places(trials)
+    valid_trials = select_valid(results.trials)
+    trials = valid_trials.query("replicate == 0")
+    places = _assign_positions(trials)
     applied = results.compactions[results.compactions["status"] == "applied"]
     drops = applied.groupby(["trial_id", "step"], as_index=False)["tokens_before"].max()
-    kept = trials[["trial_id", "seed", "threshold_tokens", "window_tokens", "success", "level"]]
-    steps = results.steps[["trial_id", "step", "view_tokens"]].merge(kept, on="trial_id").merge(drops, how="left")
+    shown_trials = trials[["trial_id", "seed", "threshold_tokens", "window_tokens", "success", "level"]]
+    steps = results.steps[["trial_id", "step", "view_tokens"]].merge(shown_trials, on="trial_id").merge(drops, how="left")
     for name in ("row", "column", "line", "reference"):
         steps[name] = [getattr(places[trial_id], name) for trial_id in steps["trial_id"]]
     numbers = ["view_tokens", "tokens_before", "threshold_tokens", "window_tokens"]
     steps[numbers] = steps[numbers].astype(float)
     steps["window_tokens"] = steps["window_tokens"].where(steps["window_tokens"] > 0)
     steps["success"] = steps["success"].astype(bool)
-    told = steps[list(COLUMNS)].sort_values(["trial_id", "step"], ignore_index=True)
-    told.attrs["repeats"] = len(counted) - len(trials)
-    return told
+    curve_table = steps[list(COLUMNS)].sort_values(["trial_id", "step"], ignore_index=True)
+    curve_table.attrs["repeats"] = len(valid_trials) - len(trials)
+    return curve_table
 
 
-def _places(trials: pd.DataFrame) -> dict[str, _Place]:
+def _assign_positions(trials: pd.DataFrame) -> dict[str, _PanelPosition]:
     """Threshold down, a named choice across, the rest into the colour; without a grid every arm has a panel of its own."""
-    long = axes_of(trials)
-    varied = [axis for axis, rows in long.groupby("axis") if rows["value"].map(json.dumps).nunique() > 1]
-    if not varied:
-        return {one.trial_id: _Place(column=str(one.arm)) for one in trials.itertuples()}
-    order = sorted(varied, key=lambda axis: (axis != _THRESHOLD, _numeric(long[long["axis"] == axis]["value"]), axis))
+    long = tabulate_axes(trials)
+    varied_axes = [axis for axis, rows in long.groupby("axis") if rows["value"].map(json.dumps).nunique() > 1]
+    if not varied_axes:
+        return {one.trial_id: _PanelPosition(column=str(one.arm)) for one in trials.itertuples()}
+    order = sorted(
+        varied_axes, key=lambda axis: (axis != _THRESHOLD_AXIS, _is_numeric(long[long["axis"] == axis]["value"]), axis)
+    )
     values = {trial_id: dict(zip(rows["axis"], rows["value"], strict=True)) for trial_id, rows in long.groupby("trial_id")}
-    return {one.trial_id: _place(values.get(one.trial_id, {}), order, str(one.arm)) for one in trials.itertuples()}
+    return {one.trial_id: _build_position(values.get(one.trial_id, {}), order, str(one.arm)) for one in trials.itertuples()}
 
 
-_THRESHOLD = "policy.threshold"
+_THRESHOLD_AXIS = "policy.threshold"
 
 
-def _numeric(values: Sequence[Any]) -> bool:
+def _is_numeric(values: Sequence[Any]) -> bool:
     return all(isinstance(value, int | float) for value in values)
 
 
-def _place(values: dict[str, Any], order: list[str], arm: str) -> _Place:
+def _build_position(values: dict[str, Any], order: list[str], arm: str) -> _PanelPosition:
     if any(axis not in values for axis in order):
-        return _Place(line=arm, reference=True)
-    said = [_said(axis.rsplit(".", 1)[-1], values[axis]) for axis in order]
-    if len(said) == 1:
-        return _Place(column=said[0])
-    return _Place(row=said[0], column=said[1], line=", ".join(said[2:]))
+        return _PanelPosition(line=arm, reference=True)
+    labels = [_format_axis_value(axis.rsplit(".", 1)[-1], values[axis]) for axis in order]
+    if len(labels) == 1:
+        return _PanelPosition(column=labels[0])
+    return _PanelPosition(row=labels[0], column=labels[1], line=", ".join(labels[2:]))
 
 
-def _said(name: str, value: Any) -> str:
+def _format_axis_value(name: str, value: Any) -> str:
     return f"{name} {value:g}" if isinstance(value, int | float) else str(value)
 
 
@@ -134,81 +136,81 @@ def draw(table: pd.DataFrame, ax: "Axes | None" = None) -> "Figure":
     """
     if table.empty:
         raise UsageError("no step of a trial that counts was stored, so there is no token curve to draw")
-    level = level_in_words(one_level(table))
-    with styled():
+    level = describe_level(require_single_level(table))
+    with apply_style():
         if ax is None:
-            return _figure(table, level)
-        _panel(ax, table, _colours(table))
-        _finish(ax, table)
+            return _draw_figure(table, level)
+        _draw_panel(ax, table, _assign_colours(table))
+        _finish_axes(ax, table)
         figure: Figure = ax.figure  # type: ignore[assignment]
         return figure
 
 
-def _figure(table: pd.DataFrame, level: str) -> "Figure":
+def _draw_figure(table: pd.DataFrame, level: str) -> "Figure":
     grid = table[~table["reference"]] if not table["reference"].all() else table.assign(reference=False)
-    panels = _panels(grid)
+    panels = _arrange_panels(grid)
     rows, columns = max(place[0] for place in panels.values()) + 1, max(place[1] for place in panels.values()) + 1
-    figure = new_figure(max(5.6, 2.55 * columns + 0.9), 1.62 * rows + 1.55)
+    figure = make_figure(max(5.6, 2.55 * columns + 0.9), 1.62 * rows + 1.55)
     axes = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
-    colours, beside = _colours(grid), table[table["reference"]]
+    colours, beside = _assign_colours(grid), table[table["reference"]]
     for (row, column), (y, x) in panels.items():
         inside = grid[(grid["row"] == row) & (grid["column"] == column)]
-        _panel(axes[y][x], pd.concat([beside, inside]), colours)
-        axes[y][x].set_title(", ".join(shown(one, 44) for one in (row, column) if one), fontsize=8)
+        _draw_panel(axes[y][x], pd.concat([beside, inside]), colours)
+        axes[y][x].set_title(", ".join(format_label(one, 44) for one in (row, column) if one), fontsize=8)
     for ax in [ax for y, line in enumerate(axes) for x, ax in enumerate(line) if (y, x) not in set(panels.values())]:
         ax.set_visible(False)
-    _finish(axes[rows - 1][0], table)
-    _legend(figure, table, colours)
-    trials = counted(table["trial_id"].nunique(), "session")
-    about = f"{trials}{repeats_left_out(table)}, one line each{_left_out(grid, panels)}; tokens by the policy's estimate"
-    head(figure, "Context at each step", about, level)
+    _finish_axes(axes[rows - 1][0], table)
+    _add_legend(figure, table, colours)
+    trials = format_count(table["trial_id"].nunique(), "session")
+    about = f"{trials}{describe_excluded_repeats(table)}, one line each{_describe_omitted_panels(grid, panels)}; tokens by the policy's estimate"
+    add_header(figure, "Context at each step", about, level)
     return figure
 
 
-def _panels(grid: pd.DataFrame) -> dict[tuple[str, str], tuple[int, int]]:
+def _arrange_panels(grid: pd.DataFrame) -> dict[tuple[str, str], tuple[int, int]]:
     """(row, column) of the table -> (row, column) of the figure."""
     keys = grid[["row", "column"]].drop_duplicates()
-    rows, columns = sorted(keys["row"].unique(), key=_by_number), sorted(keys["column"].unique(), key=_by_number)
+    rows, columns = sorted(keys["row"].unique(), key=_build_number_key), sorted(keys["column"].unique(), key=_build_number_key)
     pairs = [(row, column) for row in rows for column in columns if ((keys["row"] == row) & (keys["column"] == column)).any()]
-    if len(rows) > 1 and len(columns) <= COLUMNS_AT_MOST + 2:
-        kept = pairs[:PANELS_AT_MOST]
+    if len(rows) > 1 and len(columns) <= MAX_COLUMNS + 2:
+        kept = pairs[:MAX_PANELS]
         return {(row, column): (rows.index(row), columns.index(column)) for row, column in kept}
-    across = min(COLUMNS_AT_MOST, len(pairs))
-    return {one: divmod(place, across) for place, one in enumerate(pairs[:PANELS_AT_MOST])}
+    across = min(MAX_COLUMNS, len(pairs))
+    return {one: divmod(place, across) for place, one in enumerate(pairs[:MAX_PANELS])}
 
 
-def _by_number(said: str) -> tuple[float, str]:
+def _build_number_key(label: str) -> tuple[float, str]:
     try:
-        return (float(said.rsplit(" ", 1)[-1]), said)
+        return (float(label.rsplit(" ", 1)[-1]), label)
     except ValueError:
-        return (float("inf"), said)
+        return (float("inf"), label)
 
 
-def _left_out(grid: pd.DataFrame, panels: dict[tuple[str, str], tuple[int, int]]) -> str:
+def _describe_omitted_panels(grid: pd.DataFrame, panels: dict[tuple[str, str], tuple[int, int]]) -> str:
     there = len(grid[["row", "column"]].drop_duplicates())
     return f"; {len(panels)} of {there} panels" if there > len(panels) else ""
 
 
-def _colours(grid: pd.DataFrame) -> dict[Any, str]:
+def _assign_colours(grid: pd.DataFrame) -> dict[Any, str]:
     """A colour for each value of the third axis; without one for each seed, while there are colours enough."""
-    lines, seeds = sorted(grid["line"].unique(), key=_by_number), sorted(int(seed) for seed in grid["seed"].unique())
+    lines, seeds = sorted(grid["line"].unique(), key=_build_number_key), sorted(int(seed) for seed in grid["seed"].unique())
     if len(lines) > 1:
         return {name: PALETTE[place % len(PALETTE)] for place, name in enumerate(lines)}
     return {seed: PALETTE[place] if len(seeds) <= len(PALETTE) else PALETTE[0] for place, seed in enumerate(seeds)}
 
 
-def _panel(ax: "Axes", rows: pd.DataFrame, colours: dict[Any, str]) -> None:
-    crowded = rows[~rows["reference"]]["trial_id"].nunique() > CROWD
+def _draw_panel(ax: "Axes", rows: pd.DataFrame, colours: dict[Any, str]) -> None:
+    crowded = rows[~rows["reference"]]["trial_id"].nunique() > CROWDED_SESSIONS
     for _, session in rows.groupby("trial_id", sort=False):
         first = session.iloc[0]
-        colour = QUIET if first["reference"] else colours.get(first["line"], colours.get(first["seed"], PALETTE[0]))
-        _session(ax, session, colour, 0.55 if first["reference"] or crowded else 0.9)
-    _limits(ax, rows)
-    ax.yaxis.set_major_formatter(lambda value, _: short_number(value))
+        colour = MUTED_COLOUR if first["reference"] else colours.get(first["line"], colours.get(first["seed"], PALETTE[0]))
+        _draw_session(ax, session, colour, 0.55 if first["reference"] or crowded else 0.9)
+    _draw_limits(ax, rows)
+    ax.yaxis.set_major_formatter(lambda value, _: format_short_number(value))
     ax.grid(axis="y")
 
 
-def _session(ax: "Axes", session: pd.DataFrame, colour: str, strength: float) -> None:
+def _draw_session(ax: "Axes", session: pd.DataFrame, colour: str, strength: float) -> None:
     columns = (session[name].tolist() for name in ("step", "view_tokens", "tokens_before"))
     points: list[tuple[float, float]] = []
     for step, tokens, before in zip(*columns, strict=True):
@@ -226,17 +228,17 @@ def _session(ax: "Axes", session: pd.DataFrame, colour: str, strength: float) ->
     ax.plot(x[-1], y[-1], marker=mark, markersize=22**0.5, markeredgecolor="white", markeredgewidth=0.5, zorder=4, **marks)
 
 
-def _limits(ax: "Axes", rows: pd.DataFrame) -> None:
+def _draw_limits(ax: "Axes", rows: pd.DataFrame) -> None:
     for tokens in sorted(rows[~rows["reference"]]["threshold_tokens"].dropna().unique()):
-        ax.axhline(tokens, color=INK, linewidth=0.9, linestyle=(0, (4, 2)), zorder=1)
-        _limit(ax, f"threshold {short_number(tokens)}", tokens, INK)
+        ax.axhline(tokens, color=TEXT_COLOUR, linewidth=0.9, linestyle=(0, (4, 2)), zorder=1)
+        _label_limit(ax, f"threshold {format_short_number(tokens)}", tokens, TEXT_COLOUR)
     for tokens in rows["window_tokens"].dropna().unique():
-        ax.axhline(tokens, color=QUIET, linewidth=1.3, zorder=1)
-        ax.axhspan(tokens, tokens * 1.12, color=FAINT, alpha=0.6, linewidth=0, zorder=0.5)
-        _limit(ax, f"window {short_number(tokens)}", tokens, QUIET)
+        ax.axhline(tokens, color=MUTED_COLOUR, linewidth=1.3, zorder=1)
+        ax.axhspan(tokens, tokens * 1.12, color=FAINT_COLOUR, alpha=0.6, linewidth=0, zorder=0.5)
+        _label_limit(ax, f"window {format_short_number(tokens)}", tokens, MUTED_COLOUR)
 
 
-def _limit(ax: "Axes", text: str, tokens: float, colour: str) -> None:
+def _label_limit(ax: "Axes", text: str, tokens: float, colour: str) -> None:
     """Name a line at its left end, where sessions are still short."""
     ax.annotate(
         text,
@@ -252,7 +254,7 @@ def _limit(ax: "Axes", text: str, tokens: float, colour: str) -> None:
     )
 
 
-def _finish(ax: "Axes", table: pd.DataFrame) -> None:
+def _finish_axes(ax: "Axes", table: pd.DataFrame) -> None:
     tops = [table["view_tokens"].max(), table["tokens_before"].max(), 1.12 * table["window_tokens"].max()]
     ax.set_ylim(0, 1.02 * float(pd.Series(tops).max()))
     ax.set_xlim(0, 1.03 * table["step"].max())
@@ -260,22 +262,22 @@ def _finish(ax: "Axes", table: pd.DataFrame) -> None:
     ax.set_ylabel("view (tokens)")
 
 
-def _legend(figure: "Figure", table: pd.DataFrame, colours: dict[Any, str]) -> None:
+def _add_legend(figure: "Figure", table: pd.DataFrame, colours: dict[Any, str]) -> None:
     from matplotlib.lines import Line2D
 
     by_seed = not set(colours) & set(table["line"])
     many = by_seed and len(colours) > len(PALETTE)
     named = {f"seeds {min(colours)} to {max(colours)}": PALETTE[0]} if many else colours
     lines = [
-        Line2D([], [], color=colour, linewidth=1.6, label=f"seed {name}" if by_seed and not many else shown(name, 40))
+        Line2D([], [], color=colour, linewidth=1.6, label=f"seed {name}" if by_seed and not many else format_label(name, 40))
         for name, colour in named.items()
     ]
     beside = [
-        Line2D([], [], color=QUIET, linewidth=1.2, alpha=0.6, label=shown(name, 40))
+        Line2D([], [], color=MUTED_COLOUR, linewidth=1.2, alpha=0.6, label=format_label(name, 40))
         for name in sorted(table[table["reference"]]["line"].unique())[:4]
     ]
     marks = [
-        Line2D([], [], color=QUIET, linewidth=0, marker=mark, markersize=5, label=label)
+        Line2D([], [], color=MUTED_COLOUR, linewidth=0, marker=mark, markersize=5, label=label)
         for mark, label in (("v", "compaction"), ("o", "success"), ("X", "failure"))
     ]
     handles = [*lines[:8], *beside, *marks]

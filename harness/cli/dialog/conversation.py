@@ -10,8 +10,8 @@ from select import select
 from types import FrameType
 from typing import TextIO
 
-from harness.agent.cancellation import ATTENTIVE_SECONDS
-from harness.cli.dialog.slash_commands import Quit, Terminal, resuming
+from harness.agent.cancellation import MAIN_THREAD_WAIT_SECONDS
+from harness.cli.dialog.slash_commands import Quit, Terminal, build_resume_command
 from harness.errors import HarnessError
 from harness.session.interactive import Ended
 from harness.session.live import LiveSession
@@ -19,30 +19,30 @@ from harness.session.live import LiveSession
 CHUNK_BYTES = 65_536
 
 
-def lines(terminal: TextIO) -> Iterator[str]:
+def read_lines(terminal: TextIO) -> Iterator[str]:
     """One line after the other as it is typed, without its end, until the input ends.
 
     It looks again and again (see `ATTENTIVE_SECONDS`) instead of waiting in one long read.
     """
-    number = terminal.fileno()
+    descriptor = terminal.fileno()
     decoder = codecs.getincrementaldecoder(terminal.encoding)(errors="replace")
     rest = ""
     while True:
-        if not select([number], [], [], ATTENTIVE_SECONDS)[0]:
+        if not select([descriptor], [], [], MAIN_THREAD_WAIT_SECONDS)[0]:
             continue
-        typed = os.read(number, CHUNK_BYTES)
-        *whole, rest = (rest + decoder.decode(typed, final=not typed)).split("\n")
+        chunk = os.read(descriptor, CHUNK_BYTES)
+        *whole, rest = (rest + decoder.decode(chunk, final=not chunk)).split("\n")
         yield from whole
-        if not typed:
+        if not chunk:
             if rest:
                 yield rest
             return
 
 
-BUSY = frozenset({"starting", "working", "compacting", "asking"})
+BUSY_STATES = frozenset({"starting", "working", "compacting", "asking"})
 
 
-def talk(at: Terminal, lines: Iterable[str]) -> Ended:
+def run_dialog(terminal: Terminal, lines: Iterable[str]) -> Ended:
     """Obey line after line until the input ends, somebody quits or the session breaks; then close it.
 
     At the end of the input the running turn and all that waits are worked off. Ctrl-C stops the turn, a second one the session.
@@ -50,48 +50,50 @@ def talk(at: Terminal, lines: Iterable[str]) -> Ended:
     Raises:
         HarnessError: the session broke; the message says why and what to do.
     """
-    live = at.live
+    live = terminal.live
     try:
-        with interrupting(live):
+        with stop_turn_on_interrupt(live):
             for line in lines:
-                at.obey(line)
+                terminal.handle_line(line)
                 if live.state == "failed":
                     break
             else:
                 live.wait()
     except (Quit, KeyboardInterrupt):
         live.stop()
-    return closed(live)
+    return close_session(live)
 
 
-def closed(live: LiveSession) -> Ended:
+def close_session(live: LiveSession) -> Ended:
     """Close a session. Raises HarnessError if it broke: what was logged is kept, and the message says how to go on with it."""
     ended = live.close()
     if live.failure:
-        again = shlex.join(resuming(live.session, live.session_id)) if live.entries else ""
-        raise HarnessError(f"session {live.session_id!r} broke off: {live.failure}{again and f'; to go on: {again}'}")
+        resume_command = shlex.join(build_resume_command(live.session, live.session_id)) if live.entries else ""
+        raise HarnessError(
+            f"session {live.session_id!r} broke off: {live.failure}{resume_command and f'; to go on: {resume_command}'}"
+        )
     return ended
 
 
 @contextmanager
-def interrupting(live: LiveSession) -> Iterator[None]:
+def stop_turn_on_interrupt(live: LiveSession) -> Iterator[None]:
     """The first Ctrl-C stops a running turn; one that finds nothing to stop, and SIGTERM, is a KeyboardInterrupt."""
 
-    def asked(number: int, _frame: FrameType | None) -> None:
-        if number == signal.SIGTERM or live.stopping or live.state not in BUSY:
+    def handle_signal(number: int, _frame: FrameType | None) -> None:
+        if number == signal.SIGTERM or live.stopping or live.state not in BUSY_STATES:
             raise KeyboardInterrupt
         live.stop()
 
-    with handling(asked):
+    with install_signal_handler(handle_signal):
         yield
 
 
 @contextmanager
-def handling(asked: Callable[[int, FrameType | None], None]) -> Iterator[None]:
+def install_signal_handler(on_signal: Callable[[int, FrameType | None], None]) -> Iterator[None]:
     """Have a function called on Ctrl-C and SIGTERM."""
-    before = {number: signal.signal(number, asked) for number in (signal.SIGINT, signal.SIGTERM)}
+    previous_handlers = {number: signal.signal(number, on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield
     finally:
-        for number, handler in before.items():
+        for number, handler in previous_handlers.items():
             signal.signal(number, handler)

@@ -6,21 +6,21 @@ import click
 from rich.table import Table
 from rich.text import Text
 
-from harness.cli.agent import parsed
-from harness.cli.policies.layout import described, heading, in_words, picture, rows
-from harness.cli.tasks import show
-from harness.compaction.description import sentence
-from harness.compaction.scaling import fitted
+from harness.cli.agent import parse_fields
+from harness.cli.policies.layout import build_rows_table, describe_walk, draw_walk, format_heading, list_properties
+from harness.cli.tasks import print_renderables
+from harness.compaction.description import extract_description
+from harness.compaction.scaling import fit_policy
 from harness.inspection.walk import WINDOW_TOKENS, walk, writer
-from harness.policies import policy_from_plain, policy_kind, policy_names
+from harness.policies import list_policy_names, load_policy_class, policy_from_plain
 from harness.tokens import Window
 
-QUICK = "scripted/empty"
+FAST_SUMMARIZER = "scripted/empty"
 """Writes the summaries where only the kind of what happens counts."""
-ENOUGH = 20
+MAX_COMPACTIONS = 20
 """Compactions that show that a policy acts."""
 
-_WINDOW = click.option(
+_WINDOW_OPTION = click.option(
     "--window",
     type=click.IntRange(min=1),
     default=WINDOW_TOKENS,
@@ -39,33 +39,38 @@ def command(context: click.Context) -> None:
     """
     if context.invoked_subcommand is not None:
         return
-    for name in policy_names():
-        show(*_entry(name), Text())
+    for name in list_policy_names():
+        print_renderables(*_build_entry(name), Text())
 
 
 @command.command("show")
 @click.argument("name")
 @click.option("--set", "fields", multiple=True, metavar="FIELD=VALUE", help="A field of the policy, the value as in TOML.")
-@_WINDOW
+@_WINDOW_OPTION
 @click.option("--nominal-window", type=click.IntRange(min=1), help="Scale the policy's constants from this window.")
 @click.option("--rounds", type=click.IntRange(min=1), default=3, show_default=True, help="How many compactions to draw.")
-def show_one(name: str, fields: tuple[str, ...], window: int, nominal_window: int | None, rounds: int) -> None:
+def show_policy(name: str, fields: tuple[str, ...], window: int, nominal_window: int | None, rounds: int) -> None:
     """Draw what the policy NAME does to a sample session: which messages it keeps, masks, summarizes and drops."""
-    policy = policy_from_plain({"kind": name, **parsed(fields)})
-    given = Window(tokens=window, source="configuration")
-    policy = fitted(policy, given, nominal_window).policy
-    tried = walk(policy, window)
-    said = inspect.getdoc(type(policy)) or ""
-    show(heading(name, said), rows(described(type(policy), policy, given)), Text(), *picture(tried, rounds))
+    policy = policy_from_plain({"kind": name, **parse_fields(fields)})
+    context_window = Window(tokens=window, source="configuration")
+    policy = fit_policy(policy, context_window, nominal_window).policy
+    sample_walk = walk(policy, window)
+    description = inspect.getdoc(type(policy)) or ""
+    print_renderables(
+        format_heading(name, description),
+        build_rows_table(list_properties(type(policy), policy, context_window)),
+        Text(),
+        *draw_walk(sample_walk, rounds),
+    )
 
 
-def _entry(name: str) -> tuple[Text, Table]:
+def _build_entry(name: str) -> tuple[Text, Table]:
     """What is listed of a policy; of one that fails, by what."""
-    title = heading(name)
+    title = format_heading(name)
     try:
-        kind = policy_kind(name)
-        title, policy = heading(name, sentence(kind)), policy_from_plain({"kind": name})
-        tried = walk(policy, summarizer=writer(QUICK), most_compactions=ENOUGH)
-        return title, rows([*described(kind, policy), ("sample", in_words(tried))])
+        kind = load_policy_class(name)
+        title, policy = format_heading(name, extract_description(kind)), policy_from_plain({"kind": name})
+        sample_walk = walk(policy, summarizer=writer(FAST_SUMMARIZER), most_compactions=MAX_COMPACTIONS)
+        return title, build_rows_table([*list_properties(kind, policy), ("sample", describe_walk(sample_walk))])
     except Exception as error:  # noqa: BLE001  (foreign code is run here, and one policy must not hide the others)
-        return title, rows([("fails", f"{type(error).__name__}: {error}")])
+        return title, build_rows_table([("fails", f"{type(error).__name__}: {error}")])

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import click
 
-from harness.cli.terminal_text import one_line
+from harness.cli.terminal_text import format_line
 from harness.errors import UsageError
 from harness.inspection.exchange import import_session
 
-CAVEATS = 10
+MAX_CAVEATS_SHOWN = 10
 """Shown of what was repaired."""
 
 
@@ -23,9 +23,9 @@ def command(file: Path, journal: Path, name: str) -> None:
     """
     if not journal.parent.is_dir():
         raise UsageError(f"there is no folder {str(journal.parent)!r} for the journal; make it, or name another --journal")
-    done = import_session(file, journal, name)
-    click.echo(f"session {one_line(done.session_id)} from a file of {done.format}: {done.events:,} events")
-    for caveat in done.caveats[:CAVEATS]:
-        click.echo(f"  {one_line(caveat)}")
-    if len(done.caveats) > CAVEATS:
-        click.echo(f"  and {len(done.caveats) - CAVEATS} more like these")
+    imported = import_session(file, journal, name)
+    click.echo(f"session {format_line(imported.session_id)} from a file of {imported.format}: {imported.events:,} events")
+    for caveat in imported.caveats[:MAX_CAVEATS_SHOWN]:
+        click.echo(f"  {format_line(caveat)}")
+    if len(imported.caveats) > MAX_CAVEATS_SHOWN:
+        click.echo(f"  and {len(imported.caveats) - MAX_CAVEATS_SHOWN} more like these")

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import click
 
-from harness.cli.sessions.layout import ROWS, overview, shares, step_by_step, timeline
-from harness.cli.sessions.lookup import IN, found, seen
-from harness.cli.tasks import show
-from harness.cli.terminal_text import printable
+from harness.cli.sessions.layout import DEFAULT_TIMELINE_ROWS, build_overview, build_shares_table, draw_timeline, render_step
+from harness.cli.sessions.lookup import IN_OPTION, load_session, resolve_session
+from harness.cli.tasks import print_renderables
+from harness.cli.terminal_text import replace_control_characters
 from harness.inspection.requests import sent_at
 from harness.inspection.timeline import inspect_session
 from harness.session.diffs import joined
@@ -16,11 +16,13 @@ from harness.session.reopening import patches_of
 
 @click.command("inspect")
 @click.argument("session", default="")
-@IN
+@IN_OPTION
 @click.option("--step", type=click.IntRange(min=1), help="Show what was sent at this step, and what came back.")
 @click.option("--patch", is_flag=True, help="Show what it, or --step, changed in its workspace, line by line.")
 @click.option("--whole", is_flag=True, help="With --step: show long messages to their end.")
-@click.option("--rows", type=click.IntRange(min=1), default=ROWS, show_default=True, help="Of the timeline, at most.")
+@click.option(
+    "--rows", type=click.IntRange(min=1), default=DEFAULT_TIMELINE_ROWS, show_default=True, help="Of the timeline, at most."
+)
 def command(session: str, given: tuple[Path, ...], step: int | None, patch: bool, whole: bool, rows: int) -> None:
     """Show what SESSION came to: totals, what is compacted, where its tokens are, and its timeline.
 
@@ -29,11 +31,14 @@ def command(session: str, given: tuple[Path, ...], step: int | None, patch: bool
     except where it says measured.
     """
     if patch:
-        click.echo(printable(joined(patches_of(found(session, given), step))) or "nothing was changed", nl=False)
+        click.echo(
+            replace_control_characters(joined(patches_of(resolve_session(session, given), step))) or "nothing was changed",
+            nl=False,
+        )
         return
-    log, draft = seen(session, given)
+    log, draft = load_session(session, given)
     if step is not None:
-        show(*step_by_step(sent_at(log, step), whole=whole))
+        print_renderables(*render_step(sent_at(log, step), whole=whole))
         return
     inspection = inspect_session(log)
-    show(overview(inspection, draft), "", shares(inspection), "", *timeline(inspection, rows))
+    print_renderables(build_overview(inspection, draft), "", build_shares_table(inspection), "", *draw_timeline(inspection, rows))

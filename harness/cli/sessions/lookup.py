@@ -9,12 +9,12 @@ from harness.errors import UsageError
 from harness.events import Entry
 from harness.inspection.exchange import log_in
 from harness.store.records import Draft
-from harness.store.sessions.lookup import SESSIONS_FOLDER, Found, find_session, journals_in
+from harness.store.sessions.lookup import SESSIONS_FOLDER, SessionLocation, find_session, list_journals
 
-EXPERIMENTS = "experiments"
-_SQLITE = b"SQLite format 3\0"
+EXPERIMENTS_FOLDER = "experiments"
+_SQLITE_HEADER = b"SQLite format 3\0"
 
-IN = click.option(
+IN_OPTION = click.option(
     "--in",
     "given",
     multiple=True,
@@ -25,40 +25,40 @@ IN = click.option(
 )
 
 
-def places(given: tuple[Path, ...]) -> tuple[Path, ...]:
+def resolve_places(named_places: tuple[Path, ...]) -> tuple[Path, ...]:
     """Where to look: what was given, or every experiment with results and the panels' journals below the current folder.
 
     Raises:
         UsageError: there is no journal at a place, or nothing was given and nothing found.
     """
-    for place in given:
-        if not journals_in(place):
+    for place in named_places:
+        if not list_journals(place):
             missing = f"journal in {str(place)!r}" if place.exists() else f"{str(place)!r}"
             raise UsageError(f"there is no {missing}; name a journal file or the folder of an experiment with --in")
-    found = given or tuple(
-        folder for folder in (*sorted(Path(EXPERIMENTS).glob("*")), Path(SESSIONS_FOLDER)) if journals_in(folder)
+    searched_places = named_places or tuple(
+        folder for folder in (*sorted(Path(EXPERIMENTS_FOLDER).glob("*")), Path(SESSIONS_FOLDER)) if list_journals(folder)
     )
-    if not found:
+    if not searched_places:
         raise UsageError(
             f"no experiment below this folder has results, and {SESSIONS_FOLDER!r} holds no journal; "
             "name a journal file or a folder with --in"
         )
-    return found
+    return searched_places
 
 
-def found(name: str, given: tuple[Path, ...]) -> Found:
+def resolve_session(name: str, named_places: tuple[Path, ...]) -> SessionLocation:
     """The session of a name; the name of a journal file or a folder means the only session there.
 
     Raises:
         UsageError: there is none, or more than one.
     """
     path = Path(name)
-    if name and not given and (path.is_dir() or _is_journal(path)):
+    if name and not named_places and (path.is_dir() or _is_journal(path)):
         return find_session("", (path,))
-    return find_session(name, places(given))
+    return find_session(name, resolve_places(named_places))
 
 
-class Seen(NamedTuple):
+class SessionContent(NamedTuple):
     """What is there of a session."""
 
     log: tuple[Entry, ...]
@@ -66,7 +66,7 @@ class Seen(NamedTuple):
     """Of an answer that is still coming, or was when its process was killed."""
 
 
-def seen(name: str, given: tuple[Path, ...]) -> Seen:
+def load_session(name: str, named_places: tuple[Path, ...]) -> SessionContent:
     """A session in a journal, or one recorded in a file.
 
     Raises:
@@ -74,15 +74,15 @@ def seen(name: str, given: tuple[Path, ...]) -> Seen:
         MalformedRecording: the file is no recording of a known format.
     """
     path = Path(name)
-    if name and not given and path.is_file() and not _is_journal(path):
-        return Seen(log_in(path))
-    session = found(name, given)
-    return Seen(session.entries(), session.draft())
+    if name and not named_places and path.is_file() and not _is_journal(path):
+        return SessionContent(log_in(path))
+    session = resolve_session(name, named_places)
+    return SessionContent(session.read_entries(), session.read_draft())
 
 
 def _is_journal(path: Path) -> bool:
     try:
         with path.open("rb") as file:
-            return file.read(len(_SQLITE)) == _SQLITE
+            return file.read(len(_SQLITE_HEADER)) == _SQLITE_HEADER
     except (OSError, ValueError):
         return False

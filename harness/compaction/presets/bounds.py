@@ -8,13 +8,13 @@ from typing import Literal
 
 from harness.compaction.cuts import LastMessages
 from harness.compaction.pipeline import Pipeline, Preset, Rule
-from harness.compaction.retention import Drawn, Needed, Ranking, Retain, Uninformed
+from harness.compaction.retention import MissingRanking, OracleRanking, RandomRanking, Ranking, Retain
 from harness.compaction.stages import Forget, Middle, Reducer
-from harness.compaction.triggers import Full, Reserves, at_share_or_tokens
+from harness.compaction.triggers import Full, Reserves, make_threshold_division
 from harness.errors import UsageError
-from harness.events import Moment
+from harness.events import Hook
 from harness.plan import Plan
-from harness.protocols import Foresight
+from harness.protocols import Oracle
 from harness.tokens import Budget, Counter, Usage, Window
 from harness.view import View
 
@@ -49,13 +49,13 @@ class _Bound(Preset):
             if getattr(self, name) < 0:
                 raise UsageError(f"{name}={getattr(self, name)!r} must not be negative")
 
-    def _pipeline(self, reducer: Reducer) -> Pipeline:
+    def _build_pipeline(self, reducer: Reducer) -> Pipeline:
         reserves = Reserves(
             system_tokens=self.system_reserve_tokens,
             output_tokens=self.output_reserve_tokens,
             safety_tokens=self.safety_reserve_tokens,
         )
-        division = at_share_or_tokens(self.threshold, self.trigger_tokens, reserves)
+        division = make_threshold_division(self.threshold, self.trigger_tokens, reserves)
         return Pipeline(division=division, rules=(Rule(trigger=Full(), reducer=reducer),))
 
 
@@ -72,7 +72,7 @@ class DropAll(_Bound):
     @property
     def pipeline(self) -> Pipeline:
         """Forget all but the last message, its pair left whole."""
-        return self._pipeline(Forget(middle=Middle(tail=LastMessages(count=1))))
+        return self._build_pipeline(Forget(middle=Middle(tail=LastMessages(count=1))))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +88,7 @@ class RandomRetention(_Bound):
     @property
     def pipeline(self) -> Pipeline:
         """Retain what is drawn."""
-        return self._pipeline(Retain(ranking=Drawn(seed=self.seed), share=self.keep_share))
+        return self._build_pipeline(Retain(ranking=RandomRanking(seed=self.seed), share=self.keep_share))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,7 +102,7 @@ class OracleRetention(_Bound):
     It bounds only where what one step needs fits the share in whole messages. `spec-api` has a step that needs seven readings of
     its specification at once, 15,000 tokens of them, and a later one that needs more than the 21,768 that the reserves leave of
     a window of 32,768: there it fetches one and loses another, for ever. In 49,152 tokens it succeeds.
-    It needs to be told the future by `informed`; the experiment does that for tasks that have a script.
+    It needs to be told the future by `with_oracle`; the experiment does that for tasks that have a script.
     """
 
     keep_share: float = 0.5
@@ -112,27 +112,27 @@ class OracleRetention(_Bound):
     @property
     def pipeline(self) -> Pipeline:
         """Without foresight it can divide a window but not plan."""
-        return self.retaining(Uninformed())
+        return self.build_ranked_pipeline(MissingRanking())
 
-    def retaining(self, ranking: Ranking) -> Pipeline:
+    def build_ranked_pipeline(self, ranking: Ranking) -> Pipeline:
         """The pipeline with a ranking."""
-        return self._pipeline(Retain(ranking=ranking, share=self.keep_share))
+        return self._build_pipeline(Retain(ranking=ranking, share=self.keep_share))
 
-    def informed(self, foresight: Foresight) -> "Informed":
+    def with_oracle(self, oracle: Oracle) -> "OraclePolicy":
         """The same policy for one session whose future is known."""
-        return Informed(self, foresight)
+        return OraclePolicy(self, oracle)
 
 
-class Informed:
+class OraclePolicy:
     """An oracle that knows the future of one session. See `harness.protocols.Policy`."""
 
-    def __init__(self, policy: OracleRetention, foresight: Foresight) -> None:
+    def __init__(self, policy: OracleRetention, oracle: Oracle) -> None:
         """Join the two."""
-        self._policy, self._pipeline = policy, policy.retaining(Needed(foresight=foresight, counter=policy.counter))
+        self._policy, self._pipeline = policy, policy.build_ranked_pipeline(OracleRanking(oracle=oracle, counter=policy.counter))
         self.kind, self.clip_characters = policy.kind, policy.clip_characters
 
     def __repr__(self) -> str:
-        return f"{self._policy!r}.informed(…)"
+        return f"{self._policy!r}.with_oracle(…)"
 
     @property
     def counter(self) -> Counter:
@@ -143,6 +143,6 @@ class Informed:
         """See `harness.protocols.Policy`."""
         return self._policy.budget(window)
 
-    def plan(self, view: View, budget: Budget, usage: Usage | None, moment: Moment = "step") -> Plan | None:
+    def plan(self, view: View, budget: Budget, usage: Usage | None, hook: Hook = "step") -> Plan | None:
         """See `harness.protocols.Policy`."""
-        return self._pipeline.plan(view, budget, usage, moment)
+        return self._pipeline.plan(view, budget, usage, hook)

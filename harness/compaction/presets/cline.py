@@ -8,21 +8,30 @@ from typing import Literal
 from harness import transcript
 from harness.compaction.cuts import LastMessages
 from harness.compaction.pipeline import Pipeline, Preset, Rule
-from harness.compaction.presets.ranges import at_least, share
-from harness.compaction.stages import BeforeNewest, Middle, Summarize, Target, replaced, said_by_user, with_output
-from harness.compaction.summary_formats import READERS, WRITERS, Brief, Capped
-from harness.compaction.triggers import Always, ByWindow, Full, FullBy, Reserves, ShareLess, ShareOfAvailable, Smallest
-from harness.compaction.wrappers import IfFails, IfMessages, InManner, Unless
+from harness.compaction.presets.ranges import check_at_least, check_share
+from harness.compaction.stages import BeforeNewest, Middle, SizeTarget, Summarize, is_from_user, replace_results, with_output
+from harness.compaction.summary_formats import READ_TOOLS, WRITE_TOOLS, Brief, CapTexts
+from harness.compaction.triggers import (
+    Always,
+    Full,
+    FullBy,
+    Reserves,
+    ShareMinusReserve,
+    ShareOfAvailable,
+    SmallestThreshold,
+    WindowTable,
+)
+from harness.compaction.wrappers import IfMessages, OnFailure, Unless, WithProcedure
 from harness.events import Insert, Replace
 from harness.messages import Text, ToolCall, ToolResult, user
-from harness.plan import Manner, Plan
+from harness.plan import Plan, SummaryProcedure
 from harness.tokens import Budget, JsonCharacters, QuarterOfCharacters
 from harness.view import Item, View
 
 HEADING = "[Older messages were left out. What was done in them:]"
-RUNNERS = frozenset({"execute_command"})
-LABELS = {**dict.fromkeys(READERS, "read"), **dict.fromkeys(WRITERS, "edited"), **dict.fromkeys(RUNNERS, "ran")}
-SAID = "said: "
+COMMAND_TOOLS = frozenset({"execute_command"})
+LABELS = {**dict.fromkeys(READ_TOOLS, "read"), **dict.fromkeys(WRITE_TOOLS, "edited"), **dict.fromkeys(COMMAND_TOOLS, "ran")}
+SAID_PREFIX = "said: "
 COMMAND_CHARACTERS = 100
 SAID_CHARACTERS = 500
 """Of one text in the notice; the source gives none, ours."""
@@ -32,73 +41,77 @@ SAID_CHARACTERS = 500
 class Digest:
     """Keeps every message of the user, the last plain answer to each but the last, and the newest messages that fit a target."""
 
-    target: Target
+    target: SizeTarget
     texts: int
     """Answers that the notice repeats, newest ones."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
         """See `harness.compaction.stages.Reducer`."""
-        asked = [index for index in range(1, len(view.items)) if said_by_user(view, index)]
-        survivors = {0, *asked, *(index for index in range(1, len(view.items)) if view.items[index].item_id in view.summaries)}
-        for start, end in pairwise(asked):
-            survivors |= set(_last_plain(view.items, start, end))
-        room = self.target.tokens(view, budget) - sum(view.items[index].tokens for index in survivors)
-        begin = _newest_fitting(view.items, (asked or [0])[-1] + 1, room)
+        request_indexes = [index for index in range(1, len(view.items)) if is_from_user(view, index)]
+        survivors = {
+            0,
+            *request_indexes,
+            *(index for index in range(1, len(view.items)) if view.items[index].item_id in view.summaries),
+        }
+        for start, end in pairwise(request_indexes):
+            survivors |= set(_find_last_plain_answer(view.items, start, end))
+        room = self.target.compute_tokens(view, budget) - sum(view.items[index].tokens for index in survivors)
+        begin = _find_fitting_start(view.items, (request_indexes or [0])[-1] + 1, room)
         gone = [item for index, item in enumerate(view.items) if index not in survivors and index < begin]
         if not gone:
             return Plan(reason=f"{reason}, but everything that may go fits the target")
-        anchor = view.items[asked[-1] if asked else max(survivors)]
-        change = () if anchor is view.items[0] else (self._noticed(anchor, gone),)
+        anchor = view.items[request_indexes[-1] if request_indexes else max(survivors)]
+        change = () if anchor is view.items[0] else (self._add_notice(anchor, gone),)
         return Plan(reason=reason, forget=tuple(item.item_id for item in gone), replace=change)
 
-    def _noticed(self, anchor: Item, gone: Sequence[Item]) -> Replace:
+    def _add_notice(self, anchor: Item, gone: Sequence[Item]) -> Replace:
         """The message with its notice, a former one brought up to date."""
-        said, _, former = anchor.message.text.partition(f"\n\n{HEADING}\n")
-        lines = [*former.splitlines(), *_lines(gone)]
-        answers = [line for line in lines if line.startswith(SAID)]
-        done = dict.fromkeys(line for line in lines if not line.startswith(SAID))
-        text = "\n".join((f"{said}\n\n{HEADING}", *done, *answers[-self.texts :]))
+        body, _, former = anchor.message.text.partition(f"\n\n{HEADING}\n")
+        lines = [*former.splitlines(), *_format_notice_lines(gone)]
+        answers = [line for line in lines if line.startswith(SAID_PREFIX)]
+        action_lines = dict.fromkeys(line for line in lines if not line.startswith(SAID_PREFIX))
+        text = "\n".join((f"{body}\n\n{HEADING}", *action_lines, *answers[-self.texts :]))
         others = tuple(part for part in anchor.message.parts if not isinstance(part, Text))
         return Replace(item=anchor.item_id, message=replace(anchor.message, parts=(Text(text=text), *others)))
 
 
-def _last_plain(items: Sequence[Item], start: int, end: int) -> tuple[int, ...]:
+def _find_last_plain_answer(items: Sequence[Item], start: int, end: int) -> tuple[int, ...]:
     """Index of the last answer without calls between two places, if there is one."""
     plain = [index for index in range(start, end) if items[index].message.role == "assistant" and not items[index].message.calls]
     return tuple(plain[-1:])
 
 
-def _newest_fitting(items: Sequence[Item], start: int, room: int) -> int:
+def _find_fitting_start(items: Sequence[Item], start: int, room: int) -> int:
     """The first answer from which on all fits; the number of items if there is none."""
-    found = len(items)
+    first_fitting = len(items)
     for index in range(len(items) - 1, start - 1, -1):
         room -= items[index].tokens
         if room < 0:
             break
         if items[index].message.role == "assistant":
-            found = index
-    return found
+            first_fitting = index
+    return first_fitting
 
 
-def _lines(gone: Iterable[Item]) -> Iterable[str]:
+def _format_notice_lines(gone: Iterable[Item]) -> Iterable[str]:
     """What a notice says of messages: files and commands by their calls, texts by their first line."""
     for item in gone:
         for call in item.message.calls:
             if label := LABELS.get(call.name):
-                yield f"{label}: {_about(call)}"
+                yield f"{label}: {_describe_call(call)}"
         if item.message.role == "assistant" and (text := " ".join(item.message.text.split())):
-            yield f"{SAID}{text[:SAID_CHARACTERS]}"
+            yield f"{SAID_PREFIX}{text[:SAID_CHARACTERS]}"
 
 
-def _about(call: ToolCall) -> str:
+def _describe_call(call: ToolCall) -> str:
     """The path, with the lines if the call names them, or the beginning of the command."""
-    key, given = transcript.key_argument(call), transcript.arguments(call)
-    if call.name in RUNNERS:
+    key, given = transcript.find_key_argument(call), transcript.parse_arguments(call)
+    if call.name in COMMAND_TOOLS:
         return key[:COMMAND_CHARACTERS]
-    return f"{key}{_range(given)}"
+    return f"{key}{_format_line_range(given)}"
 
 
-def _range(given: Mapping[str, object]) -> str:
+def _format_line_range(given: Mapping[str, object]) -> str:
     first, last = given.get("start_line"), given.get("end_line")
     return f":{first}-{last}" if isinstance(first, int) and isinstance(last, int) else ""
 
@@ -110,7 +123,7 @@ class ForgetHalf:
     share: float
     keep_first: int
     """Messages behind the system message that stay."""
-    counted_from: int
+    excluded_messages: int
     """Messages that the share is not taken of."""
     notice: str
     """`{count}` in it becomes the number of messages that went."""
@@ -120,8 +133,8 @@ class ForgetHalf:
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
         """See `harness.compaction.stages.Reducer`."""
         notices = {item.item_id for item in view.items if self._is_notice(item)}
-        units = _units([item for item in view.items[1:] if item.item_id not in notices])
-        count = int(self.share * max(0, len(units) - self.counted_from)) // 2 * 2
+        units = _group_units([item for item in view.items[1:] if item.item_id not in notices])
+        count = int(self.share * max(0, len(units) - self.excluded_messages)) // 2 * 2
         first = self.keep_first
         while first < len(units) and units[first][0].message.role == "tool":
             first += 1
@@ -133,9 +146,9 @@ class ForgetHalf:
             return Plan(reason=f"{reason}, but {len(units)} messages are too few to be halved")
         ids = {item.item_id for item in gone} | (notices if self.place == "behind" else set())
         forget = tuple(item.item_id for item in view.items if item.item_id in ids)
-        return self._told(Plan(reason=reason, forget=forget), view, units, len(gone))
+        return self._add_notice(Plan(reason=reason, forget=forget), view, units, len(gone))
 
-    def _told(self, plan: Plan, view: View, units: Sequence[Sequence[Item]], count: int) -> Plan:
+    def _add_notice(self, plan: Plan, view: View, units: Sequence[Sequence[Item]], count: int) -> Plan:
         text = self.notice.replace("{count}", str(count))
         if self.place == "behind":
             last = max((item for unit in units[: self.keep_first] for item in unit), default=view.items[0])
@@ -153,7 +166,7 @@ class ForgetHalf:
         return item.message.text.startswith(before) and item.message.text.endswith(behind)
 
 
-def _units(items: Sequence[Item]) -> list[list[Item]]:
+def _group_units(items: Sequence[Item]) -> list[list[Item]]:
     """Items as these agents count them: neighbouring results are one message."""
     units: list[list[Item]] = []
     for item in items:
@@ -173,31 +186,31 @@ class NoteRereads:
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
         """See `harness.compaction.stages.Reducer`."""
         paths = {
-            call.call_id: transcript.key_argument(call)
+            call.call_id: transcript.find_key_argument(call)
             for item in view.items
             for call in item.message.calls
-            if call.name in READERS
+            if call.name in READ_TOOLS
         }
-        seen: set[str] = set()
+        read_paths: set[str] = set()
         changes: list[Replace] = []
         for item in reversed(view.items):
             read = {paths[result.call_id] for result in item.message.results if result.call_id in paths}
-            if read and read <= seen and any(result.output != self.note for result in item.message.results):
-                changes.append(replaced(item, lambda result: self._noted(result, paths)))
-            seen |= read
+            if read and read <= read_paths and any(result.output != self.note for result in item.message.results):
+                changes.append(replace_results(item, lambda result: self._replace_by_note(result, paths)))
+            read_paths |= read
         nothing = f"{reason}, but no file was read twice"
         return Plan(reason=f"{reason}; {len(changes)} files read again" if changes else nothing, replace=tuple(changes[::-1]))
 
-    def _noted(self, result: ToolResult, paths: dict[str, str]) -> ToolResult:
+    def _replace_by_note(self, result: ToolResult, paths: dict[str, str]) -> ToolResult:
         return with_output(result, self.note) if result.call_id in paths else result
 
 
-UNRESERVED = Reserves(system_tokens=0, output_tokens=0, safety_tokens=0)
-THIRD_OF_JSON = JsonCharacters(characters_of_token=3)
+NO_RESERVES = Reserves(system_tokens=0, output_tokens=0, safety_tokens=0)
+JSON_COUNTER = JsonCharacters(characters_of_token=3)
 NOTICE_TEXTS = 3
 EVERYTHING = Middle(tail=LastMessages(count=0))
 
-CLINE = """\
+CLINE_INSTRUCTION = """\
 Create a summary of the session above, from which the work can be continued. Use these sections:
 
 ## Goal
@@ -213,7 +226,7 @@ Create a summary of the session above, from which the work can be continued. Use
 CLINE_MERGE = "Fold the new messages into the previous summary."
 CLINE_HEADING = "Context summary of the earlier conversation:"
 
-ROO = """\
+ROO_INSTRUCTION = """\
 Create a summary of the session above for whoever goes on with it. First go through it in <analysis> tags, then write:
 1. What the user asked for and why
 2. Technical concepts
@@ -244,20 +257,20 @@ class _ClineSdk(Preset):
     clip_characters: int = 10_000
     """A longer tool output is cut before it is logged (S0.9)."""
 
-    def _target(self) -> Target:
-        return Target(
+    def _build_target(self) -> SizeTarget:
+        return SizeTarget(
             input_share=self.input_share,
             trigger_share=self.target_share,
             long_share=self.long_target_share,
             long_answers=self.long_answers,
         )
 
-    def _checked(self) -> None:
-        share(self, "threshold", "input_share", "target_share", "long_target_share")
-        at_least(self, 1, "long_answers", "clip_characters")
+    def _check_fields(self) -> None:
+        check_share(self, "threshold", "input_share", "target_share", "long_target_share")
+        check_at_least(self, 1, "long_answers", "clip_characters")
 
-    def _division(self) -> ShareOfAvailable:
-        return ShareOfAvailable(share=self.threshold * self.input_share, reserves=UNRESERVED)
+    def _build_division(self) -> ShareOfAvailable:
+        return ShareOfAvailable(share=self.threshold * self.input_share, reserves=NO_RESERVES)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -281,29 +294,31 @@ class Cline(_ClineSdk):
 
     def __post_init__(self) -> None:
         """Refuse values that no session could be run with."""
-        self._checked()
-        at_least(self, 1, "keep_recent_tokens", "result_characters", "summary_max_tokens")
+        self._check_fields()
+        check_at_least(self, 1, "keep_recent_tokens", "result_characters", "summary_max_tokens")
 
     @property
     def pipeline(self) -> Pipeline:
         """One rule before a step, and one after an overflow."""
-        target = self._target()
+        target = self._build_target()
         summarize = Summarize(
             middle=BeforeNewest(most_tokens=self.keep_recent_tokens, target=target),
-            format=Brief(instruction=CLINE, merge=CLINE_MERGE, heading=CLINE_HEADING, files=True),
+            format=Brief(instruction=CLINE_INSTRUCTION, merge=CLINE_MERGE, heading=CLINE_HEADING, files=True),
             max_tokens=self.summary_max_tokens,
         )
         digest = Digest(target=target, texts=NOTICE_TEXTS)
-        asked = InManner(
-            reducer=summarize, manner=Manner(skips_empty=True), excerpt=Capped(result_characters=self.result_characters)
+        summarizing = WithProcedure(
+            reducer=summarize,
+            procedure=SummaryProcedure(skips_empty=True),
+            excerpt=CapTexts(result_characters=self.result_characters),
         )
         return Pipeline(
-            division=self._division(),
+            division=self._build_division(),
             rules=(
-                Rule(trigger=Full(), reducer=IfFails(first=asked, then=digest)),
+                Rule(trigger=Full(), reducer=OnFailure(first=summarizing, then=digest)),
                 Rule(trigger=Always(), reducer=digest, moment="overflow"),
             ),
-            counter=THIRD_OF_JSON,
+            counter=JSON_COUNTER,
         )
 
 
@@ -319,16 +334,16 @@ class ClineBasic(_ClineSdk):
 
     def __post_init__(self) -> None:
         """Refuse values that no session could be run with."""
-        self._checked()
+        self._check_fields()
 
     @property
     def pipeline(self) -> Pipeline:
         """The same rule before a step and after an overflow."""
-        digest = Digest(target=self._target(), texts=NOTICE_TEXTS)
+        digest = Digest(target=self._build_target(), texts=NOTICE_TEXTS)
         return Pipeline(
-            division=self._division(),
+            division=self._build_division(),
             rules=(Rule(trigger=Full(), reducer=digest), Rule(trigger=Always(), reducer=digest, moment="overflow")),
-            counter=THIRD_OF_JSON,
+            counter=JSON_COUNTER,
         )
 
 
@@ -356,9 +371,9 @@ class ClineClassic(Preset):
 
     def __post_init__(self) -> None:
         """Refuse values that no session could be run with."""
-        share(self, "enough_share", "half_share", "spare_share")
-        at_least(self, 0, "spare_tokens")
-        at_least(self, 1, "clip_characters")
+        check_share(self, "enough_share", "half_share", "spare_share")
+        check_at_least(self, 0, "spare_tokens")
+        check_at_least(self, 1, "clip_characters")
 
     @property
     def pipeline(self) -> Pipeline:
@@ -366,14 +381,14 @@ class ClineClassic(Preset):
         half = ForgetHalf(
             share=self.half_share,
             keep_first=3,
-            counted_from=2,
+            excluded_messages=2,
             notice="[Some of the conversation after this was removed to fit the context window; the first exchange stays.]",
             place="in-answer",
         )
         notes = NoteRereads(note="[This reading was removed to save room; the newest reading of the file stands further below.]")
         return Pipeline(
-            division=ByWindow(
-                allowed=((64_000, 37_000), (128_000, 98_000), (200_000, 160_000)),
+            division=WindowTable(
+                thresholds=((64_000, 37_000), (128_000, 98_000), (200_000, 160_000)),
                 share=self.spare_share,
                 reserve_tokens=self.spare_tokens,
             ),
@@ -399,17 +414,17 @@ class _RooCode(Preset):
     clip_characters: int = 10_000
     """A longer tool output is cut before it is logged (S0.9)."""
 
-    def _checked(self) -> None:
-        share(self, "hard_share", "drop_share")
-        at_least(self, 0, "max_output_tokens")
-        at_least(self, 1, "clip_characters")
+    def _check_fields(self) -> None:
+        check_share(self, "hard_share", "drop_share")
+        check_at_least(self, 0, "max_output_tokens")
+        check_at_least(self, 1, "clip_characters")
 
-    def _hard(self) -> ShareLess:
-        return ShareLess(share=self.hard_share, reserve_tokens=self.max_output_tokens)
+    def _build_hard_division(self) -> ShareMinusReserve:
+        return ShareMinusReserve(share=self.hard_share, reserve_tokens=self.max_output_tokens)
 
-    def _half(self) -> ForgetHalf:
+    def _build_forget_half(self) -> ForgetHalf:
         notice = "[{count} older messages are hidden to make room in the context window.]"
-        return ForgetHalf(share=self.drop_share, keep_first=1, counted_from=1, notice=notice, place="behind")
+        return ForgetHalf(share=self.drop_share, keep_first=1, excluded_messages=1, notice=notice, place="behind")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -436,26 +451,26 @@ class RooCode(_RooCode):
 
     def __post_init__(self) -> None:
         """Refuse values that no session could be run with."""
-        self._checked()
-        share(self, "condense_share")
-        at_least(self, 1, "least_messages", "summary_max_tokens")
+        self._check_fields()
+        check_share(self, "condense_share")
+        check_at_least(self, 1, "least_messages", "summary_max_tokens")
 
     @property
     def pipeline(self) -> Pipeline:
         """Condense, before a step with or without a fallback, and after an overflow."""
         summarize = Summarize(
             middle=EVERYTHING,
-            format=Brief(instruction=ROO, system=ROO_SYSTEM, heading=ROO_HEADING, drops="analysis"),
+            format=Brief(instruction=ROO_INSTRUCTION, system=ROO_SYSTEM, heading=ROO_HEADING, drops="analysis"),
             max_tokens=self.summary_max_tokens,
             former="among",
         )
         alone = IfMessages(count=self.least_messages, reducer=summarize, with_summary=True)
-        reducer = IfFails(first=alone, then=self._half())
-        soft = ShareOfAvailable(share=self.condense_share, reserves=UNRESERVED)
+        reducer = OnFailure(first=alone, then=self._build_forget_half())
+        soft = ShareOfAvailable(share=self.condense_share, reserves=NO_RESERVES)
         return Pipeline(
-            division=Smallest(divisions=(soft, self._hard())),
+            division=SmallestThreshold(divisions=(soft, self._build_hard_division())),
             rules=(
-                Rule(trigger=FullBy(division=self._hard(), measure="reported-and-since"), reducer=reducer),
+                Rule(trigger=FullBy(division=self._build_hard_division(), measure="reported-and-since"), reducer=reducer),
                 Rule(trigger=Full(measure="reported-and-since"), reducer=alone),
                 Rule(trigger=Always(), reducer=reducer, moment="overflow"),
             ),
@@ -473,14 +488,14 @@ class RooSliding(_RooCode):
 
     def __post_init__(self) -> None:
         """Refuse values that no session could be run with."""
-        self._checked()
+        self._check_fields()
 
     @property
     def pipeline(self) -> Pipeline:
         """The same rule before a step and after an overflow."""
-        half = self._half()
+        half = self._build_forget_half()
         return Pipeline(
-            division=self._hard(),
+            division=self._build_hard_division(),
             rules=(
                 Rule(trigger=Full(measure="reported-and-since"), reducer=half),
                 Rule(trigger=Always(), reducer=half, moment="overflow"),

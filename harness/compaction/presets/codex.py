@@ -4,14 +4,14 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from harness.compaction.pipeline import Pipeline, Preset, Rule
-from harness.compaction.presets.ranges import at_least, share
-from harness.compaction.stages import answered, said_by_user
-from harness.compaction.summary_formats import Brief, Constant, WithoutOldest
-from harness.compaction.triggers import Division, FixedTokens, Full, Reserves, ShareOfAvailable, Smallest
-from harness.compaction.wrappers import InManner
+from harness.compaction.presets.ranges import check_at_least, check_share
+from harness.compaction.stages import find_answered_end, is_from_user
+from harness.compaction.summary_formats import Brief, ConstantText, WithoutOldest
+from harness.compaction.triggers import Division, FixedTokens, Full, Reserves, ShareOfAvailable, SmallestThreshold
+from harness.compaction.wrappers import WithProcedure
 from harness.events import Replace
 from harness.messages import Text
-from harness.plan import Manner, Plan, Slot, SummaryFormat
+from harness.plan import Plan, Slot, SummaryFormat, SummaryProcedure
 from harness.tokens import Budget, Counter, QuarterOfBytes
 from harness.view import Item, View
 
@@ -33,62 +33,62 @@ class HandOver:
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
         """See `harness.compaction.stages.Reducer`."""
-        end = answered(view)
-        kept, change = self._kept(view, end)
-        told = view.items[1:end]
-        gone = tuple(item.item_id for item in told if item not in kept)
+        end = find_answered_end(view)
+        kept, change = self._select_kept(view, end)
+        summarized_items = view.items[1:end]
+        gone = tuple(item.item_id for item in summarized_items if item not in kept)
         if not gone:
             return Plan(reason=f"{reason}, but nothing was said but by the user")
         slot = Slot(
             after=max([view.items[0], *kept]).item_id,
             role="user",
-            stands_for=tuple(item.item_id for item in told),
+            stands_for=tuple(item.item_id for item in summarized_items),
             format=self.format,
             max_tokens=self.max_tokens,
             former="among",
         )
         return Plan(reason=reason, forget=gone, replace=change, slots=(slot,))
 
-    def _kept(self, view: View, end: int) -> tuple[list[Item], tuple[Replace, ...]]:
-        kept: list[Item] = []
+    def _select_kept(self, view: View, end: int) -> tuple[list[Item], tuple[Replace, ...]]:
+        kept_items: list[Item] = []
         room = self.most_tokens
         for index in range(end - 1, 0, -1):
-            if not said_by_user(view, index):
+            if not is_from_user(view, index):
                 continue
             item = view.items[index]
             if room <= 0:
                 break
-            kept.append(item)
+            kept_items.append(item)
             if item.tokens > room:
-                return kept, (self._cut(item, room),)
+                return kept_items, (self._cut_middle(item, room),)
             room -= item.tokens
-        return kept, ()
+        return kept_items, ()
 
-    def _cut(self, item: Item, room: int) -> Replace:
+    def _cut_middle(self, item: Item, room: int) -> Replace:
         """The message without so much of its middle that it fits."""
         text, low, high = item.message.text, 0, len(item.message.text) // 2
         while low < high:
             half = (low + high + 1) // 2
-            if self.counter.count(replace(item.message, parts=(Text(text=without_middle(text, half)),))) <= room:
+            if self.counter.count(replace(item.message, parts=(Text(text=remove_middle(text, half)),))) <= room:
                 low = half
             else:
                 high = half - 1
-        return Replace(item=item.item_id, message=replace(item.message, parts=(Text(text=without_middle(text, low)),)))
+        return Replace(item=item.item_id, message=replace(item.message, parts=(Text(text=remove_middle(text, low)),)))
 
 
-def without_middle(text: str, half: int) -> str:
+def remove_middle(text: str, half: int) -> str:
     """The first and the last characters of a text, and how many are left out between them."""
     return f"{text[:half]}[... {len(text) - 2 * half} characters ...]{text[len(text) - half :]}"
 
 
-UNRESERVED = Reserves(system_tokens=0, output_tokens=0, safety_tokens=0)
+NO_RESERVES = Reserves(system_tokens=0, output_tokens=0, safety_tokens=0)
 INSTRUCTION = """\
 Create a summary of this session, to be handed over to another model that takes the task on from here. Tell it:
 - progress and decisions so far
 - constraints and preferences of the user
 - what remains to be done, as next steps
 - data, examples and references that are critical for going on"""
-PREFIX = "Another model began this task. It left the following hand-over; build on it and do no work twice."
+SUMMARY_HEADING = "Another model began this task. It left the following hand-over; build on it and do no work twice."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,26 +118,30 @@ class Codex(Preset):
 
     def __post_init__(self) -> None:
         """Refuse values that no session could be run with."""
-        share(self, "threshold")
-        at_least(self, 0, "keep_user_tokens")
-        at_least(self, 1, "compact_at_tokens", "summary_max_tokens", "clip_characters")
+        check_share(self, "threshold")
+        check_at_least(self, 0, "keep_user_tokens")
+        check_at_least(self, 1, "compact_at_tokens", "summary_max_tokens", "clip_characters")
 
     @property
     def pipeline(self) -> Pipeline:
         """One rule: hand over."""
-        division: Division = ShareOfAvailable(share=self.threshold, reserves=UNRESERVED)
+        division: Division = ShareOfAvailable(share=self.threshold, reserves=NO_RESERVES)
         if self.compact_at_tokens is not None:
-            division = Smallest(divisions=(division, FixedTokens(tokens=self.compact_at_tokens)))
+            division = SmallestThreshold(divisions=(division, FixedTokens(tokens=self.compact_at_tokens)))
         counter = QuarterOfBytes()
         hand_over = HandOver(
             most_tokens=self.keep_user_tokens,
-            format=Brief(instruction=INSTRUCTION, heading=PREFIX, layout="session"),
+            format=Brief(instruction=INSTRUCTION, heading=SUMMARY_HEADING, layout="session"),
             max_tokens=self.summary_max_tokens,
             counter=counter,
         )
-        manner = Manner(shorter=WithoutOldest(), stand_in=Constant(words="(no summary available)"), stand_in_for="empty")
+        procedure = SummaryProcedure(
+            shorter=WithoutOldest(), stand_in=ConstantText(words="(no summary available)"), stand_in_for="empty"
+        )
         return Pipeline(
             division=division,
-            rules=(Rule(trigger=Full(measure="reported-and-since"), reducer=InManner(reducer=hand_over, manner=manner)),),
+            rules=(
+                Rule(trigger=Full(measure="reported-and-since"), reducer=WithProcedure(reducer=hand_over, procedure=procedure)),
+            ),
             counter=counter,
         )

@@ -8,16 +8,16 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from harness.compaction.pipeline import Pipeline, Preset, Rule
-from harness.compaction.presets.ranges import at_least, share
-from harness.compaction.stages import BeforeSaid, ClipOld, Mask, Prunable, Summarize, with_output
+from harness.compaction.presets.ranges import check_at_least, check_share
+from harness.compaction.stages import BeforeUserMessage, ClipOldResults, Mask, Prunable, Summarize, with_output
 from harness.compaction.summary_formats import Brief, Recheck
-from harness.compaction.triggers import Full, Reserves, ShareOfAvailable, Undivided
-from harness.compaction.wrappers import InManner
+from harness.compaction.triggers import Full, NoThreshold, Reserves, ShareOfAvailable
+from harness.compaction.wrappers import WithProcedure
 from harness.events import Replace
 from harness.messages import Message, Part, ToolResult, assistant
-from harness.plan import Manner, Plan
+from harness.plan import Plan, SummaryProcedure
 from harness.tokens import Budget, WeightedCharacters
-from harness.truncation import Truncation, output_name, whereabouts
+from harness.truncation import Truncation, describe_location, name_output
 from harness.view import View
 
 POINTER_CHARACTERS = 300
@@ -40,48 +40,50 @@ class Offload:
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
         """See `harness.compaction.stages.Reducer`."""
         plan = self.mask.reduce(view, budget, reason)
-        if plan.empty:
+        if plan.is_empty:
             return plan
         changed = {change.item for change in plan.replace}
-        was = {item.item_id: item.message for item in view.items if item.item_id in changed}
-        texts = [part.output for change in plan.replace for part in was[change.item].results if self.mask.takes(part)]
-        changes = tuple(self._pointing(change, was[change.item]) for change in plan.replace)
-        return replace(plan, reason=f"{plan.reason} into the saved outputs", replace=changes, saves=tuple(texts))
+        original_messages = {item.item_id: item.message for item in view.items if item.item_id in changed}
+        texts = [
+            part.output for change in plan.replace for part in original_messages[change.item].results if self.mask.can_mask(part)
+        ]
+        changes = tuple(self._insert_pointers(change, original_messages[change.item]) for change in plan.replace)
+        return replace(plan, reason=f"{plan.reason} into the saved outputs", replace=changes, texts_to_save=tuple(texts))
 
-    def _pointing(self, change: Replace, was: Message) -> Replace:
+    def _insert_pointers(self, change: Replace, original: Message) -> Replace:
         """The change of a mask with pointers in the place of its stubs; calls without arguments stay so."""
-        parts = tuple(self._part(old, new) for old, new in zip(was.parts, change.message.parts, strict=True))
+        parts = tuple(self._insert_pointer(old, new) for old, new in zip(original.parts, change.message.parts, strict=True))
         return replace(change, message=replace(change.message, parts=parts))
 
-    def _part(self, old: Part, new: Part) -> Part:
+    def _insert_pointer(self, old: Part, new: Part) -> Part:
         if not isinstance(old, ToolResult):
             return new
-        return with_output(old, pointer(old.output, self.preview_characters)) if self.mask.takes(old) else old
+        return with_output(old, format_pointer(old.output, self.preview_characters)) if self.mask.can_mask(old) else old
 
 
-def least_characters(preview_characters: int) -> int:
+def compute_least_characters(preview_characters: int) -> int:
     """How long a text must be at the least to be longer than its pointer."""
     return 2 * preview_characters + POINTER_CHARACTERS
 
 
-def pointer(text: str, preview_characters: int) -> str:
+def format_pointer(text: str, preview_characters: int) -> str:
     """What stands in the place of a text that was offloaded: both its ends, what is gone, and where the whole is."""
     head, tail = text[:preview_characters], text[len(text) - preview_characters :]
-    head, tail = head[: _last_line_end(head)], tail[tail.find("\n") + 1 :]
+    head, tail = head[: _find_last_line_end(head)], tail[tail.find("\n") + 1 :]
     gone = f"[{len(text) - len(head) - len(tail)} of {len(text)} characters taken out of view]"
-    return "\n".join(_filled(head, gone, tail, whereabouts(output_name(text))))
+    return "\n".join(_drop_empty_lines(head, gone, tail, describe_location(name_output(text))))
 
 
-def _last_line_end(text: str) -> int:
+def _find_last_line_end(text: str) -> int:
     end = text.rfind("\n")
     return len(text) if end < 0 else end
 
 
-def _filled(*lines: str) -> Iterable[str]:
+def _drop_empty_lines(*lines: str) -> Iterable[str]:
     return (line for line in lines if line)
 
 
-UNRESERVED = Reserves(system_tokens=0, output_tokens=0, safety_tokens=0)
+NO_RESERVES = Reserves(system_tokens=0, output_tokens=0, safety_tokens=0)
 INSTRUCTION = """\
 Create a summary of the session above as a snapshot of its state: afterwards it is all that the agent knows of it. If an earlier
 snapshot is among the messages, take over what still holds. Think first in a <scratchpad>, then write:
@@ -95,11 +97,11 @@ snapshot is among the messages, take over what still holds. Think first in a <sc
 <recent_actions></recent_actions>
 <task_state></task_state>
 </state_snapshot>"""
-RECHECK = (
+RECHECK_QUESTION = (
     "Compare the snapshot with the session once more: is a path, a result, a decision or a demand of the user missing? Write the "
     "whole snapshot again with what is missing; if nothing is, write it as it is."
 )
-ACKNOWLEDGED = "Understood. I go on from this snapshot."
+ACKNOWLEDGEMENT = "Understood. I go on from this snapshot."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,30 +138,30 @@ class GeminiCli(Preset):
 
     def __post_init__(self) -> None:
         """Refuse values that no session could be run with."""
-        share(self, "threshold", "keep_share")
-        at_least(self, 0, "protect_tokens")
-        at_least(self, 1, "result_characters", "summary_max_tokens", "clip_characters")
+        check_share(self, "threshold", "keep_share")
+        check_at_least(self, 0, "protect_tokens")
+        check_at_least(self, 1, "result_characters", "summary_max_tokens", "clip_characters")
 
     @property
     def pipeline(self) -> Pipeline:
         """One rule: clip, then summarize."""
         summarize = Summarize(
-            middle=BeforeSaid(keep_share=self.keep_share, answers=self.adapted),
+            middle=BeforeUserMessage(keep_share=self.keep_share, answers=self.adapted),
             format=Brief(instruction=INSTRUCTION, drops="scratchpad"),
             max_tokens=self.summary_max_tokens,
             former="among",
-            behind=(assistant(ACKNOWLEDGED),),
+            behind=(assistant(ACKNOWLEDGEMENT),),
         )
         counter = WeightedCharacters(other_tokens=1.5)
-        clipping = ClipOld(
-            reducer=InManner(reducer=summarize, manner=Manner(review=Recheck(question=RECHECK))),
+        clipping = ClipOldResults(
+            reducer=WithProcedure(reducer=summarize, procedure=SummaryProcedure(review=Recheck(question=RECHECK_QUESTION))),
             protect_tokens=self.protect_tokens,
             characters=self.result_characters,
             head_share=0.2,
             counter=counter,
         )
         return Pipeline(
-            division=ShareOfAvailable(share=self.threshold, reserves=UNRESERVED),
+            division=ShareOfAvailable(share=self.threshold, reserves=NO_RESERVES),
             rules=(Rule(trigger=Full(measure="prompt"), reducer=clipping),),
             counter=counter,
         )
@@ -191,8 +193,8 @@ class GeminiMasking(Preset):
 
     def __post_init__(self) -> None:
         """Refuse values that no session could be run with."""
-        at_least(self, 0, "protect_tokens", "preview_characters")
-        at_least(self, 1, "prune_minimum_tokens", "clip_characters")
+        check_at_least(self, 0, "protect_tokens", "preview_characters")
+        check_at_least(self, 1, "prune_minimum_tokens", "clip_characters")
 
     @property
     def truncation(self) -> Truncation:
@@ -206,13 +208,13 @@ class GeminiMasking(Preset):
         mask = Mask(
             keep_tokens=self.protect_tokens,
             least_saved_tokens=self.prune_minimum_tokens - 1,
-            least_characters=least_characters(self.preview_characters),
+            least_characters=compute_least_characters(self.preview_characters),
             exempt_tools=self.exempt_tools,
             counter=counter,
         )
         offload = Offload(mask=mask, preview_characters=self.preview_characters)
         return Pipeline(
-            division=Undivided(rule="by tool output alone"),
+            division=NoThreshold(rule="by tool output alone"),
             rules=(Rule(trigger=Prunable(mask=mask), reducer=offload, quiet=True),),
             counter=counter,
         )

@@ -4,22 +4,22 @@ from dataclasses import dataclass
 from typing import Literal
 
 from harness.compaction.cuts import LastMessages, LastShare, Snap
-from harness.compaction.pipeline import Pipeline, Preset, Repeated, Rule
-from harness.compaction.presets.ranges import at_least
+from harness.compaction.pipeline import Pipeline, Preset, Repeat, Rule
+from harness.compaction.presets.ranges import check_at_least
 from harness.compaction.stages import Forget, Mask, Middle, Reducer, Summarize
-from harness.compaction.summary_formats import TAKEN, Sections
+from harness.compaction.summary_formats import ACCEPT_EMPTY, Sections
 from harness.compaction.triggers import Always, Full, Reserves, ShareOfAvailable
-from harness.compaction.wrappers import InManner
+from harness.compaction.wrappers import WithProcedure
 from harness.errors import UsageError
-from harness.plan import Manner
+from harness.plan import SummaryProcedure
 
 SECTIONS = ("Task Overview", "Current State", "Important Discoveries", "Next Steps", "Context to Preserve")
 OPENING = "[CONTEXT COMPACTION SUMMARY]\n\n(Written by the agent's memory, not by the user.)"
 CLOSING = "(Go on with the task from here.)"
-WHOLE = Reserves(system_tokens=0, output_tokens=0, safety_tokens=0)
-PASSES = 4
+NO_RESERVES = Reserves(system_tokens=0, output_tokens=0, safety_tokens=0)
+MAX_PASSES = 4
 """The first one, and up to three more where the view is still above the threshold."""
-INPUT = 2
+INPUT_MESSAGES = 2
 """Messages that always stay: the system message and the request."""
 
 
@@ -36,13 +36,13 @@ class _Inspect(Preset):
 
     def __post_init__(self) -> None:
         """Refuse values that no session could be run with."""
-        at_least(self, 1, "context_window", "clip_characters")
+        check_at_least(self, 1, "context_window", "clip_characters")
         if not 0 < self.threshold <= 1:
             raise UsageError(f"threshold={self.threshold!r} must be above 0 and at most 1")
 
-    def _pipeline(self, reducer: Reducer) -> Pipeline:
+    def _build_pipeline(self, reducer: Reducer) -> Pipeline:
         return Pipeline(
-            division=ShareOfAvailable(share=self.threshold, reserves=WHOLE),
+            division=ShareOfAvailable(share=self.threshold, reserves=NO_RESERVES),
             rules=(
                 Rule(trigger=Full(measure="reported-and-since", above=True), reducer=reducer),
                 Rule(trigger=Always(), reducer=reducer, moment="overflow"),
@@ -70,18 +70,20 @@ class InspectSummary(_Inspect):
     def __post_init__(self) -> None:
         """Refuse values that no session could be run with."""
         _Inspect.__post_init__(self)
-        at_least(self, 1, "summary_max_tokens")
+        check_at_least(self, 1, "summary_max_tokens")
 
     @property
     def pipeline(self) -> Pipeline:
         """Nothing stays behind the request."""
         summarize = Summarize(
-            middle=Middle(tail=LastMessages(count=0), head_messages=INPUT),
+            middle=Middle(tail=LastMessages(count=0), head_messages=INPUT_MESSAGES),
             format=Sections(titles=SECTIONS, opening=OPENING, closing=CLOSING, with_task=True),
             max_tokens=self.summary_max_tokens,
             former="among",
         )
-        return self._pipeline(InManner(reducer=summarize, manner=Manner(stand_in=TAKEN, stand_in_for="empty")))
+        return self._build_pipeline(
+            WithProcedure(reducer=summarize, procedure=SummaryProcedure(stand_in=ACCEPT_EMPTY, stand_in_for="empty"))
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,9 +107,9 @@ class InspectTrim(_Inspect):
     @property
     def pipeline(self) -> Pipeline:
         """Forget; results that lose their call go with it."""
-        tail = LastShare(share=self.preserve, beside_messages=INPUT)
-        middle = Middle(tail=tail, head_messages=INPUT, snap=Snap(direction="forward"))
-        return self._pipeline(Repeated(reducer=Forget(middle=middle), most_times=PASSES))
+        tail = LastShare(share=self.preserve, excluded_messages=INPUT_MESSAGES)
+        middle = Middle(tail=tail, head_messages=INPUT_MESSAGES, snap=Snap(direction="forward"))
+        return self._build_pipeline(Repeat(reducer=Forget(middle=middle), max_passes=MAX_PASSES))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,9 +132,9 @@ class InspectEdit(_Inspect):
     def __post_init__(self) -> None:
         """Refuse values that no session could be run with."""
         _Inspect.__post_init__(self)
-        at_least(self, 0, "keep_results")
+        check_at_least(self, 0, "keep_results")
 
     @property
     def pipeline(self) -> Pipeline:
         """Mask."""
-        return self._pipeline(Mask(stub=self.stub, keep_results=self.keep_results, exempt_tools=self.exempt_tools))
+        return self._build_pipeline(Mask(stub=self.stub, keep_results=self.keep_results, exempt_tools=self.exempt_tools))

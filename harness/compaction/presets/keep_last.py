@@ -7,7 +7,7 @@ from harness.compaction.cuts import LastMessages
 from harness.compaction.pipeline import Pipeline, Preset, Rule
 from harness.compaction.stages import Middle, Summarize
 from harness.compaction.summary_formats import SixSections
-from harness.compaction.triggers import Full, Reserves, at_share_or_tokens
+from harness.compaction.triggers import Full, Reserves, make_threshold_division
 from harness.errors import UsageError
 
 
@@ -71,6 +71,6 @@ class KeepLast(Preset):
             role="assistant",
         )
         return Pipeline(
-            division=at_share_or_tokens(self.threshold, self.trigger_tokens, reserves),
+            division=make_threshold_division(self.threshold, self.trigger_tokens, reserves),
             rules=(Rule(trigger=Full(), reducer=summarize),),
         )

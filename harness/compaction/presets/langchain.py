@@ -8,9 +8,9 @@ from harness import transcript
 from harness.compaction.cuts import LastMessages, LastOfWindow, LastTokens, Tail
 from harness.compaction.excerpts import NewestFromUser
 from harness.compaction.pipeline import Pipeline, Preset, Rule
-from harness.compaction.presets.ranges import at_least, share
+from harness.compaction.presets.ranges import check_at_least, check_share
 from harness.compaction.stages import Mask, Middle, ShortenArguments, Summarize
-from harness.compaction.summary_formats import TAKEN, Sections, WithoutMiddle
+from harness.compaction.summary_formats import ACCEPT_EMPTY, Sections, WithoutMiddle
 from harness.compaction.triggers import (
     Always,
     AnyOf,
@@ -18,23 +18,25 @@ from harness.compaction.triggers import (
     FixedTokens,
     Full,
     MoreThan,
+    NoThreshold,
     Reserves,
     ShareOfAvailable,
     Trigger,
-    Undivided,
 )
-from harness.compaction.wrappers import IfSaves, InManner
+from harness.compaction.wrappers import IfSaves, WithProcedure
 from harness.errors import UsageError
 from harness.messages import Message
-from harness.plan import Manner
+from harness.plan import SummaryProcedure
 from harness.tokens import Estimated, QuarterOfCharacters
 
 SECTIONS = ("SESSION INTENT", "SUMMARY", "ARTIFACTS", "NEXT STEPS")
 OPENING = "(Summary of the conversation so far.)"
-SHORTENED = "...(the rest of this argument was left out)"
-UNTOLD = "(The conversation before this was too long to be summarized.)"
-WHOLE = Reserves(system_tokens=0, output_tokens=0, safety_tokens=0)
-ASKING = Manner(shorter=WithoutMiddle(share=0.5, head_share=0.25), stand_in=TAKEN, stand_in_for="empty")
+SHORTENED_MARK = "...(the rest of this argument was left out)"
+TOO_LONG_SUMMARY = "(The conversation before this was too long to be summarized.)"
+NO_RESERVES = Reserves(system_tokens=0, output_tokens=0, safety_tokens=0)
+SUMMARY_PROCEDURE = SummaryProcedure(
+    shorter=WithoutMiddle(share=0.5, head_share=0.25), stand_in=ACCEPT_EMPTY, stand_in_for="empty"
+)
 """How both ask: once more with half of it where all was too long; an answer without text is taken."""
 
 
@@ -58,17 +60,17 @@ class CharactersAndOverhead:
         if message.role == "system" and not self.with_system:
             return Estimated(0)
         written = [
-            {"name": call.name, "args": dict(transcript.arguments(call)), "id": call.call_id, "type": "tool_call"}
+            {"name": call.name, "args": dict(transcript.parse_arguments(call)), "id": call.call_id, "type": "tool_call"}
             for call in message.calls
         ]
-        characters = len(transcript.said(message)) + len(message.role) + (len(repr(written)) if written else 0)
+        characters = len(transcript.extract_text(message)) + len(message.role) + (len(repr(written)) if written else 0)
         characters += sum(len(result.call_id) + len(result.name) for result in message.results)
         return Estimated(math.ceil(characters / self.characters_per_token) + self.overhead_tokens)
 
 
 COUNTER = CharactersAndOverhead()
-COUNTER_OF_ALL = CharactersAndOverhead(with_system=True)
-QUARTER = QuarterOfCharacters()
+COUNTER_WITH_SYSTEM = CharactersAndOverhead(with_system=True)
+DEFAULT_COUNTER = QuarterOfCharacters()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,8 +100,8 @@ class LangChainClear(Preset):
 
     def __post_init__(self) -> None:
         """Refuse values that no session could be run with."""
-        at_least(self, 1, "trigger_tokens", "clip_characters")
-        at_least(self, 0, "keep_results", "enough_tokens")
+        check_at_least(self, 1, "trigger_tokens", "clip_characters")
+        check_at_least(self, 0, "keep_results", "enough_tokens")
         if self.enough_tokens and self.clear_arguments:
             raise UsageError(f"enough_tokens={self.enough_tokens!r} counts results alone; unset it or clear_arguments")
 
@@ -156,8 +158,8 @@ class LangChainSummary(Preset):
 
     def __post_init__(self) -> None:
         """Refuse values that no session could be run with."""
-        at_least(self, 1, "trigger_tokens", "trigger_messages", "keep_messages", "keep_tokens", "trim_tokens")
-        at_least(self, 1, "summary_max_tokens", "clip_characters")
+        check_at_least(self, 1, "trigger_tokens", "trigger_messages", "keep_messages", "keep_tokens", "trim_tokens")
+        check_at_least(self, 1, "summary_max_tokens", "clip_characters")
         for name in ("trigger_share", "keep_share"):
             value = getattr(self, name)
             if value is not None and not 0 < value <= 1:
@@ -178,9 +180,9 @@ class LangChainSummary(Preset):
             max_tokens=self.summary_max_tokens,
             former="among",
             excerpt=None if self.trim_tokens is None else NewestFromUser(tokens=self.trim_tokens, counter=COUNTER),
-            when_untold=UNTOLD,
+            text_if_empty=TOO_LONG_SUMMARY,
         )
-        rule = Rule(trigger=self._trigger, reducer=InManner(reducer=summarize, manner=ASKING))
+        rule = Rule(trigger=self._trigger, reducer=WithProcedure(reducer=summarize, procedure=SUMMARY_PROCEDURE))
         return Pipeline(division=self._division, rules=(rule,), counter=COUNTER)
 
     @property
@@ -201,8 +203,8 @@ class LangChainSummary(Preset):
         if self.trigger_tokens is not None:
             return FixedTokens(tokens=self.trigger_tokens)
         if self.trigger_share is not None:
-            return ShareOfAvailable(share=self.trigger_share, reserves=WHOLE)
-        return Undivided(rule=f"at {self.trigger_messages} messages")
+            return ShareOfAvailable(share=self.trigger_share, reserves=NO_RESERVES)
+        return NoThreshold(rule=f"at {self.trigger_messages} messages")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -236,9 +238,9 @@ class DeepAgents(Preset):
 
     def __post_init__(self) -> None:
         """Refuse values that no session could be run with."""
-        share(self, "threshold", "keep_share")
-        at_least(self, 1, "argument_characters", "summary_max_tokens", "clip_characters")
-        at_least(self, 0, "short_characters")
+        check_share(self, "threshold", "keep_share")
+        check_at_least(self, 1, "argument_characters", "summary_max_tokens", "clip_characters")
+        check_at_least(self, 0, "short_characters")
 
     @property
     def pipeline(self) -> Pipeline:
@@ -248,7 +250,7 @@ class DeepAgents(Preset):
             tools=("write_file", "edit_file"),
             characters=self.argument_characters,
             kept_characters=self.short_characters,
-            mark=SHORTENED,
+            mark=SHORTENED_MARK,
         )
         summarize = Summarize(
             middle=Middle(tail=LastOfWindow(share=self.keep_share)),
@@ -256,16 +258,16 @@ class DeepAgents(Preset):
             max_tokens=self.summary_max_tokens,
             former="among",
         )
-        asked = InManner(reducer=summarize, manner=ASKING)
+        summarizing = WithProcedure(reducer=summarize, procedure=SUMMARY_PROCEDURE)
         full = AnyOf((Full(measure="rescaled"), Full(measure="reported")))
         return Pipeline(
-            division=ShareOfAvailable(share=self.threshold, reserves=WHOLE),
+            division=ShareOfAvailable(share=self.threshold, reserves=NO_RESERVES),
             rules=(
                 Rule(trigger=Full(measure="unedited"), reducer=shorten, quiet=True),
-                Rule(trigger=full, reducer=asked),
-                Rule(trigger=Always(), reducer=asked, moment="overflow"),
+                Rule(trigger=full, reducer=summarizing),
+                Rule(trigger=Always(), reducer=summarizing, moment="overflow"),
             ),
-            counter=COUNTER_OF_ALL,
+            counter=COUNTER_WITH_SYSTEM,
         )
 
 
@@ -297,8 +299,8 @@ class AnthropicClear(Preset):
 
     def __post_init__(self) -> None:
         """Refuse values that no session could be run with."""
-        at_least(self, 1, "trigger_tokens", "clip_characters")
-        at_least(self, 0, "keep_results", "least_saved_tokens")
+        check_at_least(self, 1, "trigger_tokens", "clip_characters")
+        check_at_least(self, 0, "keep_results", "least_saved_tokens")
 
     @property
     def pipeline(self) -> Pipeline:
@@ -310,6 +312,6 @@ class AnthropicClear(Preset):
             exempt_count=True,
             clear_arguments=self.clear_arguments,
         )
-        reducer = IfSaves(tokens=self.least_saved_tokens, reducer=mask, counter=QUARTER)
+        reducer = IfSaves(tokens=self.least_saved_tokens, reducer=mask, counter=DEFAULT_COUNTER)
         rule = Rule(trigger=Full(measure="unedited", above=True), reducer=reducer, quiet=True)
-        return Pipeline(division=FixedTokens(tokens=self.trigger_tokens), rules=(rule,), counter=QUARTER)
+        return Pipeline(division=FixedTokens(tokens=self.trigger_tokens), rules=(rule,), counter=DEFAULT_COUNTER)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from harness.compaction.pipeline import Pipeline, Preset
-from harness.compaction.triggers import Undivided
+from harness.compaction.triggers import NoThreshold
 from harness.errors import UsageError
 
 
@@ -24,4 +24,4 @@ class NoCompaction(Preset):
     @property
     def pipeline(self) -> Pipeline:
         """The whole window, no threshold, no rule."""
-        return Pipeline(division=Undivided(rule="no compaction"))
+        return Pipeline(division=NoThreshold(rule="no compaction"))

@@ -4,16 +4,16 @@ from dataclasses import dataclass
 from typing import Literal
 
 from harness.compaction.pipeline import Pipeline, Preset, Rule
-from harness.compaction.presets.ranges import at_least, share
+from harness.compaction.presets.ranges import check_at_least, check_share
 from harness.compaction.stages import BeforeTurns, Mask, Prunable, Summarize
-from harness.compaction.summary_formats import Brief, Capped
-from harness.compaction.triggers import Always, Full, Undivided, UsableInput
-from harness.compaction.wrappers import Closed, InManner
+from harness.compaction.summary_formats import Brief, CapTexts
+from harness.compaction.triggers import Always, Full, NoThreshold, UsableInput
+from harness.compaction.wrappers import WithClosingMessage, WithProcedure
 from harness.errors import UsageError
 from harness.messages import user
 from harness.tokens import JsonCharacters
 
-SYSTEM = (
+SYSTEM_PROMPT = (
     "You hand over the work of a coding agent. You only write the summary that is asked for; you do not answer what is in it."
 )
 INSTRUCTION = """\
@@ -27,9 +27,9 @@ Create a summary of the session above, for the agent that goes on with it and se
 ### Blocked
 ## Next Move
 ## Relevant Files"""
-MERGE = "Bring the previous summary up to date with the messages: keep what still holds, drop what does not."
+MERGE_INSTRUCTION = "Bring the previous summary up to date with the messages: keep what still holds, drop what does not."
 QUESTION = "What did we do so far?"
-GO_ON = "Go on with the next step if there is one; otherwise say what you need to know."
+CONTINUE_REQUEST = "Go on with the next step if there is one; otherwise say what you need to know."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,9 +66,11 @@ class OpenCode(Preset):
 
     def __post_init__(self) -> None:
         """Refuse values that no session could be run with."""
-        share(self, "tail_share")
-        at_least(self, 0, "input_reserve_tokens", "tail_turns", "tail_least_tokens")
-        at_least(self, 1, "max_output_tokens", "tail_most_tokens", "result_characters", "summary_max_tokens", "clip_characters")
+        check_share(self, "tail_share")
+        check_at_least(self, 0, "input_reserve_tokens", "tail_turns", "tail_least_tokens")
+        check_at_least(
+            self, 1, "max_output_tokens", "tail_most_tokens", "result_characters", "summary_max_tokens", "clip_characters"
+        )
         if self.tail_least_tokens > self.tail_most_tokens:
             least, most = self.tail_least_tokens, self.tail_most_tokens
             raise UsageError(f"tail_least_tokens={least!r} must not be more than tail_most_tokens={most!r}")
@@ -86,8 +88,13 @@ class OpenCode(Preset):
             most_tokens=self.tail_most_tokens,
         )
         nothing = BeforeTurns(turns=0, share=self.tail_share, least_tokens=0, most_tokens=0)
-        due = Rule(trigger=Full(measure="reported"), reducer=Closed(reducer=self._asked(tail), text=GO_ON))
-        emergency = Rule(trigger=Always(), reducer=Closed(reducer=self._asked(nothing), text="{said}"), moment="overflow")
+        due = Rule(
+            trigger=Full(measure="reported"),
+            reducer=WithClosingMessage(reducer=self._build_summarize(tail), text=CONTINUE_REQUEST),
+        )
+        emergency = Rule(
+            trigger=Always(), reducer=WithClosingMessage(reducer=self._build_summarize(nothing), text="{said}"), moment="overflow"
+        )
         return Pipeline(
             division=UsableInput(
                 max_output_tokens=self.max_output_tokens,
@@ -98,15 +105,15 @@ class OpenCode(Preset):
             counter=JsonCharacters(characters_of_token=4),
         )
 
-    def _asked(self, stretch: BeforeTurns) -> InManner:
+    def _build_summarize(self, stretch: BeforeTurns) -> WithProcedure:
         summary = Summarize(
             middle=stretch,
-            format=Brief(instruction=INSTRUCTION, merge=MERGE, system=SYSTEM),
+            format=Brief(instruction=INSTRUCTION, merge=MERGE_INSTRUCTION, system=SYSTEM_PROMPT),
             max_tokens=self.summary_max_tokens,
             role="assistant",
             before=(user(QUESTION),),
         )
-        return InManner(reducer=summary, excerpt=Capped(result_characters=self.result_characters, without=QUESTION))
+        return WithProcedure(reducer=summary, excerpt=CapTexts(result_characters=self.result_characters, without=QUESTION))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,8 +141,8 @@ class OpenCodePrune(Preset):
 
     def __post_init__(self) -> None:
         """Refuse values that no session could be run with."""
-        at_least(self, 0, "protect_tokens", "least_saved_tokens", "keep_turns")
-        at_least(self, 1, "clip_characters")
+        check_at_least(self, 0, "protect_tokens", "least_saved_tokens", "keep_turns")
+        check_at_least(self, 1, "clip_characters")
 
     @property
     def pipeline(self) -> Pipeline:
@@ -149,7 +156,7 @@ class OpenCodePrune(Preset):
             stop_at_summary=True,
         )
         return Pipeline(
-            division=Undivided(rule=f"more than {self.least_saved_tokens} tokens of results beyond {self.protect_tokens}"),
+            division=NoThreshold(rule=f"more than {self.least_saved_tokens} tokens of results beyond {self.protect_tokens}"),
             rules=(
                 Rule(
                     trigger=Prunable(mask=mask),

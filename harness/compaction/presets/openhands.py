@@ -6,36 +6,36 @@ from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 from harness import transcript
-from harness.compaction.cuts import LastBelowThreshold, LastEvents, LastMessages, Shortest, Snap, Tail
+from harness.compaction.cuts import LastBelowThreshold, LastEvents, LastMessages, ShortestTail, Snap, Tail
 from harness.compaction.pipeline import Pipeline, Preset, Rule
-from harness.compaction.presets.ranges import at_least
+from harness.compaction.presets.ranges import check_at_least
 from harness.compaction.stages import Forget, Middle, OrElse, Reducer, Summarize
-from harness.compaction.summary_formats import TAKEN
-from harness.compaction.triggers import AllOf, Always, Full, MoreThan, Reserves, ShareOfAvailable, Undivided
-from harness.compaction.wrappers import IfFails, InManner
+from harness.compaction.summary_formats import ACCEPT_EMPTY
+from harness.compaction.triggers import AllOf, Always, Full, MoreThan, NoThreshold, Reserves, ShareOfAvailable
+from harness.compaction.wrappers import OnFailure, WithProcedure
 from harness.errors import UsageError
 from harness.messages import Message, Part, Reasoning, Text, ToolCall, user
-from harness.plan import Manner, SummaryRequest
+from harness.plan import SummaryProcedure, SummaryRequest
 
 
-class Event(NamedTuple):
+class TranscriptEvent(NamedTuple):
     """One event as a summarizer is told of it."""
 
     kind: Literal["message", "call", "result"]
-    who: str
+    speaker: str
     """A role, or the name of the tool."""
     text: str
     """What was said, thought, or came back."""
     arguments: str = ""
     """Of a call; empty where they are not told."""
 
-    def line(self) -> str:
+    def format_line(self) -> str:
         """The event in words."""
         if self.kind == "message":
-            return f"{self.who} says: {self.text}"
+            return f"{self.speaker} says: {self.text}"
         if self.kind == "result":
-            return f"{self.who} answered: {self.text}"
-        return f"assistant thinks: {self.text}\nassistant calls {self.who} {self.arguments}".rstrip()
+            return f"{self.speaker} answered: {self.text}"
+        return f"assistant thinks: {self.text}\nassistant calls {self.speaker} {self.arguments}".rstrip()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,11 +54,11 @@ class EventList:
     with_arguments: bool = False
     """Whether the arguments of calls are told."""
 
-    def prompt(self, request: SummaryRequest) -> tuple[Message, ...]:
+    def build_prompt(self, request: SummaryRequest) -> tuple[Message, ...]:
         """One user message with the sections, a former summary that is told apart, and the events."""
         titles = "\n".join(f"{title}:" for title in self.titles)
-        former = f"\n\n<PREVIOUS SUMMARY>\n{self._cut(request.previous_summary)}\n</PREVIOUS SUMMARY>"
-        events = "\n".join(f"<EVENT>\n{event.line()}\n</EVENT>" for event in self.events(request.to_summarize))
+        former = f"\n\n<PREVIOUS SUMMARY>\n{self._cut_text(request.previous_summary)}\n</PREVIOUS SUMMARY>"
+        events = "\n".join(f"<EVENT>\n{event.format_line()}\n</EVENT>" for event in self.list_events(request.to_summarize))
         asked = (
             "You keep the memory of a coding agent. Bring it up to date with the events below, so that the agent can go on "
             f"without them. Write under these headings, and leave out those for which there is nothing:\n\n{titles}"
@@ -69,24 +69,24 @@ class EventList:
         """The answer."""
         return text.strip()
 
-    def events(self, messages: Sequence[Message]) -> tuple[Event, ...]:
+    def list_events(self, messages: Sequence[Message]) -> tuple[TranscriptEvent, ...]:
         """What is told of some messages, in order."""
-        return tuple(event for message in messages for event in self._events(message))
+        return tuple(event for message in messages for event in self._split_message(message))
 
-    def _events(self, message: Message) -> Iterator[Event]:
+    def _split_message(self, message: Message) -> Iterator[TranscriptEvent]:
         if message.role == "tool":
-            yield from (Event("result", result.name, self._cut(result.output)) for result in message.results)
+            yield from (TranscriptEvent("result", result.name, self._cut_text(result.output)) for result in message.results)
         elif not message.calls:
-            yield Event("message", message.role, self._cut(transcript.said(message), mark_inside=True))
+            yield TranscriptEvent("message", message.role, self._cut_text(transcript.extract_text(message), mark_inside=True))
         else:
-            thought = self._cut(transcript.said(message))
+            thought = self._cut_text(transcript.extract_text(message))
             for index, call in enumerate(message.calls):
-                yield Event("call", call.name, "" if index else thought, self._arguments(call))
+                yield TranscriptEvent("call", call.name, "" if index else thought, self._format_arguments(call))
 
-    def _arguments(self, call: ToolCall) -> str:
-        return json.dumps(dict(transcript.arguments(call)), ensure_ascii=False) if self.with_arguments else ""
+    def _format_arguments(self, call: ToolCall) -> str:
+        return json.dumps(dict(transcript.parse_arguments(call)), ensure_ascii=False) if self.with_arguments else ""
 
-    def _cut(self, text: str, *, mark_inside: bool = False) -> str:
+    def _cut_text(self, text: str, *, mark_inside: bool = False) -> str:
         """Of a text that is too long, the beginning and three dots; of what a person says the dots are counted in."""
         if self.characters is None or len(text) <= self.characters:
             return text
@@ -96,7 +96,7 @@ class EventList:
         return text[: max(0, self.characters - 3 if mark_inside else self.characters)] + "..."
 
 
-CUT = "[...]"
+CUT_MARK = "[...]"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,39 +113,39 @@ class ShorterEvents:
     attempts: int
     """Then there is nothing more to leave out."""
 
-    def of(self, messages: tuple[Message, ...], attempt: int) -> tuple[Message, ...]:
+    def shorten(self, messages: tuple[Message, ...], attempt: int) -> tuple[Message, ...]:
         """The messages with their texts cut."""
         if attempt > self.attempts:
             return ()
-        longest = max(len(text) for message in messages for text in _texts(message))
+        longest = max(len(text) for message in messages for text in _list_texts(message))
         limit = longest if self.characters is None else min(longest, self.characters)
         for _ in range(attempt):
             limit = int(limit * self.share)
-        return tuple(_ends(message, limit) for message in messages)
+        return tuple(_keep_ends(message, limit) for message in messages)
 
 
-def _texts(message: Message) -> tuple[str, ...]:
+def _list_texts(message: Message) -> tuple[str, ...]:
     if message.role == "tool":
         return tuple(result.output for result in message.results)
-    return (transcript.said(message),)
+    return (transcript.extract_text(message),)
 
 
-def _ends(message: Message, limit: int) -> Message:
+def _keep_ends(message: Message, limit: int) -> Message:
     """The message with both ends of its text, the mark between them counted in."""
-    if all(len(text) <= limit for text in _texts(message)):
+    if all(len(text) <= limit for text in _list_texts(message)):
         return message
     if message.role == "tool":
-        parts = tuple(replace(result, output=_both(result.output, limit)) for result in message.results)
+        parts = tuple(replace(result, output=_cut_middle(result.output, limit)) for result in message.results)
         return replace(message, parts=parts)
     calls: tuple[Part, ...] = tuple(part for part in message.parts if isinstance(part, ToolCall | Reasoning))
-    return replace(message, parts=(Text(text=_both(transcript.said(message), limit)), *calls))
+    return replace(message, parts=(Text(text=_cut_middle(transcript.extract_text(message), limit)), *calls))
 
 
-def _both(text: str, limit: int) -> str:
+def _cut_middle(text: str, limit: int) -> str:
     if len(text) <= limit:
         return text
-    room = max(0, limit - len(CUT))
-    return f"{text[: room - room // 2]}{CUT}{text[len(text) - room // 2 :]}"[:limit]
+    room = max(0, limit - len(CUT_MARK))
+    return f"{text[: room - room // 2]}{CUT_MARK}{text[len(text) - room // 2 :]}"[:limit]
 
 
 SECTIONS = (
@@ -153,8 +153,8 @@ SECTIONS = (
     "VERSION_CONTROL_STATUS",
 )  # fmt: skip
 """Headings that both ask for."""
-WHOLE = Reserves(system_tokens=0, output_tokens=0, safety_tokens=0)
-FORWARD = Snap(direction="forward")
+NO_RESERVES = Reserves(system_tokens=0, output_tokens=0, safety_tokens=0)
+SNAP_FORWARD = Snap(direction="forward")
 RESET_ATTEMPTS = 5
 """`hard_context_reset_max_retries`: the first one tells events as they are."""
 RESET_SHARE = 0.8
@@ -202,8 +202,8 @@ class OpenHands(Preset):
 
     def __post_init__(self) -> None:
         """Refuse values that no session could be run with."""
-        at_least(self, 1, "max_size", "max_tokens", "event_characters", "summary_max_tokens", "clip_characters")
-        at_least(self, 0, "keep_first")
+        check_at_least(self, 1, "max_size", "max_tokens", "event_characters", "summary_max_tokens", "clip_characters")
+        check_at_least(self, 0, "keep_first")
         if not 0 < self.minimum_progress < 1:
             raise UsageError(f"minimum_progress={self.minimum_progress!r} must be above 0 and below 1")
         _check_head(self.keep_first, self.max_size)
@@ -216,35 +216,35 @@ class OpenHands(Preset):
         by_half = LastEvents(share=0.5, count=-self.keep_first - 1)
         many, full = MoreThan(count=self.max_size, unit="events"), Full(above=True)
         return Pipeline(
-            division=ShareOfAvailable(share=1.0, reserves=WHOLE, at_most_tokens=self.max_tokens),
+            division=ShareOfAvailable(share=1.0, reserves=NO_RESERVES, at_most_tokens=self.max_tokens),
             rules=(
-                Rule(trigger=AllOf((full, many)), reducer=self._hard(Shortest((by_tokens, by_events)))),
-                Rule(trigger=full, reducer=self._hard(by_tokens)),
-                Rule(trigger=many, reducer=self._soft(by_events)),
-                Rule(trigger=many, reducer=self._hard(Shortest((by_half, by_events))), moment="overflow"),
-                Rule(trigger=Always(), reducer=self._hard(by_half), moment="overflow"),
+                Rule(trigger=AllOf((full, many)), reducer=self._build_hard_reset(ShortestTail((by_tokens, by_events)))),
+                Rule(trigger=full, reducer=self._build_hard_reset(by_tokens)),
+                Rule(trigger=many, reducer=self._build_condensation(by_events)),
+                Rule(trigger=many, reducer=self._build_hard_reset(ShortestTail((by_half, by_events))), moment="overflow"),
+                Rule(trigger=Always(), reducer=self._build_hard_reset(by_half), moment="overflow"),
             ),
         )
 
-    def _soft(self, tail: Tail) -> Reducer:
-        middle = Middle(tail=tail, head_events=self.keep_first, snap=FORWARD)
-        manner = Manner(stand_in=TAKEN, stand_in_for="empty")
-        return InManner(reducer=self._summary(middle, self.minimum_progress), manner=manner)
+    def _build_condensation(self, tail: Tail) -> Reducer:
+        middle = Middle(tail=tail, head_events=self.keep_first, snap=SNAP_FORWARD)
+        procedure = SummaryProcedure(stand_in=ACCEPT_EMPTY, stand_in_for="empty")
+        return WithProcedure(reducer=self._build_summarize(middle, self.minimum_progress), procedure=procedure)
 
-    def _hard(self, tail: Tail) -> Reducer:
-        shorter = ShorterEvents(characters=self._characters, share=RESET_SHARE, attempts=RESET_ATTEMPTS - 1)
-        manner = Manner(shorter=shorter, shorter_for="failed", stand_in=TAKEN, stand_in_for="empty")
-        reset = InManner(reducer=self._summary(Middle(tail=LastMessages(count=0)), 0.0), manner=manner)
-        return OrElse(first=IfFails(first=self._soft(tail), then=reset), second=reset)
+    def _build_hard_reset(self, tail: Tail) -> Reducer:
+        shorter = ShorterEvents(characters=self._event_characters, share=RESET_SHARE, attempts=RESET_ATTEMPTS - 1)
+        procedure = SummaryProcedure(shorter=shorter, shorter_for="failed", stand_in=ACCEPT_EMPTY, stand_in_for="empty")
+        reset = WithProcedure(reducer=self._build_summarize(Middle(tail=LastMessages(count=0)), 0.0), procedure=procedure)
+        return OrElse(first=OnFailure(first=self._build_condensation(tail), then=reset), second=reset)
 
     @property
-    def _characters(self) -> int | None:
+    def _event_characters(self) -> int | None:
         return None if self.full_events else self.event_characters
 
-    def _summary(self, middle: Middle, least_share: float) -> Summarize:
+    def _build_summarize(self, middle: Middle, least_share: float) -> Summarize:
         return Summarize(
             middle=middle,
-            format=EventList(titles=SECTIONS, characters=self._characters, with_arguments=self.full_events),
+            format=EventList(titles=SECTIONS, characters=self._event_characters, with_arguments=self.full_events),
             max_tokens=self.summary_max_tokens,
             former="among",
             least_share=least_share,
@@ -279,8 +279,8 @@ class OpenHandsV0(Preset):
 
     def __post_init__(self) -> None:
         """Refuse values that no session could be run with."""
-        at_least(self, 1, "max_size", "event_characters", "summary_max_tokens", "clip_characters")
-        at_least(self, 0, "keep_first")
+        check_at_least(self, 1, "max_size", "event_characters", "summary_max_tokens", "clip_characters")
+        check_at_least(self, 0, "keep_first")
         _check_head(self.keep_first, self.max_size)
 
     @property
@@ -288,13 +288,13 @@ class OpenHandsV0(Preset):
         """Too many events: summarize. A refused prompt: forget."""
         tail = LastEvents(count=self.max_size // 2 - self.keep_first - 1)
         summarize = Summarize(
-            middle=Middle(tail=tail, head_events=self.keep_first, snap=FORWARD),
+            middle=Middle(tail=tail, head_events=self.keep_first, snap=SNAP_FORWARD),
             format=EventList(titles=SECTIONS, characters=self.event_characters, middle_out=True, with_arguments=True),
             max_tokens=self.summary_max_tokens,
         )
-        forget = Forget(middle=Middle(tail=LastEvents(share=0.5, count=-1), head_messages=2, snap=FORWARD))
+        forget = Forget(middle=Middle(tail=LastEvents(share=0.5, count=-1), head_messages=2, snap=SNAP_FORWARD))
         return Pipeline(
-            division=Undivided(rule=f"at most {self.max_size} events"),
+            division=NoThreshold(rule=f"at most {self.max_size} events"),
             rules=(
                 Rule(trigger=MoreThan(count=self.max_size, unit="events"), reducer=summarize),
                 Rule(trigger=Always(), reducer=forget, moment="overflow"),

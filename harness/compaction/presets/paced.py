@@ -5,13 +5,13 @@ from typing import Literal
 
 from harness.compaction.cuts import LastMessages
 from harness.compaction.pipeline import Pipeline, Preset, Rule
-from harness.compaction.presets.ranges import at_least, selective, share
+from harness.compaction.presets.ranges import check_at_least, check_patterns, check_share
 from harness.compaction.stages import Forget, Middle, Reducer, Summarize
 from harness.compaction.summary_formats import SixSections
-from harness.compaction.triggers import AllOf, Full, Reserves, ShareOfAvailable, Steps, Trigger, Undivided
-from harness.compaction.wrappers import Pinned
+from harness.compaction.triggers import AllOf, Full, NoThreshold, Reserves, ShareOfAvailable, Steps, Trigger
+from harness.compaction.wrappers import KeepPinned
 
-UNRESERVED = Reserves(system_tokens=0, output_tokens=0, safety_tokens=0)
+NO_RESERVES = Reserves(system_tokens=0, output_tokens=0, safety_tokens=0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,10 +46,10 @@ class Paced(Preset):
 
     def __post_init__(self) -> None:
         """Refuse values that no session could be run with."""
-        at_least(self, 1, "every_steps", "keep_last", "summary_max_tokens", "clip_characters")
+        check_at_least(self, 1, "every_steps", "keep_last", "summary_max_tokens", "clip_characters")
         if self.threshold is not None:
-            share(self, "threshold")
-        selective(self, "pins")
+            check_share(self, "threshold")
+        check_patterns(self, "pins")
 
     @property
     def pipeline(self) -> Pipeline:
@@ -63,12 +63,12 @@ class Paced(Preset):
         )
         reducer: Reducer = summarize if self.summarize else Forget(middle=middle)
         if self.pins:
-            reducer = Pinned(patterns=self.pins, reducer=reducer)
+            reducer = KeepPinned(patterns=self.pins, reducer=reducer)
         steps = Steps(count=self.every_steps)
         if self.threshold is None:
             return Pipeline(
-                division=Undivided(rule=f"every {self.every_steps} steps"), rules=(Rule(trigger=steps, reducer=reducer),)
+                division=NoThreshold(rule=f"every {self.every_steps} steps"), rules=(Rule(trigger=steps, reducer=reducer),)
             )
         trigger: Trigger = AllOf((Full(), steps))
-        division = ShareOfAvailable(share=self.threshold, reserves=UNRESERVED)
+        division = ShareOfAvailable(share=self.threshold, reserves=NO_RESERVES)
         return Pipeline(division=division, rules=(Rule(trigger=trigger, reducer=reducer),))

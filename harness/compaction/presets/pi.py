@@ -6,17 +6,17 @@ from typing import Literal
 
 from harness.compaction.cuts import LastTokens, Snap
 from harness.compaction.pipeline import Pipeline, Preset, Rule
-from harness.compaction.presets.ranges import at_least
-from harness.compaction.stages import said_by_user
-from harness.compaction.summary_formats import Brief, Capped
-from harness.compaction.triggers import Always, Full, Undivided, WindowLess
+from harness.compaction.presets.ranges import check_at_least
+from harness.compaction.stages import is_from_user
+from harness.compaction.summary_formats import Brief, CapTexts
+from harness.compaction.triggers import Always, Full, NoThreshold, WindowMinusReserve
 from harness.plan import Excerpt, Plan, Slot, SummaryFormat
 from harness.tokens import Budget
 from harness.view import Item, View
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SplitTurn:
+class SummarizeSplitTurn:
     """What lies before the newest tokens becomes one message of the user; the cut is at the next message that is no result.
 
     Where it is in the middle of a turn, the history before that turn and the beginning of the turn are summed up apart and
@@ -38,56 +38,56 @@ class SplitTurn:
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
         """See `harness.compaction.stages.Reducer`."""
-        floor = self._floor(view)
-        start = floor + LastTokens(tokens=self.keep_tokens).start(view.items[floor:], budget)
-        cut = Snap(direction="forward").snapped(view.items, start)
+        floor = self._find_floor(view)
+        start = floor + LastTokens(tokens=self.keep_tokens).find_start(view.items[floor:], budget)
+        cut = Snap(direction="forward").find_legal_index(view.items, start)
         if start <= floor or cut == len(view.items):
             return Plan(reason=f"{reason}, but nothing lies before the kept {self.keep_tokens} tokens")
-        turn = self._turn(view, floor, cut)
+        turn = self._find_split_turn(view, floor, cut)
         former = tuple(item for item in view.items[1:cut] if item.item_id in view.summaries)
         before = tuple(item for item in view.items[floor:turn] if item not in former)
-        slots = self._slots(view, former, before, view.items[turn:cut])
+        slots = self._make_slots(view, former, before, view.items[turn:cut])
         gone = tuple(item.item_id for item in view.items[1:cut])
         return Plan(reason=f"{reason}{'; a turn is split' if turn < cut else ''}", forget=gone, slots=slots)
 
-    def _floor(self, view: View) -> int:
+    def _find_floor(self, view: View) -> int:
         """Index of the first item that can be told."""
         if not self.forgets_kept or not view.summaries:
             return 1
         newest = max(view.summaries)
         return next((index for index, item in enumerate(view.items) if index and item.item_id > newest), len(view.items))
 
-    def _turn(self, view: View, floor: int, cut: int) -> int:
+    def _find_split_turn(self, view: View, floor: int, cut: int) -> int:
         """Index at which the turn begins that the cut splits; the cut itself if it splits none."""
-        if cut >= len(view.items) or said_by_user(view, cut):
+        if cut >= len(view.items) or is_from_user(view, cut):
             return cut
-        return next((index for index in range(cut - 1, floor - 1, -1) if said_by_user(view, index)), cut)
+        return next((index for index in range(cut - 1, floor - 1, -1) if is_from_user(view, index)), cut)
 
-    def _slots(self, view: View, former: Sequence[Item], before: Sequence[Item], within: Sequence[Item]) -> tuple[Slot, ...]:
+    def _make_slots(self, view: View, former: Sequence[Item], before: Sequence[Item], within: Sequence[Item]) -> tuple[Slot, ...]:
         if not within:
-            return (self._slot(view, (*former, *before), self.history),)
+            return (self._make_slot(view, (*former, *before), self.history),)
         if before:
             return (
-                self._slot(view, (*former, *before), self.history),
-                self._slot(view, within, self.beginning, continues=True),
+                self._make_slot(view, (*former, *before), self.history),
+                self._make_slot(view, within, self.beginning, continues=True),
             )
         if former:
-            return (self._slot(view, (*former, *within), self.history),)
-        return (self._slot(view, within, self.beginning_alone),)
+            return (self._make_slot(view, (*former, *within), self.history),)
+        return (self._make_slot(view, within, self.beginning_alone),)
 
-    def _slot(self, view: View, told: Sequence[Item], form: SummaryFormat, *, continues: bool = False) -> Slot:
+    def _make_slot(self, view: View, items: Sequence[Item], summary_format: SummaryFormat, *, continues: bool = False) -> Slot:
         return Slot(
             after=view.items[0].item_id,
             role="user",
-            stands_for=tuple(item.item_id for item in told),
-            format=form,
-            max_tokens=self.max_tokens if form is self.history else self.beginning_max_tokens,
+            stands_for=tuple(item.item_id for item in items),
+            format=summary_format,
+            max_tokens=self.max_tokens if summary_format is self.history else self.beginning_max_tokens,
             continues=continues,
             excerpt=self.excerpt,
         )
 
 
-HISTORY = """\
+HISTORY_INSTRUCTION = """\
 Create a summary of the session above in exactly these sections:
 
 ## Goal
@@ -99,15 +99,15 @@ Create a summary of the session above in exactly these sections:
 ## Key Decisions
 ## Next Steps
 ## Critical Context"""
-MERGE = "Update the previous summary with the new messages: keep what it has, move what is done, add what is new."
-BEGINNING = """\
+MERGE_INSTRUCTION = "Update the previous summary with the new messages: keep what it has, move what is done, add what is new."
+BEGINNING_INSTRUCTION = """\
 Create a summary of these messages, the beginning of a turn whose end stays as it is. Use these sections:
 
 ## Original Request
 ## Early Progress
 ## Context for Suffix"""
-INTRODUCTION = "What came before this was compacted into the following summary:"
-TURN = "---\n\n**The turn so far:**\n"
+SUMMARY_HEADING = "What came before this was compacted into the following summary:"
+TURN_HEADING = "---\n\n**The turn so far:**\n"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,29 +143,31 @@ class Pi(Preset):
 
     def __post_init__(self) -> None:
         """Refuse values that no session could be run with."""
-        at_least(self, 0, "reserve_tokens")
-        at_least(self, 1, "keep_recent_tokens", "summary_max_tokens", "turn_summary_max_tokens")
-        at_least(self, 1, "result_characters", "clip_characters")
+        check_at_least(self, 0, "reserve_tokens")
+        check_at_least(self, 1, "keep_recent_tokens", "summary_max_tokens", "turn_summary_max_tokens")
+        check_at_least(self, 1, "result_characters", "clip_characters")
 
     @property
     def pipeline(self) -> Pipeline:
         """The same rule before a step and after an overflow."""
         if not self.enabled:
-            return Pipeline(division=Undivided(rule="compaction is disabled"))
-        reducer = SplitTurn(
+            return Pipeline(division=NoThreshold(rule="compaction is disabled"))
+        reducer = SummarizeSplitTurn(
             keep_tokens=self.keep_recent_tokens,
-            history=Brief(instruction=HISTORY, merge=MERGE, heading=INTRODUCTION, files=True),
-            beginning=Brief(instruction=BEGINNING, heading=TURN, files=True),
+            history=Brief(instruction=HISTORY_INSTRUCTION, merge=MERGE_INSTRUCTION, heading=SUMMARY_HEADING, files=True),
+            beginning=Brief(instruction=BEGINNING_INSTRUCTION, heading=TURN_HEADING, files=True),
             beginning_alone=Brief(
-                instruction=BEGINNING, heading=f"{INTRODUCTION}\nThere is no history before this turn.\n\n{TURN}", files=True
+                instruction=BEGINNING_INSTRUCTION,
+                heading=f"{SUMMARY_HEADING}\nThere is no history before this turn.\n\n{TURN_HEADING}",
+                files=True,
             ),
             max_tokens=self.summary_max_tokens,
             beginning_max_tokens=self.turn_summary_max_tokens,
-            excerpt=Capped(result_characters=self.result_characters),
+            excerpt=CapTexts(result_characters=self.result_characters),
             forgets_kept=not self.fixed,
         )
         return Pipeline(
-            division=WindowLess(reserve_tokens=self.reserve_tokens),
+            division=WindowMinusReserve(reserve_tokens=self.reserve_tokens),
             rules=(
                 Rule(trigger=Full(measure="reported-and-since", above=True), reducer=reducer),
                 Rule(trigger=Always(), reducer=reducer, moment="overflow"),

@@ -4,26 +4,26 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from harness.compaction.cuts import BACK, LastTokens, Tail
+from harness.compaction.cuts import SNAP_BACK, LastTokens, Tail
 from harness.compaction.excerpts import ShortResults
 from harness.compaction.pipeline import Pipeline, Preset, Rule
-from harness.compaction.presets.ranges import at_least
-from harness.compaction.stages import Mask, Reducer, said_by_user
+from harness.compaction.presets.ranges import check_at_least
+from harness.compaction.stages import Mask, Reducer, is_from_user
 from harness.compaction.summary_formats import Sections
 from harness.compaction.triggers import (
     AnyOf,
     Division,
     FixedTokens,
     Full,
+    NoThreshold,
     Reserves,
     ShareOfAvailable,
-    Undivided,
 )
-from harness.compaction.wrappers import IfSaves, InManner
+from harness.compaction.wrappers import IfSaves, WithProcedure
 from harness.errors import UsageError
 from harness.messages import Message
-from harness.plan import Excerpt, Manner, Plan, Slot, SummaryFormat
-from harness.tokens import Budget, Estimated, Usage, texts
+from harness.plan import Excerpt, Plan, Slot, SummaryFormat, SummaryProcedure
+from harness.tokens import Budget, Estimated, Usage, iter_texts
 from harness.view import Item, View
 
 
@@ -33,12 +33,12 @@ class LastBundles:
 
     count: int
 
-    def start(self, items: Sequence[Item], budget: Budget) -> int:
+    def find_start(self, items: Sequence[Item], budget: Budget) -> int:
         """See `harness.compaction.cuts.Tail`."""
-        return _start(items, max(1, self.count))
+        return _find_bundle_start(items, max(1, self.count))
 
 
-class _Bundles:
+class _BundleTally:
     """The tally of bundles behind the newest one with a stub. See `harness.tally_cache`."""
 
     __slots__ = ("_last", "_stub", "count")
@@ -66,17 +66,19 @@ class MoreBundles:
     stub: str | None = None
     """The text; None = all that is in view counts."""
 
-    def due(self, view: View, budget: Budget, usage: Usage | None) -> str | None:
+    def check_due(self, view: View, budget: Budget, usage: Usage | None) -> str | None:
         """See `harness.compaction.triggers.Trigger`."""
         if (
-            view.growth.read(view.items, (_Bundles, self.stub), lambda: _Bundles(self.stub), lambda tally: tally.count)
+            view.tally_cache.read(
+                view.items, (_BundleTally, self.stub), lambda: _BundleTally(self.stub), lambda tally: tally.count
+            )
             <= self.count
         ):
             return None
         return f"more than {self.count} requests and answers{'' if self.stub is None else ' since results were cleared'}"
 
 
-def _start(items: Sequence[Item], count: int) -> int:
+def _find_bundle_start(items: Sequence[Item], count: int) -> int:
     """Index of the first item of the last so many bundles; 0 if there are fewer."""
     for index in range(len(items) - 1, 0, -1):
         if items[index].message.role == "tool" and items[index - 1].message.role == "tool":
@@ -88,7 +90,7 @@ def _start(items: Sequence[Item], count: int) -> int:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ForgetButRequest:
+class ForgetExceptRequest:
     """What lies before the tail goes, but for the first message of the user."""
 
     tail: Tail
@@ -97,14 +99,14 @@ class ForgetButRequest:
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
         """See `harness.compaction.stages.Reducer`."""
-        before = view.items[1 : BACK.snapped(view.items, self.tail.start(view.items, budget))]
-        kept = request_in(view, len(before) + 1) if self.keep_request else None
+        before = view.items[1 : SNAP_BACK.find_legal_index(view.items, self.tail.find_start(view.items, budget))]
+        kept = find_request(view, len(before) + 1) if self.keep_request else None
         gone = tuple(item.item_id for item in before if item is not kept)
         return Plan(reason=reason if gone else f"{reason}, but nothing lies before the kept messages", forget=gone)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SummarizeButRequest:
+class SummarizeExceptRequest:
     """What lies before the tail becomes a summary behind the first message of the user, which is told and stays."""
 
     tail: Tail
@@ -121,33 +123,33 @@ class SummarizeButRequest:
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
         """See `harness.compaction.stages.Reducer`."""
-        cut = BACK.snapped(view.items, self.tail.start(view.items, budget))
-        kept = request_in(view, cut) if self.keep_request else None
+        cut = SNAP_BACK.find_legal_index(view.items, self.tail.find_start(view.items, budget))
+        kept = find_request(view, cut) if self.keep_request else None
         former = [item for item in view.items if item.item_id in view.summaries]
         news = [item for item in view.items[1:cut] if item not in former and item is not kept]
         if cut <= 1 or (self.only_news and not news):
             return Plan(reason=f"{reason}, but nothing lies before the kept messages")
-        told = [*view.items[1:cut], *(item for item in former if self.updates and item not in view.items[1:cut])]
+        summarized_items = [*view.items[1:cut], *(item for item in former if self.updates and item not in view.items[1:cut])]
         slot = Slot(
             after=(kept or view.items[0]).item_id,
             role="user",
-            stands_for=tuple(item.item_id for item in told),
+            stands_for=tuple(item.item_id for item in summarized_items),
             format=self.format,
             max_tokens=self.max_tokens,
             former="apart" if self.updates else "among",
             excerpt=self.excerpt,
         )
-        return Plan(reason=reason, forget=tuple(item.item_id for item in told if item is not kept), slots=(slot,))
+        return Plan(reason=reason, forget=tuple(item.item_id for item in summarized_items if item is not kept), slots=(slot,))
 
 
-def request_in(view: View, end: int) -> Item | None:
+def find_request(view: View, end: int) -> Item | None:
     """The first message of the user before a place, if there is one."""
-    return next((view.items[index] for index in range(1, end) if said_by_user(view, index)), None)
+    return next((view.items[index] for index in range(1, end) if is_from_user(view, index)), None)
 
 
 SECTIONS = ("Intent", "Key decisions", "Artifacts", "Current state", "Next steps", "Open questions")
 OPENING = "(Summary of the conversation so far.)"
-WHOLE = Reserves(system_tokens=0, output_tokens=0, safety_tokens=0)
+NO_RESERVES = Reserves(system_tokens=0, output_tokens=0, safety_tokens=0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,11 +163,11 @@ class QuarterOfTexts:
 
     def count(self, message: Message) -> Estimated:
         """Tokens of one message, each of its texts rounded up."""
-        return Estimated(sum(-(-len(text) // 4) for text in texts(message)))
+        return Estimated(sum(-(-len(text) // 4) for text in iter_texts(message)))
 
 
 COUNTER = QuarterOfTexts()
-ONCE_MORE = "The answer was empty. Write the summary."
+RETRY_REQUEST = "The answer was empty. Write the summary."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,8 +183,8 @@ class _PydanticAi(Preset):
     clip_characters: int = 10_000
     """A longer tool output is cut before it is logged (S0.9)."""
 
-    def _checked(self) -> None:
-        at_least(self, 1, "trigger_tokens", "trigger_messages", "clip_characters")
+    def _check_fields(self) -> None:
+        check_at_least(self, 1, "trigger_tokens", "trigger_messages", "clip_characters")
         if self.trigger_share is not None and not 0 < self.trigger_share <= 1:
             raise UsageError(f"trigger_share={self.trigger_share!r} must be above 0 and at most 1")
         if self.trigger_share is not None and self.trigger_tokens is not None:
@@ -190,7 +192,7 @@ class _PydanticAi(Preset):
         if self.trigger_share is self.trigger_tokens is self.trigger_messages is None:
             raise UsageError("trigger_share, trigger_tokens or trigger_messages must be set: it would never act")
 
-    def _pipeline(self, reducer: Reducer, stub: str | None = None) -> Pipeline:
+    def _build_pipeline(self, reducer: Reducer, stub: str | None = None) -> Pipeline:
         full = Full(measure="reported-and-since", above=True)
         many = () if self.trigger_messages is None else (MoreBundles(count=self.trigger_messages, stub=stub),)
         rule = Rule(trigger=AnyOf((*many, full)), reducer=reducer)
@@ -201,11 +203,11 @@ class _PydanticAi(Preset):
         if self.trigger_tokens is not None:
             return FixedTokens(tokens=self.trigger_tokens)
         if self.trigger_share is not None:
-            return ShareOfAvailable(share=self.trigger_share, reserves=WHOLE)
-        return Undivided(rule=f"more than {self.trigger_messages} requests and answers")
+            return ShareOfAvailable(share=self.trigger_share, reserves=NO_RESERVES)
+        return NoThreshold(rule=f"more than {self.trigger_messages} requests and answers")
 
 
-def _tail(keep_messages: int, keep_tokens: int | None) -> Tail:
+def _make_tail(keep_messages: int, keep_tokens: int | None) -> Tail:
     return LastBundles(count=keep_messages) if keep_tokens is None else LastTokens(tokens=keep_tokens)
 
 
@@ -242,15 +244,15 @@ class PydanticSummary(_PydanticAi):
 
     def __post_init__(self) -> None:
         """Refuse values that no session could be run with."""
-        self._checked()
-        at_least(self, 0, "keep_messages")
-        at_least(self, 1, "keep_tokens", "result_characters", "summary_max_tokens")
+        self._check_fields()
+        check_at_least(self, 0, "keep_messages")
+        check_at_least(self, 1, "keep_tokens", "result_characters", "summary_max_tokens")
 
     @property
     def pipeline(self) -> Pipeline:
         """One rule: summarize all but the tail and the request."""
-        summarize = SummarizeButRequest(
-            tail=_tail(self.keep_messages, self.keep_tokens),
+        summarize = SummarizeExceptRequest(
+            tail=_make_tail(self.keep_messages, self.keep_tokens),
             keep_request=self.keep_request,
             format=Sections(titles=SECTIONS, opening=OPENING),
             max_tokens=self.summary_max_tokens,
@@ -258,7 +260,7 @@ class PydanticSummary(_PydanticAi):
             only_news=self.keep_tokens is not None,
             excerpt=ShortResults(characters=self.result_characters),
         )
-        return self._pipeline(InManner(reducer=summarize, manner=Manner(once_more=ONCE_MORE)))
+        return self._build_pipeline(WithProcedure(reducer=summarize, procedure=SummaryProcedure(retry_text=RETRY_REQUEST)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -281,15 +283,15 @@ class PydanticWindow(_PydanticAi):
 
     def __post_init__(self) -> None:
         """Refuse values that no session could be run with."""
-        self._checked()
-        at_least(self, 0, "keep_messages")
-        at_least(self, 1, "keep_tokens")
+        self._check_fields()
+        check_at_least(self, 0, "keep_messages")
+        check_at_least(self, 1, "keep_tokens")
 
     @property
     def pipeline(self) -> Pipeline:
         """One rule: forget all but the tail and the request."""
-        tail = _tail(self.keep_messages, self.keep_tokens)
-        return self._pipeline(ForgetButRequest(tail=tail, keep_request=self.keep_request))
+        tail = _make_tail(self.keep_messages, self.keep_tokens)
+        return self._build_pipeline(ForgetExceptRequest(tail=tail, keep_request=self.keep_request))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -316,8 +318,8 @@ class PydanticClear(_PydanticAi):
 
     def __post_init__(self) -> None:
         """Refuse values that no session could be run with."""
-        self._checked()
-        at_least(self, 0, "keep_results", "least_saved_tokens")
+        self._check_fields()
+        check_at_least(self, 0, "keep_results", "least_saved_tokens")
 
     @property
     def pipeline(self) -> Pipeline:
@@ -330,5 +332,5 @@ class PydanticClear(_PydanticAi):
             clear_arguments=self.clear_arguments,
         )
         if self.least_saved_tokens is None:
-            return self._pipeline(mask, stub=self.stub)
-        return self._pipeline(IfSaves(tokens=self.least_saved_tokens, reducer=mask, counter=COUNTER), stub=self.stub)
+            return self._build_pipeline(mask, stub=self.stub)
+        return self._build_pipeline(IfSaves(tokens=self.least_saved_tokens, reducer=mask, counter=COUNTER), stub=self.stub)

@@ -3,7 +3,7 @@
 from harness.errors import UsageError
 
 
-def at_least(policy: object, least: int, *names: str) -> None:
+def check_at_least(policy: object, least: int, *names: str) -> None:
     """Refuse a number below `least`; None is always allowed.
 
     Raises:
@@ -16,7 +16,7 @@ def at_least(policy: object, least: int, *names: str) -> None:
             raise UsageError(f"{name}={value!r} {wanted}")
 
 
-def share(policy: object, *names: str) -> None:
+def check_share(policy: object, *names: str) -> None:
     """Refuse what is no share above 0 and at most 1.
 
     Raises:
@@ -28,7 +28,7 @@ def share(policy: object, *names: str) -> None:
             raise UsageError(f"{name}={value!r} must be above 0 and at most 1")
 
 
-def selective(policy: object, name: str) -> None:
+def check_patterns(policy: object, name: str) -> None:
     """Refuse shell patterns that select nothing or everything.
 
     Raises:

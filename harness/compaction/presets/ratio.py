@@ -5,15 +5,15 @@ from typing import Literal
 
 from harness.compaction.cuts import LastShare, Snap
 from harness.compaction.pipeline import Pipeline, Preset, Rule
-from harness.compaction.presets.ranges import at_least, share
+from harness.compaction.presets.ranges import check_at_least, check_share
 from harness.compaction.stages import Mask, Middle, Summarize
-from harness.compaction.summary_formats import SINCE, Notes
+from harness.compaction.summary_formats import HANDOVER_INSTRUCTION, Notes
 from harness.compaction.triggers import Full, Reserves, ShareOfAvailable
 from harness.tokens import WeightedCharacters
 
 HEADING = "Previous context summary:"
 """S1.6."""
-UNRESERVED = Reserves(system_tokens=0, output_tokens=0, safety_tokens=0)
+NO_RESERVES = Reserves(system_tokens=0, output_tokens=0, safety_tokens=0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,20 +39,20 @@ class Ratio(Preset):
 
     def __post_init__(self) -> None:
         """Refuse values that no session could be run with."""
-        share(self, "threshold", "keep_share")
-        at_least(self, 1, "summary_max_tokens", "clip_characters")
+        check_share(self, "threshold", "keep_share")
+        check_at_least(self, 1, "summary_max_tokens", "clip_characters")
 
     @property
     def pipeline(self) -> Pipeline:
         """One rule: summarize what lies before the last share of the messages."""
         summarize = Summarize(
             middle=Middle(tail=LastShare(share=self.keep_share)),
-            format=Notes(instruction=SINCE, heading=HEADING),
+            format=Notes(instruction=HANDOVER_INSTRUCTION, heading=HEADING),
             max_tokens=self.summary_max_tokens,
             role="system",
         )
         return Pipeline(
-            division=ShareOfAvailable(share=self.threshold, reserves=UNRESERVED),
+            division=ShareOfAvailable(share=self.threshold, reserves=NO_RESERVES),
             rules=(Rule(trigger=Full(measure="prompt"), reducer=summarize),),
         )
 
@@ -81,21 +81,21 @@ class SeedOpenCode(Preset):
 
     def __post_init__(self) -> None:
         """Refuse values that no session could be run with."""
-        share(self, "threshold", "keep_share")
-        at_least(self, 0, "protect_tokens")
-        at_least(self, 1, "summary_max_tokens", "clip_characters")
+        check_share(self, "threshold", "keep_share")
+        check_at_least(self, 0, "protect_tokens")
+        check_at_least(self, 1, "summary_max_tokens", "clip_characters")
 
     @property
     def pipeline(self) -> Pipeline:
         """Two tiers: mask old outputs, and summarize if that was not enough."""
         summarize = Summarize(
             middle=Middle(tail=LastShare(share=self.keep_share)),
-            format=Notes(instruction=SINCE, heading=HEADING),
+            format=Notes(instruction=HANDOVER_INSTRUCTION, heading=HEADING),
             max_tokens=self.summary_max_tokens,
             role="system",
         )
         return Pipeline(
-            division=ShareOfAvailable(share=self.threshold, reserves=UNRESERVED),
+            division=ShareOfAvailable(share=self.threshold, reserves=NO_RESERVES),
             rules=(
                 Rule(trigger=Full(measure="prompt"), reducer=Mask(keep_tokens=self.protect_tokens, stop_at_summary=True)),
                 Rule(trigger=Full(measure="prompt"), reducer=summarize),
@@ -125,19 +125,19 @@ class SeedGemini(Preset):
 
     def __post_init__(self) -> None:
         """Refuse values that no session could be run with."""
-        share(self, "threshold", "keep_share")
-        at_least(self, 1, "summary_max_tokens", "clip_characters")
+        check_share(self, "threshold", "keep_share")
+        check_at_least(self, 1, "summary_max_tokens", "clip_characters")
 
     @property
     def pipeline(self) -> Pipeline:
         """One rule: summarize what lies before the last share of the characters."""
         summarize = Summarize(
             middle=Middle(tail=LastShare(share=self.keep_share, unit="characters"), snap=Snap(direction="forward")),
-            format=Notes(instruction=SINCE, heading=HEADING),
+            format=Notes(instruction=HANDOVER_INSTRUCTION, heading=HEADING),
             max_tokens=self.summary_max_tokens,
         )
         return Pipeline(
-            division=ShareOfAvailable(share=self.threshold, reserves=UNRESERVED),
+            division=ShareOfAvailable(share=self.threshold, reserves=NO_RESERVES),
             rules=(Rule(trigger=Full(), reducer=summarize),),
             counter=WeightedCharacters(),
         )

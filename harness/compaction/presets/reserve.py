@@ -6,16 +6,16 @@ from typing import Literal
 
 from harness.compaction.cuts import LastTokens, Snap
 from harness.compaction.pipeline import Pipeline, Preset, Rule
-from harness.compaction.presets.ranges import at_least
+from harness.compaction.presets.ranges import check_at_least
 from harness.compaction.summary_formats import Checkpoint
-from harness.compaction.triggers import Full, Undivided, WindowLess
+from harness.compaction.triggers import Full, NoThreshold, WindowMinusReserve
 from harness.plan import Plan, Slot, SummaryFormat
 from harness.tokens import Budget
 from harness.view import Item, View
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SummarizeTurns:
+class SummarizeBeforeRecent:
     """What lies before the newest tokens becomes one user message behind the system message.
 
     The cut stands at a message of the user; where the newest turn alone holds more than the kept tokens, at an answer within
@@ -31,35 +31,35 @@ class SummarizeTurns:
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
         """See `harness.compaction.stages.Reducer`."""
-        start = LastTokens(tokens=self.keep_tokens).start(view.items, budget)
-        turn = _newest_turn(view)
+        start = LastTokens(tokens=self.keep_tokens).find_start(view.items, budget)
+        turn = _find_newest_turn(view)
         split = turn < start
-        cut = Snap(legal="assistant" if split else "user").snapped(view.items, start)
+        cut = Snap(legal="assistant" if split else "user").find_legal_index(view.items, start)
         if cut <= 1 or (split and cut <= turn):
             return Plan(reason=f"{reason}, but nothing lies before the kept {self.keep_tokens} tokens")
         before, within = view.items[1 : turn if split else cut], view.items[turn:cut] if split else ()
-        slots = [self._slot(view, before, self.history)] if before else []
+        slots = [self._make_slot(view, before, self.history)] if before else []
         if within:
             alone = self.beginning if any(item.item_id not in view.summaries for item in before) else self.history
             if alone is self.history:
-                slots = [self._slot(view, (*before, *within), self.history)]
+                slots = [self._make_slot(view, (*before, *within), self.history)]
             else:
-                slots.append(self._slot(view, within, alone, continues=True))
+                slots.append(self._make_slot(view, within, alone, continues=True))
         gone = tuple(item.item_id for item in view.items[1:cut])
         return Plan(reason=f"{reason}{'; the newest turn is split' if within else ''}", forget=gone, slots=tuple(slots))
 
-    def _slot(self, view: View, told: Sequence[Item], form: SummaryFormat, *, continues: bool = False) -> Slot:
+    def _make_slot(self, view: View, items: Sequence[Item], summary_format: SummaryFormat, *, continues: bool = False) -> Slot:
         return Slot(
             after=view.items[0].item_id,
             role="user",
-            stands_for=tuple(item.item_id for item in told),
-            format=form,
+            stands_for=tuple(item.item_id for item in items),
+            format=summary_format,
             max_tokens=self.max_tokens,
             continues=continues,
         )
 
 
-def _newest_turn(view: View) -> int:
+def _find_newest_turn(view: View) -> int:
     """Index of the message of the user with which the newest turn begins; behind the summaries if that is out of view."""
     spoken = (
         index
@@ -94,21 +94,21 @@ class ReserveRecent(Preset):
 
     def __post_init__(self) -> None:
         """Refuse values that no session could be run with."""
-        at_least(self, 0, "reserve_tokens")
-        at_least(self, 1, "context_window", "keep_recent_tokens", "summary_max_tokens", "clip_characters")
+        check_at_least(self, 0, "reserve_tokens")
+        check_at_least(self, 1, "context_window", "keep_recent_tokens", "summary_max_tokens", "clip_characters")
 
     @property
     def pipeline(self) -> Pipeline:
         """One rule: summarize the turns before the newest tokens."""
         if not self.enabled:
-            return Pipeline(division=Undivided(rule="compaction is disabled"))
-        summarize = SummarizeTurns(
+            return Pipeline(division=NoThreshold(rule="compaction is disabled"))
+        summarize = SummarizeBeforeRecent(
             keep_tokens=self.keep_recent_tokens,
             history=Checkpoint(),
             beginning=Checkpoint(part_of_turn=True),
             max_tokens=self.summary_max_tokens,
         )
         return Pipeline(
-            division=WindowLess(reserve_tokens=self.reserve_tokens),
+            division=WindowMinusReserve(reserve_tokens=self.reserve_tokens),
             rules=(Rule(trigger=Full(measure="reported-and-since", above=True), reducer=summarize),),
         )

@@ -5,23 +5,23 @@ from typing import Literal
 
 from harness.compaction.cuts import LastMessages
 from harness.compaction.pipeline import Pipeline, Preset, Rule
-from harness.compaction.presets.ranges import at_least, share
-from harness.compaction.stages import Answered, BeforeTurnsOrShare, Mask, Middle, Reducer, Summarize, UpToShare
-from harness.compaction.summary_formats import Brief, Capped, Ends, Listed, WithoutResults
-from harness.compaction.triggers import Always, Full, LeastLeft, NoMoreThan, Reserves, ShareOfAvailable
-from harness.compaction.wrappers import Closed, IfFails, IfMessages, InManner
+from harness.compaction.presets.ranges import check_at_least, check_share
+from harness.compaction.stages import AnsweredSpan, BeforeTurnsOrShare, Mask, Middle, Reducer, Summarize, UpToShare
+from harness.compaction.summary_formats import Brief, CapTexts, Ends, RequestsAndTools, WithoutResults
+from harness.compaction.triggers import Always, Full, RemainingTokens, Reserves, ShareOfAvailable, WindowCap
+from harness.compaction.wrappers import IfMessages, OnFailure, WithClosingMessage, WithProcedure
 from harness.messages import assistant
-from harness.plan import Manner
+from harness.plan import SummaryProcedure
 
-UNRESERVED = Reserves(system_tokens=0, output_tokens=0, safety_tokens=0)
+NO_RESERVES = Reserves(system_tokens=0, output_tokens=0, safety_tokens=0)
 EVERYTHING = Middle(tail=LastMessages(count=0))
 
-LETTA = """\
+LETTA_INSTRUCTION = """\
 Create a summary of the messages above, which are about to leave your view, in at most 300 words: goals, what happened, details
 that matter (names, paths, numbers), errors and how they were mended, and hints where more can be looked up."""
 LETTA_HEADING = "[System alert: earlier messages are hidden from view. Summary of what they held:]"
 
-GOOSE = """\
+GOOSE_INSTRUCTION = """\
 Create a summary of the session above from which it can be continued without it. Use these sections:
 
 ## Goal
@@ -35,7 +35,7 @@ GOOSE_NOTE = (
 )
 
 CRUSH_SYSTEM = "You write the summary by which another session goes on with this one. Leave nothing out that it needs."
-CRUSH = """\
+CRUSH_INSTRUCTION = """\
 Create a summary, as detailed as it has to be, in these sections:
 
 ## Current State
@@ -43,9 +43,9 @@ Create a summary, as detailed as it has to be, in these sections:
 ## Technical Context
 ## Strategy
 ## Exact Next Steps"""
-CRUSH_AGAIN = "The session was interrupted because it grew too long. The user's initial request was: `{said}`"
+CRUSH_CONTINUATION = "The session was interrupted because it grew too long. The user's initial request was: `{said}`"
 
-DEXTO = """\
+DEXTO_INSTRUCTION = """\
 Create a summary of the messages above. Answer in this form:
 
 <conversation_history></conversation_history>
@@ -85,30 +85,32 @@ class Letta(Preset):
 
     def __post_init__(self) -> None:
         """Refuse values that no session could be run with."""
-        share(self, "threshold", "sliding_share", "step_share")
-        at_least(self, 1, "summary_clip_characters", "result_characters", "summary_max_tokens", "clip_characters")
+        check_share(self, "threshold", "sliding_share", "step_share")
+        check_at_least(self, 1, "summary_clip_characters", "result_characters", "summary_max_tokens", "clip_characters")
 
     @property
     def pipeline(self) -> Pipeline:
         """The same before a step and after an overflow."""
         sliding = UpToShare(first_share=self.sliding_share, step_share=self.step_share, goal_share=1 - self.sliding_share)
-        reducer = IfFails(first=self._asked(sliding), then=self._asked(EVERYTHING))
+        reducer = OnFailure(first=self._build_summarize(sliding), then=self._build_summarize(EVERYTHING))
         return Pipeline(
-            division=ShareOfAvailable(share=self.threshold, reserves=UNRESERVED),
+            division=ShareOfAvailable(share=self.threshold, reserves=NO_RESERVES),
             rules=(
                 Rule(trigger=Full(measure="reported", above=True), reducer=reducer),
                 Rule(trigger=Always(), reducer=reducer, moment="overflow"),
             ),
         )
 
-    def _asked(self, stretch: UpToShare | Middle) -> InManner:
+    def _build_summarize(self, stretch: UpToShare | Middle) -> WithProcedure:
         summary = Summarize(
             middle=stretch,
-            format=Brief(instruction=LETTA, heading=LETTA_HEADING, most_characters=self.summary_clip_characters),
+            format=Brief(instruction=LETTA_INSTRUCTION, heading=LETTA_HEADING, most_characters=self.summary_clip_characters),
             max_tokens=self.summary_max_tokens,
             former="among",
         )
-        return InManner(reducer=summary, manner=Manner(shorter=Ends(result_characters=self.result_characters, share=0.3)))
+        return WithProcedure(
+            reducer=summary, procedure=SummaryProcedure(shorter=Ends(result_characters=self.result_characters, share=0.3))
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,25 +139,27 @@ class Goose(Preset):
 
     def __post_init__(self) -> None:
         """Refuse values that no session could be run with."""
-        share(self, "threshold")
-        at_least(self, 1, "summary_max_tokens", "clip_characters")
+        check_share(self, "threshold")
+        check_at_least(self, 1, "summary_max_tokens", "clip_characters")
 
     @property
     def pipeline(self) -> Pipeline:
         """One rule before a turn, adapted before a step, and one after an overflow."""
         summary = Summarize(
             middle=EVERYTHING,
-            format=Brief(instruction=GOOSE, layout="system", files=True),
+            format=Brief(instruction=GOOSE_INSTRUCTION, layout="system", files=True),
             max_tokens=self.summary_max_tokens,
             former="among",
             behind=(assistant(GOOSE_NOTE),),
         )
-        asked = InManner(reducer=summary, manner=Manner(shorter=WithoutResults(shares=(0.1, 0.2, 0.5, 1.0))))
-        again = Closed(reducer=asked, text="{said}")
+        summarizing = WithProcedure(
+            reducer=summary, procedure=SummaryProcedure(shorter=WithoutResults(shares=(0.1, 0.2, 0.5, 1.0)))
+        )
+        again = WithClosingMessage(reducer=summarizing, text="{said}")
         full = Full(measure="reported", above=True)
-        due = Rule(trigger=full, reducer=again) if self.adapted else Rule(trigger=full, reducer=asked, moment="turn")
+        due = Rule(trigger=full, reducer=again) if self.adapted else Rule(trigger=full, reducer=summarizing, moment="turn")
         return Pipeline(
-            division=ShareOfAvailable(share=self.threshold, reserves=UNRESERVED),
+            division=ShareOfAvailable(share=self.threshold, reserves=NO_RESERVES),
             rules=(due, Rule(trigger=Always(), reducer=again, moment="overflow")),
         )
 
@@ -186,26 +190,26 @@ class Crush(Preset):
 
     def __post_init__(self) -> None:
         """Refuse values that no session could be run with."""
-        share(self, "left_share")
-        at_least(self, 1, "left_tokens", "large_window_tokens", "summary_max_tokens", "clip_characters")
+        check_share(self, "left_share")
+        check_at_least(self, 1, "left_tokens", "large_window_tokens", "summary_max_tokens", "clip_characters")
 
     @property
     def pipeline(self) -> Pipeline:
         """One rule: summarize all that is answered."""
         summary = Summarize(
-            middle=Answered(),
-            format=Brief(instruction=CRUSH, system=CRUSH_SYSTEM, layout="session"),
+            middle=AnsweredSpan(),
+            format=Brief(instruction=CRUSH_INSTRUCTION, system=CRUSH_SYSTEM, layout="session"),
             max_tokens=self.summary_max_tokens,
             former="among",
         )
         return Pipeline(
-            division=LeastLeft(
+            division=RemainingTokens(
                 share=self.left_share, large_tokens=self.left_tokens, large_window_tokens=self.large_window_tokens
             ),
             rules=(
                 Rule(
                     trigger=Full(measure="reported"),
-                    reducer=Closed(reducer=summary, text=CRUSH_AGAIN, when="interrupted"),
+                    reducer=WithClosingMessage(reducer=summary, text=CRUSH_CONTINUATION, when="interrupted"),
                 ),
             ),
         )
@@ -250,10 +254,10 @@ class Dexto(Preset):
 
     def __post_init__(self) -> None:
         """Refuse values that no session could be run with."""
-        share(self, "threshold", "keep_share")
-        at_least(self, 0, "protect_tokens", "least_saved_tokens")
-        at_least(self, 1, "window_cap_tokens", "keep_turns", "keep_least_messages", "least_messages", "text_characters")
-        at_least(self, 1, "result_characters", "summary_max_tokens", "clip_characters")
+        check_share(self, "threshold", "keep_share")
+        check_at_least(self, 0, "protect_tokens", "least_saved_tokens")
+        check_at_least(self, 1, "window_cap_tokens", "keep_turns", "keep_least_messages", "least_messages", "text_characters")
+        check_at_least(self, 1, "result_characters", "summary_max_tokens", "clip_characters")
 
     @property
     def pipeline(self) -> Pipeline:
@@ -262,20 +266,22 @@ class Dexto(Preset):
         heading, closing = "<session_compaction>", "</session_compaction>"
         summary = Summarize(
             middle=stretch,
-            format=Brief(instruction=DEXTO, heading=heading, closing=closing),
+            format=Brief(instruction=DEXTO_INSTRUCTION, heading=heading, closing=closing),
             max_tokens=self.summary_max_tokens,
             role="assistant",
             former="dropped",
         )
-        excerpt = Capped(result_characters=self.result_characters, text_characters=self.text_characters)
-        asked: Reducer = InManner(reducer=summary, manner=Manner(stand_in=Listed()), excerpt=excerpt)
+        excerpt = CapTexts(result_characters=self.result_characters, text_characters=self.text_characters)
+        summarizing: Reducer = WithProcedure(
+            reducer=summary, procedure=SummaryProcedure(stand_in=RequestsAndTools()), excerpt=excerpt
+        )
         mask = Mask(keep_tokens=self.protect_tokens, least_saved_tokens=self.least_saved_tokens)
         full = Full(measure="reported-and-since", above=True)
-        division = ShareOfAvailable(share=self.threshold, reserves=UNRESERVED)
+        division = ShareOfAvailable(share=self.threshold, reserves=NO_RESERVES)
         return Pipeline(
-            division=division if self.window_cap_tokens is None else NoMoreThan(tokens=self.window_cap_tokens, division=division),
+            division=division if self.window_cap_tokens is None else WindowCap(tokens=self.window_cap_tokens, division=division),
             rules=(
                 Rule(trigger=full, reducer=mask, quiet=True),
-                Rule(trigger=full, reducer=IfMessages(count=self.least_messages, reducer=asked)),
+                Rule(trigger=full, reducer=IfMessages(count=self.least_messages, reducer=summarizing)),
             ),
         )

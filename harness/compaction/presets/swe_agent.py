@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from harness.compaction.pipeline import Pipeline, Preset, Rule
-from harness.compaction.presets.ranges import at_least
-from harness.compaction.stages import replaced, said_by_user, with_output
+from harness.compaction.presets.ranges import check_at_least
+from harness.compaction.stages import is_from_user, replace_results, with_output
 from harness.compaction.summary_formats import Notes
-from harness.compaction.triggers import Undivided
+from harness.compaction.triggers import NoThreshold
 from harness.events import ItemId
 from harness.messages import ToolResult
 from harness.plan import Plan, Slot, SummaryFormat
@@ -19,12 +19,12 @@ from harness.tokens import Budget, Usage
 from harness.truncation import Truncation
 from harness.view import Item, View
 
-ELIDED = re.compile(r"Old environment output: \(\d+ lines omitted\)")
-LONGEST = 60
+ELIDED_PATTERN = re.compile(r"Old environment output: \(\d+ lines omitted\)")
+MAX_STUB_CHARACTERS = 60
 """Characters of a stub at most: what is longer need not be matched."""
 
 
-class _Shown:
+class _ResultTally:
     """The tally of results: those that have come since the newest masked one. See `harness.tally_cache`."""
 
     __slots__ = ("items", "masked")
@@ -44,7 +44,7 @@ class _Shown:
         else:
             self.items.append(item)
 
-    def overdue(self, keep: int, every: int) -> int:
+    def count_overdue(self, keep: int, every: int) -> int:
         """How many results are to be masked now.
 
         The request counts as the first result, as it does in the source; it is never masked.
@@ -60,14 +60,16 @@ class Overdue:
     keep: int
     every: int
 
-    def due(self, view: View, budget: Budget, usage: Usage | None) -> str | None:
+    def check_due(self, view: View, budget: Budget, usage: Usage | None) -> str | None:
         """See `harness.compaction.triggers.Trigger`."""
-        count = view.growth.read(view.items, _Shown, _Shown, lambda shown: shown.overdue(self.keep, self.every))
+        count = view.tally_cache.read(
+            view.items, _ResultTally, _ResultTally, lambda shown: shown.count_overdue(self.keep, self.every)
+        )
         return f"more than {self.keep} results, {self.every} at a time" if count > 0 else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Elide:
+class ElideResults:
     """All results but the newest become one line."""
 
     keep: int
@@ -75,24 +77,28 @@ class Elide:
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
         """See `harness.compaction.stages.Reducer`."""
-        count = view.growth.read(view.items, _Shown, _Shown, lambda shown: shown.overdue(self.keep, self.every))
+        count = view.tally_cache.read(
+            view.items, _ResultTally, _ResultTally, lambda shown: shown.count_overdue(self.keep, self.every)
+        )
         shown = [item for item in view.items if item.message.role == "tool" and not _is_elided(item)] if count > 0 else []
         old = shown[: max(0, count)]
-        return Plan(reason=f"{reason}; {len(old)} old results", replace=tuple(replaced(item, _elided) for item in old))
+        return Plan(
+            reason=f"{reason}; {len(old)} old results", replace=tuple(replace_results(item, _elide_result) for item in old)
+        )
 
 
 def _is_elided(item: Item) -> bool:
     for part in item.message.parts:  # a loop, since every result is looked at before every step
-        if isinstance(part, ToolResult) and (len(part.output) > LONGEST or not ELIDED.fullmatch(part.output)):
+        if isinstance(part, ToolResult) and (len(part.output) > MAX_STUB_CHARACTERS or not ELIDED_PATTERN.fullmatch(part.output)):
             return False
     return True
 
 
-def _elided(result: ToolResult) -> ToolResult:
+def _elide_result(result: ToolResult) -> ToolResult:
     return with_output(result, f"Old environment output: ({len(result.output.splitlines())} lines omitted)")
 
 
-class _Turns:
+class _TurnTally:
     """The tally of turns behind the newest summary. See `harness.tally_cache`."""
 
     __slots__ = ("_newest", "count")
@@ -112,15 +118,15 @@ class TurnsSinceSummary:
 
     count: int
 
-    def due(self, view: View, budget: Budget, usage: Usage | None) -> str | None:
+    def check_due(self, view: View, budget: Budget, usage: Usage | None) -> str | None:
         """See `harness.compaction.triggers.Trigger`."""
         newest = view.summaries[-1] if view.summaries else None
-        turns = view.growth.read(view.items, _Turns, lambda: _Turns(newest), lambda tally: tally.count)
+        turns = view.tally_cache.read(view.items, _TurnTally, lambda: _TurnTally(newest), lambda tally: tally.count)
         return f"{self.count} turns without a summary" if turns >= self.count else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SummarizeTurns:
+class SummarizeOldestTurns:
     """The oldest turns, with all that was said between them, become a checkpoint behind the request and former checkpoints.
 
     The newest of these is told apart.
@@ -136,7 +142,7 @@ class SummarizeTurns:
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
         """See `harness.compaction.stages.Reducer`."""
         items, former = view.items, set(view.summaries)
-        first = 1 + (len(items) > 1 and said_by_user(view, 1))
+        first = 1 + (len(items) > 1 and is_from_user(view, 1))
         starts = [index for index, item in enumerate(items) if item.message.calls]
         end = starts[self.turns] if len(starts) > self.turns else len(items)
         old = [item.item_id for item in items[first:end] if item.item_id not in former]
@@ -168,7 +174,7 @@ class MiniSweAgent(Preset):
 
     def __post_init__(self) -> None:
         """Refuse values that no session could be run with."""
-        at_least(self, 1, "clip_characters")
+        check_at_least(self, 1, "clip_characters")
 
     @property
     def truncation(self) -> Truncation:
@@ -178,7 +184,7 @@ class MiniSweAgent(Preset):
     @property
     def pipeline(self) -> Pipeline:
         """The whole window, no threshold, no rule."""
-        return Pipeline(division=Undivided(rule="no compaction"))
+        return Pipeline(division=NoThreshold(rule="no compaction"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,16 +198,16 @@ class _LastObservations(Preset):
 
     def __post_init__(self) -> None:
         """Refuse values that no session could be run with."""
-        at_least(self, 1, "keep_results", "polling", "clip_characters")
+        check_at_least(self, 1, "keep_results", "polling", "clip_characters")
 
-    def _pipeline(self, keep: int) -> Pipeline:
+    def _build_pipeline(self, keep: int) -> Pipeline:
         """One rule: mask what is overdue."""
         rule = Rule(
             trigger=Overdue(keep=keep, every=self.polling),
-            reducer=Elide(keep=keep, every=self.polling),
+            reducer=ElideResults(keep=keep, every=self.polling),
             quiet=True,
         )
-        return Pipeline(division=Undivided(rule=f"the newest {keep} results stay"), rules=(rule,))
+        return Pipeline(division=NoThreshold(rule=f"the newest {keep} results stay"), rules=(rule,))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -221,7 +227,7 @@ class SweAgent(_LastObservations):
     @property
     def pipeline(self) -> Pipeline:
         """One rule: mask what is overdue."""
-        return self._pipeline(self.keep_results)
+        return self._build_pipeline(self.keep_results)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -239,10 +245,10 @@ class ComplexityTrapMask(_LastObservations):
     @property
     def pipeline(self) -> Pipeline:
         """One rule: mask what is overdue."""
-        return self._pipeline(self.keep_results)
+        return self._build_pipeline(self.keep_results)
 
 
-CHECKPOINT = (
+CHECKPOINT_INSTRUCTION = (
     "Sum up the turns of a coding agent below as a checkpoint from which it goes on. Leave out nothing that it still needs."
 )
 
@@ -276,20 +282,20 @@ class ComplexityTrapSummary(Preset):
 
     def __post_init__(self) -> None:
         """Refuse values that no session could be run with."""
-        at_least(self, 1, "turns", "mask_results", "summary_max_tokens", "clip_characters")
-        at_least(self, 0, "keep_turns")
+        check_at_least(self, 1, "turns", "mask_results", "summary_max_tokens", "clip_characters")
+        check_at_least(self, 0, "keep_turns")
 
     @property
     def pipeline(self) -> Pipeline:
         """One rule: summarize the oldest turns. In the hybrid another: mask what is overdue."""
-        summarize = SummarizeTurns(
+        summarize = SummarizeOldestTurns(
             turns=self.turns,
             latest_only=self.latest_only,
-            format=Notes(instruction=CHECKPOINT, heading="Checkpoint of earlier turns:"),
+            format=Notes(instruction=CHECKPOINT_INSTRUCTION, heading="Checkpoint of earlier turns:"),
             max_tokens=self.summary_max_tokens,
         )
         rules: tuple[Rule, ...] = (Rule(trigger=TurnsSinceSummary(count=self.turns + self.keep_turns), reducer=summarize),)
         if self.mask_results is not None:
-            mask = Elide(keep=self.mask_results, every=1)
+            mask = ElideResults(keep=self.mask_results, every=1)
             rules = (*rules, Rule(trigger=Overdue(keep=self.mask_results, every=1), reducer=mask, quiet=True))
-        return Pipeline(division=Undivided(rule=f"{self.turns + self.keep_turns} turns without a summary"), rules=rules)
+        return Pipeline(division=NoThreshold(rule=f"{self.turns + self.keep_turns} turns without a summary"), rules=rules)

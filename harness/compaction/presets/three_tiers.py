@@ -6,11 +6,11 @@ from typing import Literal, NamedTuple
 from harness import transcript
 from harness.compaction.cuts import LastMessages
 from harness.compaction.pipeline import Pipeline, Preset, Rule
-from harness.compaction.presets.ranges import at_least
+from harness.compaction.presets.ranges import check_at_least
 from harness.compaction.stages import Mask, Middle, Prunable, Summarize
-from harness.compaction.triggers import Always, Full, Trigger, Undivided, UsableInput
+from harness.compaction.triggers import Always, Full, NoThreshold, Trigger, UsableInput
 from harness.errors import UsageError
-from harness.events import Moment
+from harness.events import Hook
 from harness.messages import CompactionMarker, Message, system, user
 from harness.plan import SummaryRequest
 from harness.tokens import RoundedQuarter
@@ -30,8 +30,8 @@ Focus on information that would be helpful for continuing the conversation, incl
 
 Your summary should be comprehensive enough to provide context but concise enough
 to be quickly understood."""
-_ASKED = "Provide a detailed summary for continuing our conversation."
-_UPDATED = "Provide an updated summary that takes the new messages into the previous one."
+_REQUEST = "Provide a detailed summary for continuing our conversation."
+_UPDATE_REQUEST = "Provide an updated summary that takes the new messages into the previous one."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,12 +41,12 @@ class Continuation:
     focus: tuple[str, ...] = ()
     """What a strategy wants attention for (S3.15), a line each."""
 
-    def prompt(self, request: SummaryRequest) -> tuple[Message, ...]:
+    def build_prompt(self, request: SummaryRequest) -> tuple[Message, ...]:
         """The system prompt, and one user message."""
         focus = "".join(f"\n- {line}" for line in self.focus)
-        told = transcript.text(request.to_summarize)
+        transcript_text = transcript.render(request.to_summarize)
         former = f"\n\nPREVIOUS SUMMARY:\n{request.previous_summary}" if request.previous_summary else ""
-        asked = f"{_UPDATED if former else _ASKED}{former}\n\nMESSAGES TO SUMMARIZE:\n{told}"
+        asked = f"{_UPDATE_REQUEST if former else _REQUEST}{former}\n\nMESSAGES TO SUMMARIZE:\n{transcript_text}"
         return (system(f"{_PROMPT}\n\nFocus on:{focus}" if focus else _PROMPT), user(asked))
 
     def render(self, text: str, request: SummaryRequest) -> str:
@@ -56,7 +56,7 @@ class Continuation:
 
 QUESTION = "What did we do so far?"
 """S3.8: what a compaction message says to the model."""
-GO_ON = "Continue if you have next steps"
+CONTINUE_REQUEST = "Continue if you have next steps"
 """S3.3, auto-continue."""
 
 
@@ -141,9 +141,9 @@ class ThreeTiers(Preset):
 
     def __post_init__(self) -> None:
         """Refuse values that no session could be run with."""
-        at_least(self, 0, "protect_tokens", "prune_minimum_tokens", "protect_turns")
-        at_least(self, 1, "truncate_lines", "truncate_bytes", "max_output_tokens", "input_limit_tokens")
-        at_least(self, 1, "summary_max_tokens", "clip_characters")
+        check_at_least(self, 0, "protect_tokens", "prune_minimum_tokens", "protect_turns")
+        check_at_least(self, 1, "truncate_lines", "truncate_bytes", "max_output_tokens", "input_limit_tokens")
+        check_at_least(self, 1, "summary_max_tokens", "clip_characters")
         if self.agent not in STRATEGIES:
             raise UsageError(f"agent={self.agent!r} must be one of {', '.join(STRATEGIES)}")
 
@@ -157,18 +157,18 @@ class ThreeTiers(Preset):
     @property
     def pipeline(self) -> Pipeline:
         """Tiers 2 and 3."""
-        mask = self._mask()
+        mask = self._build_mask()
         prune = Rule(trigger=Prunable(mask=mask), reducer=mask, moment=self.prune_at, quiet=True)
         pruning = (prune,) if self.prune else ()
         if not self.auto:
-            return Pipeline(division=Undivided(rule="no summaries"), rules=pruning, counter=RoundedQuarter())
+            return Pipeline(division=NoThreshold(rule="no summaries"), rules=pruning, counter=RoundedQuarter())
         division = UsableInput(max_output_tokens=self.max_output_tokens, input_limit_tokens=self.input_limit_tokens)
         full: Trigger = Full(measure="reported", above=True)
-        due: tuple[tuple[Moment, Trigger], ...] = (("turn" if self.lazy else "step", full), ("overflow", Always()))
-        summarizing = (Rule(trigger=trigger, reducer=self._summarize(), moment=moment) for moment, trigger in due)
+        due: tuple[tuple[Hook, Trigger], ...] = (("turn" if self.lazy else "step", full), ("overflow", Always()))
+        summarizing = (Rule(trigger=trigger, reducer=self._build_summarize(), moment=moment) for moment, trigger in due)
         return Pipeline(division=division, rules=(*pruning, *summarizing), counter=RoundedQuarter())
 
-    def _mask(self) -> Mask:
+    def _build_mask(self) -> Mask:
         strategy = STRATEGIES[self.agent]
         return Mask(
             keep_tokens=self.protect_tokens,
@@ -180,7 +180,7 @@ class ThreeTiers(Preset):
             stop_at_summary=True,
         )
 
-    def _summarize(self) -> Summarize:
+    def _build_summarize(self) -> Summarize:
         return Summarize(
             middle=Middle(tail=LastMessages(count=0)),
             format=Continuation(focus=STRATEGIES[self.agent].focus),
@@ -188,5 +188,5 @@ class ThreeTiers(Preset):
             role="assistant",
             former="apart" if self.differential else "among",
             before=(Message(role="user", parts=(CompactionMarker(text=QUESTION, round=0),)),),
-            behind=(user(GO_ON),) if self.auto_continue else (),
+            behind=(user(CONTINUE_REQUEST),) if self.auto_continue else (),
         )

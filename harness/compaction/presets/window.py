@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
-from harness.compaction.cuts import BACK, LastMessages
+from harness.compaction.cuts import SNAP_BACK, LastMessages
 from harness.compaction.pipeline import Pipeline, Preset, Rule
-from harness.compaction.presets.ranges import at_least
-from harness.compaction.stages import Forget, Middle, Reducer, Seldom, Summarize
-from harness.compaction.summary_formats import CONCISE, Notes
-from harness.compaction.triggers import MoreThan, Undivided
+from harness.compaction.presets.ranges import check_at_least
+from harness.compaction.stages import Forget, Middle, Periodic, Reducer, Summarize
+from harness.compaction.summary_formats import CONCISE_INSTRUCTION, Notes
+from harness.compaction.triggers import MoreThan, NoThreshold
 from harness.events import ItemId
 from harness.messages import Message
 from harness.tokens import Estimated, Window
@@ -21,11 +21,11 @@ SUMMARY_EVERY_MESSAGES = 10
 """S4.3: at most one summary for so many evicted messages."""
 
 
-NEAR_SHARE = 0.8
+WARNING_SHARE = 0.8
 """S4.4: share of the cap above which the user is warned."""
 
 
-class Metrics(NamedTuple):
+class TrimMetrics(NamedTuple):
     """What became of how many messages (S4.1)."""
 
     total_messages: int
@@ -36,12 +36,12 @@ class Metrics(NamedTuple):
     """Of the preserved ones."""
 
 
-class Trimmed(NamedTuple):
+class TrimResult(NamedTuple):
     """A list of messages after it was trimmed."""
 
     trimmed: tuple[Message, ...]
     evicted: tuple[Message, ...]
-    metrics: Metrics
+    metrics: TrimMetrics
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,18 +76,18 @@ class MessageWindow(Preset):
 
     def __post_init__(self) -> None:
         """Refuse values that no session could be run with."""
-        at_least(self, 0, "max_messages", "preserve_first_n", "preserve_last_n")
-        at_least(self, 1, "summary_max_tokens", "clip_characters")
+        check_at_least(self, 0, "max_messages", "preserve_first_n", "preserve_last_n")
+        check_at_least(self, 1, "summary_max_tokens", "clip_characters")
 
     @property
-    def overcommitted(self) -> bool:
+    def is_overcommitted(self) -> bool:
         """Whether head and tail alone are as many messages as the cap; then only they are kept, and more than wanted (S4.1)."""
         return 0 < self.max_messages <= self.preserve_first_n + self.preserve_last_n
 
     @property
     def warnings(self) -> tuple[str, ...]:
         """See `harness.protocols.Warns`."""
-        if not self.overcommitted:
+        if not self.is_overcommitted:
             return ()
         kept = self.preserve_first_n + self.preserve_last_n
         heads_and_tails = (
@@ -95,15 +95,15 @@ class MessageWindow(Preset):
         )
         return (f"{heads_and_tails}, and max_messages={self.max_messages} leaves no room between them: only they are kept",)
 
-    def notice(self, view: View) -> str | None:
+    def check_view(self, view: View) -> str | None:
         """See `harness.protocols.Warns`: said when the newest step takes the view over 80 % of the cap (S4.4)."""
-        count, near = len(view.items) - 1, self.max_messages * NEAR_SHARE
+        count, near = len(view.items) - 1, self.max_messages * WARNING_SHARE
         if not 0 < near < count:
             return None
         newest = next((at for at, item in enumerate(reversed(view.items), 1) if item.message.role == "assistant"), 0)
         return f"Conversation approaching limit ({count}/{self.max_messages} messages)" if count - newest <= near else None
 
-    def trim(self, messages: Sequence[Message]) -> Trimmed:
+    def trim(self, messages: Sequence[Message]) -> TrimResult:
         """What a list of messages becomes by plain eviction, by the same plan as in a session (S4.1).
 
         Args:
@@ -115,16 +115,16 @@ class MessageWindow(Preset):
         ]
         view = View(items=tuple(items), tokens=Estimated(sum(item.tokens for item in items)))
         plan = replace(self, summarize_on_trim=False).plan(view, self.budget(Window(tokens=0, source="unknown")), None)
-        gone = set(plan.forget) if plan else set()
-        kept = [item for item in items[len(system) :] if item.item_id not in gone]
-        return Trimmed(
-            trimmed=tuple(item.message for item in kept),
-            evicted=tuple(item.message for item in items if item.item_id in gone),
-            metrics=Metrics(
+        evicted_ids = set(plan.forget) if plan else set()
+        kept_items = [item for item in items[len(system) :] if item.item_id not in evicted_ids]
+        return TrimResult(
+            trimmed=tuple(item.message for item in kept_items),
+            evicted=tuple(item.message for item in items if item.item_id in evicted_ids),
+            metrics=TrimMetrics(
                 total_messages=len(messages),
-                preserved_messages=len(kept),
-                evicted_messages=len(gone),
-                estimated_tokens=Estimated(sum(item.tokens for item in kept)),
+                preserved_messages=len(kept_items),
+                evicted_messages=len(evicted_ids),
+                estimated_tokens=Estimated(sum(item.tokens for item in kept_items)),
             ),
         )
 
@@ -132,25 +132,25 @@ class MessageWindow(Preset):
     def pipeline(self) -> Pipeline:
         """One rule, when the cap is exceeded: evict, or summarize."""
         if self.max_messages == 0:
-            return Pipeline(division=Undivided(rule="max_messages=0: the window is off"))
+            return Pipeline(division=NoThreshold(rule="max_messages=0: the window is off"))
         tail = max(self.preserve_last_n, self.max_messages - self.preserve_first_n)
-        middle = Middle(tail=LastMessages(count=tail), head_messages=1 + self.preserve_first_n, snap=BACK)
+        middle = Middle(tail=LastMessages(count=tail), head_messages=1 + self.preserve_first_n, snap=SNAP_BACK)
         evict: Reducer = Forget(middle=middle, keep_summaries=True)
         if self.summarize_on_trim:
             summary = Summarize(
                 middle=middle,
-                format=Notes(instruction=CONCISE, heading=HEADING),
+                format=Notes(instruction=CONCISE_INSTRUCTION, heading=HEADING),
                 max_tokens=self.summary_max_tokens,
                 role="assistant",
                 former="among",
                 when_failed="forget",
                 only_if_text=True,
             )
-            evict = Seldom(every_messages=SUMMARY_EVERY_MESSAGES, often=evict, seldom=summary)
+            evict = Periodic(every_messages=SUMMARY_EVERY_MESSAGES, regular=evict, periodic=summary)
         rule = (
             f"at most {self.max_messages} messages, {self.preserve_first_n} first and {self.preserve_last_n} last ones preserved"
         )
         return Pipeline(
-            division=Undivided(rule=rule),
+            division=NoThreshold(rule=rule),
             rules=(Rule(trigger=MoreThan(count=1 + self.max_messages), reducer=evict, quiet=True),),
         )

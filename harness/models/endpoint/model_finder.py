@@ -5,22 +5,22 @@ from functools import lru_cache
 
 from harness.errors import UnknownName, UsageError
 from harness.models.endpoint.server import FindModel
-from harness.models.factory import DEFAULT_PROFILE, LOSSY, SUMMARIZERS, is_scripted, open_model, open_summarizer
+from harness.models.factory import DEFAULT_PROFILE, LOSSY_PATTERN, SUMMARIZERS, is_scripted, open_model, open_summarizer
 from harness.protocols import Model
 from harness.task import Task
 
-OPEN_AT_ONCE = 64
+MAX_OPEN_MODELS = 64
 """Models that are kept; more are made again when they are asked for."""
 
 
-def names_of(tasks: Sequence[Task]) -> tuple[str, ...]:
+def list_model_names(tasks: Sequence[Task]) -> tuple[str, ...]:
     """The names that are worth listing: an agent for each task, and the summarizers."""
     agents = tuple(f"scripted/{task.name}:{DEFAULT_PROFILE}" for task in tasks)
     summarizers = ("extractive", "lossy-0.3", "empty", *(["oracle"] if len(tasks) == 1 else []))
     return agents + tuple(f"scripted/{name}" for name in summarizers)
 
 
-def scripted_models(tasks: Sequence[Task], *, seed: int = 0, window_tokens: int | None = None) -> FindModel:
+def make_model_finder(tasks: Sequence[Task], *, seed: int = 0, window_tokens: int | None = None) -> FindModel:
     """Finds the scripted agent of any of the tasks, with any profile, and the scripted summarizers.
 
     Args:
@@ -35,16 +35,16 @@ def scripted_models(tasks: Sequence[Task], *, seed: int = 0, window_tokens: int 
     if not by_name:
         raise UsageError("there is no scripted model without a task; name one")
 
-    @lru_cache(maxsize=OPEN_AT_ONCE)
+    @lru_cache(maxsize=MAX_OPEN_MODELS)
     def find(name: str) -> Model:
-        trade = name.removeprefix("scripted").removeprefix("/").partition(":")[0]
-        if is_scripted(name) and (trade in SUMMARIZERS or LOSSY.fullmatch(trade)):
-            if trade == "oracle" and len(by_name) > 1:
+        variant = name.removeprefix("scripted").removeprefix("/").partition(":")[0]
+        if is_scripted(name) and (variant in SUMMARIZERS or LOSSY_PATTERN.fullmatch(variant)):
+            if variant == "oracle" and len(by_name) > 1:
                 raise UsageError("model 'scripted/oracle' knows the facts of one task; serve that task alone")
             agent = open_model("scripted", task=tasks[0], seed=seed, window_tokens=window_tokens)
             return open_summarizer(name, agent=agent, task=tasks[0], seed=seed, window_tokens=None)
-        if not is_scripted(name) or trade not in by_name:
-            raise UnknownName("model", name, names_of(tasks))
-        return open_model(name, task=by_name[trade], seed=seed, window_tokens=window_tokens)
+        if not is_scripted(name) or variant not in by_name:
+            raise UnknownName("model", name, list_model_names(tasks))
+        return open_model(name, task=by_name[variant], seed=seed, window_tokens=window_tokens)
 
     return find

@@ -5,37 +5,37 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from harness.errors import UsageError
-from harness.messages import encodable
-from harness.models.openai_format import messages_from_wire, tools_from_wire
+from harness.messages import sanitize_message
+from harness.models.openai_format import decode_messages, decode_tools
 from harness.protocols import Request
 
 
-class Asked(NamedTuple):
+class CompletionRequest(NamedTuple):
     """A completion that somebody asks for."""
 
     model: str
     request: Request
     stream: bool
     """Whether the answer shall come in pieces."""
-    usage: bool
+    include_usage: bool
     """Whether a streamed answer shall end with its usage."""
 
 
-def asked_from(body: bytes) -> Asked:
+def parse_completion_request(body: bytes) -> CompletionRequest:
     """The request of a body.
 
     Raises:
         UsageError: it is none; names the field, what stood there and what is allowed.
     """
     try:
-        return _asked(json.loads(body))
+        return _parse_body(json.loads(body))
     except UsageError:
         raise
     except (ValueError, RecursionError) as error:
         raise UsageError(f"the body is no JSON that can be read: {error!s:.200}") from None
 
 
-def _asked(given: object) -> Asked:
+def _parse_body(given: object) -> CompletionRequest:
     if not isinstance(given, dict):
         raise UsageError("the body must be a JSON object")
     model, stream = given.get("model"), given.get("stream") or False
@@ -47,10 +47,10 @@ def _asked(given: object) -> Asked:
         raise UsageError(f"n: one answer is all there is (got {given['n']!r:.80})")
     options = given.get("stream_options")
     usage = isinstance(options, Mapping) and options.get("include_usage") is True
-    return Asked(model, _request(given), stream, usage)
+    return CompletionRequest(model, _parse_request(given), stream, usage)
 
 
-def _request(given: Mapping[str, Any]) -> Request:
+def _parse_request(given: Mapping[str, Any]) -> Request:
     messages, tools = given.get("messages"), given.get("tools") or []
     if not isinstance(messages, list) or not messages:
         raise UsageError(f"messages: must be a list of at least one message (got {messages!r:.80})")
@@ -59,9 +59,9 @@ def _request(given: Mapping[str, Any]) -> Request:
     if not isinstance(tools, list):
         raise UsageError(f"tools: must be a list (got {tools!r:.80})")
     return Request(
-        messages=tuple(map(encodable, messages_from_wire(messages))),
-        tools=tools_from_wire(tools),
-        max_output_tokens=_limit(given),
+        messages=tuple(map(sanitize_message, decode_messages(messages))),
+        tools=decode_tools(tools),
+        max_output_tokens=_parse_output_limit(given),
     )
 
 
@@ -75,7 +75,7 @@ def _check_content(message: object, where: str) -> None:
         raise UsageError(f"{where}.tool_calls: must be a list of calls (got {calls!r:.80})")
 
 
-def _limit(given: Mapping[str, Any]) -> int | None:
+def _parse_output_limit(given: Mapping[str, Any]) -> int | None:
     for name in ("max_completion_tokens", "max_tokens"):
         limit = given.get(name)
         if limit is None:

@@ -4,36 +4,36 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from harness.messages import ToolCall
-from harness.models.openai_format import usage_to_wire
+from harness.models.openai_format import encode_usage
 from harness.protocols import Reply
 
-Plain = dict[str, Any]
+JsonObject = dict[str, Any]
 
 CREATED = 0
 """The time that every answer bears: equal requests get equal bytes."""
 
 
-def finish_reason(reply: Reply) -> str:
+def choose_finish_reason(reply: Reply) -> str:
     """Why an answer ended."""
     if reply.cut_short:
         return "length"
     return "tool_calls" if reply.message.calls else "stop"
 
 
-def completion(model: str, reply: Reply) -> Plain:
+def encode_completion(model: str, reply: Reply) -> JsonObject:
     """The body of an answer that comes at once."""
-    calls = [_call(call) for call in reply.message.calls]
-    message: Plain = {"role": "assistant", "content": reply.message.text or None} | ({"tool_calls": calls} if calls else {})
+    calls = [_encode_call(call) for call in reply.message.calls]
+    message: JsonObject = {"role": "assistant", "content": reply.message.text or None} | ({"tool_calls": calls} if calls else {})
     if reply.message.reasoning:
         message["reasoning_content"] = reply.message.reasoning
     return {
-        **_envelope(model, "chat.completion"),
-        "choices": [{"index": 0, "message": message, "finish_reason": finish_reason(reply)}],
-        "usage": usage_to_wire(reply.usage),
+        **_build_envelope(model, "chat.completion"),
+        "choices": [{"index": 0, "message": message, "finish_reason": choose_finish_reason(reply)}],
+        "usage": encode_usage(reply.usage),
     }
 
 
-def chunks(model: str, reply: Reply, *, usage: bool) -> Iterator[Plain]:
+def encode_chunks(model: str, reply: Reply, *, include_usage: bool) -> Iterator[JsonObject]:
     """The chunks of a streamed answer; reasoning and text come line by line, the arguments of a call in two halves.
 
     Args:
@@ -41,26 +41,26 @@ def chunks(model: str, reply: Reply, *, usage: bool) -> Iterator[Plain]:
         reply: the answer.
         usage: whether the last chunk tells the usage.
     """
-    yield _chunk(model, {"role": "assistant", "content": ""})
+    yield _encode_chunk(model, {"role": "assistant", "content": ""})
     for line in reply.message.reasoning.splitlines(keepends=True):
-        yield _chunk(model, {"reasoning_content": line})
+        yield _encode_chunk(model, {"reasoning_content": line})
     for line in reply.message.text.splitlines(keepends=True):
-        yield _chunk(model, {"content": line})
+        yield _encode_chunk(model, {"content": line})
     for index, call in enumerate(reply.message.calls):
-        for piece in _halves(_call(call)):
-            yield _chunk(model, {"tool_calls": [{"index": index, **piece}]})
-    yield _chunk(model, {}, finish_reason(reply))
-    if usage:
-        yield {**_envelope(model, "chat.completion.chunk"), "choices": [], "usage": usage_to_wire(reply.usage)}
+        for piece in _split_arguments(_encode_call(call)):
+            yield _encode_chunk(model, {"tool_calls": [{"index": index, **piece}]})
+    yield _encode_chunk(model, {}, choose_finish_reason(reply))
+    if include_usage:
+        yield {**_build_envelope(model, "chat.completion.chunk"), "choices": [], "usage": encode_usage(reply.usage)}
 
 
-def error_body(status: int, message: str) -> Plain:
+def encode_error(status: int, message: str) -> JsonObject:
     """The body of a refusal."""
     kind = "invalid_request_error" if status < 500 else "server_error"
     return {"error": {"message": message, "type": kind, "code": status}}
 
 
-def model_list(names: tuple[str, ...]) -> Plain:
+def encode_model_list(names: tuple[str, ...]) -> JsonObject:
     """The body of `/v1/models`."""
     return {
         "object": "list",
@@ -68,21 +68,21 @@ def model_list(names: tuple[str, ...]) -> Plain:
     }
 
 
-def _call(call: ToolCall) -> Plain:
+def _encode_call(call: ToolCall) -> JsonObject:
     """A call with its arguments as they are, broken or not."""
     return {"id": call.call_id, "type": "function", "function": {"name": call.name, "arguments": call.arguments_json}}
 
 
-def _halves(call: Mapping[str, Any]) -> Iterator[Plain]:
+def _split_arguments(call: Mapping[str, Any]) -> Iterator[JsonObject]:
     arguments = call["function"]["arguments"]
     half = len(arguments) // 2
     yield {**call, "function": {**call["function"], "arguments": arguments[:half]}}
     yield {"function": {"arguments": arguments[half:]}}
 
 
-def _chunk(model: str, delta: Plain, finish: str | None = None) -> Plain:
-    return {**_envelope(model, "chat.completion.chunk"), "choices": [{"index": 0, "delta": delta, "finish_reason": finish}]}
+def _encode_chunk(model: str, delta: JsonObject, finish: str | None = None) -> JsonObject:
+    return {**_build_envelope(model, "chat.completion.chunk"), "choices": [{"index": 0, "delta": delta, "finish_reason": finish}]}
 
 
-def _envelope(model: str, kind: str) -> Plain:
+def _build_envelope(model: str, kind: str) -> JsonObject:
     return {"id": "chatcmpl-harness", "object": kind, "created": CREATED, "model": model}

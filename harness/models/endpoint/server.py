@@ -20,24 +20,24 @@ from typing import Any, NamedTuple
 
 from harness.errors import ContextOverflow, ModelError, UnknownName, UsageError
 from harness.messages import Message, ToolCall
-from harness.models.endpoint.faults import UNKNOWN_TOOL, Fault, fault_at, overflow_words
-from harness.models.endpoint.request_parser import Asked, asked_from
-from harness.models.endpoint.response_encoder import chunks, completion, error_body, model_list
+from harness.models.endpoint.faults import UNKNOWN_TOOL_NAME, Fault, find_fault, render_overflow_message
+from harness.models.endpoint.request_parser import CompletionRequest, parse_completion_request
+from harness.models.endpoint.response_encoder import encode_chunks, encode_completion, encode_error, encode_model_list
 from harness.protocols import Model, Reply
 
 LOOPBACK = "127.0.0.1"
-MOST_BODY_BYTES = 64 * 2**20
+MAX_BODY_BYTES = 64 * 2**20
 """A longer request is refused unread."""
-READ_SECONDS = 30.0
+READ_TIMEOUT_SECONDS = 30.0
 """A client that takes longer to send its request is given up."""
 POLL_SECONDS = 0.05
-COMPLETIONS, MODELS = "/v1/chat/completions", "/v1/models"
+COMPLETIONS_PATH, MODELS_PATH = "/v1/chat/completions", "/v1/models"
 
 FindModel = Callable[[str], Model]
 """The model of a name; raises UnknownName or UsageError where there is none."""
 
 
-class Served(NamedTuple):
+class AnsweredRequest(NamedTuple):
     """One completion that was asked for, as it was answered."""
 
     number: int
@@ -63,10 +63,10 @@ class ModelEndpoint(ThreadingHTTPServer):
         """Bind the port; nothing is answered before `serve_forever`."""
         super().__init__((LOOPBACK, port), _Handler)
         self.find, self.names, self.faults, self.key = find, tuple(names), tuple(faults), key
-        self.served: list[Served] = []
+        self.served: list[AnsweredRequest] = []
         """What was asked so far, in the order of the answers."""
-        self.closing = threading.Event()
-        self.numbers = count(1)
+        self.stop_event = threading.Event()
+        self.request_numbers = count(1)
 
     @property
     def address(self) -> str:
@@ -80,7 +80,7 @@ class ModelEndpoint(ThreadingHTTPServer):
 
 
 @contextmanager
-def answering(
+def serve_endpoint(
     find: FindModel, *, names: Iterable[str] = (), faults: Iterable[Fault] = (), key: str | None = None, port: int = 0
 ) -> Iterator[ModelEndpoint]:
     """Answer for some models while the context is open.
@@ -104,7 +104,7 @@ def answering(
     try:
         yield endpoint
     finally:
-        endpoint.closing.set()
+        endpoint.stop_event.set()
         endpoint.shutdown()
         thread.join()
         endpoint.server_close()
@@ -116,7 +116,7 @@ class _Handler(BaseHTTPRequestHandler):
     server: ModelEndpoint
     protocol_version = "HTTP/1.1"
     server_version, sys_version = "harness", ""
-    timeout = READ_SECONDS
+    timeout = READ_TIMEOUT_SECONDS
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  (the base class names it so)
         """Keep quiet: `served` tells."""
@@ -125,74 +125,80 @@ class _Handler(BaseHTTPRequestHandler):
         """What the base class refuses by itself, such as a method that there is not, as a refusal of ours."""
         self.close_connection = True
         status = code if code < 500 else 405
-        self._send(status, error_body(status, message or explain or "this is no request"))
+        self._send(status, encode_error(status, message or explain or "this is no request"))
 
     def do_GET(self) -> None:
         """List the models."""
-        self._guarded(lambda: self._send(200, model_list(self.server.names)) if self._path(MODELS) else None)
+        self._run_handler(
+            lambda: self._send(200, encode_model_list(self.server.names)) if self._check_path(MODELS_PATH) else None
+        )
 
     def do_POST(self) -> None:
         """Answer a completion."""
-        self._guarded(lambda: self._complete() if self._path(COMPLETIONS) else None)
+        self._run_handler(lambda: self._complete() if self._check_path(COMPLETIONS_PATH) else None)
 
-    def _guarded(self, answer: Callable[[], None]) -> None:
+    def _run_handler(self, answer: Callable[[], None]) -> None:
         self.close_connection = True
         with suppress(ConnectionError, TimeoutError):
             try:
                 answer()
             except _Refusal as refusal:
-                self._send(refusal.status, error_body(refusal.status, refusal.message), refusal.headers)
+                self._send(refusal.status, encode_error(refusal.status, refusal.message), refusal.headers)
 
-    def _path(self, wanted: str) -> bool:
+    def _check_path(self, wanted: str) -> bool:
         if self.path.partition("?")[0].rstrip("/") not in {wanted, wanted.removeprefix("/v1")}:
-            raise _Refusal(404, f"there is nothing at {self.path!r:.200}; try {COMPLETIONS} (POST) or {MODELS} (GET)")
-        given = self.headers.get("Authorization", "").removeprefix("Bearer ").encode(errors="replace")
-        if self.server.key is not None and not hmac.compare_digest(given, self.server.key.encode()):
+            raise _Refusal(404, f"there is nothing at {self.path!r:.200}; try {COMPLETIONS_PATH} (POST) or {MODELS_PATH} (GET)")
+        given_key = self.headers.get("Authorization", "").removeprefix("Bearer ").encode(errors="replace")
+        if self.server.key is not None and not hmac.compare_digest(given_key, self.server.key.encode()):
             raise _Refusal(401, "Incorrect API key provided")
         return True
 
-    def _body(self) -> bytes:
+    def _read_body(self) -> bytes:
         try:
             length = int(self.headers["Content-Length"])
         except (TypeError, ValueError):
             raise _Refusal(411, "Content-Length: must be the length of the body in bytes") from None
-        if not 0 <= length <= MOST_BODY_BYTES:
-            raise _Refusal(413, f"the body has {length} bytes, and {MOST_BODY_BYTES} are the most")
+        if not 0 <= length <= MAX_BODY_BYTES:
+            raise _Refusal(413, f"the body has {length} bytes, and {MAX_BODY_BYTES} are the most")
         try:
             body = self.rfile.read(length)
         except TimeoutError:
-            raise _Refusal(408, f"the body did not come within {READ_SECONDS:g} s") from None
+            raise _Refusal(408, f"the body did not come within {READ_TIMEOUT_SECONDS:g} s") from None
         if len(body) < length:
             raise _Refusal(400, f"the body ended after {len(body)} of {length} bytes")
         return body
 
     def _complete(self) -> None:
         try:
-            asked = asked_from(self._body())
+            completion_request = parse_completion_request(self._read_body())
         except UsageError as error:
             raise _Refusal(400, str(error)) from None
-        number = next(self.server.numbers)
-        fault = fault_at(self.server.faults, number)
+        number = next(self.server.request_numbers)
+        fault = find_fault(self.server.faults, number)
         try:
-            reply = _spoilt(self._reply(asked, fault), fault)
+            reply = _spoil_reply(self._reply(completion_request, fault), fault)
         except _Refusal as refusal:
-            self.server.served.append(Served(number, refusal.status, fault))
+            self.server.served.append(AnsweredRequest(number, refusal.status, fault))
             raise
-        self.server.served.append(Served(number, 200, fault))
-        cut = fault.kind if fault is not None and fault.kind in {"reset", "stall"} else None
-        if asked.stream:
+        self.server.served.append(AnsweredRequest(number, 200, fault))
+        cut_kind = fault.kind if fault is not None and fault.kind in {"reset", "stall"} else None
+        if completion_request.stream:
             self._stream(
-                [f"data: {json.dumps(chunk)}\n\n".encode() for chunk in chunks(asked.model, reply, usage=asked.usage)], cut
+                [
+                    f"data: {json.dumps(chunk)}\n\n".encode()
+                    for chunk in encode_chunks(completion_request.model, reply, include_usage=completion_request.include_usage)
+                ],
+                cut_kind,
             )
-        elif cut:
-            self._head(200, "application/json", None)
-            self._break_off(cut)
+        elif cut_kind:
+            self._send_head(200, "application/json", None)
+            self._break_off(cut_kind)
         else:
-            self._send(200, completion(asked.model, reply))
+            self._send(200, encode_completion(completion_request.model, reply))
 
-    def _reply(self, asked: Asked, fault: Fault | None) -> Reply:
+    def _reply(self, completion_request: CompletionRequest, fault: Fault | None) -> Reply:
         try:
-            model = self.server.find(asked.model)
+            model = self.server.find(completion_request.model)
         except UnknownName as error:
             raise _Refusal(404, str(error)) from None
         except UsageError as error:
@@ -200,14 +206,14 @@ class _Handler(BaseHTTPRequestHandler):
         if fault is not None:
             _refuse(fault, model)
         try:
-            return model.reply(asked.request)
+            return model.reply(completion_request.request)
         except ContextOverflow as error:
-            raise _overflow("openai", error.prompt_tokens or 0, model.window.tokens) from None
+            raise _build_overflow_refusal("openai", error.prompt_tokens or 0, model.window.tokens) from None
         except ModelError as error:
             raise _Refusal(502, str(error)) from None
 
     def _stream(self, pieces: Sequence[bytes], cut: str | None) -> None:
-        self._head(200, "text/event-stream", None)
+        self._send_head(200, "text/event-stream", None)
         for piece in pieces[: len(pieces) // 2] if cut else pieces:
             self.wfile.write(piece)
         self.wfile.flush()
@@ -219,7 +225,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _break_off(self, how: str) -> None:
         """Fall silent until the client goes, or tear the connection down under it."""
         if how == "stall":
-            while not self.server.closing.is_set() and not select.select([self.connection], [], [], POLL_SECONDS)[0]:
+            while not self.server.stop_event.is_set() and not select.select([self.connection], [], [], POLL_SECONDS)[0]:
                 pass
             return
         self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # closing resets
@@ -227,10 +233,10 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _send(self, status: int, body: dict[str, Any], headers: dict[str, str] | None = None) -> None:
         data = json.dumps(body).encode()
-        self._head(status, "application/json", len(data), headers)
+        self._send_head(status, "application/json", len(data), headers)
         self.wfile.write(data)
 
-    def _head(self, status: int, kind: str, length: int | None, headers: dict[str, str] | None = None) -> None:
+    def _send_head(self, status: int, kind: str, length: int | None, headers: dict[str, str] | None = None) -> None:
         self.send_response(status)
         self.send_header("Content-Type", kind)
         if length is not None:
@@ -253,24 +259,24 @@ def _refuse(fault: Fault, model: Model) -> None:
             raise _Refusal(529, "Overloaded")
         case "overflow":
             window = model.window.tokens
-            raise _overflow(fault.value or "openai", window + 1, window)
+            raise _build_overflow_refusal(fault.value or "openai", window + 1, window)
         case _:
             return
 
 
-def _overflow(wording: str, prompt_tokens: int, window_tokens: int) -> _Refusal:
-    return _Refusal(400, overflow_words(wording, prompt_tokens, window_tokens))
+def _build_overflow_refusal(wording: str, prompt_tokens: int, window_tokens: int) -> _Refusal:
+    return _Refusal(400, render_overflow_message(wording, prompt_tokens, window_tokens))
 
 
-def _spoilt(reply: Reply, fault: Fault | None) -> Reply:
+def _spoil_reply(reply: Reply, fault: Fault | None) -> Reply:
     """The reply with every call spoilt, if that is what the fault does."""
     if fault is None or fault.kind not in {"malformed", "unknown-tool"}:
         return reply
-    parts = tuple(_spoilt_call(part, fault.kind) if isinstance(part, ToolCall) else part for part in reply.message.parts)
+    parts = tuple(_spoil_call(part, fault.kind) if isinstance(part, ToolCall) else part for part in reply.message.parts)
     return replace(reply, message=Message(role="assistant", parts=parts))
 
 
-def _spoilt_call(call: ToolCall, how: str) -> ToolCall:
+def _spoil_call(call: ToolCall, how: str) -> ToolCall:
     if how == "unknown-tool":
-        return replace(call, name=UNKNOWN_TOOL)
+        return replace(call, name=UNKNOWN_TOOL_NAME)
     return replace(call, arguments_json=call.arguments_json[: max(1, len(call.arguments_json) // 2)])

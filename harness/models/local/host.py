@@ -14,16 +14,16 @@ def main() -> None:
     """Serve."""
     import xllamacpp  # noqa: PLC0415  (optional, and only this process has it)
 
-    given = json.loads(sys.stdin.readline())
+    configuration = json.loads(sys.stdin.readline())
     params = xllamacpp.CommonParams()
-    params.model.path = given["path"]
-    params.model_alias = {given["alias"]}
-    params.api_keys = [given["key"]]
+    params.model.path = configuration["path"]
+    params.model_alias = {configuration["alias"]}
+    params.api_keys = [configuration["key"]]
     params.hostnames = ["127.0.0.1"]
     params.port = 0
-    params.n_ctx = given["window_tokens"]
+    params.n_ctx = configuration["window_tokens"]
     params.use_jinja = True
-    params.cpuparams.n_threads = params.cpuparams_batch.n_threads = given["threads"]
+    params.cpuparams.n_threads = params.cpuparams_batch.n_threads = configuration["threads"]
     # one request at a time and nothing kept of the former one: otherwise the same prompt may get another answer
     params.n_parallel = 1
     params.cache_prompt = False

@@ -11,12 +11,12 @@ from harness.events import TextDelta
 from harness.messages import Message
 from harness.models import retry as retries
 from harness.models.litellm_model import LitellmModel
-from harness.models.local.catalogue import weights_of
-from harness.models.local.schema_calls import AnswerOnly, laid_out, read, schema_of
+from harness.models.local.catalogue import look_up_weights
+from harness.models.local.schema_calls import CallFilter, build_answer_schema, parse_reply, render_messages
 from harness.models.local.server import Endpoint
-from harness.models.openai_format import messages_to_wire
+from harness.models.openai_format import encode_messages
 from harness.models.retry import Retry
-from harness.protocols import Reply, Request, unheard
+from harness.protocols import Reply, Request, ignore_delta
 from harness.tokens import Measured, Window
 
 if TYPE_CHECKING:
@@ -28,14 +28,14 @@ TIMEOUT_SECONDS = 600.0
 """A server answers one request at a time; those before it may be long."""
 
 
-def prompt_tokens(name: str, endpoint: Endpoint, messages: tuple[Message, ...]) -> Measured:
+def count_prompt_tokens(name: str, endpoint: Endpoint, messages: tuple[Message, ...]) -> Measured:
     """What the server would count as the prompt of these messages: its chat template filled, then cut into tokens.
 
     Raises:
         ProviderFailed: the server does not answer as it should.
     """
     try:
-        prompt = _post(endpoint, "/apply-template", {"messages": messages_to_wire(messages)})["prompt"]
+        prompt = _post(endpoint, "/apply-template", {"messages": encode_messages(messages)})["prompt"]
         tokens = _post(endpoint, "/tokenize", {"content": prompt, "parse_special": True, "add_special": True})["tokens"]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ProviderFailed(name, None, f"its server counted no tokens: {type(error).__name__}") from None
@@ -53,10 +53,10 @@ def _post(endpoint: Endpoint, path: str, body: dict[str, Any]) -> Any:
 TEMPERATURE = 0.0
 """Greedy: the most likely token each time, so that the same request gets the same answer on the same machine."""
 
-SUMMARIZER_INPUT_TOKENS = 4_000
+MAX_SUMMARIZER_INPUT_TOKENS = 4_000
 """A local model that summarizes is told no more: beyond it models so small lose the thread, and reading takes minutes."""
 
-SILENCE_SECONDS = 3_600.0
+LOCAL_STALL_SECONDS = 3_600.0
 """A request waits until those before it are answered or left; a server answers one at a time. Who gives a call up leaves it at
 the first token of the answer, so what comes next waits while the server reads that prompt."""
 
@@ -75,26 +75,26 @@ class LocalModel:
     """None = all that it is served with."""
     stop: tuple[str, ...] = ()
     """As of `LitellmModel`."""
-    waiting: Callable[["Waiting"], None] = retries.unheard
+    on_wait: Callable[["Waiting"], None] = retries.ignore_wait
     """As of `LitellmModel`; tried again once and at once, since nothing on this machine gets better by waiting."""
 
     def __post_init__(self) -> None:
         """Refuse a window that the server has not got."""
-        served = weights_of(self.name).window_tokens
+        served = look_up_weights(self.name).window_tokens
         if self.window_tokens is not None and self.window_tokens > served:
             raise UsageError(f"window_tokens={self.window_tokens} is larger than the window of {served} of {self.name!r}")
 
     @property
     def window(self) -> Window:
         """Its context window."""
-        return self._over_the_wire("").window
+        return self._build_client("").window
 
     @property
     def max_input_tokens(self) -> int:
         """See `harness.protocols.ReadsLittle`; as an agent it is sent all that its window holds."""
-        return SUMMARIZER_INPUT_TOKENS
+        return MAX_SUMMARIZER_INPUT_TOKENS
 
-    def reply(self, request: Request, listen: Callable[[TextDelta], None] = unheard) -> Reply:
+    def reply(self, request: Request, listen: Callable[[TextDelta], None] = ignore_delta) -> Reply:
         """Answer; where there are tools, by one call or a text, see `harness.models.local.schema_calls`.
 
         Raises:
@@ -102,46 +102,46 @@ class LocalModel:
             UsageError: nobody serves it.
             ModelError: the server failed.
         """
-        sent = replace(request, messages=laid_out(request.messages, request.tools), tools=())
-        key = self._served().key
+        sent = replace(request, messages=render_messages(request.messages, request.tools), tools=())
+        key = self._require_endpoint().key
         if not request.tools:
-            return self._over_the_wire(key).reply(sent, listen)
-        bound = replace(self._over_the_wire(key), answer_schema_json=json.dumps(schema_of(request.tools)))
-        reply = bound.reply(sent, AnswerOnly(listen))
-        return replace(reply, message=read(reply.message, request.messages))
+            return self._build_client(key).reply(sent, listen)
+        client = replace(self._build_client(key), answer_schema_json=json.dumps(build_answer_schema(request.tools)))
+        reply = client.reply(sent, CallFilter(listen))
+        return replace(reply, message=parse_reply(reply.message, request.messages))
 
-    def prompt_tokens(self, messages: tuple[Message, ...]) -> Measured:
+    def count_prompt_tokens(self, messages: tuple[Message, ...]) -> Measured:
         """See `harness.protocols.CountsTokens`.
 
         Raises:
             UsageError: nobody serves it.
             ProviderFailed: its server does not answer.
         """
-        return prompt_tokens(self.name, self._served(), laid_out(messages, ()))
+        return count_prompt_tokens(self.name, self._require_endpoint(), render_messages(messages, ()))
 
-    def _served(self) -> Endpoint:
+    def _require_endpoint(self) -> Endpoint:
         if self.endpoint is None:
             raise UsageError(f"model {self.name!r} is not served here; open it inside of harness.models.local.server.serving")
         return self.endpoint
 
-    def _over_the_wire(self, key: str) -> LitellmModel:
+    def _build_client(self, key: str) -> LitellmModel:
         return LitellmModel(
             name=self.name,
-            route=f"hosted_vllm/{weights_of(self.name).alias}",
+            route=f"hosted_vllm/{look_up_weights(self.name).alias}",
             api_base=f"{self.endpoint.address}/v1" if self.endpoint else None,
             api_key=key,
             window_tokens=self.window_tokens,
             temperature=TEMPERATURE,
             stop=self.stop,
-            timeout_seconds=SILENCE_SECONDS,
+            timeout_seconds=LOCAL_STALL_SECONDS,
             retry=Retry(retries=1, first_seconds=0.0, jitter_seconds=0.0),  # a kept connection may have been closed meanwhile
-            waiting=self.waiting,
+            on_wait=self.on_wait,
         )
 
 
-def as_served(name: str) -> dict[str, object]:
+def describe_local_model(name: str) -> dict[str, object]:
     """What stands in a trial's record of a local model: which weights, and how its answers are drawn from them."""
-    weights = weights_of(name)
+    weights = look_up_weights(name)
     return {
         "name": name,
         "weights": weights.origin,

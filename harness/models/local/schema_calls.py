@@ -15,11 +15,11 @@ from typing import Any
 from pydantic_core import from_json
 
 from harness.events import TextDelta
-from harness.messages import Message, Part, Reasoning, Text, ToolCall, ToolResult, part_text, user
-from harness.models.openai_format import fresh_ids, tools_to_wire
+from harness.messages import Message, Part, Reasoning, Text, ToolCall, ToolResult, extract_part_text, user
+from harness.models.openai_format import encode_tools, make_call_namer
 from harness.protocols import ToolSpec
 
-SAY, TEXT = "reply_to_user", "text"
+REPLY_TOOL_NAME, REPLY_ARGUMENT = "reply_to_user", "text"
 """The call that stands for a text, and its argument. No tool has its name."""
 RESULT_OPEN, RESULT_CLOSE = "<tool_response>", "</tool_response>"
 INSTRUCTIONS = """\
@@ -32,88 +32,92 @@ You act by calling functions, one at a time. These are there:
 
 Write nothing but the next call, as one JSON object: {call}
 Its result comes between {result_open} and {result_close}. Call {say} only when nothing is left to do."""
-CALL = {"name": "<function-name>", "arguments": {"<argument>": "<value>"}}
+CALL_EXAMPLE = {"name": "<function-name>", "arguments": {"<argument>": "<value>"}}
 
-SAYING = ToolSpec(
-    name=SAY,
+REPLY_TOOL = ToolSpec(
+    name=REPLY_TOOL_NAME,
     description="End your work and say something to the user",
-    parameters_json=json.dumps({"type": "object", "properties": {TEXT: {"type": "string"}}, "required": [TEXT]}),
+    parameters_json=json.dumps(
+        {"type": "object", "properties": {REPLY_ARGUMENT: {"type": "string"}}, "required": [REPLY_ARGUMENT]}
+    ),
 )
 
 _TAG = re.compile(r"<(?=/?(?:tool_response|tools)>)")
 
 
-def schema_of(tools: Iterable[ToolSpec]) -> dict[str, Any]:
+def build_answer_schema(tools: Iterable[ToolSpec]) -> dict[str, Any]:
     """The JSON schema of an answer: the call of one of the tools, or that which stands for a text."""
-    forms = [(tool.name, _closed(json.loads(tool.parameters_json))) for tool in (*tools, SAYING)]
-    return {"anyOf": [_object(name={"const": name}, arguments=arguments) for name, arguments in forms]}
+    forms = [(tool.name, _close_schema(json.loads(tool.parameters_json))) for tool in (*tools, REPLY_TOOL)]
+    return {"anyOf": [_build_object_schema(name={"const": name}, arguments=arguments) for name, arguments in forms]}
 
 
-def _object(**properties: object) -> dict[str, Any]:
-    return _closed({"type": "object", "properties": properties, "required": [*properties]})
+def _build_object_schema(**properties: object) -> dict[str, Any]:
+    return _close_schema({"type": "object", "properties": properties, "required": [*properties]})
 
 
-def _closed(schema: dict[str, Any]) -> dict[str, Any]:
+def _close_schema(schema: dict[str, Any]) -> dict[str, Any]:
     """The same schema, of an object that has no other fields unless it says so."""
     return {"additionalProperties": False, **schema}
 
 
-def laid_out(messages: Sequence[Message], tools: Sequence[ToolSpec]) -> tuple[Message, ...]:
+def render_messages(messages: Sequence[Message], tools: Sequence[ToolSpec]) -> tuple[Message, ...]:
     """A conversation as text that every template can take: tools in the system prompt, calls as they are written, results."""
-    told = [_told(message) for message in messages]
+    rendered_messages = [_render_message(message) for message in messages]
     if not tools:
-        return tuple(told)
-    section = Text(text=described(tools))
-    if told and told[0].role == "system":
-        return (Message(role="system", parts=(*told[0].parts, section)), *told[1:])
-    return (Message(role="system", parts=(section,)), *told)
+        return tuple(rendered_messages)
+    section = Text(text=describe_tools(tools))
+    if rendered_messages and rendered_messages[0].role == "system":
+        return (Message(role="system", parts=(*rendered_messages[0].parts, section)), *rendered_messages[1:])
+    return (Message(role="system", parts=(section,)), *rendered_messages)
 
 
-def described(tools: Iterable[ToolSpec]) -> str:
+def describe_tools(tools: Iterable[ToolSpec]) -> str:
     """The section of the system prompt that tells of the tools and how to call them."""
     return INSTRUCTIONS.format(
-        tools="\n".join(json.dumps(tool) for tool in tools_to_wire((*tools, SAYING))),
-        call=json.dumps(CALL),
-        say=SAY,
+        tools="\n".join(json.dumps(tool) for tool in encode_tools((*tools, REPLY_TOOL))),
+        call=json.dumps(CALL_EXAMPLE),
+        say=REPLY_TOOL_NAME,
         result_open=RESULT_OPEN,
         result_close=RESULT_CLOSE,
     )
 
 
-def _told(message: Message) -> Message:
+def _render_message(message: Message) -> Message:
     if message.results:
         outputs = (f"{RESULT_OPEN}\n{_TAG.sub('&lt;', result.output)}\n{RESULT_CLOSE}" for result in message.results)
         return user("\n".join(outputs))
     if message.calls:
-        return Message(role=message.role, parts=(Text(text="\n".join([*_texts(message.parts), *map(_written, message.calls)])),))
+        return Message(
+            role=message.role, parts=(Text(text="\n".join([*_list_texts(message.parts), *map(_render_call, message.calls)])),)
+        )
     return message  # also a text of the assistant, a summary say: as a call it would lead the model to end its turn likewise
 
 
-def _texts(parts: Iterable[Part]) -> Iterator[str]:
+def _list_texts(parts: Iterable[Part]) -> Iterator[str]:
     others = (part for part in parts if not isinstance(part, Reasoning | ToolCall | ToolResult))
-    return (text for part in others if (text := part_text(part)))
+    return (text for part in others if (text := extract_part_text(part)))
 
 
-def _written(call: ToolCall) -> str:
+def _render_call(call: ToolCall) -> str:
     return f'{{"name": {json.dumps(call.name)}, "arguments": {call.arguments_json}}}'
 
 
-def read(message: Message, conversation: Iterable[Message]) -> Message:
+def parse_reply(message: Message, conversation: Iterable[Message]) -> Message:
     """An answer taken apart: a call, or its text. Of one that was cut short, as much as there is."""
-    given = partial(message.text)
-    name, kept = given.get("name"), tuple(part for part in message.parts if isinstance(part, Reasoning))
-    if name == SAY or not isinstance(name, str):
-        return Message(role="assistant", parts=(*kept, Text(text=_text(given))))
-    call = ToolCall(call_id=fresh_ids(conversation)(""), name=name, arguments_json=_arguments(message.text))
-    return Message(role="assistant", parts=(*kept, call))
+    given = parse_partial_object(message.text)
+    name, reasoning = given.get("name"), tuple(part for part in message.parts if isinstance(part, Reasoning))
+    if name == REPLY_TOOL_NAME or not isinstance(name, str):
+        return Message(role="assistant", parts=(*reasoning, Text(text=_extract_text(given))))
+    call = ToolCall(call_id=make_call_namer(conversation)(""), name=name, arguments_json=_extract_arguments(message.text))
+    return Message(role="assistant", parts=(*reasoning, call))
 
 
-def _text(given: Mapping[str, Any]) -> str:
-    arguments = given.get("arguments") if given.get("name") == SAY else None
-    return str(arguments.get(TEXT, "")) if isinstance(arguments, dict) else ""
+def _extract_text(given: Mapping[str, Any]) -> str:
+    arguments = given.get("arguments") if given.get("name") == REPLY_TOOL_NAME else None
+    return str(arguments.get(REPLY_ARGUMENT, "")) if isinstance(arguments, dict) else ""
 
 
-def _arguments(raw: str) -> str:
+def _extract_arguments(raw: str) -> str:
     """The arguments of a call; of one that was cut short, as much as was written, which is no JSON."""
     try:
         return json.dumps(json.loads(raw)["arguments"])
@@ -121,23 +125,23 @@ def _arguments(raw: str) -> str:
         return raw.partition('"arguments":')[2].strip()
 
 
-def partial(raw: str) -> dict[str, Any]:
+def parse_partial_object(raw: str) -> dict[str, Any]:
     """As much of a JSON object as is there yet."""
     try:
-        found = from_json(raw, allow_partial="trailing-strings")
+        value = from_json(raw, allow_partial="trailing-strings")
     except ValueError:
         return {}
-    return found if isinstance(found, dict) else {}
+    return value if isinstance(value, dict) else {}
 
 
-class AnswerOnly:
+class CallFilter:
     """Hears an answer as it is written, and tells reasoning and text in it; of a call it tells only that something came."""
 
     def __init__(self, listen: Callable[[TextDelta], None]) -> None:
         """Tell to `listen`."""
         self._listen = listen
         self._raw = ""
-        self._told = 0
+        self._sent_characters = 0
 
     def __call__(self, delta: TextDelta) -> None:
         """Hear the next piece; the beginning of a new answer is passed on."""
@@ -145,8 +149,8 @@ class AnswerOnly:
             self._listen(delta)
             return
         if delta.anew:
-            self._raw, self._told = "", 0
+            self._raw, self._sent_characters = "", 0
         self._raw += delta.text
-        text = _text(partial(self._raw))
-        self._listen(replace(delta, text=text[self._told :]))
-        self._told = max(self._told, len(text))
+        text = _extract_text(parse_partial_object(self._raw))
+        self._listen(replace(delta, text=text[self._sent_characters :]))
+        self._sent_characters = max(self._sent_characters, len(text))

@@ -19,14 +19,14 @@ from pathlib import Path
 from typing import IO
 
 from harness.errors import ProviderFailed
-from harness.models.local.catalogue import LocalWeights, is_local, weights_of
-from harness.models.local.weights import check, verified
+from harness.models.local.catalogue import LocalWeights, is_local, look_up_weights
+from harness.models.local.weights import check, verify
 
-START_SECONDS = 300.0
+START_TIMEOUT_SECONDS = 300.0
 """Time that a server has to load its weights; it takes a second or two on an idle machine."""
-STOP_SECONDS = 5.0
+STOP_TIMEOUT_SECONDS = 5.0
 POLL_SECONDS = 0.2
-MOST_THREADS = 8
+MAX_THREADS = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,12 +43,12 @@ Endpoints = Mapping[str, Endpoint]
 """By the name of the model."""
 
 
-def nothing() -> None:
+def do_nothing() -> None:
     """What is done meanwhile where there is nothing to do."""
 
 
 @contextmanager
-def serving(names: Iterable[str], meanwhile: Callable[[], None] = nothing) -> Iterator[Endpoints]:
+def serve_models(names: Iterable[str], on_poll: Callable[[], None] = do_nothing) -> Iterator[Endpoints]:
     """Serve the local ones among some models while the context is open; the others are left alone.
 
     Args:
@@ -59,27 +59,27 @@ def serving(names: Iterable[str], meanwhile: Callable[[], None] = nothing) -> It
         UsageError: the package or the weights of one are not here; nothing was started.
         ProviderFailed: a server did not start.
     """
-    wanted = [weights_of(name) for name in sorted(set(names)) if is_local(name)]
-    for weights in wanted:
+    local_weights = [look_up_weights(name) for name in sorted(set(names)) if is_local(name)]
+    for weights in local_weights:
         check(weights)
     with ExitStack() as stack:
-        yield {weights.name: stack.enter_context(served(weights, meanwhile)) for weights in wanted}
+        yield {weights.name: stack.enter_context(serve_model(weights, on_poll)) for weights in local_weights}
 
 
 @contextmanager
-def served(weights: LocalWeights, meanwhile: Callable[[], None] = nothing) -> Iterator[Endpoint]:
+def serve_model(weights: LocalWeights, on_poll: Callable[[], None] = do_nothing) -> Iterator[Endpoint]:
     """Serve one model while the context is open; `meanwhile` as in `serving`.
 
     Raises:
         UsageError: the package or the weights are not here, or not the pinned ones.
         ProviderFailed: the server did not start.
     """
-    path, key = verified(weights), f"sk-{secrets.token_hex(16)}"
+    path, key = verify(weights), f"sk-{secrets.token_hex(16)}"
     with tempfile.TemporaryFile() as errors:
         process = _start(errors)
         try:
-            _tell(process, weights, path, key)
-            yield Endpoint(address=_address(process, weights, errors, meanwhile), key=key)
+            _send_configuration(process, weights, path, key)
+            yield Endpoint(address=_wait_for_address(process, weights, errors, on_poll), key=key)
         finally:
             _stop(process)
 
@@ -95,38 +95,46 @@ def _start(errors: IO[bytes]) -> subprocess.Popen[bytes]:
     )
 
 
-def _tell(process: subprocess.Popen[bytes], weights: LocalWeights, path: Path, key: str) -> None:
+def _send_configuration(process: subprocess.Popen[bytes], weights: LocalWeights, path: Path, key: str) -> None:
     """Tell a new process what to serve."""
-    given = {"path": str(path), "alias": weights.alias, "key": key, "window_tokens": weights.window_tokens, "threads": _threads()}
+    configuration = {
+        "path": str(path),
+        "alias": weights.alias,
+        "key": key,
+        "window_tokens": weights.window_tokens,
+        "threads": _count_threads(),
+    }
     assert process.stdin is not None
     with suppress(BrokenPipeError):  # it ended already, which shows below
-        process.stdin.write(json.dumps(given).encode() + b"\n")
+        process.stdin.write(json.dumps(configuration).encode() + b"\n")
         process.stdin.flush()
 
 
-def _address(process: subprocess.Popen[bytes], weights: LocalWeights, errors: IO[bytes], meanwhile: Callable[[], None]) -> str:
+def _wait_for_address(
+    process: subprocess.Popen[bytes], weights: LocalWeights, errors: IO[bytes], on_poll: Callable[[], None]
+) -> str:
     """Wait until a process serves.
 
     Raises:
         ProviderFailed: it ended, or took too long.
     """
     assert process.stdout is not None
-    ready, end = list[IO[bytes]](), time.monotonic() + START_SECONDS
+    ready, end = list[IO[bytes]](), time.monotonic() + START_TIMEOUT_SECONDS
     while not ready and time.monotonic() < end:
-        meanwhile()
+        on_poll()
         ready, _, _ = select.select([process.stdout], [], [], POLL_SECONDS)
-    said = process.stdout.readline() if ready else b""
-    if not said:
-        raise ProviderFailed(weights.name, None, _why(process, errors, bool(ready)))
-    return str(json.loads(said)["address"])
+    line = process.stdout.readline() if ready else b""
+    if not line:
+        raise ProviderFailed(weights.name, None, _explain_failure(process, errors, bool(ready)))
+    return str(json.loads(line)["address"])
 
 
-def _why(process: subprocess.Popen[bytes], errors: IO[bytes], ended: bool) -> str:
+def _explain_failure(process: subprocess.Popen[bytes], errors: IO[bytes], ended: bool) -> str:
     if not ended:
-        return f"its server did not start within {START_SECONDS:g} s"
+        return f"its server did not start within {START_TIMEOUT_SECONDS:g} s"
     errors.seek(0)
     last = errors.read().decode(errors="replace").strip().rsplit("\n", 1)[-1]
-    return f"its server ended with exit code {process.wait(STOP_SECONDS)}: {last[:300]}"
+    return f"its server ended with exit code {process.wait(STOP_TIMEOUT_SECONDS)}: {last[:300]}"
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:
@@ -135,12 +143,12 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
     with suppress(BrokenPipeError):
         process.stdin.close()
     try:
-        process.wait(STOP_SECONDS)
+        process.wait(STOP_TIMEOUT_SECONDS)
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
     process.stdout.close()
 
 
-def _threads() -> int:
-    return min(MOST_THREADS, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
+def _count_threads() -> int:
+    return min(MAX_THREADS, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)

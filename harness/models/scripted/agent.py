@@ -27,24 +27,24 @@ from typing import NamedTuple
 from harness.errors import ContextOverflow
 from harness.events import TextDelta
 from harness.messages import Message, ToolCall, assistant
-from harness.models.prices import NOMINAL
-from harness.models.scripted.patterns import call_key, look_ups
+from harness.models.prices import NOMINAL_PRICE
+from harness.models.scripted.patterns import build_call_key, list_look_ups
 from harness.models.scripted.profiles import Profile
-from harness.models.scripted.visible_state import Reader, Sight
-from harness.models.tokenizer import PromptTokens, message_tokens, text_tokens
-from harness.protocols import Reply, Request, ToolSpec, unheard
+from harness.models.scripted.visible_state import ConversationReader, VisibleState
+from harness.models.tokenizer import PromptTokenCounter, count_message_tokens, count_text_tokens
+from harness.protocols import Reply, Request, ToolSpec, ignore_delta
 from harness.task import CallTemplate, Fact, Repair, Script, Step
 from harness.tokens import Measured, Usage, Window
 
-GIVE_UP_AFTER = 2
+MAX_VISIBLE_FAILURES = 2
 """Visible failures of a step without a known repair, after which the agent goes on with the next step."""
 
 
-class _Now(NamedTuple):
+class _CallContext(NamedTuple):
     """All that one answer rests on."""
 
-    sight: Sight
-    messages: int
+    visible: VisibleState
+    message_count: int
     prompt_tokens: int
 
 
@@ -67,114 +67,121 @@ class ScriptedModel:
         self.name = name
         self.window = Window(tokens=window_tokens, source="configuration")
         self._facts = {fact.name: fact for fact in facts}
-        self._steps, self._farewell = script.steps, script.farewell
+        self._steps, self._farewell = script.steps, script.final_text
         self._profile, self._seed = profile, seed
-        self._reader, self._prompt = Reader(facts, script), PromptTokens()
-        self._deciding = threading.Lock()
+        self._reader, self._prompt_counter = ConversationReader(facts, script), PromptTokenCounter()
+        self._lock = threading.Lock()
 
-    def reply(self, request: Request, listen: Callable[[TextDelta], None] = unheard) -> Reply:
+    def reply(self, request: Request, listen: Callable[[TextDelta], None] = ignore_delta) -> Reply:
         """See `harness.protocols.Model`."""
-        prompt_tokens = self._prompt.count(request.messages) + tool_tokens(request.tools)
+        prompt_tokens = self._prompt_counter.count(request.messages) + count_tool_tokens(request.tools)
         if prompt_tokens > self.window.tokens:
             raise ContextOverflow(self.name, prompt_tokens, self.window.tokens)
-        with self._deciding:
-            message = self._decide(_Now(self._reader.sight(request.messages), len(request.messages), prompt_tokens))
+        with self._lock:
+            message = self._decide(_CallContext(self._reader.read(request.messages), len(request.messages), prompt_tokens))
         for line in message.text.splitlines(keepends=True):
             listen(TextDelta(text=line))
-        output_tokens = message_tokens(message)
+        output_tokens = count_message_tokens(message)
         usage = Usage(input_tokens=Measured(prompt_tokens), output_tokens=output_tokens)
-        seconds = self._profile.seconds(prompt_tokens, output_tokens)
-        return Reply(message=message, usage=usage, seconds=seconds, cost_usd=NOMINAL.cost_usd(usage))
+        seconds = self._profile.compute_seconds(prompt_tokens, output_tokens)
+        return Reply(message=message, usage=usage, seconds=seconds, cost_usd=NOMINAL_PRICE.compute_cost_usd(usage))
 
-    def _decide(self, now: _Now) -> Message:
-        sight = now.sight
-        for index in sorted(sight.failures):
-            repair = self._due_repair(index, now)
-            if repair and index not in sight.done:
-                return self._act(self._steps[index].name, repair, now)
-        for index in range(sight.first_open, len(self._steps)):
-            if index not in sight.done and not self._given_up(index, sight):
-                return self._act(self._steps[index].name, self._steps[index], now)
-        return assistant(self._fill(self._farewell, self._values(self._facts, sight.facts)))
+    def _decide(self, context: _CallContext) -> Message:
+        visible = context.visible
+        for index in sorted(visible.failures):
+            repair = self._find_due_repair(index, context)
+            if repair and index not in visible.done_steps:
+                return self._act(self._steps[index].name, repair, context)
+        for index in range(visible.first_open_step, len(self._steps)):
+            if index not in visible.done_steps and not self._is_given_up(index, visible):
+                return self._act(self._steps[index].name, self._steps[index], context)
+        return assistant(self._fill(self._farewell, self._choose_values(self._facts, visible.facts)))
 
-    def _due_repair(self, index: int, now: _Now) -> Repair | None:
+    def _find_due_repair(self, index: int, context: _CallContext) -> Repair | None:
         """The known repair of a step's newest failure, unless all its calls were made since."""
-        step, failure = self._steps[index], now.sight.failures[index]
+        step, failure = self._steps[index], context.visible.failures[index]
         for repair in step.repairs:
-            if re.search(repair.error, failure.output, re.MULTILINE):
-                values = self._values(repair.needs, self._known(step.name, repair.needs, now))
-                keys = [call_key(call, values) for call in repair.calls]
-                if any(now.sight.well.get(key, 0) < failure.at for key in keys):
+            if re.search(repair.error_pattern, failure.output, re.MULTILINE):
+                values = self._choose_values(
+                    repair.required_facts, self._select_known_facts(step.name, repair.required_facts, context)
+                )
+                keys = [build_call_key(call, values) for call in repair.calls]
+                if any(context.visible.success_positions.get(key, 0) < failure.position for key in keys):
                     return repair
         return None
 
-    def _given_up(self, index: int, sight: Sight) -> bool:
-        failure = sight.failures.get(index)
-        if failure is None or failure.times < GIVE_UP_AFTER:
+    def _is_given_up(self, index: int, visible: VisibleState) -> bool:
+        failure = visible.failures.get(index)
+        if failure is None or failure.visible_count < MAX_VISIBLE_FAILURES:
             return False
-        return not any(re.search(repair.error, failure.output, re.MULTILINE) for repair in self._steps[index].repairs)
+        return not any(re.search(repair.error_pattern, failure.output, re.MULTILINE) for repair in self._steps[index].repairs)
 
-    def _act(self, step: str, act: Step | Repair, now: _Now) -> Message:
+    def _act(self, step: str, act: Step | Repair, context: _CallContext) -> Message:
         """What a step or its repair says and does, or a look-up of a fact that it needs."""
-        known = self._known(step, act.needs, now)
-        for name in act.needs:
-            if name not in known and (look := self._look_up(self._facts[name], now.sight)):
+        known = self._select_known_facts(step, act.required_facts, context)
+        for name in act.required_facts:
+            if name not in known and (look := self._look_up(self._facts[name], context.visible)):
                 text = f"I need the {name.replace('_', ' ')} for this and no longer have it in view; looking it up."
-                return self._message(text, [look], {}, now)
-        return self._message(act.says, act.calls, self._values(act.needs, known), now)
+                return self._build_message(text, [look], {}, context)
+        return self._build_message(act.text, act.calls, self._choose_values(act.required_facts, known), context)
 
     @staticmethod
-    def _look_up(fact: Fact, sight: Sight) -> CallTemplate | None:
+    def _look_up(fact: Fact, visible: VisibleState) -> CallTemplate | None:
         """The next call that may bring a fact back into view, its source looked for first; None when there is none left.
 
         Each is made once in a row of look-ups: an answer that does not show the fact may have been overlooked, or its text
         may have gone since from a view that still holds the call.
         """
-        calls = list(look_ups(fact))
+        calls = list(list_look_ups(fact))
         if fact.source:
-            calls = calls[-1:] if fact.source in sight.listed else calls[:1]
-        return next((call for call in calls if call_key(call) not in sight.looked_up), None)
+            calls = calls[-1:] if fact.source in visible.listed_paths else calls[:1]
+        return next((call for call in calls if build_call_key(call) not in visible.look_up_keys), None)
 
-    def _values(self, needs: Iterable[str], known: Mapping[str, str]) -> dict[str, str]:
+    def _choose_values(self, needs: Iterable[str], known: Mapping[str, str]) -> dict[str, str]:
         return {name: known.get(name, self._facts[name].prior) for name in needs}
 
-    def _known(self, step: str, needs: Sequence[str], now: _Now) -> dict[str, str]:
+    def _select_known_facts(self, step: str, needs: Sequence[str], context: _CallContext) -> dict[str, str]:
         """The facts that are visible and not overlooked."""
-        return {name: now.sight.facts[name] for name in needs if not self._misses(step, name, now)}
+        return {name: context.visible.facts[name] for name in needs if not self._is_missed(step, name, context)}
 
-    def _misses(self, step: str, name: str, now: _Now) -> bool:
+    def _is_missed(self, step: str, name: str, context: _CallContext) -> bool:
         """Whether a fact is not visible, or overlooked."""
-        place = now.sight.places.get(name)
+        place = context.visible.fact_offsets.get(name)
         if place is None:
             return True
-        if not self._profile.overlooks or place >= now.sight.fresh_from:
+        if not self._profile.overlook_probability or place >= context.visible.fresh_offset:
             return False
-        chance = self._profile.chance_to_overlook(now.prompt_tokens, place / now.sight.characters)
+        chance = self._profile.compute_overlook_probability(context.prompt_tokens, place / context.visible.characters)
         return random.Random(f"{self._seed}/{step}/{name}").random() < chance
 
-    def _message(self, says: str, calls: Sequence[CallTemplate], values: Mapping[str, str], now: _Now) -> Message:
+    def _build_message(
+        self, says: str, calls: Sequence[CallTemplate], values: Mapping[str, str], context: _CallContext
+    ) -> Message:
         draw = random.Random(f"{self._seed}/{says}")
         opening = draw.choice(self._profile.openings)
-        made: list[ToolCall] = []
-        taken = set(now.sight.call_ids)
+        tool_calls: list[ToolCall] = []
+        taken = set(context.visible.call_ids)
         for call in calls:
-            written = {name: self._fill(text, values) for name, text in call.arguments}
-            call_id = _fresh_id(now.messages, call.tool, taken)
+            arguments = {name: self._fill(text, values) for name, text in call.arguments}
+            call_id = _make_call_id(context.message_count, call.tool, taken)
             taken.add(call_id)
-            made.append(ToolCall(call_id=call_id, name=call.tool, arguments_json=json.dumps(written)))
-        return assistant(opening + self._fill(says, values), *made)
+            tool_calls.append(ToolCall(call_id=call_id, name=call.tool, arguments_json=json.dumps(arguments)))
+        return assistant(opening + self._fill(says, values), *tool_calls)
 
     @staticmethod
     def _fill(text: str, values: Mapping[str, str]) -> str:
         return Template(text).substitute(values)
 
 
-def _fresh_id(position: int, tool: str, taken: set[str]) -> str:
+def _make_call_id(position: int, tool: str, taken: set[str]) -> str:
     """A call id that no visible call has; a function of what is visible."""
     ids = (f"call_{hashlib.sha256(f'{tool}/{number}'.encode()).hexdigest()[:12]}" for number in itertools.count(position))
     return next(call_id for call_id in ids if call_id not in taken)
 
 
-def tool_tokens(tools: tuple[ToolSpec, ...]) -> int:
+def count_tool_tokens(tools: tuple[ToolSpec, ...]) -> int:
     """Tokens that tool schemas take of a prompt."""
-    return sum(text_tokens(spec.name) + text_tokens(spec.description) + text_tokens(spec.parameters_json) for spec in tools)
+    return sum(
+        count_text_tokens(spec.name) + count_text_tokens(spec.description) + count_text_tokens(spec.parameters_json)
+        for spec in tools
+    )

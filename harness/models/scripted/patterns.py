@@ -16,24 +16,24 @@ from harness.task import CallTemplate, Fact, Step
 
 NO_VALUES: Mapping[str, str] = MappingProxyType({})
 WORD = re.compile(r"\w+")
-REMEMBERED_TASKS = 4
+MAX_CACHED_TASKS = 4
 """Trials of a grid follow each other task by task and seed by seed."""
-REMEMBERED_TEXTS = 4_000
-REMEMBERED_LINES = 20_000
+MAX_CACHED_TEXTS = 4_000
+MAX_CACHED_LINES = 20_000
 
-Sign = tuple[int, int]
+ReceiptSlot = tuple[int, int]
 """Index of a step, and which of its receipts."""
 
 
-class Found(NamedTuple):
+class FactMatch(NamedTuple):
     """A value of a fact, and at which character of its message it stands."""
 
     name: str
     value: str
-    at: int
+    offset: int
 
 
-Told = tuple[tuple[str, int], ...]
+ValueOffsets = tuple[tuple[str, int], ...]
 """The values of a fact that a text tells, and at which character each stands, in the order of the text."""
 
 
@@ -45,42 +45,42 @@ class FactPatterns:
         self._anywhere: list[tuple[str, list[re.Pattern[str]]]] = []
         self._by_word: dict[str, list[tuple[str, list[re.Pattern[str]]]]] = {}
         for fact in facts:
-            kept = self._by_word.setdefault(fact.word, []) if fact.word else self._anywhere
+            kept = self._by_word.setdefault(fact.required_word, []) if fact.required_word else self._anywhere
             kept.append((fact.name, [re.compile(text, re.MULTILINE) for text in fact.patterns]))
-        self._found = lru_cache(maxsize=REMEMBERED_TEXTS)(self._search)
-        self.tells = lru_cache(maxsize=REMEMBERED_LINES)(self._tells)
+        self._find_matches = lru_cache(maxsize=MAX_CACHED_TEXTS)(self._search)
+        self.has_fact = lru_cache(maxsize=MAX_CACHED_LINES)(self._has_fact)
         """Whether a text tells any fact."""
 
-    def newest(self, text: str) -> tuple[Found, ...]:
+    def find_newest(self, text: str) -> tuple[FactMatch, ...]:
         """The last told value of every fact that a text tells."""
-        return tuple(Found(name, *told[-1]) for name, told in self._found(text))
+        return tuple(FactMatch(name, *told[-1]) for name, told in self._find_matches(text))
 
-    def told(self, text: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    def find_values(self, text: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
         """Name and all told values of every fact that a text tells, in the order of the text."""
-        return tuple((name, tuple(value for value, _ in told)) for name, told in self._found(text))
+        return tuple((name, tuple(value for value, _ in told)) for name, told in self._find_matches(text))
 
-    def _search(self, text: str) -> tuple[tuple[str, Told], ...]:
+    def _search(self, text: str) -> tuple[tuple[str, ValueOffsets], ...]:
         """Name of every fact that a text tells, and where it does."""
-        found: list[tuple[str, Told]] = []
-        for name, patterns in self._due(text):
+        matches_by_fact: list[tuple[str, ValueOffsets]] = []
+        for name, patterns in self._select_patterns(text):
             matches = [match for pattern in patterns for match in pattern.finditer(text)]
             if matches:
                 ordered = sorted(matches, key=re.Match.start)
-                found.append((name, tuple((match[1], match.start()) for match in ordered)))
-        return tuple(found)
+                matches_by_fact.append((name, tuple((match[1], match.start()) for match in ordered)))
+        return tuple(matches_by_fact)
 
-    def _tells(self, text: str) -> bool:
-        return any(pattern.search(text) for _, patterns in self._due(text) for pattern in patterns)
+    def _has_fact(self, text: str) -> bool:
+        return any(pattern.search(text) for _, patterns in self._select_patterns(text) for pattern in patterns)
 
-    def _due(self, text: str) -> list[tuple[str, list[re.Pattern[str]]]]:
+    def _select_patterns(self, text: str) -> list[tuple[str, list[re.Pattern[str]]]]:
         if not self._by_word:
             return self._anywhere
         words = self._by_word.keys() & WORD.findall(text)
         return self._anywhere + [entry for word in sorted(words) for entry in self._by_word[word]]
 
 
-@lru_cache(maxsize=REMEMBERED_TASKS)
-def fact_patterns(facts: tuple[Fact, ...]) -> FactPatterns:
+@lru_cache(maxsize=MAX_CACHED_TASKS)
+def compile_fact_patterns(facts: tuple[Fact, ...]) -> FactPatterns:
     """The patterns of a task's facts: one object for all its sessions in this process."""
     return FactPatterns(facts)
 
@@ -90,23 +90,23 @@ class ReceiptPatterns:
 
     def __init__(self, steps: Sequence[Step]) -> None:
         """Sort the patterns into those that are told to the letter and the others."""
-        self._exact: dict[tuple[str, str], list[Sign]] = {}
-        self._others: dict[str, list[tuple[Sign, re.Pattern[str]]]] = {}
+        self._exact: dict[tuple[str, str], list[ReceiptSlot]] = {}
+        self._others: dict[str, list[tuple[ReceiptSlot, re.Pattern[str]]]] = {}
         for index, step in enumerate(steps):
             for slot, (tool, pattern) in enumerate(step.done.receipts):
-                key = _letters(pattern)
+                key = _parse_exact_key(pattern)
                 if key is None:
                     self._others.setdefault(tool, []).append(((index, slot), re.compile(pattern)))
                 else:
                     self._exact.setdefault((tool, key), []).append((index, slot))
 
-    def signs(self, tool: str, key: str) -> tuple[Sign, ...]:
+    def match_receipt(self, tool: str, key: str) -> tuple[ReceiptSlot, ...]:
         """What a receipt that ended well is a sign of. The key is one line."""
-        found = [sign for sign, pattern in self._others.get(tool, ()) if pattern.search(key)]
-        return (*self._exact.get((tool, key), ()), *found)
+        slots = [sign for sign, pattern in self._others.get(tool, ()) if pattern.search(key)]
+        return (*self._exact.get((tool, key), ()), *slots)
 
 
-def _letters(pattern: str) -> str | None:
+def _parse_exact_key(pattern: str) -> str | None:
     """The one key that a pattern matches, or None if it is not plainly one."""
     if not (pattern.startswith("^") and pattern.endswith("$")):
         return None
@@ -114,15 +114,15 @@ def _letters(pattern: str) -> str | None:
     return key if re.escape(key) == pattern[1:-1] else None
 
 
-class Counters:
+class StepCounters:
     """The numbers that count steps, and which steps each covers."""
 
     def __init__(self, steps: Sequence[Step]) -> None:
         """Gather the steps of each pattern in the order of their numbers."""
-        counted: dict[str, list[Sign]] = {}
+        counted: dict[str, list[ReceiptSlot]] = {}
         for index, step in enumerate(steps):
-            if step.done.counted:
-                counted.setdefault(step.done.counted, []).append((step.done.count, index))
+            if step.done.count_pattern:
+                counted.setdefault(step.done.count_pattern, []).append((step.done.minimum_count, index))
         self._patterns = [re.compile(pattern, re.MULTILINE) for pattern in counted]
         ordered = [sorted(pairs) for pairs in counted.values()]
         self._counts = [[count for count, _ in pairs] for pairs in ordered]
@@ -133,13 +133,13 @@ class Counters:
         found = ((at, pattern.findall(text)) for at, pattern in enumerate(self._patterns))
         return {at: max(map(int, numbers)) for at, numbers in found if numbers}
 
-    def covered(self, counter: int, number: int, after: int = -1) -> list[int]:
+    def list_covered_steps(self, counter: int, number: int, after: int = -1) -> list[int]:
         """Indexes of the steps that a number shows done, without those that the number `after` did."""
         counts = self._counts[counter]
         return self._indexes[counter][bisect_right(counts, after) : bisect_right(counts, number)]
 
 
-def look_ups(fact: Fact) -> Iterator[CallTemplate]:
+def list_look_ups(fact: Fact) -> Iterator[CallTemplate]:
     """The calls that may bring a fact back: a look for its source, if it has one, and the recovering call."""
     if fact.recover and fact.source:
         yield CallTemplate(tool="list_directory", arguments=(("path", fact.source.rpartition("/")[0] or "."),))
@@ -147,7 +147,7 @@ def look_ups(fact: Fact) -> Iterator[CallTemplate]:
         yield fact.recover
 
 
-def call_key(call: CallTemplate, values: Mapping[str, str] = NO_VALUES) -> tuple[str, str]:
+def build_call_key(call: CallTemplate, values: Mapping[str, str] = NO_VALUES) -> tuple[str, str]:
     """The (tool, key argument) of the receipt that a call from this template leaves; that of a look-up holds no placeholder."""
     text = next((value for _, value in call.arguments), "")
     return call.tool, " ".join(Template(text).substitute(values).split())[:200]

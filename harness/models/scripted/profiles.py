@@ -25,19 +25,19 @@ from harness.errors import UnknownName, UsageError
 Curve = tuple[tuple[float, float], ...]
 """Points (x, y) with growing x; straight lines between them, flat before and behind."""
 
-LENGTH: Curve = tuple(
+LENGTH_CURVE: Curve = tuple(
     (1024 * kilo, (96.6 - accuracy) / (96.6 - 81.2))
     for kilo, accuracy in ((4, 96.6), (8, 96.3), (16, 95.2), (32, 93.2), (64, 87.0), (128, 81.2))
 )
 """Share of the worst by tokens of the prompt."""
-DEPTH: Curve = tuple(
+DEPTH_CURVE: Curve = tuple(
     ((document - 1) / 19, (88.3 - accuracy) / (88.3 - 53.8))
     for document, accuracy in ((1, 75.8), (5, 57.2), (10, 53.8), (15, 55.4), (20, 63.2))
 )
 """Share of the worst by depth: 0 = the beginning of the prompt, 1 = its end."""
 
 
-def at(curve: Curve, x: float) -> float:
+def interpolate(curve: Curve, x: float) -> float:
     """The value of a curve."""
     for (left, low), (right, high) in pairwise(curve):
         if x <= right:
@@ -45,7 +45,7 @@ def at(curve: Curve, x: float) -> float:
     return curve[-1][1]
 
 
-def mean(curve: Curve) -> float:
+def compute_mean(curve: Curve) -> float:
     """The mean of a curve between its first and last point."""
     area = sum((right - left) * (low + high) / 2 for (left, low), (right, high) in pairwise(curve))
     return area / (curve[-1][0] - curve[0][0])
@@ -62,19 +62,19 @@ class Profile:
     openings: tuple[str, ...]
     """A reply begins with one of these, drawn from (seed, step): wording differs between two models that do the same."""
 
-    overlooks: float = 0.0
+    overlook_probability: float = 0.0
     """Probability that a visible fact is overlooked in the middle of a prompt of 128K tokens."""
 
-    def chance_to_overlook(self, prompt_tokens: int, depth: float) -> float:
+    def compute_overlook_probability(self, prompt_tokens: int, depth: float) -> float:
         """Probability that a visible fact is overlooked; grows with the length, and is highest in the middle.
 
         Args:
             prompt_tokens: of the whole request; beyond 128K it grows no more, since nothing was measured there.
             depth: where the fact stands: 0 = at the beginning, 1 = at the end.
         """
-        return self.overlooks * at(LENGTH, prompt_tokens) * at(DEPTH, depth)
+        return self.overlook_probability * interpolate(LENGTH_CURVE, prompt_tokens) * interpolate(DEPTH_CURVE, depth)
 
-    def seconds(self, input_tokens: int, output_tokens: int) -> float:
+    def compute_seconds(self, input_tokens: int, output_tokens: int) -> float:
         """Time of one call on the virtual clock; never slept."""
         return round(
             self.first_token_seconds
@@ -94,28 +94,28 @@ ATTENTIVE = Profile(
 )
 PROFILES: dict[str, Profile] = {
     "attentive": ATTENTIVE,
-    "typical": replace(ATTENTIVE, overlooks=(0.966 - 0.812) / mean(DEPTH)),
+    "typical": replace(ATTENTIVE, overlook_probability=(0.966 - 0.812) / compute_mean(DEPTH_CURVE)),
 }
-PARAMETRIC = "overlooks-"
-KNOWN: Sequence[str] = (*PROFILES, f"{PARAMETRIC}P")
+PARAMETRIC_PREFIX = "overlooks-"
+PROFILE_NAMES: Sequence[str] = (*PROFILES, f"{PARAMETRIC_PREFIX}P")
 """The names of all profiles; P is a number from 0 to 1."""
 
 
-def profile(name: str) -> Profile:
+def look_up_profile(name: str) -> Profile:
     """The profile of that name.
 
     Raises:
         UnknownName: there is none.
         UsageError: the P of `overlooks-P` is no probability.
     """
-    if name.startswith(PARAMETRIC):
-        return replace(ATTENTIVE, overlooks=probability(name, name.removeprefix(PARAMETRIC)))
+    if name.startswith(PARAMETRIC_PREFIX):
+        return replace(ATTENTIVE, overlook_probability=parse_probability(name, name.removeprefix(PARAMETRIC_PREFIX)))
     if name not in PROFILES:
-        raise UnknownName("profile of the scripted model", name, KNOWN)
+        raise UnknownName("profile of the scripted model", name, PROFILE_NAMES)
     return PROFILES[name]
 
 
-def probability(name: str, text: str) -> float:
+def parse_probability(name: str, text: str) -> float:
     """The P at the end of a name.
 
     Raises:

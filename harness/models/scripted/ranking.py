@@ -16,9 +16,9 @@ from functools import lru_cache
 
 SATURATION, LENGTH_SHARE = 1.5, 0.75
 """k1 and b."""
-REMEMBERED_LINES = 20_000
+MAX_CACHED_LINES = 20_000
 _WORD = re.compile(r"\b\w\w+\b")
-_SAY_NOTHING = frozenset(
+_STOP_WORDS = frozenset(
     (
         *("a", "an", "and", "are", "as", "at", "be", "but", "by", "for", "if", "in", "into", "is", "it", "no", "not", "of"),
         *("on", "or", "such", "that", "the", "their", "then", "there", "these", "they", "this", "to", "was", "will", "with"),
@@ -27,13 +27,13 @@ _SAY_NOTHING = frozenset(
 """English words that are not looked for."""
 
 
-@lru_cache(maxsize=REMEMBERED_LINES)
-def words_of(line: str) -> tuple[str, ...]:
+@lru_cache(maxsize=MAX_CACHED_LINES)
+def split_words(line: str) -> tuple[str, ...]:
     """The words of a line that can be looked for, in small letters."""
-    return tuple([word for word in _WORD.findall(line.lower()) if word not in _SAY_NOTHING])
+    return tuple([word for word in _WORD.findall(line.lower()) if word not in _STOP_WORDS])
 
 
-def relevance(lines: Sequence[Sequence[str]], asked: Collection[str]) -> list[float]:
+def score_lines(lines: Sequence[Sequence[str]], query: Collection[str]) -> list[float]:
     """How much each line has to do with what is asked.
 
     Args:
@@ -44,15 +44,15 @@ def relevance(lines: Sequence[Sequence[str]], asked: Collection[str]) -> list[fl
         One score a line, at least 0: sums of single precision, in the order of the alphabet.
     """
     average = sum(map(len, lines)) / len(lines)
-    holders: dict[str, list[tuple[int, int]]] = {word: [] for word in sorted(asked)}
+    postings: dict[str, list[tuple[int, int]]] = {word: [] for word in sorted(query)}
     for at, words in enumerate(lines):
-        for word, times in Counter([word for word in words if word in holders]).items():
-            holders[word].append((at, times))
+        for word, times in Counter([word for word in words if word in postings]).items():
+            postings[word].append((at, times))
     lengths = [SATURATION * ((1 - LENGTH_SHARE) + LENGTH_SHARE * len(words) / average) for words in lines]
     scores, single = array("f", bytes(4 * len(lines))), array("f", (0.0, 0.0))
-    for held in holders.values():
-        single[0] = math.log(1 + (len(lines) - len(held) + 0.5) / (len(held) + 0.5))
-        for at, times in held:
+    for occurrences in postings.values():
+        single[0] = math.log(1 + (len(lines) - len(occurrences) + 0.5) / (len(occurrences) + 0.5))
+        for at, times in occurrences:
             single[1] = single[0] * (times / (lengths[at] + times))
             scores[at] += single[1]
     return scores.tolist()

@@ -14,14 +14,20 @@ from harness import transcript
 from harness.errors import ContextOverflow
 from harness.events import TextDelta
 from harness.messages import Message, assistant
-from harness.models.prices import NOMINAL
-from harness.models.scripted.agent import tool_tokens
-from harness.models.scripted.patterns import REMEMBERED_LINES, REMEMBERED_TASKS, Counters, ReceiptPatterns, fact_patterns
+from harness.models.prices import NOMINAL_PRICE
+from harness.models.scripted.agent import count_tool_tokens
+from harness.models.scripted.patterns import (
+    MAX_CACHED_LINES,
+    MAX_CACHED_TASKS,
+    ReceiptPatterns,
+    StepCounters,
+    compile_fact_patterns,
+)
 from harness.models.scripted.profiles import Profile
-from harness.models.scripted.ranking import relevance, words_of
-from harness.models.scripted.visible_state import ENDED_WELL
-from harness.models.tokenizer import message_tokens, text_tokens
-from harness.protocols import Reply, Request, unheard
+from harness.models.scripted.ranking import score_lines, split_words
+from harness.models.scripted.visible_state import SUCCESS_OUTCOMES
+from harness.models.tokenizer import count_message_tokens, count_text_tokens
+from harness.protocols import Reply, Request, ignore_delta
 from harness.task import Fact, Script
 from harness.tokens import Measured, Usage, Window
 from harness.transcript import RECEIPT
@@ -29,16 +35,16 @@ from harness.transcript import RECEIPT
 Summarize = Callable[[str, int], str]
 """From the text of the prompt and the output limit in tokens to the summary."""
 
-NOTHING = "(no details were kept)"
+EMPTY_SUMMARY = "(no details were kept)"
 """What the empty summarizer writes: not an empty text, which would be a failed summary."""
 
 HEADING = re.compile(r"^[A-Z][A-Z ]+[A-Z](?: \(if any\))?:$")
 """A line of a summary prompt behind which material stands, e.g. `MESSAGES TO SUMMARIZE:`."""
 
 DEFAULT_SUMMARY_TOKENS = 800
-SHORTEST_LINE_WORDS = 6
+MIN_LINE_WORDS = 6
 """What is shorter is hardly a sentence: listings, brackets, headings."""
-REMEMBERED_SUMMARIES = 64
+MAX_CACHED_SUMMARIES = 64
 """Arms that differ in the summarizer alone give the first summary of a session the same prompt."""
 REQUEST_SHARE = 0.7
 """Of the room for an extractive summary."""
@@ -53,32 +59,32 @@ class ScriptedSummarizer:
         self.window = Window(tokens=window_tokens, source="configuration")
         self._summarize, self._profile = summarize, profile
 
-    def prompt_tokens(self, messages: tuple[Message, ...]) -> Measured:
+    def count_prompt_tokens(self, messages: tuple[Message, ...]) -> Measured:
         """See `harness.protocols.CountsTokens`."""
-        return Measured(sum(map(message_tokens, messages)))
+        return Measured(sum(map(count_message_tokens, messages)))
 
-    def reply(self, request: Request, listen: Callable[[TextDelta], None] = unheard) -> Reply:
+    def reply(self, request: Request, listen: Callable[[TextDelta], None] = ignore_delta) -> Reply:
         """See `harness.protocols.Model`."""
-        prompt = read(request.messages)
-        input_tokens = Measured(self.prompt_tokens(request.messages) + tool_tokens(request.tools))
+        prompt = render_prompt(request.messages)
+        input_tokens = Measured(self.count_prompt_tokens(request.messages) + count_tool_tokens(request.tools))
         if input_tokens > self.window.tokens:
             raise ContextOverflow(self.name, input_tokens, self.window.tokens)
-        text = self._summarize(prompt, request.max_output_tokens or DEFAULT_SUMMARY_TOKENS) or NOTHING
+        text = self._summarize(prompt, request.max_output_tokens or DEFAULT_SUMMARY_TOKENS) or EMPTY_SUMMARY
         message = assistant(text)
         listen(TextDelta(text=text))
-        usage = Usage(input_tokens=input_tokens, output_tokens=message_tokens(message))
-        seconds = self._profile.seconds(input_tokens, usage.output_tokens)
-        return Reply(message=message, usage=usage, seconds=seconds, cost_usd=NOMINAL.cost_usd(usage))
+        usage = Usage(input_tokens=input_tokens, output_tokens=count_message_tokens(message))
+        seconds = self._profile.compute_seconds(input_tokens, usage.output_tokens)
+        return Reply(message=message, usage=usage, seconds=seconds, cost_usd=NOMINAL_PRICE.compute_cost_usd(usage))
 
 
-def read(messages: Sequence[Message]) -> str:
+def render_prompt(messages: Sequence[Message]) -> str:
     """The text of a prompt; of one that is the session itself, with its calls and results, the transcript."""
     if any(message.calls or message.results for message in messages):
-        return transcript.text(messages)
+        return transcript.render(messages)
     return "\n".join(message.text for message in messages)
 
 
-def material(prompt: str) -> dict[str, list[str]]:
+def extract_material(prompt: str) -> dict[str, list[str]]:
     """The lines that are to be summarized under the heading before them, instructions left out.
 
     Material stands behind headings in capitals, up to the instruction that begins with `Create a summary`; a prompt without
@@ -99,61 +105,63 @@ def material(prompt: str) -> dict[str, list[str]]:
     return dict(sorted(sections.items(), key=lambda section: "TASK" not in section[0]))
 
 
-@lru_cache(maxsize=REMEMBERED_TASKS)
-def oracle(facts: tuple[Fact, ...], script: Script) -> Summarize:
+@lru_cache(maxsize=MAX_CACHED_TASKS)
+def build_oracle_summarize(facts: tuple[Fact, ...], script: Script) -> Summarize:
     """Keeps every line that carries a fact or is evidence of a step; may exceed the limit, being a bound.
 
     Of lines that count steps the highest is kept, and no receipt of a step that it counts.
     """
-    known, receipts, counters = fact_patterns(facts), ReceiptPatterns(script.steps), Counters(script.steps)
-    tales = [(step.done.about, re.compile(step.done.named)) for step in script.steps if step.done.named]
-    mending = {(call.tool, call.arguments[0][1]) for step in script.steps for fix in step.repairs for call in fix.calls}
+    known, receipts, counters = compile_fact_patterns(facts), ReceiptPatterns(script.steps), StepCounters(script.steps)
+    done_patterns = [
+        (step.done.required_text, re.compile(step.done.summary_pattern)) for step in script.steps if step.done.summary_pattern
+    ]
+    repair_keys = {(call.tool, call.arguments[0][1]) for step in script.steps for fix in step.repairs for call in fix.calls}
 
-    @lru_cache(maxsize=REMEMBERED_LINES)
+    @lru_cache(maxsize=MAX_CACHED_LINES)
     def is_evidence(line: str, covered: frozenset[int]) -> bool:
         match = RECEIPT.match(line)
         if match is None:
-            return any(about in line and pattern.search(line) for about, pattern in tales)
+            return any(about in line and pattern.search(line) for about, pattern in done_patterns)
         tool, key, outcome = match.groups()
-        return outcome in ENDED_WELL and (
-            (tool, key) in mending or any(index not in covered for index, _ in receipts.signs(tool, key))
+        return outcome in SUCCESS_OUTCOMES and (
+            (tool, key) in repair_keys or any(index not in covered for index, _ in receipts.match_receipt(tool, key))
         )
 
-    counts = lru_cache(maxsize=REMEMBERED_LINES)(counters.read)
+    read_counts = lru_cache(maxsize=MAX_CACHED_LINES)(counters.read)
 
-    def tells_highest(line: str, highest: Mapping[int, int]) -> bool:
-        return any(highest[at] == number for at, number in counts(line).items())
+    def has_highest_count(line: str, highest: Mapping[int, int]) -> bool:
+        return any(highest[at] == number for at, number in read_counts(line).items())
 
     def summarize(prompt: str, _: int) -> str:
-        lines = list(itertools.chain.from_iterable(material(prompt).values()))
+        lines = list(itertools.chain.from_iterable(extract_material(prompt).values()))
         highest = counters.read("\n".join(lines))
-        covered = frozenset(index for at, number in highest.items() for index in counters.covered(at, number))
-        kept = [line for line in lines if is_evidence(line, covered) or known.tells(line) or tells_highest(line, highest)]
+        covered = frozenset(index for at, number in highest.items() for index in counters.list_covered_steps(at, number))
+        kept = [line for line in lines if is_evidence(line, covered) or known.has_fact(line) or has_highest_count(line, highest)]
         newest = {line: index for index, line in enumerate(kept)}
         return "\n".join(line for index, line in enumerate(kept) if newest[line] == index)
 
     return summarize
 
 
-@lru_cache(maxsize=REMEMBERED_SUMMARIES)
-def extractive(prompt: str, limit_tokens: int) -> str:
+@lru_cache(maxsize=MAX_CACHED_SUMMARIES)
+def summarize_extractively(prompt: str, limit_tokens: int) -> str:
     """The lines most relevant to the user's request that fit, in their order.
 
     Ranked by BM25 with the request as the query (see `ranking`); the highest score for each token of room comes first. Lines of
     the request itself get at most seven tenths of the room, the work done the rest. Without a request the material is the query.
     """
-    sections = material(prompt)
+    sections = extract_material(prompt)
     lines = list(itertools.chain.from_iterable(sections.values()))
-    newest = {line.strip(): index for index, line in enumerate(lines) if len(line.split()) >= SHORTEST_LINE_WORDS}
+    newest = {line.strip(): index for index, line in enumerate(lines) if len(line.split()) >= MIN_LINE_WORDS}
     candidates = sorted(newest, key=newest.__getitem__)
     request = {line.strip() for heading, found in sections.items() if "TASK" in heading for line in found}
-    words = list(map(words_of, candidates))
+    words = list(map(split_words, candidates))
     known = {word for line in words for word in line}
     if not known:
         return ""
-    asked = {word for line, found in zip(candidates, words, strict=True) if line in request for word in found} or known
-    scores = relevance(words, asked)
-    costs = [text_tokens(line) + 1 for line in candidates]
+    query = {word for line, found in zip(candidates, words, strict=True) if line in request for word in found} or known
+    scores = score_lines(words, query)
+    costs = [count_text_tokens(line) + 1 for line in candidates]
     salience = [score / cost for score, cost in zip(scores, costs, strict=True)]
     chosen, room, request_room = set(), limit_tokens, limit_tokens * REQUEST_SHARE
     for at in sorted(range(len(candidates)), key=lambda at: (-salience[at], at)):
@@ -165,7 +173,7 @@ def extractive(prompt: str, limit_tokens: int) -> str:
     return "\n".join(candidates[at] for at in sorted(chosen))
 
 
-def lossy(share: float, seed: int) -> Summarize:
+def build_lossy_summarize(share: float, seed: int) -> Summarize:
     """What the extractive summarizer keeps, each line of it dropped with probability `share`.
 
     A line's draw comes from (seed, prompt, line): more loss drops the same lines and others, and a line that is lost from one
@@ -174,12 +182,12 @@ def lossy(share: float, seed: int) -> Summarize:
 
     def summarize(prompt: str, limit_tokens: int) -> str:
         digest = hashlib.sha256(prompt.encode(errors="surrogatepass")).hexdigest()
-        lines = extractive(prompt, limit_tokens).splitlines()
+        lines = summarize_extractively(prompt, limit_tokens).splitlines()
         return "\n".join(line for line in lines if random.Random(f"{seed}/{digest}/{line}").random() >= share)
 
     return summarize
 
 
-def empty(_: str, __: int) -> str:
+def return_empty_summary(_: str, __: int) -> str:
     """Nothing: the lower bound."""
-    return NOTHING
+    return EMPTY_SUMMARY

@@ -13,22 +13,22 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from harness import transcript
-from harness.messages import Message, ToolCall, ToolResult, part_text
+from harness.messages import Message, ToolCall, ToolResult, extract_part_text
 from harness.models.scripted.patterns import (
-    REMEMBERED_TASKS,
-    Counters,
-    Found,
+    MAX_CACHED_TASKS,
+    FactMatch,
     ReceiptPatterns,
-    Sign,
-    call_key,
-    fact_patterns,
-    look_ups,
+    ReceiptSlot,
+    StepCounters,
+    build_call_key,
+    compile_fact_patterns,
+    list_look_ups,
 )
 from harness.task import Fact, Script, Step
 
-REMEMBERED_MESSAGES = 2_000
+MAX_CACHED_MESSAGES = 2_000
 """More than a window holds; a longer conversation is read as it grows and does not come back here."""
-LISTED = re.compile(r"^(?:file|dir|link|other)  (\S+)", re.MULTILINE)
+LISTING_LINE = re.compile(r"^(?:file|dir|link|other)  (\S+)", re.MULTILINE)
 """A line of `list_directory`."""
 
 
@@ -37,24 +37,24 @@ class Receipt(NamedTuple):
 
     tool: str
     key: str
-    well: bool
+    succeeded: bool
 
 
-ENDED_WELL = frozenset({"ok", "exit code 0"})
+SUCCESS_OUTCOMES = frozenset({"ok", "exit code 0"})
 
 
 @dataclass(frozen=True, slots=True)
 class MessageReading:
     """What one message shows, whatever stands around it."""
 
-    facts: tuple[Found, ...] = ()
+    facts: tuple[FactMatch, ...] = ()
     receipts: tuple[Receipt, ...] = ()
     output: str | None = None
     """Of an answered call; None where only a summary tells of it, so that a failure is not known by its output."""
-    listed: frozenset[str] = frozenset()
-    named: frozenset[int] = frozenset()
+    listed_paths: frozenset[str] = frozenset()
+    named_steps: frozenset[int] = frozenset()
     """Indexes of the steps that a text or an output tells of as done."""
-    counted: tuple[tuple[int, int], ...] = ()
+    highest_counts: tuple[tuple[int, int], ...] = ()
     """The highest number that a text or an output tells, by counter."""
     characters: int = 0
     """Of its text."""
@@ -63,38 +63,38 @@ class MessageReading:
 class Failure(NamedTuple):
     """The newest receipt of a step that ended badly."""
 
-    at: int
+    position: int
     """Position of the message."""
     output: str
-    times: int
+    visible_count: int
     """How many are visible."""
 
 
 @dataclass(slots=True)
-class Sight:
+class VisibleState:
     """The sum over all visible messages; what the model decides upon."""
 
     facts: dict[str, str] = field(default_factory=dict)
     """The newest visible value of each fact."""
-    places: dict[str, int] = field(default_factory=dict)
+    fact_offsets: dict[str, int] = field(default_factory=dict)
     """Where in `characters` each of these values stands."""
     characters: int = 0
     """Of all messages together."""
-    fresh_from: int = 0
+    fresh_offset: int = 0
     """What stands behind this character came in since anything but a look-up of facts was done."""
-    looked_up: set[tuple[str, str]] = field(default_factory=set)
+    look_up_keys: set[tuple[str, str]] = field(default_factory=set)
     """(tool, key) of the look-ups behind it."""
-    well: dict[tuple[str, str], int] = field(default_factory=dict)
+    success_positions: dict[tuple[str, str], int] = field(default_factory=dict)
     """Position of the newest receipt that ended well, by (tool, key)."""
-    signs: set[Sign] = field(default_factory=set)
+    receipt_slots: set[ReceiptSlot] = field(default_factory=set)
     failures: dict[int, Failure] = field(default_factory=dict)
     """By index of the step."""
-    done: set[int] = field(default_factory=set)
-    listed: set[str] = field(default_factory=set)
-    counted: dict[int, int] = field(default_factory=dict)
+    done_steps: set[int] = field(default_factory=set)
+    listed_paths: set[str] = field(default_factory=set)
+    highest_counts: dict[int, int] = field(default_factory=dict)
     """The highest visible number of each counter."""
     call_ids: set[str] = field(default_factory=set)
-    first_open: int = 0
+    first_open_step: int = 0
     """Index of the first step that is not done; the number of steps when all are."""
     position: int = 0
 
@@ -104,130 +104,138 @@ class MessageReader:
 
     def __init__(self, facts: Sequence[Fact], script: Script) -> None:
         """Compile the patterns; nothing here holds a value."""
-        self.counters = Counters(script.steps)
-        self._facts = fact_patterns(tuple(facts))
-        self._tales = [_Tale.of(index, step) for index, step in enumerate(script.steps) if step.done.named]
-        self.read = lru_cache(maxsize=REMEMBERED_MESSAGES)(self._read)
+        self.counters = StepCounters(script.steps)
+        self._facts = compile_fact_patterns(tuple(facts))
+        self._done_patterns = [
+            _DonePattern.from_step(index, step) for index, step in enumerate(script.steps) if step.done.summary_pattern
+        ]
+        self.read = lru_cache(maxsize=MAX_CACHED_MESSAGES)(self._read)
         """What a message shows, given the call that it answers if it is a tool's and the call is visible."""
-        self.signs = lru_cache(maxsize=REMEMBERED_MESSAGES)(ReceiptPatterns(script.steps).signs)
+        self.match_receipt = lru_cache(maxsize=MAX_CACHED_MESSAGES)(ReceiptPatterns(script.steps).match_receipt)
         """See `ReceiptPatterns.signs`."""
 
     def _read(self, message: Message, call: ToolCall | None) -> MessageReading:
-        text = readable(message)
-        facts = self._facts.newest(text)
+        text = extract_searchable_text(message)
+        facts = self._facts.find_newest(text)
         if message.role == "tool":
             if call is None:
                 return MessageReading(facts, characters=len(text))
             return self._read_result(facts, call, message.results[0], len(text))
         if message.calls:
             return MessageReading(facts, characters=len(text))
-        named = frozenset(tale.step for tale in self._tales if tale.told_in(text))
+        named = frozenset(tale.step for tale in self._done_patterns if tale.matches(text))
         counted = tuple(self.counters.read(text).items())
-        receipts = tuple(_told_receipts(text))
-        return MessageReading(facts, receipts, named=named, counted=counted, characters=len(text))
+        receipts = tuple(_find_receipts(text))
+        return MessageReading(facts, receipts, named_steps=named, highest_counts=counted, characters=len(text))
 
-    def _read_result(self, facts: tuple[Found, ...], call: ToolCall, result: ToolResult, characters: int) -> MessageReading:
-        receipt = Receipt(call.name, transcript.key_argument(call), transcript.outcome(result) in ENDED_WELL)
-        listed = _listed(receipt.key, result.output) if call.name == "list_directory" and receipt.well else frozenset()
-        told = (tale for tale in self._tales if tale.in_output)
-        named = frozenset(tale.step for tale in told if tale.told_in(result.output))
+    def _read_result(self, facts: tuple[FactMatch, ...], call: ToolCall, result: ToolResult, characters: int) -> MessageReading:
+        receipt = Receipt(call.name, transcript.find_key_argument(call), transcript.read_outcome(result) in SUCCESS_OUTCOMES)
+        listed = (
+            _parse_listing(receipt.key, result.output) if call.name == "list_directory" and receipt.succeeded else frozenset()
+        )
+        output_patterns = (tale for tale in self._done_patterns if tale.in_output)
+        named = frozenset(tale.step for tale in output_patterns if tale.matches(result.output))
         counted = tuple(self.counters.read(result.output).items())
         return MessageReading(facts, (receipt,), result.output, listed, named, counted, characters)
 
 
-@lru_cache(maxsize=REMEMBERED_TASKS)
-def message_reader(facts: tuple[Fact, ...], script: Script) -> MessageReader:
+@lru_cache(maxsize=MAX_CACHED_TASKS)
+def build_message_reader(facts: tuple[Fact, ...], script: Script) -> MessageReader:
     """The reader of a task's messages: one object for all its sessions in this process."""
     return MessageReader(facts, script)
 
 
-class Reader:
+class ConversationReader:
     """Reads conversations with the patterns of one task. Not thread-safe: a sight is good until the next one is asked for."""
 
     def __init__(self, facts: Sequence[Fact], script: Script) -> None:
         """Look at what the steps of the script leave behind; nothing here holds a value."""
         self._steps = script.steps
-        self._messages = message_reader(tuple(facts), script)
+        self._message_reader = build_message_reader(tuple(facts), script)
         self._by_path: dict[str, list[int]] = {}
         for index, step in enumerate(script.steps):
-            for path in step.done.listed:
+            for path in step.done.listed_paths:
                 self._by_path.setdefault(path, []).append(index)
-        self._look_ups = {call_key(call) for fact in facts for call in look_ups(fact)}
-        self._last: tuple[tuple[Message, ...], Sight] | None = None
+        self._look_up_keys = {build_call_key(call) for fact in facts for call in list_look_ups(fact)}
+        self._last: tuple[tuple[Message, ...], VisibleState] | None = None
 
-    def sight(self, messages: tuple[Message, ...]) -> Sight:
+    def read(self, messages: tuple[Message, ...]) -> VisibleState:
         """Everything that these messages show."""
         last, self._last = self._last, None
-        seen, sight = last if last is not None and messages[: len(last[0])] == last[0] else ((), Sight())
-        for message, reading in zip(messages[len(seen) :], self.readings(messages, len(seen)), strict=True):
-            self._add(sight, reading)
+        seen, visible = last if last is not None and messages[: len(last[0])] == last[0] else ((), VisibleState())
+        for message, reading in zip(messages[len(seen) :], self.read_each(messages, len(seen)), strict=True):
+            self._add(visible, reading)
             if message.role == "assistant":
-                self._add_act(sight, message)
-            sight.call_ids.update(call.call_id for call in message.calls)
-        self._last = (messages, sight)
-        return sight
+                self._add_calls(visible, message)
+            visible.call_ids.update(call.call_id for call in message.calls)
+        self._last = (messages, visible)
+        return visible
 
-    def readings(self, messages: tuple[Message, ...], first: int = 0) -> Iterator[MessageReading]:
+    def read_each(self, messages: tuple[Message, ...], first: int = 0) -> Iterator[MessageReading]:
         """What each message from index `first` on shows."""
         calls: dict[str, ToolCall] = {}
-        for index in range(_newest_speaker(messages, first), len(messages)):
+        for index in range(_find_caller_index(messages, first), len(messages)):
             message = messages[index]
             calls.update((call.call_id, call) for call in message.calls)
             if index >= first:
-                yield self._messages.read(message, calls.get(message.results[0].call_id) if message.role == "tool" else None)
+                yield self._message_reader.read(
+                    message, calls.get(message.results[0].call_id) if message.role == "tool" else None
+                )
 
-    def alone(self, reading: MessageReading) -> Sight:
+    def build_state(self, reading: MessageReading) -> VisibleState:
         """What would be seen if one message were all."""
-        sight = Sight()
-        self._add(sight, reading)
-        return sight
+        visible = VisibleState()
+        self._add(visible, reading)
+        return visible
 
-    def _add(self, sight: Sight, reading: MessageReading) -> None:
-        sight.position += 1
+    def _add(self, visible: VisibleState, reading: MessageReading) -> None:
+        visible.position += 1
         for name, value, at in reading.facts:
-            sight.facts[name], sight.places[name] = value, sight.characters + at
-        sight.characters += reading.characters
-        sight.done |= reading.named
-        self._add_listed(sight, reading.listed - sight.listed)
-        for counter, number in reading.counted:
-            before = sight.counted.get(counter, -1)
+            visible.facts[name], visible.fact_offsets[name] = value, visible.characters + at
+        visible.characters += reading.characters
+        visible.done_steps |= reading.named_steps
+        self._add_listed(visible, reading.listed_paths - visible.listed_paths)
+        for counter, number in reading.highest_counts:
+            before = visible.highest_counts.get(counter, -1)
             if number > before:
-                sight.counted[counter] = number
-                sight.done.update(self._messages.counters.covered(counter, number, before))
+                visible.highest_counts[counter] = number
+                visible.done_steps.update(self._message_reader.counters.list_covered_steps(counter, number, before))
         for receipt in reading.receipts:
-            self._add_receipt(sight, receipt, reading.output)
-        while sight.first_open in sight.done:
-            sight.first_open += 1
+            self._add_receipt(visible, receipt, reading.output)
+        while visible.first_open_step in visible.done_steps:
+            visible.first_open_step += 1
 
-    def _add_listed(self, sight: Sight, new: frozenset[str]) -> None:
-        sight.listed |= new
+    def _add_listed(self, visible: VisibleState, new: frozenset[str]) -> None:
+        visible.listed_paths |= new
         touched = {index for path in new for index in self._by_path.get(path, ())}
-        sight.done.update(index for index in touched if sight.listed.issuperset(self._steps[index].done.listed))
+        visible.done_steps.update(
+            index for index in touched if visible.listed_paths.issuperset(self._steps[index].done.listed_paths)
+        )
 
-    def _add_act(self, sight: Sight, message: Message) -> None:
-        made = {(call.name, transcript.key_argument(call)) for call in message.calls}
-        if made and made <= self._look_ups:
-            sight.looked_up |= made
+    def _add_calls(self, visible: VisibleState, message: Message) -> None:
+        keys = {(call.name, transcript.find_key_argument(call)) for call in message.calls}
+        if keys and keys <= self._look_up_keys:
+            visible.look_up_keys |= keys
         else:
-            sight.fresh_from = sight.characters
-            sight.looked_up.clear()
+            visible.fresh_offset = visible.characters
+            visible.look_up_keys.clear()
 
-    def _add_receipt(self, sight: Sight, receipt: Receipt, output: str | None) -> None:
-        signs = self._messages.signs(receipt.tool, receipt.key)
-        if not receipt.well:
-            for index, _ in signs if output is not None else ():
-                times = sight.failures[index].times + 1 if index in sight.failures else 1
-                sight.failures[index] = Failure(sight.position, output or "", times)
+    def _add_receipt(self, visible: VisibleState, receipt: Receipt, output: str | None) -> None:
+        slots = self._message_reader.match_receipt(receipt.tool, receipt.key)
+        if not receipt.succeeded:
+            for index, _ in slots if output is not None else ():
+                times = visible.failures[index].visible_count + 1 if index in visible.failures else 1
+                visible.failures[index] = Failure(visible.position, output or "", times)
             return
-        sight.well[receipt.tool, receipt.key] = sight.position
-        sight.signs.update(signs)
-        for index, _ in signs:
+        visible.success_positions[receipt.tool, receipt.key] = visible.position
+        visible.receipt_slots.update(slots)
+        for index, _ in slots:
             wanted = range(len(self._steps[index].done.receipts))
-            if all((index, slot) in sight.signs for slot in wanted):
-                sight.done.add(index)
+            if all((index, slot) in visible.receipt_slots for slot in wanted):
+                visible.done_steps.add(index)
 
 
-class _Tale(NamedTuple):
+class _DonePattern(NamedTuple):
     """How a text tells that a step is done."""
 
     step: int
@@ -236,17 +244,17 @@ class _Tale(NamedTuple):
     in_output: bool
 
     @classmethod
-    def of(cls, index: int, step: Step) -> "_Tale":
-        return cls(index, re.compile(step.done.named), step.done.about, step.done.in_output)
+    def from_step(cls, index: int, step: Step) -> "_DonePattern":
+        return cls(index, re.compile(step.done.summary_pattern), step.done.required_text, step.done.in_output)
 
-    def told_in(self, text: str) -> bool:
+    def matches(self, text: str) -> bool:
         """Whether a line of the text tells of the step as done."""
         if self.about not in text:
             return False
         return any(self.pattern.search(line) for line in text.splitlines() if self.about in line)
 
 
-def _newest_speaker(messages: tuple[Message, ...], index: int) -> int:
+def _find_caller_index(messages: tuple[Message, ...], index: int) -> int:
     """Index of the last message before `index` that is no tool message: its calls may still be answered."""
     index = min(index, len(messages))
     while index > 0 and messages[index - 1].role == "tool":
@@ -254,20 +262,20 @@ def _newest_speaker(messages: tuple[Message, ...], index: int) -> int:
     return max(0, index - 1)
 
 
-def readable(message: Message) -> str:
+def extract_searchable_text(message: Message) -> str:
     """The text of a message in which facts are looked for."""
-    return "\n".join(_written(part) if isinstance(part, ToolCall) else part_text(part) for part in message.parts)
+    return "\n".join(_join_arguments(part) if isinstance(part, ToolCall) else extract_part_text(part) for part in message.parts)
 
 
-def _written(call: ToolCall) -> str:
+def _join_arguments(call: ToolCall) -> str:
     """The arguments of a call as the text that they stand for, not as escaped JSON."""
-    return "\n".join(value for value in transcript.arguments(call).values() if isinstance(value, str))
+    return "\n".join(value for value in transcript.parse_arguments(call).values() if isinstance(value, str))
 
 
-def _told_receipts(text: str) -> list[Receipt]:
-    return [Receipt(tool, key, outcome in ENDED_WELL) for tool, key, outcome in transcript.RECEIPT.findall(text)]
+def _find_receipts(text: str) -> list[Receipt]:
+    return [Receipt(tool, key, outcome in SUCCESS_OUTCOMES) for tool, key, outcome in transcript.RECEIPT.findall(text)]
 
 
-def _listed(folder: str, text: str) -> frozenset[str]:
+def _parse_listing(folder: str, text: str) -> frozenset[str]:
     prefix = "" if folder in {".", "", "/workspace"} else folder.removeprefix("./").rstrip("/") + "/"
-    return frozenset(prefix + name for name in LISTED.findall(text))
+    return frozenset(prefix + name for name in LISTING_LINE.findall(text))

@@ -20,20 +20,20 @@ import platformdirs
 
 from harness.errors import StoreError
 from harness.protocols import SandboxInfo
-from harness.sandboxes.action_cache.entry import Entry, packed, unpacked
+from harness.sandboxes.action_cache.entry import CacheEntry, pack_entry, unpack_entry
 
-FILE = "actions.sqlite"
-LOCK = "actions.lock"
-FORM = 1
+CACHE_FILE = "actions.sqlite"
+LOCK_FILE = "actions.lock"
+SCHEMA_VERSION = 1
 """Of the tables; a file of another form is thrown away."""
 MAX_BYTES = 2 * 2**30
-KEPT_SHARE = 0.9
+EVICTION_TARGET_SHARE = 0.9
 """How much of the size is left after old entries went, so that they do not go one by one."""
-LARGEST_SHARE = 1 / 8
+MAX_ENTRY_SHARE = 1 / 8
 """An entry above this share of the size is not kept."""
 BUSY_SECONDS = 10.0
-SHOWN_CHARACTERS = 200
-_FORM = (
+COMMAND_PREVIEW_CHARACTERS = 200
+_SCHEMA = (
     """
     CREATE TABLE entry (
       id INTEGER PRIMARY KEY,
@@ -55,7 +55,7 @@ _FORM = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kept:
+class EntrySummary:
     """One entry as people see it."""
 
     task: str
@@ -69,7 +69,7 @@ class Kept:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Summary:
+class CacheSummary:
     """The cache as a whole."""
 
     folder: Path
@@ -80,7 +80,7 @@ class Summary:
     """Of the entries that are there."""
 
 
-def default_folder() -> Path:
+def find_default_folder() -> Path:
     """In the user's cache folder."""
     return platformdirs.user_cache_path("harness") / "actions"
 
@@ -88,7 +88,7 @@ def default_folder() -> Path:
 def has_cache(folder: Path) -> bool:
     """Whether a cache is there; one that may not be looked at is, and opening it says why."""
     try:
-        (folder / FILE).stat()
+        (folder / CACHE_FILE).stat()
     except (FileNotFoundError, NotADirectoryError):
         return False
     except OSError:
@@ -113,7 +113,7 @@ class ActionCache:
         """
         self.folder, self.max_bytes = folder, max_bytes
         self._lock = threading.Lock()
-        self._used: dict[bytes, tuple[float, int]] = {}
+        self._recent_uses: dict[bytes, tuple[float, int]] = {}
         self.infos: dict[Hashable, SandboxInfo] = {}
         """What sandboxes of each kind said of themselves in this process; not kept in the folder."""
         try:
@@ -122,73 +122,73 @@ class ActionCache:
         except (OSError, sqlite3.Error) as error:
             raise StoreError(f"the action cache in {str(folder)!r} cannot be used: {error}; name another folder") from None
 
-    def get(self, key: bytes) -> Entry | None:
+    def get(self, key: bytes) -> CacheEntry | None:
         """The entry of a key; None if there is none or it is damaged."""
-        entry: Entry | None = None
-        with self._guarded():
+        entry: CacheEntry | None = None
+        with self._suppress_errors():
             row = self._connection.execute("SELECT data FROM entry WHERE key = ?", (key,)).fetchone()
-            entry = None if row is None else unpacked(key, row[0])
+            entry = None if row is None else unpack_entry(key, row[0])
             if entry is not None:
-                self._used[key] = (time.time(), self._used.get(key, (0.0, 0))[1] + 1)
+                self._recent_uses[key] = (time.time(), self._recent_uses.get(key, (0.0, 0))[1] + 1)
             elif row is not None:
                 self._connection.execute("DELETE FROM entry WHERE key = ?", (key,))
         return entry
 
-    def put(self, key: bytes, entry: Entry, *, task: str, command: str) -> None:
+    def put(self, key: bytes, entry: CacheEntry, *, task: str, command: str) -> None:
         """Keep an entry, in place of an earlier one of this key; one that is too large is not kept."""
-        data = packed(key, entry)
-        if len(data) > self.max_bytes * LARGEST_SHARE:
+        data = pack_entry(key, entry)
+        if len(data) > self.max_bytes * MAX_ENTRY_SHARE:
             return
-        shown = command[:SHOWN_CHARACTERS].encode("utf-8", "replace").decode()
-        with self._guarded(), self._transaction():
+        shown = command[:COMMAND_PREVIEW_CHARACTERS].encode("utf-8", "replace").decode()
+        with self._suppress_errors(), self._begin_transaction():
             execute = self._connection.execute
             execute("DELETE FROM entry WHERE key = ?", (key,))
             execute(
                 "INSERT INTO entry (key, task, command, bytes, used_at, data) VALUES (?, ?, ?, ?, ?, ?)",
                 (key, task, shown, len(data), time.time(), data),
             )
-            self._make_room()
+            self._evict_entries()
 
     def flush(self) -> None:
         """Write down what was used since the last time; only the order in which entries go depends on it."""
-        with self._guarded():
-            used, self._used = self._used, {}
+        with self._suppress_errors():
+            used, self._recent_uses = self._recent_uses, {}
             if used:
                 rows = [(at, hits, key) for key, (at, hits) in used.items()]
-                with self._transaction():
+                with self._begin_transaction():
                     self._connection.executemany(
                         "UPDATE entry SET used_at = max(used_at, ?), hits = hits + ? WHERE key = ?", rows
                     )
 
-    def summary(self) -> Summary:
+    def read_summary(self) -> CacheSummary:
         """How much is there."""
         sql = "SELECT count(*), coalesce(sum(bytes), 0), coalesce(sum(hits), 0) FROM entry"
-        with self._explained():
+        with self._translate_errors():
             entries, size_bytes, hits = self._connection.execute(sql).fetchone()
-        return Summary(folder=self.folder, entries=entries, size_bytes=size_bytes, hits=hits)
+        return CacheSummary(folder=self.folder, entries=entries, size_bytes=size_bytes, hits=hits)
 
-    def largest(self, most: int, *, task: str | None = None) -> tuple[Kept, ...]:
+    def list_largest(self, limit: int, *, task: str | None = None) -> tuple[EntrySummary, ...]:
         """The largest entries, of one task or of all."""
         sql = (
             "SELECT task, command, bytes, hits, used_at FROM entry WHERE ?1 IS NULL OR task = ?1 ORDER BY bytes DESC, id LIMIT ?2"
         )
-        with self._explained():
-            rows = self._connection.execute(sql, (task, most)).fetchall()
+        with self._translate_errors():
+            rows = self._connection.execute(sql, (task, limit)).fetchall()
         return tuple(
-            Kept(task=name, command=command, size_bytes=size, hits=hits, used_at=used_at)
+            EntrySummary(task=name, command=command, size_bytes=size, hits=hits, used_at=used_at)
             for name, command, size, hits, used_at in rows
         )
 
-    def tasks(self) -> tuple[str, ...]:
+    def list_tasks(self) -> tuple[str, ...]:
         """The tasks of which there are entries, by name."""
-        with self._explained():
+        with self._translate_errors():
             rows = self._connection.execute("SELECT DISTINCT task FROM entry ORDER BY task").fetchall()
         return tuple(name for (name,) in rows)
 
     def clear(self) -> None:
         """Forget everything. Processes that use the cache meanwhile go on and fill it again."""
-        with self._explained():
-            with self._transaction():
+        with self._translate_errors():
+            with self._begin_transaction():
                 self._connection.execute("DELETE FROM entry")
             self._connection.execute("PRAGMA incremental_vacuum").fetchall()
             self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
@@ -199,34 +199,34 @@ class ActionCache:
         with self._lock:
             self._connection.close()
 
-    def _make_room(self) -> None:
+    def _evict_entries(self) -> None:
         execute = self._connection.execute
         (total,) = execute("SELECT bytes FROM total").fetchone()
         if total <= self.max_bytes:
             return
-        going, room = [], total - int(self.max_bytes * KEPT_SHARE)
+        evicted_rows, excess_bytes = [], total - int(self.max_bytes * EVICTION_TARGET_SHARE)
         for number, size in execute("SELECT id, bytes FROM entry ORDER BY used_at, id"):
-            if room <= 0:
+            if excess_bytes <= 0:
                 break
-            going.append((number,))
-            room -= size
-        self._connection.executemany("DELETE FROM entry WHERE id = ?", going)
+            evicted_rows.append((number,))
+            excess_bytes -= size
+        self._connection.executemany("DELETE FROM entry WHERE id = ?", evicted_rows)
         execute("PRAGMA incremental_vacuum").fetchall()
 
     @contextlib.contextmanager
-    def _guarded(self) -> Iterator[None]:
+    def _suppress_errors(self) -> Iterator[None]:
         """Whatever SQLite says is a miss; a file that is no database any more is replaced."""
         with self._lock:
             try:
                 yield
             except sqlite3.Error as error:
-                if _is_damage(error):
+                if _is_corruption(error):
                     with contextlib.suppress(OSError, sqlite3.Error):
                         self._connection.close()
                         self._connection = self._open(replace=True)
 
     @contextlib.contextmanager
-    def _explained(self) -> Iterator[None]:
+    def _translate_errors(self) -> Iterator[None]:
         with self._lock:
             try:
                 yield
@@ -234,7 +234,7 @@ class ActionCache:
                 raise StoreError(f"the action cache in {str(self.folder)!r} cannot be read: {error}") from error
 
     @contextlib.contextmanager
-    def _transaction(self) -> Iterator[None]:
+    def _begin_transaction(self) -> Iterator[None]:
         self._connection.execute("BEGIN IMMEDIATE")
         try:
             yield
@@ -255,21 +255,21 @@ class ActionCache:
         One process at a time does this. Another one may still use the file that is thrown away: that does no harm, as nobody
         will look for anything in it.
         """
-        path = self.folder / FILE
-        with os.fdopen(os.open(self.folder / LOCK, os.O_RDWR | os.O_CREAT, 0o600)) as lock:
+        path = self.folder / CACHE_FILE
+        with os.fdopen(os.open(self.folder / LOCK_FILE, os.O_RDWR | os.O_CREAT, 0o600)) as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
-            if replace and not _is_sound(path):
+            if replace and not _is_intact(path):
                 _remove(path)
             try:
                 return _connect(path)
             except sqlite3.Error as error:
-                if not _is_damage(error):
+                if not _is_corruption(error):
                     raise
                 _remove(path)
                 return _connect(path)
 
 
-def _is_damage(error: sqlite3.Error) -> bool:
+def _is_corruption(error: sqlite3.Error) -> bool:
     return getattr(error, "sqlite_errorcode", 0) & 0xFF in {
         sqlite3.SQLITE_CORRUPT,
         sqlite3.SQLITE_NOTADB,
@@ -277,7 +277,7 @@ def _is_damage(error: sqlite3.Error) -> bool:
     }
 
 
-def _is_sound(path: Path) -> bool:
+def _is_intact(path: Path) -> bool:
     try:
         with contextlib.closing(_connect(path)) as connection:
             return bool(connection.execute("PRAGMA quick_check(1)").fetchone()[0] == "ok")
@@ -299,26 +299,26 @@ def _connect(path: Path) -> sqlite3.Connection:
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = NORMAL")
         form = connection.execute("PRAGMA user_version").fetchone()[0]
-        if form not in {0, FORM}:
-            raise _of_another_form(form)
+        if form not in {0, SCHEMA_VERSION}:
+            raise _make_version_error(form)
         if form == 0:
-            _lay(connection)
+            _create_tables(connection)
     except BaseException:
         connection.close()
         raise
     return connection
 
 
-def _of_another_form(form: int) -> sqlite3.Error:
-    error = sqlite3.DatabaseError(f"it has form {form}")
+def _make_version_error(version: int) -> sqlite3.Error:
+    error = sqlite3.DatabaseError(f"it has form {version}")
     error.sqlite_errorcode = sqlite3.SQLITE_MISMATCH
     return error
 
 
-def _lay(connection: sqlite3.Connection) -> None:
+def _create_tables(connection: sqlite3.Connection) -> None:
     """Make the tables; the caller holds the lock of the folder."""
     connection.execute("BEGIN IMMEDIATE")
-    for statement in _FORM:
+    for statement in _SCHEMA:
         connection.execute(statement)
-    connection.execute(f"PRAGMA user_version = {FORM}")
+    connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
     connection.execute("COMMIT")

@@ -11,10 +11,10 @@ from collections.abc import Hashable
 
 from harness.sandboxes.client import ServedSandbox
 
-NAMELESS = frozenset({"bubblewrap"})
+POOLED_BACKENDS = frozenset({"bubblewrap"})
 
 
-class Spares:
+class SandboxPool:
     """Started, empty sandboxes by kind. Thread-safe; closes what it keeps."""
 
     def __init__(self) -> None:
@@ -27,9 +27,9 @@ class Spares:
             waiting = self._waiting[kind]
             return waiting.pop() if waiting else None
 
-    def keep(self, kind: Hashable, sandbox: ServedSandbox) -> bool:
+    def give_back(self, kind: Hashable, sandbox: ServedSandbox) -> bool:
         """Empty a sandbox and keep it; False if it stays the caller's, who has to close it."""
-        if sandbox.info.backend not in NAMELESS or not sandbox.emptied():
+        if sandbox.info.backend not in POOLED_BACKENDS or not sandbox.reset_for_reuse():
             return False
         with self._lock:
             self._waiting[kind].append(sandbox)
@@ -44,6 +44,6 @@ class Spares:
             sandbox.close()
 
 
-SPARES = Spares()
+SANDBOX_POOL = SandboxPool()
 """Those of this process."""
-multiprocessing.util.Finalize(None, SPARES.close, exitpriority=10)  # atexit is not heard in a worker process
+multiprocessing.util.Finalize(None, SANDBOX_POOL.close, exitpriority=10)  # atexit is not heard in a worker process

@@ -18,19 +18,19 @@ from typing import Self, TypeVar
 from harness.errors import SandboxDied, SandboxError, ToolError
 from harness.protocols import ExecResult, FileChange, FileEntry, SandboxInfo, Snapshot
 from harness.sandboxes.action_cache.cache import ActionCache
-from harness.sandboxes.action_cache.entry import CACHEABLE, Entry, action_key, environment_id
-from harness.sandboxes.action_cache.mirror import Mirror, Unsure
-from harness.sandboxes.action_cache.pool import SPARES
+from harness.sandboxes.action_cache.entry import CACHEABLE_BACKENDS, CacheEntry, compute_action_key, compute_environment_id
+from harness.sandboxes.action_cache.mirror import Mirror, MirrorMiss
+from harness.sandboxes.action_cache.pool import SANDBOX_POOL
 from harness.sandboxes.client import ServedSandbox, check_timeout
-from harness.sandboxes.snapshots import changes
+from harness.sandboxes.snapshots import diff_snapshots
 
 T = TypeVar("T")
-NOTHING = ExecResult(exit_code=0, stdout=b"", stderr=b"", stdout_bytes=0, stderr_bytes=0)
+EMPTY_RESULT = ExecResult(exit_code=0, stdout=b"", stderr=b"", stdout_bytes=0, stderr_bytes=0)
 """The result of no command."""
 
 
 @dataclass(slots=True)
-class Counts:
+class CacheCounts:
     """How many commands of a session were answered from the cache, and how many were run."""
 
     hits: int = 0
@@ -49,16 +49,16 @@ class CachedSandbox:
             kind: equal for sandboxes that are opened alike; the first of a kind in a process starts at once, to tell what it is.
             task: whose actions these are, for people.
         """
-        self.counts = Counts()
+        self.counts = CacheCounts()
         self._real, self._cache, self._kind, self._task = real, cache, kind, task
         mirror = Mirror(real.limits)
         self._mirror: Mirror | None = mirror
-        self._started = self._in_step = False
-        self._ended: str | None = "not started"
+        self._started = self._is_in_sync = False
+        self._end_reason: str | None = "not started"
         self._blobs = mirror.blobs
         self._info: SandboxInfo | None = None
         self._environment = b""
-        real.keep_in(self._blobs)
+        real.use_blobs(self._blobs)
 
     @property
     def info(self) -> SandboxInfo:
@@ -69,78 +69,78 @@ class CachedSandbox:
 
     def start(self) -> None:
         """Be ready; the real sandbox waits until it is needed."""
-        if self._ended != "not started":
+        if self._end_reason != "not started":
             raise SandboxError("a sandbox is started once; open another one")
-        self._ended = None
-        known = self._cache.infos.get(self._kind)
-        if known is None:
+        self._end_reason = None
+        known_info = self._cache.infos.get(self._kind)
+        if known_info is None:
             self._start_real()
         else:
-            self._take_info(known)
-        if self.info.backend not in CACHEABLE:
-            self.uncached()
+            self._set_info(known_info)
+        if self.info.backend not in CACHEABLE_BACKENDS:
+            self.bypass_cache()
 
     def run(self, command: str, *, timeout_seconds: float = 60.0) -> ExecResult:
         """The outcome of a command in the workspace, from the cache if it is known."""
-        self._check()
+        self._check_open()
         check_timeout(timeout_seconds)
         if self._mirror is None:
             self.counts.misses += 1
             return self._real.run(command, timeout_seconds=timeout_seconds)
-        key = action_key(self._environment, self._mirror.state_id, command, timeout_seconds)
+        key = compute_action_key(self._environment, self._mirror.state_id, command, timeout_seconds)
         entry = self._cache.get(key)
-        after = None if entry is None else self._mirror.after(entry)
+        after = None if entry is None else self._mirror.apply_entry(entry)
         if entry is None or after is None:
             return self._run(key, command, timeout_seconds)
         self.counts.hits += 1
         if after is not self._mirror:
-            self._mirror, self._in_step = after, False
-            self._keep_to_limits()
+            self._mirror, self._is_in_sync = after, False
+            self._bypass_if_full()
         return entry.result
 
     def read(self, path: str, *, max_bytes: int | None = None) -> bytes:
         """The content of a file."""
-        return self._asked(lambda mirror: mirror.read(path, max_bytes), lambda real: real.read(path, max_bytes=max_bytes))
+        return self._query(lambda mirror: mirror.read(path, max_bytes), lambda real: real.read(path, max_bytes=max_bytes))
 
     def write(self, path: str, content: bytes) -> None:
         """Create or overwrite a file."""
-        at_once = self._in_step and self._mirror is not None
+        write_through = self._is_in_sync and self._mirror is not None
 
-        def both(mirror: Mirror) -> None:
+        def write_both(mirror: Mirror) -> None:
             mirror.write(path, content)
-            if at_once:
+            if write_through:
                 self._write_real(path, content)
 
-        self._asked(both, lambda real: real.write(path, content))
-        self._keep_to_limits()
+        self._query(write_both, lambda real: real.write(path, content))
+        self._bypass_if_full()
 
     def list(self, path: str) -> tuple[FileEntry, ...]:
         """The entries of a directory by name."""
-        return self._asked(lambda mirror: mirror.list(path), lambda real: real.list(path))
+        return self._query(lambda mirror: mirror.list(path), lambda real: real.list(path))
 
     def snapshot(self) -> Snapshot:
         """The state of the workspace now."""
-        self._check()
+        self._check_open()
         return self._real.snapshot() if self._mirror is None else self._mirror.snapshot()
 
     def diff(self, older: Snapshot, newer: Snapshot) -> tuple[FileChange, ...]:
         """What changed between two snapshots, by path."""
-        return changes(self._blobs, older, newer)
+        return diff_snapshots(self._blobs, older, newer)
 
     def restore(self, snapshot: Snapshot) -> None:
         """Bring the workspace back to a snapshot."""
-        self._check()
-        if self._mirror is None or self._mirror.become(snapshot, NOTHING) is None:
-            self.uncached().restore(snapshot)
-        self._in_step = False
+        self._check_open()
+        if self._mirror is None or self._mirror.adopt_snapshot(snapshot, EMPTY_RESULT) is None:
+            self.bypass_cache().restore(snapshot)
+        self._is_in_sync = False
 
     def lay(self, files: Mapping[str, bytes]) -> None:
         """End every process and put files in place of whatever stands where they belong; the cache is left alone then."""
-        self.uncached().lay(files)
+        self.bypass_cache().lay(files)
 
-    def uncached(self) -> ServedSandbox:
+    def bypass_cache(self) -> ServedSandbox:
         """The real sandbox, started and in the state of the workspace; from now on the cache is left alone."""
-        self._check()
+        self._check_open()
         if self._mirror is not None:
             self._sync()
             self._mirror = None
@@ -148,9 +148,9 @@ class CachedSandbox:
 
     def close(self) -> None:
         """End the real sandbox if there is one, or leave it for the next session; idempotent."""
-        self._ended = self._ended or "closed"
+        self._end_reason = self._end_reason or "closed"
         real, started, self._started = self._real, self._started, False
-        if not (started and SPARES.keep(self._kind, real)):
+        if not (started and SANDBOX_POOL.give_back(self._kind, real)):
             real.close()
         self._cache.flush()
 
@@ -163,35 +163,35 @@ class CachedSandbox:
         """Close it."""
         self.close()
 
-    def _check(self) -> None:
-        if self._ended is not None:
-            raise SandboxDied(f"the sandbox is gone: {self._ended}")
+    def _check_open(self) -> None:
+        if self._end_reason is not None:
+            raise SandboxDied(f"the sandbox is gone: {self._end_reason}")
 
     def _run(self, key: bytes, command: str, timeout_seconds: float) -> ExecResult:
         """Run a command for real and keep what came of it."""
-        mirror = self._step_aside()
+        mirror = self._detach_mirror()
         self.counts.misses += 1
         traced = self._real.run_traced(command, timeout_seconds=timeout_seconds)
-        entry = self._look(mirror, traced.result) if traced.contained else None
+        entry = self._refresh_mirror(mirror, traced.result) if traced.contained else None
         if entry is not None and traced.repeatable:
             self._cache.put(key, entry, task=self._task, command=command)
         return traced.result
 
-    def _asked(self, of_mirror: Callable[[Mirror], T], of_real: "Callable[[ServedSandbox], T]") -> T:
+    def _query(self, ask_mirror: Callable[[Mirror], T], ask_real: "Callable[[ServedSandbox], T]") -> T:
         """The answer of the mirror, or where it is not sure that of the real sandbox."""
-        self._check()
+        self._check_open()
         if self._mirror is None:
-            return of_real(self._real)
+            return ask_real(self._real)
         try:
-            return of_mirror(self._mirror)
-        except Unsure:
-            mirror = self._step_aside()
+            return ask_mirror(self._mirror)
+        except MirrorMiss:
+            mirror = self._detach_mirror()
         try:
-            answer = of_real(self._real)
+            answer = ask_real(self._real)
         except ToolError:
-            self._look(mirror, NOTHING)
+            self._refresh_mirror(mirror, EMPTY_RESULT)
             raise
-        self._look(mirror, NOTHING)
+        self._refresh_mirror(mirror, EMPTY_RESULT)
         return answer
 
     def _write_real(self, path: str, content: bytes) -> None:
@@ -201,23 +201,23 @@ class CachedSandbox:
             self._mirror = None
             raise
 
-    def _step_aside(self) -> Mirror:
+    def _detach_mirror(self) -> Mirror:
         """Bring the real sandbox to the state of the mirror, which is away until `_look` has found that it can come back."""
         assert self._mirror is not None
         self._sync()
         mirror, self._mirror = self._mirror, None
         return mirror
 
-    def _look(self, mirror: Mirror, result: ExecResult) -> Entry | None:
+    def _refresh_mirror(self, mirror: Mirror, result: ExecResult) -> CacheEntry | None:
         """Take the state of the real sandbox over; None if the mirror cannot hold it, which then stays away for good."""
         try:
             snapshot = self._real.snapshot()
         except ToolError:
             return None
-        entry = None if self._real.odd else mirror.become(snapshot, result)
+        entry = None if self._real.has_incomplete_snapshot else mirror.adopt_snapshot(snapshot, result)
         if entry is not None:
             self._mirror = mirror
-            self._keep_to_limits()
+            self._bypass_if_full()
         return entry
 
     def _sync(self) -> None:
@@ -225,26 +225,26 @@ class CachedSandbox:
         fresh = not self._started
         if fresh:
             self._start_real()
-        if self._mirror is not None and not self._in_step:
-            wanted = self._mirror.snapshot()
-            if wanted.files or not fresh:
-                self._real.restore(wanted)
-        self._in_step = True
+        if self._mirror is not None and not self._is_in_sync:
+            target = self._mirror.snapshot()
+            if target.files or not fresh:
+                self._real.restore(target)
+        self._is_in_sync = True
 
     def _start_real(self) -> None:
-        spare = SPARES.take(self._kind)
+        spare = SANDBOX_POOL.take(self._kind)
         if spare is None:
             self._real.start()
         else:
-            self._real = spare.keep_in(self._blobs)
+            self._real = spare.use_blobs(self._blobs)
         self._started = True
         self._cache.infos[self._kind] = self._real.info
-        self._take_info(self._real.info)
+        self._set_info(self._real.info)
 
-    def _take_info(self, info: SandboxInfo) -> None:
-        self._info, self._environment = info, environment_id(info)
+    def _set_info(self, info: SandboxInfo) -> None:
+        self._info, self._environment = info, compute_environment_id(info)
 
-    def _keep_to_limits(self) -> None:
+    def _bypass_if_full(self) -> None:
         """Leave a workspace that grows towards the limit of a disk to the real one, which knows how that ends."""
-        if self._mirror is not None and not self._mirror.fits:
-            self.uncached()
+        if self._mirror is not None and not self._mirror.has_room:
+            self.bypass_cache()

@@ -6,7 +6,7 @@ import time
 from typing import Any, Final
 
 from harness.errors import SandboxUnavailable
-from harness.sandboxes.leftovers import owner_is_dead
+from harness.sandboxes.leftovers import is_owner_dead
 
 BACKEND: Final = "docker"
 OWNER_LABEL, EXPIRES_LABEL = "harness.owner", "harness.expires"
@@ -23,19 +23,19 @@ def connect() -> Any:
 
     settings = docker.utils.kwargs_from_env()
     try:
-        _knock(settings.get("base_url", docker.constants.DEFAULT_UNIX_SOCKET))
+        _check_socket(settings.get("base_url", docker.constants.DEFAULT_UNIX_SOCKET))
         api = docker.APIClient(**settings, timeout=CALL_SECONDS)
         api.ping()
         return api
     except (docker.errors.DockerException, OSError) as error:
-        reason = reason_of(error)
+        reason = describe_error(error)
         advice = "install Docker Engine and start it"
         if "Permission denied" in reason:
             advice = "add this user to the group docker and log in again"
         raise SandboxUnavailable(BACKEND, reason, advice) from error
 
 
-def _knock(address: str) -> None:
+def _check_socket(address: str) -> None:
     """Try a unix socket first: the library's words for one that is not there are of no help."""
     scheme, _, path = address.partition("://")
     if "unix" not in scheme:
@@ -56,7 +56,7 @@ def reap_leftovers() -> tuple[str, ...]:
         reaped = []
         for container in api.containers(all=True, filters={"label": OWNER_LABEL}):
             if is_leftover(container["Labels"]):
-                remove(api, container["Id"])
+                remove_container(api, container["Id"])
                 reaped.append(str(container["Names"][0]).lstrip("/"))
         return tuple(reaped)
     finally:
@@ -73,10 +73,10 @@ def reap_once(engine: str) -> tuple[str, ...]:
 def is_leftover(labels: Any) -> bool:
     """Whether a container's labels say that nobody needs it any more."""
     expires = str(labels.get(EXPIRES_LABEL, ""))
-    return owner_is_dead(str(labels.get(OWNER_LABEL, ""))) or (expires.isdigit() and int(expires) < time.time())
+    return is_owner_dead(str(labels.get(OWNER_LABEL, ""))) or (expires.isdigit() and int(expires) < time.time())
 
 
-def remove(api: Any, container: str) -> None:
+def remove_container(api: Any, container: str) -> None:
     """Remove a container; one that is being removed already is waited for."""
     from docker.errors import APIError, NotFound
 
@@ -93,7 +93,7 @@ def remove(api: Any, container: str) -> None:
             time.sleep(0.02)
 
 
-def reason_of(error: Exception) -> str:
+def describe_error(error: Exception) -> str:
     """What an engine or library says went wrong, on one line."""
     explanation = getattr(error, "explanation", None)
     text = str(explanation or error).strip()

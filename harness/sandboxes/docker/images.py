@@ -8,9 +8,9 @@ import io
 from typing import Any
 
 from harness.errors import SandboxUnavailable
-from harness.sandboxes.docker.engine import BACKEND, reason_of
+from harness.sandboxes.docker.engine import BACKEND, describe_error
 
-SERVED = "harness-served"
+SERVED_REPOSITORY = "harness-served"
 BUILD_SECONDS = 600
 _RECIPE = """FROM {image}
 USER root
@@ -36,25 +36,25 @@ def find_image(api: Any, image: str) -> str:
         api.pull(repository, tag=tag)
         return str(api.inspect_image(image)["Id"])
     except APIError as error:
-        reason = f"image {image!r} is not here and cannot be pulled ({reason_of(error)})"
+        reason = f"image {image!r} is not here and cannot be pulled ({describe_error(error)})"
         raise SandboxUnavailable(BACKEND, reason, _ADVICE) from error
 
 
-def lacks_python(error: Exception) -> bool:
+def is_missing_python(error: Exception) -> bool:
     """Whether a container did not start because its image has no python3."""
-    reason = reason_of(error)
+    reason = describe_error(error)
     return "python3" in reason and ("not found" in reason or "no such file" in reason)
 
 
-def served_image(api: Any, digest: str) -> str | None:
+def find_served_image(api: Any, digest: str) -> str | None:
     """The image with python3 that was made before from one with that content id."""
     from docker.errors import ImageNotFound
 
     try:
-        api.inspect_image(_served_name(digest))
+        api.inspect_image(_format_served_name(digest))
     except ImageNotFound:
         return None
-    return _served_name(digest)
+    return _format_served_name(digest)
 
 
 def add_python(api: Any, image: str, digest: str) -> str:
@@ -66,18 +66,18 @@ def add_python(api: Any, image: str, digest: str) -> str:
     from docker.errors import DockerException
 
     recipe = io.BytesIO(_RECIPE.format(image=image).encode())
-    said = ""
+    build_output = ""
     try:
         for line in api.build(
-            fileobj=recipe, tag=_served_name(digest), rm=True, forcerm=True, decode=True, timeout=BUILD_SECONDS
+            fileobj=recipe, tag=_format_served_name(digest), rm=True, forcerm=True, decode=True, timeout=BUILD_SECONDS
         ):
-            said = (said + str(line.get("stream", "")))[-1000:]
+            build_output = (build_output + str(line.get("stream", "")))[-1000:]
             if "error" in line:
-                raise DockerException(f"{said} {line['error']}")
+                raise DockerException(f"{build_output} {line['error']}")
     except (DockerException, OSError) as error:
-        reason = f"image {image!r} has no python3, and none could be added ({reason_of(error)[-300:]})"
+        reason = f"image {image!r} has no python3, and none could be added ({describe_error(error)[-300:]})"
         raise SandboxUnavailable(BACKEND, reason, _ADVICE) from error
-    return _served_name(digest)
+    return _format_served_name(digest)
 
 
 def split_image(image: str) -> tuple[str, str | None]:
@@ -88,5 +88,5 @@ def split_image(image: str) -> tuple[str, str | None]:
     return (repository, tag) if colon and "/" not in tag else (image, "latest")
 
 
-def _served_name(digest: str) -> str:
-    return f"{SERVED}:{digest.rpartition(':')[2][:16]}"
+def _format_served_name(digest: str) -> str:
+    return f"{SERVED_REPOSITORY}:{digest.rpartition(':')[2][:16]}"

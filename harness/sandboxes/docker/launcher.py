@@ -13,47 +13,47 @@ from typing import Any
 
 from harness.errors import SandboxUnavailable, UsageError
 from harness.protocols import SandboxInfo, SandboxLimits
-from harness.sandboxes.client import SCRATCH, WORKSPACE, Launched
+from harness.sandboxes.client import SCRATCH, WORKSPACE, LaunchedServer
 from harness.sandboxes.docker.engine import (
     BACKEND,
     EXPIRES_LABEL,
     OWNER_LABEL,
     connect,
+    describe_error,
     is_leftover,
     reap_once,
-    reason_of,
-    remove,
+    remove_container,
 )
-from harness.sandboxes.docker.images import add_python, find_image, lacks_python, served_image
+from harness.sandboxes.docker.images import add_python, find_image, find_served_image, is_missing_python
 from harness.sandboxes.framing import SocketStream
-from harness.sandboxes.leftovers import owner_text
-from harness.sandboxes.server_process import python_command
+from harness.sandboxes.leftovers import format_owner
+from harness.sandboxes.server_process import build_python_command
 
-LIFE_SECONDS = 24 * 3600
+MAX_LIFETIME_SECONDS = 24 * 3600
 """After this a container may be reaped even when nothing is known of its owner."""
 SCRATCH_BYTES = 64 * 2**20
 USER = "1000:1000"
 _SESSION_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 
 
-def container_name(session_id: str) -> str:
+def format_container_name(session_id: str) -> str:
     """The name of a session's container (S0.2)."""
     return f"coding-agent-{session_id}"
 
 
-class Docker:
+class DockerLauncher:
     """Launches a tool server in a container named `coding-agent-{session_id}`."""
 
     def __init__(self, session_id: str, image: str, limits: SandboxLimits) -> None:
         if not _SESSION_ID.fullmatch(session_id):
             raise UsageError(f"session id {session_id!r} cannot name a container; use letters, digits, '.', '_' and '-'")
-        self.name = container_name(session_id)
+        self.name = format_container_name(session_id)
         self._image, self._limits = image, limits
         self._api: Any = None
         self._container: str | None = None
         self._stream: AttachStream | None = None
 
-    def launch(self) -> Launched:
+    def launch(self) -> LaunchedServer:
         """Create, attach, start."""
         from docker.errors import DockerException  # slow to import
 
@@ -61,16 +61,16 @@ class Docker:
         reap_once(os.environ.get("DOCKER_HOST", ""))
         try:
             digest = find_image(self._api, self._image)
-            stream = self._bring_up(digest)
-            info = self._info(digest)
+            stream = self._start_with_python(digest)
+            info = self._build_info(digest)
         except (DockerException, OSError) as error:
             self.remove()
             advice = "the image needs python3 (3.8 or later) and /bin/sh, the engine must be reachable by a socket"
-            raise SandboxUnavailable(BACKEND, reason_of(error), advice) from error
+            raise SandboxUnavailable(BACKEND, describe_error(error), advice) from error
         except BaseException:
             self.remove()
             raise
-        return Launched(
+        return LaunchedServer(
             stream=stream,
             info=info,
             workspace=WORKSPACE,
@@ -80,35 +80,35 @@ class Docker:
 
     def remove(self) -> None:
         """Remove the container, running or not, and wait until it is gone."""
-        self._forget()
+        self._remove_container()
         if self._api is not None:
             self._api.close()
 
-    def _forget(self) -> None:
+    def _remove_container(self) -> None:
         from docker.errors import DockerException
 
         if self._stream is not None:
             self._stream.close()
         if self._container is not None:
             with contextlib.suppress(OSError, DockerException):  # an engine that is gone: the label names the owner
-                remove(self._api, self._container)
+                remove_container(self._api, self._container)
             self._container = None
 
-    def last_words(self) -> str:
+    def read_stderr(self) -> str:
         """What the server printed in despair."""
-        return self._stream.errors.decode("utf-8", "replace") if self._stream is not None else ""
+        return self._stream.stderr.decode("utf-8", "replace") if self._stream is not None else ""
 
-    def _bring_up(self, digest: str) -> "AttachStream":
+    def _start_with_python(self, digest: str) -> "AttachStream":
         """Start a container of the image, or, if that lacks python3, of one made from it that has it."""
         from docker.errors import APIError
 
-        image = served_image(self._api, digest) or self._image
+        image = find_served_image(self._api, digest) or self._image
         try:
             return self._start(image)
         except APIError as error:
-            if image != self._image or not lacks_python(error):
+            if image != self._image or not is_missing_python(error):
                 raise
-        self._forget()
+        self._remove_container()
         return self._start(add_python(self._api, self._image, digest))
 
     def _start(self, image: str) -> "AttachStream":
@@ -133,7 +133,7 @@ class Docker:
         raise AssertionError
 
     def _create_once(self, image: str) -> Any:
-        program, *arguments = python_command("python3")
+        program, *arguments = build_python_command("python3")
         return self._api.create_container(
             image,
             name=self.name,
@@ -145,7 +145,7 @@ class Docker:
             stdin_open=True,
             detach=False,
             healthcheck={"test": ["NONE"]},
-            labels={OWNER_LABEL: owner_text(), EXPIRES_LABEL: str(int(time.time()) + LIFE_SECONDS)},
+            labels={OWNER_LABEL: format_owner(), EXPIRES_LABEL: str(int(time.time()) + MAX_LIFETIME_SECONDS)},
             host_config=self._api.create_host_config(
                 network_mode="bridge" if self._limits.network else "none",
                 cap_drop=["ALL"],
@@ -174,10 +174,10 @@ class Docker:
             return True
         if not is_leftover(labels):
             return False
-        remove(self._api, self.name)
+        remove_container(self._api, self.name)
         return True
 
-    def _info(self, digest: str) -> SandboxInfo:
+    def _build_info(self, digest: str) -> SandboxInfo:
         engine = self._api.info()
         counted = [("memory_bytes", "MemoryLimit"), ("pids", "PidsLimit")]
         enforced = [limit for limit, flag in counted if engine.get(flag)]
@@ -198,8 +198,8 @@ class AttachStream:
         self._raw = raw  # the response owns the socket
         self._socket = SocketStream(getattr(raw, "_sock", raw))
         self._buffer = b""
-        self._left, self._channel = 0, 0
-        self.errors = bytearray()
+        self._remaining_bytes, self._channel = 0, 0
+        self.stderr = bytearray()
 
     def send(self, data: bytes, timeout_seconds: float) -> None:
         """Send to the server's stdin."""
@@ -225,15 +225,15 @@ class AttachStream:
     def _unwrap(self) -> bytes:
         output = []
         while self._buffer:
-            if self._left == 0:
+            if self._remaining_bytes == 0:
                 if len(self._buffer) < 8:
                     break
-                self._channel, self._left = struct.unpack(">BxxxI", self._buffer[:8])
+                self._channel, self._remaining_bytes = struct.unpack(">BxxxI", self._buffer[:8])
                 self._buffer = self._buffer[8:]
-            piece, self._buffer = self._buffer[: self._left], self._buffer[self._left :]
-            self._left -= len(piece)
+            piece, self._buffer = self._buffer[: self._remaining_bytes], self._buffer[self._remaining_bytes :]
+            self._remaining_bytes -= len(piece)
             if self._channel == 1:
                 output.append(piece)
-            elif len(self.errors) < 4096:
-                self.errors += piece
+            elif len(self.stderr) < 4096:
+                self.stderr += piece
         return b"".join(output)

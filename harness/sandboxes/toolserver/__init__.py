@@ -5,6 +5,6 @@ from importlib import resources
 
 
 @cache
-def source(name: str) -> bytes:
+def load_source(name: str) -> bytes:
     """The text of one of them."""
     return (resources.files(__name__) / f"{name}.py").read_bytes()

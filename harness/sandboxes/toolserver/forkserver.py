@@ -23,13 +23,13 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-LOADED = b"+"
+READY = b"+"
 _DESCRIPTORS = struct.Struct("ii")
 _PID = struct.Struct("I")
 _PR_SET_DUMPABLE = 4
 
 
-def load(names: list[str]) -> None:
+def load_modules(names: list[str]) -> None:
     """Import modules of the standard library; what one of them cannot be is a matter of the program that wants it."""
     for name in names:
         try:
@@ -39,7 +39,7 @@ def load(names: list[str]) -> None:
     gc.freeze()
 
 
-def dumpable(value: int) -> None:
+def set_dumpable(value: int) -> None:
     """Let other processes of this user into this one, or do not."""
     if ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, value, 0, 0, 0) != 0:
         os._exit(1)
@@ -54,20 +54,20 @@ def offer_to_oom_killer() -> None:
         pass  # there is no such thing here
 
 
-def take_door() -> _socket.socket:
+def take_control_socket() -> _socket.socket:
     """The socket that stdin is; stdin is empty from now on."""
-    door = _socket.socket(fileno=os.dup(0))
+    control_socket = _socket.socket(fileno=os.dup(0))
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     os.close(nothing)
-    return door
+    return control_socket
 
 
-def fork_on_request(door: _socket.socket) -> list[Any]:
+def fork_on_request(control_socket: _socket.socket) -> list[Any]:
     """Serve until the tool server hangs up; returns in each forked program, with its script and arguments."""
-    door.send(LOADED)
+    control_socket.send(READY)
     while True:
-        request, sent, _, _ = door.recvmsg(1 << 16, _socket.CMSG_SPACE(_DESCRIPTORS.size))
+        request, sent, _, _ = control_socket.recvmsg(1 << 16, _socket.CMSG_SPACE(_DESCRIPTORS.size))
         if not request or not sent:
             os._exit(0)
         out, err = _DESCRIPTORS.unpack(sent[0][2])
@@ -80,8 +80,8 @@ def fork_on_request(door: _socket.socket) -> list[Any]:
             os.write(tell, _PID.pack(program))
             os._exit(0)
         os.waitpid(middle, 0)
-        os.write(begin, LOADED)  # now process 1 is the program's parent
-        door.send(os.read(answer, _PID.size))
+        os.write(begin, READY)  # now process 1 is the program's parent
+        control_socket.send(os.read(answer, _PID.size))
         for fd in (out, err, answer, tell, wait, begin):
             os.close(fd)
     os.close(begin)
@@ -90,20 +90,20 @@ def fork_on_request(door: _socket.socket) -> list[Any]:
     os.setsid()
     os.dup2(out, 1)
     os.dup2(err, 2)
-    door.close()
+    control_socket.close()
     for fd in (out, err, answer, tell, wait):
         os.close(fd)
-    wanted: list[Any] = json.loads(request)
-    return wanted
+    script_and_arguments: list[Any] = json.loads(request)
+    return script_and_arguments
 
 
-def become(script: str, arguments: list[str], beside: bool) -> None:
+def run_script(script: str, arguments: list[str], import_siblings: bool) -> None:
     """Run a file as `python3 SCRIPT ARGUMENT...` does; what lies beside it can be imported if `beside`."""
     main = type(sys)("__main__")
     main.__file__ = os.path.abspath(script)
     sys.modules["__main__"] = main
     sys.argv = [script, *arguments]
-    if beside:
+    if import_siblings:
         sys.path.insert(0, os.path.dirname(main.__file__))
     with open(script, "rb") as file:
         code = compile(file.read(), main.__file__, "exec")
@@ -112,12 +112,12 @@ def become(script: str, arguments: list[str], beside: bool) -> None:
 
 if __name__ == "__main__":
     offer_to_oom_killer()
-    dumpable(0)
-    door = take_door()
-    beside = sys.path[:1] == [""]
-    if beside:
+    set_dumpable(0)
+    control_socket = take_control_socket()
+    import_siblings = sys.path[:1] == [""]
+    if import_siblings:
         del sys.path[0]  # what lies in the workspace is no module of the standard library
-    load(sys.argv[1:])
-    wanted = fork_on_request(door)
-    dumpable(1)
-    become(wanted[0], wanted[1], beside)
+    load_modules(sys.argv[1:])
+    script_and_arguments = fork_on_request(control_socket)
+    set_dumpable(1)
+    run_script(script_and_arguments[0], script_and_arguments[1], import_siblings)

@@ -36,7 +36,7 @@ if TYPE_CHECKING:  # importing typing for real costs more than all the rest
 
 PIECE_BYTES = 8 << 20
 """Most file content in one frame of a snapshot."""
-MAX_LISTED = 50_000
+MAX_LISTED_ENTRIES = 50_000
 MAX_PATH_CHARACTERS = 16 << 20
 """In all paths of a snapshot together."""
 MAX_DEPTH = 200
@@ -50,19 +50,19 @@ DRAIN_SECONDS = 0.05
 FRESH_NS = 20_000_000
 """A file changed this shortly before a scan is hashed again by the next one: timestamps are coarse."""
 WORKSPACE = "/workspace"
-HANG_UP = select.POLLHUP | select.POLLERR | getattr(select, "POLLRDHUP", 0x2000)
-OUTSIDE = ("/dev/shm", "/dev/mqueue")  # noqa: S108  they are those of the sandbox
+HANG_UP_EVENTS = select.POLLHUP | select.POLLERR | getattr(select, "POLLRDHUP", 0x2000)
+OUTSIDE_PATHS = ("/dev/shm", "/dev/mqueue")  # noqa: S108  they are those of the sandbox
 """Where commands can write besides the workspace and the scratch directory; each is empty at the start."""
-SYSTEM_V = ("/proc/sysvipc/msg", "/proc/sysvipc/sem", "/proc/sysvipc/shm")
+SYSTEM_V_TABLES = ("/proc/sysvipc/msg", "/proc/sysvipc/sem", "/proc/sysvipc/shm")
 """Lists of what outlives its makers, each under a line of headings."""
 OOM_COUNTERS = ("/sys/fs/cgroup/memory.events", "/sys/fs/cgroup/memory/memory.oom_control")
-IGNORED = (signal.SIGPIPE, signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGXFSZ)
+IGNORED_SIGNALS = (signal.SIGPIPE, signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGXFSZ)
 """What the server ignores and commands do not."""
 _PR_SET_DUMPABLE, _PR_SET_CHILD_SUBREAPER, _PR_SET_NO_NEW_PRIVS = 4, 36, 38
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-class Refused(Exception):
+class RequestError(Exception):
     """A request that is answered with an error of that kind, for the model or the caller."""
 
     def __init__(self, kind: str, detail: str = "") -> None:
@@ -77,47 +77,47 @@ class Workspace:
         self.root = root
         self.fd = os.open(root, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
 
-    def parts(self, path: str) -> list[str]:
+    def split_path(self, path: str) -> list[str]:
         """The components of a path given by the model or found in a link."""
         for prefix in (WORKSPACE, self.root):
             if path == prefix or path.startswith(prefix + "/"):
                 path = path[len(prefix) :].lstrip("/")
                 break
         if path.startswith("/"):
-            raise Refused("outside")
+            raise RequestError("outside")
         return [part for part in path.split("/") if part not in ("", ".")]
 
     def locate(self, path: str, make_parents: bool = False) -> tuple[int, str]:
         """Open the directory that holds `path`; the caller closes it. Each step is one open without following links."""
-        todo, held, links = self.parts(path)[::-1], [os.dup(self.fd)], 0
+        todo, open_fds, links = self.split_path(path)[::-1], [os.dup(self.fd)], 0
         try:
             while todo:
                 name = todo.pop()
                 if name == "..":
-                    if len(held) == 1:
-                        raise Refused("outside")
-                    os.close(held.pop())
+                    if len(open_fds) == 1:
+                        raise RequestError("outside")
+                    os.close(open_fds.pop())
                     continue
-                target = _link_target(name, held[-1])
+                target = _read_link_target(name, open_fds[-1])
                 if target is not None:
                     links += 1
                     if links > MAX_LINKS:
                         raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
                     if target.startswith("/"):
-                        todo.extend(self.parts(target)[::-1])
-                        while len(held) > 1:
-                            os.close(held.pop())
+                        todo.extend(self.split_path(target)[::-1])
+                        while len(open_fds) > 1:
+                            os.close(open_fds.pop())
                     else:
                         todo.extend([part for part in target.split("/") if part not in ("", ".")][::-1])
                     continue
                 if not todo:
-                    return held.pop(), name
-                if len(held) > MAX_DEPTH:
+                    return open_fds.pop(), name
+                if len(open_fds) > MAX_DEPTH:
                     raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG))
-                held.append(_open_directory(name, held[-1], make_parents))
-            return held.pop(), "."
+                open_fds.append(_open_directory(name, open_fds[-1], make_parents))
+            return open_fds.pop(), "."
         finally:
-            for fd in held:
+            for fd in open_fds:
                 os.close(fd)
 
     def read(self, path: str, max_bytes: int) -> bytes:
@@ -146,7 +146,7 @@ class Workspace:
         finally:
             os.close(fd)
 
-    def entries(self, path: str) -> list[list[Any]]:
+    def list_entries(self, path: str) -> list[list[Any]]:
         """Name, kind and size of each entry of a directory."""
         parent, name = self.locate(path)
         try:
@@ -154,16 +154,18 @@ class Workspace:
         finally:
             os.close(parent)
         try:
-            found: list[list[Any]] = []
+            listing: list[list[Any]] = []
             names_bytes = 0
             with os.scandir(fd) as entries:
                 for entry in entries:
                     names_bytes += len(json.dumps(entry.name))
-                    if len(found) == MAX_LISTED or names_bytes > PIECE_BYTES:
-                        raise Refused("failed", "more than %d entries or %d bytes of names" % (MAX_LISTED, PIECE_BYTES))
+                    if len(listing) == MAX_LISTED_ENTRIES or names_bytes > PIECE_BYTES:
+                        raise RequestError(
+                            "failed", "more than %d entries or %d bytes of names" % (MAX_LISTED_ENTRIES, PIECE_BYTES)
+                        )
                     status = entry.stat(follow_symlinks=False)
-                    found.append([entry.name, _kind(status.st_mode), status.st_size])
-            return found
+                    listing.append([entry.name, _classify_mode(status.st_mode), status.st_size])
+            return listing
         finally:
             os.close(fd)
 
@@ -177,16 +179,16 @@ class Tree:
         self.mode = os.stat(root).st_mode
         self.known: dict[str, tuple[Any, str, int]] = {}
         self.sent: set[str] = set()
-        self.orders: dict[str, list[str]] = {}
-        self.odd = False
+        self.name_orders: dict[str, list[str]] = {}
+        self.is_incomplete = False
 
     def forget(self) -> None:
         """Know nothing, as at the start: the caller has not got what the last scan found."""
         self.known.clear()
         self.sent.clear()
-        self.orders.clear()
+        self.name_orders.clear()
 
-    def changes(self) -> Iterator[tuple[list[Any], bytes]]:
+    def scan_changes(self) -> Iterator[tuple[list[Any], bytes]]:
         """Yield `[path, mode, size, sha256 or None, content bytes]` with content, for all that differs from the last scan.
 
         A None hash means that more content of the same file follows; mode -1 means gone; mode -2 gives a directory's names
@@ -197,8 +199,8 @@ class Tree:
         """
         seen: set[str] = set()
         self.files_left, self.characters_left = self.max_files, MAX_PATH_CHARACTERS
-        before_orders, self.orders = self.orders, {}
-        self.odd = os.stat(self.root).st_mode != self.mode
+        before_orders, self.name_orders = self.name_orders, {}
+        self.is_incomplete = os.stat(self.root).st_mode != self.mode
         before_ns = time.time_ns() - FRESH_NS
         for path, status in self._walk("", 0):
             times = (status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino, status.st_mode)
@@ -206,7 +208,7 @@ class Tree:
             if old is not None and old[0] == times:
                 seen.add(path)
                 continue
-            for entry, content in self._read(path, status.st_mode):
+            for entry, content in self._read_entry(path, status.st_mode):
                 if entry[3] is not None:
                     seen.add(path)
                     self.known[path] = (times if status.st_ctime_ns < before_ns else None, entry[3], entry[1])
@@ -216,7 +218,7 @@ class Tree:
         for path in [path for path in self.known if path not in seen]:
             del self.known[path]
             yield [path, -1, 0, "", 0], b""
-        for directory, names in self.orders.items():
+        for directory, names in self.name_orders.items():
             if names != before_orders.get(directory, []):
                 content = json.dumps(names).encode()
                 yield [directory, -2, 0, "", len(content)], content
@@ -224,41 +226,41 @@ class Tree:
     def _walk(self, directory: str, depth: int) -> Iterator[tuple[str, os.stat_result]]:
         try:
             with os.scandir(os.path.join(self.root, directory)) as entries:
-                found = self._counted(entries, directory)[::-1]  # memory file systems list the newest first
+                ordered_entries = self._count_entries(entries, directory)[::-1]  # memory file systems list the newest first
         except OSError:
-            self.odd = True
+            self.is_incomplete = True
             return
-        self.orders[directory] = [entry.name for entry in found]
-        for entry in found:
+        self.name_orders[directory] = [entry.name for entry in ordered_entries]
+        for entry in ordered_entries:
             path = directory + "/" + entry.name if directory else entry.name
             try:
                 status = entry.stat(follow_symlinks=False)
             except OSError:
-                self.odd = True
+                self.is_incomplete = True
                 continue
             kind = stat.S_IFMT(status.st_mode)
             if kind != stat.S_IFDIR and (kind != stat.S_IFREG or status.st_nlink > 1):
-                self.odd = True
+                self.is_incomplete = True
             if kind in (stat.S_IFREG, stat.S_IFDIR, stat.S_IFLNK):
                 yield path, status
             if stat.S_ISDIR(status.st_mode) and depth < MAX_DEPTH:
                 yield from self._walk(path, depth + 1)
 
-    def _counted(self, entries: Iterator[os.DirEntry[str]], directory: str) -> list[os.DirEntry[str]]:
+    def _count_entries(self, entries: Iterator[os.DirEntry[str]], directory: str) -> list[os.DirEntry[str]]:
         """All of a directory, as far as a snapshot has room for them."""
-        found, names_bytes = [], 0
+        counted_entries, names_bytes = [], 0
         for entry in entries:
             self.files_left -= 1
             self.characters_left -= len(directory) + len(entry.name)
             names_bytes += len(json.dumps(entry.name)) + 2
             if self.files_left < 0:
-                raise Refused("failed", "more than %d files, the most that a snapshot holds" % self.max_files)
+                raise RequestError("failed", "more than %d files, the most that a snapshot holds" % self.max_files)
             if self.characters_left < 0 or names_bytes > PIECE_BYTES:
-                raise Refused("failed", "longer names than a snapshot holds")
-            found.append(entry)
-        return found
+                raise RequestError("failed", "longer names than a snapshot holds")
+            counted_entries.append(entry)
+        return counted_entries
 
-    def _read(self, path: str, mode: int) -> Iterator[tuple[list[Any], bytes]]:
+    def _read_entry(self, path: str, mode: int) -> Iterator[tuple[list[Any], bytes]]:
         full, digest, size = os.path.join(self.root, path), hashlib.sha256(), 0
         try:
             if stat.S_ISDIR(mode):
@@ -269,7 +271,7 @@ class Tree:
                 fd = os.open(full, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
                 piece = _read_up_to(fd, PIECE_BYTES)
         except OSError:
-            self.odd = True
+            self.is_incomplete = True
             return  # gone or unreadable: it is not part of the snapshot
         try:
             while True:
@@ -334,10 +336,10 @@ class Server:
         self.scan: Iterator[tuple[list[Any], bytes]] = iter(())
         self.scan_bytes = 0
         self.left_open: list[int] = []
-        self.outside = {path: _stands(path) for path in (config["scratch"], *OUTSIDE)}
-        self._take_limits(config["rlimits"])
-        self.rights = _rights(0)
-        self.forks = ForkServer(config["env"])
+        self.initial_outside_state = {path: _read_directory_state(path) for path in (config["scratch"], *OUTSIDE_PATHS)}
+        self._apply_limits(config["rlimits"])
+        self.initial_rights = _read_process_rights(0)
+        self.fork_server = ForkServer(config["env"])
         os.chdir(config["workspace"])
         self.wake_fd, wake_write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         signal.signal(signal.SIGCHLD, lambda *_: None)
@@ -364,7 +366,7 @@ class Server:
             operation = getattr(self, "do_" + header["op"])
             reply: Reply = operation(header, body)
             return reply
-        except Refused as error:
+        except RequestError as error:
             return {"error": error.kind, "detail": error.detail}, b""
         except FileNotFoundError:
             return {"error": "missing"}, b""
@@ -384,19 +386,19 @@ class Server:
 
     def do_list(self, header: Header, body: bytes) -> Reply:
         """A directory's entries, as JSON in the body."""
-        return {}, json.dumps(self.workspace.entries(header["path"])).encode()
+        return {}, json.dumps(self.workspace.list_entries(header["path"])).encode()
 
     def do_scan(self, header: Header, body: bytes) -> Reply:
         """The next piece of what changed since the last scan; `first` begins a new one. After a refusal it finds everything."""
         if header["first"]:
-            self.scan, self.scan_bytes = self.tree.changes(), 0
+            self.scan, self.scan_bytes = self.tree.scan_changes(), 0
         try:
-            return self._piece()
-        except (Refused, OSError):
+            return self._collect_piece()
+        except (RequestError, OSError):
             self.tree.forget()
             raise
 
-    def _piece(self) -> Reply:
+    def _collect_piece(self) -> Reply:
         entries, pieces, size, more = [], [], 0, False
         for entry, piece in self.scan:
             entries.append(json.dumps(entry))
@@ -409,12 +411,12 @@ class Server:
         content = b"".join(pieces)
         self.scan_bytes += len(index) + len(content)
         if self.scan_bytes > self.config["snapshot_bytes"]:
-            raise Refused("failed", "more than %d bytes, the most that a snapshot holds" % self.config["snapshot_bytes"])
-        return {"more": more, "index_bytes": len(index), "odd": self.tree.odd}, index + content
+            raise RequestError("failed", "more than %d bytes, the most that a snapshot holds" % self.config["snapshot_bytes"])
+        return {"more": more, "index_bytes": len(index), "odd": self.tree.is_incomplete}, index + content
 
     def do_reset(self, header: Header, body: bytes) -> Reply:
         """End every process and empty the scratch directory; also forget, if told to, which contents the caller has."""
-        self.clear()
+        self.clear_processes()
         if header.get("forget"):
             self.tree.sent.clear()
         _empty_directory(self.config["scratch"])
@@ -433,61 +435,63 @@ class Server:
 
     def do_run(self, header: Header, body: bytes) -> Reply:
         """Run a shell command; with `fork` all others end first, and if it says how the program that it names is forked."""
-        oom_before = oom_kills()
+        oom_before = count_oom_kills()
         started = time.monotonic()
         try:
-            command = self._start(header)
+            command = self._start_command(header)
         except (OSError, ValueError) as error:  # too long for an argument, a NUL in it, no /bin/sh
-            return _not_started(error)
+            return _build_not_started_reply(error)
         status = command.wait(started + header["timeout_seconds"])
         if command.hung_up:
             self.kill_all()
             os._exit(0)
         out, err = command.streams
         reply = {
-            "exit_code": _exit_code(status),
+            "exit_code": _decode_exit_code(status),
             "timed_out": command.timed_out,
-            "oom_killed": oom_kills() > oom_before,
+            "oom_killed": count_oom_kills() > oom_before,
             "seconds": time.monotonic() - started,
-            "stdout_bytes": out.produced,
-            "stderr_bytes": err.produced,
-            "stdout_kept": len(out.kept),
-            "contained": not self._left_running() and not self._left_outside(),
+            "stdout_bytes": out.produced_bytes,
+            "stderr_bytes": err.produced_bytes,
+            "stdout_kept": len(out.kept_output),
+            "contained": not self._has_leftover_processes() and not self._has_outside_changes(),
         }
-        return reply, bytes(out.kept + err.kept)
+        return reply, bytes(out.kept_output + err.kept_output)
 
-    def _left_running(self) -> bool:
+    def _has_leftover_processes(self) -> bool:
         """Whether any process lives that a command has left."""
-        return _reap() and (not self.forks.stands() or bool(_processes() - {1, self.forks.pid}))
+        return _reap() and (not self.fork_server.is_alive() or bool(_list_processes() - {1, self.fork_server.pid}))
 
-    def _left_outside(self) -> bool:
+    def _has_outside_changes(self) -> bool:
         """Whether anything stands where commands can write besides the workspace, or they took from what this process may do."""
-        if any(_stands(path) != mode for path, mode in self.outside.items()) or self.rights != _rights(0):
+        if any(
+            _read_directory_state(path) != mode for path, mode in self.initial_outside_state.items()
+        ) or self.initial_rights != _read_process_rights(0):
             return True
-        return any(_count_lines(path) > 1 for path in SYSTEM_V)
+        return any(_count_lines(path) > 1 for path in SYSTEM_V_TABLES)
 
-    def _start(self, header: Header) -> Command:
+    def _start_command(self, header: Header) -> Command:
         if "fork" in header:
-            self.clear()
+            self.clear_processes()
         if header.get("fork") and os.getpid() == 1:
             try:
-                return Command(self, lambda out, err: self.forks.spawn(header["fork"], out, err))
+                return Command(self, lambda out, err: self.fork_server.spawn(header["fork"], out, err))
             except (OSError, EOFError):
                 pass  # no such python, or somebody ended it: the command says the same
-        if self.forks.stands():  # no command runs beside it
+        if self.fork_server.is_alive():  # no command runs beside it
             self.kill_all()
         try:
-            return Command(self, lambda out, err: self._shell(header["command"], out, err))
+            return Command(self, lambda out, err: self._spawn_shell(header["command"], out, err))
         except BlockingIOError:  # earlier background processes have used up the pids limit
             self.kill_all()
-            return Command(self, lambda out, err: self._shell(header["command"], out, err))
+            return Command(self, lambda out, err: self._spawn_shell(header["command"], out, err))
 
-    def _shell(self, text: str, out: int, err: int) -> int:
+    def _spawn_shell(self, text: str, out: int, err: int) -> int:
         return _spawn(["-c", text], self.config["env"], (0, out, err))
 
-    def clear(self) -> None:
+    def clear_processes(self) -> None:
         """End every process of the sandbox but this one, and but the fork server as it was before."""
-        if not self.forks.clear(self.rights):
+        if not self.fork_server.clear_others(self.initial_rights):
             self.kill_all()
 
     def kill_all(self) -> None:
@@ -502,7 +506,7 @@ class Server:
                 return
 
     @staticmethod
-    def _take_limits(limits: dict[str, int]) -> None:
+    def _apply_limits(limits: dict[str, int]) -> None:
         """Commands inherit them, and cannot raise them again."""
         for name, value in limits.items():
             number = getattr(resource, "RLIMIT_" + name)
@@ -529,55 +533,55 @@ class ForkServer:
     def __init__(self, environment: Mapping[str, str]) -> None:
         self.environment = environment
         self.pid = 0
-        self.door: _socket.socket | None = None
+        self.control_socket: _socket.socket | None = None
         self.interpreter: list[str] = []
 
-    def stands(self) -> bool:
+    def is_alive(self) -> bool:
         """Whether it lives; if so, its process id is still its own."""
-        if self.door is not None and _is_ready(self.door.fileno(), HANG_UP, 0):
-            self.door.close()
-            self.door = None
-        return self.door is not None
+        if self.control_socket is not None and _is_ready(self.control_socket.fileno(), HANG_UP_EVENTS, 0):
+            self.control_socket.close()
+            self.control_socket = None
+        return self.control_socket is not None
 
-    def spawn(self, wanted: Header, out: int, err: int) -> int:
+    def spawn(self, program_request: Header, out: int, err: int) -> int:
         """The process id of a new program: `script` with `arguments`, by `python` with its options and with `modules` loaded."""
-        interpreter = [*wanted["python"], "-c", wanted["source"], *wanted["modules"]]
-        door = self.door
-        if door is None or not self.stands() or interpreter != self.interpreter:
-            door = self._start(interpreter)
-        program = json.dumps([wanted["script"], wanted["arguments"]]).encode()
-        door.sendmsg([program], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, struct.pack("ii", out, err))])
-        (pid,) = struct.unpack("I", _answer(door, 4))
+        interpreter = [*program_request["python"], "-c", program_request["source"], *program_request["modules"]]
+        control_socket = self.control_socket
+        if control_socket is None or not self.is_alive() or interpreter != self.interpreter:
+            control_socket = self._start(interpreter)
+        program = json.dumps([program_request["script"], program_request["arguments"]]).encode()
+        control_socket.sendmsg([program], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, struct.pack("ii", out, err))])
+        (pid,) = struct.unpack("I", _receive_answer(control_socket, 4))
         return int(pid)
 
     def _start(self, interpreter: list[str]) -> _socket.socket:
-        if self.stands():
+        if self.is_alive():
             _kill(self.pid, signal.SIGKILL)
         ours, theirs = _socket.socketpair(_socket.AF_UNIX, _socket.SOCK_STREAM)
         try:
             self.pid = _spawn(["-c", 'exec "$@"', "sh", *interpreter], self.environment, (theirs.fileno(), 1, 2))
         finally:
             theirs.close()
-        self.door, self.interpreter = ours, interpreter
-        _answer(ours, 1)
+        self.control_socket, self.interpreter = ours, interpreter
+        _receive_answer(ours, 1)
         return ours
 
-    def clear(self, rights: tuple[object, ...]) -> bool:
+    def clear_others(self, rights: tuple[object, ...]) -> bool:
         """End every process but this one and the fork server; False if that stands no more or was meddled with.
 
         All are stopped first: then none can start another one, or stand up in place of one that has ended.
         """
         give_up = time.monotonic() + 2.0
-        while self.stands() and time.monotonic() < give_up:
+        while self.is_alive() and time.monotonic() < give_up:
             _kill(-1, signal.SIGSTOP)
-            others = _processes() - {os.getpid(), self.pid}
+            others = _list_processes() - {os.getpid(), self.pid}
             for pid in others:
                 _kill(pid, signal.SIGKILL)
             _reap()
             if not others:
-                good = self.stands() and _rights(self.pid) == rights
+                is_intact = self.is_alive() and _read_process_rights(self.pid) == rights
                 _kill(self.pid, signal.SIGCONT)
-                return good
+                return is_intact
         return False
 
 
@@ -586,19 +590,19 @@ class Stream:
 
     def __init__(self, fd: int, max_bytes: int) -> None:
         self.fd, self.max_bytes = fd, max_bytes
-        self.kept, self.produced, self.ended = bytearray(), 0, False
+        self.kept_output, self.produced_bytes, self.has_ended = bytearray(), 0, False
 
-    def drain(self, most_bytes: int = 1 << 22) -> None:
+    def drain(self, max_bytes: int = 1 << 22) -> None:
         """Take what is there now; not for ever, as a command may write faster than one reads."""
-        while most_bytes > 0 and not self.ended:
+        while max_bytes > 0 and not self.has_ended:
             chunk = _read_available(self.fd)
             if chunk is None:
                 return
-            self.ended = not chunk
-            self.produced += len(chunk)
-            most_bytes -= len(chunk)
-            if len(self.kept) < self.max_bytes:
-                self.kept += chunk[: self.max_bytes - len(self.kept)]
+            self.has_ended = not chunk
+            self.produced_bytes += len(chunk)
+            max_bytes -= len(chunk)
+            if len(self.kept_output) < self.max_bytes:
+                self.kept_output += chunk[: self.max_bytes - len(self.kept_output)]
 
 
 class Command:
@@ -641,13 +645,13 @@ class Command:
 
     def _poll(self, seconds: float) -> None:
         poller = select.poll()
-        poller.register(self.server.read_fd, HANG_UP)
+        poller.register(self.server.read_fd, HANG_UP_EVENTS)
         poller.register(self.server.wake_fd, select.POLLIN)
         for stream in self.streams:
-            if not stream.ended:
+            if not stream.has_ended:
                 poller.register(stream.fd, select.POLLIN)
         for fd, events in poller.poll(max(1, int(seconds * 1000) + 1)):
-            if fd == self.server.read_fd and events & HANG_UP:
+            if fd == self.server.read_fd and events & HANG_UP_EVENTS:
                 self.hung_up = True
             elif fd == self.server.wake_fd:
                 _read_available(fd)
@@ -669,10 +673,10 @@ class Command:
         give_up = time.monotonic() + DRAIN_SECONDS
         for stream in self.streams:
             stream.drain()
-        while not all(stream.ended for stream in self.streams) and time.monotonic() < give_up:
+        while not all(stream.has_ended for stream in self.streams) and time.monotonic() < give_up:
             self._poll(give_up - time.monotonic())
         for stream in self.streams:
-            if stream.ended:
+            if stream.has_ended:
                 os.close(stream.fd)
             else:
                 self.server.left_open.append(stream.fd)
@@ -685,7 +689,9 @@ class Command:
 def _spawn(arguments: list[str], environment: Mapping[str, str], streams: tuple[int, int, int]) -> int:
     """Start a shell with these three, without a fork of this process, which would cost twice as much as the shell itself."""
     actions = [(os.POSIX_SPAWN_DUP2, fd, number) for number, fd in enumerate(streams)]
-    return os.posix_spawn("/bin/sh", ["sh", *arguments], environment, file_actions=actions, setsid=True, setsigdef=IGNORED)
+    return os.posix_spawn(
+        "/bin/sh", ["sh", *arguments], environment, file_actions=actions, setsid=True, setsigdef=IGNORED_SIGNALS
+    )
 
 
 def _offer_to_oom_killer(pid: int) -> None:
@@ -697,14 +703,14 @@ def _offer_to_oom_killer(pid: int) -> None:
         pass  # it has ended already
 
 
-def _not_started(error: Exception) -> Reply:
+def _build_not_started_reply(error: Exception) -> Reply:
     message = ("sh: cannot start the command: %s\n" % (getattr(error, "strerror", None) or error)).encode("utf-8", "replace")
     sizes = {"stdout_bytes": 0, "stderr_bytes": len(message), "stdout_kept": 0}
     ended = {"exit_code": 126, "timed_out": False, "oom_killed": False, "seconds": 0.0, "contained": True, "started": False}
     return {**ended, **sizes}, message
 
 
-def _stands(path: str) -> tuple[int, list[str]] | None:
+def _read_directory_state(path: str) -> tuple[int, list[str]] | None:
     """Mode and names of a directory, None where it is not there or cannot be read."""
     try:
         return os.stat(path).st_mode, os.listdir(path)
@@ -712,13 +718,13 @@ def _stands(path: str) -> tuple[int, list[str]] | None:
         return None
 
 
-def _rights(pid: int) -> tuple[object, ...]:
+def _read_process_rights(pid: int) -> tuple[object, ...]:
     """What is inherited of a process (0: this one) and others of the same user can change: limits, priority, processors."""
     limits = [resource.prlimit(pid, getattr(resource, name)) for name in dir(resource) if name.startswith("RLIMIT_")]
     return (limits, os.getpriority(os.PRIO_PROCESS, pid), os.sched_getscheduler(pid), os.sched_getaffinity(pid))
 
 
-def _processes() -> set[int]:
+def _list_processes() -> set[int]:
     return {int(name) for name in os.listdir("/proc") if name.isdigit()}
 
 
@@ -749,7 +755,7 @@ def send_frame(fd: int, header: Header, body: bytes) -> None:
     _write_all(fd, struct.pack(">II", len(encoded), len(body)) + encoded + body)
 
 
-def oom_kills() -> int:
+def count_oom_kills() -> int:
     """How many processes of this sandbox the kernel has killed for memory so far; 0 where it is not told."""
     for path in OOM_COUNTERS:
         try:
@@ -760,15 +766,15 @@ def oom_kills() -> int:
     return 0
 
 
-def _link_target(name: str, directory: int) -> str | None:
+def _read_link_target(name: str, directory: int) -> str | None:
     try:
         return os.readlink(name, dir_fd=directory)
     except OSError:
         return None
 
 
-def _open_directory(name: str, parent: int, make: bool) -> int:
-    if make:
+def _open_directory(name: str, parent: int, create: bool) -> int:
+    if create:
         try:
             os.mkdir(name, 0o755, dir_fd=parent)
         except FileExistsError:
@@ -779,12 +785,12 @@ def _open_directory(name: str, parent: int, make: bool) -> int:
 def _require_regular(fd: int) -> None:
     mode = os.fstat(fd).st_mode
     if stat.S_ISDIR(mode):
-        raise Refused("failed", os.strerror(errno.EISDIR))
+        raise RequestError("failed", os.strerror(errno.EISDIR))
     if not stat.S_ISREG(mode):
-        raise Refused("failed", "Not a regular file")
+        raise RequestError("failed", "Not a regular file")
 
 
-def _kind(mode: int) -> str:
+def _classify_mode(mode: int) -> str:
     kinds = {stat.S_IFREG: "file", stat.S_IFDIR: "directory", stat.S_IFLNK: "link"}
     return kinds.get(stat.S_IFMT(mode), "other")
 
@@ -854,11 +860,11 @@ def _kill_descendants() -> None:
             _kill(pid, number)
 
 
-def _answer(door: _socket.socket, size: int) -> bytes:
-    said = door.recv(size) if _is_ready(door.fileno(), select.POLLIN, START_SECONDS) else b""
-    if len(said) < size:
+def _receive_answer(control_socket: _socket.socket, size: int) -> bytes:
+    answer = control_socket.recv(size) if _is_ready(control_socket.fileno(), select.POLLIN, START_SECONDS) else b""
+    if len(answer) < size:
         raise EOFError
-    return said
+    return answer
 
 
 def _is_ready(fd: int, events: int, seconds: float) -> bool:
@@ -885,7 +891,7 @@ def _reap(until: float = 0.0) -> bool:
             time.sleep(0.001)
 
 
-def _exit_code(status: int) -> int:
+def _decode_exit_code(status: int) -> int:
     return 128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
 
 
@@ -902,7 +908,7 @@ def main() -> None:
         if _libc.prctl(option, value, 0, 0, 0) != 0:
             raise OSError(ctypes.get_errno(), "prctl")
     os.umask(0o022)
-    for number in IGNORED:
+    for number in IGNORED_SIGNALS:
         signal.signal(number, signal.SIG_IGN)
     frame = read_frame(read_fd)
     if frame is None:

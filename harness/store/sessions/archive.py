@@ -25,11 +25,11 @@ from harness.store.sessions import queries
 FOLDER = "archive"
 """Beside the journal; in it each journal of the folder has its own."""
 SUFFIX = ".sqlite.zst"
-_LONGEST_NAME = 240
+_MAX_NAME_CHARACTERS = 240
 _LEVEL = 9
 
 
-class Archived(NamedTuple):
+class ArchivedSession(NamedTuple):
     """A session that was put away."""
 
     session_id: str
@@ -37,50 +37,50 @@ class Archived(NamedTuple):
     size_bytes: int
 
 
-class Due(NamedTuple):
+class DueSessions(NamedTuple):
     """Sessions that are old enough, and those of them that stay because they belong to trials."""
 
     sessions: tuple[queries.SessionRow, ...]
-    of_trials: tuple[queries.SessionRow, ...]
+    trial_sessions: tuple[queries.SessionRow, ...]
 
 
-def folder_of(journal: Path) -> Path:
+def locate_archive(journal: Path) -> Path:
     """Where the sessions of a journal file are put; not where those of its neighbours are, which may have the same names."""
     return journal.parent / FOLDER / journal.name
 
 
-def archived(journal: Path) -> tuple[Archived, ...]:
+def list_archived(journal: Path) -> tuple[ArchivedSession, ...]:
     """What was put away of a journal file, by name."""
-    files = sorted(folder_of(journal).glob(f"*{SUFFIX}"))
-    return tuple(Archived(unquote(file.name.removesuffix(SUFFIX)), file, file.stat().st_size) for file in files)
+    files = sorted(locate_archive(journal).glob(f"*{SUFFIX}"))
+    return tuple(ArchivedSession(unquote(file.name.removesuffix(SUFFIX)), file, file.stat().st_size) for file in files)
 
 
-def due(journal: Journal, before_ms: int, *, with_trials: bool) -> Due:
+def find_due_sessions(journal: Journal, before_ms: int, *, with_trials: bool) -> DueSessions:
     """The sessions of which nothing was logged since a time, newest first."""
-    old = [row for row in queries.sessions(journal) if row.updated_at_ms < before_ms]
-    kept = [row for row in old if row.trial_id and not with_trials]
-    return Due(tuple([row for row in old if row not in kept]), tuple(kept))
+    old = [row for row in queries.list_sessions(journal) if row.updated_at_ms < before_ms]
+    trial_sessions = [row for row in old if row.trial_id and not with_trials]
+    return DueSessions(tuple([row for row in old if row not in trial_sessions]), tuple(trial_sessions))
 
 
-def put_away(journal: Journal, session_ids: Sequence[str]) -> tuple[Archived, ...]:
+def archive_sessions(journal: Journal, session_ids: Sequence[str]) -> tuple[ArchivedSession, ...]:
     """Put sessions into files and take them out of the journal; texts that nobody else has go with `cleaning.clean`.
 
     Raises:
         StoreError: a file cannot be written, or a name cannot be that of a file; sessions before it are put away.
     """
-    return tuple([_put_away(journal, session_id) for session_id in session_ids])
+    return tuple([_archive_session(journal, session_id) for session_id in session_ids])
 
 
-def _put_away(journal: Journal, session_id: str) -> Archived:
-    file = folder_of(journal.path) / f"{quote(session_id, safe='')}{SUFFIX}"
-    if len(file.name) > _LONGEST_NAME:
+def _archive_session(journal: Journal, session_id: str) -> ArchivedSession:
+    file = locate_archive(journal.path) / f"{quote(session_id, safe='')}{SUFFIX}"
+    if len(file.name) > _MAX_NAME_CHARACTERS:
         raise StoreError(f"session {session_id[:40]!r}… cannot be put away: its name is too long for a file")
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=file.parent, prefix=".at-work-") as work:
             whole = Path(work) / "one.sqlite"
-            with Journal.open(whole) as one:
-                merge(journal.path, one, only=session_id)
+            with Journal.open(whole) as single_journal:
+                merge(journal.path, single_journal, only=session_id)
             _write(file, whole.read_bytes())
     except OSError as error:
         raise StoreError(f"cannot write to {str(file.parent)!r}: {error.strerror}; free space or make it writable") from None
@@ -89,7 +89,7 @@ def _put_away(journal: Journal, session_id: str) -> Archived:
         execute('DELETE FROM "check" WHERE trial_id IN (SELECT trial_id FROM trial WHERE session_id = ?)', (session_id,))
         execute("DELETE FROM trial WHERE session_id = ?", (session_id,))
         execute("DELETE FROM session WHERE id = ?", (session_id,))
-    return Archived(session_id, file, file.stat().st_size)
+    return ArchivedSession(session_id, file, file.stat().st_size)
 
 
 def _write(file: Path, data: bytes) -> None:
@@ -120,17 +120,19 @@ def restore(journal: Journal, session_ids: Iterable[str]) -> tuple[str, ...]:
     Raises:
         StoreError: one was not put away, cannot be read, or is in the journal already; those before it are back.
     """
-    known = {one.session_id: one for one in archived(journal.path)}
-    back = []
+    archived_by_id = {one.session_id: one for one in list_archived(journal.path)}
+    restored_ids = []
     for session_id in session_ids:
-        if session_id not in known:
-            raise StoreError(f"session {session_id!r} is not in {str(folder_of(journal.path))!r}")
-        if session_id in journal.session_ids():
-            raise StoreError(f"session {session_id!r} is in the journal already; {str(known[session_id].file)!r} was left alone")
+        if session_id not in archived_by_id:
+            raise StoreError(f"session {session_id!r} is not in {str(locate_archive(journal.path))!r}")
+        if session_id in journal.list_session_ids():
+            raise StoreError(
+                f"session {session_id!r} is in the journal already; {str(archived_by_id[session_id].file)!r} was left alone"
+            )
         with tempfile.TemporaryDirectory(prefix="harness-restore-") as work:
             whole = Path(work) / "one.sqlite"
-            whole.write_bytes(_read(known[session_id].file))
+            whole.write_bytes(_read(archived_by_id[session_id].file))
             merge(whole, journal)
-        known[session_id].file.unlink()
-        back.append(session_id)
-    return tuple(back)
+        archived_by_id[session_id].file.unlink()
+        restored_ids.append(session_id)
+    return tuple(restored_ids)

@@ -2,15 +2,15 @@
 
 from typing import NamedTuple
 
-from harness.store.database import explained
+from harness.store.database import translate_errors
 from harness.store.journal import Journal
-from harness.store.sessions.references import SHORTEST, addresses, files_of, hashes
+from harness.store.sessions.references import MIN_NAME_CHARACTERS, find_addresses, find_file_hashes, find_hashes
 
-_CONTENTS = ("text", "tree", "blob")
+_CONTENT_TABLES = ("text", "tree", "blob")
 """Tables of what others refer to by name."""
 
 
-class Cleaned(NamedTuple):
+class CleanupResult(NamedTuple):
     """What went."""
 
     outputs: int
@@ -27,7 +27,7 @@ QUIET_MS = 10 * 60 * 1000
 """A journal in which nothing was logged for so long has no session that is just keeping a workspace."""
 
 
-def clean(journal: Journal, *, outputs_before_ms: int, quiet_before_ms: int) -> Cleaned:
+def clean(journal: Journal, *, outputs_before_ms: int, quiet_before_ms: int) -> CleanupResult:
     """Remove what is not needed and give its space back. Others may read and write meanwhile.
 
     Args:
@@ -39,26 +39,26 @@ def clean(journal: Journal, *, outputs_before_ms: int, quiet_before_ms: int) -> 
     Raises:
         StoreError: nothing could be written, or others kept the file busy; what was removed before stays removed.
     """
-    before = _size(journal)
+    before = _measure_size(journal)
     outputs = journal.remove_outputs(outputs_before_ms)
     database = journal.database
     with database.transaction():
-        named, hashed = _referred(journal)
-        texts = _remove(journal, "text", "address", named)
-        files = _remove_workspaces(journal, hashed) if _newest_ms(journal) < quiet_before_ms else 0
-    with explained(journal.path):
+        referenced_addresses, referenced_hashes = _collect_references(journal)
+        texts = _remove(journal, "text", "address", referenced_addresses)
+        files = _remove_workspaces(journal, referenced_hashes) if _find_newest_ms(journal) < quiet_before_ms else 0
+    with translate_errors(journal.path):
         database.execute("VACUUM")
         database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-    return Cleaned(outputs, texts, files, max(0, before - _size(journal)))
+    return CleanupResult(outputs, texts, files, max(0, before - _measure_size(journal)))
 
 
-def _remove_workspaces(journal: Journal, hashed: set[str]) -> int:
-    _remove(journal, "tree", "tree_id", hashed)
-    kept = [row[0] for row in journal.database.execute("SELECT tree_id FROM tree")]
-    return _remove(journal, "blob", "sha256", hashed | files_of(journal.database, kept))
+def _remove_workspaces(journal: Journal, referenced_hashes: set[str]) -> int:
+    _remove(journal, "tree", "tree_id", referenced_hashes)
+    tree_ids = [row[0] for row in journal.database.execute("SELECT tree_id FROM tree")]
+    return _remove(journal, "blob", "sha256", referenced_hashes | find_file_hashes(journal.database, tree_ids))
 
 
-def _newest_ms(journal: Journal) -> int:
+def _find_newest_ms(journal: Journal) -> int:
     return int(journal.database.execute("SELECT coalesce(max(at_ms), 0) FROM event").fetchone()[0])
 
 
@@ -69,20 +69,20 @@ def _remove(journal: Journal, table: str, name: str, needed: set[str]) -> int:
     return len(unused)
 
 
-def _size(journal: Journal) -> int:
+def _measure_size(journal: Journal) -> int:
     log = journal.path.with_name(f"{journal.path.name}-wal")
     return sum(path.stat().st_size for path in (journal.path, log) if path.exists())
 
 
-def _referred(journal: Journal) -> tuple[set[str], set[str]]:
+def _collect_references(journal: Journal) -> tuple[set[str], set[str]]:
     """Addresses and hashes that stand anywhere outside of the contents."""
     execute = journal.database.execute
-    named: set[str] = set()
-    hashed: set[str] = set()
+    referenced_addresses: set[str] = set()
+    referenced_hashes: set[str] = set()
     for (table,) in execute("SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite%'").fetchall():
         columns = [row[1] for row in execute(f'PRAGMA table_info("{table}")') if row[2] == "TEXT"]
-        for column in columns if table not in _CONTENTS else ():
-            for (value,) in execute(f'SELECT "{column}" FROM "{table}" WHERE length("{column}") >= {SHORTEST}'):
-                named.update(addresses(value))
-                hashed.update(hashes(value))
-    return named, hashed
+        for column in columns if table not in _CONTENT_TABLES else ():
+            for (value,) in execute(f'SELECT "{column}" FROM "{table}" WHERE length("{column}") >= {MIN_NAME_CHARACTERS}'):
+                referenced_addresses.update(find_addresses(value))
+                referenced_hashes.update(find_hashes(value))
+    return referenced_addresses, referenced_hashes

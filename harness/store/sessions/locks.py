@@ -12,7 +12,7 @@ from harness.errors import StoreError, UsageError
 
 
 @contextmanager
-def owned(journal: Path | None, session_id: str) -> Iterator[None]:
+def lock_session(journal: Path | None, session_id: str) -> Iterator[None]:
     """Keep everybody else from running a session; a process that dies owns nothing any more.
 
     Args:
@@ -27,7 +27,7 @@ def owned(journal: Path | None, session_id: str) -> Iterator[None]:
         yield
         return
     path = journal.with_name(f"{journal.name}.{hashlib.sha256(session_id.encode()).hexdigest()[:12]}.lock")
-    with closing(_locked(path, journal, session_id)) as lock:
+    with closing(_acquire_lock(path, journal, session_id)) as lock:
         try:
             yield
         finally:
@@ -35,7 +35,7 @@ def owned(journal: Path | None, session_id: str) -> Iterator[None]:
             fcntl.flock(lock, fcntl.LOCK_UN)  # a forked worker may hold the file too
 
 
-def _locked(path: Path, journal: Path, session_id: str) -> IO[str]:
+def _acquire_lock(path: Path, journal: Path, session_id: str) -> IO[str]:
     """The lock, held: that which lies there, not one that its owner has just taken away."""
     while True:
         try:

@@ -19,11 +19,11 @@ JOURNALS_FOLDER = "journals"
 SESSIONS_FOLDER = "sessions"
 """Where the panels of notebooks keep their journals."""
 OUTPUT_FOLDER = "output"
-NAMES_SHOWN = 5
+MAX_NAMES_SHOWN = 5
 _JOURNAL_FILES = "*.sqlite"
 
 
-class Found(NamedTuple):
+class SessionLocation(NamedTuple):
     """A session and the file that holds it."""
 
     journal: Path
@@ -31,26 +31,26 @@ class Found(NamedTuple):
     trial_id: str
     """Empty = it belongs to no trial."""
 
-    def entries(self) -> tuple[Entry, ...]:
+    def read_entries(self) -> tuple[Entry, ...]:
         """Its log.
 
         Raises:
             StoreError: the file cannot be read, or was changed meanwhile.
         """
         with Journal.open(self.journal, read_only=True) as journal:
-            return tuple(journal.entries(self.session_id))
+            return tuple(journal.read_entries(self.session_id))
 
-    def draft(self) -> Draft | None:
+    def read_draft(self) -> Draft | None:
         """What its model has written of an answer that is still coming, or was when its process was killed; None = nothing.
 
         Raises:
             StoreError: as `entries`.
         """
         with Journal.open(self.journal, read_only=True) as journal:
-            return journal.draft(self.session_id)
+            return journal.read_draft(self.session_id)
 
 
-def journals_in(place: Path) -> tuple[Path, ...]:
+def list_journals(place: Path) -> tuple[Path, ...]:
     """The journal files of a place; none where nothing was run.
 
     Those of trials at work come first: one that is brought in meanwhile is then read twice and never missed.
@@ -61,7 +61,7 @@ def journals_in(place: Path) -> tuple[Path, ...]:
     return (*sorted((output / JOURNALS_FOLDER).glob(_JOURNAL_FILES)), *sorted(output.glob(_JOURNAL_FILES)))
 
 
-def whole(journal: Path, place: Path) -> Path:
+def find_scope(journal: Path, place: Path) -> Path:
     """Where a name stands for one session: of an experiment all its journals together, else the file alone.
 
     A trial's own journal is brought into that of its experiment; then its session is in both for a moment.
@@ -69,38 +69,38 @@ def whole(journal: Path, place: Path) -> Path:
     return place if journal.parent.name == JOURNALS_FOLDER or journal.name == JOURNAL_FILE else journal
 
 
-def sessions_in(places: Iterable[Path]) -> Iterator[Found]:
+def iter_sessions(places: Iterable[Path]) -> Iterator[SessionLocation]:
     """Every session of some places, once.
 
     Raises:
         StoreError: there is no journal at a place, or one cannot be read.
     """
-    seen: set[tuple[Path, str]] = set()
+    seen_sessions: set[tuple[Path, str]] = set()
     for place in places:
-        journals = journals_in(place)
+        journals = list_journals(place)
         if not journals:
             raise StoreError(f"there is no journal in {str(place)!r}; name a journal file or the folder of an experiment")
         for path in journals:
-            for row in _rows(path):
-                found = Found(path, row["id"], row["trial_id"] or "")
-                if (whole(path, place), found.session_id) not in seen:
-                    seen.add((whole(path, place), found.session_id))
-                    yield found
+            for row in _read_rows(path):
+                location = SessionLocation(path, row["id"], row["trial_id"] or "")
+                if (find_scope(path, place), location.session_id) not in seen_sessions:
+                    seen_sessions.add((find_scope(path, place), location.session_id))
+                    yield location
 
 
-def _rows(path: Path) -> list[sqlite3.Row]:
+def _read_rows(path: Path) -> list[sqlite3.Row]:
     """Sessions and their trials; none of a trial's own journal that was just brought in, or is just being made."""
     sql = "SELECT s.id, r.trial_id FROM session AS s LEFT JOIN trial AS r ON r.session_id = s.id ORDER BY s.created_at_ms, s.key"
     try:
         with Journal.open(path, read_only=True) as journal:
-            return journal.rows(sql)
+            return journal.query(sql)
     except StoreError:
         if path.parent.name != JOURNALS_FOLDER:
             raise
         return []
 
 
-def find_session(name: str, places: Sequence[Path]) -> Found:
+def find_session(name: str, places: Sequence[Path]) -> SessionLocation:
     """The session of a name.
 
     Args:
@@ -111,26 +111,26 @@ def find_session(name: str, places: Sequence[Path]) -> Found:
         UsageError: there is none, or there are several.
         StoreError: a place holds no journal, or one cannot be read.
     """
-    known = list(sessions_in(places))
-    exact = [one for one in known if name and name in {one.session_id, one.trial_id}]
-    fitting = exact or _without_sub_agents(
-        [one for one in known if one.session_id.startswith(name) or one.trial_id.startswith(name)]
+    locations = list(iter_sessions(places))
+    exact_matches = [one for one in locations if name and name in {one.session_id, one.trial_id}]
+    matches = exact_matches or _exclude_sub_agents(
+        [one for one in locations if one.session_id.startswith(name) or one.trial_id.startswith(name)]
     )
-    if not fitting:
-        raise UsageError(f"none of {len(known)} sessions is called {name!r} or begins so; `harness sessions list` shows them")
-    if len(fitting) > 1:
-        raise UsageError(_several(name, fitting))
-    return fitting[0]
+    if not matches:
+        raise UsageError(f"none of {len(locations)} sessions is called {name!r} or begins so; `harness sessions list` shows them")
+    if len(matches) > 1:
+        raise UsageError(_describe_matches(name, matches))
+    return matches[0]
 
 
-def _without_sub_agents(found: list[Found]) -> list[Found]:
+def _exclude_sub_agents(locations: list[SessionLocation]) -> list[SessionLocation]:
     """Sessions but those that are named after another of them, with a point between."""
-    names = {one.session_id for one in found}
-    return [one for one in found if one.session_id.rpartition(".")[0] not in names]
+    names = {one.session_id for one in locations}
+    return [one for one in locations if one.session_id.rpartition(".")[0] not in names]
 
 
-def _several(name: str, fitting: Sequence[Found]) -> str:
-    shown = ", ".join(f"{one.session_id} in {str(one.journal)!r}" for one in fitting[:NAMES_SHOWN])
-    more = f" and {len(fitting) - NAMES_SHOWN} more" if len(fitting) > NAMES_SHOWN else ""
-    what = f"{len(fitting)} sessions fit {name!r}" if name else f"there are {len(fitting)} sessions"
+def _describe_matches(name: str, matches: Sequence[SessionLocation]) -> str:
+    shown = ", ".join(f"{one.session_id} in {str(one.journal)!r}" for one in matches[:MAX_NAMES_SHOWN])
+    more = f" and {len(matches) - MAX_NAMES_SHOWN} more" if len(matches) > MAX_NAMES_SHOWN else ""
+    what = f"{len(matches)} sessions fit {name!r}" if name else f"there are {len(matches)} sessions"
     return f"{what}: {shown}{more}; name one"

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from harness.errors import StoreError
 from harness.store.journal import Journal
-from harness.store.tables import batches
+from harness.store.tables import read_batches
 
 AROUND_CHARACTERS = 60
 """Shown of a message on each side of what was searched for."""
@@ -89,7 +89,7 @@ class CompactionRow(NamedTuple):
     created_at_ms: int
 
 
-class Hit(NamedTuple):
+class SearchHit(NamedTuple):
     """A message in which a text was found."""
 
     session_id: str
@@ -119,12 +119,12 @@ _MESSAGE = """SELECT id, sequence, role, content, token_count, is_compacted, coa
     FROM messages WHERE session_id = ?"""
 
 
-def sessions(journal: Journal) -> tuple[SessionRow, ...]:
+def list_sessions(journal: Journal) -> tuple[SessionRow, ...]:
     """All sessions, newest first."""
-    return tuple([SessionRow(*row) for row in journal.rows(_SESSIONS)])
+    return tuple([SessionRow(*row) for row in journal.query(_SESSIONS)])
 
 
-def messages(journal: Journal, session_id: str, *, active: bool = False) -> tuple[MessageRow, ...]:
+def list_messages(journal: Journal, session_id: str, *, active: bool = False) -> tuple[MessageRow, ...]:
     """The messages of a session, without their parts.
 
     Args:
@@ -137,10 +137,10 @@ def messages(journal: Journal, session_id: str, *, active: bool = False) -> tupl
     """
     _refuse_unknown(journal, session_id)
     rest = "AND NOT is_compacted ORDER BY place, sequence" if active else "ORDER BY sequence"
-    return tuple([_message(row) for row in journal.rows(f"{_MESSAGE} {rest}", session_id)])
+    return tuple([_build_message_row(row) for row in journal.query(f"{_MESSAGE} {rest}", session_id)])
 
 
-def message(journal: Journal, message_id: str) -> MessageRow:
+def read_message(journal: Journal, message_id: str) -> MessageRow:
     """One message with its parts.
 
     Raises:
@@ -148,15 +148,15 @@ def message(journal: Journal, message_id: str) -> MessageRow:
     """
     session_id, _, sequence = message_id.rpartition("/")
     number = int(sequence) if sequence.isdecimal() and len(sequence) < 10 else 0
-    rows = journal.rows(f"{_MESSAGE} AND sequence = ?", session_id, number)
+    rows = journal.query(f"{_MESSAGE} AND sequence = ?", session_id, number)
     if not rows:
         raise StoreError(f"journal {str(journal.path)!r} has no message {message_id!r}; ids look like SESSION/3")
-    return _message(rows[0])._replace(parts=parts(journal, message_id))
+    return _build_message_row(rows[0])._replace(parts=list_parts(journal, message_id))
 
 
-def parts(journal: Journal, message_id: str) -> tuple[PartRow, ...]:
+def list_parts(journal: Journal, message_id: str) -> tuple[PartRow, ...]:
     """The parts of a message, in order; none where there is no such message."""
-    rows = journal.rows(
+    rows = journal.query(
         """SELECT id, position, type, coalesce(text, ''), coalesce(call_id, ''), coalesce(tool, ''), coalesce(state, ''),
           is_compacted FROM parts WHERE session_id = ? AND message_id = ? ORDER BY position""",
         message_id.rpartition("/")[0],
@@ -165,14 +165,14 @@ def parts(journal: Journal, message_id: str) -> tuple[PartRow, ...]:
     return tuple([PartRow._make((*row[:7], bool(row[7]))) for row in rows])
 
 
-def latest_compaction(journal: Journal, session_id: str) -> CompactionRow | None:
+def find_latest_compaction(journal: Journal, session_id: str) -> CompactionRow | None:
     """The newest applied compaction of a session; None = there was none.
 
     Raises:
         StoreError: no such session.
     """
     _refuse_unknown(journal, session_id)
-    rows = journal.rows(
+    rows = journal.query(
         """SELECT id, round, step, reason, tokens_before, tokens_after, coalesce(summary_content, ''), created_at
         FROM compaction_events WHERE session_id = ? ORDER BY round DESC LIMIT 1""",
         session_id,
@@ -180,7 +180,7 @@ def latest_compaction(journal: Journal, session_id: str) -> CompactionRow | None
     return CompactionRow(*rows[0]) if rows else None
 
 
-def search(journal: Journal, text: str) -> Iterator[Hit]:
+def search(journal: Journal, text: str) -> Iterator[SearchHit]:
     """Every message of every session that holds a text, in any case of letters; in the order of the log.
 
     Args:
@@ -188,25 +188,27 @@ def search(journal: Journal, text: str) -> Iterator[Hit]:
         text: what to look for, taken word for word.
     """
     wanted = re.compile(re.escape(text), re.IGNORECASE)
-    for table in batches(journal, "messages"):
-        columns = [table[name].to_pylist() for name in _SEARCHED]
+    for table in read_batches(journal, "messages"):
+        columns = [table[name].to_pylist() for name in _SEARCH_COLUMNS]
         for session_id, sequence, step, role, tool, gone, content in zip(*columns, strict=True):
             if found := wanted.search(content):
-                yield Hit(session_id, f"{session_id}/{sequence}", step, role, tool, gone, _excerpt(content, *found.span()))
+                yield SearchHit(
+                    session_id, f"{session_id}/{sequence}", step, role, tool, gone, _cut_excerpt(content, *found.span())
+                )
 
 
-_SEARCHED = ("session_id", "sequence", "step", "role", "tool", "is_compacted", "content")
+_SEARCH_COLUMNS = ("session_id", "sequence", "step", "role", "tool", "is_compacted", "content")
 
 
-def _excerpt(content: str, begin: int, end: int) -> str:
+def _cut_excerpt(content: str, begin: int, end: int) -> str:
     first, last = max(0, begin - AROUND_CHARACTERS), end + AROUND_CHARACTERS
     return f"{'…' if first else ''}{content[first:last]}{'…' if last < len(content) else ''}"
 
 
-def _message(row: Any) -> MessageRow:
+def _build_message_row(row: Any) -> MessageRow:
     return MessageRow._make((*row[:5], bool(row[5]), *row[6:], ()))
 
 
 def _refuse_unknown(journal: Journal, session_id: str) -> None:
-    if not journal.rows("SELECT 1 FROM session WHERE id = ?", session_id):
+    if not journal.query("SELECT 1 FROM session WHERE id = ?", session_id):
         raise StoreError(f"journal {str(journal.path)!r} has no session {session_id!r}; `harness sessions list` shows them")

@@ -11,21 +11,21 @@ from harness.store.database import Database
 
 _ADDRESS = re.compile(r"(?<![A-Za-z0-9+/])[A-Za-z0-9+/]{28}(?![A-Za-z0-9+/])")
 _HASH = re.compile(r"(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])")
-SHORTEST = 28
+MIN_NAME_CHARACTERS = 28
 """Characters of the shortest name."""
 
 
-def addresses(text: str) -> list[str]:
+def find_addresses(text: str) -> list[str]:
     """What looks like the address of a text."""
     return _ADDRESS.findall(text)
 
 
-def hashes(text: str) -> list[str]:
+def find_hashes(text: str) -> list[str]:
     """What looks like the hash of a workspace or a file."""
     return _HASH.findall(text)
 
 
-def files_of(database: Database, trees: Iterable[str], *, schema: str = "main") -> set[str]:
+def find_file_hashes(database: Database, trees: Iterable[str], *, schema: str = "main") -> set[str]:
     """The hashes of the files of kept workspaces.
 
     Args:
@@ -33,8 +33,8 @@ def files_of(database: Database, trees: Iterable[str], *, schema: str = "main") 
         trees: their hashes; what is no workspace is left out.
         schema: `main`, or the name of an attached database.
     """
-    found: set[str] = set()
+    file_hashes: set[str] = set()
     for tree in trees:
         for (data,) in database.execute(f"SELECT data FROM {schema}.tree WHERE tree_id = ?", (tree,)):
-            found.update(hashes(database.packer.unpack(data)))
-    return found
+            file_hashes.update(find_hashes(database.packer.unpack(data)))
+    return file_hashes

@@ -1,40 +1,43 @@
 """The seeds' views over a journal: `sessions`, `messages`, `parts` and `compaction_events`, as SQL."""
 
-_PLAIN = "iif(typeof(t.data) = 'text', t.data, t.head || '… [' || t.characters || ' characters in all, packed]')"
-_WHOLE = "unpacked(t.data)"
+_PLAIN_TEXT_SQL = "iif(typeof(t.data) = 'text', t.data, t.head || '… [' || t.characters || ' characters in all, packed]')"
+_WHOLE_TEXT_SQL = "unpacked(t.data)"
 
 
-def _string(holder: str, path: str, shown: str) -> str:
+def _build_string_sql(holder: str, path: str, stored_text_sql: str) -> str:
     """SQL for the string at `path` of a JSON value, looked up in `text` where an address stands for it."""
-    found = f"(SELECT {shown} FROM text AS t WHERE t.address = json_extract({holder}, '{path}.address'))"
-    return f"coalesce({found}, json_extract({holder}, '{path}'))"
+    text_sql = f"(SELECT {stored_text_sql} FROM text AS t WHERE t.address = json_extract({holder}, '{path}.address'))"
+    return f"coalesce({text_sql}, json_extract({holder}, '{path}'))"
 
 
-def _part_text(shown: str) -> str:
-    at = {name: _string("p.value", f"$.{name}", shown) for name in ("text", "output", "path", "content", "prompt", "answer")}
-    call = f"json_extract(p.value, '$.name') || ' ' || {_string('p.value', '$.arguments_json', shown)}"
+def _build_part_text_sql(stored_text_sql: str) -> str:
+    sql_by_field = {
+        name: _build_string_sql("p.value", f"$.{name}", stored_text_sql)
+        for name in ("text", "output", "path", "content", "prompt", "answer")
+    }
+    call = f"json_extract(p.value, '$.name') || ' ' || {_build_string_sql('p.value', '$.arguments_json', stored_text_sql)}"
     return f"""CASE json_extract(p.value, '$.kind')
         WHEN 'tool-call' THEN {call}
-        WHEN 'tool-result' THEN {at["output"]}
-        WHEN 'file' THEN {at["path"]} || char(10) || {at["content"]}
-        WHEN 'subtask' THEN {at["prompt"]} || char(10) || {at["answer"]}
-        ELSE {at["text"]} END"""
+        WHEN 'tool-result' THEN {sql_by_field["output"]}
+        WHEN 'file' THEN {sql_by_field["path"]} || char(10) || {sql_by_field["content"]}
+        WHEN 'subtask' THEN {sql_by_field["prompt"]} || char(10) || {sql_by_field["answer"]}
+        ELSE {sql_by_field["text"]} END"""
 
 
-def undone(session: str, seq: str) -> str:
+def build_undone_sql(session: str, seq: str) -> str:
     """SQL for whether a rollback took an event back."""
     return f"EXISTS (SELECT 1 FROM rollback AS b WHERE b.session = {session} AND b.to_event < {seq} AND b.seq > {seq})"
 
 
-_GONE = f"""({undone("i.session", "i.seq")} OR EXISTS (SELECT 1 FROM retired AS r
+_IS_COMPACTED_SQL = f"""({build_undone_sql("i.session", "i.seq")} OR EXISTS (SELECT 1 FROM retired AS r
         WHERE r.session = i.session AND r.item = i.item AND r.slot = i.slot AND r.seq > i.seq
-          AND NOT {undone("i.session", "r.seq")}))"""
+          AND NOT {build_undone_sql("i.session", "r.seq")}))"""
 
 
-_STATE = f"""CASE WHEN json_extract(p.value, '$.kind') <> 'tool-call' THEN NULL ELSE coalesce((
+_CALL_STATE_SQL = f"""CASE WHEN json_extract(p.value, '$.kind') <> 'tool-call' THEN NULL ELSE coalesce((
         SELECT CASE WHEN json_extract(a.value, '$.status') <> 'completed' THEN 'error'
           WHEN EXISTS (SELECT 1 FROM retired AS r WHERE r.session = i.session AND r.item = o.seq AND r.slot = 0
-            AND NOT {undone("i.session", "r.seq")})
+            AND NOT {build_undone_sql("i.session", "r.seq")})
           THEN 'compacted' ELSE 'completed' END
         FROM event AS o JOIN json_each(o.body, '$.parts') AS a
         WHERE o.session = i.session AND o.seq > i.seq AND o.role = 'tool' AND o.seq < coalesce((
@@ -44,38 +47,38 @@ _STATE = f"""CASE WHEN json_extract(p.value, '$.kind') <> 'tool-call' THEN NULL 
 """Of a tool call: its result stands before the next answer of the model (S1.1)."""
 
 
-def views(prefix: str, *, whole: bool) -> tuple[str, ...]:
+def build_views(prefix: str, *, whole: bool) -> tuple[str, ...]:
     """The statements that make the seeds' views.
 
     Args:
         prefix: `CREATE VIEW` or `CREATE TEMP VIEW`.
         whole: show packed texts whole, by the SQL function `unpacked` that `Journal.rows` registers.
     """
-    shown = _WHOLE if whole else _PLAIN
+    stored_text_sql = _WHOLE_TEXT_SQL if whole else _PLAIN_TEXT_SQL
     return (
         f"""{prefix} sessions AS
-    SELECT s.id, s.created_at_ms AS created_at, s.status, {_string("e.body", "$.task", shown)} AS task, s.reason, s.detail,
-      s.ended_at_ms AS ended_at, s.model, {_string("e.body", "$.policy_json", shown)} AS policy, s.window_tokens,
+    SELECT s.id, s.created_at_ms AS created_at, s.status, {_build_string_sql("e.body", "$.task", stored_text_sql)} AS task, s.reason, s.detail,
+      s.ended_at_ms AS ended_at, s.model, {_build_string_sql("e.body", "$.policy_json", stored_text_sql)} AS policy, s.window_tokens,
       s.threshold_tokens, s.budget_rule, s.sandbox
     FROM session AS s LEFT JOIN event AS e ON e.session = s.key AND e.seq = 1 AND e.kind = 'session-started'""",
         f"""{prefix} messages AS
     SELECT s.id || '/' || i.sequence AS id, s.id AS session_id, i.sequence, i.role,
-      coalesce((SELECT group_concat({_part_text(shown)}, char(10))
+      coalesce((SELECT group_concat({_build_part_text_sql(stored_text_sql)}, char(10))
         FROM json_each(e.body, i.path || '.parts') AS p), '') AS content,
-      i.tokens AS token_count, {_GONE} AS is_compacted, e.at_ms AS created_at, e.step,
+      i.tokens AS token_count, {_IS_COMPACTED_SQL} AS is_compacted, e.at_ms AS created_at, e.step,
       i.place
     FROM item AS i JOIN session AS s ON s.key = i.session JOIN event AS e ON e.session = i.session AND e.seq = i.seq""",
         f"""{prefix} compaction_events AS
     SELECT s.id || '/round/' || c.round AS id, s.id AS session_id, c.round, e.at_ms AS created_at, c.tokens_before,
-      c.tokens_after, {_string("e.body", "$.summary", shown)} AS summary_content, c.step, c.moment, c.reason
+      c.tokens_after, {_build_string_sql("e.body", "$.summary", stored_text_sql)} AS summary_content, c.step, c.moment, c.reason
     FROM compaction AS c JOIN session AS s ON s.key = c.session JOIN event AS e ON e.session = c.session AND e.seq = c.seq
     WHERE c.status = 'applied'""",
         f"""{prefix} parts AS
     SELECT s.id || '/' || i.sequence || '/' || p.key AS id, s.id AS session_id, s.id || '/' || i.sequence AS message_id,
       p.key AS position, iif(json_extract(p.value, '$.kind') = 'tool-call', 'tool', json_extract(p.value, '$.kind')) AS type,
-      {_part_text(shown)} AS text, json_extract(p.value, '$.call_id') AS call_id, json_extract(p.value, '$.name') AS tool,
-      {_STATE} AS state,
-      {_GONE} AS is_compacted, e.at_ms AS created_at, e.step
+      {_build_part_text_sql(stored_text_sql)} AS text, json_extract(p.value, '$.call_id') AS call_id, json_extract(p.value, '$.name') AS tool,
+      {_CALL_STATE_SQL} AS state,
+      {_IS_COMPACTED_SQL} AS is_compacted, e.at_ms AS created_at, e.step
     FROM item AS i JOIN session AS s ON s.key = i.session JOIN event AS e ON e.session = i.session AND e.seq = i.seq
       JOIN json_each(e.body, i.path || '.parts') AS p
     UNION ALL

@@ -20,27 +20,27 @@ The workspace is a real package of forty modules. The seed draws which stage of 
 """
 
 from harness.task import Task
-from harness.tasks.bug_hunt.checks import CHECKS, grader
-from harness.tasks.bug_hunt.facts import DESKS, FACTS, draw
-from harness.tasks.bug_hunt.prompt import order
-from harness.tasks.bug_hunt.steps import script
-from harness.tasks.bug_hunt.workspace import workspace
+from harness.tasks.bug_hunt.checks import CHECKS, build_grader
+from harness.tasks.bug_hunt.facts import DESKS, FACTS, draw_values
+from harness.tasks.bug_hunt.prompt import render_prompt
+from harness.tasks.bug_hunt.steps import build_script
+from harness.tasks.bug_hunt.workspace import build_workspace
 
 
-def bug_hunt(task_seed: int) -> Task:
+def make_bug_hunt(task_seed: int) -> Task:
     """The task under a seed, which gives every fact its value."""
-    values = draw(task_seed)
-    files = workspace(values, DESKS, task_seed)
+    values = draw_values(task_seed)
+    files = build_workspace(values, DESKS, task_seed)
     return Task(
         name="bug-hunt",
         title="Find the stage whose figures are stale, and close the case",
         tags=("errors", "artifacts", "decisions", "constraints", "large outputs"),
-        prompt=order(values, task_seed),
+        prompt=render_prompt(values, task_seed),
         workspace=files,
         runtime="python",
         checks=CHECKS,
-        grader=grader(values, dict(files), task_seed),
+        grader=build_grader(values, dict(files), task_seed),
         facts=FACTS,
-        script=script(),
+        script=build_script(),
         values={fact.name: values[fact.name] for fact in FACTS},
     )

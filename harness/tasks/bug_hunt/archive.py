@@ -4,12 +4,12 @@ import random
 from collections.abc import Iterator, Mapping
 from datetime import date, timedelta
 
-from harness.tasks.bug_hunt.stages import INVOICES
-from harness.tasks.facts import drawn
+from harness.tasks.bug_hunt.stages import INVOICE_COUNT
+from harness.tasks.facts import make_rng
 
-NIGHTS = 26
+NIGHT_COUNT = 26
 MONTHS = ("2023-10", "2023-11", "2023-12", "2024-01", "2024-02", "2024-03")
-ITEMS = (
+MINUTE_ITEMS = (
     "{name} reports that {count} letters came back because the street was renamed. The addresses are mended by hand.",
     "The lift is out of order for {count} days. Whoever carries paper upstairs may write it down as overtime.",
     "{name} asks whether invoices of less than {count} cents should be sent at all. They should, the law knows no small sums.",
@@ -23,9 +23,9 @@ ITEMS = (
     "The auditors want a room of their own from spring on. {name} gives up the archive, which has {count} boxes.",
     "A new kettle for the third floor, by {count} votes. {name} abstains and drinks cold water.",
 )
-NAMES = ("Ms Aydin", "Mr Berger", "Ms Castell", "Mr Dvorak", "Ms Eriksen", "Mr Fontane")
-LETTERS = 8
-PARTS = (
+CLERK_NAMES = ("Ms Aydin", "Mr Berger", "Ms Castell", "Mr Dvorak", "Ms Eriksen", "Mr Fontane")
+LETTER_COUNT = 8
+LETTER_PARTS = (
     "my invoice {number} is higher than the one before, although nobody was at home for {count} days",
     "I have read the meter myself, on {count} evenings, and my figures agree with yours, so I do not complain",
     "the line about the grid takes up {count} letters of small print and my eyes are not what they were",
@@ -39,60 +39,65 @@ PARTS = (
 )
 
 
-def logs(values: Mapping[str, str], task_seed: int) -> Iterator[tuple[str, str]]:
+def generate_logs(values: Mapping[str, str], task_seed: int) -> Iterator[tuple[str, str]]:
     """Path and text of the logs of March."""
-    draw = drawn("bug-hunt", task_seed, "logs")
-    nights = [date(2024, 3, 1) + timedelta(days=day) for day in range(NIGHTS)]
-    yield "logs/nightly.log", "".join(line + "\n" for night in nights for line in _night(night, values, draw))
-    yield "logs/printers.log", "".join(f"{night} {line}\n" for night in nights for line in _printed(draw))
-    yield "logs/collectors.log", "".join(f"{night} {line}\n" for night in nights for line in _collected(draw))
+    rng = make_rng("bug-hunt", task_seed, "logs")
+    nights = [date(2024, 3, 1) + timedelta(days=day) for day in range(NIGHT_COUNT)]
+    yield "logs/nightly.log", "".join(line + "\n" for night in nights for line in _generate_night(night, values, rng))
+    yield "logs/printers.log", "".join(f"{night} {line}\n" for night in nights for line in _generate_printer_lines(rng))
+    yield "logs/collectors.log", "".join(f"{night} {line}\n" for night in nights for line in _generate_collector_lines(rng))
 
 
-def _night(night: date, values: Mapping[str, str], draw: random.Random) -> Iterator[str]:
+def _generate_night(night: date, values: Mapping[str, str], rng: random.Random) -> Iterator[str]:
     """A night of the booking machine; from the first drift on it complains, and nobody reads it."""
-    since = date.fromisoformat(values["drift_since"])
-    yield f"{night} 02:00 INFO  night run begins, {draw.randint(3, 9)} ledgers open"
-    for batch in range(draw.randint(9, 15)):
-        first = draw.randrange(20_000, 98_000)
-        booked = f"invoices {first} to {first + INVOICES} booked, {draw.randint(20, 90)} pages"
+    drift_start = date.fromisoformat(values["drift_since"])
+    yield f"{night} 02:00 INFO  night run begins, {rng.randint(3, 9)} ledgers open"
+    for batch in range(rng.randint(9, 15)):
+        first = rng.randrange(20_000, 98_000)
+        booked = f"invoices {first} to {first + INVOICE_COUNT} booked, {rng.randint(20, 90)} pages"
         yield f"{night} 02:{batch + 3:02} INFO  batch {batch}: {booked}"
-    if draw.random() < 0.3:
-        yield f"{night} 02:31 WARN  printer {draw.randint(1, 4)} was out of paper, {draw.randint(2, 60)} pages were printed again"
-    if night < since:
-        yield f"{night} 02:40 INFO  drift check: all {INVOICES} reference invoices agree"
+    if rng.random() < 0.3:
+        yield f"{night} 02:31 WARN  printer {rng.randint(1, 4)} was out of paper, {rng.randint(2, 60)} pages were printed again"
+    if night < drift_start:
+        yield f"{night} 02:40 INFO  drift check: all {INVOICE_COUNT} reference invoices agree"
         return
-    if night == since:
-        yield f"{night} 02:40 ERROR drift check: first drift on {night}, {INVOICES} reference invoices were looked at"
-    yield f"{night} 02:41 ERROR drift check: {-draw.randint(20_000, 90_000)} cents in the sum of all invoices"
-    if (night - since).days == 2:
+    if night == drift_start:
+        yield f"{night} 02:40 ERROR drift check: first drift on {night}, {INVOICE_COUNT} reference invoices were looked at"
+    yield f"{night} 02:41 ERROR drift check: {-rng.randint(20_000, 90_000)} cents in the sum of all invoices"
+    if (night - drift_start).days == 2:
         yield f"{night} 09:15 NOTE  the operator blames the stage `{values['suspect']}`, whose page was edited that week"
 
 
-def _printed(draw: random.Random) -> Iterator[str]:
+def _generate_printer_lines(rng: random.Random) -> Iterator[str]:
     for tray in range(1, 5):
-        yield f"tray {tray}: {draw.randint(100, 900)} pages, {draw.randint(0, 3)} jams, toner at {draw.randint(5, 99)} percent"
+        yield f"tray {tray}: {rng.randint(100, 900)} pages, {rng.randint(0, 3)} jams, toner at {rng.randint(5, 99)} percent"
 
 
-def _collected(draw: random.Random) -> Iterator[str]:
+def _generate_collector_lines(rng: random.Random) -> Iterator[str]:
     for district in ("east", "west", "hill", "docks"):
-        counts = f"{draw.randint(900, 2400)} meters read, {draw.randint(0, 9)} doors closed"
-        yield f"{district}: {counts}, receipt {draw.getrandbits(32):08x}"
+        counts = f"{rng.randint(900, 2400)} meters read, {rng.randint(0, 9)} doors closed"
+        yield f"{district}: {counts}, receipt {rng.getrandbits(32):08x}"
 
 
-def minutes(task_seed: int) -> Iterator[tuple[str, str]]:
+def generate_minutes(task_seed: int) -> Iterator[tuple[str, str]]:
     """Path and text of the minutes of the office's monthly meetings."""
     for month in MONTHS:
-        draw = drawn("bug-hunt", task_seed, month)
-        items = draw.sample(ITEMS, draw.randint(7, len(ITEMS)))
-        told = [item.format(name=draw.choice(NAMES), count=draw.randint(2, 60)) for item in items]
-        numbered = "\n\n".join(f"{number}. {item}" for number, item in enumerate(told, start=1))
+        rng = make_rng("bug-hunt", task_seed, month)
+        items = rng.sample(MINUTE_ITEMS, rng.randint(7, len(MINUTE_ITEMS)))
+        item_texts = [item.format(name=rng.choice(CLERK_NAMES), count=rng.randint(2, 60)) for item in items]
+        numbered = "\n\n".join(f"{number}. {item}" for number, item in enumerate(item_texts, start=1))
         yield f"docs/minutes/{month}.md", f"# Minutes of {month}\n\n{numbered}\n"
 
 
-def letters(task_seed: int) -> Iterator[tuple[str, str]]:
+def generate_letters(task_seed: int) -> Iterator[tuple[str, str]]:
     """Path and text of letters of customers that nobody has answered yet."""
-    for letter in range(1, LETTERS + 1):
-        draw = drawn("bug-hunt", task_seed, f"letter {letter}")
-        parts = [part.format(number=draw.randrange(20_000, 98_000), count=draw.randint(2, 28)) for part in draw.sample(PARTS, 7)]
+    for letter in range(1, LETTER_COUNT + 1):
+        rng = make_rng("bug-hunt", task_seed, f"letter {letter}")
+        parts = [
+            part.format(number=rng.randrange(20_000, 98_000), count=rng.randint(2, 28)) for part in rng.sample(LETTER_PARTS, 7)
+        ]
         body = ".\n\n".join(part[0].upper() + part[1:] for part in parts)
-        yield f"letters/{letter:02}.txt", f"Dear {draw.choice(NAMES)},\n\n{body}.\n\nYours faithfully, a customer of the office\n"
+        yield (
+            f"letters/{letter:02}.txt",
+            f"Dear {rng.choice(CLERK_NAMES)},\n\n{body}.\n\nYours faithfully, a customer of the office\n",
+        )

@@ -5,37 +5,37 @@ from collections.abc import Mapping
 
 from harness.task import Check, Grader
 from harness.tasks.bug_hunt.facts import DESKS
-from harness.tasks.bug_hunt.stages import ORDER, TIERED, readings, settle, tariff
-from harness.tasks.bug_hunt.workspace import culprit_path, filled
+from harness.tasks.bug_hunt.stages import STAGES, TIERED_STAGES, draw_readings, draw_tariff, settle
+from harness.tasks.bug_hunt.workspace import fill_template, find_culprit_path
 from harness.tasks.kit import graders
 
-SWEEP = range(384, 1404, 7)
+SWEEP_KWH = range(384, 1404, 7)
 """Kilowatt hours at which the hidden check looks; steps of seven meet every remainder of a cent."""
 
 
-def _check(name: str, title: str, *rests_on: str) -> Check:
-    return Check(name=name, title=title, rests_on=rests_on)
+def _make_check(name: str, title: str, *rests_on: str) -> Check:
+    return Check(name=name, title=title, required_facts=rests_on)
 
 
 CHECKS: tuple[Check, ...] = (
-    _check("suite", "all tests pass, those that were there unchanged, and there are new ones", "final_rate", "culprit"),
-    _check(
+    _make_check("suite", "all tests pass, those that were there unchanged, and there are new ones", "final_rate", "culprit"),
+    _make_check(
         *("fixed", "the stage computes with the figures in force"),
         *("culprit", "decree_tier", "final_rate", "rounding"),
     ),
-    _check("only_one_module", "the module with the bug was changed, and no other one", "culprit"),
-    _check("owner_tag", "the changed module says who answers for it", "owner_tag", "culprit"),
-    _check(
+    _make_check("only_one_module", "the module with the bug was changed, and no other one", "culprit"),
+    _make_check("owner_tag", "the changed module says who answers for it", "owner_tag", "culprit"),
+    _make_check(
         *("regression_test", "the regression test is as ordered and fails without the fix"),
         *("test_prefix", "entry_point", "complaint", "culprit"),
     ),
-    _check(
+    _make_check(
         "tries", "the bench accepted one patch and was never asked twice for the same", "final_rate", "decree_tier", "rounding"
     ),
-    _check("notes", "the notes tell what was ruled out and since when it drifts", "suspect", "drift_since"),
-    _check("changelog", "the change log has exactly one new entry, with channel and ticket", "channel", "ticket"),
-    _check("announced", "the fix was announced once, at the right desk", "desk", "severity", "ticket"),
-    _check(
+    _make_check("notes", "the notes tell what was ruled out and since when it drifts", "suspect", "drift_since"),
+    _make_check("changelog", "the change log has exactly one new entry, with channel and ticket", "channel", "ticket"),
+    _make_check("announced", "the fix was announced once, at the right desk", "desk", "severity", "ticket"),
+    _make_check(
         *("report", "the report names what it must"),
         *(
             "ticket",
@@ -49,14 +49,14 @@ CHECKS: tuple[Check, ...] = (
             "attempt_id",
         ),
     ),
-    _check(
+    _make_check(
         *("handover", "the hand-over states what holds"),
         *("ticket", "attempt_id", "desk", "entry_point", "frozen", "drift_goal"),
     ),
 )
 
 
-def grader(values: Mapping[str, str], found: Mapping[str, str], task_seed: int) -> Grader:
+def build_grader(values: Mapping[str, str], initial_files: Mapping[str, str], task_seed: int) -> Grader:
     """The program that judges a workspace under these values.
 
     Args:
@@ -64,27 +64,27 @@ def grader(values: Mapping[str, str], found: Mapping[str, str], task_seed: int) 
         found: text of every file as the agent finds it, by path.
         task_seed: draws the figures of the tariff.
     """
-    kept = {path: text for path, text in found.items() if path.startswith(("wattbook/", "tests/", "data/"))}
-    right = tariff(values, task_seed)
-    quarter = readings(values, right, task_seed).values()
+    checked_files = {path: text for path, text in initial_files.items() if path.startswith(("wattbook/", "tests/", "data/"))}
+    correct_tariff = draw_tariff(values, task_seed)
+    quarter = draw_readings(values, correct_tariff, task_seed).values()
     words = {
         **values,
-        "hashes": repr({path: hashlib.sha256(text.encode()).hexdigest()[:16] for path, text in kept.items()}),
-        "tests": str(sum(text.count("def test_") for text in kept.values())),
-        "swept": repr([_added(values, right.base[values["culprit"]], kwh) for kwh in SWEEP]),
-        "invoices": repr([sum(right.steps(counts).values()) for counts in quarter]),
+        "hashes": repr({path: hashlib.sha256(text.encode()).hexdigest()[:16] for path, text in checked_files.items()}),
+        "tests": str(sum(text.count("def test_") for text in checked_files.values())),
+        "swept": repr([_compute_added_cents(values, correct_tariff.base[values["culprit"]], kwh) for kwh in SWEEP_KWH]),
+        "invoices": repr([sum(correct_tariff.compute_stage_cents(counts).values()) for counts in quarter]),
         "desks": repr(DESKS),
-        "entries": str(len(found["CHANGELOG.md"].splitlines())),
+        "entries": str(len(initial_files["CHANGELOG.md"].splitlines())),
     }
-    observed = {
-        "fields": repr([(stage.name, "day_kwh" if stage.field == "kwh" else stage.field) for stage in TIERED]),
-        "sweep": repr(SWEEP),
-        "found": repr({stage.name: found[culprit_path({"culprit": stage.name})] for stage in ORDER}),
+    observer_words = {
+        "fields": repr([(stage.name, "day_kwh" if stage.field == "kwh" else stage.field) for stage in TIERED_STAGES]),
+        "sweep": repr(SWEEP_KWH),
+        "found": repr({stage.name: initial_files[find_culprit_path({"culprit": stage.name})] for stage in STAGES}),
     }
-    return graders.grader(filled("grader/judge.py", words), filled("grader/observe.py", observed))
+    return graders.build_grader(fill_template("grader/judge.py", words), fill_template("grader/observe.py", observer_words))
 
 
-def _added(values: Mapping[str, str], base: int, kwh: int) -> int:
+def _compute_added_cents(values: Mapping[str, str], base: int, kwh: int) -> int:
     """Cents that the stage with the bug should add."""
     beyond = max(0, kwh - int(values["decree_tier"]))
     return settle(base * (kwh - beyond) + int(values["final_rate"]) * beyond, values["rounding"])

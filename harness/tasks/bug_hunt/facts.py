@@ -8,48 +8,48 @@ import hashlib
 from functools import partial
 
 from harness.task import CallTemplate, Fact, FactKind
-from harness.tasks.bug_hunt.stages import OLD_TIER, RATES, TIERED
-from harness.tasks.facts import drawn, outdated, printed, stated, written
+from harness.tasks.bug_hunt.stages import OLD_TIER_KWH, RATES, TIERED_STAGES
+from harness.tasks.facts import make_file_fact, make_output_fact, make_prompt_fact, make_rng, with_former_patterns
 
-NOTES = "notes/04-culprit.md"
-NIGHTLY = "logs/nightly.log"
-PROVISIONAL = r"rate beyond the tier is `(\d+)` until further notice"
-_NOTED = "cat notes/0*.md"
+CULPRIT_NOTE = "notes/04-culprit.md"
+NIGHTLY_LOG = "logs/nightly.log"
+PROVISIONAL_PATTERN = r"rate beyond the tier is `(\d+)` until further notice"
+_SHOW_NOTES_COMMAND = "cat notes/0*.md"
 
 
-def _logged(name: str, kind: FactKind, prior: str, pattern: str, words: str) -> Fact:
+def _make_log_fact(name: str, kind: FactKind, prior: str, pattern: str, words: str) -> Fact:
     """A fact in the nightly log, which is too long to be read whole."""
-    again = CallTemplate(tool="execute_command", arguments=(("command", f"grep -n '{words}' {NIGHTLY}"),))
-    return Fact(name=name, kind=kind, said_in="file", patterns=(pattern,), prior=prior, recover=again, source=NIGHTLY)
+    recover_call = CallTemplate(tool="execute_command", arguments=(("command", f"grep -n '{words}' {NIGHTLY_LOG}"),))
+    return Fact(name=name, kind=kind, said_in="file", patterns=(pattern,), prior=prior, recover=recover_call, source=NIGHTLY_LOG)
 
 
 FACTS: tuple[Fact, ...] = (
-    stated("ticket", "value", "WB-1", r"ticket is ([A-Z]{2}-\d{4})\b"),
-    stated("complaint", "value", "10001", r"complaint is about invoice (\d{5})\b"),
-    stated("entry_point", "constraint", "bill", r"[Pp]artners import the function `(\w+)`"),
-    stated("owner_tag", "constraint", "[wattbook]", r"docstring begins with the tag `(\[[\w-]+\])`"),
-    stated("test_prefix", "constraint", "Regression", r"class of a regression test begins with `([A-Z]\w+)`"),
-    stated("channel", "constraint", "stable", r"entry of the change log goes to the channel `([a-z-]+)`"),
-    stated("severity", "preference", "high", r"severity of the case is called `([a-z]+)`"),
-    stated("frozen", "constraint", "none", r"module `(\w+)` is frozen until the audit"),
-    stated("drift_goal", "goal", "0", r"case counts as closed at a drift of at most (\d+) cents a year"),
-    outdated(
-        written("decree_tier", "value", "docs/decree.md", str(OLD_TIER), r"tier of all stages begins at `(\d+)` kWh"),
+    make_prompt_fact("ticket", "value", "WB-1", r"ticket is ([A-Z]{2}-\d{4})\b"),
+    make_prompt_fact("complaint", "value", "10001", r"complaint is about invoice (\d{5})\b"),
+    make_prompt_fact("entry_point", "constraint", "bill", r"[Pp]artners import the function `(\w+)`"),
+    make_prompt_fact("owner_tag", "constraint", "[wattbook]", r"docstring begins with the tag `(\[[\w-]+\])`"),
+    make_prompt_fact("test_prefix", "constraint", "Regression", r"class of a regression test begins with `([A-Z]\w+)`"),
+    make_prompt_fact("channel", "constraint", "stable", r"entry of the change log goes to the channel `([a-z-]+)`"),
+    make_prompt_fact("severity", "preference", "high", r"severity of the case is called `([a-z]+)`"),
+    make_prompt_fact("frozen", "constraint", "none", r"module `(\w+)` is frozen until the audit"),
+    make_prompt_fact("drift_goal", "goal", "0", r"case counts as closed at a drift of at most (\d+) cents a year"),
+    with_former_patterns(
+        make_file_fact("decree_tier", "value", "docs/decree.md", str(OLD_TIER_KWH), r"tier of all stages begins at `(\d+)` kWh"),
         r"^TIER_KWH = (\d+)",
     ),
-    written("rounding", "decision", "docs/rounding.md", "half_up", r"settled in the mode `(\w+)`"),
-    _logged("suspect", "value", "usage", r"operator blames the stage `(\w+)`", "operator blames"),
-    _logged("drift_since", "value", "2024-01-01", r"first drift on (\d{4}-\d\d-\d\d)", "first drift"),
-    printed(
-        "culprit", "artifact", f"{_NOTED}; python3 tools/compare.py | grep first", "vat",
+    make_file_fact("rounding", "decision", "docs/rounding.md", "half_up", r"settled in the mode `(\w+)`"),
+    _make_log_fact("suspect", "value", "usage", r"operator blames the stage `(\w+)`", "operator blames"),
+    _make_log_fact("drift_since", "value", "2024-01-01", r"first drift on (\d{4}-\d\d-\d\d)", "first drift"),
+    make_output_fact(
+        "culprit", "artifact", f"{_SHOW_NOTES_COMMAND}; python3 tools/compare.py | grep first", "vat",
         r"first difference is in the stage `(\w+)`", source="tools/compare.py",
     ),
-    printed(
-        *("provisional_rate", "superseded", _NOTED, "30"), PROVISIONAL, source=NOTES,
+    make_output_fact(
+        *("provisional_rate", "superseded", _SHOW_NOTES_COMMAND, "30"), PROVISIONAL_PATTERN, source=CULPRIT_NOTE,
     ),
-    outdated(printed("final_rate", "error", "", "20", r"the invoices imply a rate of `(\d+)`"), PROVISIONAL),
-    printed("attempt_id", "artifact", "", "A-0000", r"registered as attempt (A-\d{4})"),
-    printed("desk", "next-step", "", "office", r"announce it at the desk `(\w+)`"),
+    with_former_patterns(make_output_fact("final_rate", "error", "", "20", r"the invoices imply a rate of `(\d+)`"), PROVISIONAL_PATTERN),
+    make_output_fact("attempt_id", "artifact", "", "A-0000", r"registered as attempt (A-\d{4})"),
+    make_output_fact("desk", "next-step", "", "office", r"announce it at the desk `(\w+)`"),
     Fact(
         name="ruled_out", kind="decision", said_in="own", patterns=(r"[Rr]uled out for good: `(\w+)`",), prior="nothing",
         recover=CallTemplate(tool="execute_command", arguments=(("command", "cat notes/03-*.md"),)),
@@ -68,26 +68,26 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "drift_goal": tuple(str(cents) for cents in range(3, 40)),
     "decree_tier": tuple(str(kwh) for kwh in range(420, 640, 20)),
     "rounding": ("half_even", "half_down", "half_odd", "up"),
-    "culprit": tuple(stage.name for stage in TIERED),
+    "culprit": tuple(stage.name for stage in TIERED_STAGES),
     "drift_since": tuple(f"2024-03-{day:02}" for day in range(4, 20)),
 }
 
 
-def draw(task_seed: int) -> dict[str, str]:
+def draw_values(task_seed: int) -> dict[str, str]:
     """The value of every fact under a seed; `key` is the workspace's own, `stale_rate` the module's."""
-    source = partial(drawn, "bug-hunt", task_seed)
-    values = {name: source(name).choice(choices) for name, choices in _CHOICES.items()}
-    values["suspect"] = source("suspect").choice([stage.name for stage in TIERED if stage.name != values["culprit"]])
+    rng_for = partial(make_rng, "bug-hunt", task_seed)
+    values = {name: rng_for(name).choice(choices) for name, choices in _CHOICES.items()}
+    values["suspect"] = rng_for("suspect").choice([stage.name for stage in TIERED_STAGES if stage.name != values["culprit"]])
     values["ruled_out"] = values["suspect"]
-    rates = source("rates").sample(RATES, 3)
+    rates = rng_for("rates").sample(RATES, 3)
     values["stale_rate"], values["provisional_rate"], values["final_rate"] = map(str, rates)
-    values["ticket"] = f"{source('team').choice(('WB', 'KW', 'TR', 'QU'))}-{source('ticket').randrange(1000, 10_000)}"
-    values["complaint"] = str(source("complaint").randrange(21_000, 98_000))
-    values["key"] = f"{source('key').getrandbits(48):012x}"
-    return values | sealed(values["key"])
+    values["ticket"] = f"{rng_for('team').choice(('WB', 'KW', 'TR', 'QU'))}-{rng_for('ticket').randrange(1000, 10_000)}"
+    values["complaint"] = str(rng_for("complaint").randrange(21_000, 98_000))
+    values["key"] = f"{rng_for('key').getrandbits(48):012x}"
+    return values | derive_acceptance_values(values["key"])
 
 
-def sealed(key: str) -> dict[str, str]:
+def derive_acceptance_values(key: str) -> dict[str, str]:
     """What tools/ci.py prints when it accepts the second patch."""
     seal = hashlib.sha256(f"{key}:second.sed".encode()).hexdigest()
     return {"attempt_id": f"A-{int(seal[:8], 16) % 9000 + 1000}", "desk": DESKS[int(seal[8:12], 16) % len(DESKS)]}

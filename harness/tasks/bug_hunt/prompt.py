@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
-from harness.tasks.bug_hunt.workspace import template
-from harness.tasks.facts import drawn
+from harness.tasks.bug_hunt.workspace import load_template
+from harness.tasks.facts import make_rng
 from harness.tasks.kit import prompts as orders
 from harness.tasks.kit.prompts import Constraint
 
@@ -57,6 +57,6 @@ CONSTRAINTS = (
 )
 
 
-def order(values: Mapping[str, str], task_seed: int) -> str:
+def render_prompt(values: Mapping[str, str], task_seed: int) -> str:
     """The prompt under a seed."""
-    return orders.order(template("agent/prompt.md"), CONSTRAINTS, drawn("bug-hunt", task_seed, "order"), values)
+    return orders.render_prompt(load_template("agent/prompt.md"), CONSTRAINTS, make_rng("bug-hunt", task_seed, "order"), values)

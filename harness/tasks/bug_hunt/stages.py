@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 
-from harness.tasks.facts import drawn
+from harness.tasks.facts import make_rng
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,11 +24,11 @@ class Stage:
     formula: str = ""
     """Of a plain stage, in Python, with `FIGURE` and `MODE`."""
     unit: str = ""
-    least: int = 7
+    min_figure: int = 7
     """Smallest figure, or base of a tiered stage, that a seed draws; the largest is twice that."""
 
 
-TIERED = (
+TIERED_STAGES = (
     Stage(
         name="levy",
         title="Levy",
@@ -46,39 +46,39 @@ TIERED = (
 )
 """Any of them may hold the bug."""
 
-PLAIN = (
+PLAIN_STAGES = (
     Stage(
         name="usage", title="Usage", story="the energy itself", letter="energy used", unit="hundredths of a cent a kilowatt hour",
-        formula="settle(FIGURE * reading.kwh, MODE)", least=900,
+        formula="settle(FIGURE * reading.kwh, MODE)", min_figure=900,
     ),
     Stage(
         name="metering", title="Metering", story="the lease of the meter, whether it turns or not", letter="lease of the meter",
-        unit="cents a quarter", formula="FIGURE", least=450,
+        unit="cents a quarter", formula="FIGURE", min_figure=450,
     ),
     Stage(
         name="feed_in", title="Feed-in", story="what a roof gave back to the grid", letter="fed into the grid",
-        unit="hundredths of a cent a kilowatt hour", formula="-settle(FIGURE * reading.exported_kwh, MODE)", least=300,
+        unit="hundredths of a cent a kilowatt hour", formula="-settle(FIGURE * reading.exported_kwh, MODE)", min_figure=300,
     ),
     Stage(
         name="loyalty", title="Loyalty", story="half a percent a year, for ten years at most", letter="for your loyalty",
-        unit="hundredths of the amount, times a hundred, a year", least=30,
+        unit="hundredths of the amount, times a hundred, a year", min_figure=30,
         formula="-settle(FIGURE * min(reading.years, 10) * amount // 100, MODE)",
     ),
     Stage(
         name="deposit", title="Deposit", story="what was paid before", letter="paid before", unit="always one",
-        formula="-FIGURE * reading.prepaid_cents", least=1,
+        formula="-FIGURE * reading.prepaid_cents", min_figure=1,
     ),
     Stage(
         name="vat", title="Taxes", story="the part of the tax office", letter="value added tax",
-        unit="percent", formula="settle(FIGURE * amount, MODE)", least=12,
+        unit="percent", formula="settle(FIGURE * amount, MODE)", min_figure=12,
     ),
 )  # fmt: skip
 
-ORDER = (*PLAIN[:2], *TIERED, *PLAIN[2:])
+STAGES = (*PLAIN_STAGES[:2], *TIERED_STAGES, *PLAIN_STAGES[2:])
 """As an invoice passes them."""
-FIELDS = ("day_kwh", "night_kwh", "peak_kwh", "weekend_kwh", "heating_kwh", "exported_kwh", "prepaid_cents", "years")
-OLD_TIER = 400
-INVOICES = 60
+READING_FIELDS = ("day_kwh", "night_kwh", "peak_kwh", "weekend_kwh", "heating_kwh", "exported_kwh", "prepaid_cents", "years")
+OLD_TIER_KWH = 400
+INVOICE_COUNT = 60
 RATES = tuple(rate for rate in range(21, 60, 2) if rate % 5)
 """Odd and no multiples of five: each remainder of a cent occurs, so every mode of settling shows."""
 
@@ -96,31 +96,31 @@ class Tariff:
     rate: Mapping[str, int]
     """Beyond the tier, of the tiered stages."""
 
-    def steps(self, reading: Reading) -> dict[str, int]:
+    def compute_stage_cents(self, reading: Reading) -> dict[str, int]:
         """Cents that each stage adds, as the regulator computes them."""
-        added: dict[str, int] = {}
-        for stage in ORDER:
-            added[stage.name] = self._added(stage, reading, sum(added.values()))
-        return added
+        cents_by_stage: dict[str, int] = {}
+        for stage in STAGES:
+            cents_by_stage[stage.name] = self._compute_cents(stage, reading, sum(cents_by_stage.values()))
+        return cents_by_stage
 
-    def _added(self, stage: Stage, reading: Reading, amount: int) -> int:
-        settled, base = partial(settle, mode=self.mode), self.base[stage.name]
-        if stage in TIERED:
-            kwh = counted(stage, reading)
+    def _compute_cents(self, stage: Stage, reading: Reading, amount: int) -> int:
+        settle_cents, base = partial(settle, mode=self.mode), self.base[stage.name]
+        if stage in TIERED_STAGES:
+            kwh = count_kwh(stage, reading)
             beyond = max(0, kwh - self.tier)
-            return settled(base * (kwh - beyond) + self.rate[stage.name] * beyond)
+            return settle_cents(base * (kwh - beyond) + self.rate[stage.name] * beyond)
         exported, years, prepaid = (reading[name] for name in ("exported_kwh", "years", "prepaid_cents"))
         return {
-            "usage": settled(base * counted(TIERED[0], reading)),
+            "usage": settle_cents(base * count_kwh(TIERED_STAGES[0], reading)),
             "metering": base,
-            "feed_in": -settled(base * exported),
-            "loyalty": -settled(base * min(years, 10) * amount // 100),
+            "feed_in": -settle_cents(base * exported),
+            "loyalty": -settle_cents(base * min(years, 10) * amount // 100),
             "deposit": -base * prepaid,
-            "vat": settled(base * amount),
+            "vat": settle_cents(base * amount),
         }[stage.name]
 
 
-def counted(stage: Stage, reading: Reading) -> int:
+def count_kwh(stage: Stage, reading: Reading) -> int:
     """Kilowatt hours that a tiered stage looks at."""
     return reading["day_kwh"] + reading["night_kwh"] if stage.field == "kwh" else reading[stage.field]
 
@@ -136,28 +136,31 @@ def settle(hundredths: int, mode: str) -> int:
     return whole + (at_half[mode] if rest == 50 else rest > 50)
 
 
-def tariff(values: Mapping[str, str], task_seed: int) -> Tariff:
+def draw_tariff(values: Mapping[str, str], task_seed: int) -> Tariff:
     """The right figures under a seed; the stage with the bug has the final rate."""
-    draw = drawn("bug-hunt", task_seed, "tariff")
-    base = {stage.name: draw.randint(stage.least, 2 * stage.least) for stage in ORDER}
-    rate = {stage.name: draw.choice(RATES) for stage in TIERED}
+    rng = make_rng("bug-hunt", task_seed, "tariff")
+    base = {stage.name: rng.randint(stage.min_figure, 2 * stage.min_figure) for stage in STAGES}
+    rate = {stage.name: rng.choice(RATES) for stage in TIERED_STAGES}
     base["deposit"], rate[values["culprit"]] = 1, int(values["final_rate"])
     return Tariff(tier=int(values["decree_tier"]), mode=values["rounding"], base=base, rate=rate)
 
 
-def readings(values: Mapping[str, str], right: Tariff, task_seed: int) -> dict[str, dict[str, int]]:
+def draw_readings(values: Mapping[str, str], correct_tariff: Tariff, task_seed: int) -> dict[str, dict[str, int]]:
     """Counts by invoice; every sixth reading meets the half of a cent in the stage with the bug."""
-    draw = drawn("bug-hunt", task_seed, "readings")
-    stage = next(stage for stage in TIERED if stage.name == values["culprit"])
-    first = int(values["complaint"]) - draw.randrange(INVOICES)
-    made = {str(number): _reading(draw) for number in range(first, first + INVOICES)}
-    for counts in list(made.values())[::6]:
+    rng = make_rng("bug-hunt", task_seed, "readings")
+    stage = next(stage for stage in TIERED_STAGES if stage.name == values["culprit"])
+    first = int(values["complaint"]) - rng.randrange(INVOICE_COUNT)
+    counts_by_invoice = {str(number): _draw_reading(rng) for number in range(first, first + INVOICE_COUNT)}
+    for counts in list(counts_by_invoice.values())[::6]:
         field = "day_kwh" if stage.field == "kwh" else stage.field
-        while (right.base[stage.name] * right.tier + right.rate[stage.name] * (counted(stage, counts) - right.tier)) % 100 != 50:
+        while (
+            correct_tariff.base[stage.name] * correct_tariff.tier
+            + correct_tariff.rate[stage.name] * (count_kwh(stage, counts) - correct_tariff.tier)
+        ) % 100 != 50:
             counts[field] += 1
-    return made
+    return counts_by_invoice
 
 
-def _reading(draw: random.Random) -> dict[str, int]:
+def _draw_reading(rng: random.Random) -> dict[str, int]:
     ranges = ((700, 2400), (650, 1800), (640, 1500), (660, 1600), (640, 2000), (0, 900), (0, 20_000), (0, 14))
-    return {name: draw.randint(*limits) for name, limits in zip(FIELDS, ranges, strict=True)}
+    return {name: rng.randint(*limits) for name, limits in zip(READING_FIELDS, ranges, strict=True)}

@@ -4,10 +4,10 @@ from collections.abc import Iterable
 from functools import cache
 
 from harness.task import Script
-from harness.tasks.bug_hunt.archive import LETTERS, MONTHS
-from harness.tasks.bug_hunt.stages import ORDER, TIERED
-from harness.tasks.bug_hunt.workspace import template
-from harness.tasks.step_specs import Row, completed, look, look_into, read, run, write
+from harness.tasks.bug_hunt.archive import LETTER_COUNT, MONTHS
+from harness.tasks.bug_hunt.stages import STAGES, TIERED_STAGES
+from harness.tasks.bug_hunt.workspace import load_template
+from harness.tasks.step_specs import StepSpec, build_steps, list_directory, look, read, run, write
 
 FOLDERS = (
     ".",
@@ -22,8 +22,8 @@ FOLDERS = (
     "tests/regressions",
     "tools",
 )
-NOTEBOOKS = ("notes", "patches")
-OWN = ("notes/", "patches/", "tests/regressions/", "REPORT.md", "handover.json")
+NOTE_FOLDERS = ("notes", "patches")
+LISTED_PREFIXES = ("notes/", "patches/", "tests/regressions/", "REPORT.md", "handover.json")
 """What `orient` would show of the agent's own files."""
 
 FAREWELL = (
@@ -33,39 +33,39 @@ FAREWELL = (
 
 
 @cache
-def script() -> Script:
+def build_script() -> Script:
     """The whole script; it holds no value."""
-    return Script(steps=completed(_rows(), OWN), farewell=FAREWELL)
+    return Script(steps=build_steps(_all_steps(), LISTED_PREFIXES), final_text=FAREWELL)
 
 
-def _rows() -> Iterable[Row]:
-    yield from _symptom()
-    yield from _map()
-    yield from _suspects()
-    yield from _first_fix()
-    yield from _others()
-    yield from _second_fix()
-    yield from _papers()
+def _all_steps() -> Iterable[StepSpec]:
+    yield from _symptom_steps()
+    yield from _map_steps()
+    yield from _suspect_steps()
+    yield from _first_fix_steps()
+    yield from _other_stage_steps()
+    yield from _second_fix_steps()
+    yield from _paper_steps()
 
 
-def _note(name: str, says: str) -> Row:
-    return Row(name=f"note_{name[:2]}", says=says, calls=(write(f"notes/{name}.md", template(f"agent/{name}.md")),))
+def _write_note(name: str, says: str) -> StepSpec:
+    return StepSpec(name=f"note_{name[:2]}", says=says, calls=(write(f"notes/{name}.md", load_template(f"agent/{name}.md")),))
 
 
-def _shell(name: str, says: str, command: str) -> Row:
+def _run_command(name: str, says: str, command: str) -> StepSpec:
     return look(name, says, run(command))
 
 
-def _symptom() -> Iterable[Row]:
-    yield Row(
+def _symptom_steps() -> Iterable[StepSpec]:
+    yield StepSpec(
         name="orient",
         says="Let me see what is here: package, tests, tools, pages and logs, and whether somebody left notes.",
-        calls=tuple(map(look_into, (*FOLDERS, *NOTEBOOKS))),
+        calls=tuple(map(list_directory, (*FOLDERS, *NOTE_FOLDERS))),
         once=True,
     )
     yield look("read_readme", "First the readme and the rules for a fix.", read("README.md"), read("CONTRIBUTING.md"))
     yield look("read_architecture", "How the parts fit together.", read("docs/architecture.md"))
-    yield _shell(
+    yield _run_command(
         "suite_before", "The whole suite, to see what fails today and what does not.", "python3 tools/run_tests.py; true"
     )
     yield look(
@@ -74,20 +74,22 @@ def _symptom() -> Iterable[Row]:
         read("tests/test_reference.py"),
     )
     yield look("read_audit", "What the regulator audits, and which causes past drifts had.", read("docs/audit.md"))
-    yield _shell("log_head", "The nightly log from its beginning, when all was well.", "head -n 45 logs/nightly.log")
-    yield _shell("log_first", "Since when does it drift?", "grep -n 'first drift' logs/nightly.log")
-    yield _shell("log_errors", "And how does it go on from there?", "grep -n ERROR logs/nightly.log")
-    yield _shell("log_blame", "Did anybody write down a suspicion?", "grep -n NOTE logs/nightly.log")
-    yield _shell("log_week", "The nights around that day, line by line.", "sed -n 46,170p logs/nightly.log")
-    yield _shell("log_printers", "The printers, around the same days.", "sed -n 1,64p logs/printers.log")
-    yield _shell("log_collectors", "The collectors, who deliver the readings.", "tail -n 70 logs/collectors.log")
-    yield _shell("complaint_page", "The invoice that was complained about, on paper.", "python3 -m wattbook.cli ${complaint}")
+    yield _run_command("log_head", "The nightly log from its beginning, when all was well.", "head -n 45 logs/nightly.log")
+    yield _run_command("log_first", "Since when does it drift?", "grep -n 'first drift' logs/nightly.log")
+    yield _run_command("log_errors", "And how does it go on from there?", "grep -n ERROR logs/nightly.log")
+    yield _run_command("log_blame", "Did anybody write down a suspicion?", "grep -n NOTE logs/nightly.log")
+    yield _run_command("log_week", "The nights around that day, line by line.", "sed -n 46,170p logs/nightly.log")
+    yield _run_command("log_printers", "The printers, around the same days.", "sed -n 1,64p logs/printers.log")
+    yield _run_command("log_collectors", "The collectors, who deliver the readings.", "tail -n 70 logs/collectors.log")
+    yield _run_command(
+        "complaint_page", "The invoice that was complained about, on paper.", "python3 -m wattbook.cli ${complaint}"
+    )
     for month in MONTHS[3:]:
         yield look(f"minutes_{month}", f"The minutes of {month}; somebody may have noticed.", read(f"docs/minutes/{month}.md"))
-    yield _note("01-symptom", "What is known of the symptom goes into the first note.")
+    yield _write_note("01-symptom", "What is known of the symptom goes into the first note.")
 
 
-def _map() -> Iterable[Row]:
+def _map_steps() -> Iterable[StepSpec]:
     yield look("read_engine", "Now the code, from the engine outwards.", read("wattbook/engine.py"))
     yield look("read_config", "The order of the stages.", read("wattbook/config.py"))
     yield look("read_reading", "How readings are parsed.", read("wattbook/reading.py"))
@@ -100,41 +102,45 @@ def _map() -> Iterable[Row]:
     yield look("read_errors", "And the errors.", read("wattbook/errors.py"))
     yield look("read_test_engine", "The tests of the engine, since they pass all the same.", read("tests/test_engine.py"))
     yield look("read_test_money", "The tests of money, for the same reason.", read("tests/test_money.py"))
-    yield _shell("data_head", "What the data looks like.", "head -n 12 data/readings.csv data/reference.csv data/audited.csv")
+    yield _run_command(
+        "data_head", "What the data looks like.", "head -n 12 data/readings.csv data/reference.csv data/audited.csv"
+    )
     yield look("read_decree", "The decree, which changed figures in that very month.", read("docs/decree.md"))
-    yield _note("02-map", "The map of the code: four things can move a sum.")
+    yield _write_note("02-map", "The map of the code: four things can move a sum.")
 
 
-def _suspects() -> Iterable[Row]:
+def _suspect_steps() -> Iterable[StepSpec]:
     yield look(
         "read_tools",
         "What the tools do before I use them; one of them is billed.",
         *(read(f"tools/{name}.py") for name in ("probe", "compare", "ci")),
     )
-    yield _shell("probe_readings", "First suspect: the readings.", "python3 tools/probe.py --readings")
-    yield _shell("probe_money", "The sums are right. Second suspect: settling.", "python3 tools/probe.py --settle")
-    yield _shell("all_readings", "They settle as they should. The counts themselves.", "cat data/readings.csv")
-    yield _shell("suspect_module", "Third: the stage that the operator blames, as it is.", "cat wattbook/stages/${suspect}.py")
-    yield _shell("suspect_probe", "And against the audited invoices.", "python3 tools/probe.py --stage ${suspect}")
-    yield _note("03-ruled-out", "It agrees everywhere. Ruled out for good: `${suspect}`. I write down what it cannot be, so that "
+    yield _run_command("probe_readings", "First suspect: the readings.", "python3 tools/probe.py --readings")
+    yield _run_command("probe_money", "The sums are right. Second suspect: settling.", "python3 tools/probe.py --settle")
+    yield _run_command("all_readings", "They settle as they should. The counts themselves.", "cat data/readings.csv")
+    yield _run_command(
+        "suspect_module", "Third: the stage that the operator blames, as it is.", "cat wattbook/stages/${suspect}.py"
+    )
+    yield _run_command("suspect_probe", "And against the audited invoices.", "python3 tools/probe.py --stage ${suspect}")
+    yield _write_note("03-ruled-out", "It agrees everywhere. Ruled out for good: `${suspect}`. I write down what it cannot be, so that "
                 "nobody looks there again.")  # fmt: skip
-    yield _shell("compare", "Now the invoice of the complaint, stage by stage.", "python3 tools/compare.py ${complaint}")
-    yield _shell(
+    yield _run_command("compare", "Now the invoice of the complaint, stage by stage.", "python3 tools/compare.py ${complaint}")
+    yield _run_command(
         "audited", "The regulator's figures of the audited invoices, to be sure of the comparison.", "cat data/audited.csv"
     )
-    yield _shell("culprit_module", "So it is `${culprit}`. Its module.", "nl -ba wattbook/stages/${culprit}.py")
-    yield _shell("culprit_page", "And what its page says.", "grep -n . docs/stages/${culprit}.md")
-    yield _note("04-culprit", "The stage is found: module and page disagree.")
+    yield _run_command("culprit_module", "So it is `${culprit}`. Its module.", "nl -ba wattbook/stages/${culprit}.py")
+    yield _run_command("culprit_page", "And what its page says.", "grep -n . docs/stages/${culprit}.md")
+    yield _write_note("04-culprit", "The stage is found: module and page disagree.")
 
 
-def _first_fix() -> Iterable[Row]:
-    yield _shell("attempts", "What was tried on the bench before.", "cat ci/attempts.log")
-    yield Row(
+def _first_fix_steps() -> Iterable[StepSpec]:
+    yield _run_command("attempts", "What was tried on the bench before.", "cat ci/attempts.log")
+    yield StepSpec(
         name="first_patch",
         says="The plain fix: the tier of the decree, ${decree_tier}, and the rate of the page, ${provisional_rate}.",
-        calls=(write("patches/first.sed", template("agent/first.sed")),),
+        calls=(write("patches/first.sed", load_template("agent/first.sed")),),
     )
-    yield Row(
+    yield StepSpec(
         name="first_try",
         says="One try on the bench.",
         calls=(run("python3 tools/ci.py patches/first.sed wattbook/stages/${culprit}.py"),),
@@ -144,40 +150,40 @@ def _first_fix() -> Iterable[Row]:
     )
 
 
-def _others() -> Iterable[Row]:
-    yield _shell(
+def _other_stage_steps() -> Iterable[StepSpec]:
+    yield _run_command(
         "log_tail",
         "Refused: the page's rate of ${provisional_rate} is not the one in force, and the module is as it was. Before I spend "
         "another try I look at everything that is left, the log's end first.",
         "tail -n 60 logs/nightly.log",
     )
-    for stage in ORDER:
+    for stage in STAGES:
         yield look(f"read_{stage.name}", f"The stage {stage.name}.", read(f"wattbook/stages/{stage.name}.py"))
-    yield _shell("log_second_half", "The nights of the second half of the month.", "sed -n 301,420p logs/nightly.log")
-    yield _shell(
+    yield _run_command("log_second_half", "The nights of the second half of the month.", "sed -n 301,420p logs/nightly.log")
+    yield _run_command(
         "all_tiers", "The figures of all stages side by side.", "grep -nE '^(TIER_KWH|BASE|FIGURE) =' wattbook/stages/*.py"
     )
-    for stage in TIERED:
+    for stage in TIERED_STAGES:
         yield look(
             f"read_test_{stage.name}",
             f"Would the tests of {stage.name} have noticed a stale figure?",
             read(f"tests/stages/test_{stage.name}.py"),
         )
-    yield _note("05-others", "All stages are read; `${culprit}` alone was forgotten.")
+    yield _write_note("05-others", "All stages are read; `${culprit}` alone was forgotten.")
 
 
-def _second_fix() -> Iterable[Row]:
+def _second_fix_steps() -> Iterable[StepSpec]:
     yield look("read_rounding", "What was decided about half a cent, since the mode is a figure too.", read("docs/rounding.md"))
     for month in MONTHS[:3]:
         yield look(f"minutes_{month}", f"Was a rate decided in {month}?", read(f"docs/minutes/{month}.md"))
-    yield _shell("log_rest", "The nights in the middle of the month.", "sed -n 171,300p logs/nightly.log")
-    yield Row(
+    yield _run_command("log_rest", "The nights in the middle of the month.", "sed -n 171,300p logs/nightly.log")
+    yield StepSpec(
         name="second_patch",
         says="The second patch: tier ${decree_tier}, rate ${final_rate} as the bench implied, mode ${rounding}, and the tag "
         "${owner_tag}.",
-        calls=(write("patches/second.sed", template("agent/second.sed")),),
+        calls=(write("patches/second.sed", load_template("agent/second.sed")),),
     )
-    yield Row(
+    yield StepSpec(
         name="second_try",
         says="The second try.",
         calls=(run("python3 tools/ci.py patches/second.sed wattbook/stages/${culprit}.py"),),
@@ -185,30 +191,30 @@ def _second_fix() -> Iterable[Row]:
         about="patches/second.sed",
         once=True,
     )
-    yield _shell(
+    yield _run_command(
         "reference_after", "The tests of the reference now.", "python3 tools/run_tests.py tests.test_reference tests.test_money"
     )
-    yield _shell("compare_after", "And every audited invoice.", "python3 tools/compare.py | tail -n 60")
-    yield _note("06-fixed", "Accepted. The note says what is left to do.")
+    yield _run_command("compare_after", "And every audited invoice.", "python3 tools/compare.py | tail -n 60")
+    yield _write_note("06-fixed", "Accepted. The note says what is left to do.")
 
 
-def _papers() -> Iterable[Row]:
-    yield Row(
+def _paper_steps() -> Iterable[StepSpec]:
+    yield StepSpec(
         name="regression_test",
         says="The regression test, through the function that partners import, on the invoice of the complaint.",
-        calls=(write("tests/regressions/test_drift.py", template("agent/test_drift.py")),),
+        calls=(write("tests/regressions/test_drift.py", load_template("agent/test_drift.py")),),
     )
-    yield _shell("run_regression", "Run it.", "python3 tools/run_tests.py tests.regressions.test_drift")
-    yield _shell("suite_after", "The whole suite once more.", "python3 tools/run_tests.py")
-    yield _shell(
+    yield _run_command("run_regression", "Run it.", "python3 tools/run_tests.py tests.regressions.test_drift")
+    yield _run_command("suite_after", "The whole suite once more.", "python3 tools/run_tests.py")
+    yield _run_command(
         "whole_quarter",
         "And the invoices of the quarter as they would be printed now.",
         "python3 -m wattbook.cli $$(tail -n 40 data/readings.csv | cut -d, -f1)",
     )
-    for number in range(1, LETTERS + 1):
+    for number in range(1, LETTER_COUNT + 1):
         yield look(f"letter_{number}", "A letter that nobody answered: is it about the drift?", read(f"letters/{number:02}.txt"))
     yield look("read_changelog", "How entries of the change log look.", read("CHANGELOG.md"))
-    yield Row(
+    yield StepSpec(
         name="changelog",
         says="One entry in the change log.",
         calls=(
@@ -221,7 +227,7 @@ def _papers() -> Iterable[Row]:
         once=True,
     )
     yield look("read_announce", "What the announcement does.", read("tools/announce.py"))
-    yield Row(
+    yield StepSpec(
         name="announce",
         says="The announcement at the desk that the bench named.",
         calls=(run('python3 tools/announce.py --desk ${desk} --severity ${severity} "${ticket} is fixed"'),),
@@ -229,14 +235,14 @@ def _papers() -> Iterable[Row]:
         about="announced at",
         once=True,
     )
-    yield Row(
+    yield StepSpec(
         name="report",
         says="The report, with everything that the desk of complaints asks for.",
-        calls=(write("REPORT.md", template("agent/REPORT.md")),),
+        calls=(write("REPORT.md", load_template("agent/REPORT.md")),),
     )
-    yield Row(
+    yield StepSpec(
         name="handover",
         says="And the hand-over.",
-        calls=(write("handover.json", template("agent/handover.json")),),
+        calls=(write("handover.json", load_template("agent/handover.json")),),
     )
     yield look("last_look", "A last look at what changed.", run("ls outbox patches notes; cat outbox/announcements.log"))

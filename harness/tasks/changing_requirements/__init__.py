@@ -18,12 +18,12 @@ from string import Template
 
 from harness.task import Check, LaterMessage, Task
 from harness.tasks.changing_requirements.bus_line import BAYS, STOPS, SURVEY_CHARACTERS
-from harness.tasks.changing_requirements.facts import FACTS, draw
-from harness.tasks.changing_requirements.steps import heard, script
-from harness.tasks.facts import drawn
-from harness.tasks.kit import text
-from harness.tasks.kit.graders import grader
-from harness.tasks.kit.prompts import Constraint, order
+from harness.tasks.changing_requirements.facts import FACTS, draw_values
+from harness.tasks.changing_requirements.steps import build_script, find_change_steps
+from harness.tasks.facts import make_rng
+from harness.tasks.kit import load_text
+from harness.tasks.kit.graders import build_grader
+from harness.tasks.kit.prompts import Constraint, render_prompt
 from harness.tasks.kit.prose import Section, Writer
 
 NOUNS = (
@@ -49,62 +49,65 @@ CONSTRAINTS = (
     Constraint("We would like the letter to greet with `${greeting}`.", "The last letter began stiffly, and it was laughed at."),
 )
 CHECKS = (
-    *(Check(name=name, title=f"every sheet has the {name.replace('_', ' ')} that holds in the end", rests_on=(name,))
+    *(Check(name=name, title=f"every sheet has the {name.replace('_', ' ')} that holds in the end", required_facts=(name,))
       for name in ("operator", "interval", "first_bus", "zone")),
-    *(Check(name=name, title=f"the papers name the {name.replace('_', ' ')}", rests_on=(name,))
+    *(Check(name=name, title=f"the papers name the {name.replace('_', ' ')}", required_facts=(name,))
       for name in ("opening", "ticket", "hotline", "rest_day", "greeting")),
-    Check(name="poster_interval", title="the poster names the interval that holds in the end", rests_on=("interval",)),
-    Check(name="permit", title="the letter names the permit", rests_on=("permit",)),
+    Check(name="poster_interval", title="the poster names the interval that holds in the end", required_facts=("interval",)),
+    Check(name="permit", title="the letter names the permit", required_facts=("permit",)),
     Check(name="one_permit", title="one permit was asked for, and no more"),
-    *(Check(name=f"bay_{stop}", title=f"the bay of {stop} is named", rests_on=(f"bay_{stop}",)) for stop in BAYS),
+    *(Check(name=f"bay_{stop}", title=f"the bay of {stop} is named", required_facts=(f"bay_{stop}",)) for stop in BAYS),
 )  # fmt: skip
 
 
-def changing_requirements(task_seed: int) -> Task:
+def make_changing_requirements(task_seed: int) -> Task:
     """The task under a seed, which gives every fact its values."""
-    values = draw(task_seed)
+    values = draw_values(task_seed)
     words = {
         "stops": " ".join(STOPS),
         "count": str(len(STOPS)),
         "bays": " ".join(f"{stop}={values[f'bay_{stop}']}" for stop in BAYS),
     }
 
-    def filled(name: str) -> str:
-        return Template(text(__package__, f"files/{name}")).substitute({**values, **words})
+    def fill_template(name: str) -> str:
+        return Template(load_text(__package__, f"files/{name}")).substitute({**values, **words})
 
-    first, second = heard()
-    tools = tuple((f"tools/{name}.sh", filled(f"tools/{name}.sh")) for name in ("revise", "permit", "check"))
+    first, second = find_change_steps()
+    tools = tuple((f"tools/{name}.sh", fill_template(f"tools/{name}.sh")) for name in ("revise", "permit", "check"))
     empty = (
         ("sheets/README.md", "One sheet for each stop.\n"),
         ("plan/README.md", "The papers.\n"),
         ("log/README.md", "Fees.\n"),
     )
-    frame = text(__package__, "files/prompt.md")
+    frame = load_text(__package__, "files/prompt.md")
     return Task(
         name="changing-requirements",
         title="Set a timetable whose rules change twice",
         tags=("changing requirements", "superseded values", "constraints", "decisions", "preferences", "bookkeeping"),
-        prompt=order(frame, CONSTRAINTS, drawn("changing-requirements", task_seed, "order"), {**values, **words}),
-        workspace=(*tools, *empty, *_surveys(values, task_seed)),
+        prompt=render_prompt(frame, CONSTRAINTS, make_rng("changing-requirements", task_seed, "order"), {**values, **words}),
+        workspace=(*tools, *empty, *_generate_surveys(values, task_seed)),
         runtime="python",
         checks=CHECKS,
-        grader=grader(filled("verdicts.py")),
+        grader=build_grader(fill_template("verdicts.py")),
         facts=FACTS,
-        script=script(),
-        later=(LaterMessage(step=first, text=filled("first.md")), LaterMessage(step=second, text=filled("second.md"))),
+        script=build_script(),
+        later_messages=(
+            LaterMessage(step=first, text=fill_template("first.md")),
+            LaterMessage(step=second, text=fill_template("second.md")),
+        ),
         values={fact.name: values[fact.name] for fact in FACTS},
     )
 
 
-def _surveys(values: dict[str, str], task_seed: int) -> tuple[tuple[str, str], ...]:
+def _generate_surveys(values: dict[str, str], task_seed: int) -> tuple[tuple[str, str], ...]:
     """What was found at each stop, and the archive's notes on sheets."""
     pages = []
     for number, stop in enumerate(STOPS):
-        told = (f"The buses of {stop} leave from bay {values[f'bay_{stop}']} and no other.",) if stop in BAYS else ()
-        writer = Writer(drawn("changing-requirements", task_seed, f"survey/{stop}"), NOUNS)
-        sections = [Section("The place"), Section("Getting on", facts=told), Section("Remarks")]
+        bay_facts = (f"The buses of {stop} leave from bay {values[f'bay_{stop}']} and no other.",) if stop in BAYS else ()
+        writer = Writer(make_rng("changing-requirements", task_seed, f"survey/{stop}"), NOUNS)
+        sections = [Section("The place"), Section("Getting on", facts=bay_facts), Section("Remarks")]
         size = SURVEY_CHARACTERS[number % len(SURVEY_CHARACTERS)]
-        pages.append((f"surveys/{stop}.md", writer.page(f"Survey of {stop}", sections, size)))
-    writer = Writer(drawn("changing-requirements", task_seed, "archive"), NOUNS)
-    notes = writer.page("Notes on sheets", [Section("Notes")], 4_000)
+        pages.append((f"surveys/{stop}.md", writer.write_page(f"Survey of {stop}", sections, size)))
+    writer = Writer(make_rng("changing-requirements", task_seed, "archive"), NOUNS)
+    notes = writer.write_page("Notes on sheets", [Section("Notes")], 4_000)
     return (*pages, ("archive/notes.txt", notes))

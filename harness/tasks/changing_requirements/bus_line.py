@@ -6,7 +6,7 @@ STOPS = (
     "vineyard",
 )
 """In the order of the line."""
-BEFORE_FIRST, BEFORE_SECOND = 9, 17
+SHEETS_BEFORE_FIRST_CHANGE, SHEETS_BEFORE_SECOND_CHANGE = 9, 17
 """Sheets that are written when the user changes the rules for the first and for the second time."""
 BAYS = ("abbey", "castle", "college", "harbour", "hospital", "mill")
 """Stops with several bays, whose surveys are read long before the papers need them."""

@@ -24,12 +24,12 @@ The program is a real one: its modules and tests are written from `files/`, fill
 """
 
 from harness.task import Task
-from harness.tasks.flashcards.checks import CHECKS, grader
-from harness.tasks.flashcards.facts import FACTS, draw, fill
-from harness.tasks.flashcards.prompt import order, remarked
-from harness.tasks.flashcards.steps import script
+from harness.tasks.flashcards.checks import CHECKS, build_grader
+from harness.tasks.flashcards.facts import FACTS, draw_values, make_filler
+from harness.tasks.flashcards.prompt import render_prompt, render_workspace_file
+from harness.tasks.flashcards.steps import build_script
 
-WORKSPACE = (
+WORKSPACE_PATHS = (
     *("README.md", "CHANGELOG.md"),
     *(f"docs/{name}.md" for name in ("command-line", "decisions", "generation", "import-export", "overview", "scheduling")),
     *("docs/statistics.md", "docs/storage.md"),
@@ -40,20 +40,20 @@ WORKSPACE = (
 """The files that the agent finds."""
 
 
-def flashcards(task_seed: int) -> Task:
+def make_flashcards(task_seed: int) -> Task:
     """The task under a seed, which gives every fact its value."""
-    values = draw(task_seed)
-    filled = fill(values)
+    values = draw_values(task_seed)
+    fill_template = make_filler(values)
     return Task(
         name="flashcards",
         title="Build a flashcard program with spaced repetition",
         tags=("constraints", "decisions", "artifacts", "errors", "bookkeeping"),
-        prompt=order(values, task_seed),
-        workspace=tuple((path, remarked(filled, path, task_seed)) for path in WORKSPACE),
+        prompt=render_prompt(values, task_seed),
+        workspace=tuple((path, render_workspace_file(fill_template, path, task_seed)) for path in WORKSPACE_PATHS),
         runtime="python",
         checks=CHECKS,
-        grader=grader(values),
+        grader=build_grader(values),
         facts=FACTS,
-        script=script(),
+        script=build_script(),
         values={fact.name: values[fact.name] for fact in FACTS},
     )

@@ -12,47 +12,49 @@ from functools import partial
 from string import Template
 
 from harness.task import Fact, FactKind
-from harness.tasks.facts import drawn, printed, stated, written
-from harness.tasks.flashcards.files import template
+from harness.tasks.facts import make_file_fact, make_output_fact, make_prompt_fact, make_rng
+from harness.tasks.flashcards.files import load_template
 
 
-def _written(name: str, kind: FactKind, page: str, prior: str, *patterns: str) -> Fact:
+def _make_page_fact(name: str, kind: FactKind, page: str, prior: str, *patterns: str) -> Fact:
     """A fact on a page of docs/."""
-    return written(name, kind, f"docs/{page}.md", prior, *patterns)
+    return make_file_fact(name, kind, f"docs/{page}.md", prior, *patterns)
 
 
-def _printed(name: str, kind: FactKind, command: str, prior: str, *patterns: str) -> Fact:
+def _make_command_fact(name: str, kind: FactKind, command: str, prior: str, *patterns: str) -> Fact:
     """A fact that a command prints; `command` is empty if it cannot be run again without harm."""
     source = command.split(maxsplit=1)[0] if command else ""
-    return printed(name, kind, f"python3 {command}" if command else "", prior, *patterns, source=source)
+    return make_output_fact(name, kind, f"python3 {command}" if command else "", prior, *patterns, source=source)
 
 
 FACTS: tuple[Fact, ...] = (
-    stated("program_name", "constraint", "flashcards", r"calls itself `([a-z]+)`"),
-    stated("max_interval_days", "constraint", "365", r"[Ii]nterval may exceed (\d+) days"),
-    stated("card_id_prefix", "constraint", "card-", r"card id starts with `([a-z]+-)`"),
-    stated("new_per_day", "constraint", "20", r"[Aa]t most (\d+) new cards on one day"),
-    stated("ticket", "value", "FC-1", r"ticket is ([A-Z]{2}-\d{4})\b"),
-    stated("idle_exit_code", "constraint", "1", r"exit status (\d+) when no card is due"),
-    stated("leech_lapses", "decision", "8", r"card with (\d+) lapses counts as a leech"),
-    stated("removed_column", "constraint", "deleted_at", r"date of removal goes into the column `(\w+)`"),
-    stated("export_delimiter", "constraint", ",", r"separate their fields with the character `([^\w\s])`"),
-    stated("draft_tag", "constraint", "draft", r"card of a generator carries the tag `([\w-]+)`"),
-    _written("initial_ease", "value", "scheduling", "2.50", r"initial ease of a card\W{1,5}(\d\.\d\d)\b"),
-    _written("ease_floor", "value", "scheduling", "1.30", r"ease never falls below (\d\.\d\d)\b"),
-    _written("second_interval_days", "value", "scheduling", "6", r"second success in a row brings the card back after (\d+)"),
-    _written("cards_table", "artifact", "storage", "cards", r"[Cc]ards live in the table `(\w+)`"),
-    _written("hint_column", "value", "import-export", "hint", r"its header is `(\w+)`"),
-    _written("cloze_marker", "preference", "generation", "[...]", r"gap is written `([^`\n]+)`"),
-    _written("tie_break", "decision", "decisions", "card_id", r"due on the same day are ordered by `(\w+)`"),
-    _written("mature_days", "value", "statistics", "21", r"mature once its interval has reached (\d+) days"),
-    _printed("schema_version", "value", "tools/schema_version.py", "1", r"^\W*schema version: (\d+)$"),
-    _printed(
+    make_prompt_fact("program_name", "constraint", "flashcards", r"calls itself `([a-z]+)`"),
+    make_prompt_fact("max_interval_days", "constraint", "365", r"[Ii]nterval may exceed (\d+) days"),
+    make_prompt_fact("card_id_prefix", "constraint", "card-", r"card id starts with `([a-z]+-)`"),
+    make_prompt_fact("new_per_day", "constraint", "20", r"[Aa]t most (\d+) new cards on one day"),
+    make_prompt_fact("ticket", "value", "FC-1", r"ticket is ([A-Z]{2}-\d{4})\b"),
+    make_prompt_fact("idle_exit_code", "constraint", "1", r"exit status (\d+) when no card is due"),
+    make_prompt_fact("leech_lapses", "decision", "8", r"card with (\d+) lapses counts as a leech"),
+    make_prompt_fact("removed_column", "constraint", "deleted_at", r"date of removal goes into the column `(\w+)`"),
+    make_prompt_fact("export_delimiter", "constraint", ",", r"separate their fields with the character `([^\w\s])`"),
+    make_prompt_fact("draft_tag", "constraint", "draft", r"card of a generator carries the tag `([\w-]+)`"),
+    _make_page_fact("initial_ease", "value", "scheduling", "2.50", r"initial ease of a card\W{1,5}(\d\.\d\d)\b"),
+    _make_page_fact("ease_floor", "value", "scheduling", "1.30", r"ease never falls below (\d\.\d\d)\b"),
+    _make_page_fact(
+        "second_interval_days", "value", "scheduling", "6", r"second success in a row brings the card back after (\d+)"
+    ),
+    _make_page_fact("cards_table", "artifact", "storage", "cards", r"[Cc]ards live in the table `(\w+)`"),
+    _make_page_fact("hint_column", "value", "import-export", "hint", r"its header is `(\w+)`"),
+    _make_page_fact("cloze_marker", "preference", "generation", "[...]", r"gap is written `([^`\n]+)`"),
+    _make_page_fact("tie_break", "decision", "decisions", "card_id", r"due on the same day are ordered by `(\w+)`"),
+    _make_page_fact("mature_days", "value", "statistics", "21", r"mature once its interval has reached (\d+) days"),
+    _make_command_fact("schema_version", "value", "tools/schema_version.py", "1", r"^\W*schema version: (\d+)$"),
+    _make_command_fact(
         "deck_checksum", "value", "tools/checksum.py decks/biology.csv", "00000000", r"crc32 of decks/biology\.csv: ([0-9a-f]{8})"
     ),
-    _printed("journal_mode", "error", "tools/check_storage.py", "wal", r"journal mode must be `(\w+)`"),
-    _printed("release_id", "artifact", "", "R-0000", r"reserved release (R-\d{4})"),
-    _printed("ingest_token", "progress", "", "start", r"[Ff]eed the rest of the deck with --resume ([0-9a-f]{6})"),
+    _make_command_fact("journal_mode", "error", "tools/check_storage.py", "wal", r"journal mode must be `(\w+)`"),
+    _make_command_fact("release_id", "artifact", "", "R-0000", r"reserved release (R-\d{4})"),
+    _make_command_fact("ingest_token", "progress", "", "start", r"[Ff]eed the rest of the deck with --resume ([0-9a-f]{6})"),
 )
 
 _CHOICES: dict[str, tuple[str, ...]] = {
@@ -78,25 +80,25 @@ _CHOICES: dict[str, tuple[str, ...]] = {
 }
 
 
-def draw(task_seed: int) -> dict[str, str]:
+def draw_values(task_seed: int) -> dict[str, str]:
     """The value of every fact under a seed; `salt` and `last_row` are the workspace's own."""
-    source = partial(drawn, "flashcards", task_seed)
-    values = {name: source(name).choice(choices) for name, choices in _CHOICES.items()}
-    values["ticket"] = f"{source('team').choice(('LE', 'KB', 'SR', 'ED'))}-{source('ticket').randrange(1000, 10_000)}"
-    values["salt"] = f"{source('salt').getrandbits(48):012x}"
-    values["last_row"] = f"taxon,named group of related organisms,shelf {source('row').randrange(100, 1000)} of a library,system"
-    deck = Template(template("workspace/decks/biology.csv")).substitute(values)
+    rng_for = partial(make_rng, "flashcards", task_seed)
+    values = {name: rng_for(name).choice(choices) for name, choices in _CHOICES.items()}
+    values["ticket"] = f"{rng_for('team').choice(('LE', 'KB', 'SR', 'ED'))}-{rng_for('ticket').randrange(1000, 10_000)}"
+    values["salt"] = f"{rng_for('salt').getrandbits(48):012x}"
+    values["last_row"] = f"taxon,named group of related organisms,shelf {rng_for('row').randrange(100, 1000)} of a library,system"
+    deck = Template(load_template("workspace/decks/biology.csv")).substitute(values)
     values["deck_checksum"] = f"{zlib.crc32(deck.encode()):08x}"
-    values["release_id"] = f"R-{_digest(values, 'release:0', 8) % 9000 + 1000}"
-    values["ingest_token"] = f"{_digest(values, 'ingest:20', 6):06x}"
+    values["release_id"] = f"R-{_compute_digest(values, 'release:0', 8) % 9000 + 1000}"
+    values["ingest_token"] = f"{_compute_digest(values, 'ingest:20', 6):06x}"
     return values
 
 
-def _digest(values: Mapping[str, str], what: str, digits: int) -> int:
+def _compute_digest(values: Mapping[str, str], what: str, digits: int) -> int:
     """As tools/reserve.py and tools/ingest.py compute it."""
     return int(hashlib.sha256(f"{values['salt']}:{what}".encode()).hexdigest()[:digits], 16)
 
 
-def fill(values: Mapping[str, str]) -> Callable[[str], str]:
+def make_filler(values: Mapping[str, str]) -> Callable[[str], str]:
     """A function that fills the template of a name with values."""
-    return lambda name: Template(template(name)).substitute(values)
+    return lambda name: Template(load_template(name)).substitute(values)

@@ -8,14 +8,14 @@ company, and with them what a summarizer keeps and at which step the window is f
 
 from collections.abc import Callable, Mapping
 
-from harness.tasks.facts import drawn
-from harness.tasks.flashcards.files import template
+from harness.tasks.facts import make_rng
+from harness.tasks.flashcards.files import load_template
 from harness.tasks.kit import prompts as orders
 from harness.tasks.kit.prompts import Constraint
 
-TOLD_AT_LENGTH = 0.35
+STORY_SHARE = 0.35
 """Share of the constraints whose story is told too."""
-MOST_REMARKS = 3
+MAX_REMARKS = 3
 """Of one page."""
 
 
@@ -92,17 +92,17 @@ REMARKS = (
 )
 
 
-def order(values: Mapping[str, str], task_seed: int) -> str:
+def render_prompt(values: Mapping[str, str], task_seed: int) -> str:
     """The prompt under a seed: dry constraints in a list, the others behind their stories, both in a drawn order."""
-    draw = drawn("flashcards", task_seed, "order")
-    return orders.order(template("prompt.md"), CONSTRAINTS, draw, values, told_at_length=TOLD_AT_LENGTH)
+    rng = make_rng("flashcards", task_seed, "order")
+    return orders.render_prompt(load_template("prompt.md"), CONSTRAINTS, rng, values, story_share=STORY_SHARE)
 
 
-def remarked(fill: Callable[[str], str], path: str, task_seed: int) -> str:
+def render_workspace_file(fill_template: Callable[[str], str], path: str, task_seed: int) -> str:
     """A file of the workspace; a page of docs/ may end with remarks that matter to nobody."""
-    text = fill(f"workspace/{path}")
+    text = fill_template(f"workspace/{path}")
     if not path.startswith("docs/"):
         return text
-    draw = drawn("flashcards", task_seed, path)
-    chosen = draw.sample(REMARKS, draw.randint(0, MOST_REMARKS))
-    return text + "".join(f"\n{remark}\n" for remark in chosen)
+    rng = make_rng("flashcards", task_seed, path)
+    remarks = rng.sample(REMARKS, rng.randint(0, MAX_REMARKS))
+    return text + "".join(f"\n{remark}\n" for remark in remarks)

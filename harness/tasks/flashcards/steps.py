@@ -4,36 +4,42 @@ from collections.abc import Iterable
 from functools import cache
 
 from harness.task import CallTemplate, Repair, Script
-from harness.tasks.flashcards.files import template
-from harness.tasks.step_specs import Row, completed, look, look_into, placeholders, read, run, write
+from harness.tasks.flashcards.files import load_template
+from harness.tasks.step_specs import StepSpec, build_steps, find_placeholders, list_directory, look, read, run, write
 
-LISTED_FOLDERS = ("flashcards/", "tests/", "docs/manual.md", "settings.example.json", "HANDOVER.md")
+LISTED_PREFIXES = ("flashcards/", "tests/", "docs/manual.md", "settings.example.json", "HANDOVER.md")
 """What `orient` would show of the agent's own files."""
 
 
 def write_template(path: str, name: str) -> CallTemplate:
     """Write the template of that name to a path."""
-    return write(path, template(name))
+    return write(path, load_template(name))
 
 
-def module(name: str, says: str, *, draft: bool = False) -> Row:
+def write_module(name: str, says: str, *, first_cut: bool = False) -> StepSpec:
     """Write a module; `draft`: its first cut, which holds a mistake."""
     path = f"flashcards/{name}.py"
-    return Row(
-        name=f"write_{name}", says=says, calls=(write_template(path, f"app/{name}_first.py" if draft else f"app/{name}.py"),)
+    return StepSpec(
+        name=f"write_{name}", says=says, calls=(write_template(path, f"app/{name}_first.py" if first_cut else f"app/{name}.py"),)
     )
 
 
-def test_of(name: str, says: str) -> Row:
+def write_test(name: str, says: str) -> StepSpec:
     """Write a test module."""
-    return Row(name=f"write_test_{name}", says=says, calls=(write_template(f"tests/test_{name}.py", f"tests/test_{name}.py"),))
+    return StepSpec(
+        name=f"write_test_{name}", says=says, calls=(write_template(f"tests/test_{name}.py", f"tests/test_{name}.py"),)
+    )
 
 
-def check_of(name: str, says: str, *, error: str = "", mend: str = "") -> Row:
+def run_test(name: str, says: str, *, error: str = "", repair_says: str = "") -> StepSpec:
     """Run a test module; `error` and `mend`: the failure that the first cut shows, and what is said while mending it."""
     calls = (write_template(f"flashcards/{name}.py", f"app/{name}.py"),)
-    repairs = (Repair(error=error, says=mend, calls=calls, needs=placeholders(mend, calls)),) if error else ()
-    return Row(
+    repairs = (
+        (Repair(error_pattern=error, text=repair_says, calls=calls, required_facts=find_placeholders(repair_says, calls)),)
+        if error
+        else ()
+    )
+    return StepSpec(
         name=f"test_{name}",
         says=says,
         calls=(run(f"python3 tools/run_tests.py tests.test_{name}"),),
@@ -43,9 +49,9 @@ def check_of(name: str, says: str, *, error: str = "", mend: str = "") -> Row:
     )
 
 
-def page(name: str, says: str) -> Row:
+def read_page(name: str, says: str) -> StepSpec:
     """Read a page of the specification."""
-    return Row(name=f"read_{name.replace('-', '_')}", says=says, calls=(read(f"docs/{name}.md"),))
+    return StepSpec(name=f"read_{name.replace('-', '_')}", says=says, calls=(read(f"docs/{name}.md"),))
 
 
 FOLDERS = (".", "docs", "tools", "decks", "flashcards", "tests")
@@ -58,28 +64,28 @@ FAREWELL = (
 
 
 @cache
-def script() -> Script:
+def build_script() -> Script:
     """The whole script; it holds no value."""
-    return Script(steps=completed(_rows(), LISTED_FOLDERS), farewell=FAREWELL)
+    return Script(steps=build_steps(_all_steps(), LISTED_PREFIXES), final_text=FAREWELL)
 
 
-def _rows() -> Iterable[Row]:
-    yield from _first_look()
-    yield from _foundations()
-    yield from _storage()
-    yield from _files()
-    yield from _generation()
-    yield from _a_day()
-    yield from _numbers()
-    yield from _command_line()
-    yield from _papers()
+def _all_steps() -> Iterable[StepSpec]:
+    yield from _orientation_steps()
+    yield from _foundation_steps()
+    yield from _storage_steps()
+    yield from _file_steps()
+    yield from _generation_steps()
+    yield from _review_steps()
+    yield from _statistics_steps()
+    yield from _command_line_steps()
+    yield from _paper_steps()
 
 
-def _first_look() -> Iterable[Row]:
-    yield Row(
+def _orientation_steps() -> Iterable[StepSpec]:
+    yield StepSpec(
         name="orient",
         says="Let me see what is here: the folder, the specification, the tools, the decks, and what there is of the program.",
-        calls=tuple(map(look_into, FOLDERS)),
+        calls=tuple(map(list_directory, FOLDERS)),
         once=True,
     )
     yield look(
@@ -87,7 +93,7 @@ def _first_look() -> Iterable[Row]:
         "First the readme, the overview and the change log, to know the parts, their order and how entries look.",
         *(read("README.md"), read("docs/overview.md"), read("CHANGELOG.md")),
     )
-    yield Row(
+    yield StepSpec(
         name="reserve_release",
         says="A release has to be reserved once, before anything else. I note the id, since it is not shown again.",
         calls=(run("python3 tools/reserve.py"),),
@@ -112,26 +118,26 @@ def _first_look() -> Iterable[Row]:
     )
 
 
-def _foundations() -> Iterable[Row]:
-    yield Row(
+def _foundation_steps() -> Iterable[StepSpec]:
+    yield StepSpec(
         name="write_basics",
         says="Errors in one tree and the only module that asks for the day come first; both follow the overview's rules.",
         calls=(write_template("flashcards/errors.py", "app/errors.py"), write_template("flashcards/clock.py", "app/clock.py")),
     )
-    yield module("card", "A card is a frozen value, and the four numbers of its memory are a value of their own.")
-    yield page("scheduling", "The scheduler is next; its page says that the constants are not those of the paper.")
-    yield module(
+    yield write_module("card", "A card is a frozen value, and the four numbers of its memory are a value of their own.")
+    yield read_page("scheduling", "The scheduler is next; its page says that the constants are not those of the paper.")
+    yield write_module(
         "scheduler",
         "The scheduler as pure functions over the memory. It starts with an ease of ${initial_ease}, and the second interval is "
         "${second_interval_days} days long.",
-        draft=True,
+        first_cut=True,
     )
-    yield test_of("scheduler", "Tests for the scheduler: constants, growth, lapses, the floor of the ease, bad grades.")
-    yield check_of(
+    yield write_test("scheduler", "Tests for the scheduler: constants, growth, lapses, the floor of the ease, bad grades.")
+    yield run_test(
         "scheduler",
         "Run them.",
         error=r"FAIL\s+test_scheduler\.\S*test_the_ease_has_a_floor",
-        mend="The floor of ${ease_floor} is defined, but `eased` does not use it. I write the module again with the larger one.",
+        repair_says="The floor of ${ease_floor} is defined, but `eased` does not use it. I write the module again with the larger one.",
     )
     yield look(
         "tabulate_intervals",
@@ -143,36 +149,38 @@ def _foundations() -> Iterable[Row]:
     )
 
 
-def _storage() -> Iterable[Row]:
-    yield page("storage", "Now the storage. Names and types on its page are a contract with the office's scripts.")
+def _storage_steps() -> Iterable[StepSpec]:
+    yield read_page("storage", "Now the storage. Names and types on its page are a contract with the office's scripts.")
     yield look(
         "schema_version",
         "The registry hands out the schema's version; I must not choose one myself.",
         run("python3 tools/schema_version.py"),
     )
-    yield module(
+    yield write_module(
         "storage",
         "The storage: table `${cards_table}` and the answers, version ${schema_version}, one transaction a method. For the "
         "journal I begin with write-ahead logging, which is usually best.",
-        draft=True,
+        first_cut=True,
     )
     calls = (write_template("flashcards/storage.py", "app/storage.py"),)
     says = "The shared volume does not offer write-ahead logging. I write the storage again with the mode `${journal_mode}`."
-    yield Row(
+    yield StepSpec(
         name="check_storage",
         says="The page asks for a check of the journal mode on the shared volume.",
         calls=(run("python3 tools/check_storage.py"),),
         named=r"^\W*storage is fit\b",
         about="storage is fit",
-        repairs=(Repair(error=r"storage is NOT fit", says=says, calls=calls, needs=placeholders(says, calls)),),
+        repairs=(
+            Repair(error_pattern=r"storage is NOT fit", text=says, calls=calls, required_facts=find_placeholders(says, calls)),
+        ),
     )
     yield look(
         "look_at_test_scheduler_again",
         "Before the next tests I look at the first ones, to keep one style.",
         read("tests/test_scheduler.py"),
     )
-    yield test_of("storage", "Tests for the storage over a real file, including a file of another version.")
-    yield check_of("storage", "Run the storage's tests.")
+    yield write_test("storage", "Tests for the storage over a real file, including a file of another version.")
+    yield run_test("storage", "Run the storage's tests.")
     yield look(
         "suite_of_bottom",
         "The bottom layer stands. I run all that exists before building on it.",
@@ -180,8 +188,8 @@ def _storage() -> Iterable[Row]:
     )
 
 
-def _files() -> Iterable[Row]:
-    yield page("import-export", "Decks from and to files: the page with the columns, the ids and the sample deck.")
+def _file_steps() -> Iterable[StepSpec]:
+    yield read_page("import-export", "Decks from and to files: the page with the columns, the ids and the sample deck.")
     yield look(
         "look_at_deck",
         "I look at the sample deck as it is, to see quoting and the header that the publishers use.",
@@ -197,12 +205,12 @@ def _files() -> Iterable[Row]:
         "Importing makes cards with a fresh memory; I read card and scheduler again as they are now.",
         *(read("flashcards/card.py"), read("flashcards/scheduler.py")),
     )
-    yield module("importer", "The importer: CSV and JSON, every row checked before the first card is made.")
-    yield module("samples", "The sample deck with its checksum ${deck_checksum}; a damaged copy is refused.")
-    yield module("ids", "Ids follow from deck and front, behind the prefix that was settled with the schools.")
-    yield test_of("importer", "Tests for ids, importer and samples in one module, since they belong together.")
-    yield check_of("importer", "Run them.")
-    yield Row(
+    yield write_module("importer", "The importer: CSV and JSON, every row checked before the first card is made.")
+    yield write_module("samples", "The sample deck with its checksum ${deck_checksum}; a damaged copy is refused.")
+    yield write_module("ids", "Ids follow from deck and front, behind the prefix that was settled with the schools.")
+    yield write_test("importer", "Tests for ids, importer and samples in one module, since they belong together.")
+    yield run_test("importer", "Run them.")
+    yield StepSpec(
         name="feed_first_rows",
         says="The importer works, so the first 20 rows go to the schools' catalogue. I note the token for the rest.",
         calls=(run("python3 tools/ingest.py decks/biology.csv --count 20"),),
@@ -215,23 +223,23 @@ def _files() -> Iterable[Row]:
         "Before the exporter I read the importer again, so that both sides use the same names.",
         read("flashcards/importer.py"),
     )
-    yield module(
+    yield write_module(
         "exporter", "The exporter: the fields in the order of the page, with the character that was settled between them."
     )
-    yield test_of("exporter", "Tests for the exporter: header, order, commas in texts, the JSON form.")
-    yield check_of("exporter", "Run the exporter's tests.")
+    yield write_test("exporter", "Tests for the exporter: header, order, commas in texts, the JSON form.")
+    yield run_test("exporter", "Run the exporter's tests.")
 
 
-def _generation() -> Iterable[Row]:
-    yield page("generation", "Cards from text: the page on the interface and the offline rule.")
+def _generation_steps() -> Iterable[StepSpec]:
+    yield read_page("generation", "Cards from text: the page on the interface and the offline rule.")
     yield look("look_at_passage", "A passage to try it on lies in decks/.", run("cat decks/passage.txt"))
-    yield module(
+    yield write_module(
         "generator",
         "The generator behind a protocol with one method: the offline rule, and one that asks any function from text to text. "
         "Whatever it makes carries the tag for drafts.",
     )
-    yield test_of("generator", "Tests for both implementations and for the life of a draft.")
-    yield check_of("generator", "Run the generator's tests.")
+    yield write_test("generator", "Tests for both implementations and for the life of a draft.")
+    yield run_test("generator", "Run the generator's tests.")
     yield look(
         "try_offline_generator",
         "A look at what the offline rule makes of the whole passage, since tests do not show whether cards are any good.",
@@ -247,33 +255,33 @@ def _generation() -> Iterable[Row]:
     )
 
 
-def _a_day() -> Iterable[Row]:
-    yield page("decisions", "What a learner sees on a day was decided over time; the records say how and why.")
-    yield module("limits", "The two promises that SM-2 does not make, each a constant and a function.")
-    yield module(
+def _review_steps() -> Iterable[StepSpec]:
+    yield read_page("decisions", "What a learner sees on a day was decided over time; the records say how and why.")
+    yield write_module("limits", "The two promises that SM-2 does not make, each a constant and a function.")
+    yield write_module(
         "leeches", "Leeches are found by their number of lapses, suspended, and released when somebody has rewritten them."
     )
-    yield test_of("limits", "Tests for limits and leeches in one module.")
-    yield check_of("limits", "Run them.")
+    yield write_test("limits", "Tests for limits and leeches in one module.")
+    yield run_test("limits", "Run them.")
     yield look(
         "look_at_storage_again",
         "The session of a day builds on the storage. I read it again rather than trust my memory of its methods.",
         read("flashcards/storage.py"),
     )
-    yield module(
+    yield write_module(
         "review",
         "The session of a day: no drafts, nothing suspended, seen cards first, those of one day by `${tie_break}`.",
-        draft=True,
+        first_cut=True,
     )
-    yield test_of("review", "Tests for the queue and for answers, over a database in memory.")
-    yield check_of(
+    yield write_test("review", "Tests for the queue and for answers, over a database in memory.")
+    yield run_test(
         "review",
         "Run the review's tests.",
         error=r"FAIL\s+test_review\.\S*test_new_cards_answered_today_count",
-        mend="The allowance must be counted over the whole day: `queue` passes 0 instead of the new cards answered today. I "
+        repair_says="The allowance must be counted over the whole day: `queue` passes 0 instead of the new cards answered today. I "
         "write the module again with the number from the storage.",
     )
-    yield Row(
+    yield StepSpec(
         name="feed_other_rows",
         says="A day's review works, so the rest of the sample deck goes to the catalogue, from where the first portion ended.",
         calls=(run("python3 tools/ingest.py decks/biology.csv --resume ${ingest_token}"),),
@@ -283,23 +291,23 @@ def _a_day() -> Iterable[Row]:
     )
 
 
-def _numbers() -> Iterable[Row]:
-    yield module(
+def _statistics_steps() -> Iterable[StepSpec]:
+    yield write_module(
         "archive",
         "Removing without losing: the row stays, the day of removal stands in its own column, which is added when it is needed.",
     )
-    yield test_of("archive", "Tests for the archive.")
-    yield check_of("archive", "Run the archive's tests.")
-    yield page("statistics", "Statistics and forecast: the page with the words and where the lines are drawn.")
-    yield module("stats", "The statistics: one query a number; a card is mature from ${mature_days} days on.")
-    yield module("forecast", "The forecast looks at the next answer only; a new card counts three times.")
-    yield test_of("stats", "Tests for both, with cards right at the thresholds.")
-    yield check_of("stats", "Run them.")
-    yield module(
+    yield write_test("archive", "Tests for the archive.")
+    yield run_test("archive", "Run the archive's tests.")
+    yield read_page("statistics", "Statistics and forecast: the page with the words and where the lines are drawn.")
+    yield write_module("stats", "The statistics: one query a number; a card is mature from ${mature_days} days on.")
+    yield write_module("forecast", "The forecast looks at the next answer only; a new card counts three times.")
+    yield write_test("stats", "Tests for both, with cards right at the thresholds.")
+    yield run_test("stats", "Run them.")
+    yield write_module(
         "backup", "The backup: SQLite's own copy, checked and counted, in the mode `${journal_mode}` like every connection."
     )
-    yield test_of("backup", "Tests for the backup.")
-    yield check_of("backup", "Run the backup's tests.")
+    yield write_test("backup", "Tests for the backup.")
+    yield run_test("backup", "Run the backup's tests.")
     yield look(
         "all_names_so_far",
         "Before the command line I list every function and class of the package with its line, as a map of what can be called.",
@@ -312,46 +320,50 @@ def _numbers() -> Iterable[Row]:
     )
 
 
-def _command_line() -> Iterable[Row]:
-    yield page("command-line", "The command line's page: commands, exit status, names.")
-    yield module("about", "What the program says about itself: its name and the reserved release.")
+def _command_line_steps() -> Iterable[StepSpec]:
+    yield read_page("command-line", "The command line's page: commands, exit status, names.")
+    yield write_module("about", "What the program says about itself: its name and the reserved release.")
     yield look(
         "look_at_review_again",
         "The commands call generator, review and statistics; I read the three again to get their signatures right.",
         *(read("flashcards/generator.py"), read("flashcards/review.py"), read("flashcards/stats.py")),
     )
-    yield module("cli", "The command line: one function a command, each returns its exit status.", draft=True)
-    yield Row(
+    yield write_module("cli", "The command line: one function a command, each returns its exit status.", first_cut=True)
+    yield StepSpec(
         name="write_main",
         says="And the module that makes `python3 -m flashcards` work.",
         calls=(write_template("flashcards/__main__.py", "app/main.py"),),
     )
-    yield test_of("cli", "Tests for the command line, in process, over a real database file.")
-    yield check_of(
+    yield write_test("cli", "Tests for the command line, in process, over a real database file.")
+    yield run_test(
         "cli",
         "Run the command line's tests.",
         error=r"(?:ERROR|FAIL)\s+test_cli\.\S*test_a_missing_file_is_a_message",
-        mend="A missing file comes through as a traceback. Errors of the operating system are a person's to mend as well, so "
+        repair_says="A missing file comes through as a traceback. Errors of the operating system are a person's to mend as well, so "
         "`main` catches them too.",
     )
-    yield from _tries()
+    yield from _try_steps()
 
 
-def _tries() -> Iterable[Row]:
-    def tried(name: str, says: str, words: str, *, day: str = "2024-03-01", after: str = '; echo "exit status $$?"') -> Row:
-        command = f"python3 -m flashcards --db study/try.db --today {day} {words}{after}"
+def _try_steps() -> Iterable[StepSpec]:
+    def try_command(
+        name: str, says: str, words: str, *, day: str = "2024-03-01", suffix: str = '; echo "exit status $$?"'
+    ) -> StepSpec:
+        command = f"python3 -m flashcards --db study/try.db --today {day} {words}{suffix}"
         return look(f"try_{name}", says, run(command))
 
-    yield tried("help", "By hand now, as a learner would. The help first.", "--help")
-    yield tried("import", "The sample deck into a database for trying.", "import --deck biology")
-    yield tried("review", "Today's queue: new cards only, as many as a day may have.", "review")
-    yield tried("answers", "Answer the first six of them, good and bad.", "review --grades 4 5 2 0 3 4")
-    yield tried("export", "The export as the schools will open it.", "export")
-    yield tried("generate", "Drafts from the passage.", "generate decks/passage.txt --deck passage --limit 30")
-    yield tried("approve", "All of them approved, then the statistics.", "approve --all")
-    yield tried("stats", "Numbers and forecast for three weeks.", "stats --days 21")
-    yield tried("json", "The JSON form, the beginning is enough.", "export --deck biology --format json", after=" | head -n 150")
-    yield tried(
+    yield try_command("help", "By hand now, as a learner would. The help first.", "--help")
+    yield try_command("import", "The sample deck into a database for trying.", "import --deck biology")
+    yield try_command("review", "Today's queue: new cards only, as many as a day may have.", "review")
+    yield try_command("answers", "Answer the first six of them, good and bad.", "review --grades 4 5 2 0 3 4")
+    yield try_command("export", "The export as the schools will open it.", "export")
+    yield try_command("generate", "Drafts from the passage.", "generate decks/passage.txt --deck passage --limit 30")
+    yield try_command("approve", "All of them approved, then the statistics.", "approve --all")
+    yield try_command("stats", "Numbers and forecast for three weeks.", "stats --days 21")
+    yield try_command(
+        "json", "The JSON form, the beginning is enough.", "export --deck biology --format json", suffix=" | head -n 150"
+    )
+    yield try_command(
         "idle", "A day before the deck was imported: nothing can be due, and the status must say so.", "review", day="2023-01-01"
     )
     yield look(
@@ -362,23 +374,23 @@ def _tries() -> Iterable[Row]:
     yield look("remove_tries", "The database for trying must not be delivered.", run("rm -f study/try.db && ls study"))
 
 
-def _papers() -> Iterable[Row]:
+def _paper_steps() -> Iterable[StepSpec]:
     yield look(
         "check_style",
         "The house's few rules of style, over code and tests.",
         run("python3 tools/check_style.py flashcards tests"),
     )
-    yield Row(
+    yield StepSpec(
         name="write_readme",
         says="The papers. The README replaces the one that says that nothing is built.",
         calls=(write_template("README.md", "papers/README.md"),),
     )
-    yield Row(
+    yield StepSpec(
         name="write_manual",
         says="The manual for the schools' administrators, who look into the database themselves.",
         calls=(write_template("docs/manual.md", "papers/manual.md"),),
     )
-    yield Row(
+    yield StepSpec(
         name="write_settings",
         says="The example settings; nothing reads them, they tell the schools which limits hold.",
         calls=(write_template("settings.example.json", "papers/settings.example.json"),),
@@ -388,7 +400,7 @@ def _papers() -> Iterable[Row]:
         "The whole suite for the last time, before the work is handed over.",
         run("python3 tools/run_tests.py"),
     )
-    yield Row(
+    yield StepSpec(
         name="changelog",
         says="The one entry in the change log, with ticket and release.",
         calls=(
@@ -400,7 +412,7 @@ def _papers() -> Iterable[Row]:
         named=r"(?i)change ?log entry (?:was |is |has been )?(?:added|written|appended|made)|^\W*appended to CHANGELOG\.md",
         once=True,
     )
-    yield Row(
+    yield StepSpec(
         name="write_handover",
         says="And the hand-over for the next team, with what went wrong on the way.",
         calls=(write_template("HANDOVER.md", "papers/HANDOVER.md"),),

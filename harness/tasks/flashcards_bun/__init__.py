@@ -25,47 +25,49 @@ import json
 from collections.abc import Mapping
 
 from harness.task import Task
-from harness.tasks.facts import drawn
-from harness.tasks.flashcards_bun.checks import CHECKS, FILES, grader
+from harness.tasks.facts import make_rng
+from harness.tasks.flashcards_bun.checks import CHECKS, FILES_PACKAGE, build_grader
 from harness.tasks.flashcards_bun.constraints import CONSTRAINTS
-from harness.tasks.flashcards_bun.facts import FACTS, draw
-from harness.tasks.flashcards_bun.pages import pages
-from harness.tasks.flashcards_bun.steps import TOOLS, script
-from harness.tasks.kit import text
-from harness.tasks.kit.prompts import order
+from harness.tasks.flashcards_bun.facts import FACTS, draw_values
+from harness.tasks.flashcards_bun.pages import generate_pages
+from harness.tasks.flashcards_bun.steps import TOOLS, build_script
+from harness.tasks.kit import load_text
+from harness.tasks.kit.prompts import render_prompt
 
 
-def flashcards_bun(task_seed: int) -> Task:
+def make_flashcards_bun(task_seed: int) -> Task:
     """The task under a seed, which gives every fact its value."""
-    values = draw(task_seed)
+    values = draw_values(task_seed)
     return Task(
         name="flashcards-bun",
         title="Build a flashcard program in TypeScript on Bun",
         tags=("constraints", "values", "decisions", "artifacts", "errors", "bookkeeping"),
-        prompt=order(text(FILES, "prompt.md"), CONSTRAINTS, drawn("flashcards-bun", task_seed, "order"), values),
-        workspace=(*pages(values, task_seed), *_tools(values), *_rest()),
+        prompt=render_prompt(
+            load_text(FILES_PACKAGE, "prompt.md"), CONSTRAINTS, make_rng("flashcards-bun", task_seed, "order"), values
+        ),
+        workspace=(*generate_pages(values, task_seed), *_build_tool_files(values), *_build_other_files()),
         runtime="bun",
         checks=CHECKS,
-        grader=grader(values),
+        grader=build_grader(values),
         facts=FACTS,
-        script=script(),
+        script=build_script(),
         values={fact.name: values[fact.name] for fact in FACTS},
     )
 
 
-def _tools(values: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+def _build_tool_files(values: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
     registry = {"salt": values["salt"], "schema": int(values["schema_version"]), "journal": values["journal_mode"]}
     return (
-        *((f"tools/{name}", text(FILES, f"tools/{name}")) for name in TOOLS),
+        *((f"tools/{name}", load_text(FILES_PACKAGE, f"tools/{name}")) for name in TOOLS),
         ("tools/registry.json", json.dumps({**registry, "audit": values["next_audit"]}) + "\n"),
     )
 
 
-def _rest() -> tuple[tuple[str, str], ...]:
+def _build_other_files() -> tuple[tuple[str, str], ...]:
     return (
         ("README.md", "# Flashcards for the crews\n\nNothing is built yet. The specification is in docs/, helpers in tools/.\n"),
         ("CHANGELOG.md", "# Change log\n\n- version 0.1.0 (ticket XX-0001): cards of paper, in a box\n"),
         ("src/README.md", "The modules of the program; there are none yet.\n"),
         ("tests/README.md", "One file a module: NAME.test.ts.\n"),
-        *((f"decks/{name}", text(FILES, f"decks/{name}")) for name in ("flags.csv", "passage.txt")),
+        *((f"decks/{name}", load_text(FILES_PACKAGE, f"decks/{name}")) for name in ("flags.csv", "passage.txt")),
     )

@@ -8,45 +8,47 @@ import hashlib
 from functools import partial
 
 from harness.task import Fact, FactKind
-from harness.tasks.facts import drawn, outdated, printed, stated, written
+from harness.tasks.facts import make_file_fact, make_output_fact, make_prompt_fact, make_rng, with_former_patterns
 
 
-def _on_page(name: str, kind: FactKind, page: str, prior: str, *patterns: str) -> Fact:
-    return written(name, kind, f"docs/{page}.md", prior, *patterns)
+def _make_page_fact(name: str, kind: FactKind, page: str, prior: str, *patterns: str) -> Fact:
+    return make_file_fact(name, kind, f"docs/{page}.md", prior, *patterns)
 
 
-def _told_by(name: str, kind: FactKind, tool: str, prior: str, pattern: str, *, words: str = "") -> Fact:
+def _make_tool_fact(name: str, kind: FactKind, tool: str, prior: str, pattern: str, *, arguments: str = "") -> Fact:
     path = f"tools/{tool}.ts"
-    return printed(name, kind, f"bun {path}{words}", prior, pattern, source=path)
+    return make_output_fact(name, kind, f"bun {path}{arguments}", prior, pattern, source=path)
 
 
 FACTS: tuple[Fact, ...] = (
-    stated("program_name", "constraint", "flashcards", r"calls itself `([a-z]+)`"),
-    stated("max_interval_days", "constraint", "365", r"stays away for more than (\d+) days"),
-    stated("id_prefix", "constraint", "card-", r"card's id starts with `([a-z]+-)`"),
-    stated("new_per_day", "constraint", "20", r"watch sees (\d+) new cards on one day"),
-    stated("ticket", "value", "FB-1", r"ticket of this work is ([A-Z]{2}-\d{4})\b"),
-    stated("idle_status", "constraint", "1", r"exit status is (\d+) when nothing is due"),
-    stated("export_separator", "constraint", ",", r"exported deck stands the character `([^\w\s])`"),
-    stated("draft_mark", "constraint", "draft", r"generator makes carries the tag `([\w-]+)`"),
-    stated("goal_version", "goal", "1.0.0", r"goal is version (\d+\.\d+\.\d+) of the program"),
-    stated("farewell", "preference", "done", r"session that is over says `([\w ]+)`"),
-    outdated(
-        stated("mature_days", "superseded", "21", r"called mature after (\d+) days from this order on"),
+    make_prompt_fact("program_name", "constraint", "flashcards", r"calls itself `([a-z]+)`"),
+    make_prompt_fact("max_interval_days", "constraint", "365", r"stays away for more than (\d+) days"),
+    make_prompt_fact("id_prefix", "constraint", "card-", r"card's id starts with `([a-z]+-)`"),
+    make_prompt_fact("new_per_day", "constraint", "20", r"watch sees (\d+) new cards on one day"),
+    make_prompt_fact("ticket", "value", "FB-1", r"ticket of this work is ([A-Z]{2}-\d{4})\b"),
+    make_prompt_fact("idle_status", "constraint", "1", r"exit status is (\d+) when nothing is due"),
+    make_prompt_fact("export_separator", "constraint", ",", r"exported deck stands the character `([^\w\s])`"),
+    make_prompt_fact("draft_mark", "constraint", "draft", r"generator makes carries the tag `([\w-]+)`"),
+    make_prompt_fact("goal_version", "goal", "1.0.0", r"goal is version (\d+\.\d+\.\d+) of the program"),
+    make_prompt_fact("farewell", "preference", "done", r"session that is over says `([\w ]+)`"),
+    with_former_patterns(
+        make_prompt_fact("mature_days", "superseded", "21", r"called mature after (\d+) days from this order on"),
         r"maturity began at an interval of (\d+) days",
     ),
-    _on_page("initial_ease", "value", "scheduling", "2.5", r"card that was never answered has an ease of (\d\.\d+)\b"),
-    _on_page("ease_floor", "value", "scheduling", "1.3", r"ease never sinks below (\d\.\d+)\b"),
-    _on_page("second_interval_days", "value", "scheduling", "6", r"second success in a row gives (\d+) days"),
-    _on_page("cards_table", "artifact", "storage", "cards", r"[Cc]ards are rows of the table `(\w+)`"),
-    _on_page("hint_column", "value", "decks", "hint", r"learner's nudge stands in the column `(\w+)`"),
-    _on_page("gap_mark", "preference", "generation", "[...]", r"gap of a card is written `([^`\n]+)`"),
-    _on_page("tie_break", "decision", "sessions", "id", r"due on the same day are ordered by `(\w+)`"),
-    _told_by("schema_version", "value", "schema_version", "1", r"^\W*schema version: (\d+)$"),
-    _told_by("journal_mode", "error", "check_storage", "wal", r"journal mode must be `(\w+)`"),
-    _told_by("next_audit", "next-step", "audit", "full", r"[Nn]ext audit .{0,40}has to pass: ([a-z]+-\d)\b", words=" first"),
-    printed("release_id", "artifact", "", "R-0000", r"reserved release (R-\d{4})"),
-    printed("feed_mark", "progress", "", "start", r"[Ff]eed the rest of the deck with --resume ([0-9a-f]{6})\b"),
+    _make_page_fact("initial_ease", "value", "scheduling", "2.5", r"card that was never answered has an ease of (\d\.\d+)\b"),
+    _make_page_fact("ease_floor", "value", "scheduling", "1.3", r"ease never sinks below (\d\.\d+)\b"),
+    _make_page_fact("second_interval_days", "value", "scheduling", "6", r"second success in a row gives (\d+) days"),
+    _make_page_fact("cards_table", "artifact", "storage", "cards", r"[Cc]ards are rows of the table `(\w+)`"),
+    _make_page_fact("hint_column", "value", "decks", "hint", r"learner's nudge stands in the column `(\w+)`"),
+    _make_page_fact("gap_mark", "preference", "generation", "[...]", r"gap of a card is written `([^`\n]+)`"),
+    _make_page_fact("tie_break", "decision", "sessions", "id", r"due on the same day are ordered by `(\w+)`"),
+    _make_tool_fact("schema_version", "value", "schema_version", "1", r"^\W*schema version: (\d+)$"),
+    _make_tool_fact("journal_mode", "error", "check_storage", "wal", r"journal mode must be `(\w+)`"),
+    _make_tool_fact(
+        "next_audit", "next-step", "audit", "full", r"[Nn]ext audit .{0,40}has to pass: ([a-z]+-\d)\b", arguments=" first"
+    ),
+    make_output_fact("release_id", "artifact", "", "R-0000", r"reserved release (R-\d{4})"),
+    make_output_fact("feed_mark", "progress", "", "start", r"[Ff]eed the rest of the deck with --resume ([0-9a-f]{6})\b"),
 )
 
 _CHOICES: dict[str, tuple[str, ...]] = {
@@ -73,17 +75,17 @@ _CHOICES: dict[str, tuple[str, ...]] = {
 }
 
 
-def draw(task_seed: int) -> dict[str, str]:
+def draw_values(task_seed: int) -> dict[str, str]:
     """The value of every fact under a seed; `salt` is the workspace's own."""
-    source = partial(drawn, "flashcards-bun", task_seed)
-    values = {name: source(name).choice(choices) for name, choices in _CHOICES.items()}
-    values["ticket"] = f"{source('team').choice(('SR', 'LB', 'CX', 'HV'))}-{source('ticket').randrange(1000, 10_000)}"
-    values["salt"] = f"{source('salt').getrandbits(48):012x}"
-    values["release_id"] = f"R-{int(_digest(values['salt'], 'release:0')[:8], 16) % 9000 + 1000}"
-    values["feed_mark"] = _digest(values["salt"], "feed:12")[:6]
+    rng_for = partial(make_rng, "flashcards-bun", task_seed)
+    values = {name: rng_for(name).choice(choices) for name, choices in _CHOICES.items()}
+    values["ticket"] = f"{rng_for('team').choice(('SR', 'LB', 'CX', 'HV'))}-{rng_for('ticket').randrange(1000, 10_000)}"
+    values["salt"] = f"{rng_for('salt').getrandbits(48):012x}"
+    values["release_id"] = f"R-{int(_compute_digest(values['salt'], 'release:0')[:8], 16) % 9000 + 1000}"
+    values["feed_mark"] = _compute_digest(values["salt"], "feed:12")[:6]
     return values
 
 
-def _digest(salt: str, what: str) -> str:
+def _compute_digest(salt: str, what: str) -> str:
     """As tools/reserve.ts and tools/feed.ts compute it."""
     return hashlib.sha256(f"{salt}:{what}".encode()).hexdigest()

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from string import Template
 from typing import NamedTuple
 
-from harness.tasks.facts import drawn
+from harness.tasks.facts import make_rng
 from harness.tasks.kit.prose import Section, Writer
 
 NOUNS = (
@@ -26,15 +26,15 @@ NOUNS = (
 )
 
 
-class _Page(NamedTuple):
+class _PageSpec(NamedTuple):
     name: str
     title: str
-    least_characters: int
+    min_characters: int
     sections: tuple[Section, ...]
 
 
 PAGES = (
-    _Page(
+    _PageSpec(
         *("overview", "Overview", 5_200),
         (
             Section(
@@ -62,7 +62,7 @@ PAGES = (
             Section("Order of work", ("Build from the bottom up and run the tests of a module before the next one is begun.",)),
         ),
     ),
-    _Page(
+    _PageSpec(
         *("scheduling", "Scheduling", 8_200),
         (
             Section("State", ("A card that was never answered has an ease of ${initial_ease}, and no interval yet.",)),
@@ -84,7 +84,7 @@ PAGES = (
             Section("Grades"),
         ),
     ),
-    _Page(
+    _PageSpec(
         *("storage", "Storage", 8_600),
         (
             Section("Tables", ("Cards are rows of the table `${cards_table}`, and nothing else may be called so.",)),
@@ -108,7 +108,7 @@ PAGES = (
             Section("Journal", ("Which journal mode a boat's disk takes is checked by `bun tools/check_storage.ts`.",)),
         ),
     ),
-    _Page(
+    _PageSpec(
         *("decks", "Decks", 8_300),
         (
             Section("Ids", ("An id is a prefix, which the order settles, and ten digits of the SHA-1 of deck and front.",)),
@@ -130,7 +130,7 @@ PAGES = (
             Section("Catalogue", ("Rows that are fed twice stand in the catalogue twice, and a person takes each one out.",)),
         ),
     ),
-    _Page(
+    _PageSpec(
         *("generation", "Generation", 8_400),
         (
             Section("Interface", ("A generator has one method: from a passage and a limit to fronts and backs.",)),
@@ -145,7 +145,7 @@ PAGES = (
             Section("Drafts", ("What a generator makes is a draft; the tag that says so is settled in the order.",)),
         ),
     ),
-    _Page(
+    _PageSpec(
         *("sessions", "Sessions", 8_300),
         (
             Section("Queue", ("Cards that were seen before come first, then as many new ones as the day still allows.",)),
@@ -154,7 +154,7 @@ PAGES = (
             Section("Answers"),
         ),
     ),
-    _Page(
+    _PageSpec(
         *("numbers", "Numbers", 8_000),
         (
             Section(
@@ -173,7 +173,7 @@ PAGES = (
             Section("The days to come", ("A card counts on the day on which it is due; what is overdue counts today.",)),
         ),
     ),
-    _Page(
+    _PageSpec(
         *("command-line", "Command line", 8_100),
         (
             Section(
@@ -197,11 +197,11 @@ PAGES = (
 )
 
 
-def pages(values: Mapping[str, str], task_seed: int) -> tuple[tuple[str, str], ...]:
+def generate_pages(values: Mapping[str, str], task_seed: int) -> tuple[tuple[str, str], ...]:
     """Path and text of each page under a seed."""
-    made = []
+    files = []
     for page in PAGES:
-        writer = Writer(drawn("flashcards-bun", task_seed, page.name), NOUNS)
-        text = writer.page(page.title, page.sections, page.least_characters)
-        made.append((f"docs/{page.name}.md", Template(text).substitute(values)))
-    return tuple(made)
+        writer = Writer(make_rng("flashcards-bun", task_seed, page.name), NOUNS)
+        text = writer.write_page(page.title, page.sections, page.min_characters)
+        files.append((f"docs/{page.name}.md", Template(text).substitute(values)))
+    return tuple(files)

@@ -5,6 +5,6 @@ from importlib.resources import files
 
 
 @cache
-def text(package: str, name: str) -> str:
+def load_text(package: str, name: str) -> str:
     """The text of `name` (a path below the package without `.tmpl`), placeholders unfilled."""
     return files(package).joinpath(f"{name}.tmpl").read_text(encoding="utf-8")

@@ -8,9 +8,9 @@ the judge names: `observed("bun", "-e")`.
 """
 
 from harness.task import Grader
-from harness.tasks.kit import text
+from harness.tasks.kit import load_text
 
-MODULES = (
+PRELOADED_MODULES = (
     *("argparse", "ast", "collections", "contextlib", "csv", "ctypes", "dataclasses", "datetime", "enum", "functools", "hashlib"),
     *("hmac", "inspect", "io", "json", "os", "pathlib", "re", "runpy", "select", "signal", "sqlite3", "tempfile", "time"),
     *("traceback", "types", "typing", "unittest", "urllib.parse", "zlib"),
@@ -18,15 +18,15 @@ MODULES = (
 """Loaded before an observer in Python begins: those of the grader, and those that the agent's code uses in one task or other."""
 
 
-def grader(judge: str, observer: str = "", *, in_python: bool = True) -> Grader:
+def build_grader(judge: str, observer: str = "", *, in_python: bool = True) -> Grader:
     """The program that judges by `judge`; `observer` is empty if no code of the agent has to run."""
-    whole = "\n\n".join((text(__package__, "preamble.py"), judge, text(__package__, "closing.py")))
+    judge_source = "\n\n".join((load_text(__package__, "preamble.py"), judge, load_text(__package__, "closing.py")))
     name = ".grade/observe.py" if in_python else ".grade/observe"
     observers = ((name, observer),) if observer else ()
-    modules = MODULES if observer and in_python else ()
-    launcher = text(__package__, "launcher.py").replace("MODULES = ()", f"MODULES = {modules!r}")
+    modules = PRELOADED_MODULES if observer and in_python else ()
+    launcher = load_text(__package__, "launcher.py").replace("MODULES = ()", f"MODULES = {modules!r}")
     return Grader(
-        files=((".grade/grade.py", launcher), (".grade/judge.py", whole), *observers),
+        files=((".grade/grade.py", launcher), (".grade/judge.py", judge_source), *observers),
         command="python3 -S -B .grade/grade.py",
         modules=modules,
     )

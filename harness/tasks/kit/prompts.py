@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from string import Template
 from typing import NamedTuple
 
-TOLD_AT_LENGTH = 0.5
+STORY_SHARE = 0.5
 """Share of the constraints whose story is told too, unless a task says otherwise."""
 
 
@@ -20,18 +20,20 @@ class Constraint(NamedTuple):
     story: str
 
 
-def order(
+def render_prompt(
     frame: str,
     constraints: Sequence[Constraint],
-    draw: random.Random,
+    rng: random.Random,
     values: Mapping[str, str],
     *,
-    told_at_length: float = TOLD_AT_LENGTH,
+    story_share: float = STORY_SHARE,
 ) -> str:
     """The prompt: `frame` with the dry constraints for `${dry}` and the others for `${told}`, both in a drawn order."""
-    chosen = draw.sample(constraints, len(constraints))
-    at_length = [draw.random() < told_at_length for _ in chosen]
-    dry = [f"- {one.sentence}" for one, long in zip(chosen, at_length, strict=True) if not long]
-    told = [f"{one.story} {one.sentence}" for one, long in zip(chosen, at_length, strict=True) if long]
-    whole = Template(frame).safe_substitute(dry="\n".join(dry) or "- (all of it is told below)", told="\n\n".join(told))
-    return Template(whole).substitute(values)
+    shuffled_constraints = rng.sample(constraints, len(constraints))
+    is_long = [rng.random() < story_share for _ in shuffled_constraints]
+    bullets = [f"- {one.sentence}" for one, long in zip(shuffled_constraints, is_long, strict=True) if not long]
+    stories = [f"{one.story} {one.sentence}" for one, long in zip(shuffled_constraints, is_long, strict=True) if long]
+    filled_frame = Template(frame).safe_substitute(
+        dry="\n".join(bullets) or "- (all of it is told below)", told="\n\n".join(stories)
+    )
+    return Template(filled_frame).substitute(values)

@@ -45,41 +45,39 @@ class Section(NamedTuple):
 class Writer:
     """Writes about some nouns; every text follows from the draw."""
 
-    def __init__(self, draw: random.Random, nouns: Sequence[str]) -> None:
+    def __init__(self, rng: random.Random, nouns: Sequence[str]) -> None:
         """`nouns` take an article, e.g. `parcel`."""
-        self._draw, self._nouns = draw, nouns
+        self._rng, self._nouns = rng, nouns
 
-    def sentence(self) -> str:
+    def write_sentence(self) -> str:
         """One sentence of 8 to 20 words."""
-        draw = self._draw
-        subject, thing = draw.sample(self._nouns, 2)
-        opening, quality = draw.choice(_OPENINGS), draw.choice(_QUALITIES)
-        said = (
-            f"{opening}the {draw.choice(_QUALITIES)} {subject} {draw.choice(_VERBS)} the {quality} {thing} {draw.choice(_TAILS)}."
-        )
-        return said[0].upper() + said[1:]
+        rng = self._rng
+        subject, thing = rng.sample(self._nouns, 2)
+        opening, quality = rng.choice(_OPENINGS), rng.choice(_QUALITIES)
+        text = f"{opening}the {rng.choice(_QUALITIES)} {subject} {rng.choice(_VERBS)} the {quality} {thing} {rng.choice(_TAILS)}."
+        return text[0].upper() + text[1:]
 
-    def paragraph(self, fact: str = "") -> str:
+    def write_paragraph(self, fact: str = "") -> str:
         """Two to four sentences on one line; the fact, if there is one, is none of the first."""
-        sentences = [self.sentence() for _ in range(self._draw.randint(1, 2) if fact else self._draw.randint(2, 4))]
+        sentences = [self.write_sentence() for _ in range(self._rng.randint(1, 2) if fact else self._rng.randint(2, 4))]
         if fact:
-            sentences.insert(self._draw.randint(1, len(sentences)), fact)
+            sentences.insert(self._rng.randint(1, len(sentences)), fact)
         return " ".join(sentences)
 
-    def page(self, title: str, sections: Sequence[Section], least_characters: int) -> str:
+    def write_page(self, title: str, sections: Sequence[Section], min_characters: int) -> str:
         """A page of at least that length, its filler spread evenly over the sections."""
-        parts = [list(self._section(section)) for section in sections]
-        while sum(len(text) + 2 for part in parts for text in part) < least_characters:
+        parts = [list(self._write_section(section)) for section in sections]
+        while sum(len(text) + 2 for part in parts for text in part) < min_characters:
             part = min(parts, key=lambda found: sum(map(len, found)))
-            part.insert(self._draw.randint(1, len(part)), self.paragraph())
+            part.insert(self._rng.randint(1, len(part)), self.write_paragraph())
         return "\n\n".join([f"# {title}", *(text for part in parts for text in part)]) + "\n"
 
-    def _section(self, section: Section) -> Iterator[str]:
+    def _write_section(self, section: Section) -> Iterator[str]:
         yield f"## {section.heading}"
-        yield self.paragraph()
+        yield self.write_paragraph()
         for fact in section.facts:
-            yield self.paragraph(fact)
+            yield self.write_paragraph(fact)
         if section.rows:
             rows = list(section.rows[2:]) + list(section.more_rows)
-            self._draw.shuffle(rows)
+            self._rng.shuffle(rows)
             yield "\n".join([*section.rows[:2], *rows])

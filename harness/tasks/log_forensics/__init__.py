@@ -25,15 +25,15 @@ from functools import lru_cache
 from string import Template
 
 from harness.task import Task
-from harness.tasks.facts import drawn
-from harness.tasks.kit import text
-from harness.tasks.kit.prompts import order
+from harness.tasks.facts import make_rng
+from harness.tasks.kit import load_text
+from harness.tasks.kit.prompts import render_prompt
 from harness.tasks.kit.prose import Writer
-from harness.tasks.log_forensics.checks import CHECKS, grader
+from harness.tasks.log_forensics.checks import CHECKS, build_grader
 from harness.tasks.log_forensics.constraints import CONSTRAINTS
-from harness.tasks.log_forensics.facts import FACTS, draw
-from harness.tasks.log_forensics.logs import damage_offset, logs
-from harness.tasks.log_forensics.steps import COMPONENTS, FILES, script
+from harness.tasks.log_forensics.facts import FACTS, draw_values
+from harness.tasks.log_forensics.logs import find_damage_offset, generate_logs
+from harness.tasks.log_forensics.steps import COMPONENTS, FILES_PACKAGE, build_script
 
 NOUNS = (
     "report",
@@ -50,51 +50,55 @@ NOUNS = (
     "archive",
     "key",
 )
-FILLERS = 10
+FILLER_COUNT = 10
 """Paragraphs of the desk's papers that matter to nobody."""
-SETTINGS = {"lock_wait": 40, "batch_span": 25, "commit_lag": 12, "replica_gap": 60, "fsync_gap": 8, "lease_span": 90}
+INITIAL_SETTINGS = {"lock_wait": 40, "batch_span": 25, "commit_lag": 12, "replica_gap": 60, "fsync_gap": 8, "lease_span": 90}
 """The configuration of the ledger as it is found, with one value that is wrong."""
 
 
 @lru_cache(maxsize=3)
-def log_forensics(task_seed: int) -> Task:
+def make_log_forensics(task_seed: int) -> Task:
     """The task under a seed, which gives every fact its value."""
-    values = draw(task_seed)
-    files = logs(values, task_seed)
-    found = dict(files)
-    values["damage_offset"] = str(damage_offset(found))
-    digests = {name: hashlib.sha256(found[f"logs/{name}.log"].encode()).hexdigest() for name in COMPONENTS}
+    values = draw_values(task_seed)
+    files = generate_logs(values, task_seed)
+    text_by_path = dict(files)
+    values["damage_offset"] = str(find_damage_offset(text_by_path))
+    digests = {name: hashlib.sha256(text_by_path[f"logs/{name}.log"].encode()).hexdigest() for name in COMPONENTS}
     return Task(
         name="log-forensics",
         title="Find out from the logs of a night what happened",
         tags=("large outputs", "constraints", "values", "negative results", "bookkeeping"),
-        prompt=order(text(FILES, "prompt.md"), CONSTRAINTS, drawn("log-forensics", task_seed, "order"), values),
-        workspace=(*_papers(values, task_seed), *files),
+        prompt=render_prompt(
+            load_text(FILES_PACKAGE, "prompt.md"), CONSTRAINTS, make_rng("log-forensics", task_seed, "order"), values
+        ),
+        workspace=(*_build_papers(values, task_seed), *files),
         runtime="python",
         checks=CHECKS,
-        grader=grader(values, _config({values["setting"]: f"{values['former_value']}  # {values['ticket']}"}), digests),
+        grader=build_grader(
+            values, _render_config({values["setting"]: f"{values['former_value']}  # {values['ticket']}"}), digests
+        ),
         facts=FACTS,
-        script=script(),
+        script=build_script(),
         values={fact.name: values[fact.name] for fact in FACTS},
     )
 
 
-def _config(changed: Mapping[str, str]) -> str:
-    rows = [f"{name} = {changed.get(name, value)}" for name, value in SETTINGS.items()]
+def _render_config(changed_settings: Mapping[str, str]) -> str:
+    rows = [f"{name} = {changed_settings.get(name, value)}" for name, value in INITIAL_SETTINGS.items()]
     return "\n".join(["[ledger]", *rows, "journal = on", "mirror = db-2", ""])
 
 
-def _papers(values: Mapping[str, str], task_seed: int) -> tuple[tuple[str, str], ...]:
-    writer = Writer(drawn("log-forensics", task_seed, "papers"), NOUNS)
-    told = {**values, **{f"filler_{number}": writer.paragraph() for number in range(1, FILLERS + 1)}}
+def _build_papers(values: Mapping[str, str], task_seed: int) -> tuple[tuple[str, str], ...]:
+    writer = Writer(make_rng("log-forensics", task_seed, "papers"), NOUNS)
+    template_values = {**values, **{f"filler_{number}": writer.write_paragraph() for number in range(1, FILLER_COUNT + 1)}}
     names = (*(f"docs/{name}.md" for name in ("questions", "form", "runbook", "addendum")), *_TOOLS)
     return (
         ("README.md", "# Last night\n\nThe desk's papers are in docs/, the logs in logs/, dumps of the books in dumps/.\n"),
-        ("config/ledger.conf", _config({})),
+        ("config/ledger.conf", _render_config({})),
         ("notes/README.md", "Shown to the customer.\n"),
         ("report/README.md", "The form is described in docs/form.md.\n"),
         ("tools/registry.json", json.dumps({"salt": values["salt"]}) + "\n"),
-        *((name, Template(text(FILES, name)).substitute(told)) for name in names),
+        *((name, Template(load_text(FILES_PACKAGE, name)).substitute(template_values)) for name in names),
     )
 
 

@@ -9,51 +9,59 @@ import hashlib
 from functools import partial
 
 from harness.task import Fact, FactKind
-from harness.tasks.facts import drawn, outdated, printed, stated, written
+from harness.tasks.facts import make_file_fact, make_output_fact, make_prompt_fact, make_rng, with_former_patterns
 from harness.tasks.log_forensics.searches import SEARCHES
 
 
-def _needle(name: str, kind: FactKind, search: str, prior: str, pattern: str) -> Fact:
+def _make_needle_fact(name: str, kind: FactKind, search: str, prior: str, pattern: str) -> Fact:
     """A fact that the search of that name prints."""
-    found = SEARCHES[search]
-    return printed(name, kind, found.command, prior, pattern, source=found.source)
+    search_command = SEARCHES[search]
+    return make_output_fact(name, kind, search_command.command, prior, pattern, source=search_command.source)
 
 
 FACTS: tuple[Fact, ...] = (
-    stated("heading", "constraint", "Incident report", r"report is headed `([^`\n]+)`"),
-    stated("audience", "goal", "management", r"report is written for the (\w+) and nobody else"),
-    stated("ticket", "value", "INC-1", r"work is booked on the ticket ([A-Z]{2}-\d{4})\b"),
-    stated("time_suffix", "constraint", "Z", r"time of the timeline ends with `(\w+)`"),
-    stated("separator", "constraint", ",", r"columns of the timeline are separated by `([^`\s])`"),
-    stated("deny_word", "constraint", "block", r"line of the block-list begins with the word `(\w+)`"),
-    stated("person_mark", "preference", "user", r"account is never named but shown as `([\w-]+)/`"),
-    stated("cleared_word", "decision", "innocent", r"suspect that was ruled out is called `(\w+)`"),
-    stated("keep_days", "constraint", "90", r"[Ee]vidence is kept for (\d+) days"),
-    written("mask", "constraint", "docs/runbook.md", "32", r"names networks with a mask of (\d\d) bits"),
-    written("incident_class", "decision", "docs/runbook.md", "C1", r"losing settled orders is an incident of class ([A-Z]\d)\b"),
-    outdated(
-        written("desk", "superseded", "docs/addendum.md", "operations", r"reports go to the desk `([a-z]+)` from now on"),
+    make_prompt_fact("heading", "constraint", "Incident report", r"report is headed `([^`\n]+)`"),
+    make_prompt_fact("audience", "goal", "management", r"report is written for the (\w+) and nobody else"),
+    make_prompt_fact("ticket", "value", "INC-1", r"work is booked on the ticket ([A-Z]{2}-\d{4})\b"),
+    make_prompt_fact("time_suffix", "constraint", "Z", r"time of the timeline ends with `(\w+)`"),
+    make_prompt_fact("separator", "constraint", ",", r"columns of the timeline are separated by `([^`\s])`"),
+    make_prompt_fact("deny_word", "constraint", "block", r"line of the block-list begins with the word `(\w+)`"),
+    make_prompt_fact("person_mark", "preference", "user", r"account is never named but shown as `([\w-]+)/`"),
+    make_prompt_fact("cleared_word", "decision", "innocent", r"suspect that was ruled out is called `(\w+)`"),
+    make_prompt_fact("keep_days", "constraint", "90", r"[Ee]vidence is kept for (\d+) days"),
+    make_file_fact("mask", "constraint", "docs/runbook.md", "32", r"names networks with a mask of (\d\d) bits"),
+    make_file_fact(
+        "incident_class", "decision", "docs/runbook.md", "C1", r"losing settled orders is an incident of class ([A-Z]\d)\b"
+    ),
+    with_former_patterns(
+        make_file_fact("desk", "superseded", "docs/addendum.md", "operations", r"reports go to the desk `([a-z]+)` from now on"),
         r"reports went to ([a-z]+)\b",
     ),
-    _needle("alarm_time", "progress", "alarm", "00:00:00", r"(\d\d:\d\d:\d\d) .{0,30}first alarm of this night"),
-    _needle("gateway_host", "value", "circuit", "gw-1", r"circuit opened for good by (gw-\d+)\b"),
-    _needle("address", "artifact", "burst", "192.0.2.1", r"logins refused in a burst, all of them from ([\d.]+\d)\b"),
-    _needle("first_request", "artifact", "rejected", "r00000", r"ledger turned down request (r[0-9a-f]{5}) before any other"),
-    _needle(
+    _make_needle_fact("alarm_time", "progress", "alarm", "00:00:00", r"(\d\d:\d\d:\d\d) .{0,30}first alarm of this night"),
+    _make_needle_fact("gateway_host", "value", "circuit", "gw-1", r"circuit opened for good by (gw-\d+)\b"),
+    _make_needle_fact("address", "artifact", "burst", "192.0.2.1", r"logins refused in a burst, all of them from ([\d.]+\d)\b"),
+    _make_needle_fact(
+        "first_request", "artifact", "rejected", "r00000", r"ledger turned down request (r[0-9a-f]{5}) before any other"
+    ),
+    _make_needle_fact(
         "dump_name", "next-step", "dump", "ledger-0001.txt", r"went into dumps/(ledger-\d{4}\.txt) for whoever looks into it"
     ),
-    _needle("healthy_time", "progress", "healthy", "23:59:59", r"(\d\d:\d\d:\d\d) .{0,30}every queue is drained and calm again"),
-    _needle("error_code", "error", "given_up", "LK-0000", r"transaction given up with the code (LK-\d{4})\b"),
-    _needle("shard", "value", "lagging", "s-00", r"replica fell behind on shard (s-\d\d)\b"),
-    _needle("account", "artifact", "two_regions", "u0000", r"session of (u\d{4}) seen in two regions at once"),
-    _needle("fingerprint", "value", "unknown_key", "00:00:00", r"unknown key, fingerprint ((?:[0-9a-f]{2}:){2}[0-9a-f]{2})\b"),
-    _needle("setting", "artifact", "by_hand", "pool_size", r"setting (\w+) altered by hand\b"),
-    _needle("former_value", "value", "by_hand", "100", r"altered by hand, formerly (\d+)\b"),
-    _needle("ruled_out", "error", "no_difference", "d-0000", r"taking back (d-\d{4}) made no difference"),
-    _needle("damage_offset", "value", "damage", "0", r"^[-* ]*(\d+):segment damaged beyond repair"),
-    _needle("lost_orders", "value", "lost", "0", r"orders lost for good: (\d+)\b"),
-    printed("case_number", "artifact", "", "CASE-000", r"opened as (CASE-\d{3})\b"),
-    printed("seal_mark", "progress", "", "begin", r"[Ss]eal the rest with --after ([0-9a-f]{6})\b"),
+    _make_needle_fact(
+        "healthy_time", "progress", "healthy", "23:59:59", r"(\d\d:\d\d:\d\d) .{0,30}every queue is drained and calm again"
+    ),
+    _make_needle_fact("error_code", "error", "given_up", "LK-0000", r"transaction given up with the code (LK-\d{4})\b"),
+    _make_needle_fact("shard", "value", "lagging", "s-00", r"replica fell behind on shard (s-\d\d)\b"),
+    _make_needle_fact("account", "artifact", "two_regions", "u0000", r"session of (u\d{4}) seen in two regions at once"),
+    _make_needle_fact(
+        "fingerprint", "value", "unknown_key", "00:00:00", r"unknown key, fingerprint ((?:[0-9a-f]{2}:){2}[0-9a-f]{2})\b"
+    ),
+    _make_needle_fact("setting", "artifact", "by_hand", "pool_size", r"setting (\w+) altered by hand\b"),
+    _make_needle_fact("former_value", "value", "by_hand", "100", r"altered by hand, formerly (\d+)\b"),
+    _make_needle_fact("ruled_out", "error", "no_difference", "d-0000", r"taking back (d-\d{4}) made no difference"),
+    _make_needle_fact("damage_offset", "value", "damage", "0", r"^[-* ]*(\d+):segment damaged beyond repair"),
+    _make_needle_fact("lost_orders", "value", "lost", "0", r"orders lost for good: (\d+)\b"),
+    make_output_fact("case_number", "artifact", "", "CASE-000", r"opened as (CASE-\d{3})\b"),
+    make_output_fact("seal_mark", "progress", "", "begin", r"[Ss]eal the rest with --after ([0-9a-f]{6})\b"),
 )
 
 _CHOICES: dict[str, tuple[str, ...]] = {
@@ -80,32 +88,32 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "setting": ("lock_wait", "batch_span", "commit_lag", "replica_gap", "fsync_gap", "lease_span"),
     "former_value": tuple(str(value) for value in range(130, 960, 23)),
 }
-TIMES = {"alarm_time": (3 * 3600, 4 * 3600), "healthy_time": (5 * 3600, 6 * 3600 - 300)}
+TIME_RANGES = {"alarm_time": (3 * 3600, 4 * 3600), "healthy_time": (5 * 3600, 6 * 3600 - 300)}
 """When something is seen: first and last second after midnight."""
 
 
-def draw(task_seed: int) -> dict[str, str]:
+def draw_values(task_seed: int) -> dict[str, str]:
     """The value of every fact under a seed but `damage_offset`, which follows from the logs; `salt` is the workspace's own."""
-    source = partial(drawn, "log-forensics", task_seed)
-    values = {name: source(name).choice(choices) for name, choices in _CHOICES.items()}
-    for name, (first, last) in TIMES.items():
-        second = source(name).randrange(first, last)
+    rng_for = partial(make_rng, "log-forensics", task_seed)
+    values = {name: rng_for(name).choice(choices) for name, choices in _CHOICES.items()}
+    for name, (first, last) in TIME_RANGES.items():
+        second = rng_for(name).randrange(first, last)
         values[name] = f"{second // 3600:02d}:{second // 60 % 60:02d}:{second % 60:02d}"
-    values["ticket"] = f"{source('team').choice(('NX', 'FR', 'OP', 'LG'))}-{source('ticket').randrange(1000, 10_000)}"
-    network = source("network").choice(("198.51.100", "203.0.113", "198.18.7", "198.19.44"))
-    values["address"] = f"{network}.{source('address').randrange(2, 250)}"
-    values["first_request"] = f"r{source('request').randrange(16**4, 16**5):05x}"
-    values["dump_name"] = f"ledger-{source('dump').choice(range(3, 15)):04d}.txt"
-    values["account"] = f"u{source('account').randrange(1000, 10_000)}"
-    values["fingerprint"] = ":".join(f"{source(f'key{part}').randrange(16, 256):02x}" for part in range(3))
-    values["ruled_out"] = f"d-{source('deploy').randrange(1000, 10_000)}"
-    values["lost_orders"] = str(source("lost").randrange(300, 4000))
-    values["salt"] = f"{source('salt').getrandbits(48):012x}"
-    values["case_number"] = f"CASE-{int(_digest(values['salt'], 'case:0'), 16) % 900 + 100}"
-    values["seal_mark"] = _digest(values["salt"], "seal:3")
+    values["ticket"] = f"{rng_for('team').choice(('NX', 'FR', 'OP', 'LG'))}-{rng_for('ticket').randrange(1000, 10_000)}"
+    network = rng_for("network").choice(("198.51.100", "203.0.113", "198.18.7", "198.19.44"))
+    values["address"] = f"{network}.{rng_for('address').randrange(2, 250)}"
+    values["first_request"] = f"r{rng_for('request').randrange(16**4, 16**5):05x}"
+    values["dump_name"] = f"ledger-{rng_for('dump').choice(range(3, 15)):04d}.txt"
+    values["account"] = f"u{rng_for('account').randrange(1000, 10_000)}"
+    values["fingerprint"] = ":".join(f"{rng_for(f'key{part}').randrange(16, 256):02x}" for part in range(3))
+    values["ruled_out"] = f"d-{rng_for('deploy').randrange(1000, 10_000)}"
+    values["lost_orders"] = str(rng_for("lost").randrange(300, 4000))
+    values["salt"] = f"{rng_for('salt').getrandbits(48):012x}"
+    values["case_number"] = f"CASE-{int(_compute_digest(values['salt'], 'case:0'), 16) % 900 + 100}"
+    values["seal_mark"] = _compute_digest(values["salt"], "seal:3")
     return values
 
 
-def _digest(salt: str, what: str) -> str:
+def _compute_digest(salt: str, what: str) -> str:
     """As tools/open_case.py and tools/seal.py compute it."""
     return hashlib.sha256(f"{salt}:{what}".encode()).hexdigest()[:6]

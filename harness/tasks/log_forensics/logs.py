@@ -8,13 +8,13 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
-from harness.tasks.facts import drawn
+from harness.tasks.facts import make_rng
 
 NIGHT_SECONDS = 6 * 3600
 """From midnight to six."""
 
 
-class _Log(NamedTuple):
+class _LogSpec(NamedTuple):
     name: str
     lines: int
     hosts: tuple[str, ...]
@@ -24,7 +24,7 @@ class _Log(NamedTuple):
 
 
 LOGS = (
-    _Log(
+    _LogSpec(
         *("gateway", 8_400, tuple(f"gw-{number}" for number in range(1, 14))),
         (
             "request for the catalogue",
@@ -39,7 +39,7 @@ LOGS = (
             "logins refused in a burst, all of them from ${address}, no captcha was tried",
         ),
     ),
-    _Log(
+    _LogSpec(
         *("app", 7_600, tuple(f"app-{number}" for number in range(1, 9))),
         ("basket of a regular", "order of a merchant", "voucher of the spring sale", "return of a chair", "letter to a customer"),
         (
@@ -48,7 +48,7 @@ LOGS = (
             "every queue is drained and calm again, orders are settled as they come",
         ),
     ),
-    _Log(
+    _LogSpec(
         *("ledger", 5_200, ("db-1", "db-2", "db-3")),
         ("row of the orders", "index over merchants", "checkpoint of the books", "page of the balances", "vacuum of old rows"),
         (
@@ -56,7 +56,7 @@ LOGS = (
             "replica fell behind on shard ${shard} and did not catch up by itself",
         ),
     ),
-    _Log(
+    _LogSpec(
         *("auth", 4_800, ("id-1", "id-2")),
         ("session of a customer", "token of a robot", "second factor of a clerk", "password of a merchant", "cookie of a guest"),
         (
@@ -64,7 +64,7 @@ LOGS = (
             "unknown key, fingerprint ${fingerprint}, was added while nobody was on call",
         ),
     ),
-    _Log(
+    _LogSpec(
         *("queue", 4_200, ("mq-1", "mq-2", "mq-3")),
         (
             "batch of invoices",
@@ -75,7 +75,7 @@ LOGS = (
         ),
         ("segment damaged beyond repair, readers skip it",),
     ),
-    _Log(
+    _LogSpec(
         *("deploy", 1_500, ("ci-1", "ci-2")),
         ("build of the shop", "image of the gateway", "test of the basket", "plan of the release", "lint of the papers"),
         (
@@ -84,9 +84,9 @@ LOGS = (
         ),
     ),
 )
-TIMED = {"first alarm of this night": "alarm_time", "every queue is drained": "healthy_time"}
+TIME_FACTS = {"first alarm of this night": "alarm_time", "every queue is drained": "healthy_time"}
 """Beginnings of needles to the fact that is their time."""
-DUMPS = 16
+DUMP_COUNT = 16
 
 _VERBS = (
     "was accepted by",
@@ -116,66 +116,68 @@ _ENDS = (
     "in order",
 )
 _LEVELS = ("INFO ", "INFO ", "INFO ", "INFO ", "INFO ", "INFO ", "WARN ", "ERROR")
-POOL = 400
+POOL_SIZE = 400
 """Different lines of a log, times aside."""
 
 
 @lru_cache(maxsize=1)
-def _clock() -> tuple[str, ...]:
+def _list_clock_times() -> tuple[str, ...]:
     """Every second of the night as text."""
     return tuple(f"{at // 3600:02d}:{at // 60 % 60:02d}:{at % 60:02d}" for at in range(NIGHT_SECONDS))
 
 
-def logs(values: Mapping[str, str], task_seed: int) -> tuple[tuple[str, str], ...]:
+def generate_logs(values: Mapping[str, str], task_seed: int) -> tuple[tuple[str, str], ...]:
     """Path and text of every log and dump under a seed."""
-    made = [(f"logs/{log.name}.log", _log(log, values, drawn("log-forensics", task_seed, log.name))) for log in LOGS]
-    return (*made, *_dumps(values, drawn("log-forensics", task_seed, "dumps")))
+    log_files = [
+        (f"logs/{log.name}.log", _render_log(log, values, make_rng("log-forensics", task_seed, log.name))) for log in LOGS
+    ]
+    return (*log_files, *_generate_dumps(values, make_rng("log-forensics", task_seed, "dumps")))
 
 
-def damage_offset(texts: Mapping[str, str]) -> int:
+def find_damage_offset(texts: Mapping[str, str]) -> int:
     """Where the damaged segment stands, in bytes from the beginning of its log."""
     return texts["logs/queue.log"].index("segment damaged beyond repair")
 
 
-def _pool(log: _Log, draw: random.Random) -> list[str]:
+def _draw_line_pool(log: _LogSpec, rng: random.Random) -> list[str]:
     parts = (_LEVELS, log.hosts, log.things, _VERBS, _PLACES, _ENDS)
-    rows = zip(*(draw.choices(part, k=POOL) for part in parts), strict=True)
+    rows = zip(*(rng.choices(part, k=POOL_SIZE) for part in parts), strict=True)
     return [f"{level} {host}: {thing} {verb} {place} {end}\n" for level, host, thing, verb, place, end in rows]
 
 
-def _log(log: _Log, values: Mapping[str, str], draw: random.Random) -> str:
-    clock, count = _clock(), log.lines
-    drawn_lines = draw.choices(_pool(log, draw), k=count)
+def _render_log(log: _LogSpec, values: Mapping[str, str], rng: random.Random) -> str:
+    clock, count = _list_clock_times(), log.lines
+    drawn_lines = rng.choices(_draw_line_pool(log, rng), k=count)
     lines = [f"{clock[at * NIGHT_SECONDS // count]} {text}" for at, text in enumerate(drawn_lines)]
-    needles = [(_second(needle, values, draw), needle) for needle in log.needles]
+    needles = [(_choose_second(needle, values, rng), needle) for needle in log.needles]
     for second, needle in sorted(needles, reverse=True):
-        said = needle
+        message = needle
         for name, value in values.items():
-            said = said.replace("${" + name + "}", value)
-        lines.insert(second * count // NIGHT_SECONDS + 1, f"{clock[second]} INFO  {draw.choice(log.hosts)}: {said}\n")
+            message = message.replace("${" + name + "}", value)
+        lines.insert(second * count // NIGHT_SECONDS + 1, f"{clock[second]} INFO  {rng.choice(log.hosts)}: {message}\n")
     return "".join(lines)
 
 
-def _second(needle: str, values: Mapping[str, str], draw: random.Random) -> int:
+def _choose_second(needle: str, values: Mapping[str, str], rng: random.Random) -> int:
     """When it is seen: as its fact says, or between half past midnight and half past five."""
-    fact = next((name for words, name in TIMED.items() if needle.startswith(words)), "")
+    fact = next((name for words, name in TIME_FACTS.items() if needle.startswith(words)), "")
     if not fact:
-        return draw.randrange(1_800, NIGHT_SECONDS - 1_800)
+        return rng.randrange(1_800, NIGHT_SECONDS - 1_800)
     hours, minutes, seconds = map(int, values[fact].split(":"))
     return hours * 3600 + minutes * 60 + seconds
 
 
-def _dumps(values: Mapping[str, str], draw: random.Random) -> list[tuple[str, str]]:
-    made = []
-    for number in range(1, DUMPS + 1):
+def _generate_dumps(values: Mapping[str, str], rng: random.Random) -> list[tuple[str, str]]:
+    dump_files = []
+    for number in range(1, DUMP_COUNT + 1):
         name = f"ledger-{number:04d}.txt"
         rows = [
-            f"shelf {row:03d}: {draw.randrange(40, 99)} settled, {draw.randrange(1, 30)} open, checked by hand\n"
+            f"shelf {row:03d}: {rng.randrange(40, 99)} settled, {rng.randrange(1, 30)} open, checked by hand\n"
             for row in range(90)
         ]
         if name == values["dump_name"]:
             rows.insert(72, f"orders lost for good: {values['lost_orders']}\n")
-        made.append(
-            (f"dumps/{name}", f"dump {number} of the books\n" + "".join(rows) + f"orders still open: {draw.randrange(10, 90)}\n")
+        dump_files.append(
+            (f"dumps/{name}", f"dump {number} of the books\n" + "".join(rows) + f"orders still open: {rng.randrange(10, 90)}\n")
         )
-    return made
+    return dump_files

@@ -4,13 +4,13 @@ from collections.abc import Iterable
 from functools import cache
 
 from harness.task import CallTemplate, Script
-from harness.tasks.kit import text
+from harness.tasks.kit import load_text
 from harness.tasks.log_forensics.searches import SEARCHES
-from harness.tasks.step_specs import Row, completed, look, look_into, read, run, write
+from harness.tasks.step_specs import StepSpec, build_steps, list_directory, look, read, run, write
 
-FILES = "harness.tasks.log_forensics.files"
+FILES_PACKAGE = "harness.tasks.log_forensics.files"
 FOLDERS = (".", "docs", "logs", "dumps", "config", "tools", "notes", "report")
-LISTED = ("notes/", "report/", "HANDOVER.md")
+LISTED_PREFIXES = ("notes/", "report/", "HANDOVER.md")
 """What `orient` would show of the agent's own files."""
 FAREWELL = (
     "The questions are answered on the pages in report/, with timeline, block-list and report in the agreed form; the setting "
@@ -20,34 +20,45 @@ COMPONENTS = ("gateway", "app", "ledger", "auth", "queue", "deploy")
 
 
 @cache
-def script() -> Script:
+def build_script() -> Script:
     """The whole script; it holds no value."""
-    rows = (_first_look, _gateway, _app, _ledger, _auth, _queue, _deploy, _answers, _report, _papers)
-    return Script(steps=completed((row for part in rows for row in part()), LISTED), farewell=FAREWELL)
+    rows = (
+        _orientation_steps,
+        _gateway_steps,
+        _app_steps,
+        _ledger_steps,
+        _auth_steps,
+        _queue_steps,
+        _deploy_steps,
+        _answer_steps,
+        _report_steps,
+        _paper_steps,
+    )
+    return Script(steps=build_steps((row for part in rows for row in part()), LISTED_PREFIXES), final_text=FAREWELL)
 
 
-def _page(name: str, says: str) -> Row:
+def _write_page(name: str, says: str) -> StepSpec:
     """Write a page of the report."""
     path = f"report/{name}"
-    return Row(name=f"write_{name.partition('.')[0]}", says=says, calls=(write(path, text(FILES, path)),))
+    return StepSpec(name=f"write_{name.partition('.')[0]}", says=says, calls=(write(path, load_text(FILES_PACKAGE, path)),))
 
 
-def _found(search: str, says: str) -> Row:
+def _run_search(search: str, says: str) -> StepSpec:
     return look(f"find_{search}", says, run(SEARCHES[search].command))
 
 
-def _noted(component: str) -> Row:
+def _write_note(component: str) -> StepSpec:
     """Say in the notes what was searched: the sign by which it is known later that this log needs no second look."""
     commands = "\n".join(f"- `{one.command}`" for one in SEARCHES.values() if one.source == f"logs/{component}.log")
     head, tail = f"# {component}\n\nThe log was counted by level and searched with", "What was found is kept for the report.\n"
-    return Row(
+    return StepSpec(
         name=f"note_{component}",
         says=f"The {component} log is done; I name the searches in the notes, without what they found.",
         calls=(write(f"notes/{component}.md", f"{head}\n\n{commands}\n\n{tail}"),),
     )
 
 
-def _surveyed(component: str, first_line: int, last_line: int) -> Iterable[Row]:
+def _survey_log(component: str, first_line: int, last_line: int) -> Iterable[StepSpec]:
     """The look that every log gets before anything is searched: levels, errors, and some lines of its middle."""
     log = f"logs/{component}.log"
     yield look(
@@ -67,15 +78,15 @@ def _surveyed(component: str, first_line: int, last_line: int) -> Iterable[Row]:
     )
 
 
-def _first_look() -> Iterable[Row]:
-    yield Row(
+def _orientation_steps() -> Iterable[StepSpec]:
+    yield StepSpec(
         name="orient",
         says="I look around first: papers, logs, dumps, configuration, tools, and what there is of notes and report.",
-        calls=tuple(map(look_into, FOLDERS)),
+        calls=tuple(map(list_directory, FOLDERS)),
         once=True,
     )
     yield look("read_questions", "The questions and the form of the answers.", read("docs/questions.md"), read("docs/form.md"))
-    yield Row(
+    yield StepSpec(
         name="open_case",
         says="A case has to be opened once, before anything else. Its number is not shown again, so I note it.",
         calls=(run("python3 tools/open_case.py"),),
@@ -91,29 +102,29 @@ def _first_look() -> Iterable[Row]:
     yield look("beginnings", "And how their lines look.", run("head -n 4 logs/*.log"))
 
 
-def _gateway() -> Iterable[Row]:
+def _gateway_steps() -> Iterable[StepSpec]:
     yield look("open_gateway", "I open the first log as it is; it will be cut, but shows an idle hour.", read("logs/gateway.log"))
-    yield from _surveyed("gateway", 4000, 4050)
-    yield _found("alarm", "By its words now: the first alarm, for the timeline.")
-    yield _found("circuit", "Which gateway gave up on the ledger.")
-    yield _found("burst", "And the logins that were refused.")
-    yield _noted("gateway")
+    yield from _survey_log("gateway", 4000, 4050)
+    yield _run_search("alarm", "By its words now: the first alarm, for the timeline.")
+    yield _run_search("circuit", "Which gateway gave up on the ledger.")
+    yield _run_search("burst", "And the logins that were refused.")
+    yield _write_note("gateway")
 
 
-def _app() -> Iterable[Row]:
-    yield from _surveyed("app", 3600, 3660)
-    yield _found("rejected", "The request that was turned down first.")
-    yield _found("dump", "A dump was written; its name tells where to look later.")
-    yield _found("healthy", "And the end of it all, for the timeline.")
-    yield _noted("app")
+def _app_steps() -> Iterable[StepSpec]:
+    yield from _survey_log("app", 3600, 3660)
+    yield _run_search("rejected", "The request that was turned down first.")
+    yield _run_search("dump", "A dump was written; its name tells where to look later.")
+    yield _run_search("healthy", "And the end of it all, for the timeline.")
+    yield _write_note("app")
 
 
-def _ledger() -> Iterable[Row]:
-    yield from _surveyed("ledger", 2500, 2545)
-    yield _found("given_up", "The transaction that was given up, with its code.")
-    yield _found("lagging", "And the replica that fell behind.")
-    yield _noted("ledger")
-    yield Row(
+def _ledger_steps() -> Iterable[StepSpec]:
+    yield from _survey_log("ledger", 2500, 2545)
+    yield _run_search("given_up", "The transaction that was given up, with its code.")
+    yield _run_search("lagging", "And the replica that fell behind.")
+    yield _write_note("ledger")
+    yield StepSpec(
         name="seal_first",
         says="Three logs are searched, so they are sealed. I note the mark for the others.",
         calls=(run("python3 tools/seal.py --count 3"),),
@@ -121,33 +132,33 @@ def _ledger() -> Iterable[Row]:
         about=" --after ",
         once=True,
     )
-    yield _page("cause.txt", "Code and shard are fresh, so the page on the cause is written now.")
+    yield _write_page("cause.txt", "Code and shard are fresh, so the page on the cause is written now.")
 
 
-def _auth() -> Iterable[Row]:
-    yield from _surveyed("auth", 2100, 2165)
-    yield _found("two_regions", "The session that was in two places.")
-    yield _found("unknown_key", "And the key that nobody knows.")
-    yield _noted("auth")
+def _auth_steps() -> Iterable[StepSpec]:
+    yield from _survey_log("auth", 2100, 2165)
+    yield _run_search("two_regions", "The session that was in two places.")
+    yield _run_search("unknown_key", "And the key that nobody knows.")
+    yield _write_note("auth")
 
 
-def _queue() -> Iterable[Row]:
-    yield from _surveyed("queue", 1900, 1935)
-    yield _found("damage", "The damaged segment, by its offset in bytes.")
+def _queue_steps() -> Iterable[StepSpec]:
+    yield from _survey_log("queue", 1900, 1935)
+    yield _run_search("damage", "The damaged segment, by its offset in bytes.")
     yield look(
         "around_damage",
         "What the queue did before and after that.",
         run("grep -n -C 9 'segment damaged' logs/queue.log"),
     )
-    yield _noted("queue")
+    yield _write_note("queue")
 
 
-def _deploy() -> Iterable[Row]:
-    yield from _surveyed("deploy", 700, 740)
-    yield _found("by_hand", "A setting was changed without a ticket, they say: which one, and what was it before?")
-    yield _found("no_difference", "A release was taken back in vain, which rules it out.")
-    yield _noted("deploy")
-    yield Row(
+def _deploy_steps() -> Iterable[StepSpec]:
+    yield from _survey_log("deploy", 700, 740)
+    yield _run_search("by_hand", "A setting was changed without a ticket, they say: which one, and what was it before?")
+    yield _run_search("no_difference", "A release was taken back in vain, which rules it out.")
+    yield _write_note("deploy")
+    yield StepSpec(
         name="seal_rest",
         says="All logs are searched; the other ones are sealed, from where the first portion ended.",
         calls=(run("python3 tools/seal.py --after ${seal_mark}"),),
@@ -157,40 +168,40 @@ def _deploy() -> Iterable[Row]:
     )
 
 
-def _answers() -> Iterable[Row]:
+def _answer_steps() -> Iterable[StepSpec]:
     yield look("read_questions_again", "The questions once more before I answer.", run("cat docs/questions.md"))
-    yield _page("requests.txt", "The page on requests.")
+    yield _write_page("requests.txt", "The page on requests.")
     yield look("read_dump", "Now the dump that the app named: its end.", run("tail -n 30 dumps/${dump_name}"))
-    yield _page("damage.txt", "The page on the damage, with what is lost for good.")
+    yield _write_page("damage.txt", "The page on the damage, with what is lost for good.")
     yield look("read_config", "The configuration as it is now.", run("cat config/ledger.conf"))
-    yield _page("change.txt", "The page on the change.")
-    yield Row(
+    yield _write_page("change.txt", "The page on the change.")
+    yield StepSpec(
         name="correct_config",
         says="And the correction itself: the former value, with the ticket behind it.",
         calls=(run("sed -i 's/^${setting} = .*/${setting} = ${former_value}  # ${ticket}/' config/ledger.conf"),),
     )
     yield look("compare_config", "Only that line may differ.", run("grep -n '#' config/ledger.conf"))
-    yield _page("intruder.txt", "The page on the intruder.")
+    yield _write_page("intruder.txt", "The page on the intruder.")
 
 
-def _report() -> Iterable[Row]:
+def _report_steps() -> Iterable[StepSpec]:
     yield look("read_form_again", "The form once more, since the rest has to please a program.", run("cat docs/form.md"))
-    yield _page("timeline.txt", "The timeline in the agreed form.")
-    yield _page("blocklist.txt", "The block-list, in the words of the new gateways and with the mask of the runbook.")
-    yield _page("suspects.txt", "The release that was ruled out, and what it is called now.")
-    yield Row(
+    yield _write_page("timeline.txt", "The timeline in the agreed form.")
+    yield _write_page("blocklist.txt", "The block-list, in the words of the new gateways and with the mask of the runbook.")
+    yield _write_page("suspects.txt", "The release that was ruled out, and what it is called now.")
+    yield StepSpec(
         name="write_people",
         says="The account, shown as was agreed.",
         calls=(run(r"echo ${account} | sed 's|.*\(...\)$$|${person_mark}/\1|' > report/people.txt && cat report/people.txt"),),
     )
-    yield _page("retention.txt", "How long evidence is kept.")
-    yield _page("report.md", "The report itself, short, for its one reader.")
+    yield _write_page("retention.txt", "How long evidence is kept.")
+    yield _write_page("report.md", "The report itself, short, for its one reader.")
 
 
-def _papers() -> Iterable[Row]:
+def _paper_steps() -> Iterable[StepSpec]:
     yield look("check_report", "The desk's check of the form.", run("python3 tools/check_report.py"))
     yield look("read_report", "I read the pages as they will be read.", run("head -n 20 report/*"))
     yield look("sealed", "All six logs must stand under the seals.", run("cut -d' ' -f1 evidence/seals.txt"))
     yield look("no_names", "No account may be named anywhere.", run("grep -rnE '\\bu[0-9]{4}\\b' report notes || echo none"))
-    calls: tuple[CallTemplate, ...] = (write("HANDOVER.md", text(FILES, "HANDOVER.md")),)
-    yield Row(name="write_handover", says="And the hand-over for whoever goes on.", calls=calls)
+    calls: tuple[CallTemplate, ...] = (write("HANDOVER.md", load_text(FILES_PACKAGE, "HANDOVER.md")),)
+    yield StepSpec(name="write_handover", says="And the hand-over for whoever goes on.", calls=calls)

@@ -21,31 +21,31 @@ facts that a correction replaces. The order of the sizes and all numbers come fr
 """
 
 from harness.task import Task, World
-from harness.tasks.long_march.facts import draw, fact
-from harness.tasks.long_march.schedule import completed, marks
-from harness.tasks.long_march.steps import checks, script
-from harness.tasks.long_march.workspace import grader, prompt, workspace
+from harness.tasks.long_march.facts import draw_values, make_fact
+from harness.tasks.long_march.schedule import complete_world, plan_marks
+from harness.tasks.long_march.steps import build_checks, build_script
+from harness.tasks.long_march.workspace import build_grader, build_workspace, render_prompt
 
 
-def long_march(task_seed: int, world: World | None = None) -> Task:
+def make_long_march(task_seed: int, world: World | None = None) -> Task:
     """The task under a seed, in a world; knobs that are left alone are those of `route.DEFAULT`.
 
     Raises:
         UsageError: knobs that do not go together, e.g. a lag longer than the march.
     """
-    here = completed(world)
-    known = marks(here)
-    values = draw(known, task_seed)
+    full_world = complete_world(world)
+    all_marks = plan_marks(full_world)
+    values = draw_values(all_marks, task_seed)
     return Task(
         name="long-march",
         title="March from post to post, and write down late what was told early",
         tags=("constraints", "decisions", "artifacts", "errors", "changing requirements", "large outputs", "bookkeeping"),
-        prompt=prompt(here, known, values),
-        workspace=workspace(here, known, values, task_seed),
+        prompt=render_prompt(full_world, all_marks, values),
+        workspace=build_workspace(full_world, all_marks, values, task_seed),
         runtime="python",
-        checks=checks(here),
-        grader=grader(here, known, values),
-        facts=tuple(map(fact, known)),
-        script=script(here),
-        values={mark.name: values.final[mark.key] for mark in known},
+        checks=build_checks(full_world),
+        grader=build_grader(full_world, all_marks, values),
+        facts=tuple(map(make_fact, all_marks)),
+        script=build_script(full_world),
+        values={mark.name: values.final[mark.key] for mark in all_marks},
     )

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from harness.task import CallTemplate, Fact, FactKind
-from harness.tasks.facts import drawn
+from harness.tasks.facts import make_rng
 from harness.tasks.long_march.schedule import Mark
 
 PRIOR = "0000"
 """What is assumed of a number that was forgotten; never drawn."""
-FORMS: tuple[tuple[FactKind, str, str], ...] = (
+FACT_FORMS: tuple[tuple[FactKind, str, str], ...] = (
     ("constraint", "seal", "Every parcel of the march must bear seal %s."),
     ("goal", "camp", "The march is to end at camp %s."),
     ("preference", "lamp", "The council would rather see lamp %s lit than any other."),
@@ -32,33 +32,33 @@ class Values:
     """After the revisions."""
 
 
-def draw(marks: Sequence[Mark], task_seed: int) -> Values:
+def draw_values(marks: Sequence[Mark], task_seed: int) -> Values:
     """The numbers of every mark under a seed."""
     first, final = {}, {}
     for mark in marks:
-        source = drawn("long-march", task_seed, mark.key)
-        old, new = source.sample(range(1_000, 10_000), 2)
-        first[mark.key], final[mark.key] = str(old), str(new if mark.revised else old)
+        rng = make_rng("long-march", task_seed, mark.key)
+        old, new = rng.sample(range(1_000, 10_000), 2)
+        first[mark.key], final[mark.key] = str(old), str(new if mark.revised_step else old)
     return Values(first=first, final=final)
 
 
-def sentence(mark: Mark, value: str) -> str:
+def render_sentence(mark: Mark, value: str) -> str:
     """The sentence that tells a mark."""
     words = (mark.key, value) if mark.key.startswith("cairn") else (value,)
-    return FORMS[mark.form][2] % words
+    return FACT_FORMS[mark.form_index][2] % words
 
 
-def fact(mark: Mark) -> Fact:
+def make_fact(mark: Mark) -> Fact:
     """How a mark is read and got again. A revised one is told last by a report, whatever told it first."""
-    again = CallTemplate(tool="read_file", arguments=(("path", mark.page),)) if mark.on_page else None
-    place = "output" if mark.revised else "file" if mark.on_page else "output" if mark.told else "prompt"
+    recover_call = CallTemplate(tool="read_file", arguments=(("path", mark.page_path),)) if mark.on_page else None
+    said_in = "output" if mark.revised_step else "file" if mark.on_page else "output" if mark.told_step else "prompt"
     return Fact(
         name=mark.name,
-        kind=FORMS[mark.form][0],
-        said_in=place,  # type: ignore[arg-type]
-        patterns=(sentence(mark, r"(\d{4})").replace(".", r"\."),),
+        kind=FACT_FORMS[mark.form_index][0],
+        said_in=said_in,  # type: ignore[arg-type]
+        patterns=(render_sentence(mark, r"(\d{4})").replace(".", r"\."),),
         prior=PRIOR,
-        recover=again,
-        revised=bool(mark.revised),
-        word=mark.key,
+        recover=recover_call,
+        revised=bool(mark.revised_step),
+        required_word=mark.key,
     )

@@ -14,11 +14,11 @@ WORDS = {"who": WHO, "did": DID, "what": WHAT, "where": WHERE, "place": PLACE}
 """Of a line: `Scouts counted 12 ropes near the mill, 340 feet from the last camp.`"""
 CHARACTERS_PER_TOKEN = 3.75
 """Of such lines, measured with cl100k_base."""
-MOST_CHARACTERS = 9_000
+MAX_CHARACTERS = 9_000
 """A longer report would be clipped."""
 
 
-def sizes(count: int, mean: float, sigma: float, draw: random.Random) -> list[int]:
+def draw_sizes(count: int, mean: float, sigma: float, rng: random.Random) -> list[int]:
     """So many sizes in characters with that mean: the quantiles of a lognormal distribution, in a drawn order.
 
     Quantiles instead of draws, so that a seed moves the order but neither mean nor tail. The longest are cut, and the others
@@ -29,26 +29,26 @@ def sizes(count: int, mean: float, sigma: float, draw: random.Random) -> list[in
     low, high = 0.0, mean * 1_000
     while high - low > 1e-6 * high:
         scale = (low + high) / 2
-        total = sum(min(MOST_CHARACTERS, scale * size) for size in shape)
+        total = sum(min(MAX_CHARACTERS, scale * size) for size in shape)
         low, high = (scale, high) if total < mean * count else (low, scale)
-    found = [round(min(MOST_CHARACTERS, high * size)) for size in shape]
-    draw.shuffle(found)
-    return found
+    rounded_sizes = [round(min(MAX_CHARACTERS, high * size)) for size in shape]
+    rng.shuffle(rounded_sizes)
+    return rounded_sizes
 
 
-def around(sentence: str, characters: int, draw: random.Random) -> str:
+def write_page(sentence: str, characters: int, rng: random.Random) -> str:
     """A page of about that size with one sentence in it that counts."""
     words = {name: text.split() for name, text in WORDS.items()}
     lines = [sentence]
     size = len(sentence)
     while size < characters:
-        lines.append(_line(words, draw))
+        lines.append(_write_line(words, rng))
         size += len(lines[-1]) + 1
     lines[0], lines[len(lines) // 3] = lines[len(lines) // 3], lines[0]
     return "\n".join(lines) + "\n"
 
 
-def _line(words: dict[str, list[str]], draw: random.Random) -> str:
-    picked: dict[str, Sequence[str]] = {name: draw.choice(found) for name, found in words.items()}
-    start = f"{str(picked['who']).title()} {picked['did']} {draw.randrange(1, 100)} {picked['what']}"
-    return f"{start} {picked['where']} the {picked['place']}, {draw.randrange(10, 1000)} feet from the last camp."
+def _write_line(words: dict[str, list[str]], rng: random.Random) -> str:
+    picked: dict[str, Sequence[str]] = {name: rng.choice(found) for name, found in words.items()}
+    start = f"{str(picked['who']).title()} {picked['did']} {rng.randrange(1, 100)} {picked['what']}"
+    return f"{start} {picked['where']} the {picked['place']}, {rng.randrange(10, 1000)} feet from the last camp."

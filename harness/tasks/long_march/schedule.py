@@ -13,7 +13,7 @@ SPACING_STEPS = 6
 """From one cairn to the next."""
 ORDERS = ("seal", "camp", "lamp")
 """Told before the first step, by the prompt or, if they can be got again, by pages of the first steps."""
-DEFAULT = World(
+DEFAULT_WORLD = World(
     steps=150,
     tokens_per_step=450,
     output_sigma=1.9,
@@ -23,9 +23,9 @@ DEFAULT = World(
     update_rate=0.25,
 )
 """Sizes as recorded in the field; a fact outlives one or two compactions of the default policy before it is used."""
-MOST_STEPS = 10_000
+MAX_STEPS = 10_000
 """Of a march; the task is laid out and judged up to here."""
-LEAST_TOKENS, MOST_TOKENS = 150, 1_000
+MIN_TOKENS, MAX_TOKENS = 150, 1_000
 """Of `tokens_per_step`: what a step takes at least, and what the longest report leaves of a heavy tail."""
 
 
@@ -35,17 +35,17 @@ class Mark:
 
     key: str
     """The word by which it is known, e.g. `cairn17`."""
-    form: int
+    form_index: int
     """Which of the sentences tells it."""
-    told: int
+    told_step: int
     """The step that tells it; 0 = the prompt does."""
-    used: int
+    use_step: int
     """The step that writes its note."""
     on_page: bool
     """It stands on a page, which can be read again; otherwise it is said once."""
-    revised: int
+    revised_step: int
     """The step that tells its new value; 0 = it keeps the first."""
-    retold: tuple[int, ...]
+    retold_steps: tuple[int, ...]
     """The steps that say it again."""
 
     @property
@@ -54,26 +54,26 @@ class Mark:
         return self.key.replace("cairn", "cairn_")
 
     @property
-    def page(self) -> str:
+    def page_path(self) -> str:
         """Path of its page, if it has one."""
         return f"pages/{self.key}.md"
 
     @property
-    def note(self) -> str:
+    def note_path(self) -> str:
         """Path of the note that the agent writes."""
         return f"notes/{self.key}.md"
 
 
-def completed(world: World | None) -> World:
+def complete_world(world: World | None) -> World:
     """The world with every knob set.
 
     Raises:
         UsageError: knobs that do not go together.
     """
-    turned: dict[str, Any] = dict(world.turned if world else {})
-    world = replace(DEFAULT, **turned)
-    lag, steps, tokens = _whole(world.use_lag_steps), _whole(world.steps), _whole(world.tokens_per_step)
-    needed = first_cairn() + 1
+    turned: dict[str, Any] = dict(world.overrides if world else {})
+    world = replace(DEFAULT_WORLD, **turned)
+    lag, steps, tokens = _require_int(world.use_lag_steps), _require_int(world.steps), _require_int(world.tokens_per_step)
+    needed = find_first_cairn_step() + 1
     if lag < 2:
         raise UsageError(f"world.use_lag_steps: long-march needs at least 2 (got {lag})")
     if steps < lag + needed:
@@ -81,51 +81,53 @@ def completed(world: World | None) -> World:
             f"world.steps: a march with use_lag_steps={lag} needs at least {lag + needed} steps (got {steps}); "
             "raise steps or lower use_lag_steps"
         )
-    if steps > MOST_STEPS:
-        raise UsageError(f"world.steps: long-march takes at most {MOST_STEPS} (got {steps})")
-    if not LEAST_TOKENS <= tokens <= MOST_TOKENS:
-        raise UsageError(f"world.tokens_per_step: long-march takes {LEAST_TOKENS} to {MOST_TOKENS} (got {tokens})")
-    if _whole(world.redundancy) > lag:
+    if steps > MAX_STEPS:
+        raise UsageError(f"world.steps: long-march takes at most {MAX_STEPS} (got {steps})")
+    if not MIN_TOKENS <= tokens <= MAX_TOKENS:
+        raise UsageError(f"world.tokens_per_step: long-march takes {MIN_TOKENS} to {MAX_TOKENS} (got {tokens})")
+    if _require_int(world.redundancy) > lag:
         raise UsageError(f"world.redundancy: at most use_lag_steps={lag} (got {world.redundancy})")
     return world
 
 
-def _whole(knob: float | None) -> int:
+def _require_int(knob: float | None) -> int:
     assert knob is not None
     return int(knob)
 
 
-def first_cairn() -> int:
+def find_first_cairn_step() -> int:
     """The step that tells the first cairn: after the pages of the orders."""
     return len(ORDERS) + 2
 
 
 @lru_cache(maxsize=32)
-def marks(world: World) -> tuple[Mark, ...]:
+def plan_marks(world: World) -> tuple[Mark, ...]:
     """All facts of a completed world: the orders, then the cairns in the order of the march."""
-    lag, steps = _whole(world.use_lag_steps), _whole(world.steps)
-    cairns = range((steps - 1 - lag - first_cairn()) // SPACING_STEPS + 1)
+    lag, steps = _require_int(world.use_lag_steps), _require_int(world.steps)
+    cairns = range((steps - 1 - lag - find_first_cairn_step()) // SPACING_STEPS + 1)
     keys = [*ORDERS, *(f"cairn{number}" for number in cairns)]
-    pages = _chosen(keys, world.recoverable_share or 0.0, "pages")
-    updates = _chosen(keys, world.update_rate or 0.0, "updates")
-    told = [at + 1 for at in range(len(ORDERS))] + [first_cairn() + SPACING_STEPS * number for number in cairns]
+    page_keys = _choose_keys(keys, world.recoverable_share or 0.0, "pages")
+    updated_keys = _choose_keys(keys, world.update_rate or 0.0, "updates")
+    told_steps = [at + 1 for at in range(len(ORDERS))] + [find_first_cairn_step() + SPACING_STEPS * number for number in cairns]
     return tuple(
         Mark(
             key=key,
-            form=at if at < len(ORDERS) else len(ORDERS) + (at - len(ORDERS)) % 5,
-            told=begin if key in pages or at >= len(ORDERS) else 0,
-            used=begin + lag,
-            on_page=key in pages,
-            revised=begin + lag // 2 if key in updates else 0,
-            retold=tuple(begin + again * lag // _whole(world.redundancy) for again in range(1, _whole(world.redundancy))),
+            form_index=at if at < len(ORDERS) else len(ORDERS) + (at - len(ORDERS)) % 5,
+            told_step=begin if key in page_keys or at >= len(ORDERS) else 0,
+            use_step=begin + lag,
+            on_page=key in page_keys,
+            revised_step=begin + lag // 2 if key in updated_keys else 0,
+            retold_steps=tuple(
+                begin + again * lag // _require_int(world.redundancy) for again in range(1, _require_int(world.redundancy))
+            ),
         )
-        for at, (key, begin) in enumerate(zip(keys, told, strict=True))
+        for at, (key, begin) in enumerate(zip(keys, told_steps, strict=True))
     )
 
 
-def _chosen(keys: list[str], share: float, what: str) -> frozenset[str]:
+def _choose_keys(keys: list[str], share: float, draw_name: str) -> frozenset[str]:
     """So many of the keys, spread over the march; the orders come last, since an order is what a prompt is for."""
     cairns = keys[len(ORDERS) :]
-    random.Random(f"long-march/{what}").shuffle(cairns)
+    random.Random(f"long-march/{draw_name}").shuffle(cairns)
     count = round(share * len(keys))
     return frozenset(list(chain(cairns, ORDERS))[:count])

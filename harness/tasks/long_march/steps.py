@@ -4,44 +4,44 @@ import re
 from functools import lru_cache
 
 from harness.task import CallTemplate, Check, Evidence, Script, Step, World
-from harness.tasks.long_march.facts import FORMS
-from harness.tasks.long_march.schedule import Mark, marks
+from harness.tasks.long_march.facts import FACT_FORMS
+from harness.tasks.long_march.schedule import Mark, plan_marks
 from harness.tasks.step_specs import read, run, write
 
-REACHED = r"^Post (\d+) of \d+ is reached\."
+REACHED_PATTERN = r"^Post (\d+) of \d+ is reached\."
 """Counts the steps: the march goes in order, so who sees the number of a post knows that all before it were passed."""
 
 
 @lru_cache(maxsize=32)
-def script(world: World) -> Script:
+def build_script(world: World) -> Script:
     """The steps of a completed world."""
-    known = marks(world)
-    reads = {mark.told: mark for mark in known if mark.on_page}
-    uses = {mark.used: mark for mark in known}
+    all_marks = plan_marks(world)
+    reads = {mark.told_step: mark for mark in all_marks if mark.on_page}
+    uses = {mark.use_step: mark for mark in all_marks}
     assert world.steps is not None
-    steps = tuple(_step(number, reads.get(number), uses.get(number)) for number in range(world.steps))
-    return Script(steps=steps, farewell="The march is over, and all notes are written.")
+    steps = tuple(_build_step(number, reads.get(number), uses.get(number)) for number in range(world.steps))
+    return Script(steps=steps, final_text="The march is over, and all notes are written.")
 
 
-def _step(number: int, page: Mark | None, due: Mark | None) -> Step:
+def _build_step(number: int, page: Mark | None, due: Mark | None) -> Step:
     walk = f"sh tools/walk.sh {number}" if number else "sh tools/where.sh"
     says = f"Walking to post {number}." if number else "Let me see where the march stands."
     calls: list[CallTemplate] = [run(walk)]
     if page:
-        calls.append(read(page.page))
+        calls.append(read(page.page_path))
     if due:
-        says = f"Walking to post {number}; the {FORMS[due.form][1]} of {due.key} is due here."
-        calls.append(write(due.note, f"{due.key}: ${{{due.name}}}\n"))
-    done = Evidence(receipts=(("execute_command", f"^{re.escape(walk)}$"),), counted=REACHED, count=number)
-    return Step(name=f"post-{number}", says=says, calls=tuple(calls), needs=(due.name,) if due else (), done=done)
+        says = f"Walking to post {number}; the {FACT_FORMS[due.form_index][1]} of {due.key} is due here."
+        calls.append(write(due.note_path, f"{due.key}: ${{{due.name}}}\n"))
+    done = Evidence(receipts=(("execute_command", f"^{re.escape(walk)}$"),), count_pattern=REACHED_PATTERN, minimum_count=number)
+    return Step(name=f"post-{number}", text=says, calls=tuple(calls), required_facts=(due.name,) if due else (), done=done)
 
 
 @lru_cache(maxsize=32)
-def checks(world: World) -> tuple[Check, ...]:
+def build_checks(world: World) -> tuple[Check, ...]:
     """One for the posts, and one for each note."""
     posts = Check(name="each_post_once", title="every post was walked to once, in order")
     notes = (
-        Check(name=f"note_{mark.key}", title=f"the note on {mark.key} tells the newest number", rests_on=(mark.name,))
-        for mark in marks(world)
+        Check(name=f"note_{mark.key}", title=f"the note on {mark.key} tells the newest number", required_facts=(mark.name,))
+        for mark in plan_marks(world)
     )
     return (posts, *notes)

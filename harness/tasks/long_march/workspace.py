@@ -6,11 +6,11 @@ from functools import partial
 from string import Template
 
 from harness.task import Grader, World
-from harness.tasks.facts import drawn
-from harness.tasks.kit import text
-from harness.tasks.kit.graders import grader as judged_by
-from harness.tasks.long_march.facts import FORMS, Values, sentence
-from harness.tasks.long_march.prose import CHARACTERS_PER_TOKEN, WORDS, around, sizes
+from harness.tasks.facts import make_rng
+from harness.tasks.kit import load_text
+from harness.tasks.kit.graders import build_grader as judged_by
+from harness.tasks.long_march.facts import FACT_FORMS, Values, render_sentence
+from harness.tasks.long_march.prose import CHARACTERS_PER_TOKEN, WORDS, draw_sizes, write_page
 from harness.tasks.long_march.schedule import ORDERS, Mark
 
 STEP_TOKENS = 62
@@ -19,83 +19,86 @@ LEG_POSTS = 100
 """Posts of one file of the route."""
 
 
-def _filled(name: str, **values: object) -> str:
-    return Template(text(__package__, f"files/{name}")).substitute({key: str(value) for key, value in values.items()})
+def _fill_template(name: str, **values: object) -> str:
+    return Template(load_text(__package__, f"files/{name}")).substitute({key: str(value) for key, value in values.items()})
 
 
-def prompt(world: World, marks: Sequence[Mark], values: Values) -> str:
+def render_prompt(world: World, marks: Sequence[Mark], values: Values) -> str:
     """The request; it tells the orders, or on which pages they stand."""
     orders = (
-        f"- The order of the {mark.key} stands on {mark.page}, to be read at post {mark.told}."
+        f"- The order of the {mark.key} stands on {mark.page_path}, to be read at post {mark.told_step}."
         if mark.on_page
-        else f"- {sentence(mark, values.first[mark.key])} Its note is due at post {mark.used}."
+        else f"- {render_sentence(mark, values.first[mark.key])} Its note is due at post {mark.use_step}."
         for mark in marks[: len(ORDERS)]
     )
-    return _filled("prompt.md", last=_last(world), orders="\n".join(orders))
+    return _fill_template("prompt.md", last=_find_last_post(world), orders="\n".join(orders))
 
 
-def _last(world: World) -> int:
+def _find_last_post(world: World) -> int:
     assert world.steps is not None
     return world.steps - 1
 
 
-def workspace(world: World, marks: Sequence[Mark], values: Values, task_seed: int) -> tuple[tuple[str, str], ...]:
+def build_workspace(world: World, marks: Sequence[Mark], values: Values, task_seed: int) -> tuple[tuple[str, str], ...]:
     """Tools, route, pages, and the log of posts, in which the march has not begun."""
     assert world.tokens_per_step is not None
     assert world.output_sigma is not None
-    last, source = _last(world), partial(drawn, "long-march", task_seed)
+    last, rng_for = _find_last_post(world), partial(make_rng, "long-march", task_seed)
     mean = (world.tokens_per_step - STEP_TOKENS) * CHARACTERS_PER_TOKEN
-    talk = [0, *sizes(last, mean, world.output_sigma, source("sizes"))]
-    told = _tellings(world, marks, values)
+    talk_characters = [0, *draw_sizes(last, mean, world.output_sigma, rng_for("sizes"))]
+    items_by_post = _collect_post_items(world, marks, values)
     pages = []
     for mark in marks:
         if mark.on_page:
-            page = around(sentence(mark, values.first[mark.key]), talk[mark.told], source(mark.page))
-            pages.append((mark.page, page))
-            talk[mark.told] = 0
-    start = source("talk").randrange(1, 2**31 - 1)
+            page = write_page(
+                render_sentence(mark, values.first[mark.key]), talk_characters[mark.told_step], rng_for(mark.page_path)
+            )
+            pages.append((mark.page_path, page))
+            talk_characters[mark.told_step] = 0
+    start = rng_for("talk").randrange(1, 2**31 - 1)
     rows = [
-        f"{post}\t{talk[post]}\t{1 + (start + 7919 * post) % 2_147_483_646}\t{' '.join(told[post])}" for post in range(last + 1)
+        f"{post}\t{talk_characters[post]}\t{1 + (start + 7919 * post) % 2_147_483_646}\t{' '.join(items_by_post[post])}"
+        for post in range(last + 1)
     ]
     legs = [
         (f"route/leg-{at // LEG_POSTS}.tsv", "\n".join(rows[at : at + LEG_POSTS]) + "\n") for at in range(0, last + 1, LEG_POSTS)
     ]
-    forms = "\n".join(f'    kind[{at}] = "{kind}"; form[{at}] = "{line}"' for at, (_, kind, line) in enumerate(FORMS))
+    forms = "\n".join(f'    kind[{at}] = "{kind}"; form[{at}] = "{line}"' for at, (_, kind, line) in enumerate(FACT_FORMS))
     tools = (
-        ("tools/walk.awk", _filled("walk.awk", forms=forms, orders=len(ORDERS) - 1, **WORDS)),
-        ("tools/walk.sh", _filled("walk.sh", last=last)),
-        ("tools/where.sh", _filled("where.sh", last=last)),
+        ("tools/walk.awk", _fill_template("walk.awk", forms=forms, orders=len(ORDERS) - 1, **WORDS)),
+        ("tools/walk.sh", _fill_template("walk.sh", last=last)),
+        ("tools/where.sh", _fill_template("where.sh", last=last)),
     )
     return (*tools, ("log/walked.txt", "0\n"), *legs, *pages)
 
 
-def _tellings(world: World, marks: Sequence[Mark], values: Values) -> list[list[str]]:
+def _collect_post_items(world: World, marks: Sequence[Mark], values: Values) -> list[list[str]]:
     """What each post tells, by number: the items that tools/walk.awk reads."""
-    found: list[list[str]] = [[] for _ in range(_last(world) + 1)]
+    items_by_post: list[list[str]] = [[] for _ in range(_find_last_post(world) + 1)]
     for mark in marks:
-        for post, item in _items(mark, values):
-            found[post].append(item)
-    return found
+        for post, item in _generate_items(mark, values):
+            items_by_post[post].append(item)
+    return items_by_post
 
 
-def _items(mark: Mark, values: Values) -> Iterator[tuple[int, str]]:
+def _generate_items(mark: Mark, values: Values) -> Iterator[tuple[int, str]]:
     old, new = values.first[mark.key], values.final[mark.key]
 
-    def told(how: str, post: int, value: str) -> tuple[int, str]:
-        return post, f"{how}:{mark.form}:{mark.key}:{1000 + (int(value) - 1000 + 37 * post) % 9000}"
+    def format_item(how: str, post: int, value: str) -> tuple[int, str]:
+        return post, f"{how}:{mark.form_index}:{mark.key}:{1000 + (int(value) - 1000 + 37 * post) % 9000}"
 
     if mark.on_page:
-        yield mark.told - 1, f"read:{mark.key}"
-    elif mark.told:
-        yield told("tell", mark.told, old)
-    if mark.revised:
-        yield told("repost" if mark.on_page else "revise", mark.revised, new)
-    for post in mark.retold:
-        yield told("again", post, new if mark.revised and post >= mark.revised else old)
-    yield mark.used - 1, f"write:{mark.form}:{mark.key}"
+        yield mark.told_step - 1, f"read:{mark.key}"
+    elif mark.told_step:
+        yield format_item("tell", mark.told_step, old)
+    if mark.revised_step:
+        yield format_item("repost" if mark.on_page else "revise", mark.revised_step, new)
+    for post in mark.retold_steps:
+        yield format_item("again", post, new if mark.revised_step and post >= mark.revised_step else old)
+    yield mark.use_step - 1, f"write:{mark.form_index}:{mark.key}"
 
 
-def grader(world: World, marks: Sequence[Mark], values: Values) -> Grader:
+def build_grader(world: World, marks: Sequence[Mark], values: Values) -> Grader:
     """The program that reads the notes and the log of posts; no code of the agent runs."""
-    notes = {f"note_{mark.key}": (mark.note, f"{mark.key}: {values.final[mark.key]}") for mark in marks}
-    return judged_by(_filled("verdicts.py", steps=_last(world) + 1, notes=json.dumps(notes)))
+    notes = {f"note_{mark.key}": (mark.note_path, f"{mark.key}: {values.final[mark.key]}") for mark in marks}
+    return judged_by(_fill_template("verdicts.py", steps=_find_last_post(world) + 1, notes=json.dumps(notes)))

@@ -17,27 +17,27 @@ The package is a real one; its modules, figures and tests are generated from the
 """
 
 from harness.task import Task
-from harness.tasks.rename_sweep.checks import CHECKS, grader
-from harness.tasks.rename_sweep.facts import FACTS, draw
-from harness.tasks.rename_sweep.prompt import order
-from harness.tasks.rename_sweep.steps import script
-from harness.tasks.rename_sweep.workspace import workspace
+from harness.tasks.rename_sweep.checks import CHECKS, build_grader
+from harness.tasks.rename_sweep.facts import FACTS, draw_values
+from harness.tasks.rename_sweep.prompt import render_prompt
+from harness.tasks.rename_sweep.steps import build_script
+from harness.tasks.rename_sweep.workspace import build_workspace
 
 
-def rename_sweep(task_seed: int) -> Task:
+def make_rename_sweep(task_seed: int) -> Task:
     """The task under a seed, which gives every fact its value."""
-    values = draw(task_seed)
-    files = workspace(values, task_seed)
+    values = draw_values(task_seed)
+    files = build_workspace(values, task_seed)
     return Task(
         name="rename-sweep",
         title="Rename a function in more than forty files",
         tags=("bookkeeping", "artifacts", "constraints", "decisions"),
-        prompt=order(values, task_seed),
+        prompt=render_prompt(values, task_seed),
         workspace=files,
         runtime="python",
         checks=CHECKS,
-        grader=grader(values, dict(files)),
+        grader=build_grader(values, dict(files)),
         facts=FACTS,
-        script=script(),
+        script=build_script(),
         values={fact.name: values[fact.name] for fact in FACTS},
     )

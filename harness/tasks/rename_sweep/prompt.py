@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping
 
-from harness.tasks.facts import drawn
+from harness.tasks.facts import make_rng
 from harness.tasks.kit import prompts as orders
 from harness.tasks.kit.prompts import Constraint
-from harness.tasks.rename_sweep.workspace import template
+from harness.tasks.rename_sweep.workspace import load_template
 
 CONSTRAINTS = (
     Constraint(
@@ -51,6 +51,8 @@ CONSTRAINTS = (
 )
 
 
-def order(values: Mapping[str, str], task_seed: int) -> str:
+def render_prompt(values: Mapping[str, str], task_seed: int) -> str:
     """The prompt under a seed."""
-    return orders.order(template("agent/prompt.md"), CONSTRAINTS, drawn("rename-sweep", task_seed, "order"), values)
+    return orders.render_prompt(
+        load_template("agent/prompt.md"), CONSTRAINTS, make_rng("rename-sweep", task_seed, "order"), values
+    )

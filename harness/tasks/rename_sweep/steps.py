@@ -4,19 +4,19 @@ from collections.abc import Iterable
 from functools import cache
 
 from harness.task import CallTemplate, Repair, Script
-from harness.tasks.rename_sweep.workspace import COLLISIONS, FOLDERS, MODULES, STRAYS, template
-from harness.tasks.step_specs import Row, completed, look, look_into, placeholders, read, run, write
+from harness.tasks.rename_sweep.workspace import COLLISION_FOLDERS, FOLDERS, MODULES, STRAY_MODULES, load_template
+from harness.tasks.step_specs import StepSpec, build_steps, find_placeholders, list_directory, look, read, run, write
 
-OWN = ("HANDOVER.json",)
+LISTED_PREFIXES = ("HANDOVER.json",)
 """What `orient` would show of the agent's own files."""
 
 FAREWELL = (
     "The sweep is through: every folder has the new name, what had to be left alone was left alone, the registry is fit, all "
     "tests pass, the book is closed and the hand-over written."
 )
-LEFT = "sh tools/left.sh"
-RENAMED = r"sed -i 's/\b${old_name}\b/${new_name}/g'"
-ALIAS = r'''cat > quay/${alias_module}.py <<'END'
+LEFT_COMMAND = "sh tools/left.sh"
+RENAME_COMMAND = r"sed -i 's/\b${old_name}\b/${new_name}/g'"
+WRITE_ALIAS_COMMAND = r'''cat > quay/${alias_module}.py <<'END'
 """What programs outside of the harbour still call by its old name."""
 
 from quay.core import ${new_name}
@@ -27,156 +27,160 @@ END'''
 
 
 @cache
-def script() -> Script:
+def build_script() -> Script:
     """The whole script; it holds no value."""
-    return Script(steps=completed(_rows(), OWN), farewell=FAREWELL)
+    return Script(steps=build_steps(_all_steps(), LISTED_PREFIXES), final_text=FAREWELL)
 
 
-def _rows() -> Iterable[Row]:
-    yield from _beginning()
-    yield from _first_batch()
+def _all_steps() -> Iterable[StepSpec]:
+    yield from _orientation_steps()
+    yield from _first_batch_steps()
     for folder in FOLDERS:
-        yield from _batch(folder)
+        yield from _batch_steps(folder)
         if folder == "docks":
-            yield from _between()
-    yield from _last_batch()
-    yield from _strays()
-    yield from _papers()
+            yield from _halfway_steps()
+    yield from _last_batch_steps()
+    yield from _stray_steps()
+    yield from _paper_steps()
 
 
-def _ledger(name: str, says: str, words: str, named: str, about: str) -> Row:
+def _run_ledger(name: str, says: str, words: str, named: str, about: str) -> StepSpec:
     """A line of the ledger: once, and known by what it printed."""
-    return Row(name=name, says=says, calls=(run(f"python3 tools/ledger.py {words}"),), named=named, about=about, once=True)
+    return StepSpec(name=name, says=says, calls=(run(f"python3 tools/ledger.py {words}"),), named=named, about=about, once=True)
 
 
-def _beginning() -> Iterable[Row]:
-    yield Row(
+def _orientation_steps() -> Iterable[StepSpec]:
+    yield StepSpec(
         name="orient",
         says="Let me see what is here: the package folder by folder, the tests, the pages, the tools.",
-        calls=tuple(map(look_into, (".", "quay", "tests", "docs", "tools"))),
+        calls=tuple(map(list_directory, (".", "quay", "tests", "docs", "tools"))),
         once=True,
     )
     yield look("read_plan", "The plan of the sweep, and the page on tests.", read("docs/plan.md"), read("docs/tests.md"))
     yield look("read_ledger", "How it is recorded.", read("docs/ledger.md"), read("tools/ledger.py"))
-    yield Row(
+    yield StepSpec(
         name="state",
         says="What is left of the old name `${old_name}`, folder by folder; what is swept already need not be done again.",
-        calls=(run(f"{LEFT} ${{old_name}}"),),
+        calls=(run(f"{LEFT_COMMAND} ${{old_name}}"),),
         once=True,
     )
     yield look("read_tools", "The other tools.", read("tools/left.sh"), read("tools/run_tests.py"))
     yield look("read_figures", "One test module, to see what its figures rest on.", read(f"tests/test_{FOLDERS[0]}.py"))
     yield look("suite_before", "All tests, to know that they pass before.", run("python3 tools/run_tests.py | grep -v '^ok'"))
-    yield _ledger("open", "The book is opened, once. I note the voucher.", "open ${ledger_book}",
+    yield _run_ledger("open", "The book is opened, once. I note the voucher.", "open ${ledger_book}",
                   r"voucher of this sweep is [0-9a-f]{6}", "voucher of this sweep")  # fmt: skip
-    yield _ledger("reserve", "And a name for helpers that are in the way, since some folders have one.", "name ${ledger_book}",
+    yield _run_ledger("reserve", "And a name for helpers that are in the way, since some folders have one.", "name ${ledger_book}",
                   r"helpers in its way are called `\w+`", "helpers in its way")  # fmt: skip
-    yield Row(
+    yield StepSpec(
         name="both_names",
         says="Now both names work: `${new_name}` is the function, the old name a temporary line.",
-        calls=(write("quay/core.py", template("agent/core_both.py")),),
+        calls=(write("quay/core.py", load_template("agent/core_both.py")),),
         named=r"^quay/\w+: swept, no file holds",
         about="swept, no file holds",
     )
 
 
-def _work(folder: str, name: str, says: str, *calls: CallTemplate) -> Row:
+def _work_on_batch(folder: str, name: str, says: str, *calls: CallTemplate) -> StepSpec:
     """Work on a batch; a table of what is left tells too that it is done, once it tells that this folder is swept."""
     swept = f"quay/{folder}: swept"
-    return Row(name=name, says=says, calls=calls, named=f"{swept}, no file holds", about=swept)
+    return StepSpec(name=name, says=says, calls=calls, named=f"{swept}, no file holds", about=swept)
 
 
-def _first_batch() -> Iterable[Row]:
+def _first_batch_steps() -> Iterable[StepSpec]:
     """A drawn folder: where the one after it is swept, it was swept before."""
     folder = "quay/${first_folder}"
     for name, says, command in (
         ("read_first", "The first batch, ${first_folder}: all of it at once.", f"cat {folder}/*.py"),
-        ("sweep_first", "It is renamed.", f"cd {folder} && {RENAMED} *.py"),
+        ("sweep_first", "It is renamed.", f"cd {folder} && {RENAME_COMMAND} *.py"),
         ("lines_first", "In how many lines of each file?", f"grep -cw ${{new_name}} {folder}/*.py"),
         ("test_first", "Do its tests pass?", "python3 tools/run_tests.py tests.test_${first_folder} | tail -n 5"),
     ):
-        yield _work(FOLDERS[0], name, says, run(command))
-    yield _ledger("record_first", "They do, so the batch is recorded, once, and as the first one.",
+        yield _work_on_batch(FOLDERS[0], name, says, run(command))
+    yield _run_ledger("record_first", "They do, so the batch is recorded, once, and as the first one.",
                   "record ${ledger_book} ${first_folder} first",
                   r"recorded the folder \w+ as the first in the book", "as the first in the book")  # fmt: skip
 
 
-def _batch(folder: str) -> Iterable[Row]:
+def _batch_steps(folder: str) -> Iterable[StepSpec]:
     """One folder: read, get helpers out of the way, rename, test, record."""
     modules = (read(f"quay/{folder}/{module}.py") for module in MODULES)
-    yield _work(folder, f"read_{folder}", f"The batch {folder}: its files.", *modules)
-    if folder in COLLISIONS:
+    yield _work_on_batch(folder, f"read_{folder}", f"The batch {folder}: its files.", *modules)
+    if folder in COLLISION_FOLDERS:
         moved = run(rf"sed -i 's/\b${{new_name}}\b/${{collision_name}}/g' quay/{folder}/stays.py")
-        yield _work(folder, f"helper_{folder}", "A helper is in the way here; it becomes `${collision_name}`.", moved)
+        yield _work_on_batch(folder, f"helper_{folder}", "A helper is in the way here; it becomes `${collision_name}`.", moved)
     for name, says, command in (
-        ("sweep", f"The batch {folder} is renamed.", f"{RENAMED} quay/{folder}/*.py"),
+        ("sweep", f"The batch {folder} is renamed.", f"{RENAME_COMMAND} quay/{folder}/*.py"),
         ("lines", "Every line that has the new name now.", f"grep -nw ${{new_name}} quay/{folder}/*.py"),
         ("test", "Its tests.", f"python3 tools/run_tests.py tests.test_{folder}"),
     ):
-        yield _work(folder, f"{name}_{folder}", says, run(command))
-    yield _ledger(f"record_{folder}", "They pass, so the batch is recorded, once.", f"record ${{ledger_book}} {folder}",
+        yield _work_on_batch(folder, f"{name}_{folder}", says, run(command))
+    yield _run_ledger(f"record_{folder}", "They pass, so the batch is recorded, once.", f"record ${{ledger_book}} {folder}",
                   f"recorded the folder {folder} in the book", f"recorded the folder {folder}")  # fmt: skip
 
 
-def _between() -> Iterable[Row]:
+def _halfway_steps() -> Iterable[StepSpec]:
     yield look(
         "half_way", "Half of the folders are through; all tests once more.", run("python3 tools/run_tests.py | grep result:")
     )
     yield look("strays_known", "Modules outside of the folders, for later.", run("grep -nw ${old_name} quay/*.py"))
 
 
-def _last_batch() -> Iterable[Row]:
+def _last_batch_steps() -> Iterable[StepSpec]:
     """A drawn folder too; of it nothing tells but its receipts and the ledger."""
     folder = "quay/${last_folder}"
     yield look("read_last", "The last batch, ${last_folder}.", run(f"tail -n +1 {folder}/*.py"))
     yield look(
-        "sweep_last", "It is renamed where it needs to be.", run(f"grep -lw ${{old_name}} {folder}/*.py | xargs -r {RENAMED}")
+        "sweep_last",
+        "It is renamed where it needs to be.",
+        run(f"grep -lw ${{old_name}} {folder}/*.py | xargs -r {RENAME_COMMAND}"),
     )
     yield look("lines_last", "How often has each file the new name?", run(f"grep -ow ${{new_name}} {folder}/*.py | uniq -c"))
     yield look("test_last", "Its tests.", run("python3 tools/run_tests.py tests.test_${last_folder} | grep -v '^ok'"))
-    yield _ledger("record_last", "They pass, so the last batch is recorded, once.", "record ${ledger_book} ${last_folder} last",
+    yield _run_ledger("record_last", "They pass, so the last batch is recorded, once.", "record ${ledger_book} ${last_folder} last",
                   r"recorded the folder \w+ as the last in the book", "as the last in the book")  # fmt: skip
 
 
-def _strays() -> Iterable[Row]:
+def _stray_steps() -> Iterable[StepSpec]:
     yield look(
         "what_is_left",
         "All batches are through. What still has the old name?",
         run("grep -rnw ${old_name} quay --include=*.py | sort"),
     )
-    yield look("read_strays", "The modules outside of the folders.", *(read(f"quay/{name}.py") for name in STRAYS))
+    yield look("read_strays", "The modules outside of the folders.", *(read(f"quay/{name}.py") for name in STRAY_MODULES))
     yield look(
         "sweep_strays",
         "Strays outside of the batches are renamed, the folder `${excluded_folder}` left alone.",
         run(
             "grep -rlw ${old_name} quay --include=*.py --exclude-dir=${excluded_folder} "
-            f"--exclude=core.py --exclude=${{alias_module}}.py | xargs -r {RENAMED}"
+            f"--exclude=core.py --exclude=${{alias_module}}.py | xargs -r {RENAME_COMMAND}"
         ),
     )
     yield look(
         "write_alias",
         "The alias for programs outside, until release ${removal_release}.",
-        run(ALIAS),
+        run(WRITE_ALIAS_COMMAND),
     )
     says = "The timetable wants another entry: `${registry_key}`. I write the registry again."
-    calls = (write("quay/registry.py", template("agent/registry.py")),)
-    yield Row(
+    calls = (write("quay/registry.py", load_template("agent/registry.py")),)
+    yield StepSpec(
         name="check_registry",
         says="Is the registry fit?",
         calls=(run("python3 tools/check_registry.py"),),
         named=r"^\W*the registry is fit for the timetable",
         about="registry is fit",
-        repairs=(Repair(error=r"registry is NOT fit", says=says, calls=calls, needs=placeholders(says, calls)),),
+        repairs=(
+            Repair(error_pattern=r"registry is NOT fit", text=says, calls=calls, required_facts=find_placeholders(says, calls)),
+        ),
     )
     yield look("core_alone", "The temporary line goes away.", run("sed -i '/^${old_name} = /d' quay/core.py"))
     yield look("suite_after", "All tests for the last time.", run("python3 tools/run_tests.py"))
 
 
-def _papers() -> Iterable[Row]:
-    yield _ledger("close", "The book is closed with the voucher ${voucher}.", "close ${ledger_book} ${voucher}",
+def _paper_steps() -> Iterable[StepSpec]:
+    yield _run_ledger("close", "The book is closed with the voucher ${voucher}.", "close ${ledger_book} ${voucher}",
                   r"was closed under the receipt Q-\d{4}", "closed under the receipt")  # fmt: skip
     yield look("read_changelog", "How entries of the change log look.", read("CHANGELOG.md"), read("tools/changelog.py"))
-    yield Row(
+    yield StepSpec(
         name="changelog",
         says="One entry in the change log.",
         calls=(
@@ -188,4 +192,6 @@ def _papers() -> Iterable[Row]:
         named=r"(?i)change ?log entry (?:was |is |has been )?(?:added|written|appended|made)|^\W*appended to CHANGELOG\.md",
         once=True,
     )
-    yield Row(name="handover", says="And the hand-over.", calls=(write("HANDOVER.json", template("agent/HANDOVER.json")),))
+    yield StepSpec(
+        name="handover", says="And the hand-over.", calls=(write("HANDOVER.json", load_template("agent/HANDOVER.json")),)
+    )

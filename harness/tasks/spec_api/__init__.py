@@ -25,49 +25,51 @@ from collections.abc import Mapping
 from string import Template
 
 from harness.task import Task
-from harness.tasks.facts import drawn
-from harness.tasks.kit import text
-from harness.tasks.kit.prompts import order
-from harness.tasks.spec_api.checks import CHECKS, FILES, grader
+from harness.tasks.facts import make_rng
+from harness.tasks.kit import load_text
+from harness.tasks.kit.prompts import render_prompt
+from harness.tasks.spec_api.checks import CHECKS, FILES_PACKAGE, build_grader
 from harness.tasks.spec_api.constraints import CONSTRAINTS
-from harness.tasks.spec_api.facts import FACTS, draw
-from harness.tasks.spec_api.pages import pages
-from harness.tasks.spec_api.steps import TOOLS, script
+from harness.tasks.spec_api.facts import FACTS, draw_values
+from harness.tasks.spec_api.pages import generate_pages
+from harness.tasks.spec_api.steps import TOOLS, build_script
 
-SAMPLES = 70
+SAMPLE_COUNT = 70
 """Rows of the sample file."""
 _STREETS = ("Mill Lane", "Harbour Row", "Long Acre", "Kiln Street", "Ash Walk", "Fish Market", "Tower Hill", "Weir Road")
 
 
-def spec_api(task_seed: int) -> Task:
+def make_spec_api(task_seed: int) -> Task:
     """The task under a seed, which gives every fact its value."""
-    values = draw(task_seed)
+    values = draw_values(task_seed)
     return Task(
         name="spec-api",
         title="Build an interface's client from a long specification",
         tags=("constraints", "values", "superseded values", "artifacts", "errors", "bookkeeping"),
-        prompt=order(text(FILES, "prompt.md"), CONSTRAINTS, drawn("spec-api", task_seed, "order"), values),
-        workspace=(*pages(values, task_seed), *_tools(values), *_rest(task_seed)),
+        prompt=render_prompt(
+            load_text(FILES_PACKAGE, "prompt.md"), CONSTRAINTS, make_rng("spec-api", task_seed, "order"), values
+        ),
+        workspace=(*generate_pages(values, task_seed), *_build_tool_files(values), *_build_other_files(task_seed)),
         runtime="python",
         checks=CHECKS,
-        grader=grader(values),
+        grader=build_grader(values),
         facts=FACTS,
-        script=script(),
+        script=build_script(),
         values={fact.name: values[fact.name] for fact in FACTS},
     )
 
 
-def _tools(values: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+def _build_tool_files(values: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
     registry = {"salt": values["salt"], "revision": values["revision"], "rounding": values["rounding"]}
-    texts = [(f"tools/{name}.py", Template(text(FILES, f"tools/{name}.py")).substitute(values)) for name in TOOLS]
-    runner = ("tools/run_tests.py", text("harness.tasks.kit", "run_tests.py"))
+    texts = [(f"tools/{name}.py", Template(load_text(FILES_PACKAGE, f"tools/{name}.py")).substitute(values)) for name in TOOLS]
+    runner = ("tools/run_tests.py", load_text("harness.tasks.kit", "run_tests.py"))
     return (*texts, runner, ("tools/registry.json", json.dumps({**registry, "profile": values["next_profile"]}) + "\n"))
 
 
-def _rest(task_seed: int) -> tuple[tuple[str, str], ...]:
-    source = drawn("spec-api", task_seed, "samples")
-    serials = source.sample(range(10**8, 10**9), SAMPLES)
-    rows = [f"{serial},{source.randint(1, 99)} {source.choice(_STREETS)},{source.randint(80, 9000)}" for serial in serials]
+def _build_other_files(task_seed: int) -> tuple[tuple[str, str], ...]:
+    rng = make_rng("spec-api", task_seed, "samples")
+    serials = rng.sample(range(10**8, 10**9), SAMPLE_COUNT)
+    rows = [f"{serial},{rng.randint(1, 99)} {rng.choice(_STREETS)},{rng.randint(80, 9000)}" for serial in serials]
     return (
         ("README.md", "# depot\n\nNothing is built yet. The specification is in spec/, the team's helpers are in tools/.\n"),
         ("CHANGELOG.md", "# Change log\n\n- version 0.9.0 (ticket XX-0001): a spreadsheet did all this\n"),

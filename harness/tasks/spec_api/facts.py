@@ -8,45 +8,57 @@ import hashlib
 from functools import partial
 
 from harness.task import Fact, FactKind
-from harness.tasks.facts import drawn, outdated, printed, stated, written
+from harness.tasks.facts import make_file_fact, make_output_fact, make_prompt_fact, make_rng, with_former_patterns
 
-READ_END = "tail -n 45 spec/06-resources.md"
+READ_END_COMMAND = "tail -n 45 spec/06-resources.md"
 """Shows the end of the page that is longer than one output may be."""
 
 
-def _on_page(name: str, kind: FactKind, page: str, prior: str, *patterns: str) -> Fact:
-    return written(name, kind, f"spec/{page}.md", prior, *patterns)
+def _make_page_fact(name: str, kind: FactKind, page: str, prior: str, *patterns: str) -> Fact:
+    return make_file_fact(name, kind, f"spec/{page}.md", prior, *patterns)
 
 
 FACTS: tuple[Fact, ...] = (
-    stated("client_name", "constraint", "depot-client", r"client introduces itself as `([a-z-]+)`"),
-    stated("env_prefix", "constraint", "DEPOT", r"environment variable begins with `([A-Z]+)_`"),
-    stated("timeout_seconds", "constraint", "30", r"waits (\d+) seconds for an answer and no longer"),
-    stated("batch_size", "decision", "100", r"one batch carries (\d+) parcels at most"),
-    stated("redaction_mark", "preference", "***", r"secret is shown as `([^`\s]+)`"),
-    stated("unavailable_status", "constraint", "1", r"exit status is (\d+) when the depot cannot be reached"),
-    stated("ticket", "value", "API-1", r"runs under the ticket ([A-Z]{2}-\d{4})\b"),
-    stated("cache_minutes", "decision", "60", r"list of tariffs is kept for (\d+) minutes"),
-    stated("skew_seconds", "constraint", "5", r"clocks may differ by (\d+) seconds"),
-    stated("goal_version", "goal", "1.0.0", r"goal is version (\d+\.\d+\.\d+) of the client"),
-    outdated(
-        stated("signature_seconds", "superseded", "300", r"a signature is good for (\d+) seconds from now on"),
+    make_prompt_fact("client_name", "constraint", "depot-client", r"client introduces itself as `([a-z-]+)`"),
+    make_prompt_fact("env_prefix", "constraint", "DEPOT", r"environment variable begins with `([A-Z]+)_`"),
+    make_prompt_fact("timeout_seconds", "constraint", "30", r"waits (\d+) seconds for an answer and no longer"),
+    make_prompt_fact("batch_size", "decision", "100", r"one batch carries (\d+) parcels at most"),
+    make_prompt_fact("redaction_mark", "preference", "***", r"secret is shown as `([^`\s]+)`"),
+    make_prompt_fact("unavailable_status", "constraint", "1", r"exit status is (\d+) when the depot cannot be reached"),
+    make_prompt_fact("ticket", "value", "API-1", r"runs under the ticket ([A-Z]{2}-\d{4})\b"),
+    make_prompt_fact("cache_minutes", "decision", "60", r"list of tariffs is kept for (\d+) minutes"),
+    make_prompt_fact("skew_seconds", "constraint", "5", r"clocks may differ by (\d+) seconds"),
+    make_prompt_fact("goal_version", "goal", "1.0.0", r"goal is version (\d+\.\d+\.\d+) of the client"),
+    with_former_patterns(
+        make_prompt_fact("signature_seconds", "superseded", "300", r"a signature is good for (\d+) seconds from now on"),
         r"signatures aged within (\d+) seconds",
     ),
-    _on_page("version_header", "value", "01-conventions", "X-Api-Version", r"edition of the interface in the header `([\w-]+)`"),
-    _on_page("signature_header", "value", "02-authentication", "X-Signature", r"signature travels in the header `([\w-]+)`"),
-    _on_page("modulus", "constraint", "03-identifiers", "97", r"weighted sum is taken modulo (\d+)\b"),
-    _on_page("page_limit", "constraint", "04-collections", "100", r"page of a collection holds at most (\d+) entries"),
-    _on_page("cursor_field", "value", "04-collections", "next_cursor", r"cursor of the next page stands in the field `(\w+)`"),
-    _on_page("retry_status", "value", "05-reliability", "503", r"^[-* ]*\| (\d{3}) \|[^|\n]*\| the same request again, later \|"),
-    _on_page("backoff_ms", "value", "05-reliability", "500", r"first pause lasts (\d+) milliseconds"),
-    _on_page("body_kib", "constraint", "06-resources", "64", r"^[-* ]*\| `POST /parcels` \|[^|\n]*\| (\d+) KiB \|"),
-    _on_page("conflict_code", "error", "07-errors", "CONFLICT", r"number that is known already is refused with the code `(\w+)`"),
-    _on_page("delivered_event", "artifact", "08-webhooks", "parcel.delivered", r"hand-over is announced by the event `([\w.]+)`"),
-    _on_page("label_width", "constraint", "10-labels", "40", r"line of a label takes (\d+) characters"),
-    _on_page("sum_line", "artifact", "11-statements", "SUM", r"sum stands on the line that begins with `([A-Z]+)`"),
-    outdated(
-        _on_page("attempts", "superseded", "09-errata", "5", r"request is now sent (\d+) times at most"),
+    _make_page_fact(
+        "version_header", "value", "01-conventions", "X-Api-Version", r"edition of the interface in the header `([\w-]+)`"
+    ),
+    _make_page_fact(
+        "signature_header", "value", "02-authentication", "X-Signature", r"signature travels in the header `([\w-]+)`"
+    ),
+    _make_page_fact("modulus", "constraint", "03-identifiers", "97", r"weighted sum is taken modulo (\d+)\b"),
+    _make_page_fact("page_limit", "constraint", "04-collections", "100", r"page of a collection holds at most (\d+) entries"),
+    _make_page_fact(
+        "cursor_field", "value", "04-collections", "next_cursor", r"cursor of the next page stands in the field `(\w+)`"
+    ),
+    _make_page_fact(
+        "retry_status", "value", "05-reliability", "503", r"^[-* ]*\| (\d{3}) \|[^|\n]*\| the same request again, later \|"
+    ),
+    _make_page_fact("backoff_ms", "value", "05-reliability", "500", r"first pause lasts (\d+) milliseconds"),
+    _make_page_fact("body_kib", "constraint", "06-resources", "64", r"^[-* ]*\| `POST /parcels` \|[^|\n]*\| (\d+) KiB \|"),
+    _make_page_fact(
+        "conflict_code", "error", "07-errors", "CONFLICT", r"number that is known already is refused with the code `(\w+)`"
+    ),
+    _make_page_fact(
+        "delivered_event", "artifact", "08-webhooks", "parcel.delivered", r"hand-over is announced by the event `([\w.]+)`"
+    ),
+    _make_page_fact("label_width", "constraint", "10-labels", "40", r"line of a label takes (\d+) characters"),
+    _make_page_fact("sum_line", "artifact", "11-statements", "SUM", r"sum stands on the line that begins with `([A-Z]+)`"),
+    with_former_patterns(
+        _make_page_fact("attempts", "superseded", "09-errata", "5", r"request is now sent (\d+) times at most"),
         r"clients tried (\d+) times",
     ),
     Fact(
@@ -55,26 +67,26 @@ FACTS: tuple[Fact, ...] = (
         said_in="file",
         patterns=(r"^[-* ]*\| `(\w+)` \|[^|\n]*\| weight of the parcel with its wrapping \|",),
         prior="weight",
-        recover=printed("", "value", READ_END, "").recover,
+        recover=make_output_fact("", "value", READ_END_COMMAND, "").recover,
         source="spec/06-resources.md",
     ),
-    printed(
+    make_output_fact(
         *("revision", "value", "python3 tools/contract.py", "r0"),
         *(r"^\W*revision of the contract: (r\d+)$",),
         source="tools/contract.py",
     ),
-    printed(
+    make_output_fact(
         *("rounding", "error", "python3 tools/check_money.py", "ROUND_HALF_UP"),
         *(r"amounts .{0,30}the depot rounds by (ROUND_\w+)",),
         source="tools/check_money.py",
     ),
-    printed(
+    make_output_fact(
         *("next_profile", "next-step", "python3 tools/conform.py basic", "full"),
         *(r"[Nn]ext profile that this client has to pass: ([a-z]+-\d)\b",),
         source="tools/conform.py",
     ),
-    printed("client_key", "artifact", "", "K-000000", r"enrolled with the key (K-[0-9a-f]{6})\b"),
-    printed("push_mark", "progress", "", "begin", r"[Pp]ush the rest with --after ([0-9a-f]{6})\b"),
+    make_output_fact("client_key", "artifact", "", "K-000000", r"enrolled with the key (K-[0-9a-f]{6})\b"),
+    make_output_fact("push_mark", "progress", "", "begin", r"[Pp]ush the rest with --after ([0-9a-f]{6})\b"),
 )
 
 _CHOICES: dict[str, tuple[str, ...]] = {
@@ -108,17 +120,17 @@ _CHOICES: dict[str, tuple[str, ...]] = {
 }
 
 
-def draw(task_seed: int) -> dict[str, str]:
+def draw_values(task_seed: int) -> dict[str, str]:
     """The value of every fact under a seed; `salt` is the workspace's own."""
-    source = partial(drawn, "spec-api", task_seed)
-    values = {name: source(name).choice(choices) for name, choices in _CHOICES.items()}
-    values["ticket"] = f"{source('team').choice(('PD', 'LG', 'QX', 'TR'))}-{source('ticket').randrange(1000, 10_000)}"
-    values["salt"] = f"{source('salt').getrandbits(48):012x}"
-    values["client_key"] = f"K-{_digest(values['salt'], 'key:0')}"
-    values["push_mark"] = _digest(values["salt"], "push:25")
+    rng_for = partial(make_rng, "spec-api", task_seed)
+    values = {name: rng_for(name).choice(choices) for name, choices in _CHOICES.items()}
+    values["ticket"] = f"{rng_for('team').choice(('PD', 'LG', 'QX', 'TR'))}-{rng_for('ticket').randrange(1000, 10_000)}"
+    values["salt"] = f"{rng_for('salt').getrandbits(48):012x}"
+    values["client_key"] = f"K-{_compute_digest(values['salt'], 'key:0')}"
+    values["push_mark"] = _compute_digest(values["salt"], "push:25")
     return values
 
 
-def _digest(salt: str, what: str) -> str:
+def _compute_digest(salt: str, what: str) -> str:
     """As tools/enroll.py and tools/push.py compute it."""
     return hashlib.sha256(f"{salt}:{what}".encode()).hexdigest()[:6]

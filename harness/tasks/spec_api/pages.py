@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from string import Template
 from typing import NamedTuple
 
-from harness.tasks.facts import drawn
+from harness.tasks.facts import make_rng
 from harness.tasks.kit.prose import Section, Writer
 
 NOUNS = (
@@ -13,15 +13,15 @@ NOUNS = (
 )
 
 
-class _Page(NamedTuple):
+class _PageSpec(NamedTuple):
     name: str
     title: str
-    least_characters: int
+    min_characters: int
     sections: tuple[Section, ...]
 
 
 PAGES = (
-    _Page(
+    _PageSpec(
         *("01-conventions", "Conventions", 8_900),
         (
             Section("Words"),
@@ -44,7 +44,7 @@ PAGES = (
             ),
         ),
     ),
-    _Page(
+    _PageSpec(
         *("02-authentication", "Authentication", 9_300),
         (
             Section("Keys", ("A key belongs to one client and is never sent; it signs.",)),
@@ -56,7 +56,7 @@ PAGES = (
             Section("Age", ("When this page was written, signatures aged within 300 seconds.",)),
         ),
     ),
-    _Page(
+    _PageSpec(
         *("03-identifiers", "Identifiers", 8_700),
         (
             Section("Parcel numbers", ("A number is the letter P, nine digits, a hyphen and a check value of two digits.",)),
@@ -65,7 +65,7 @@ PAGES = (
             Section("Other identifiers"),
         ),
     ),
-    _Page(
+    _PageSpec(
         *("04-collections", "Collections and pages", 8_800),
         (
             Section("Order"),
@@ -74,7 +74,7 @@ PAGES = (
             Section("Filters"),
         ),
     ),
-    _Page(
+    _PageSpec(
         *("05-reliability", "Reliability", 9_200),
         (
             Section("Pauses", ("The first pause lasts ${backoff_ms} milliseconds, every further one twice as long.",)),
@@ -94,7 +94,7 @@ PAGES = (
             Section("Duplicates"),
         ),
     ),
-    _Page(
+    _PageSpec(
         *("06-resources", "Resources", 12_600),
         (
             Section("Parcels"),
@@ -125,7 +125,7 @@ PAGES = (
             ),
         ),
     ),
-    _Page(
+    _PageSpec(
         *("07-errors", "Errors", 9_000),
         (
             Section("Form", ("An error is an object with the fields `code` and `message`.",)),
@@ -143,7 +143,7 @@ PAGES = (
             Section("Messages"),
         ),
     ),
-    _Page(
+    _PageSpec(
         *("08-webhooks", "Webhooks", 8_600),
         (
             Section("Delivery", ("A message is signed like a request and carries the same header.",)),
@@ -151,7 +151,7 @@ PAGES = (
             Section("Repetition"),
         ),
     ),
-    _Page(
+    _PageSpec(
         *("10-labels", "Labels", 8_900),
         (
             Section("Paper"),
@@ -164,7 +164,7 @@ PAGES = (
             ),
         ),
     ),
-    _Page(
+    _PageSpec(
         *("11-statements", "Statements", 9_100),
         (
             Section("Form", ("A line holds a number and an amount in crowns, with a semicolon between them.",)),
@@ -173,7 +173,7 @@ PAGES = (
             Section("Time"),
         ),
     ),
-    _Page(
+    _PageSpec(
         *("09-errata", "Errata", 8_300),
         (
             Section("To the conventions", ("Erratum 2: the crown has a hundred parts, not a thousand.",)),
@@ -190,11 +190,11 @@ INDEX = "\n".join(
 )
 
 
-def pages(values: Mapping[str, str], task_seed: int) -> tuple[tuple[str, str], ...]:
+def generate_pages(values: Mapping[str, str], task_seed: int) -> tuple[tuple[str, str], ...]:
     """Path and text of each page under a seed."""
-    made = [("spec/README.md", INDEX)]
+    files = [("spec/README.md", INDEX)]
     for page in PAGES:
-        writer = Writer(drawn("spec-api", task_seed, page.name), NOUNS)
-        text = writer.page(page.title, page.sections, page.least_characters)
-        made.append((f"spec/{page.name}.md", Template(text).substitute(values)))
-    return tuple(made)
+        writer = Writer(make_rng("spec-api", task_seed, page.name), NOUNS)
+        text = writer.write_page(page.title, page.sections, page.min_characters)
+        files.append((f"spec/{page.name}.md", Template(text).substitute(values)))
+    return tuple(files)

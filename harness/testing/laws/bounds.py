@@ -6,37 +6,37 @@ from harness.compaction.presets.none import NoCompaction
 from harness.task import Task
 from harness.testing.laws.findings import Finding
 from harness.testing.laws.moves import trace
-from harness.testing.laws.scripts import about_check, values_in
-from harness.testing.laws.session_cache import DEFAULT, Sessions, policy_of
-from harness.testing.laws.simulation import HUGE, Run
+from harness.testing.laws.scripts import make_check_finding, read_values
+from harness.testing.laws.session_cache import DEFAULT_PRESET, SessionCache, look_up_policy
+from harness.testing.laws.simulation import HUGE_WINDOW_TOKENS, Run
 
 
-def law_1(sessions: Sessions, seed: int, preset: str) -> Iterator[Finding]:
+def check_law_1(sessions: SessionCache, seed: int, preset: str) -> Iterator[Finding]:
     """In a window larger than the session, a policy whose trigger is relative to the window does nothing."""
-    plain, other = sessions.uncompacted(seed), sessions.run(seed, policy_of(preset), HUGE)
+    plain, other = sessions.run_uncompacted(seed), sessions.run(seed, look_up_policy(preset), HUGE_WINDOW_TOKENS)
     if other.compactions:
-        yield Finding(words=f"compacted {len(other.compactions)} times in a window of {HUGE:,} tokens", seed=seed)
-    yield from _same_course(plain, other, seed)
-    for name in sorted(other.failed - plain.failed):
-        yield Finding(words=f"fails under a policy ({preset}) that never acted", check=name, seed=seed)
+        yield Finding(message=f"compacted {len(other.compactions)} times in a window of {HUGE_WINDOW_TOKENS:,} tokens", seed=seed)
+    yield from _compare_course(plain, other, seed)
+    for name in sorted(other.failed_checks - plain.failed_checks):
+        yield Finding(message=f"fails under a policy ({preset}) that never acted", check=name, seed=seed)
 
 
-def _same_course(plain: Run, other: Run, seed: int) -> Iterator[Finding]:
+def _compare_course(plain: Run, other: Run, seed: int) -> Iterator[Finding]:
     """Both sessions did and left the same."""
     if plain.calls != other.calls:
-        yield Finding(words="another course was taken although nothing was compacted", seed=seed)
+        yield Finding(message="another course was taken although nothing was compacted", seed=seed)
     elif plain.files != other.files:
-        yield Finding(words="other files were left although nothing was compacted", seed=seed)
+        yield Finding(message="other files were left although nothing was compacted", seed=seed)
 
 
-def law_2(sessions: Sessions, seed: int, _: str) -> Iterator[Finding]:
+def check_law_2(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
     """Without compaction a smaller window overflows at the step at which the session outgrows it."""
-    window_tokens = sessions.tight(seed).window_tokens
-    sizes = [step.usage.prompt_tokens for step in sessions.uncompacted(seed).steps]
+    window_tokens = sessions.choose_small_window(seed).window_tokens
+    sizes = [step.usage.prompt_tokens for step in sessions.run_uncompacted(seed).steps]
     predicted = next((number for number, size in enumerate(sizes, start=1) if size > window_tokens), None)
     if predicted is None:
         words = f"the session never fills a window, it ends at {max(sizes):,} tokens: let it read or print more"
-        yield Finding(words=words, seed=seed)
+        yield Finding(message=words, seed=seed)
         return
     small = sessions.run(seed, NoCompaction(), window_tokens)
     if (small.outcome.reason, small.outcome.steps) != ("overflow", predicted - 1):
@@ -44,28 +44,28 @@ def law_2(sessions: Sessions, seed: int, _: str) -> Iterator[Finding]:
             f"a window of {window_tokens:,} tokens without compaction should overflow at request {predicted}; the session "
             f"ended by {small.outcome.reason} after {small.outcome.steps}"
         )
-        yield Finding(words=words, seed=seed)
+        yield Finding(message=words, seed=seed)
 
 
-def law_3(sessions: Sessions, seed: int, preset: str) -> Iterator[Finding]:
+def check_law_3(sessions: SessionCache, seed: int, preset: str) -> Iterator[Finding]:
     """With oracle summaries every check passes, and nothing is done that would not be done without compaction."""
-    plain, oracle = sessions.uncompacted(seed), sessions.compacted(seed, preset, "scripted/oracle")
+    plain, oracle = sessions.run_uncompacted(seed), sessions.run_compacted(seed, preset, "scripted/oracle")
     if not oracle.compactions:
-        yield Finding(words=f"the session is never compacted ({preset}); let it read or print more", seed=seed)
-    for judged in oracle.judged:
+        yield Finding(message=f"the session is never compacted ({preset}); let it read or print more", seed=seed)
+    for judged in oracle.check_results:
         if not judged.passed:
             words = f"fails although summaries keep every line with a fact: {judged.detail}"
-            yield about_check(sessions.task(seed), judged.check, words, seed)
-    yield from _extra_acts(sessions.task(seed), plain, oracle, seed)
+            yield make_check_finding(sessions.make_task(seed), judged.check, words, seed)
+    yield from _find_extra_call(sessions.make_task(seed), plain, oracle, seed)
 
 
-def _extra_acts(task: Task, plain: Run, oracle: Run, seed: int) -> Iterator[Finding]:
+def _find_extra_call(task: Task, plain: Run, oracle: Run, seed: int) -> Iterator[Finding]:
     """The first act that one session has and the other has not, with the step behind it."""
-    acts = zip([*plain.acts, None], [*oracle.acts, None], strict=False)
+    acts = zip([*plain.call_keys, None], [*oracle.call_keys, None], strict=False)
     parted = next((number for number, (here, there) in enumerate(acts) if here != there), None)
     if parted is None:
         return
-    made = oracle.acts[parted] if parted < len(oracle.acts) else None
+    extra_call = oracle.call_keys[parted] if parted < len(oracle.call_keys) else None
     moves = trace(task, oracle.requests)
     before = 0
     step = ""
@@ -73,55 +73,61 @@ def _extra_acts(task: Task, plain: Run, oracle: Run, seed: int) -> Iterator[Find
         if before <= parted < before + len(reply.message.calls):
             step = move.step
         before += len(reply.message.calls)
-    did = f"{made[0]} {made[1]!r:.100}" if made else "nothing more"
-    due = f"{plain.acts[parted][0]} {plain.acts[parted][1]!r:.100}" if parted < len(plain.acts) else "nothing more"
+    did = f"{extra_call[0]} {extra_call[1]!r:.100}" if extra_call else "nothing more"
+    due = f"{plain.call_keys[parted][0]} {plain.call_keys[parted][1]!r:.100}" if parted < len(plain.call_keys) else "nothing more"
     words = (
         f"although summaries keep every line with a fact or a receipt, the agent does {did} where it would do {due}: a value "
         "or the evidence of a step stands in no line that a pattern matches"
     )
-    yield Finding(words=words, step=step, seed=seed)
+    yield Finding(message=words, step=step, seed=seed)
 
 
-def law_4(sessions: Sessions, seed: int, preset: str) -> Iterator[Finding]:
+def check_law_4(sessions: SessionCache, seed: int, preset: str) -> Iterator[Finding]:
     """With empty summaries the checks fail that rest on what only the prompt said and what was first needed afterwards.
 
     A policy that compacts late may find all of it used. That is the task's fault only if the default policy finds so too, and
     finds it of all that the user tells: a user who tells most things later (a `World`) leaves to the prompt what is used early.
     """
-    empty, task = sessions.compacted(seed, preset, "scripted/empty"), sessions.task(seed)
+    empty, task = sessions.run_compacted(seed, preset, "scripted/empty"), sessions.make_task(seed)
     if not empty.compactions:
-        yield Finding(words=f"the session is never compacted ({preset}); let it read or print more", seed=seed)
+        yield Finding(message=f"the session is never compacted ({preset}); let it read or print more", seed=seed)
         return
-    told = prompt_only(task)
-    late = _needed_late(sessions, seed, told, empty)
-    if told and not late and not _needed_late(sessions, seed, _asked(task), sessions.compacted(seed, DEFAULT, "scripted/empty")):
+    prompt_facts = find_prompt_only_facts(task)
+    late = _find_late_facts(sessions, seed, prompt_facts, empty)
+    if (
+        prompt_facts
+        and not late
+        and not _find_late_facts(
+            sessions, seed, _find_user_facts(task), sessions.run_compacted(seed, DEFAULT_PRESET, "scripted/empty")
+        )
+    ):
         words = "every fact that the user tells is used before the first compaction, so forgetting it costs nothing"
-        yield Finding(words=words, fact=min(told), seed=seed)
-    for judged in empty.judged:
-        forgotten = sorted(set(judged.check.rests_on) & late)
+        yield Finding(message=words, fact=min(prompt_facts), seed=seed)
+    for judged in empty.check_results:
+        forgotten = sorted(set(judged.check.required_facts) & late)
         if forgotten and judged.passed:
             words = "it was forgotten before it was first needed, and the check passes"
-            yield Finding(words=words, fact=forgotten[0], check=judged.check.name, seed=seed)
+            yield Finding(message=words, fact=forgotten[0], check=judged.check.name, seed=seed)
 
 
-def _needed_late(sessions: Sessions, seed: int, told: set[str], run: Run) -> set[str]:
+def _find_late_facts(sessions: SessionCache, seed: int, facts: set[str], run: Run) -> set[str]:
     """Facts that are first needed when a session was compacted already."""
-    return {name for name in told if run.compactions and _first_use(sessions, seed, name) >= run.compactions[0].step}
+    return {name for name in facts if run.compactions and _find_first_use(sessions, seed, name) >= run.compactions[0].step}
 
 
-def prompt_only(task: Task) -> set[str]:
+def find_prompt_only_facts(task: Task) -> set[str]:
     """Facts that the prompt tells, no later message tells again, and no call shows again."""
-    late = "\n".join(message.text for message in task.later)
-    asked = _asked(task)
-    return {fact.name for fact in task.facts if fact.name in asked and not values_in(late, fact)}
+    late = "\n".join(message.text for message in task.later_messages)
+    asked = _find_user_facts(task)
+    return {fact.name for fact in task.facts if fact.name in asked and not read_values(late, fact)}
 
 
-def _asked(task: Task) -> set[str]:
+def _find_user_facts(task: Task) -> set[str]:
     """Facts that the user tells, at the start or later, and no call shows again."""
     return {fact.name for fact in task.facts if fact.said_in == "prompt" and fact.recover is None}
 
 
-def _first_use(sessions: Sessions, seed: int, fact: str) -> int:
+def _find_first_use(sessions: SessionCache, seed: int, fact: str) -> int:
     """The first request of the uncompacted session at which a step was taken that needs a fact."""
-    needing = {step.name for step in sessions.task(seed).script.steps if fact in step.needs}
-    return min((move.number for move in sessions.moves(seed) if move.step in needing), default=0)
+    needing = {step.name for step in sessions.make_task(seed).script.steps if fact in step.required_facts}
+    return min((move.number for move in sessions.trace_moves(seed) if move.step in needing), default=0)

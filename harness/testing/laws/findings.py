@@ -3,14 +3,14 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from harness.testing.laws.session_cache import Sessions
+from harness.testing.laws.session_cache import SessionCache
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
     """Something that a law does not allow."""
 
-    words: str
+    message: str
     """What is wrong, and where it helps what would be right; may quote hostile text."""
     step: str = ""
     """Name of the step of the script; empty = it is not about one."""
@@ -22,7 +22,7 @@ class Finding:
     def __str__(self) -> str:
         where = [f"step {self.step!r}"] * bool(self.step) + [f"fact {self.fact!r}"] * bool(self.fact)
         where += [f"check {self.check!r}"] * bool(self.check) + [f"seed {self.seed}"] * (self.seed is not None)
-        return f"{', '.join(where)}: {self.words}" if where else self.words
+        return f"{', '.join(where)}: {self.message}" if where else self.message
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +33,7 @@ class Law:
     """As in a test's id, e.g. `law-3`."""
     title: str
     """What holds, as a sentence."""
-    find: Callable[[Sessions, int, str], Iterable[Finding]]
+    find: Callable[[SessionCache, int, str], Iterable[Finding]]
     """From the sessions of a template, a task seed and the name of a preset to what is wrong."""
     stage: int
     """Laws of a later stage say nothing about a task that breaks one of an earlier stage."""

@@ -10,37 +10,37 @@ from harness.protocols import Sandbox
 from harness.session.checks import first_request_tokens
 from harness.task import CallTemplate, Check, Fact, Step, Task
 from harness.testing.laws.findings import Finding
-from harness.testing.laws.session_cache import Sessions
-from harness.testing.laws.simulation import WINDOW
-from harness.tools import standard_tools
+from harness.testing.laws.session_cache import SessionCache
+from harness.testing.laws.simulation import WINDOW_TOKENS
+from harness.tools import make_standard_tools
 
-_TOOLS = frozenset(tool.spec.name for tool in standard_tools(cast("Sandbox", None)))  # a description needs no sandbox
+_TOOLS = frozenset(tool.spec.name for tool in make_standard_tools(cast("Sandbox", None)))  # a description needs no sandbox
 
 
-def names_what_exists(sessions: Sessions, seed: int, _: str) -> Iterator[Finding]:
+def check_names(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
     """Names are given once, and every name that is used is given."""
-    task = sessions.task(seed)
+    task = sessions.make_task(seed)
     facts = {fact.name for fact in task.facts}
-    for what, names in _named(task).items():
+    for what, names in _collect_names(task).items():
         for name, times in Counter(names).items():
             if times > 1:
-                yield Finding(words=f"{times} {what}s have the name {name!r}")
+                yield Finding(message=f"{times} {what}s have the name {name!r}")
     for step in task.script.steps:
-        yield from _placeholders(step, facts)
+        yield from _check_placeholders(step, facts)
     for check in task.checks:
-        for name in sorted(set(check.rests_on) - facts):
-            yield Finding(words=f"rests on {name!r}, which is no fact", fact=name, check=check.name)
+        for name in sorted(set(check.required_facts) - facts):
+            yield Finding(message=f"rests on {name!r}, which is no fact", fact=name, check=check.name)
     for fact in task.facts:
-        yield from _patterns(fact)
-        yield from _recovering(fact)
-        if not any(fact.name in check.rests_on for check in task.checks):
+        yield from _check_pattern_syntax(fact)
+        yield from _check_recovering_call(fact)
+        if not any(fact.name in check.required_facts for check in task.checks):
             words = "no check rests on it, so nobody notices when it is forgotten"
-            yield Finding(words=words, step=first_needing(task, fact.name), fact=fact.name)
-        if not any(fact.name in _needs(step) for step in task.script.steps):
-            yield Finding(words="no step needs it", fact=fact.name)
+            yield Finding(message=words, step=find_first_needing_step(task, fact.name), fact=fact.name)
+        if not any(fact.name in _collect_needs(step) for step in task.script.steps):
+            yield Finding(message="no step needs it", fact=fact.name)
 
 
-def _named(task: Task) -> dict[str, list[str]]:
+def _collect_names(task: Task) -> dict[str, list[str]]:
     return {
         "step": [step.name for step in task.script.steps],
         "fact": [fact.name for fact in task.facts],
@@ -48,64 +48,66 @@ def _named(task: Task) -> dict[str, list[str]]:
     }
 
 
-def _needs(step: Step) -> set[str]:
-    return {*step.needs, *(name for repair in step.repairs for name in repair.needs)}
+def _collect_needs(step: Step) -> set[str]:
+    return {*step.required_facts, *(name for repair in step.repairs for name in repair.required_facts)}
 
 
-def _placeholders(step: Step, facts: set[str]) -> Iterator[Finding]:
-    deeds = [(step.says, step.calls, step.needs), *((fix.says, fix.calls, fix.needs) for fix in step.repairs)]
+def _check_placeholders(step: Step, facts: set[str]) -> Iterator[Finding]:
+    deeds = [(step.text, step.calls, step.required_facts), *((fix.text, fix.calls, fix.required_facts) for fix in step.repairs)]
     for says, calls, needs in deeds:
         texts = [says, *(text for call in calls for _, text in call.arguments)]
         if not all(Template(text).is_valid() for text in texts):
-            yield Finding(words="a text holds a `$` that begins no placeholder; write `$$`", step=step.name)
+            yield Finding(message="a text holds a `$` that begins no placeholder; write `$$`", step=step.name)
             continue
         used = {name for text in texts for name in Template(text).get_identifiers()}
         for name in sorted(used - set(needs)):
-            yield Finding(words="the placeholder is not declared in `needs`", step=step.name, fact=name)
+            yield Finding(message="the placeholder is not declared in `needs`", step=step.name, fact=name)
         for name in sorted(set(needs) - facts):
-            yield Finding(words="it needs this, which is no fact", step=step.name, fact=name)
+            yield Finding(message="it needs this, which is no fact", step=step.name, fact=name)
         for call in calls:
             if call.tool not in _TOOLS:
-                yield Finding(words=_no_tool(call), step=step.name)
+                yield Finding(message=_describe_unknown_tool(call), step=step.name)
     if not step.calls:
-        yield Finding(words="it calls no tool, so the session would end with it", step=step.name)
-    for pattern in [text for _, text in step.done.receipts] + [step.done.named] + [fix.error for fix in step.repairs]:
-        if (wrong := _miswritten(pattern)) is not None:
-            yield Finding(words=wrong, step=step.name)
-    if step.done.counted and (wrong := _misread(step.done.counted)) is not None:
-        yield Finding(words=wrong, step=step.name)
+        yield Finding(message="it calls no tool, so the session would end with it", step=step.name)
+    for pattern in (
+        [text for _, text in step.done.receipts] + [step.done.summary_pattern] + [fix.error_pattern for fix in step.repairs]
+    ):
+        if (wrong := _find_syntax_error(pattern)) is not None:
+            yield Finding(message=wrong, step=step.name)
+    if step.done.count_pattern and (wrong := _find_group_error(step.done.count_pattern)) is not None:
+        yield Finding(message=wrong, step=step.name)
 
 
-def _no_tool(call: CallTemplate) -> str:
+def _describe_unknown_tool(call: CallTemplate) -> str:
     return f"there is no tool {call.tool!r}; there are {', '.join(sorted(_TOOLS))}"
 
 
-def _recovering(fact: Fact) -> Iterator[Finding]:
+def _check_recovering_call(fact: Fact) -> Iterator[Finding]:
     """What is wrong with the call that shows a fact again: it holds no value and no placeholder, since nothing is in view."""
     if fact.recover is None:
         return
     if fact.recover.tool not in _TOOLS:
-        yield Finding(words=f"its recovering call: {_no_tool(fact.recover)}", fact=fact.name)
+        yield Finding(message=f"its recovering call: {_describe_unknown_tool(fact.recover)}", fact=fact.name)
     for _, text in fact.recover.arguments:
         if not Template(text).is_valid() or Template(text).get_identifiers():
-            yield Finding(words=f"its recovering call holds a placeholder, {text!r}, or a `$`; write `$$`", fact=fact.name)
+            yield Finding(message=f"its recovering call holds a placeholder, {text!r}, or a `$`; write `$$`", fact=fact.name)
 
 
-def _patterns(fact: Fact) -> Iterator[Finding]:
-    for pattern in (*fact.patterns, *fact.former):
-        if (wrong := _misread(pattern)) is not None:
-            yield Finding(words=wrong, fact=fact.name)
+def _check_pattern_syntax(fact: Fact) -> Iterator[Finding]:
+    for pattern in (*fact.patterns, *fact.former_patterns):
+        if (wrong := _find_group_error(pattern)) is not None:
+            yield Finding(message=wrong, fact=fact.name)
 
 
-def _misread(pattern: str) -> str | None:
+def _find_group_error(pattern: str) -> str | None:
     """What is wrong with a pattern that reads a value."""
-    if (wrong := _miswritten(pattern)) is not None:
+    if (wrong := _find_syntax_error(pattern)) is not None:
         return wrong
     groups = re.compile(pattern).groups
     return None if groups == 1 else f"the pattern {pattern!r} has {groups} groups; exactly one reads the value"
 
 
-def _miswritten(pattern: str) -> str | None:
+def _find_syntax_error(pattern: str) -> str | None:
     try:
         re.compile(pattern)
     except re.error as error:
@@ -113,50 +115,50 @@ def _miswritten(pattern: str) -> str | None:
     return None
 
 
-def told_once(sessions: Sessions, seed: int, _: str) -> Iterator[Finding]:
+def check_patterns(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
     """The patterns of a fact read its value where it is told, and nothing else anywhere."""
-    task = sessions.task(seed)
-    messages = [("the prompt", task.prompt), *((f"the message of step {late.step}", late.text) for late in task.later)]
+    task = sessions.make_task(seed)
+    messages = [("the prompt", task.prompt), *((f"the message of step {late.step}", late.text) for late in task.later_messages)]
     places = {"prompt": messages, "file": list(task.workspace)}
     for fact in task.facts:
         value = task.values.get(fact.name)
         if not value:  # what the law `values` tells of
             continue
-        told = False
+        is_stated = False
         for kind, texts in places.items():
             for where, text in texts:
-                found = set(values_in(text, fact))
-                told |= kind == fact.said_in and value in found
+                found = set(read_values(text, fact))
+                is_stated |= kind == fact.said_in and value in found
                 for other in sorted(found - {value}):
-                    if not fact.superseded:
+                    if not fact.is_superseded:
                         words = f"its patterns read {other!r} out of {where}, and its value is {value!r}"
-                        yield Finding(words=words, step=first_needing(task, fact.name), fact=fact.name, seed=seed)
-        if not told and fact.said_in in places:
+                        yield Finding(message=words, step=find_first_needing_step(task, fact.name), fact=fact.name, seed=seed)
+        if not is_stated and fact.said_in in places:
             where = "the prompt" if fact.said_in == "prompt" else "any file of the workspace"
             words = f"its patterns match nothing in {where}, so nobody tells it"
-            yield Finding(words=words, step=first_needing(task, fact.name), fact=fact.name, seed=seed)
+            yield Finding(message=words, step=find_first_needing_step(task, fact.name), fact=fact.name, seed=seed)
 
 
-def values_in(text: str, fact: Fact) -> Iterable[str]:
+def read_values(text: str, fact: Fact) -> Iterable[str]:
     """What the patterns of a fact read out of a text."""
     return [match[1] for pattern in fact.patterns for match in re.finditer(pattern, text, re.MULTILINE)]
 
 
-def first_needing(task: Task, fact: str) -> str:
+def find_first_needing_step(task: Task, fact: str) -> str:
     """The first step that needs a fact; empty = none does."""
-    return next((step.name for step in task.script.steps if fact in _needs(step)), "")
+    return next((step.name for step in task.script.steps if fact in _collect_needs(step)), "")
 
 
-def about_check(task: Task, check: Check, words: str, seed: int) -> Finding:
+def make_check_finding(task: Task, check: Check, words: str, seed: int) -> Finding:
     """What is wrong with a check, with the first fact that it rests on and the first step that needs this."""
-    fact = next(iter(check.rests_on), "")
-    return Finding(words=words, step=first_needing(task, fact), fact=fact, check=check.name, seed=seed)
+    fact = next(iter(check.required_facts), "")
+    return Finding(message=words, step=find_first_needing_step(task, fact), fact=fact, check=check.name, seed=seed)
 
 
-def fits(sessions: Sessions, seed: int, _: str) -> Iterator[Finding]:
+def check_first_request(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
     """The first request is shorter than the window."""
-    task = sessions.task(seed)
+    task = sessions.make_task(seed)
     tokens = first_request_tokens(task.prompt, task.runtime)
-    if tokens > WINDOW // 2:
-        words = f"the first request has {tokens:,} tokens, more than half of a window of {WINDOW:,}; shorten the prompt"
-        yield Finding(words=words, seed=seed)
+    if tokens > WINDOW_TOKENS // 2:
+        words = f"the first request has {tokens:,} tokens, more than half of a window of {WINDOW_TOKENS:,}; shorten the prompt"
+        yield Finding(message=words, seed=seed)

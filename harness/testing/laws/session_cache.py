@@ -8,14 +8,14 @@ from typing import Any, cast
 from harness import policies as kinds
 from harness.compaction.presets.keep_last import KeepLast
 from harness.compaction.presets.none import NoCompaction
-from harness.compaction.scaling import scaled
-from harness.models.scripted.agent import tool_tokens
+from harness.compaction.scaling import scale_policy
+from harness.models.scripted.agent import count_tool_tokens
 from harness.protocols import Policy
 from harness.sandboxes.backends import SandboxChoice
 from harness.task import Task, TaskTemplate
-from harness.testing.fresh_tasks import Digests, made_afresh
+from harness.testing.fresh_tasks import Digests, digest_in_fresh_process
 from harness.testing.laws.moves import Move, trace
-from harness.testing.laws.simulation import BUBBLEWRAP, HUGE, WINDOW, Run, simulate
+from harness.testing.laws.simulation import BUBBLEWRAP, HUGE_WINDOW_TOKENS, WINDOW_TOKENS, Run, simulate
 
 PRESETS: dict[str, KeepLast] = {
     "extractive": KeepLast(summarizer="scripted/extractive"),
@@ -25,50 +25,50 @@ PRESETS: dict[str, KeepLast] = {
     "late-extractive": KeepLast(threshold=0.95, keep_last=20, summarizer="scripted/extractive"),
 }
 """Policies whose trigger is relative to the window, by the name that they have in tests."""
-GEOMETRIES = ("extractive", "early-empty", "late-extractive")
+GEOMETRY_PRESETS = ("extractive", "early-empty", "late-extractive")
 """Those that differ in more than the summarizer."""
 POLICIES: dict[str, Policy] = {f"default/{kind}": made() for kind, made in kinds.PRESETS.items()}
 """Every policy that can be named, with its defaults."""
-DEFAULT = "extractive"
+DEFAULT_PRESET = "extractive"
 """The preset that has the defaults of its policy."""
-NOMINAL = 200_000
+NOMINAL_WINDOW_TOKENS = 200_000
 """The window that the constants of other policies are made for, in tokens."""
-SMALL_SHARE = 0.6
+SMALL_WINDOW_SHARE = 0.6
 """Window of a session that does not fill `WINDOW`: this share of its longest request."""
-ROOMY = 1.25
+MIN_WINDOW_FILL = 1.25
 """A session is compacted in `WINDOW` if its longest request is so many times as long."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tight:
+class SmallWindow:
     """A window that a session does not fit into, and what a policy must know to work in it."""
 
     window_tokens: int
-    scaled: KeepLast | None = None
+    scaled_preset: KeepLast | None = None
     """Reserves and number of kept messages that go with a small window; None = those of the preset."""
 
-    def fitted(self, policy: Policy) -> Policy:
+    def fit_policy(self, policy: Policy) -> Policy:
         """A policy made to work in this window; the tools print as much as ever."""
         if isinstance(policy, KeepLast):
-            kept = self.scaled
+            kept = self.scaled_preset
             return policy if kept is None else replace(kept, threshold=policy.threshold, summarizer=policy.summarizer)
-        small = scaled(policy, self.window_tokens / NOMINAL)
+        small = scale_policy(policy, self.window_tokens / NOMINAL_WINDOW_TOKENS)
         if small.clip_characters == policy.clip_characters:
             return small
         return cast(Policy, replace(cast(Any, small), clip_characters=policy.clip_characters))
 
 
-def policy_of(preset: str) -> Policy:
+def look_up_policy(preset: str) -> Policy:
     """The policy that laws know by a name."""
     return PRESETS[preset] if preset in PRESETS else POLICIES[preset]
 
 
-def most_steps(task: Task) -> int:
+def compute_max_steps(task: Task) -> int:
     """After so many model calls a session of a task is not going to end by itself."""
     return 3 * len(task.script.steps) + 30
 
 
-class Sessions:
+class SessionCache:
     """Everything that laws ask of a template, asked once. Not thread-safe."""
 
     def __init__(self, template: TaskTemplate, *, name: str = "", sandbox: SandboxChoice = BUBBLEWRAP) -> None:
@@ -85,13 +85,13 @@ class Sessions:
         self._runs: dict[tuple[int, Policy, int], Run] = {}
         self._moves: dict[int, tuple[Move, ...]] = {}
 
-    def task(self, seed: int) -> Task:
+    def make_task(self, seed: int) -> Task:
         """The task under a seed, made once."""
         if seed not in self._tasks:
             self._tasks[seed] = self.template(seed)
         return self._tasks[seed]
 
-    def afresh(self, seeds: Iterable[int]) -> Mapping[int, Digests]:
+    def digest_in_fresh_process(self, seeds: Iterable[int]) -> Mapping[int, Digests]:
         """What a process of its own makes of these seeds; those that were asked for together cost one process.
 
         Raises:
@@ -99,31 +99,31 @@ class Sessions:
         """
         missing = [seed for seed in seeds if seed not in self._afresh]
         if missing:
-            self._afresh |= made_afresh(self.name, missing)
+            self._afresh |= digest_in_fresh_process(self.name, missing)
         return self._afresh
 
     def run(self, seed: int, policy: Policy, window_tokens: int) -> Run:
         """A session under a policy, run once."""
         key = (seed, policy, window_tokens)
         if key not in self._runs:
-            self._runs[key] = self.again(self.task(seed), policy, window_tokens)
+            self._runs[key] = self.run_uncached(self.make_task(seed), policy, window_tokens)
         return self._runs[key]
 
-    def again(self, task: Task, policy: Policy, window_tokens: int) -> Run:
+    def run_uncached(self, task: Task, policy: Policy, window_tokens: int) -> Run:
         """A session that is not kept."""
-        return simulate(task, policy, window_tokens=window_tokens, max_steps=most_steps(task), sandbox=self.sandbox)
+        return simulate(task, policy, window_tokens=window_tokens, max_steps=compute_max_steps(task), sandbox=self.sandbox)
 
-    def uncompacted(self, seed: int) -> Run:
+    def run_uncompacted(self, seed: int) -> Run:
         """The session in which nothing is ever forgotten."""
-        return self.run(seed, NoCompaction(), HUGE)
+        return self.run(seed, NoCompaction(), HUGE_WINDOW_TOKENS)
 
-    def moves(self, seed: int) -> tuple[Move, ...]:
+    def trace_moves(self, seed: int) -> tuple[Move, ...]:
         """What the agent did in the uncompacted session, request by request."""
         if seed not in self._moves:
-            self._moves[seed] = trace(self.task(seed), self.uncompacted(seed).requests)
+            self._moves[seed] = trace(self.make_task(seed), self.run_uncompacted(seed).requests)
         return self._moves[seed]
 
-    def compacted(self, seed: int, preset: str, summarizer: str | None = None) -> Run:
+    def run_compacted(self, seed: int, preset: str, summarizer: str | None = None) -> Run:
         """A session in the tight window under a preset, or a policy of `POLICIES`.
 
         Args:
@@ -131,24 +131,24 @@ class Sessions:
             preset: its name.
             summarizer: another than the preset's; None = its own.
         """
-        policy = policy_of(preset) if summarizer is None else replace(PRESETS[preset], summarizer=summarizer)
-        tight = self.tight(seed)
-        return self.run(seed, tight.fitted(policy), tight.window_tokens)
+        policy = look_up_policy(preset) if summarizer is None else replace(PRESETS[preset], summarizer=summarizer)
+        tight = self.choose_small_window(seed)
+        return self.run(seed, tight.fit_policy(policy), tight.window_tokens)
 
-    def tight(self, seed: int) -> Tight:
+    def choose_small_window(self, seed: int) -> SmallWindow:
         """`WINDOW` where the session fills it; else a window that follows from the session.
 
         A small one leaves free what tool schemas take and what the longest step adds, and allows for the policy's estimate
         being lower than what the model counts.
         """
-        plain = self.uncompacted(seed)
+        plain = self.run_uncompacted(seed)
         sizes = [step.usage.prompt_tokens for step in plain.steps]
-        if max(sizes) >= ROOMY * WINDOW:
-            return Tight(window_tokens=WINDOW)
+        if max(sizes) >= MIN_WINDOW_FILL * WINDOW_TOKENS:
+            return SmallWindow(window_tokens=WINDOW_TOKENS)
         first_request, _ = plain.requests[0]
-        tools = tool_tokens(first_request.tools)
+        tools = count_tool_tokens(first_request.tools)
         growth = max((after - before for before, after in pairwise(sizes)), default=0)
-        window = max(int(SMALL_SHARE * max(sizes)), sizes[0] + 2 * growth)
+        window = max(int(SMALL_WINDOW_SHARE * max(sizes)), sizes[0] + 2 * growth)
         error = max((size - tools) / step.view_tokens for size, step in zip(sizes, plain.steps, strict=True))
         room = window - tools - growth
         scaled = KeepLast(
@@ -157,4 +157,4 @@ class Sessions:
             output_reserve_tokens=growth,
             safety_reserve_tokens=max(0, room - int(room / error)),
         )
-        return Tight(window_tokens=window, scaled=scaled)
+        return SmallWindow(window_tokens=window, scaled_preset=scaled)

@@ -9,29 +9,29 @@ from itertools import groupby
 from typing import Any, NamedTuple, cast
 
 from harness import codec
-from harness.errors import UsageError, counted
+from harness.errors import UsageError, format_count
 from harness.events import Compaction
 from harness.inspection.counterfactual import SUMMARY_TOKENS, Course, Rehearsal, Scene, Setting, Standing, uncompacted
 from harness.inspection.disposition import Fate
 from harness.inspection.recorded import RecordedSession
-from harness.messages import Message, part_text
+from harness.messages import Message, extract_part_text
 from harness.policies import policy_from_plain
 from harness.protocols import Policy
 
-FATES: tuple[Fate, ...] = ("kept", "masked", "summarized", "dropped", "summary")
+DISPOSITIONS: tuple[Fate, ...] = ("kept", "masked", "summarized", "dropped", "summary")
 """In a picture a fate is its place here."""
-KEEP_REHEARSALS = 6
-WINDOWS = (8_192, 16_384, 32_768, 65_536, 128_000, 200_000, 256_000, 400_000, 1_000_000)
+MAX_CACHED_REHEARSALS = 6
+WINDOW_CHOICES = (8_192, 16_384, 32_768, 65_536, 128_000, 200_000, 256_000, 400_000, 1_000_000)
 """Offered."""
-FILLED = 0.75
+DEFAULT_WINDOW_SHARE = 0.75
 """The first choice is the largest window that is at most so much of the conversation."""
 NOMINAL_WINDOW_TOKENS = 200_000
 """For which most published constants were made; in a smaller window they are scaled from it unless told otherwise."""
-LABEL_CHARACTERS, TEXT_CHARACTERS, REASON_CHARACTERS = 100, 20_000, 300
+MAX_LABEL_CHARACTERS, MAX_TEXT_CHARACTERS, MAX_REASON_CHARACTERS = 100, 20_000, 300
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
+class ExplorerSettings:
     """Where one looks: everything that a picture depends on."""
 
     policy: str
@@ -52,7 +52,7 @@ class Look:
                 raise UsageError(f"{name}: must be at least 1 (got {getattr(self, name)!r})")
 
     @property
-    def setting(self) -> Setting:
+    def rehearsal_setting(self) -> Setting:
         """Under what that is rehearsed.
 
         Raises:
@@ -66,16 +66,16 @@ class Look:
         )
 
 
-class Sum(NamedTuple):
+class DispositionTotal(NamedTuple):
     """The messages that met one fate."""
 
-    fate: Fate
+    disposition: Fate
     messages: int
     tokens_before: int
     tokens_after: int
 
 
-class Attempt(NamedTuple):
+class CompactionAttempt(NamedTuple):
     """A compaction, or what came to nothing."""
 
     step: int
@@ -100,46 +100,49 @@ class Exploration:
             UsageError: the session has no step, or the policy does not work in that window.
         """
         self.session, self.course = session, Course(session.entries)
-        self.whole = list(uncompacted(self.course))
+        self.uncompacted_tokens = list(uncompacted(self.course))
         """Tokens of the whole conversation at each step."""
         self._rehearsals: dict[str, Rehearsal] = {}
         plain = {"kind": policy} if isinstance(policy, str) else codec.to_plain(policy)
-        window = window_tokens or self._window()
-        self.look = Look(
+        window = window_tokens or self._choose_window()
+        self.settings = ExplorerSettings(
             policy=str(plain.pop("kind")),
             fields=plain,
             window_tokens=window,
             nominal_window_tokens=NOMINAL_WINDOW_TOKENS if window < NOMINAL_WINDOW_TOKENS else None,
             step=len(self.course.steps),
         )
-        self.go(self.look)
+        self.rehearse(self.settings)
 
-    def _window(self) -> int:
+    def _choose_window(self) -> int:
         """That of the session itself if it was filled, else one of those that are offered."""
         started = self.session.started
         own = started.window_tokens if started else 0
         return (
             own
-            if 0 < own < self.whole[-1]
-            else max((one for one in WINDOWS if one <= FILLED * self.whole[-1]), default=WINDOWS[0])
+            if 0 < own < self.uncompacted_tokens[-1]
+            else max(
+                (one for one in WINDOW_CHOICES if one <= DEFAULT_WINDOW_SHARE * self.uncompacted_tokens[-1]),
+                default=WINDOW_CHOICES[0],
+            )
         )
 
-    def go(self, look: Look, enough: Callable[[], bool] = lambda: False) -> None:
+    def rehearse(self, settings: ExplorerSettings, should_stop: Callable[[], bool] = lambda: False) -> None:
         """Look at something else, and rehearse until all is done or it is enough.
 
         Raises:
             UsageError: that cannot be; the look stays where it was.
         """
         steps = len(self.course.steps)
-        if look.step > steps:
-            raise UsageError(f"step: this session has {counted(steps, 'step')} (got {look.step!r})")
-        key = codec.canonical_json(replace(look, step=1))
-        rehearsal = self._rehearsals.pop(key, None) or Rehearsal(self.session, self.course, look.setting)
-        rehearsal.advance(enough)
+        if settings.step > steps:
+            raise UsageError(f"step: this session has {format_count(steps, 'step')} (got {settings.step!r})")
+        key = codec.to_canonical_json(replace(settings, step=1))
+        rehearsal = self._rehearsals.pop(key, None) or Rehearsal(self.session, self.course, settings.rehearsal_setting)
+        rehearsal.advance(should_stop)
         self._rehearsals[key] = rehearsal
-        if len(self._rehearsals) > KEEP_REHEARSALS:
+        if len(self._rehearsals) > MAX_CACHED_REHEARSALS:
             del self._rehearsals[next(iter(self._rehearsals))]
-        self.look = look
+        self.settings = settings
 
     @property
     def rehearsal(self) -> Rehearsal:
@@ -147,110 +150,114 @@ class Exploration:
         return self._rehearsals[next(reversed(self._rehearsals))]
 
     @property
-    def index(self) -> int:
+    def step_index(self) -> int:
         """Of the step that is shown, from 0: the one that is looked at, or the last that was rehearsed so far."""
-        return min(self.look.step, len(self.rehearsal.scenes)) - 1
+        return min(self.settings.step, len(self.rehearsal.scenes)) - 1
 
     @property
     def scene(self) -> Scene:
         """The step that is shown."""
-        return self.rehearsal.scenes[self.index]
+        return self.rehearsal.scenes[self.step_index]
 
-    def standings(self) -> list[Standing]:
+    def list_standings(self) -> list[Standing]:
         """What became of each message that was told before the step that is shown."""
-        return self.rehearsal.standings(self.index)
+        return self.rehearsal.standings(self.step_index)
 
-    def run(self) -> dict[str, Any]:
+    def build_run(self) -> dict[str, Any]:
         """What depends on the policy and its window, as far as it was rehearsed."""
         budget = self.rehearsal.budget
         return {
             "curve": [scene.view.tokens for scene in self.rehearsal.scenes],
-            "attempts": list(self.attempts()),
+            "attempts": list(self.list_attempts()),
             "window_tokens": budget.window_tokens,
             "available_tokens": budget.available_tokens,
             "threshold_tokens": budget.threshold_tokens,
             "rule": self.rehearsal.rule,
         }
 
-    def picture(self) -> dict[str, Any]:
+    def build_picture(self) -> dict[str, Any]:
         """What depends on the step: lists have a place for each message that was told before it."""
-        standings, scene = self.standings(), self.scene
+        standings, scene = self.list_standings(), self.scene
         places = {item.item_id: place for place, item in enumerate(scene.view.items)}
         return {
-            "look": codec.to_plain(self.look),
+            "look": codec.to_plain(self.settings),
             "done": self.rehearsal.done,
-            "index": self.index,
-            "fates": [FATES.index(one.fate) for one in standings],
+            "index": self.step_index,
+            "fates": [DISPOSITIONS.index(one.fate) for one in standings],
             "before": [one.tokens_before for one in standings],
             "after": [one.tokens_after for one in standings],
             "since": [one.since for one in standings],
             "teller": [-1 if one.told_by is None else places[one.told_by] for one in standings],
-            "shown": self._runs(standings),
-            "sums": self.sums(standings),
+            "shown": self._group_view(standings),
+            "sums": self.sum_by_disposition(standings),
             "view_tokens": scene.view.tokens,
         }
 
-    def attempts(self) -> Iterable[Attempt]:
+    def list_attempts(self) -> Iterable[CompactionAttempt]:
         """Every attempt at a compaction so far."""
         for entry in self.rehearsal.attempts:
             event = cast("Compaction", entry.event)
-            yield Attempt(event.step, event.tokens_before, event.tokens_after, event.status, event.reason[:REASON_CHARACTERS])
+            yield CompactionAttempt(
+                event.step, event.tokens_before, event.tokens_after, event.status, event.reason[:MAX_REASON_CHARACTERS]
+            )
 
-    def _runs(self, standings: list[Standing]) -> list[tuple[int, int]]:
+    def _group_view(self, standings: list[Standing]) -> list[tuple[int, int]]:
         """The view in order, as fates and their tokens."""
-        fates = {self.rehearsal.item(number): FATES.index(one.fate) for number, one in enumerate(standings)}
-        new = FATES.index("summary")
+        fates = {self.rehearsal.item(number): DISPOSITIONS.index(one.fate) for number, one in enumerate(standings)}
+        new = DISPOSITIONS.index("summary")
         shown = [(fates.get(item.item_id, new), item.tokens) for item in self.scene.view.items]
         return [(fate, sum(tokens for _, tokens in run)) for fate, run in groupby(shown, key=lambda one: one[0])]
 
-    def sums(self, standings: list[Standing]) -> list[Sum]:
+    def sum_by_disposition(self, standings: list[Standing]) -> list[DispositionTotal]:
         """One row for each fate; the last is of what compactions put in."""
         rows = []
-        for fate in FATES[:-1]:
+        for fate in DISPOSITIONS[:-1]:
             met = [one for one in standings if one.fate == fate]
-            rows.append(Sum(fate, len(met), sum(one.tokens_before for one in met), sum(one.tokens_after for one in met)))
+            rows.append(
+                DispositionTotal(fate, len(met), sum(one.tokens_before for one in met), sum(one.tokens_after for one in met))
+            )
         view, held = self.scene.view, sum(row.tokens_after for row in rows)
-        return [*rows, Sum("summary", len(view.items) - rows[0].messages - rows[1].messages, 0, view.tokens - held)]
+        return [*rows, DispositionTotal("summary", len(view.items) - rows[0].messages - rows[1].messages, 0, view.tokens - held)]
 
-    def facts(self) -> list[tuple[str, str]]:
+    def describe(self) -> list[tuple[str, str]]:
         """What is looked at, in words."""
-        look, view = self.look, self.scene.view
+        look, view = self.settings, self.scene.view
         given = ", ".join(f"{name}={value}" for name, value in look.fields.items())
-        step = self.course.steps[self.index].finished.step
-        held = f"{view.tokens:,} tokens of {self.whole[self.index]:,}"
+        step = self.course.steps[self.step_index].finished.step
+        held = f"{view.tokens:,} tokens of {self.uncompacted_tokens[self.step_index]:,}"
         return [
             ("session", self.session.name),
             ("policy", f"{look.policy} {given}".strip()),
             ("budget", self.rehearsal.rule),
-            ("step", f"{step}, number {self.index + 1} of {len(self.course.steps)}"),
-            ("in view", f"{held}, {counted(len(view.items), 'message')}, after {counted(view.rounds, 'compaction')}"),
+            ("step", f"{step}, number {self.step_index + 1} of {len(self.course.steps)}"),
+            ("in view", f"{held}, {format_count(len(view.items), 'message')}, after {format_count(view.rounds, 'compaction')}"),
         ]
 
-    def reading(self, number: object) -> dict[str, Any] | None:
+    def read_message(self, number: object) -> dict[str, Any] | None:
         """The texts of one message: as logged, as in view if that differs, and the summary that tells of it; None = no such."""
-        standings = self.standings()
+        standings = self.list_standings()
         if not isinstance(number, int) or not 0 <= number < len(standings):
             return None
         items = {item.item_id: item.message for item in self.scene.view.items}
-        one, now = standings[number], items.get(self.rehearsal.item(number))
+        standing, now = standings[number], items.get(self.rehearsal.item(number))
         return {
             "message": number,
             "role": self.course.messages[number].role,
-            "logged": whole_text(self.course.messages[number]),
-            "shown": whole_text(now) if one.fate == "masked" and now else None,
-            "told": whole_text(items[one.told_by]) if one.told_by is not None else None,
+            "logged": format_full_text(self.course.messages[number]),
+            "shown": format_full_text(now) if standing.fate == "masked" and now else None,
+            "told": format_full_text(items[standing.told_by]) if standing.told_by is not None else None,
         }
 
 
-def label(message: Message) -> str:
+def format_message_line(message: Message) -> str:
     """The beginning of a message, on one line."""
     named = "".join(f"[{result.name}] " for result in message.results)
-    text = named + " ".join(part_text(part)[: 4 * LABEL_CHARACTERS] for part in message.parts)
-    return " ".join(text.split())[:LABEL_CHARACTERS]
+    text = named + " ".join(extract_part_text(part)[: 4 * MAX_LABEL_CHARACTERS] for part in message.parts)
+    return " ".join(text.split())[:MAX_LABEL_CHARACTERS]
 
 
-def whole_text(message: Message) -> str:
+def format_full_text(message: Message) -> str:
     """All of a message, or as much as a page shows."""
-    text = "\n\n".join(part_text(part) for part in message.parts)
-    rest = len(text) - TEXT_CHARACTERS
-    return text if rest <= 0 else f"{text[:TEXT_CHARACTERS]}\n(and {rest:,} characters more)"
+    text = "\n\n".join(extract_part_text(part) for part in message.parts)
+    rest = len(text) - MAX_TEXT_CHARACTERS
+    return text if rest <= 0 else f"{text[:MAX_TEXT_CHARACTERS]}\n(and {rest:,} characters more)"

@@ -13,16 +13,23 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from harness import codec
-from harness.compaction.description import sentence
-from harness.errors import CompactionError, UsageError, counted
+from harness.compaction.description import extract_description
+from harness.errors import CompactionError, UsageError, format_count
 from harness.inspection.recorded import SAMPLE, RecordedSession, open_recorded
-from harness.policies import PRESETS, policy_kind, policy_names
+from harness.policies import PRESETS, list_policy_names, load_policy_class
 from harness.protocols import Policy
-from harness.widgets.explorer.controls import controls
-from harness.widgets.explorer.exploration import FATES, NOMINAL_WINDOW_TOKENS, WINDOWS, Exploration, Look, label
-from harness.widgets.explorer.timeline_chart import draw
-from harness.widgets.harness_widget import Surface, script, style, table
-from harness.widgets.message_channel import POST, Post
+from harness.widgets.explorer.controls import build_controls
+from harness.widgets.explorer.exploration import (
+    DISPOSITIONS,
+    NOMINAL_WINDOW_TOKENS,
+    WINDOW_CHOICES,
+    Exploration,
+    ExplorerSettings,
+    format_message_line,
+)
+from harness.widgets.explorer.timeline_chart import draw_timeline
+from harness.widgets.harness_widget import HarnessWidget, load_script, load_style, render_table
+from harness.widgets.message_channel import SHARED_SENDER, MessageSender
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -32,14 +39,14 @@ SLICE_SECONDS = 0.1
 """How long a page waits for steps to be rehearsed before it is shown what there is."""
 
 
-class CompactionExplorer(Surface):
+class CompactionExplorer(HarnessWidget):
     """Shows what a policy would keep, mask, summarize and drop of a session, at any step and under any numbers.
 
     Summaries are stand-ins of a given length, and nobody knows what the agent would have done without what it lost.
     """
 
-    _esm = script("asking", "timeline", "rows", "explorer")
-    _css = style("timeline", "rows", "explorer")
+    _esm = load_script("asking", "timeline", "rows", "explorer")
+    _css = load_style("timeline", "rows", "explorer")
 
     def __init__(
         self,
@@ -48,7 +55,7 @@ class CompactionExplorer(Surface):
         session_id: str | None = None,
         policy: str | Policy = "keep-last",
         window_tokens: int | None = None,
-        post: Post = POST,
+        sender: MessageSender = SHARED_SENDER,
     ) -> None:
         """Open a session and rehearse it.
 
@@ -63,18 +70,18 @@ class CompactionExplorer(Surface):
             UsageError: no such session or policy, or the policy does not work in that window.
             StoreError, SandboxError: the session cannot be read, or a task's cannot be run here.
         """
-        super().__init__(post)
+        super().__init__(sender)
         found = session if isinstance(session, RecordedSession) else open_recorded(session, session_id)
-        self._explored = Exploration(found, policy, window_tokens)
+        self._exploration = Exploration(found, policy, window_tokens)
         self._lock = threading.Lock()
-        self.wire.show(**self._constants(), **self._controls(), **self._shown(""))
+        self.channel.update_state(**self._build_constants(), **self._build_controls(), **self._build_state(""))
 
     @property
-    def steps(self) -> int:
+    def step_count(self) -> int:
         """How many steps the session has."""
-        return len(self._explored.course.steps)
+        return len(self._exploration.course.steps)
 
-    def look(self, **changes: Any) -> None:
+    def change_settings(self, **changes: Any) -> None:
         """Look at something else.
 
         Args:
@@ -85,21 +92,23 @@ class CompactionExplorer(Surface):
             UsageError: that cannot be; the look stays where it was.
         """
         with self._lock:
-            before = self._explored.look
-            own = {name: changes.pop(name) for name in tuple(changes) if name in Look.__dataclass_fields__}
+            before = self._exploration.settings
+            own = {name: changes.pop(name) for name in tuple(changes) if name in ExplorerSettings.__dataclass_fields__}
             kept = before.fields if own.get("policy", before.policy) == before.policy else {}
-            self._go("", codec.from_plain(Look, {**codec.to_plain(before), **own, "fields": {**kept, **changes}}))
+            self._apply_settings(
+                "", codec.from_plain(ExplorerSettings, {**codec.to_plain(before), **own, "fields": {**kept, **changes}})
+            )
 
-    def table(self) -> pd.DataFrame:
+    def to_dataframe(self) -> pd.DataFrame:
         """What became of each message that was told before the step that is looked at.
 
         Columns: message (number from 0), role, fate (`kept`, `masked`, `summarized`, `dropped`), tokens_before, tokens_after (in
         view; both estimated), since_step (before which it met this fate; 0 = nothing has happened to it), text (its beginning).
         """
         with self._lock:
-            told = zip(self._explored.course.messages, self._explored.standings(), strict=False)
+            told = zip(self._exploration.course.messages, self._exploration.list_standings(), strict=False)
             rows = [
-                (number, message.role, one.fate, one.tokens_before, one.tokens_after, one.since, label(message))
+                (number, message.role, one.fate, one.tokens_before, one.tokens_after, one.since, format_message_line(message))
                 for number, (message, one) in enumerate(told)
             ]
         names = ("message", "role", "fate", "tokens_before", "tokens_after", "since_step", "text")
@@ -112,72 +121,79 @@ class CompactionExplorer(Surface):
             ax: to draw on; None = a figure of its own.
         """
         with self._lock:
-            self._explored.go(self._explored.look)
-            return draw(self._explored, ax)
+            self._exploration.rehearse(self._exploration.settings)
+            return draw_timeline(self._exploration, ax)
 
-    def heard(self, message: Mapping[str, Any]) -> None:
+    def handle_message(self, message: Mapping[str, Any]) -> None:
         """What a page asks for: another look, or the texts of a message."""
         with self._lock:
             if message.get("kind") == "look":
-                self._hear_look(str(message.get("request")), message.get("look"))
+                self._handle_settings(str(message.get("request")), message.get("look"))
             elif message.get("kind") == "read":
-                self.wire.show(reading=self._explored.reading(message.get("message")))
+                self.channel.update_state(reading=self._exploration.read_message(message.get("message")))
 
-    def _hear_look(self, request: str, given: object) -> None:
+    def _handle_settings(self, request: str, plain_settings: object) -> None:
         end = time.monotonic() + SLICE_SECONDS
         try:
-            self._go(request, codec.from_plain(Look, given, "look"), end)
+            self._apply_settings(request, codec.from_plain(ExplorerSettings, plain_settings, "look"), end)
         except (UsageError, CompactionError) as error:
-            self.wire.show(refused={"request": request, "text": str(error)})
+            self.channel.update_state(refused={"request": request, "text": str(error)})
 
-    def _go(self, request: str, look: Look, end: float | None = None) -> None:
-        before = self._explored.look
-        self._explored.go(look, lambda: end is not None and time.monotonic() > end)
-        new = self._controls() if look.policy != before.policy else {}
-        self.wire.show(**new, **self._shown(request))
+    def _apply_settings(self, request: str, settings: ExplorerSettings, deadline: float | None = None) -> None:
+        before = self._exploration.settings
+        self._exploration.rehearse(settings, lambda: deadline is not None and time.monotonic() > deadline)
+        new = self._build_controls() if settings.policy != before.policy else {}
+        self.channel.update_state(**new, **self._build_state(request))
 
-    def as_text(self) -> str:
+    def render_text(self) -> str:
         """See `Surface`."""
         with self._lock:
-            explored = self._explored
-            rows = [f"{name}: {value}" for name, value in explored.facts()]
+            explored = self._exploration
+            rows = [f"{name}: {value}" for name, value in explored.describe()]
             rows += [
-                f"{one.fate}: {counted(one.messages, 'message')}, {one.tokens_after:,} tokens in view" for one in self._sums()
+                f"{one.fate}: {format_count(one.messages, 'message')}, {one.tokens_after:,} tokens in view"
+                for one in self._sum_by_disposition()
             ]
             return "\n".join(rows)
 
-    def as_html(self) -> str:
+    def render_html(self) -> str:
         """See `Surface`."""
         with self._lock:
-            facts = table((), self._explored.facts())
-            sums = table(("fate", "messages", "tokens as logged", "tokens in view"), self._sums())
-            attempts = list(self._explored.attempts())
-            made = table(("before step", "tokens before", "tokens after", "attempt", "why"), attempts) if attempts else ""
+            facts = render_table((), self._exploration.describe())
+            sums = render_table(("fate", "messages", "tokens as logged", "tokens in view"), self._sum_by_disposition())
+            attempts = list(self._exploration.list_attempts())
+            made = render_table(("before step", "tokens before", "tokens after", "attempt", "why"), attempts) if attempts else ""
             return f"{facts}{sums}{made}"
 
-    def _sums(self) -> list[Any]:
-        return self._explored.sums(self._explored.standings())
+    def _sum_by_disposition(self) -> list[Any]:
+        return self._exploration.sum_by_disposition(self._exploration.list_standings())
 
-    def _shown(self, request: str) -> dict[str, Any]:
-        picture = {**self._explored.picture(), "request": request}
-        return {"run": self._explored.run(), "picture": picture, "refused": None}
+    def _build_state(self, request: str) -> dict[str, Any]:
+        picture = {**self._exploration.build_picture(), "request": request}
+        return {"run": self._exploration.build_run(), "picture": picture, "refused": None}
 
-    def _constants(self) -> dict[str, Any]:
+    def _build_constants(self) -> dict[str, Any]:
         """What never changes."""
-        explored = self._explored
-        course, foreseen = explored.course, explored.session.foresight is not None
-        policies = [name for name in policy_names() if foreseen or not hasattr(PRESETS.get(name), "informed")]
+        explored = self._exploration
+        course, foreseen = explored.course, explored.session.oracle is not None
+        policies = [name for name in list_policy_names() if foreseen or not hasattr(PRESETS.get(name), "with_oracle")]
         session = {
             "name": explored.session.name,
-            "messages": [[one.role, label(one)] for one in course.messages],
+            "messages": [[one.role, format_message_line(one)] for one in course.messages],
             "steps": [step.finished.step for step in course.steps],
-            "whole": explored.whole,
+            "whole": explored.uncompacted_tokens,
         }
         return {
             "session": session,
-            "offered": {"policies": policies, "windows": WINDOWS, "nominal": NOMINAL_WINDOW_TOKENS, "fates": FATES},
+            "offered": {"policies": policies, "windows": WINDOW_CHOICES, "nominal": NOMINAL_WINDOW_TOKENS, "fates": DISPOSITIONS},
         }
 
-    def _controls(self) -> dict[str, Any]:
-        kind = policy_kind(self._explored.look.policy)
-        return {"policy": {"kind": self._explored.look.policy, "sentence": sentence(kind), "controls": controls(kind)}}
+    def _build_controls(self) -> dict[str, Any]:
+        kind = load_policy_class(self._exploration.settings.policy)
+        return {
+            "policy": {
+                "kind": self._exploration.settings.policy,
+                "sentence": extract_description(kind),
+                "controls": build_controls(kind),
+            }
+        }

@@ -5,17 +5,17 @@ from typing import Any
 import pytest
 
 from harness.analysis.figures import compaction_rounds
-from harness.analysis.figures.style import PALETTE, RC, new_figure, png, save, styled
+from harness.analysis.figures.style import PALETTE, RC_PARAMS, apply_style, make_figure, render_png, save
 from tests.analysis.made import grid, results
 
 
 @pytest.fixture(scope="module")
 def table():
-    return compaction_rounds.table(grid(seeds=(0,)))
+    return compaction_rounds.build_table(grid(seeds=(0,)))
 
 
 def test_a_chart_is_the_same_file_every_time(table):
-    first, second = (png(compaction_rounds.draw(table)) for _ in range(2))
+    first, second = (render_png(compaction_rounds.draw(table)) for _ in range(2))
     assert first == second
     assert b"Software" not in first
 
@@ -32,16 +32,16 @@ def test_saving_leaves_nothing_half_written(tmp_path, table):
 
 @pytest.mark.filterwarnings("ignore:Glyph")
 def test_a_name_is_never_read_as_a_formula():
-    hostile = compaction_rounds.table(results([{"arm": "$\\frac{1}{0$ \x1b[31m"}]))
-    assert png(compaction_rounds.draw(hostile))
+    hostile = compaction_rounds.build_table(results([{"arm": "$\\frac{1}{0$ \x1b[31m"}]))
+    assert render_png(compaction_rounds.draw(hostile))
 
 
 def test_settings_of_the_caller_are_left_alone():
     from matplotlib import rcParams
 
     before = dict(rcParams)
-    with styled():
-        assert rcParams["font.size"] == RC["font.size"]
+    with apply_style():
+        assert rcParams["font.size"] == RC_PARAMS["font.size"]
     assert dict(rcParams) == before
 
 
@@ -49,7 +49,7 @@ def test_no_figure_is_left_to_pyplot(table):
     import matplotlib.pyplot as plt
 
     compaction_rounds.draw(table)
-    new_figure(1, 1)
+    make_figure(1, 1)
     assert plt.get_fignums() == []
 
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from harness.cli.dialog.conversation import lines
+from harness.cli.dialog.conversation import read_lines
 from harness.session.live import LiveSession
 from tests.session.test_interactive import session
 
@@ -21,7 +21,7 @@ def terminal():
 
 def test_what_is_typed_comes_line_by_line_and_what_has_no_end_last(terminal):
     keyboard, source = terminal
-    came = lines(source)
+    came = read_lines(source)
     keyboard.write("schön\n\nand more\n".encode())
     assert [next(came), next(came), next(came)] == ["schön", "", "and more"]
     keyboard.write(b"cut\x04\x04")
@@ -57,7 +57,7 @@ def taken_elsewhere():
 def test_a_signal_that_another_thread_took_is_heard_while_nobody_types(terminal):
     _, source = terminal
     with pytest.raises(Interrupted), taken_elsewhere():
-        next(lines(source))
+        next(read_lines(source))
 
 
 @pytest.mark.timeout(60)

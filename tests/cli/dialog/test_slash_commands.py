@@ -5,7 +5,7 @@ from io import StringIO
 import pytest
 
 from harness.cli.dialog.slash_commands import Terminal
-from harness.cli.event_printer import Narrator
+from harness.cli.event_printer import EventPrinter
 from harness.events import SessionEnded
 from harness.session.live import LiveSession
 from tests.models.openai_stub import Say, serving
@@ -26,12 +26,12 @@ def test_only_an_answer_answers_the_question_and_all_else_is_a_message(tmp_path,
         live = LiveSession(session(journal=tmp_path / "j.sqlite", **REAL)).start()
         try:
             log = StringIO()
-            terminal = Terminal(live=live, narrator=Narrator(words=StringIO(), log=log))
+            terminal = Terminal(live=live, printer=EventPrinter(text_stream=StringIO(), log_stream=log))
             assert live.wait(SECONDS) == "asking", live.failure
             for message in MESSAGES:
-                terminal.obey(message)
+                terminal.handle_line(message)
             assert (live.state, live.queued) == ("asking", MESSAGES)
-            terminal.obey(answer)
+            terminal.handle_line(answer)
             assert live.wait(SECONDS) == "idle"
             assert live.view.messages[-1].text == "done"
         finally:
@@ -50,15 +50,15 @@ def test_an_order_that_fails_is_told_and_the_session_goes_on_to_its_end(tmp_path
             other.execute("UPDATE blob SET sha256 = upper(sha256)")
             for table in ("session", "event"):
                 other.execute(f"CREATE TRIGGER full_{table} {FULL.format(table)}")
-            terminal = Terminal(live=live, narrator=Narrator(words=StringIO(), log=log))
+            terminal = Terminal(live=live, printer=EventPrinter(text_stream=StringIO(), log_stream=log))
             for line in ("/diff", "/patch", "/summary", "/fork 1", "is it there?"):
-                terminal.obey(line)
+                terminal.handle_line(line)
             other.execute("DROP TRIGGER full_event")
         told = log.getvalue().splitlines()
         assert [line.partition(": ")[0] for line in told] == ["error"] * 5, told
         assert [" no content " in line for line in told] == [True] * 3 + [False] * 2
         assert ["free some space" in line for line in told] == [False] * 3 + [True] * 2
-        terminal.obey("go on")
+        terminal.handle_line("go on")
         assert live.wait(SECONDS) == "idle", live.failure
         assert live.view.messages[-2].text == "go on"
         assert [check.passed for check in live.close().checks] == [True, True]

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from harness.cli.dialog.slash_commands import Terminal
-from harness.cli.event_printer import Narrator
+from harness.cli.event_printer import EventPrinter
 from harness.events import MessageAdded, WorkspaceSaved
 from harness.messages import ToolCall, ToolResult, tool
 from harness.session.live import LiveSession
@@ -59,7 +59,7 @@ def test_an_answer_that_is_not_whole_is_shown_as_far_as_it_had_come(journal):
                 "its answer is whole, its calls have no result yet: execute_command sleep �[2J",
             ),
         ):
-            log.draft(draft)
+            log.save_draft(draft)
             assert told in " ".join(within("inspect", "second", "--in", journal).stdout.split())
     assert "so far" not in within("inspect", "first", "--in", journal).stdout
 
@@ -133,7 +133,7 @@ def test_what_a_session_and_a_step_changed_is_shown_line_by_line(tmp_path):
     live = LiveSession(session(journal=tmp_path / "j.sqlite")).start()
     assert live.wait(SECONDS) == "idle", live.failure
     log = io.StringIO()
-    Terminal(live=live, narrator=Narrator(words=io.StringIO(), log=log)).obey("/patch")
+    Terminal(live=live, printer=EventPrinter(text_stream=io.StringIO(), log_stream=log)).handle_line("/patch")
     live.close()
     text = "--- /dev/null\n+++ b/conf.txt\n@@ -0,0 +1 @@\n+port=4000\n"
     [saved] = [one.event for one in live.entries if isinstance(one.event, WorkspaceSaved) and one.event.step]
@@ -144,14 +144,14 @@ def test_what_a_session_and_a_step_changed_is_shown_line_by_line(tmp_path):
     assert (refused.exit_code, "there are 1 to 10" in refused.stderr) == (2, True)
     assert log.getvalue() == text
     inspector = SessionInspector(tmp_path / "j.sqlite")
-    inspector.look(saved.step)
-    shown = inspector._step("")["messages"]
+    inspector.show_step(saved.step)
+    shown = inspector._build_step("")["messages"]
     assert shown[-1][0] == "workspace"
-    read = inspector._reading(len(shown) - 1)
+    read = inspector._read_message(len(shown) - 1)
     assert read is not None
     assert read["text"] == text
-    inspector.look(saved.step - 1)
-    assert inspector._step("")["messages"][-1][0] == "result"
+    inspector.show_step(saved.step - 1)
+    assert inspector._build_step("")["messages"][-1][0] == "result"
 
 
 def test_of_a_session_without_workspaces_it_is_said_that_no_changes_are_known(journal):

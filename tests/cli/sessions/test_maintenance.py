@@ -17,7 +17,7 @@ def write(path, **ages_days):
     with Journal.open(path) as journal:
         for name, days in ages_days.items():
             at = time.time() - days * DAY
-            log = journal.session(name, created_at_ms=int(at * 1000), clock=itertools.repeat(at).__next__)
+            log = journal.open_session_log(name, created_at_ms=int(at * 1000), clock=itertools.repeat(at).__next__)
             log.append([*opening(name), *step(1, f"{name} " * 500), ENDED])
     return path
 
@@ -32,7 +32,7 @@ def journal(tmp_path):
 
 def names(path):
     with Journal.open(path, read_only=True) as journal:
-        return set(journal.session_ids())
+        return set(journal.list_session_ids())
 
 
 def test_old_sessions_are_put_away_and_come_back(journal):
@@ -57,7 +57,7 @@ def test_trials_go_only_when_it_is_said(journal):
     assert within("sessions", "archive", "--older-than", "45d", "--with-trials", "--in", journal).exit_code == 0
     assert names(journal) == {"old", "new"}
     with Journal.open(journal, read_only=True) as left:
-        assert left.trials() == ()
+        assert left.list_trials() == ()
 
 
 def test_nothing_is_put_away_while_a_run_is_at_work(journal):

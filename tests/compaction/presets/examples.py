@@ -1,10 +1,10 @@
 """A small session on which the policies of others are shown: a request, then steps of one call and its result."""
 
 from harness.compaction.compactor import SessionCompactor
-from harness.events import Compaction, Entry, MessageAdded, Moment
+from harness.events import Compaction, Entry, Hook, MessageAdded
 from harness.messages import Message, ToolCall, ToolResult, assistant, system, tool, user
 from harness.protocols import Policy
-from harness.testing.fake_model import PuppetModel
+from harness.testing.fake_model import FakeModel
 from harness.tokens import Window
 from harness.view import View, fold
 
@@ -19,14 +19,14 @@ def session(steps: int, output: str = "x" * 400) -> tuple[Message, ...]:
 
 
 def compacted(
-    policy: Policy, messages: tuple[Message, ...], window_tokens: int, moment: Moment = "step"
+    policy: Policy, messages: tuple[Message, ...], window_tokens: int, moment: Hook = "step"
 ) -> tuple[list[str], Compaction]:
     """What is in view afterwards, each message by its number, edited ones with `~`, a summary as `S`; and the event."""
     view = View()
     for number, message in enumerate(messages):
         view = fold(view, Entry(number + 1, MessageAdded(message=message, step=0)), policy.counter)
     window = Window(tokens=window_tokens, source="configuration")
-    room = SessionCompactor(policy=policy, window=window, summarizer=PuppetModel([assistant("so far so good")]))
+    room = SessionCompactor(policy=policy, window=window, summarizer=FakeModel([assistant("so far so good")]))
     event = room.compact(view, None, 1, moment, lambda _: None)
     assert event is not None, "nothing was due"
     after = fold(view, Entry(len(messages) + 1, event), policy.counter)

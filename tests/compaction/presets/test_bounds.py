@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from harness.compaction.presets.bounds import DropAll, OracleRetention, RandomRetention
 from harness.compaction.presets.keep_last import KeepLast
-from harness.compaction.retention import blocks
+from harness.compaction.retention import group_blocks
 from harness.errors import UsageError
 from harness.events import Entry, MessageAdded
 from harness.messages import Message, assistant, system, user
@@ -29,7 +29,7 @@ class Future:
     def __init__(self, needs: dict[int, Need]) -> None:
         self._needs = needs
 
-    def needs(self, messages: Sequence[Message]) -> Sequence[Need | None]:
+    def predict_needs(self, messages: Sequence[Message]) -> Sequence[Need | None]:
         return [self._needs.get(at) for at in range(len(messages))]
 
 
@@ -47,7 +47,7 @@ def kept(policy: Policy, view: View) -> list[Item] | None:
 
 
 def test_bounds_have_the_budget_of_keep_last() -> None:
-    for policy in (DropAll(), RandomRetention(), OracleRetention(), OracleRetention().informed(Future({}))):
+    for policy in (DropAll(), RandomRetention(), OracleRetention(), OracleRetention().with_oracle(Future({}))):
         assert budget_of(policy) == budget_of(KeepLast())
 
 
@@ -56,7 +56,7 @@ def test_drop_all_keeps_the_system_message_and_the_newest_message_with_its_pair(
     view = fold_all(log)
     left = kept(DropAll(threshold=0.02), view)
     if left is not None:
-        assert left == [view.items[0], *blocks(view.items[1:])[-1].items]
+        assert left == [view.items[0], *group_blocks(view.items[1:])[-1].items]
 
 
 @given(log=logs(), share=SHARES, seed=st.integers(0, 9))
@@ -65,7 +65,7 @@ def test_random_fills_its_share_and_no_more(log: tuple[Entry, ...], share: float
     left = kept(policy, view)
     if left is None:
         return
-    whole = blocks(view.items[1:])
+    whole = group_blocks(view.items[1:])
     room = int((budget_of(policy).threshold_tokens or 0) * share)
     always = [view.items[0], *whole[-1].items]
     tokens = sum(item.tokens for item in left)
@@ -99,14 +99,14 @@ def conversation(request: str, messages: int) -> View:
 def test_the_oracle_keeps_what_is_lost_for_good_before_what_is_needed_sooner_and_forgets_what_is_never_needed() -> None:
     view = conversation("a", 30)
     future = Future({1: Need(9, lost_for_good=True), 5: Need(0, lost_for_good=False), 6: Need(3, lost_for_good=False)})
-    roomy = kept(OracleRetention(threshold=0.2).informed(future), view)
+    roomy = kept(OracleRetention(threshold=0.2).with_oracle(future), view)
     assert roomy == [view.items[at] for at in (0, 1, 5, 6, 31)]
-    tight = OracleRetention(threshold=0.2, keep_share=0.3).informed(future)
+    tight = OracleRetention(threshold=0.2, keep_share=0.3).with_oracle(future)
     assert kept(tight, view) == [view.items[at] for at in (0, 1, 5, 31)]
 
 
 def test_an_oracle_that_was_not_told_the_future_says_so() -> None:
-    with pytest.raises(UsageError, match="informed"):
+    with pytest.raises(UsageError, match="with_oracle"):
         kept(OracleRetention(threshold=0.05), conversation("a", 30))
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from harness.compaction.presets.codex import INSTRUCTION, PREFIX, Codex
+from harness.compaction.presets.codex import INSTRUCTION, SUMMARY_HEADING, Codex
 from harness.errors import ContextOverflow, ModelError, ProviderFailed, UsageError
 from harness.messages import Message, assistant, user
 from harness.view import View
@@ -35,7 +35,7 @@ def test_the_users_words_stay_in_order_and_the_hand_over_stands_behind_them() ->
     view = view_of(user("first request"), *work(0, 3), assistant("done"), user("second request"), *work(5, 3), policy=POLICY)
     room = Room(POLICY, 10_000, "HAND-OVER")
     after = room.after(view, room.ask(view, FULL))
-    assert [item.message.text for item in after.items[1:]] == ["first request", "second request", f"{PREFIX}\nHAND-OVER"]
+    assert [item.message.text for item in after.items[1:]] == ["first request", "second request", f"{SUMMARY_HEADING}\nHAND-OVER"]
     assert {item.message.role for item in after.items[1:]} == {"user"}
 
 
@@ -74,15 +74,15 @@ def test_a_former_hand_over_is_told_again_and_is_no_word_of_the_user() -> None:
     room = Room(POLICY, 10_000, "ONE", "TWO")
     view = grown(room.after(view, room.ask(view, FULL)), POLICY, *work(10, 4))
     final = room.after(view, room.ask(view, FULL), seq=5_000)
-    assert [item.message.text for item in final.items[1:]] == ["request", f"{PREFIX}\nTWO"]
-    assert f"{PREFIX}\nONE" in room.prompts()[1]
+    assert [item.message.text for item in final.items[1:]] == ["request", f"{SUMMARY_HEADING}\nTWO"]
+    assert f"{SUMMARY_HEADING}\nONE" in room.prompts()[1]
 
 
 def test_what_the_user_has_just_said_stands_behind_the_hand_over_and_is_not_told() -> None:
     view = view_of(user("request"), *work(0, 4), assistant("done"), user("and now this"), policy=POLICY)
     room = Room(POLICY, 10_000, "S")
     after = room.after(view, room.ask(view, FULL))
-    assert [item.message.text for item in after.items[1:]] == ["request", f"{PREFIX}\nS", "and now this"]
+    assert [item.message.text for item in after.items[1:]] == ["request", f"{SUMMARY_HEADING}\nS", "and now this"]
     assert "and now this" not in room.prompts()[0]
 
 
@@ -91,7 +91,7 @@ def test_an_empty_answer_is_replaced_by_words_that_say_so_and_the_event_says_it_
     room = Room(POLICY, 10_000, " \n")
     event = room.ask(view, FULL)
     assert event is not None
-    assert (event.status, event.summary) == ("applied", f"{PREFIX}\n(no summary available)")
+    assert (event.status, event.summary) == ("applied", f"{SUMMARY_HEADING}\n(no summary available)")
     assert "SummaryEmpty" in event.failure
 
 

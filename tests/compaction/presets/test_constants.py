@@ -16,7 +16,7 @@ from dataclasses import MISSING, fields, is_dataclass
 import pytest
 
 from harness import compaction
-from harness.compaction.description import default_of, parts
+from harness.compaction.description import resolve_default, walk_parts
 from harness.compaction.pipeline import Preset
 from harness.policies import PRESETS
 
@@ -33,11 +33,11 @@ def constants(kind: str, wanted: Callable[[object], bool]) -> dict[str, tuple[ob
     held = (value for field in fields(preset) for value in flat(getattr(preset, field.name)))
     own = {value for value in held if wanted(value) and not isinstance(value, bool)}
     found: defaultdict[str, set[object]] = defaultdict(set)
-    for part in parts(preset.pipeline):
+    for part in walk_parts(preset.pipeline):
         if not is_dataclass(part):
             continue
         for field in fields(part):
-            value, usual = getattr(part, field.name), default_of(field)
+            value, usual = getattr(part, field.name), resolve_default(field)
             for one in flat(value):
                 if wanted(one) and field.name != "kind" and one not in own and (usual is MISSING or value != usual):
                     found[f"{type(part).__name__}.{field.name}"].add(one)
@@ -71,8 +71,8 @@ CONSTANTS: dict[str, Numbers] = {
     },
     # PEERS, row "Cline classic"
     "cline-classic": {
-        "ByWindow.allowed": (37000, 64000, 98000, 128000, 160000, 200000),
-        "ForgetHalf.counted_from": (2,),
+        "WindowTable.thresholds": (37000, 64000, 98000, 128000, 160000, 200000),
+        "ForgetHalf.excluded_messages": (2,),
         "ForgetHalf.keep_first": (3,),
     },
     "codex": UNRESERVED,
@@ -89,7 +89,7 @@ CONSTANTS: dict[str, Numbers] = {
     # the newest message alone
     "drop-all": {"LastMessages.count": (1,)},
     # PEERS 2.4: first 20 % of a clipped result; 1.5 tokens for a character beyond ASCII
-    "gemini-cli": {**UNRESERVED, "ClipOld.head_share": (0.2,), "WeightedCharacters.other_tokens": (1.5,)},
+    "gemini-cli": {**UNRESERVED, "ClipOldResults.head_share": (0.2,), "WeightedCharacters.other_tokens": (1.5,)},
     # PEERS 1: at least 30,000 tokens; a result must be longer than twice 250 characters and the line between them
     "gemini-masking": {
         "Mask.least_characters": (800,),
@@ -101,7 +101,7 @@ CONSTANTS: dict[str, Numbers] = {
     "inspect-edit": UNRESERVED,
     "inspect-summary": {**UNRESERVED, "LastMessages.count": (0,), "Middle.head_messages": (2,)},
     # PEERS 2.13: the first pass and up to three more
-    "inspect-trim": {**UNRESERVED, "LastShare.beside_messages": (2,), "Middle.head_messages": (2,), "Repeated.most_times": (4,)},
+    "inspect-trim": {**UNRESERVED, "LastShare.excluded_messages": (2,), "Middle.head_messages": (2,), "Repeat.max_passes": (4,)},
     "langchain-summary": {**UNRESERVED, "WithoutMiddle.head_share": (0.25,), "WithoutMiddle.share": (0.5,)},
     # PEERS 2.16
     "letta": {**UNRESERVED, "LastMessages.count": (0,), "UpToShare.goal_share": (0.7,)},
@@ -130,7 +130,7 @@ CONSTANTS: dict[str, Numbers] = {
     "ratio": UNRESERVED,
     "roo-code": {**UNRESERVED, "LastMessages.count": (0,)},
     # PEERS 2.9: all but the first message
-    "roo-sliding": {"ForgetHalf.counted_from": (1,), "ForgetHalf.keep_first": (1,)},
+    "roo-sliding": {"ForgetHalf.excluded_messages": (1,), "ForgetHalf.keep_first": (1,)},
     "seed-gemini": UNRESERVED,
     "seed-opencode": UNRESERVED,
     "three-tiers": {"CompactionMarker.round": (0,), "LastMessages.count": (0,)},
@@ -167,9 +167,9 @@ CHOICES: dict[str, Choices] = {
     "codex": {**SINCE, **AT_LEAST_EMPTY, "Brief.layout": ("session",)},
     # PEERS 2.12: before every model call
     "complexity-trap-mask": {"Rule.quiet": (True,)},
-    "complexity-trap-summary": {"SummarizeTurns.latest_only": (False,)},
+    "complexity-trap-summary": {"SummarizeOldestTurns.latest_only": (False,)},
     # PEERS 2.19
-    "crush": {**REPORTED, **RETOLD, "Brief.layout": ("session",), "Closed.when": ("interrupted",)},
+    "crush": {**REPORTED, **RETOLD, "Brief.layout": ("session",), "WithClosingMessage.when": ("interrupted",)},
     # deepagents 0.7.32: the arguments of calls that write files, before every request
     "deepagents": {
         **REFUSED,
@@ -250,11 +250,11 @@ CHOICES: dict[str, Choices] = {
     "pydantic-summary": {
         **ABOVE,
         **SINCE,
-        "SummarizeButRequest.keep_request": (True,),
-        "SummarizeButRequest.only_news": (False,),
-        "SummarizeButRequest.updates": (True,),
+        "SummarizeExceptRequest.keep_request": (True,),
+        "SummarizeExceptRequest.only_news": (False,),
+        "SummarizeExceptRequest.updates": (True,),
     },
-    "pydantic-window": {**ABOVE, **SINCE, "ForgetButRequest.keep_request": (True,)},
+    "pydantic-window": {**ABOVE, **SINCE, "ForgetExceptRequest.keep_request": (True,)},
     # S1.6
     "ratio": {"Full.measure": ("prompt",), "Summarize.role": ("system",)},
     # S2.1, S2.4
@@ -307,25 +307,25 @@ SHARED: dict[str, float] = {
     # where a cut stays as it is unless a preset says otherwise
     "cuts.LastEvents.share": 0,
     "cuts.LastOfWindow.least_messages": 1,
-    "cuts.LastShare.beside_messages": 0,
+    "cuts.LastShare.excluded_messages": 0,
     "cuts.LastTokens.least_messages": 0,
     # PEERS 2.21: dexto's list for a summary that did not come
-    "summary_formats.Listed.request_characters": 200,
-    "summary_formats.Listed.requests": 5,
+    "summary_formats.RequestsAndTools.request_characters": 200,
+    "summary_formats.RequestsAndTools.requests": 5,
     # S0.6
     "summary_formats.SixSections.max_tokens": 800,
     # PEERS 2.8: what cline's basic digest shows of a command and of a text
     "presets.cline.COMMAND_CHARACTERS": 100,
     "presets.cline.SAID_CHARACTERS": 500,
     # ours: no stub of an observation is longer, no pointer to what was offloaded
-    "presets.swe_agent.LONGEST": 60,
+    "presets.swe_agent.MAX_STUB_CHARACTERS": 60,
     "presets.gemini.Offload.preview_characters": 0,
     "presets.gemini.POINTER_CHARACTERS": 300,
     # PEERS 2.8
     "presets.cline.NOTICE_TEXTS": 3,
     # PEERS 2.14: passes of inspect's trim, and the messages of its input
-    "presets.inspect_ai.INPUT": 2,
-    "presets.inspect_ai.PASSES": 4,
+    "presets.inspect_ai.INPUT_MESSAGES": 2,
+    "presets.inspect_ai.MAX_PASSES": 4,
     # PEERS 2.10
     "presets.langchain.CharactersAndOverhead.characters_per_token": 4,
     "presets.langchain.CharactersAndOverhead.overhead_tokens": 3,
@@ -333,11 +333,11 @@ SHARED: dict[str, float] = {
     "presets.openhands.RESET_ATTEMPTS": 5,
     "presets.openhands.RESET_SHARE": 0.8,
     # S4.4, S4.6
-    "presets.window.NEAR_SHARE": 0.8,
+    "presets.window.WARNING_SHARE": 0.8,
     "presets.window.SUMMARY_EVERY_MESSAGES": 10,
     # ours: no receipt counts as more to the clairvoyant bound
     "retention.RECEIPT_CHARACTERS": 100,
-    "scaling.Fitted.scale": 1,
+    "scaling.FittedPolicy.scale": 1,
     # a mask protects and asks nothing unless a preset says so; a middle begins behind the request
     "stages.Mask.enough_tokens": 0,
     "stages.Mask.keep_results": 0,
@@ -349,7 +349,7 @@ SHARED: dict[str, float] = {
     "stages.Middle.head_messages": 1,
     "stages.Summarize.least_share": 0,
     # LangChain: a provider's report corrects its count by a quarter at most
-    "triggers.RESCALED_AT_MOST": 1.25,
+    "triggers.MAX_RESCALE_FACTOR": 1.25,
     # S0.4
     "triggers.Reserves.output_tokens": 4_000,
     "triggers.Reserves.safety_tokens": 5_000,

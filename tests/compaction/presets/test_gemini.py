@@ -6,16 +6,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.compaction.presets.gemini import ACKNOWLEDGED, RECHECK, GeminiCli, GeminiMasking, Offload, least_characters, pointer
+from harness.compaction.presets.gemini import (
+    ACKNOWLEDGEMENT,
+    RECHECK_QUESTION,
+    GeminiCli,
+    GeminiMasking,
+    Offload,
+    compute_least_characters,
+    format_pointer,
+)
 from harness.compaction.stages import Mask
 from harness.errors import UsageError
 from harness.events import Entry, Patch
 from harness.messages import Message, ToolResult, assistant, user
 from harness.testing.strategies import logs
 from harness.tokens import QuarterOfCharacters
-from harness.tools.outputs import output_tools
-from harness.truncation import output_name
-from harness.view import View, fold_all, patched, rendered, violation
+from harness.tools.outputs import make_output_tools
+from harness.truncation import name_output
+from harness.view import View, apply_patch, find_violation, fold_all, render_messages
 from tests.compaction.talk import Room, call, grown, lengthened, numbers, report, step, view_of, window
 
 COUNTER = QuarterOfCharacters()
@@ -41,12 +49,12 @@ def test_old_results_are_saved_and_read_back_by_the_tools_that_the_pointer_names
     event = room.ask(view)
     assert event is not None
     assert (event.status, event.summarizer) == ("applied", "")
-    assert event.offloaded == tuple(output_name(output(number)) for number in range(3))
+    assert event.offloaded == tuple(name_output(output(number)) for number in range(3))
     assert "3 old results into the saved outputs" in event.reason
     after = room.after(view, event)
     assert [message.calls for message in after.messages] == [message.calls for message in view.messages]
     assert results(after)[3] == output(3), "the newest 1,000 tokens stay"
-    tools = {tool.spec.name: tool for tool in output_tools(room.outputs)}
+    tools = {tool.spec.name: tool for tool in make_output_tools(room.outputs)}
     for number, shown in enumerate(results(after)[:3]):
         name = event.offloaded[number]
         assert name in shown
@@ -62,7 +70,7 @@ def test_what_was_offloaded_is_not_offloaded_again() -> None:
     assert room.ask(after) is None
     event = room.ask(grown(after, POLICY, *(one for number in (7, 8) for one in step(number, output(number)))))
     assert event is not None
-    assert event.offloaded == tuple(output_name(output(number)) for number in (3, 7)), "the pointers stay"
+    assert event.offloaded == tuple(name_output(output(number)) for number in (3, 7)), "the pointers stay"
 
 
 @pytest.mark.parametrize(("minimum", "due"), [(1_800, True), (1_801, False)])
@@ -73,12 +81,12 @@ def test_nothing_is_moved_unless_so_many_tokens_are(minimum: int, due: bool) -> 
 
 
 def test_results_that_are_hardly_longer_than_a_pointer_stay() -> None:
-    short = "x" * (least_characters(30) - 1)
+    short = "x" * (compute_least_characters(30) - 1)
     view = view_of(user("q"), *(one for at in range(9) for one in step(at, short)), *step(9, short + "x"), policy=POLICY)
     policy = GeminiMasking(protect_tokens=0, prune_minimum_tokens=1, preview_characters=30)
     plan = policy.plan(view, policy.budget(window(10_000)), None)
     assert plan is not None
-    assert plan.saves == (short + "x",)
+    assert plan.texts_to_save == (short + "x",)
 
 
 def test_exempt_calls_keep_their_results() -> None:
@@ -86,22 +94,22 @@ def test_exempt_calls_keep_their_results() -> None:
     view = view_of(user("q"), *step(1, output(1), key="git log"), *step(2, output(2), key="make"), policy=policy)
     plan = policy.plan(view, policy.budget(window(10_000)), None)
     assert plan is not None
-    assert plan.saves == (output(2),)
+    assert plan.texts_to_save == (output(2),)
 
 
 @given(text=st.text(st.characters(exclude_categories=[]), max_size=3_000), preview=st.integers(0, 900))
 def test_a_pointer_shows_both_ends_and_is_no_longer_than_promised(text: str, preview: int) -> None:
-    shown = pointer(text, preview)
-    assert len(shown) < least_characters(preview)
-    assert output_name(text) in shown
-    if len(text) >= least_characters(preview):
+    shown = format_pointer(text, preview)
+    assert len(shown) < compute_least_characters(preview)
+    assert name_output(text) in shown
+    if len(text) >= compute_least_characters(preview):
         head, tail = shown.split(f" of {len(text)} characters taken out of view]\n")
         assert text.startswith(head.rpartition("\n[")[0] if "\n[" in head else "")
         assert text.endswith(tail.rpartition("\nFull output saved to: ")[0])
 
 
 def test_ends_of_whole_lines_are_shown_whole() -> None:
-    shown = pointer(output(5), 100).split("\n")
+    shown = format_pointer(output(5), 100).split("\n")
     assert shown[:2] == output(5).split("\n")[:2]
     assert shown[3:5] == output(5).split("\n")[-2:]
     assert shown[2] == f"[{len(output(5)) - 4 * 39 - 2} of {len(output(5))} characters taken out of view]"
@@ -110,14 +118,14 @@ def test_ends_of_whole_lines_are_shown_whole() -> None:
 @given(log=logs().map(lengthened), preview=st.sampled_from([0, 20]), arguments=st.booleans())
 def test_what_goes_from_the_view_is_what_is_saved(log: tuple[Entry, ...], preview: int, arguments: bool) -> None:
     view = fold_all(log)
-    mask = Mask(least_characters=least_characters(preview), clear_arguments=arguments)
+    mask = Mask(least_characters=compute_least_characters(preview), clear_arguments=arguments)
     plan = Offload(mask=mask, preview_characters=preview).reduce(view, POLICY.budget(window(9_000)), "due")
-    after = patched(view.items, Patch(replace=plan.replace), 0, COUNTER)
+    after = apply_patch(view.items, Patch(replace=plan.replace), 0, COUNTER)
     pairs = [(old, new) for one, two in zip(view.items, after, strict=True) for old, new in _results(one.message, two.message)]
     gone = [(old, new) for old, new in pairs if old != new]
-    assert [old.output for old, _ in gone] == list(plan.saves)
-    assert all(new.output == pointer(old.output, preview) and len(new.output) < len(old.output) for old, new in gone)
-    assert len(gone) == sum(len(old.output) >= least_characters(preview) for old, _ in pairs)
+    assert [old.output for old, _ in gone] == list(plan.texts_to_save)
+    assert all(new.output == format_pointer(old.output, preview) and len(new.output) < len(old.output) for old, new in gone)
+    assert len(gone) == sum(len(old.output) >= compute_least_characters(preview) for old, _ in pairs)
     if arguments:
         emptied = {old.call_id for old, _ in gone}
         calls = [one for item in after for one in item.message.calls]
@@ -132,7 +140,7 @@ def test_what_stays_of_a_session_is_legal_and_less_and_comes_to_rest(log: tuple[
     assert event == Room(policy, 16_000).ask(view)
     if event is not None:
         after = room.after(view, event)
-        assert violation(rendered(after.messages)) is None
+        assert find_violation(render_messages(after.messages)) is None
         assert (event.status, event.tokens_after) == ("applied", after.tokens)
         assert after.tokens < view.tokens
         assert room.ask(after) is None
@@ -168,7 +176,7 @@ def test_the_first_word_of_the_user_behind_70_percent_of_the_characters_begins_w
     assert numbers(after) == [1, 1_000, 1_000, *range(16, 23)], "7 of 10 exchanges go"
     assert [(item.message.role, item.message.text) for item in after.items[1:3]] == [
         ("user", "CHECKED"),
-        ("assistant", ACKNOWLEDGED),
+        ("assistant", ACKNOWLEDGEMENT),
     ]
     assert len(after.summaries) == 1
 
@@ -209,7 +217,7 @@ def test_the_summarizer_is_asked_again_what_its_draft_leaves_out() -> None:
     event = room.ask(view, FULL)
     assert event is not None
     assert event.summary == "DRAFT", "an empty check leaves the draft, without its scratchpad"
-    assert room.prompts()[1].endswith(RECHECK)
+    assert room.prompts()[1].endswith(RECHECK_QUESTION)
     assert event.summarizer_usage is not None
     assert event.summarizer_usage.prompt_tokens > room.summarizer.requests[0].messages[0].text.__len__() // 4
 

@@ -10,13 +10,13 @@ from harness.compaction.presets.bounds import DropAll
 from harness.compaction.presets.keep_last import KeepLast
 from harness.compaction.presets.paced import Paced
 from harness.compaction.stages import Middle
-from harness.compaction.summary_prompt import told
+from harness.compaction.summary_prompt import build_summary_prompt
 from harness.errors import ModelError, ProviderFailed, UsageError
 from harness.events import Compaction, Entry, MessageAdded
 from harness.messages import Message, ToolCall, ToolResult, assistant, system, tool, user
 from harness.models.factory import open_summarizer
 from harness.protocols import Model
-from harness.testing.fake_model import PuppetModel
+from harness.testing.fake_model import FakeModel
 from harness.tokens import QuarterOfCharacters, Window
 from harness.view import View, fold, fold_all
 
@@ -38,7 +38,7 @@ def opening() -> list[Message]:
 
 def kept_from(view: View, keep: int) -> int:
     """Index of the first message behind what would be summarized."""
-    return 1 + len(Middle(tail=LastMessages(count=keep)).items(view, KeepLast().budget(WINDOW)))
+    return 1 + len(Middle(tail=LastMessages(count=keep)).select_items(view, KeepLast().budget(WINDOW)))
 
 
 def compactor(policy: KeepLast, summarizer: Model | None) -> SessionCompactor:
@@ -68,7 +68,7 @@ def test_of_fifty_messages_the_last_ten_stay() -> None:
     assert len(messages) == 50
     view = view_of(*messages)
     assert kept_from(view, 10) == 40
-    event = ask(compactor(KeepLast(threshold=0.0001), PuppetModel([assistant("s")])), crowded())
+    event = ask(compactor(KeepLast(threshold=0.0001), FakeModel([assistant("s")])), crowded())
     assert event is not None
     after = fold(crowded(), Entry(99, event), QuarterOfCharacters())
     assert [item.item_id.event for item in after.items] == [1, 99, *range(41, 51)]
@@ -80,7 +80,9 @@ def test_the_summarizer_is_told_the_length_that_it_is_held_to(kind: type[KeepLas
     assert plan is not None
     (slot,) = plan.slots
     assert slot.max_tokens == 123
-    assert "- Maximum 123 tokens" in "".join(message.text for message in slot.format.prompt(told(slot, view, len).request))
+    assert "- Maximum 123 tokens" in "".join(
+        message.text for message in slot.format.build_prompt(build_summary_prompt(slot, view, len).request)
+    )
 
 
 def test_the_boundary_moves_back_over_tool_results_to_their_call() -> None:
@@ -93,7 +95,7 @@ def test_the_boundary_moves_back_over_tool_results_to_their_call() -> None:
 def test_what_the_summarizer_cannot_read_is_left_out_and_the_event_says_so() -> None:
     policy = KeepLast(threshold=0.0001, keep_last=2, summary_max_tokens=50, summarizer_input_tokens=3_000)
     view = crowded(steps=12, output="word " * 400)
-    summarizer = open_summarizer("scripted/extractive", agent=PuppetModel([]), task=None, seed=0, window_tokens=None)
+    summarizer = open_summarizer("scripted/extractive", agent=FakeModel([]), task=None, seed=0, window_tokens=None)
     event = ask(compactor(policy, summarizer), view)
     assert event is not None
     assert (event.status, event.failure) == ("applied", "")
@@ -108,7 +110,7 @@ def test_what_the_summarizer_cannot_read_is_left_out_and_the_event_says_so() -> 
 
 def test_a_summarizer_that_cannot_read_a_single_message_is_not_asked_and_the_summary_has_failed() -> None:
     policy = KeepLast(threshold=0.0001, summarizer_input_tokens=300)
-    event = ask(compactor(policy, PuppetModel([])), crowded())
+    event = ask(compactor(policy, FakeModel([])), crowded())
     assert event is not None
     assert event.status == "failed"
     assert "not even with the newest message alone" in event.failure
@@ -149,7 +151,7 @@ def test_a_window_in_the_policy_wins_over_that_of_the_model() -> None:
 
 
 def test_a_summary_stands_as_an_assistant_message_behind_the_system_message_under_its_round() -> None:
-    event = ask(compactor(KeepLast(), PuppetModel([assistant("- did a lot")])), crowded())
+    event = ask(compactor(KeepLast(), FakeModel([assistant("- did a lot")])), crowded())
     assert event is not None
     assert (event.status, event.round, event.messages_after) == ("applied", 1, 12)
     inserted = event.patch.insert[0].message
@@ -158,7 +160,7 @@ def test_a_summary_stands_as_an_assistant_message_behind_the_system_message_unde
 
 
 def test_the_second_round_integrates_the_first_and_still_gets_the_task_from_the_log() -> None:
-    summarizer = PuppetModel([assistant("first facts"), assistant("second facts")])
+    summarizer = FakeModel([assistant("first facts"), assistant("second facts")])
     room = compactor(KeepLast(), summarizer)
     view = crowded()
     first = ask(room, view)
@@ -180,7 +182,7 @@ def test_the_second_round_integrates_the_first_and_still_gets_the_task_from_the_
 
 def test_a_round_heading_that_the_summarizer_wrote_itself_is_not_doubled() -> None:
     wrote = assistant("## Session Summary (Compaction Round 7)\n\nfacts")
-    event = ask(compactor(KeepLast(), PuppetModel([wrote])), crowded())
+    event = ask(compactor(KeepLast(), FakeModel([wrote])), crowded())
     assert event is not None
     assert event.summary == "## Session Summary (Compaction Round 1)\n\nfacts"
 
@@ -188,27 +190,27 @@ def test_a_round_heading_that_the_summarizer_wrote_itself_is_not_doubled() -> No
 @pytest.mark.parametrize("trouble", [ProviderFailed("s", 500, "down"), assistant("  \n")])
 def test_a_failed_summary_is_recorded_and_the_view_stays(trouble: Message | ModelError) -> None:
     view = crowded()
-    event = ask(compactor(KeepLast(), PuppetModel([trouble])), view)
+    event = ask(compactor(KeepLast(), FakeModel([trouble])), view)
     assert event is not None
     assert (event.status, event.round, event.tokens_after) == ("failed", 0, view.tokens)
     assert fold(view, Entry(99, event), QuarterOfCharacters()).items == view.items
 
 
 def test_when_all_messages_are_recent_it_is_a_recorded_no_op() -> None:
-    event = ask(compactor(KeepLast(keep_last=60), PuppetModel([])), crowded())
+    event = ask(compactor(KeepLast(keep_last=60), FakeModel([])), crowded())
     assert event is not None
     assert (event.status, event.patch.forget) == ("no-op", ())
 
 
 def test_a_summary_longer_than_what_it_replaces_is_a_no_op_that_counts_its_cost() -> None:
-    event = ask(compactor(KeepLast(keep_last=48), PuppetModel([assistant("z" * 90_000)])), crowded())
+    event = ask(compactor(KeepLast(keep_last=48), FakeModel([assistant("z" * 90_000)])), crowded())
     assert event is not None
     assert event.status == "no-op"
     assert event.summarizer_usage is not None
 
 
 def test_after_two_fruitless_attempts_nobody_is_asked_until_the_view_has_grown_by_a_tenth() -> None:
-    room = compactor(KeepLast(), PuppetModel([ProviderFailed("s", 500, "down")] * 3))
+    room = compactor(KeepLast(), FakeModel([ProviderFailed("s", 500, "down")] * 3))
     view = crowded()
     for seq in (101, 102):
         event = ask(room, view)

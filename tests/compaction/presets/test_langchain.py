@@ -7,8 +7,8 @@ import pytest
 
 from harness.compaction.presets.langchain import (
     COUNTER,
-    SHORTENED,
-    UNTOLD,
+    SHORTENED_MARK,
+    TOO_LONG_SUMMARY,
     AnthropicClear,
     DeepAgents,
     LangChainClear,
@@ -42,7 +42,7 @@ def test_by_default_a_long_run_is_summarized_by_a_fixed_sentence_and_no_model_is
     view, event = compacted(LangChainSummary(), messages, 8_000)
     assert view == ["0", "S", *map(str, range(102, 122))]
     assert event.summarizer == ""
-    assert UNTOLD in event.summary
+    assert TOO_LONG_SUMMARY in event.summary
 
 
 def test_without_trimming_the_model_is_asked():
@@ -89,7 +89,7 @@ def test_deepagents_shortens_what_old_calls_wrote_before_it_summarizes():
     assert view == ["0", "1", "2~", "3", "4~", "5", "6~", "7", "8~", "9", "10~", "11", "12~", "13"]
     assert event.summarizer == ""
     first = json.loads(event.patch.replace[0].message.calls[0].arguments_json)
-    assert first == {"path": "f.py", "content": "w" * 20 + SHORTENED}
+    assert first == {"path": "f.py", "content": "w" * 20 + SHORTENED_MARK}
 
 
 def test_deepagents_summarizes_where_no_call_is_long():

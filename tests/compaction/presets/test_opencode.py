@@ -2,7 +2,7 @@
 
 import pytest
 
-from harness.compaction.presets.opencode import GO_ON, INSTRUCTION, QUESTION, OpenCode, OpenCodePrune
+from harness.compaction.presets.opencode import CONTINUE_REQUEST, INSTRUCTION, QUESTION, OpenCode, OpenCodePrune
 from harness.errors import ProviderFailed, UsageError
 from harness.messages import Message, assistant, user
 from harness.tokens import Window
@@ -52,7 +52,7 @@ def test_the_last_two_turns_stay_behind_a_question_and_its_answer_and_a_request_
     roles = [(item.message.role, item.message.text) for item in after.items[1:]]
     assert roles[:2] == [("user", QUESTION), ("assistant", "SUMMARY")]
     assert roles[2] == ("user", "request 2")
-    assert roles[-1] == ("user", GO_ON)
+    assert roles[-1] == ("user", CONTINUE_REQUEST)
     assert len(after.items) == 1 + 2 + 6 + 6 + 1
     assert [item.item_id.slot for item in after.items if item.item_id in after.summaries] == [1]
 

@@ -5,12 +5,12 @@ import re
 import pytest
 
 from harness.compaction.compactor import SessionCompactor
-from harness.compaction.description import parts
+from harness.compaction.description import walk_parts
 from harness.compaction.presets.openhands import EventList, OpenHands, OpenHandsV0
 from harness.errors import ModelError, ProviderFailed, UsageError
-from harness.events import Compaction, Entry, MessageAdded, Moment, Patch
+from harness.events import Compaction, Entry, Hook, MessageAdded, Patch
 from harness.messages import Message, assistant
-from harness.testing.fake_model import PuppetModel
+from harness.testing.fake_model import FakeModel
 from harness.tokens import Window
 from harness.view import View, fold
 from tests.compaction.presets.examples import compacted, due, session
@@ -49,8 +49,8 @@ def test_the_summarizer_reads_five_hundred_characters_of_an_event_or_all_of_it()
     messages = session(40, "y" * 3_000)
     for policy, read in ((OpenHands(), 500), (OpenHands(full_events=True), 3_000)):
         for rule in policy.pipeline.rules:
-            (form,) = {part for part in parts(rule.reducer) if isinstance(part, EventList)}
-            (event,) = form.events(messages[3:4])
+            (form,) = {part for part in walk_parts(rule.reducer) if isinstance(part, EventList)}
+            (event,) = form.list_events(messages[3:4])
             assert event.text.count("y") == read
 
 
@@ -64,8 +64,8 @@ def test_half_of_the_size_must_hold_the_head_the_summary_and_one_event_more(kind
 DOWN = ProviderFailed("puppet", 500, "down")
 
 
-def asked(replies: list[Message | ModelError], messages: tuple[Message, ...], moment: Moment) -> tuple[PuppetModel, Compaction]:
-    puppet = PuppetModel(replies)
+def asked(replies: list[Message | ModelError], messages: tuple[Message, ...], moment: Hook) -> tuple[FakeModel, Compaction]:
+    puppet = FakeModel(replies)
     policy = OpenHands()
     view = View()
     for number, message in enumerate(messages):

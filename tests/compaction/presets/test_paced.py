@@ -10,7 +10,7 @@ from harness.compaction.triggers import Steps
 from harness.errors import UsageError
 from harness.events import Compaction, Entry
 from harness.messages import user
-from harness.testing.strategies import finished
+from harness.testing.strategies import make_step_finished
 from harness.view import View, fold
 from tests.compaction.talk import Room, grown, numbers, step, view_of, window
 
@@ -27,7 +27,7 @@ def compacted_at(policy: Paced, steps: int, output: str = "line " * 400) -> tupl
             at.append(number)
             view = room.after(view, event, seq=10 * number)
         view = grown(view, policy, *step(number, output), seq=10 * number + 1)
-        view = fold(view, Entry(10 * number + 5, finished(number)), policy.counter)
+        view = fold(view, Entry(10 * number + 5, make_step_finished(number)), policy.counter)
     return at, view, room
 
 
@@ -67,8 +67,8 @@ def test_the_pinned_request_stays_and_what_goes_may_go_without_a_summary() -> No
 
 def test_steps_are_told_with_their_number() -> None:
     _, view, room = compacted_at(Paced(every_steps=50), 9)
-    assert Steps(count=9).due(view, room.compactor.budget, None) == "9 steps since the last compaction ≥ 9"
-    assert Steps(count=10).due(view, room.compactor.budget, None) is None
+    assert Steps(count=9).check_due(view, room.compactor.budget, None) == "9 steps since the last compaction ≥ 9"
+    assert Steps(count=10).check_due(view, room.compactor.budget, None) is None
 
 
 @pytest.mark.parametrize(

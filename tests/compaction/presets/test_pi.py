@@ -2,7 +2,14 @@
 
 import pytest
 
-from harness.compaction.presets.pi import BEGINNING, HISTORY, INTRODUCTION, MERGE, TURN, Pi
+from harness.compaction.presets.pi import (
+    BEGINNING_INSTRUCTION,
+    HISTORY_INSTRUCTION,
+    MERGE_INSTRUCTION,
+    SUMMARY_HEADING,
+    TURN_HEADING,
+    Pi,
+)
 from harness.errors import UsageError
 from harness.messages import Message, assistant, user
 from harness.view import View
@@ -41,10 +48,10 @@ def test_of_a_turn_that_is_split_the_beginning_is_summed_up_apart_and_joined_to_
     room = Room(POLICY, 10_000, "HISTORY", "BEGINNING")
     after = room.after(view, room.ask(view, FULL))
     assert after.items[1].message.role == "user"
-    assert after.items[1].message.text == f"{INTRODUCTION}\nHISTORY\n\n{TURN}\nBEGINNING"
+    assert after.items[1].message.text == f"{SUMMARY_HEADING}\nHISTORY\n\n{TURN_HEADING}\nBEGINNING"
     history, beginning = room.prompts()
-    assert (HISTORY in history, "first" in history, "second" in history) == (True, True, False)
-    assert (BEGINNING in beginning, "first" in beginning, "second" in beginning) == (True, False, True)
+    assert (HISTORY_INSTRUCTION in history, "first" in history, "second" in history) == (True, True, False)
+    assert (BEGINNING_INSTRUCTION in beginning, "first" in beginning, "second" in beginning) == (True, False, True)
     assert [request.max_output_tokens for request in room.summarizer.requests] == [13_107, 8_192]
 
 
@@ -52,13 +59,13 @@ def test_in_the_first_round_of_a_single_request_there_is_only_a_beginning_and_la
     view = view_of(user("the request"), *work(0, 8), policy=POLICY)
     room = Room(POLICY, 10_000, "ONE", "TWO")
     view = room.after(view, room.ask(view, FULL))
-    assert view.items[1].message.text == f"{INTRODUCTION}\nThere is no history before this turn.\n\n{TURN}\nONE"
+    assert view.items[1].message.text == f"{SUMMARY_HEADING}\nThere is no history before this turn.\n\n{TURN_HEADING}\nONE"
     assert len(view.items) == 2 + 4, "two results of 100 and the next one reach 250, which begins at its call"
     room.ask(grown(view, POLICY, *work(20, 8)), FULL)
-    assert BEGINNING in room.prompts()[0]
+    assert BEGINNING_INSTRUCTION in room.prompts()[0]
     second = room.prompts()[1]
     assert "PREVIOUS SUMMARY:" in second
-    assert MERGE in second
+    assert MERGE_INSTRUCTION in second
     assert "ONE" in second.split("MESSAGES TO SUMMARIZE:")[0]
 
 

@@ -5,10 +5,10 @@ import re
 import pytest
 
 from harness.compaction.presets.reserve import ReserveRecent
-from harness.compaction.summary_formats import listed
+from harness.compaction.summary_formats import extract_paths
 from harness.errors import ProviderFailed, UsageError
 from harness.messages import Message, assistant, user
-from harness.models.registry import window_of
+from harness.models.registry import look_up_window
 from harness.tokens import Window
 from tests.compaction.talk import Room, grown, numbers, report, said, step, view_of, window
 
@@ -45,7 +45,7 @@ def test_the_window_is_the_policys_own_or_that_of_the_plan_or_of_the_registry(
     own: int | None, top_level: int | None, resolved: int, source: str
 ) -> None:
     """S2.8."""
-    model_window = window_of("anthropic/claude-sonnet-4-5", top_level)
+    model_window = look_up_window("anthropic/claude-sonnet-4-5", top_level)
     budget = ReserveRecent(context_window=own).budget(model_window)
     assert budget.window_tokens == resolved
     assert f"window from {source}" in budget.rule
@@ -54,7 +54,7 @@ def test_the_window_is_the_policys_own_or_that_of_the_plan_or_of_the_registry(
 def test_without_a_known_window_compaction_is_off() -> None:
     """S2.8."""
     policy = ReserveRecent()
-    budget = policy.budget(window_of("hosted_vllm/nobody-knows-it"))
+    budget = policy.budget(look_up_window("hosted_vllm/nobody-knows-it"))
     assert (budget.window_tokens, budget.threshold_tokens) == (0, None)
     assert policy.plan(view_of(said(900_000), said(900_000), policy=policy), budget, report(9_000_000)) is None
 
@@ -166,8 +166,8 @@ def test_a_second_compaction_merges_the_former_document_and_carries_its_files_on
     assert "PREVIOUS SUMMARY:\n## Goal\nfirst" in second
     assert "Merge the previous summary" in second
     assert [item for item in numbers(view) if item in {1_000, 3_000}] == [3_000]
-    assert listed("read-files", view.messages[1].text) == ["old.py"]
-    assert listed("modified-files", view.messages[1].text) == ["new.py"]
+    assert extract_paths("read-files", view.messages[1].text) == ["old.py"]
+    assert extract_paths("modified-files", view.messages[1].text) == ["new.py"]
 
 
 def test_the_event_tells_tokens_before_and_after_and_how_many_messages_went() -> None:

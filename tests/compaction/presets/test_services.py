@@ -2,7 +2,7 @@
 
 import pytest
 
-from harness.compaction.presets.services import CRUSH, GOOSE_NOTE, LETTA_HEADING, Crush, Dexto, Goose, Letta
+from harness.compaction.presets.services import CRUSH_INSTRUCTION, GOOSE_NOTE, LETTA_HEADING, Crush, Dexto, Goose, Letta
 from harness.errors import ContextOverflow, ProviderFailed, UsageError
 from harness.messages import Message, assistant, system, user
 from harness.plan import Plan
@@ -134,7 +134,7 @@ def test_crush_tells_the_session_itself_and_keeps_what_is_not_answered() -> None
     assert [item.message.text for item in after.items[1:]] == ["S", "and this"]
     (request,) = room.summarizer.requests
     assert request.messages[0] != system("be good")
-    assert request.messages[1:] == (*view.messages[1:-1], user(CRUSH))
+    assert request.messages[1:] == (*view.messages[1:-1], user(CRUSH_INSTRUCTION))
 
 
 DEXTO = Dexto(protect_tokens=200, least_saved_tokens=300)

@@ -8,7 +8,7 @@ from harness.errors import UsageError
 from harness.messages import ToolCall, assistant, user
 from harness.protocols import ExecResult, Policy
 from harness.testing.memory_sandbox import MemorySandbox
-from harness.tools.session_tools import limits_of, tools_under
+from harness.tools.session_tools import choose_truncation, make_session_tools
 from harness.view import View
 from tests.compaction.talk import Room, grown, numbers, step, view_of
 
@@ -119,8 +119,8 @@ def test_mini_swe_agent_compacts_nothing_and_shows_both_ends_of_a_long_output() 
     assert numbers(worked(200, policy)) == numbers(worked(200, NoCompaction()))
     size = 30_000
     said = ExecResult(exit_code=0, stdout=b"h" * size + b"t" * size, stderr=b"", stdout_bytes=2 * size, stderr_bytes=0)
-    (run, *_) = tools_under(policy, MemorySandbox(lambda _: said), None)
+    (run, *_) = make_session_tools(policy, MemorySandbox(lambda _: said), None)
     output = run.run(ToolCall(call_id="x", name="execute_command", arguments_json='{"command": "x"}')).output
-    assert limits_of(policy).keep == "ends"
+    assert choose_truncation(policy).keep == "ends"
     assert output.endswith("]\n" + "t" * 4_970)
     assert ("h" * 4_900 in output, "h" * 4_971 in output) == (True, False)

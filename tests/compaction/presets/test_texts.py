@@ -8,11 +8,11 @@ import re
 import pytest
 
 from harness.compaction.compactor import SessionCompactor
-from harness.compaction.description import abilities
-from harness.events import Entry, MessageAdded, Moment
+from harness.compaction.description import inspect_abilities
+from harness.events import Entry, Hook, MessageAdded
 from harness.messages import Message, ToolCall, ToolResult, assistant, system, tool, user
 from harness.policies import PRESETS
-from harness.testing.fake_model import PuppetModel
+from harness.testing.fake_model import FakeModel
 from harness.tokens import Window
 from harness.view import View, fold
 
@@ -85,9 +85,9 @@ def session(turns: int = 12, steps: int = 5) -> list[Message]:
     return messages
 
 
-def asked_and_put_in(kind: str, moment: Moment) -> tuple[str, list[str]]:
+def asked_and_put_in(kind: str, moment: Hook) -> tuple[str, list[str]]:
     """All that the summarizer was asked, and what a session then holds that was not said in it."""
-    policy, puppet = PRESETS[kind](), PuppetModel([assistant("SUMMARY")] * 4)
+    policy, puppet = PRESETS[kind](), FakeModel([assistant("SUMMARY")] * 4)
     view = View()
     for number, message in enumerate(session()):
         view = fold(view, Entry(number, MessageAdded(message=message, step=0)), policy.counter)
@@ -118,7 +118,7 @@ def test_the_summarizer_is_asked_for_the_sections_of_the_source_in_its_order(kin
         *((kind, "overflow", texts) for kind, texts in OVERFLOW.items()),
     ],
 )
-def test_a_summary_stands_between_what_the_source_puts_around_it(kind: str, moment: Moment, stands: tuple[str, ...]) -> None:
+def test_a_summary_stands_between_what_the_source_puts_around_it(kind: str, moment: Hook, stands: tuple[str, ...]) -> None:
     _, put_in = asked_and_put_in(kind, moment)
     assert len(put_in) == len(stands)
     for text, pattern in zip(put_in, stands, strict=True):
@@ -127,7 +127,7 @@ def test_a_summary_stands_between_what_the_source_puts_around_it(kind: str, mome
 
 def test_every_peer_that_asks_for_a_summary_is_looked_at() -> None:
     peers = {kind: preset for kind, preset in PRESETS.items() if preset.__module__.rpartition(".")[2] not in OURS}
-    asking = {kind for kind, preset in peers.items() if abilities(preset()).summarizes}
+    asking = {kind for kind, preset in peers.items() if inspect_abilities(preset()).can_summarize}
     assert asking == set(ASKED)
 
 

@@ -7,14 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.compaction.presets.three_tiers import ThreeTiers
-from harness.compaction.scaling import scaled
+from harness.compaction.scaling import scale_policy
 from harness.errors import ProviderFailed, UsageError
 from harness.events import Compaction, Entry
 from harness.messages import CompactionMarker, Message, ToolResult, assistant, tool, user
-from harness.models.registry import window_of
+from harness.models.registry import look_up_window
 from harness.testing.strategies import logs
 from harness.tokens import RoundedQuarter, Window
-from harness.view import View, fold_all, violation
+from harness.view import View, find_violation, fold_all
 from tests.compaction.talk import Room, grown, numbers, report, step, view_of, window
 
 CLEARED = "[Old tool result content cleared]"
@@ -169,7 +169,7 @@ def test_usable_input_is_the_input_limit_or_the_window_less_the_smaller_of_two_o
 
 
 def test_the_output_limit_of_a_known_model_comes_from_the_registry() -> None:
-    known = window_of("anthropic/claude-sonnet-4-5")
+    known = look_up_window("anthropic/claude-sonnet-4-5")
     assert (known.tokens, known.output_tokens) == (200_000, 64_000)
 
 
@@ -277,7 +277,7 @@ def test_the_estimate_is_a_quarter_of_the_characters_rounded() -> None:
 
 
 def test_lines_and_bytes_are_scaled_with_the_window() -> None:
-    small = scaled(ThreeTiers(), 0.1)
+    small = scale_policy(ThreeTiers(), 0.1)
     assert (small.truncate_lines, small.truncate_bytes, small.protect_tokens, small.protect_turns) == (200, 5_120, 4_000, 2)
 
 
@@ -308,7 +308,7 @@ def test_at_any_moment_a_change_is_legal_saves_tokens_and_keeps_the_system_messa
     if event is None or event.status != "applied":
         return
     after = room.after(view, event, len(log) + 1)
-    assert violation(after.messages) is None
+    assert find_violation(after.messages) is None
     assert after.items[0] == view.items[0]
     assert after.tokens < view.tokens
     if moment == "turn" and not event.summary:

@@ -10,8 +10,8 @@ from harness.compaction.presets.window import MessageWindow
 from harness.errors import ProviderFailed, UsageError
 from harness.events import Notice
 from harness.messages import Message, ToolCall, ToolResult, assistant, system, tool, user
-from harness.models.openai_format import messages_from_wire
-from harness.replay.blocks import content_parts
+from harness.models.openai_format import decode_messages
+from harness.replay.blocks import read_parts
 from harness.replay.draft import Draft
 from harness.replay.fields import Fields
 from harness.testing.strategies import conversations
@@ -58,19 +58,19 @@ def test_fewer_messages_than_head_and_tail_together_are_unchanged() -> None:
 
 def test_a_head_and_tail_as_large_as_the_cap_are_all_that_is_kept_and_a_warning_says_so() -> None:
     policy = MessageWindow(max_messages=6, preserve_first_n=3, preserve_last_n=5)
-    assert policy.overcommitted
+    assert policy.is_overcommitted
     assert texts(policy.trim(talk(20)).trimmed) == [0, 1, 2, 15, 16, 17, 18, 19]
     (warning,) = policy.warnings
     assert "preserve_first_n=3 and preserve_last_n=5 keep 8 messages" in warning
     assert "max_messages=6" in warning
     assert MessageWindow().warnings == ()
-    assert [MessageWindow(max_messages=cap, preserve_last_n=5).overcommitted for cap in (1, 6, 7)] == [True, True, False]
+    assert [MessageWindow(max_messages=cap, preserve_last_n=5).is_overcommitted for cap in (1, 6, 7)] == [True, True, False]
 
 
 def test_with_a_cap_of_zero_nothing_is_ever_evicted() -> None:
     policy = MessageWindow(max_messages=0)
     assert policy.trim(talk(500)).evicted == ()
-    assert not policy.overcommitted
+    assert not policy.is_overcommitted
 
 
 def test_the_system_message_stays_and_is_not_counted() -> None:
@@ -127,7 +127,7 @@ def anthropic(count: int) -> list[Message]:
         plain.append({"role": "user", "content": [{"type": "tool_result", "tool_use_id": f"t{at}", "content": "text " * 20}]})
     draft, read = Draft(source="blocks", file="made up", caveats=[], session_id=""), list[Message]()
     for one in plain:
-        parts = tuple(content_parts(Fields(one, "made up", ""), draft))
+        parts = tuple(read_parts(Fields(one, "made up", ""), draft))
         role = "tool" if any(isinstance(part, ToolResult) for part in parts) else one["role"]
         read.append(Message(role=role, parts=parts))  # type: ignore[arg-type]
     return read
@@ -140,7 +140,7 @@ def openai(count: int) -> list[Message]:
         function = {"name": "read_file", "arguments": f'{{"path": "{at}.py"}}'}
         plain.append({"role": "assistant", "content": "I read.", "tool_calls": [{"id": f"t{at}", "function": function}]})
         plain.append({"role": "tool", "tool_call_id": f"t{at}", "content": "text " * 20})
-    return list(messages_from_wire(plain))
+    return list(decode_messages(plain))
 
 
 def test_both_providers_shapes_are_trimmed_and_counted_alike() -> None:
@@ -250,8 +250,8 @@ def test_the_warning_comes_above_four_fifths_of_the_cap(cap: int, quiet: int) ->
     policy = MessageWindow(max_messages=cap)
     for count in (quiet, quiet + 1):
         said = [user("build it")] * (count - 1) + [assistant("on it")] * min(count, 1)
-        assert bool(policy.notice(view_of(*said, policy=policy))) == (count > quiet), count
-    assert policy.notice(view_of(*[user("and more")] * (quiet + 1), policy=policy)) is None, "no step took it there"
+        assert bool(policy.check_view(view_of(*said, policy=policy))) == (count > quiet), count
+    assert policy.check_view(view_of(*[user("and more")] * (quiet + 1), policy=policy)) is None, "no step took it there"
 
 
 @pytest.mark.parametrize(

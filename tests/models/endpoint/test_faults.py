@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.errors import UnknownName, UsageError
-from harness.models.endpoint.faults import Fault, fault_at, parse_fault
+from harness.models.endpoint.faults import Fault, find_fault, parse_fault
 
 
 @pytest.mark.parametrize(
@@ -47,10 +47,10 @@ def test_any_text_is_a_fault_or_refused(written):
         fault = parse_fault(written)
     except UsageError:
         return
-    assert fault.meets(fault.first)
+    assert fault.applies_to(fault.first)
 
 
 def test_of_several_faults_the_first_that_a_request_meets_counts():
     faults = [parse_fault("500@2-3"), parse_fault("stall@3-")]
-    met = [fault_at(faults, number) for number in range(1, 5)]
+    met = [find_fault(faults, number) for number in range(1, 5)]
     assert [fault and fault.kind for fault in met] == [None, "500", "500", "stall"]

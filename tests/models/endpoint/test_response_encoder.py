@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.messages import Message, Reasoning, assistant
-from harness.models.endpoint.response_encoder import chunks, completion
+from harness.models.endpoint.response_encoder import encode_chunks, encode_completion
 from harness.models.openai_format import StreamedReply
 from harness.protocols import Reply
 from tests.models.test_openai_format import calls as whole_calls
@@ -27,21 +27,23 @@ replies = st.builds(reply_of, texts, texts, several_calls, usages, st.booleans()
 @given(some_text, replies)
 def test_a_streamed_reply_comes_back_whole(name, reply):
     read = StreamedReply()
-    heard = [delta for chunk in chunks(name, reply, usage=True) for delta in read.add(json.loads(json.dumps(chunk)))]
+    heard = [
+        delta for chunk in encode_chunks(name, reply, include_usage=True) for delta in read.add(json.loads(json.dumps(chunk)))
+    ]
     assert "".join(delta.text for delta in heard if delta.part == "text") == reply.message.text
     assert "".join(delta.text for delta in heard if delta.part == "reasoning") == reply.message.reasoning
-    assert read.message(lambda given: given) == reply.message
+    assert read.build_message(lambda given: given) == reply.message
     assert read.usage == reply.usage
     assert (read.finish_reason == "length") == reply.cut_short
 
 
 @given(some_text, replies)
 def test_an_answer_at_once_says_the_same_as_the_stream(name, reply):
-    [choice] = completion(name, reply)["choices"]
+    [choice] = encode_completion(name, reply)["choices"]
     whole = StreamedReply()
     whole.add({"choices": [{"delta": choice["message"], "finish_reason": choice["finish_reason"]}]})
     streamed = StreamedReply()
-    for chunk in chunks(name, reply, usage=False):
+    for chunk in encode_chunks(name, reply, include_usage=False):
         streamed.add(chunk)
     assert "".join(whole.texts) == "".join(streamed.texts)
     assert "".join(whole.reasonings) == "".join(streamed.reasonings)

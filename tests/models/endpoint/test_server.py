@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from harness.errors import UnknownName, UsageError
 from harness.messages import assistant
 from harness.models.endpoint.faults import Fault, parse_fault
-from harness.models.endpoint.server import MOST_BODY_BYTES, answering
+from harness.models.endpoint.server import MAX_BODY_BYTES, serve_endpoint
 from harness.protocols import Reply
 from harness.tokens import Measured, Usage, Window
 from tests.models.test_openai_format import anything
@@ -38,7 +38,7 @@ def find(name):
 
 @pytest.fixture(scope="module")
 def endpoint():
-    with answering(find, names=["echo"]) as open_one:
+    with serve_endpoint(find, names=["echo"]) as open_one:
         yield open_one
 
 
@@ -139,7 +139,7 @@ def test_whatever_is_posted_gets_an_answer_or_a_refusal(endpoint, body):
         (b"POST /v1/chat/completions HTTP/1.1\r\n\r\n", b"411"),
         (b"POST /v1/chat/completions HTTP/1.1\r\nContent-Length: many\r\n\r\n", b"411"),
         (b"POST /v1/chat/completions HTTP/1.1\r\nContent-Length: -5\r\n\r\n", b"413"),
-        (b"POST /v1/chat/completions HTTP/1.1\r\nContent-Length: %d\r\n\r\n" % (MOST_BODY_BYTES + 1), b"413"),
+        (b"POST /v1/chat/completions HTTP/1.1\r\nContent-Length: %d\r\n\r\n" % (MAX_BODY_BYTES + 1), b"413"),
         (b"POST /v1/chat/completions HTTP/1.1\r\nContent-Length: 50\r\n\r\n{}", b"400"),
         (b"DELETE /v1/models HTTP/1.1\r\n\r\n", b"405"),
         (b"GET /etc/passwd HTTP/1.1\r\n\r\n", b"404"),
@@ -157,7 +157,7 @@ def test_what_is_hardly_http_is_refused_too(endpoint, data, status, capfd):
 
 
 def test_a_key_is_asked_for_where_one_is_set():
-    with answering(find, key="sk-this-one") as endpoint:
+    with serve_endpoint(find, key="sk-this-one") as endpoint:
         assert asked(endpoint, ASKED)[0] == 401
         assert asked(endpoint, ASKED, Authorization="Bearer sk-this-two")[0] == 401
         assert asked(endpoint, ASKED, Authorization="Bearer sk-this-one")[0] == 200
@@ -165,7 +165,7 @@ def test_a_key_is_asked_for_where_one_is_set():
 
 def test_faults_come_when_they_are_due_and_are_told(capfd):
     faults = [parse_fault(written) for written in ("429:7@1", "500@2", "529@3", "overflow:anthropic@4", "reset@5")]
-    with answering(find, faults=faults) as endpoint:
+    with serve_endpoint(find, faults=faults) as endpoint:
         statuses = [asked(endpoint, ASKED)[0] for _ in range(4)]
         with pytest.raises((ConnectionError, http.client.HTTPException)):
             asked(endpoint, {**ASKED, "stream": True})
@@ -178,7 +178,7 @@ def test_faults_come_when_they_are_due_and_are_told(capfd):
 
 
 def test_an_answer_that_stalls_ends_with_the_endpoint():
-    with answering(find, faults=[Fault(kind="stall")]) as endpoint:
+    with serve_endpoint(find, faults=[Fault(kind="stall")]) as endpoint:
         raw = socket.create_connection(("127.0.0.1", endpoint.server_address[1]), timeout=30)
         body = json.dumps({**ASKED, "stream": True}).encode()
         raw.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
@@ -190,5 +190,5 @@ def test_an_answer_that_stalls_ends_with_the_endpoint():
 
 
 def test_a_port_that_is_taken_is_refused_with_advice(endpoint):
-    with pytest.raises(UsageError, match="cannot be had"), answering(find, port=endpoint.server_address[1]):
+    with pytest.raises(UsageError, match="cannot be had"), serve_endpoint(find, port=endpoint.server_address[1]):
         pass

@@ -11,11 +11,11 @@ from harness.events import Entry, MessageAdded
 from harness.messages import assistant, system, user
 from harness.models.factory import open_model
 from harness.models.local.catalogue import CATALOGUE
-from harness.models.local.model import TEMPERATURE, LocalModel, as_served
-from harness.models.local.schema_calls import schema_of
-from harness.models.local.server import Endpoint, serving
+from harness.models.local.model import TEMPERATURE, LocalModel, describe_local_model
+from harness.models.local.schema_calls import build_answer_schema
+from harness.models.local.server import Endpoint, serve_models
 from harness.models.wiring import Wiring
-from harness.protocols import ReadsLittle, Request, ToolSpec
+from harness.protocols import LimitedInputModel, Request, ToolSpec
 from harness.tokens import Window
 from harness.view import fold_all
 from tests.models.openai_stub import Say
@@ -30,7 +30,7 @@ TALK = (system("You answer in few words."), user("Hello."), assistant("Hello!"),
 
 @pytest.fixture(scope="module")
 def model():
-    with serving([NAME]) as endpoints:
+    with serve_models([NAME]) as endpoints:
         yield open_model(NAME, task=None, seed=0, window_tokens=None, wiring=Wiring(endpoints=endpoints))
 
 
@@ -80,7 +80,7 @@ def test_a_call_comes_in_as_one_from_a_server_that_binds_answers_to_a_schema():
         model = LocalModel(name=NAME, endpoint=Endpoint(address=stub.base.removesuffix("/v1"), key="k"))
         reply = model.reply(Request(messages=TALK, tools=(RUN,)), lambda delta: heard.append(delta.text))
     (asked,) = stub.asked
-    assert asked["response_format"]["json_schema"]["schema"] == schema_of((RUN,))
+    assert asked["response_format"]["json_schema"]["schema"] == build_answer_schema((RUN,))
     assert "tools" not in asked
     assert "run" in asked["messages"][0]["content"]
     assert [(call.name, call.arguments_json) for call in reply.message.calls] == [("run", '{"command": "ls"}')]
@@ -106,7 +106,7 @@ def test_the_same_request_gets_the_same_answer_whatever_came_between_and_from_an
     first, _ = answer(model)
     answer(model, (user("Something else entirely, at some length. " * 20),))
     again, _ = answer(model)
-    with serving([NAME]) as endpoints:
+    with serve_models([NAME]) as endpoints:
         elsewhere, _ = answer(LocalModel(name=NAME, endpoint=endpoints[NAME]))
     assert first.message == again.message == elsewhere.message
     assert first.usage == again.usage == elsewhere.usage
@@ -139,7 +139,7 @@ def test_a_window_may_be_made_smaller_but_not_larger():
 
 
 def test_a_trials_record_says_which_weights_and_how_they_answer():
-    told = as_served(NAME)
+    told = describe_local_model(NAME)
     assert (told["weights"], told["temperature"], told["price_usd"]) == ("SmolLM2-135M-Instruct, Q4_1", TEMPERATURE, 0.0)
     assert len(str(told["sha256"])) == 64
 
@@ -147,7 +147,7 @@ def test_a_trials_record_says_which_weights_and_how_they_answer():
 @pytest.mark.parametrize("name", CATALOGUE)
 def test_every_local_model_reads_little_as_a_summarizer(name):
     model = LocalModel(name=name, endpoint=None)
-    assert isinstance(model, ReadsLittle)
+    assert isinstance(model, LimitedInputModel)
     assert model.max_input_tokens <= 4_000 < model.window.tokens
 
 

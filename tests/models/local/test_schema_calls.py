@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from harness.events import TextDelta
 from harness.messages import Message, Reasoning, Text, ToolCall, ToolResult, assistant, system, tool, user
-from harness.models.local.schema_calls import RESULT_CLOSE, AnswerOnly, laid_out, read, schema_of
+from harness.models.local.schema_calls import RESULT_CLOSE, CallFilter, build_answer_schema, parse_reply, render_messages
 from harness.protocols import ToolSpec
 
 WRITE = ToolSpec(
@@ -40,7 +40,7 @@ def says(text, **given):
 
 
 def fits(answer):
-    return jsonschema.Draft202012Validator(schema_of(TOOLS)).is_valid(answer)
+    return jsonschema.Draft202012Validator(build_answer_schema(TOOLS)).is_valid(answer)
 
 
 @pytest.mark.parametrize(
@@ -66,9 +66,9 @@ def test_an_answer_calls_a_tool_that_is_there_with_its_arguments_or_says_somethi
 @given(TEXTS, st.dictionaries(TEXTS, TEXTS, max_size=3))
 def test_an_answer_is_read_as_what_it_says(text, arguments):
     conversation = (assistant("", CALLED),)
-    said = read(assistant(says(text)), conversation)
+    said = parse_reply(assistant(says(text)), conversation)
     assert (said.text, said.calls) == (text, ())
-    (call,) = read(assistant(json.dumps({"name": "run", "arguments": arguments})), conversation).calls
+    (call,) = parse_reply(assistant(json.dumps({"name": "run", "arguments": arguments})), conversation).calls
     assert (call.name, json.loads(call.arguments_json)) == ("run", arguments)
     assert call.call_id not in {"", CALLED.call_id}
 
@@ -78,7 +78,7 @@ def test_what_a_page_hears_of_an_answer_in_pieces_is_its_text_each_piece_once(te
     raw = says(text, ensure_ascii=data.draw(st.booleans()))
     cuts = sorted(data.draw(st.lists(st.integers(0, len(raw)), max_size=8)))
     heard: list[TextDelta] = []
-    listen = AnswerOnly(heard.append)
+    listen = CallFilter(heard.append)
     for first, last in zip([0, *cuts], [*cuts, len(raw)], strict=True):
         listen(TextDelta(text=raw[first:last]))
     assert "".join(delta.text for delta in heard) == text
@@ -86,7 +86,7 @@ def test_what_a_page_hears_of_an_answer_in_pieces_is_its_text_each_piece_once(te
 
 def test_of_a_call_it_is_heard_only_that_something_came_and_an_answer_that_comes_anew_begins_again():
     heard: list[TextDelta] = []
-    listen = AnswerOnly(heard.append)
+    listen = CallFilter(heard.append)
     listen(TextDelta(text='{"name": "run", "arguments": {"command": "ls"}}'))
     assert heard == [TextDelta(text="")]
     heard.clear()
@@ -99,14 +99,14 @@ def test_of_a_call_it_is_heard_only_that_something_came_and_an_answer_that_comes
 
 @pytest.mark.parametrize("kept", [len('{"name": "run"'), len('{"name": "run", "arguments": {"comma'), -2])
 def test_a_call_that_was_cut_short_has_arguments_that_the_tool_refuses(kept):
-    (call,) = read(assistant('{"name": "run", "arguments": {"command": "rm -r build"}}'[:kept]), ()).calls
+    (call,) = parse_reply(assistant('{"name": "run", "arguments": {"command": "rm -r build"}}'[:kept]), ()).calls
     assert call.name == "run"
     with pytest.raises(json.JSONDecodeError):
         json.loads(call.arguments_json)
 
 
 def test_a_text_that_was_cut_short_is_as_long_as_it_got():
-    assert read(assistant(SAYS + "I wrote the fi"), ()).text == "I wrote the fi"
+    assert parse_reply(assistant(SAYS + "I wrote the fi"), ()).text == "I wrote the fi"
 
 
 CONVERSATION = (
@@ -120,7 +120,7 @@ CONVERSATION = (
 
 
 def test_a_conversation_is_laid_out_as_text_with_calls_as_they_are_written():
-    told = laid_out(CONVERSATION, TOOLS)
+    told = render_messages(CONVERSATION, TOOLS)
     assert [message.role for message in told] == ["system", "user", "assistant", "user", "assistant", "user"]
     assert told[0].text.startswith("You write code.")
     assert all(spec.name in told[0].text for spec in TOOLS)
@@ -131,17 +131,17 @@ def test_a_conversation_is_laid_out_as_text_with_calls_as_they_are_written():
 
 
 def test_without_tools_nothing_is_asked_for_and_what_is_text_stays_as_it_is():
-    told = laid_out(CONVERSATION, ())
+    told = render_messages(CONVERSATION, ())
     assert [told[place] for place in (0, 1, 4, 5)] == [CONVERSATION[place] for place in (0, 1, 4, 5)]
     assert '"name": "run"' in told[2].text
-    assert laid_out((user("x"),), TOOLS)[0].role == "system"
+    assert render_messages((user("x"),), TOOLS)[0].role == "system"
 
 
 def test_each_request_extends_the_one_before():
-    told = [laid_out(CONVERSATION[:count], TOOLS) for count in range(1, len(CONVERSATION) + 1)]
+    told = [render_messages(CONVERSATION[:count], TOOLS) for count in range(1, len(CONVERSATION) + 1)]
     assert all(longer[: len(shorter)] == shorter for shorter, longer in itertools.pairwise(told))
 
 
 def test_reasoning_is_kept_beside_a_call():
     message = Message(role="assistant", parts=(Reasoning(text="hm"), Text(text='{"name": "run", "arguments": {}}')))
-    assert read(message, ()).parts[0] == Reasoning(text="hm")
+    assert parse_reply(message, ()).parts[0] == Reasoning(text="hm")

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from harness.errors import ProviderFailed, UsageError
-from harness.models.local.catalogue import weights_of
-from harness.models.local.server import served, serving
-from harness.models.local.weights import folder
+from harness.models.local.catalogue import look_up_weights
+from harness.models.local.server import serve_model, serve_models
+from harness.models.local.weights import locate_folder
 
 NAME = "local/smollm2-135m"
 REAL = pytest.mark.local_llm
@@ -55,7 +55,7 @@ def is_gone(pid, seconds=20.0):
 
 
 def test_models_that_are_not_local_start_nothing():
-    with serving(["scripted", "gpt-4.1-mini", "hosted_vllm/mine"]) as endpoints:
+    with serve_models(["scripted", "gpt-4.1-mini", "hosted_vllm/mine"]) as endpoints:
         assert endpoints == {}
     assert [pid for pid in children(os.getpid()) if b"host.py" in Path(f"/proc/{pid}/cmdline").read_bytes()] == []
 
@@ -63,7 +63,7 @@ def test_models_that_are_not_local_start_nothing():
 def test_missing_weights_are_refused_before_anything_starts(tmp_path, monkeypatch):
     monkeypatch.setenv("HARNESS_MODELS", str(tmp_path))
     before = children(os.getpid())
-    with pytest.raises(UsageError, match="cannot be used"), serving([NAME]):
+    with pytest.raises(UsageError, match="cannot be used"), serve_models([NAME]):
         pass
     assert children(os.getpid()) == before
 
@@ -71,7 +71,7 @@ def test_missing_weights_are_refused_before_anything_starts(tmp_path, monkeypatc
 @REAL
 def test_a_server_answers_only_to_its_key_and_ends_with_its_context():
     before = set(children(os.getpid()))
-    with serving([NAME, NAME, "scripted"]) as endpoints:
+    with serve_models([NAME, NAME, "scripted"]) as endpoints:
         [endpoint] = endpoints.values()
         [host] = set(children(os.getpid())) - before
         assert endpoint.address.startswith("http://127.0.0.1:")
@@ -101,9 +101,9 @@ def made_up(folder_of_weights, monkeypatch):
     """Weights that no server can load."""
     nonsense = b"GGUF, or so it says"
     sha256 = hashlib.sha256(nonsense).hexdigest()
-    made = replace(weights_of(NAME), name="local/made", size_bytes=len(nonsense), sha256=sha256)
+    made = replace(look_up_weights(NAME), name="local/made", size_bytes=len(nonsense), sha256=sha256)
     monkeypatch.setenv("HARNESS_MODELS", str(folder_of_weights))
-    (folder() / made.file_name).write_bytes(nonsense)
+    (locate_folder() / made.file_name).write_bytes(nonsense)
     return made
 
 
@@ -112,12 +112,12 @@ def test_a_server_that_nobody_waits_for_any_more_is_ended_while_it_loads(tmp_pat
         raise InterruptedError
 
     made = made_up(tmp_path, monkeypatch)
-    with pytest.raises(InterruptedError), served(made, nobody_waits):
+    with pytest.raises(InterruptedError), serve_model(made, nobody_waits):
         pytest.fail("it was not to be waited for")
     assert [pid for pid in children(os.getpid()) if b"host.py" in Path(f"/proc/{pid}/cmdline").read_bytes()] == []
 
 
 def test_weights_that_cannot_be_loaded_are_an_error_with_the_reason(tmp_path, monkeypatch):
     made = made_up(tmp_path, monkeypatch)
-    with pytest.raises(ProviderFailed, match="its server ended with exit code"), served(made):
+    with pytest.raises(ProviderFailed, match="its server ended with exit code"), serve_model(made):
         pass

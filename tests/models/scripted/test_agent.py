@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from harness.errors import ContextOverflow, UnknownName
 from harness.messages import Message, ToolCall, ToolResult, assistant, system, tool, user
 from harness.models.scripted.agent import ScriptedModel
-from harness.models.scripted.profiles import profile
+from harness.models.scripted.profiles import look_up_profile
 from harness.protocols import Request
 from harness.task import CallTemplate, Evidence, Fact, Repair, Script, Step
 
@@ -37,32 +37,32 @@ FACTS = (
 STEPS = (
     Step(
         name="look",
-        says="Looking around.",
+        text="Looking around.",
         calls=(CallTemplate(tool="list_directory", arguments=(("path", "docs"),)),),
         done=Evidence(receipts=(("list_directory", r"^docs$"),)),
     ),
     Step(
         name="write",
-        says="Writing for table ${table}.",
+        text="Writing for table ${table}.",
         calls=(writes("app.py", "PORT = ${port}\nTABLE = '${table}'\n"),),
-        needs=("port", "table"),
-        done=Evidence(receipts=(("write_file", r"^app\.py$"),), listed=("app.py",), named=r"(?i)created app\.py"),
+        required_facts=("port", "table"),
+        done=Evidence(receipts=(("write_file", r"^app\.py$"),), listed_paths=("app.py",), summary_pattern=r"(?i)created app\.py"),
     ),
     Step(
         name="test",
-        says="Testing.",
+        text="Testing.",
         calls=(command("sh test.sh"),),
         done=Evidence(receipts=(("execute_command", r"^sh test\.sh$"),)),
-        repairs=(Repair(error=r"missing brace", says="A brace is missing.", calls=(writes("fix.py", "}"),)),),
+        repairs=(Repair(error_pattern=r"missing brace", text="A brace is missing.", calls=(writes("fix.py", "}"),)),),
     ),
 )
-SCRIPT = Script(steps=STEPS, farewell="Served on ${port}.")
+SCRIPT = Script(steps=STEPS, final_text="Served on ${port}.")
 START = (system("Be good."), user("Build it. The port must be 4711."))
 
 
 def model(seed: int = 0, window_tokens: int = 32_768) -> ScriptedModel:
     return ScriptedModel(
-        name="scripted/small:attentive", facts=FACTS, script=SCRIPT, profile=profile("attentive"), seed=seed,
+        name="scripted/small:attentive", facts=FACTS, script=SCRIPT, profile=look_up_profile("attentive"), seed=seed,
         window_tokens=window_tokens,
     )  # fmt: skip
 
@@ -224,21 +224,21 @@ def test_usage_is_counted_by_a_real_tokenizer() -> None:
 
 def test_an_unknown_profile_is_refused() -> None:
     with pytest.raises(UnknownName, match="attentive"):
-        profile("atentive")
+        look_up_profile("atentive")
 
 
 def counting() -> ScriptedModel:
     steps = tuple(
         Step(
             name=f"step-{number}",
-            says=f"Step {number}.",
+            text=f"Step {number}.",
             calls=(command(f"sh walk.sh {number}"),),
-            done=Evidence(counted=r"^post (\d+) is reached", count=number),
+            done=Evidence(count_pattern=r"^post (\d+) is reached", minimum_count=number),
         )
         for number in range(50)
     )
-    script = Script(steps=steps, farewell="Done.")
-    return ScriptedModel(name="s", facts=(), script=script, profile=profile("attentive"), seed=0, window_tokens=32_768)
+    script = Script(steps=steps, final_text="Done.")
+    return ScriptedModel(name="s", facts=(), script=script, profile=look_up_profile("attentive"), seed=0, window_tokens=32_768)
 
 
 @pytest.mark.parametrize("said", ["post 41 is reached", "post 7 is reached\npost 41 is reached\npost 9 is reached"])

@@ -5,7 +5,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.models.scripted.patterns import Counters, FactPatterns, ReceiptPatterns, fact_patterns
+from harness.models.scripted.patterns import FactPatterns, ReceiptPatterns, StepCounters, compile_fact_patterns
 from harness.task import Evidence, Fact, Step
 
 WORDS = st.sampled_from(["oak7", "elm7", "reads", "12", "oak", "7", "Reads", "oak7s", "\n", "is", "3"])
@@ -15,35 +15,35 @@ KEYS = st.text(st.sampled_from("ab .-$^\\0(é"), max_size=4)
 
 
 def fact(tree: str, word: str) -> Fact:
-    return Fact(name=tree, kind="value", said_in="output", patterns=(rf"\b{tree} reads (\d+)",), prior="0", word=word)
+    return Fact(name=tree, kind="value", said_in="output", patterns=(rf"\b{tree} reads (\d+)",), prior="0", required_word=word)
 
 
 def step(name: str, done: Evidence) -> Step:
-    return Step(name=name, says="", calls=(), done=done)
+    return Step(name=name, text="", calls=(), done=done)
 
 
 @given(TEXTS)
 def test_a_fact_that_names_its_word_is_read_as_if_it_did_not(text: str) -> None:
     named, plain = FactPatterns(fact(tree, tree) for tree in TREES), FactPatterns(fact(tree, "") for tree in TREES)
-    assert sorted(named.newest(text)) == sorted(plain.newest(text))
-    assert named.tells(text) == plain.tells(text)
+    assert sorted(named.find_newest(text)) == sorted(plain.find_newest(text))
+    assert named.has_fact(text) == plain.has_fact(text)
 
 
 @given(TEXTS)
 def test_all_values_are_told_in_order_and_the_last_one_is_the_newest(text: str) -> None:
     patterns = FactPatterns([fact("oak7", "")])
     found = [(match[1], match.start()) for match in re.finditer(r"\boak7 reads (\d+)", text)]
-    assert patterns.told(text) == ((("oak7", tuple(value for value, _ in found)),) if found else ())
-    assert patterns.newest(text) == ((("oak7", *found[-1]),) if found else ())
+    assert patterns.find_values(text) == ((("oak7", tuple(value for value, _ in found)),) if found else ())
+    assert patterns.find_newest(text) == ((("oak7", *found[-1]),) if found else ())
 
 
 @given(st.lists(TEXTS, max_size=5))
 def test_a_text_is_read_the_same_whatever_was_read_before(texts: list[str]) -> None:
-    shared = fact_patterns(tuple(fact(tree, tree) for tree in TREES))
+    shared = compile_fact_patterns(tuple(fact(tree, tree) for tree in TREES))
     for text in (*texts, *texts):
         fresh = FactPatterns(fact(tree, tree) for tree in TREES)
-        assert (shared.newest(text), shared.told(text), shared.tells(text)) == (
-            fresh.newest(text), fresh.told(text), fresh.tells(text),
+        assert (shared.find_newest(text), shared.find_values(text), shared.has_fact(text)) == (
+            fresh.find_newest(text), fresh.find_values(text), fresh.has_fact(text),
         )  # fmt: skip
 
 
@@ -56,18 +56,18 @@ def test_a_receipt_that_is_told_to_the_letter_is_looked_up(keys: list[str], aske
         for slot, (_, pattern) in enumerate(known.done.receipts)
         if re.search(pattern, asked)
     }
-    assert set(ReceiptPatterns(steps).signs("run", asked)) == tried
-    assert ReceiptPatterns(steps).signs("read", asked) == ()
+    assert set(ReceiptPatterns(steps).match_receipt("run", asked)) == tried
+    assert ReceiptPatterns(steps).match_receipt("read", asked) == ()
 
 
 @given(st.lists(st.integers(0, 9), max_size=12), st.integers(0, 9), st.integers(-1, 9))
 def test_a_number_covers_the_steps_up_to_it(counts: list[int], number: int, after: int) -> None:
-    counters = Counters([step(str(count), Evidence(counted=r"mark (\d+)", count=count)) for count in counts])
-    covered = counters.covered(0, number, after) if counts else []
+    counters = StepCounters([step(str(count), Evidence(count_pattern=r"mark (\d+)", minimum_count=count)) for count in counts])
+    covered = counters.list_covered_steps(0, number, after) if counts else []
     assert sorted(covered) == [index for index, count in enumerate(counts) if after < count <= number]
 
 
 def test_the_highest_number_of_a_text_counts() -> None:
-    counters = Counters([step("a", Evidence(counted=r"^mark (\d+)", count=1))])
+    counters = StepCounters([step("a", Evidence(count_pattern=r"^mark (\d+)", minimum_count=1))])
     assert counters.read("mark 4\nmark 12\nmark 3\nat mark 99") == {0: 12}
     assert counters.read("nothing") == {}

@@ -9,15 +9,15 @@ from hypothesis import strategies as st
 
 from harness.messages import Message, ToolCall, ToolResult, assistant, system, tool, user
 from harness.models.scripted.agent import ScriptedModel
-from harness.models.scripted.profiles import DEPTH, LENGTH, PROFILES, at, mean, profile
+from harness.models.scripted.profiles import DEPTH_CURVE, LENGTH_CURVE, PROFILES, compute_mean, interpolate, look_up_profile
 from harness.protocols import Request
 from harness.task import CallTemplate, Evidence, Fact, Script, Step
 
 LENGTHS = st.integers(0, 400_000)
 DEPTHS = st.floats(0, 1)
 FULL = 128 * 1024
-MIDDLE = max(DEPTH, key=lambda point: point[1])[0]
-READERS = [profile("typical"), profile("overlooks-0.3"), profile("overlooks-1")]
+MIDDLE = max(DEPTH_CURVE, key=lambda point: point[1])[0]
+READERS = [look_up_profile("typical"), look_up_profile("overlooks-0.3"), look_up_profile("overlooks-1")]
 
 
 @pytest.mark.parametrize("reader", READERS, ids=lambda reader: str(reader.overlooks))
@@ -38,24 +38,29 @@ def test_the_middle_is_worst_and_the_chance_falls_to_both_ends(reader, tokens, o
 
 @given(tokens=LENGTHS, depth=DEPTHS)
 def test_an_attentive_reader_overlooks_nothing_and_so_does_one_of_probability_zero(tokens, depth):
-    assert PROFILES["attentive"].chance_to_overlook(tokens, depth) == 0
-    assert profile("overlooks-0") == PROFILES["attentive"]
+    assert PROFILES["attentive"].compute_overlook_probability(tokens, depth) == 0
+    assert look_up_profile("overlooks-0") == PROFILES["attentive"]
 
 
 @given(share=st.floats(0, 1), tokens=LENGTHS, depth=DEPTHS)
 def test_the_parametric_reader_has_the_shape_of_the_typical_one(share, tokens, depth):
-    reader, typical = replace(PROFILES["typical"], overlooks=share), PROFILES["typical"]
-    scaled = typical.chance_to_overlook(tokens, depth) / typical.overlooks * share
-    assert reader.chance_to_overlook(tokens, depth) == pytest.approx(scaled)
-    assert reader.chance_to_overlook(FULL, MIDDLE) == share
+    reader, typical = replace(PROFILES["typical"], overlook_probability=share), PROFILES["typical"]
+    scaled = typical.compute_overlook_probability(tokens, depth) / typical.overlook_probability * share
+    assert reader.compute_overlook_probability(tokens, depth) == pytest.approx(scaled)
+    assert reader.compute_overlook_probability(FULL, MIDDLE) == share
 
 
 def test_the_typical_reader_loses_at_full_length_what_the_measured_model_lost():
     depths = [(number + 0.5) / 1000 for number in range(1000)]
-    lost = [PROFILES["typical"].chance_to_overlook(FULL, depth) for depth in depths]
+    lost = [PROFILES["typical"].compute_overlook_probability(FULL, depth) for depth in depths]
     assert sum(lost) / len(lost) == pytest.approx(0.966 - 0.812, abs=1e-3)
-    assert mean(DEPTH) == pytest.approx(sum(at(DEPTH, depth) for depth in depths) / 1000, abs=1e-3)
-    assert (at(LENGTH, 0), at(LENGTH, 4096), at(LENGTH, FULL), at(LENGTH, 10 * FULL)) == (0, 0, 1, 1)
+    assert compute_mean(DEPTH_CURVE) == pytest.approx(sum(interpolate(DEPTH_CURVE, depth) for depth in depths) / 1000, abs=1e-3)
+    assert (
+        interpolate(LENGTH_CURVE, 0),
+        interpolate(LENGTH_CURVE, 4096),
+        interpolate(LENGTH_CURVE, FULL),
+        interpolate(LENGTH_CURVE, 10 * FULL),
+    ) == (0, 0, 1, 1)
 
 
 PORT = Fact(name="port", kind="constraint", said_in="prompt", patterns=(r"port is (\d+)",), prior="8080")
@@ -72,9 +77,9 @@ def steps(*needs: str) -> tuple[Step, ...]:
     return tuple(
         Step(
             name=f"write-{number}",
-            says=f"Writing {number}.",
+            text=f"Writing {number}.",
             calls=(CallTemplate(tool="write_file", arguments=(("path", f"{number}.py"), ("content", content))),),
-            needs=needs,
+            required_facts=needs,
             done=Evidence(receipts=(("write_file", rf"^{number}\.py$"),)),
         )
         for number in range(40)
@@ -82,10 +87,10 @@ def steps(*needs: str) -> tuple[Step, ...]:
 
 
 def reader(name: str, seed: int = 0) -> ScriptedModel:
-    script = Script(steps=steps("port", "table", "index"), farewell="Done.")
+    script = Script(steps=steps("port", "table", "index"), final_text="Done.")
     facts = (PORT, TABLE, INDEX)
     return ScriptedModel(
-        name=name, facts=facts, script=script, profile=profile(name), seed=seed, window_tokens=1_000_000
+        name=name, facts=facts, script=script, profile=look_up_profile(name), seed=seed, window_tokens=1_000_000
     )  # fmt: skip
 
 

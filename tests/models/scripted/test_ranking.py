@@ -5,7 +5,7 @@ import bm25s.stopwords
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from harness.models.scripted.ranking import relevance, words_of
+from harness.models.scripted.ranking import score_lines, split_words
 
 LINES = st.lists(st.text("ab c.\n\tÄßIİ_1'", max_size=12) | st.text(max_size=20), max_size=12)
 WORDS = st.lists(st.sampled_from(["deck", "card", "due", "ease", "port"]), max_size=6).map(tuple)
@@ -19,7 +19,7 @@ def known_words(lines: list[tuple[str, ...]]) -> list[str]:
 @example([" ".join(bm25s.stopwords.STOPWORDS_EN), "The port will be 4711 in_the end."])
 def test_a_line_has_the_words_that_the_library_finds(lines: list[str]) -> None:
     found = bm25s.tokenize(lines, stopwords="en", return_ids=False, show_progress=False)
-    assert [list(words_of(line)) for line in lines] == found
+    assert [list(split_words(line)) for line in lines] == found
 
 
 @given(st.lists(WORDS, min_size=1, max_size=30), st.data())
@@ -31,4 +31,4 @@ def test_scores_are_those_of_the_library_to_the_last_bit(lines: list[tuple[str, 
     asked = data.draw(st.lists(st.sampled_from(known), min_size=1, unique=True)) if data else known
     index = bm25s.BM25()
     index.index([list(line) for line in lines], show_progress=False)
-    assert relevance(lines, asked) == index.get_scores(sorted(asked)).tolist()
+    assert score_lines(lines, asked) == index.get_scores(sorted(asked)).tolist()

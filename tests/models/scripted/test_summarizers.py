@@ -8,18 +8,18 @@ from hypothesis import strategies as st
 
 from harness.compaction.summary_formats import SixSections
 from harness.messages import Message, ToolCall, ToolResult, assistant, tool, user
-from harness.models.scripted.profiles import profile
+from harness.models.scripted.profiles import look_up_profile
 from harness.models.scripted.summarizers import (
-    NOTHING,
+    EMPTY_SUMMARY,
     ScriptedSummarizer,
     Summarize,
-    empty,
-    extractive,
-    lossy,
-    material,
-    oracle,
+    build_lossy_summarize,
+    build_oracle_summarize,
+    extract_material,
+    return_empty_summary,
+    summarize_extractively,
 )
-from harness.models.tokenizer import text_tokens
+from harness.models.tokenizer import count_text_tokens
 from harness.plan import SummaryRequest
 from harness.protocols import Request
 from tests.models.scripted.test_agent import FACTS, SCRIPT
@@ -40,13 +40,13 @@ REQUEST = SummaryRequest(to_summarize=MESSAGES, previous_summary="", task="Build
 
 
 def summary(summarize: Summarize, request: SummaryRequest = REQUEST, limit: int = 800) -> str:
-    model = ScriptedSummarizer(name="s", summarize=summarize, profile=profile("attentive"), window_tokens=32_768)
-    prompt = SixSections().prompt(request)
+    model = ScriptedSummarizer(name="s", summarize=summarize, profile=look_up_profile("attentive"), window_tokens=32_768)
+    prompt = SixSections().build_prompt(request)
     return model.reply(Request(messages=prompt, max_output_tokens=limit)).message.text
 
 
 def test_the_oracle_keeps_each_line_with_a_fact_or_evidence_and_no_other() -> None:
-    assert summary(oracle(FACTS, SCRIPT)).splitlines() == [
+    assert summary(build_oracle_summarize(FACTS, SCRIPT)).splitlines() == [
         "Build it. The port must be 4711.",
         "[list_directory] docs -> ok",
         "The table is called decks.",
@@ -54,7 +54,7 @@ def test_the_oracle_keeps_each_line_with_a_fact_or_evidence_and_no_other() -> No
     ]
 
 
-@pytest.mark.parametrize("summarize", [oracle(FACTS, SCRIPT), extractive])
+@pytest.mark.parametrize("summarize", [build_oracle_summarize(FACTS, SCRIPT), summarize_extractively])
 def test_what_revises_the_original_task_stands_below_it(summarize: Summarize) -> None:
     revision = "From now on, and whatever was said before, the port must be 9999."
     task = "Build the whole of it as told. The port must be 4711."
@@ -67,7 +67,7 @@ def test_what_revises_the_original_task_stands_below_it(summarize: Summarize) ->
 
 def test_the_oracle_carries_a_former_summary_on() -> None:
     former = SummaryRequest(to_summarize=(), previous_summary="The table is called decks.", task="", round=2)
-    assert summary(oracle(FACTS, SCRIPT), former) == "The table is called decks."
+    assert summary(build_oracle_summarize(FACTS, SCRIPT), former) == "The table is called decks."
 
 
 def test_the_extractive_summarizer_keeps_whole_lines_within_its_limit() -> None:
@@ -77,15 +77,15 @@ def test_the_extractive_summarizer_keeps_whole_lines_within_its_limit() -> None:
         for message in step(number, "read_file", f"docs/{number}.md", f"Line {number} tells of the scheduler.\n" * 3)
     )
     request = SummaryRequest(to_summarize=long, previous_summary="", task="Build the scheduler.", round=1)
-    prompt_lines = {line.strip() for line in SixSections().prompt(request)[0].text.splitlines()}
-    text = summary(extractive, request, limit=200)
-    assert 100 < text_tokens(text) <= 200
+    prompt_lines = {line.strip() for line in SixSections().build_prompt(request)[0].text.splitlines()}
+    text = summary(summarize_extractively, request, limit=200)
+    assert 100 < count_text_tokens(text) <= 200
     assert set(text.splitlines()) <= prompt_lines
-    assert text == summary(extractive, request, limit=200)
+    assert text == summary(summarize_extractively, request, limit=200)
 
 
 def test_instructions_are_not_material() -> None:
-    sections = material(SixSections().prompt(REQUEST)[0].text)
+    sections = extract_material(SixSections().build_prompt(REQUEST)[0].text)
     lines = [line for found in sections.values() for line in found]
     assert sections["ORIGINAL USER TASK:"][0] == REQUEST.task
     assert "Build it. The port must be 4711." in lines
@@ -93,12 +93,12 @@ def test_instructions_are_not_material() -> None:
 
 
 def test_the_empty_summarizer_says_nothing_but_is_no_failure() -> None:
-    assert summary(empty) == NOTHING
-    assert NOTHING.strip()
+    assert summary(return_empty_summary) == EMPTY_SUMMARY
+    assert EMPTY_SUMMARY.strip()
 
 
 def test_material_without_headings_is_summarized_as_a_whole() -> None:
-    assert material("one line\nanother line") == {"": ["one line", "another line"]}
+    assert extract_material("one line\nanother line") == {"": ["one line", "another line"]}
 
 
 LONG = SummaryRequest(
@@ -111,20 +111,20 @@ LONG = SummaryRequest(
     task="Build the scheduler, so that cards come back by the rules.",
     round=1,
 )
-KEPT = summary(extractive, LONG).splitlines()
+KEPT = summary(summarize_extractively, LONG).splitlines()
 SHARES = st.floats(0, 1)
 
 
 def kept(share: float, seed: int = 0, request: SummaryRequest = LONG) -> list[str]:
-    text = summary(lossy(share, seed), request)
-    return [] if text == NOTHING else text.splitlines()
+    text = summary(build_lossy_summarize(share, seed), request)
+    return [] if text == EMPTY_SUMMARY else text.splitlines()
 
 
 @given(seed=st.integers(0, 99))
 def test_without_loss_the_lossy_summarizer_is_the_extractive_one_and_with_full_loss_the_empty_one(seed: int) -> None:
     assert len(KEPT) > 20
     assert kept(0.0, seed) == KEPT
-    assert summary(lossy(1.0, seed), LONG) == summary(empty, LONG)
+    assert summary(build_lossy_summarize(1.0, seed), LONG) == summary(return_empty_summary, LONG)
 
 
 @given(one=SHARES, other=SHARES, seed=st.integers(0, 9))

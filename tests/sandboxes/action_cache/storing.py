@@ -10,15 +10,15 @@ from pathlib import Path
 
 from harness.protocols import ExecResult
 from harness.sandboxes.action_cache.cache import ActionCache
-from harness.sandboxes.action_cache.entry import Change, Entry
+from harness.sandboxes.action_cache.entry import CacheEntry, ChangedPath
 
 
 def made(number, size=100):
     """An entry that tells its number, of a size that zstd cannot lower."""
     noise = random.Random(number).randbytes(size)
     result = ExecResult(exit_code=0, stdout=str(number).encode(), stderr=b"", stdout_bytes=len(str(number)), stderr_bytes=0)
-    change = Change(path="f", mode=0o100644, content=noise)
-    return Entry(result=result, deleted=("gone",), changed=(change,), orders={"": ("f",)}, state_id="s")
+    change = ChangedPath(path="f", mode=0o100644, content=noise)
+    return CacheEntry(result=result, deleted_paths=("gone",), changed_paths=(change,), name_orders={"": ("f",)}, state_id="s")
 
 
 def key(number):

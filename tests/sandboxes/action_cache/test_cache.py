@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from harness.errors import StoreError
 from harness.protocols import ExecResult
-from harness.sandboxes.action_cache.cache import FILE, ActionCache
-from harness.sandboxes.action_cache.entry import Change, Entry, packed, unpacked
+from harness.sandboxes.action_cache.cache import CACHE_FILE, ActionCache
+from harness.sandboxes.action_cache.entry import CacheEntry, ChangedPath, pack_entry, unpack_entry
 from tests.sandboxes.action_cache.storing import key, made
 
 WORKER = Path(__file__).with_name("storing.py")
@@ -22,13 +22,13 @@ WORKER = Path(__file__).with_name("storing.py")
 
 paths = st.text(max_size=20)
 entries = st.builds(
-    Entry,
+    CacheEntry,
     result=st.builds(
         ExecResult, exit_code=st.integers(0, 255), stdout=st.binary(), stderr=st.binary(), stdout_bytes=st.integers(0, 99),
         stderr_bytes=st.integers(0, 99), timed_out=st.just(False), oom_killed=st.just(False), seconds=st.floats(0, 9),
     ),
     deleted=st.lists(paths).map(tuple),
-    changed=st.lists(st.builds(Change, path=paths, mode=st.integers(0, 2**16), content=st.binary())).map(tuple),
+    changed=st.lists(st.builds(ChangedPath, path=paths, mode=st.integers(0, 2**16), content=st.binary())).map(tuple),
     orders=st.dictionaries(paths, st.lists(paths).map(tuple)),
     state_id=paths,
 )  # fmt: skip
@@ -36,16 +36,16 @@ entries = st.builds(
 
 @given(entries, st.binary())
 def test_an_entry_comes_back_as_it_was(entry, name):
-    assert unpacked(name, packed(name, entry)) == entry
+    assert unpack_entry(name, pack_entry(name, entry)) == entry
 
 
 @given(entries, st.data())
 def test_any_damage_is_seen_and_so_is_the_wrong_key(entry, data):
-    whole = packed(b"key", entry)
+    whole = pack_entry(b"key", entry)
     at = data.draw(st.integers(0, len(whole) - 1))
     bent = whole[:at] + bytes([whole[at] ^ data.draw(st.integers(1, 255))]) + whole[at + 1 :]
     cut = whole[: data.draw(st.integers(0, len(whole) - 1))]
-    assert unpacked(b"key", bent) is unpacked(b"key", cut) is unpacked(b"other", whole) is None
+    assert unpack_entry(b"key", bent) is unpack_entry(b"key", cut) is unpack_entry(b"other", whole) is None
 
 
 def test_what_is_put_by_one_is_got_by_another(tmp_path):
@@ -56,16 +56,16 @@ def test_what_is_put_by_one_is_got_by_another(tmp_path):
         one.put(key(1), made(2), task="t", command="c")
         assert other.get(key(1)) == made(2)
         other.flush()
-        assert (one.summary().entries, one.summary().hits) == (1, 0 + 2)
+        assert (one.read_summary().entries, one.read_summary().hits) == (1, 0 + 2)
 
 
 def test_a_damaged_entry_is_a_miss_and_goes(tmp_path):
     with closing(ActionCache(tmp_path)) as cache:
         cache.put(key(1), made(1), task="t", command="c")
-        with closing(sqlite3.connect(tmp_path / FILE)) as connection, connection:
+        with closing(sqlite3.connect(tmp_path / CACHE_FILE)) as connection, connection:
             connection.execute("UPDATE entry SET data = CAST(substr(data, 1, 40) || x'00' || substr(data, 42) AS BLOB)")
         assert cache.get(key(1)) is None
-        assert cache.summary().entries == 0
+        assert cache.read_summary().entries == 0
 
 
 @pytest.mark.parametrize("where", [0, 4096, 20_000])
@@ -73,7 +73,7 @@ def test_a_damaged_file_is_replaced_and_never_an_error(tmp_path, where):
     with closing(ActionCache(tmp_path)) as cache:
         for number in range(50):
             cache.put(key(number), made(number, 2_000), task="t", command="c")
-    file = tmp_path / FILE
+    file = tmp_path / CACHE_FILE
     content = file.read_bytes()
     file.write_bytes(content[:where] + bytes(random.Random(1).randbytes(8_192)) + content[where + 8_192 :])
     with closing(ActionCache(tmp_path)) as cache:
@@ -89,10 +89,10 @@ def test_a_damaged_file_is_replaced_and_never_an_error(tmp_path, where):
 def test_a_file_of_another_form_is_replaced(tmp_path):
     with closing(ActionCache(tmp_path)) as cache:
         cache.put(key(1), made(1), task="t", command="c")
-    with closing(sqlite3.connect(tmp_path / FILE)) as connection:
+    with closing(sqlite3.connect(tmp_path / CACHE_FILE)) as connection:
         connection.execute("PRAGMA user_version = 99")
     with closing(ActionCache(tmp_path)) as cache:
-        assert cache.summary().entries == 0
+        assert cache.read_summary().entries == 0
         cache.put(key(1), made(1), task="t", command="c")
         assert cache.get(key(1)) == made(1)
 
@@ -107,20 +107,20 @@ def test_the_size_holds_and_what_was_used_least_recently_goes_first(tmp_path):
         assert left[0] == 0
         assert left[1:] == list(range(300 - len(left) + 1, 300))
         assert 60 < len(left) < 100
-        assert cache.summary().size_bytes <= 100_000
+        assert cache.read_summary().size_bytes <= 100_000
         cache.put(key(999), made(999, 20_000), task="t", command="c")
         assert cache.get(key(999)) is None
-    assert (tmp_path / FILE).stat().st_size < 400_000
+    assert (tmp_path / CACHE_FILE).stat().st_size < 400_000
 
 
 def test_the_largest_are_told_by_task_and_clear_forgets_all(tmp_path):
     with closing(ActionCache(tmp_path)) as cache:
         for number, task in enumerate(["a", "b", "a"]):
             cache.put(key(number), made(number, 1_000 * (number + 1)), task=task, command=f"echo {number} \udcff" + "x" * 999)
-        assert [kept.task for kept in cache.largest(2)] == ["a", "b"]
-        assert [kept.command[:6] for kept in cache.largest(9, task="a")] == ["echo 2", "echo 0"]
+        assert [kept.task for kept in cache.list_largest(2)] == ["a", "b"]
+        assert [kept.command[:6] for kept in cache.list_largest(9, task="a")] == ["echo 2", "echo 0"]
         cache.clear()
-        assert (cache.summary().entries, cache.summary().size_bytes) == (0, 0)
+        assert (cache.read_summary().entries, cache.read_summary().size_bytes) == (0, 0)
         assert cache.get(key(1)) is None
 
 
@@ -141,9 +141,9 @@ def test_a_folder_that_cannot_be_is_named(tmp_path):
 def test_processes_that_race_and_are_killed_leave_a_sound_cache(tmp_path):
     killed = subprocess.run([sys.executable, str(WORKER), str(tmp_path)], capture_output=True, text=True, check=True)
     assert (killed.stdout.split(), killed.stderr) == (["-9"] * 24, "")
-    with closing(ActionCache(tmp_path)) as cache, closing(sqlite3.connect(tmp_path / FILE)) as connection:
+    with closing(ActionCache(tmp_path)) as cache, closing(sqlite3.connect(tmp_path / CACHE_FILE)) as connection:
         assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
-        assert connection.execute("SELECT bytes FROM total").fetchone()[0] == cache.summary().size_bytes
+        assert connection.execute("SELECT bytes FROM total").fetchone()[0] == cache.read_summary().size_bytes
         found = [number for number in range(500) if (entry := cache.get(key(number))) and entry == made(number, 3_000)]
-        assert cache.summary().entries == len(found) > 50
-        assert cache.summary().hits > 0
+        assert cache.read_summary().entries == len(found) > 50
+        assert cache.read_summary().hits > 0

@@ -7,7 +7,7 @@ import pytest
 from harness.errors import FileMissing, SandboxDied
 from harness.sandboxes import open_sandbox
 from harness.sandboxes.action_cache import ActionCache, CachedSandbox
-from harness.sandboxes.action_cache.pool import Spares
+from harness.sandboxes.action_cache.pool import SandboxPool
 
 pytestmark = pytest.mark.bubblewrap
 
@@ -15,8 +15,8 @@ pytestmark = pytest.mark.bubblewrap
 @pytest.fixture
 def spares(monkeypatch):
     """Those of one test, ended with it."""
-    with closing(Spares()) as spares:
-        monkeypatch.setattr("harness.sandboxes.action_cache.sandbox.SPARES", spares)
+    with closing(SandboxPool()) as spares:
+        monkeypatch.setattr("harness.sandboxes.action_cache.sandbox.SANDBOX_POOL", spares)
         yield spares
 
 
@@ -96,7 +96,7 @@ def test_a_sandbox_in_which_something_was_left_serves_nobody_else(spares, cache,
         before.run(leaves)
     with cached(cache) as second:
         assert served(second) is not before
-        assert before._dead
+        assert before._death_reason
 
 
 def test_a_sandbox_that_is_lost_or_at_work_serves_nobody_else(spares, cache):
@@ -107,7 +107,7 @@ def test_a_sandbox_that_is_lost_or_at_work_serves_nobody_else(spares, cache):
         real = served(second)
         real._lock.acquire()
         try:
-            assert not run_elsewhere(real.emptied)
+            assert not run_elsewhere(real.reset_for_reuse)
         finally:
             real._lock.release()
 
@@ -128,10 +128,10 @@ def test_a_named_sandbox_ends_with_its_session(spares, tmp_path):
 
 
 def test_closing_ends_all_that_wait(cache):
-    spares = Spares()
+    spares = SandboxPool()
     real = open_sandbox("bubblewrap", session_id="spares")
     real.start()
-    assert spares.keep("a kind", real)
+    assert spares.give_back("a kind", real)
     spares.close()
     assert spares.take("a kind") is None
-    assert real._dead
+    assert real._death_reason

@@ -12,7 +12,7 @@ from harness.errors import SandboxDied, ToolError
 from harness.protocols import SandboxLimits
 from harness.sandboxes import open_sandbox
 from harness.sandboxes.action_cache import ActionCache, CachedSandbox
-from harness.sandboxes.action_cache.cache import FILE
+from harness.sandboxes.action_cache.cache import CACHE_FILE
 
 pytestmark = pytest.mark.bubblewrap
 
@@ -77,7 +77,7 @@ def agree(cache, calls):
     with opened() as real:
         expected = story(real, calls)
     for forget in ("", "DELETE FROM entry WHERE id % 2", ""):
-        with closing(sqlite3.connect(cache.folder / FILE)) as connection, connection:
+        with closing(sqlite3.connect(cache.folder / CACHE_FILE)) as connection, connection:
             connection.execute(forget or "SELECT 1")
         with cached(cache) as sandbox:
             assert story(sandbox, calls) == expected
@@ -138,7 +138,7 @@ def test_after_a_command_that_leaves_what_no_key_holds_nothing_is_kept_or_looked
             sandbox.run("echo known")
             sandbox.run("echo other")
             assert (sandbox.counts.hits, sandbox.counts.misses) == (0, 4)
-        assert [kept.command for kept in cache.largest(9)] == ["echo known"]
+        assert [kept.command for kept in cache.list_largest(9)] == ["echo known"]
 
 
 @pytest.mark.parametrize("command", ["sleep 9", "head -c 2000000 /dev/zero", "kill -9 $$"])
@@ -147,7 +147,7 @@ def test_a_command_that_a_limit_ended_is_not_kept_and_does_not_end_the_keeping(t
         with cached(cache) as sandbox:
             sandbox.run(command, timeout_seconds=0.5)
             sandbox.run("echo 1")
-        assert [kept.command for kept in cache.largest(9)] == ["echo 1"]
+        assert [kept.command for kept in cache.list_largest(9)] == ["echo 1"]
 
 
 def test_time_out_workspace_and_limits_are_part_of_the_key(tmp_path):
@@ -172,7 +172,7 @@ def test_the_unsafe_backend_has_no_cache(tmp_path):
             sandbox.run("echo 1")
             sandbox.run("echo 1")
             assert sandbox.counts.misses == 2
-        assert cache.summary().entries == 0
+        assert cache.read_summary().entries == 0
 
 
 def test_a_sandbox_that_was_lost_answers_nothing_any_more(tmp_path):
@@ -192,6 +192,6 @@ def test_uncached_gives_the_real_sandbox_in_the_state_of_the_workspace(tmp_path)
         with closing(ActionCache(tmp_path)) as cache, cached(cache) as sandbox:
             sandbox.write("a", b"1")
             sandbox.run("mkdir d; cp a d/b; chmod 700 d/b")
-            real = sandbox.uncached()
+            real = sandbox.bypass_cache()
             assert real.run("cat d/b; stat -c %a d/b").stdout == b"1700\n"
             assert real.snapshot() == sandbox.snapshot()

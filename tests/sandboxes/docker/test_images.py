@@ -8,7 +8,7 @@ import pytest
 
 from harness.errors import SandboxUnavailable
 from harness.sandboxes.backends import open_sandbox
-from harness.sandboxes.docker.images import find_image, served_image, split_image
+from harness.sandboxes.docker.images import find_image, find_served_image, split_image
 
 IMAGE = os.environ.get("HARNESS_TEST_IMAGE", "harness-test:py")
 _HIDE = "for name in /usr/bin/python3* /bin/python3*; do [ -e $name ] && mv $name /usr/lib/hidden-$(basename $name); done"
@@ -34,7 +34,7 @@ def bare(client):
     container.remove()
     digest = client.images.get(f"{name}:1").id
     yield f"{name}:1"
-    served = served_image(client.api, digest)
+    served = find_served_image(client.api, digest)
     for made in (served, f"{name}:1"):
         if made:
             client.images.remove(made, force=True)
@@ -48,7 +48,7 @@ def test_an_image_without_python_is_given_one_once(client, bare):
             sandbox.start()
             assert sandbox.run("echo served").stdout == b"served\n"
             assert str(sandbox.info.image).startswith(bare)
-    assert served_image(client.api, find_image(client.api, bare)) is not None
+    assert find_served_image(client.api, find_image(client.api, bare)) is not None
 
 
 @pytest.mark.docker

@@ -15,7 +15,7 @@ from harness.errors import SandboxUnavailable, UsageError
 from harness.protocols import SandboxLimits
 from harness.sandboxes.backends import open_sandbox
 from harness.sandboxes.docker.engine import reap_leftovers
-from harness.sandboxes.docker.launcher import AttachStream, Docker
+from harness.sandboxes.docker.launcher import AttachStream, DockerLauncher
 from tests.sandboxes.conftest import LIMITS
 
 IMAGE = os.environ.get("HARNESS_TEST_IMAGE", "harness-test:py")
@@ -135,7 +135,7 @@ def test_an_image_without_python_says_that_python_is_needed(client, session_id):
 def test_a_session_id_that_cannot_name_a_container_is_refused():
     for wrong in ("", "-x", "a b", "a/b", "x" * 200):
         with pytest.raises(UsageError, match="container"):
-            Docker(wrong, IMAGE, LIMITS)
+            DockerLauncher(wrong, IMAGE, LIMITS)
 
 
 class Said(io.RawIOBase):
@@ -161,4 +161,4 @@ def test_the_engines_frames_are_taken_apart_wherever_they_are_cut(size):
     output = b""
     while chunk := stream.receive(5):
         output += chunk
-    assert (output, bytes(stream.errors)) == (b"abcde", b"er")
+    assert (output, bytes(stream.stderr)) == (b"abcde", b"er")

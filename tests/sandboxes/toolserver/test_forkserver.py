@@ -10,8 +10,8 @@ import pytest
 
 from harness.protocols import Snapshot
 from harness.sandboxes import open_sandbox
-from harness.sandboxes.client import fork_of
-from harness.sandboxes.snapshots import tree_id
+from harness.sandboxes.client import build_fork_request
+from harness.sandboxes.snapshots import compute_tree_id
 from harness.sandboxes.toolserver import forkserver
 from tests.sandboxes.docker.test_launcher import IMAGE
 
@@ -48,14 +48,14 @@ def test_it_imports_nothing_but_the_standard_library():
     "command", ["bun run x.ts", "python3 -c 'print(1)' x", "python3 -m unittest", "python3", "python3 -S", "sh x.py", ""]
 )
 def test_another_command_is_not_forked(command):
-    assert fork_of(command, MODULES) is None
+    assert build_fork_request(command, MODULES) is None
 
 
 def test_a_script_is_forked_if_it_names_modules():
-    found = fork_of("python3 -S -B a/b.py 'x y' -z", MODULES)
+    found = build_fork_request("python3 -S -B a/b.py 'x y' -z", MODULES)
     assert found is not None
     assert (found["python"], found["script"], found["arguments"]) == (["python3", "-S", "-B"], "a/b.py", ["x y", "-z"])
-    assert fork_of("python3 a.py", ()) is None
+    assert build_fork_request("python3 a.py", ()) is None
 
 
 @pytest.fixture(
@@ -184,7 +184,7 @@ def test_a_program_finds_nothing_of_another_sessions_files_in_its_memory(sandbox
     sandbox.write("secret", plant.encode())
     assert plant in run(sandbox, secret)
     assert int(run(sandbox, f"held = {plant!r}\n{LOOK}")) > 0
-    sandbox.restore(Snapshot(tree_id=tree_id({})))
+    sandbox.restore(Snapshot(tree_id=compute_tree_id({})))
     assert int(run(sandbox, LOOK)) == int(run(sandbox, LOOK, modules=()))
 
 

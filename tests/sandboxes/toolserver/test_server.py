@@ -63,5 +63,5 @@ class TestWorkspacePaths:
 
     @pytest.mark.parametrize("path", ["/", "/workspacex", "/etc", "//workspace/../etc"])
     def test_other_absolute_paths_are_refused(self, workspace, path):
-        with pytest.raises(server.Refused):
+        with pytest.raises(server.RequestError):
             workspace.parts(path)

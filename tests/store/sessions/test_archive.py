@@ -34,7 +34,7 @@ def write(journal, name, *more):
     events = [*first, *step(1, LONG), *step(2, *more), compaction(forget=[4, 5], before_step=3, summary=LONG), *step(3), ENDED]
     log = begun(journal, name)
     log.append(events)
-    log.draft(Draft(4, f"half an answer of {name}"))
+    log.save_draft(Draft(4, f"half an answer of {name}"))
     journal.record_conduct(name, CONDUCT, PROBES)
     journal.outputs(name, ticking().__next__).save(f"{name}{LONG}")
 
@@ -62,7 +62,7 @@ def held(journal):
             rows = journal.rows(f'SELECT * FROM "{table}" WHERE {where} = ?', key)
             told[name, table] = sorted(tuple(row)[1:] for row in rows)
         told[name, "log"] = list(journal.entries(name))
-        told[name, "messages"] = queries.messages(journal, name)
+        told[name, "messages"] = queries.list_messages(journal, name)
     told["trials"] = [(journal.trials(), journal.checks("t"))]
     return told
 
@@ -75,16 +75,16 @@ def texts(journal):
 def test_what_was_put_away_comes_back_as_it_was(journal, names):
     """S3.14."""
     before, all_texts = held(journal), texts(journal)
-    put = archive.put_away(journal, names)
+    put = archive.archive_sessions(journal, names)
     assert [one.session_id for one in put] == names
-    assert {one.session_id for one in archive.archived(journal.path)} == set(names)
+    assert {one.session_id for one in archive.list_archived(journal.path)} == set(names)
     assert set(journal.session_ids()) == {"a", "b", "of-trial"} - set(names)
     assert bool(journal.trials()) == ("of-trial" not in names)
     cleaned(journal)
     assert archive.restore(journal, names) == tuple(names)
     assert held(journal) == before
     assert texts(journal) == all_texts
-    assert archive.archived(journal.path) == ()
+    assert archive.list_archived(journal.path) == ()
     for name in ("a", "b", "of-trial"):
         assert (
             len(journal.rows("SELECT o.name FROM saved_output AS o JOIN session AS s ON s.key = o.session WHERE s.id = ?", name))
@@ -94,7 +94,7 @@ def test_what_was_put_away_comes_back_as_it_was(journal, names):
 
 def test_others_are_not_touched_and_their_texts_stay(journal):
     before = {key: value for key, value in held(journal).items() if key == "trials" or key[0] != "b"}
-    archive.put_away(journal, ["b"])
+    archive.archive_sessions(journal, ["b"])
     gone = cleaned(journal)
     assert gone.texts == 2, "its task and its long output; the rest is shared"
     assert {key: value for key, value in held(journal).items() if key == "trials" or key[0] != "b"} == before
@@ -104,30 +104,30 @@ def test_others_are_not_touched_and_their_texts_stay(journal):
 
 def test_a_file_holds_one_session_with_its_texts_alone_and_is_small(journal, tmp_path):
     size = len(LONG) + len(OWN)
-    (one,) = archive.put_away(journal, ["b"])
+    (one,) = archive.archive_sessions(journal, ["b"])
     assert one.size_bytes < size / 4
     other = tmp_path / "other" / "journal.sqlite"
     with Journal.open(other) as empty:
-        archive.folder_of(other).mkdir(parents=True)
-        one.file.rename(archive.folder_of(other) / one.file.name)
+        archive.locate_archive(other).mkdir(parents=True)
+        one.file.rename(archive.locate_archive(other) / one.file.name)
         archive.restore(empty, ["b"])
-        assert empty.session_ids() == ("b",)
+        assert empty.list_session_ids() == ("b",)
         found = cleaned(empty)
     assert (found.texts, found.files) == (0, 0)
 
 
 def test_only_old_sessions_are_due_and_those_of_trials_only_when_they_are_asked_for(journal):
     """S3.14."""
-    last = max(row.updated_at_ms for row in queries.sessions(journal))
-    assert archive.due(journal, last, with_trials=True) == ((), ())
-    due = archive.due(journal, last + 1, with_trials=False)
+    last = max(row.updated_at_ms for row in queries.list_sessions(journal))
+    assert archive.find_due_sessions(journal, last, with_trials=True) == ((), ())
+    due = archive.find_due_sessions(journal, last + 1, with_trials=False)
     assert {row.session_id for row in due.sessions} == {"a", "b"}
-    assert [row.session_id for row in due.of_trials] == ["of-trial"]
-    assert len(archive.due(journal, last + 1, with_trials=True).sessions) == 3
+    assert [row.session_id for row in due.trial_sessions] == ["of-trial"]
+    assert len(archive.find_due_sessions(journal, last + 1, with_trials=True).sessions) == 3
 
 
 def test_tables_show_no_trial_without_its_steps(journal):
-    archive.put_away(journal, ["of-trial"])
+    archive.archive_sessions(journal, ["of-trial"])
     results = load(journal.path.parent)
     assert results.trials.empty
     assert set(results.steps["session_id"]) == {"a", "b"}
@@ -138,10 +138,10 @@ def test_tables_show_no_trial_without_its_steps(journal):
 def test_journals_of_one_folder_keep_sessions_of_one_name_apart(journal):
     with Journal.open(journal.path.with_name("copy.sqlite")) as copy:
         merge(journal.path, copy, only="a")
-        archive.put_away(journal, ["a", "b"])
-        archive.put_away(copy, ["a"])
-        assert [one.session_id for one in archive.archived(journal.path)] == ["a", "b"]
-        assert [one.session_id for one in archive.archived(copy.path)] == ["a"]
+        archive.archive_sessions(journal, ["a", "b"])
+        archive.archive_sessions(copy, ["a"])
+        assert [one.session_id for one in archive.list_archived(journal.path)] == ["a", "b"]
+        assert [one.session_id for one in archive.list_archived(copy.path)] == ["a"]
         archive.restore(copy, ["a"])
     archive.restore(journal, ["a"])
     assert "a" in journal.session_ids()
@@ -149,9 +149,9 @@ def test_journals_of_one_folder_keep_sessions_of_one_name_apart(journal):
 
 def test_a_file_that_cannot_be_written_costs_nothing(journal, tmp_path):
     before = held(journal)
-    archive.folder_of(journal.path).parent.write_text("in the way")
+    archive.locate_archive(journal.path).parent.write_text("in the way")
     with pytest.raises(StoreError, match="cannot write to"):
-        archive.put_away(journal, ["a"])
+        archive.archive_sessions(journal, ["a"])
     assert held(journal) == before
 
 
@@ -159,15 +159,15 @@ def test_a_name_with_odd_signs_is_that_of_a_file_and_one_that_is_too_long_is_ref
     odd = "..\\ %2F\n\x1b[0m é"
     write(journal, odd)
     write(journal, "x" * 300)
-    archive.put_away(journal, [odd])
-    assert [one.session_id for one in archive.archived(journal.path)] == [odd]
+    archive.archive_sessions(journal, [odd])
+    assert [one.session_id for one in archive.list_archived(journal.path)] == [odd]
     assert archive.restore(journal, [odd]) == (odd,)
     with pytest.raises(StoreError, match="too long for a file"):
-        archive.put_away(journal, ["x" * 300])
+        archive.archive_sessions(journal, ["x" * 300])
 
 
 def test_a_session_that_is_there_or_was_never_put_away_or_is_broken_is_not_restored(journal):
-    (one,) = archive.put_away(journal, ["a"])
+    (one,) = archive.archive_sessions(journal, ["a"])
     with pytest.raises(StoreError, match="'nobody' is not in"):
         archive.restore(journal, ["nobody"])
     write(journal, "a")
@@ -190,18 +190,18 @@ def test_sessions_are_put_away_while_other_processes_write(tmp_path: Path, check
         writers = [
             subprocess.Popen([sys.executable, "-m", "tests.store.writing", str(path), name, "60"], cwd=checkout) for name in "xy"
         ]
-        while not {"x", "y"} <= set(journal.session_ids()):
+        while not {"x", "y"} <= set(journal.list_session_ids()):
             time.sleep(0.01)
         for number in range(6):
-            archive.put_away(journal, [f"old-{number}"])
+            archive.archive_sessions(journal, [f"old-{number}"])
             cleaned(journal)
         archive.restore(journal, ["old-3"])
         assert [writer.wait() for writer in writers] == [0, 0]
-        assert set(journal.session_ids()) == {"x", "y", "old-3"}
+        assert set(journal.list_session_ids()) == {"x", "y", "old-3"}
         for name in "xy":
-            log = [entry.event for entry in journal.entries(name)]
+            log = [entry.event for entry in journal.read_entries(name)]
             assert (len(log), log[-1], log[3:6]) == (3 * 60 + 4, ENDED, step(1, f"{name} 1\n" * 200))
-        assert journal.rows("PRAGMA integrity_check")[0][0] == "ok"
+        assert journal.query("PRAGMA integrity_check")[0][0] == "ok"
 
 
 def test_kept_workspaces_go_along_and_come_back(journal, tmp_path):
@@ -210,7 +210,7 @@ def test_kept_workspaces_go_along_and_come_back(journal, tmp_path):
         snapshot = put_all(kept, files)
         orphan = put_all(kept, {"c.txt": b"nobody has this"})
         begun(journal, "a").append([WorkspaceSaved(step=3, tree_id=snapshot.tree_id)])
-    archive.put_away(journal, ["a"])
+    archive.archive_sessions(journal, ["a"])
     assert cleaned(journal, quiet_before_ms=0).files == 0, "somebody may be keeping a workspace right now"
     assert cleaned(journal).files == 3
     archive.restore(journal, ["a"])

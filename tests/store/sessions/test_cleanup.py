@@ -16,10 +16,10 @@ def test_a_journal_that_is_cleaned_says_the_same_as_before(tmp_path_factory, log
             log = begun(journal, f"s{number}")
             for batch in batches:
                 log.append(batch)
-        before = [list(journal.entries(name)) for name in journal.session_ids()]
+        before = [list(journal.read_entries(name)) for name in journal.list_session_ids()]
         done = clean(journal, outputs_before_ms=0, quiet_before_ms=10**13)
         assert (done.outputs, done.texts) == (0, 0)
-        assert [list(journal.entries(name)) for name in journal.session_ids()] == before
+        assert [list(journal.read_entries(name)) for name in journal.list_session_ids()] == before
 
 
 def test_old_outputs_and_the_texts_of_deleted_sessions_go_and_their_space_comes_back(tmp_path):
@@ -29,12 +29,12 @@ def test_old_outputs_and_the_texts_of_deleted_sessions_go_and_their_space_comes_
             log.append(opening(name))
             for number in range(1, 60):
                 log.append(step(number, f"{name} {number} {'x' * 5_000}{number * 'yz'}"))
-        outputs = journal.outputs("kept", ticking(1_000.0).__next__)
+        outputs = journal.open_outputs("kept", ticking(1_000.0).__next__)
         outputs.save("old" * 5_000)
-        journal.outputs("kept", ticking(9_000.0).__next__).save("new" * 5_000)
+        journal.open_outputs("kept", ticking(9_000.0).__next__).save("new" * 5_000)
         journal.database.execute("DELETE FROM session WHERE id = 'gone'")
         done = clean(journal, outputs_before_ms=5_000_000, quiet_before_ms=0)
         assert (done.outputs, done.texts) == (1, 59)
         assert done.freed_bytes > 0
-        assert len(list(journal.entries("kept"))) == 3 + 3 * 59
+        assert len(list(journal.read_entries("kept"))) == 3 + 3 * 59
         assert clean(journal, outputs_before_ms=5_000_000, quiet_before_ms=0)[:3] == (0, 0, 0)

@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from harness.errors import UsageError
-from harness.store.sessions.locks import owned
+from harness.store.sessions.locks import lock_session
 
 OWNER = """
 import pathlib, sys
@@ -27,13 +27,13 @@ def test_a_session_is_owned_by_one_process_until_that_ends_or_dies(tmp_path, che
         assert other.stdout.readline() == "mine\n"
         with (
             pytest.raises(UsageError, match=r"'one' of journal .* runs already, here or in another process"),
-            owned(journal, "one"),
+            lock_session(journal, "one"),
         ):
             pass
-        with owned(journal, "another"), owned(None, "one"), owned(None, "one"):
+        with lock_session(journal, "another"), lock_session(None, "one"), lock_session(None, "one"):
             pass
         other.kill()
-    with owned(journal, "one"), pytest.raises(UsageError), owned(journal, "one"):
+    with lock_session(journal, "one"), pytest.raises(UsageError), lock_session(journal, "one"):
         pass
     assert list(journal.parent.iterdir()) == []
 
@@ -45,7 +45,7 @@ def test_many_who_want_one_session_have_it_one_after_the_other(tmp_path):
         nonlocal inside
         for _ in range(200):
             try:
-                with owned(tmp_path / "j.sqlite", "one"):
+                with lock_session(tmp_path / "j.sqlite", "one"):
                     with lock:
                         inside += 1
                         most.append(inside)

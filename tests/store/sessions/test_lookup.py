@@ -2,7 +2,7 @@ import pytest
 
 from harness.errors import StoreError, UsageError
 from harness.store.journal import Journal
-from harness.store.sessions.lookup import find_session, journals_in, sessions_in
+from harness.store.sessions.lookup import find_session, iter_sessions, list_journals
 from tests.store.samples import begun, opening, trial
 
 
@@ -20,7 +20,7 @@ def test_a_session_is_found_in_a_file_an_experiment_and_its_output(tmp_path):
     for place in (path, tmp_path / "tiny", tmp_path / "tiny" / "output"):
         for name in ("abc", "ab", "t-1", "t", ""):
             assert find_session(name, [place]) == (path, "abc", "t-1")
-    assert [entry.event for entry in find_session("abc", [path]).entries()] == opening("abc")
+    assert [entry.event for entry in find_session("abc", [path]).read_entries()] == opening("abc")
 
 
 def test_a_whole_name_goes_before_the_beginning_of_others(tmp_path):
@@ -43,19 +43,19 @@ def test_a_session_that_is_just_being_brought_in_is_there_once(tmp_path):
     write(output / "journal.sqlite", "a", "b")
     write(output / "journals" / "b.sqlite", "b")
     (output / "journals" / "half.sqlite").write_bytes(b"")
-    assert [one.session_id for one in sessions_in([output])] == ["b", "a"]
-    assert len(journals_in(output)) == 3
+    assert [one.session_id for one in iter_sessions([output])] == ["b", "a"]
+    assert len(list_journals(output)) == 3
 
 
 def test_a_folder_of_journals_is_a_place(tmp_path):
     one, other = write(tmp_path / "one.sqlite", "abc"), write(tmp_path / "other.sqlite", "abd")
-    assert journals_in(tmp_path) == (one, other)
+    assert list_journals(tmp_path) == (one, other)
     assert find_session("abd", [tmp_path]).journal == other
 
 
 def test_a_place_without_a_journal_is_refused(tmp_path):
     with pytest.raises(StoreError, match="there is no journal in"):
-        list(sessions_in([tmp_path]))
+        list(iter_sessions([tmp_path]))
     broken = tmp_path / "output" / "journal.sqlite"
     broken.parent.mkdir()
     broken.write_text("no SQLite at all, but long enough to be looked at" * 10)

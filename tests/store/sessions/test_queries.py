@@ -11,7 +11,7 @@ from harness.compaction.presets.keep_last import KeepLast
 from harness.compaction.presets.swe_agent import SweAgent
 from harness.errors import StoreError
 from harness.events import Compaction
-from harness.messages import part_text
+from harness.messages import extract_part_text
 from harness.store.journal import Journal
 from harness.store.sessions import queries
 from harness.testing.session_strategies import sessions
@@ -34,7 +34,7 @@ def journal(tmp_path):
 
 def shown(message):
     """What SQLite shows of a message: it ends a text at a NUL."""
-    return "\n".join(part_text(part).partition("\0")[0] for part in message.parts)
+    return "\n".join(extract_part_text(part).partition("\0")[0] for part in message.parts)
 
 
 @settings(max_examples=25)
@@ -43,10 +43,10 @@ def test_messages_parts_and_the_latest_compaction_are_those_of_the_log(log):
     view = fold_all(log)
     with TemporaryDirectory() as folder, Journal.open(Path(folder) / "j.sqlite") as journal:
         begun(journal).append([entry.event for entry in log])
-        active = queries.messages(journal, "s", active=True)
-        everything = queries.messages(journal, "s")
-        newest = queries.latest_compaction(journal, "s")
-        whole = [queries.message(journal, row.message_id) for row in active]
+        active = queries.list_messages(journal, "s", active=True)
+        everything = queries.list_messages(journal, "s")
+        newest = queries.find_latest_compaction(journal, "s")
+        whole = [queries.read_message(journal, row.message_id) for row in active]
     assert [(row.role, row.content, row.tokens) for row in active] == [
         (item.message.role, shown(item.message), item.tokens) for item in view.items
     ]
@@ -59,7 +59,7 @@ def test_messages_parts_and_the_latest_compaction_are_those_of_the_log(log):
 
 
 def test_sessions_are_listed_newest_first_with_what_they_took(journal):
-    newest, older = queries.sessions(journal)
+    newest, older = queries.list_sessions(journal)
     assert (newest.session_id, newest.status, newest.steps, newest.trial_id) == ("other", "active", 0, "")
     assert (older.session_id, older.trial_id, older.arm, older.reason) == ("s", "t", "keep-last 0.8", "replied")
     assert (older.steps, older.compactions, older.messages, older.cost_usd) == (3, 1, 8, 0.75)
@@ -68,13 +68,13 @@ def test_sessions_are_listed_newest_first_with_what_they_took(journal):
 
 
 def test_a_message_is_given_whole_with_its_parts_and_their_state(journal):
-    answer = queries.message(journal, "s/3")
+    answer = queries.read_message(journal, "s/3")
     assert [(part.type, part.tool, part.state) for part in answer.parts] == [
         ("text", "", ""),
         ("tool", "execute_command", "compacted"),
     ]
-    assert queries.message(journal, "s/4").content == LONG
-    assert [part.part_id for part in queries.parts(journal, "s/3")] == ["s/3/0", "s/3/1"]
+    assert queries.read_message(journal, "s/4").content == LONG
+    assert [part.part_id for part in queries.list_parts(journal, "s/3")] == ["s/3/0", "s/3/1"]
 
 
 def test_a_text_is_found_in_any_case_also_in_packed_and_compacted_texts_and_in_summaries(journal):
@@ -89,11 +89,11 @@ def test_a_text_is_found_in_any_case_also_in_packed_and_compacted_texts_and_in_s
 @pytest.mark.parametrize("name", ["s/99", "s/", "s", "/3", "", "s/3/0", "s/¹", "s/99999999999999999999"])
 def test_a_message_that_is_not_there_is_refused(journal, name):
     with pytest.raises(StoreError, match="has no message"):
-        queries.message(journal, name)
-    assert queries.parts(journal, name) == ()
+        queries.read_message(journal, name)
+    assert queries.list_parts(journal, name) == ()
 
 
 def test_a_session_that_is_not_there_is_refused(journal):
-    for ask in (queries.messages, queries.latest_compaction):
+    for ask in (queries.list_messages, queries.find_latest_compaction):
         with pytest.raises(StoreError, match="has no session 'nobody'"):
             ask(journal, "nobody")

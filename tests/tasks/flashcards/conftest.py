@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from harness.tasks.flashcards import flashcards
+from harness.tasks.flashcards import make_flashcards
 from tests.tasks.flashcards.reference import Agent, Build
 
 
 @pytest.fixture(scope="session")
 def reference(tmp_path_factory: pytest.TempPathFactory) -> Build:
     """The whole script carried out with all its commands, under seed 1."""
-    task = flashcards(1)
+    task = make_flashcards(1)
     return Agent(task, tmp_path_factory.mktemp("reference"), task.values).finish()
 
 

@@ -8,7 +8,7 @@ from string import Template
 
 from harness.messages import Message, ToolCall, ToolResult, assistant, system, user
 from harness.task import CallTemplate, Step, Task
-from harness.transcript import outcome
+from harness.transcript import read_outcome
 from tests.tasks.workshop import Result, act, lay
 
 STATEFUL = ("tools/reserve.py", "tools/ingest.py", "tools/changelog.py")
@@ -48,16 +48,16 @@ class Agent:
             final = step.repairs[0].calls if step.repairs else step.calls
             self.calls("", [call for call in final if _has_effect(call)], values)
             return
-        results = self.calls(step.says, step.calls, values)
+        results = self.calls(step.text, step.calls, values)
         if not all(result.well for result in results):
             results = self.repair(step, results, values)
         self.build.ends[step.name] = len(self.build.messages)
 
     def repair(self, step: Step, results: list[Result], values: Mapping[str, str]) -> list[Result]:
         for repair in step.repairs:
-            self.calls(repair.says, repair.calls, values)
+            self.calls(repair.text, repair.calls, values)
             self.build.repaired.append(step.name)
-        results = self.calls(step.says, step.calls, values)
+        results = self.calls(step.text, step.calls, values)
         if not all(result.well for result in results):
             self.build.failures.append(f"{step.name}: {results[-1].output}")
         return results
@@ -84,5 +84,5 @@ def _call(number: int, tool: str, arguments: Mapping[str, str]) -> ToolCall:
 
 def _answer(call: ToolCall, result: Result) -> Message:
     part = ToolResult(call_id=call.call_id, name=call.name, output=result.output)
-    assert outcome(part) in {"ok", "exit code 0"} or not result.well
+    assert read_outcome(part) in {"ok", "exit code 0"} or not result.well
     return Message(role="tool", parts=(part,))

@@ -9,16 +9,16 @@ from string import Template
 import pytest
 
 from harness.task import Step
-from harness.tasks.flashcards import flashcards
+from harness.tasks.flashcards import make_flashcards
 from harness.tasks.flashcards.checks import CHECKS
 from harness.tasks.flashcards.facts import FACTS
-from harness.tasks.flashcards.steps import script
+from harness.tasks.flashcards.steps import build_script
 from tests.tasks.flashcards.reference import STATEFUL, Agent
 from tests.tasks.workshop import act, grade, lay
 
-STEPS = script().steps
+STEPS = build_script().steps
 PRIORS = {fact.name: fact.prior for fact in FACTS}
-RESTING = {fact.name: {check.name for check in CHECKS if fact.name in check.rests_on} for fact in FACTS}
+RESTING = {fact.name: {check.name for check in CHECKS if fact.name in check.required_facts} for fact in FACTS}
 
 
 def final_calls(step: Step):
@@ -38,7 +38,7 @@ def failed(verdicts: Mapping[str, str]) -> set[str]:
 
 def with_priors(step: Step, names: set[str], root) -> None:
     """Write the files of a step once more, some facts replaced by their priors."""
-    values = {**flashcards(1).values, **{name: PRIORS[name] for name in names}}
+    values = {**make_flashcards(1).values, **{name: PRIORS[name] for name in names}}
     for call in final_calls(step):
         if call.tool == "write_file":
             act(root, call.tool, {name: Template(text).substitute(values) for name, text in call.arguments})
@@ -51,40 +51,40 @@ def is_stateful(step: Step) -> bool:
 @pytest.mark.parametrize("seed", [2, 7])
 def test_what_the_script_builds_passes_every_check(seed, tmp_path):
     """S0.12."""
-    task = flashcards(seed)
+    task = make_flashcards(seed)
     build = Agent(task, tmp_path, task.values, only_effects=True).finish()
     assert grade(task, build.root) == {check.name: "pass" for check in task.checks}
 
 
 def test_a_build_with_all_its_commands_passes_every_check(reference, copied):
-    assert grade(flashcards(1), copied()) == {check.name: "pass" for check in CHECKS}
+    assert grade(make_flashcards(1), copied()) == {check.name: "pass" for check in CHECKS}
 
 
 def test_there_is_a_verdict_on_each_check_and_the_untouched_workspace_fails_all(tmp_path):
-    task = flashcards(1)
+    task = make_flashcards(1)
     assert failed(grade(task, lay(task, tmp_path))) == {check.name for check in task.checks}
 
 
 def test_an_empty_folder_fails_all(tmp_path):
-    assert failed(grade(flashcards(1), tmp_path)) == {check.name for check in CHECKS}
+    assert failed(grade(make_flashcards(1), tmp_path)) == {check.name for check in CHECKS}
 
 
 def test_checks_rest_on_facts_that_exist_and_every_fact_carries_a_check():
-    assert {name for check in CHECKS for name in check.rests_on} == set(PRIORS)
+    assert {name for check in CHECKS for name in check.required_facts} == set(PRIORS)
     assert len({check.name for check in CHECKS}) == len(CHECKS)
 
 
 def test_who_forgets_everything_in_the_prompt_fails_every_check_that_rests_on_it(tmp_path):
-    task = flashcards(1)
+    task = make_flashcards(1)
     told = {fact.name for fact in FACTS if fact.said_in == "prompt"}
     values = {**task.values, **{name: PRIORS[name] for name in told}}
     build = Agent(task, tmp_path, values, only_effects=True).finish()
-    assert failed(grade(task, build.root)) == {check.name for check in CHECKS if told & set(check.rests_on)}
+    assert failed(grade(task, build.root)) == {check.name for check in CHECKS if told & set(check.required_facts)}
 
 
 @pytest.mark.parametrize("fact", sorted(PRIORS))
 def test_a_fact_that_is_never_known_fails_all_checks_that_rest_on_it(fact, tmp_path):
-    task = flashcards(1)
+    task = make_flashcards(1)
     build = Agent(task, tmp_path, {**task.values, fact: PRIORS[fact]}, only_effects=True).finish()
     assert failed(grade(task, build.root)) >= RESTING[fact]
 
@@ -95,7 +95,7 @@ def test_a_single_use_of_a_prior_fails_a_check(name, fact, copied, tmp_path):
     """One that rests on the fact, or, in a test of the agent's own, its own suite."""
     (step,) = [step for step in STEPS if step.name == name]
     if is_stateful(step):
-        task = flashcards(1)
+        task = make_flashcards(1)
         agent = Agent(task, tmp_path / "again", task.values, only_effects=True)
         agent.overrides[name] = {fact: PRIORS[fact]}
         root = agent.finish().root
@@ -103,28 +103,28 @@ def test_a_single_use_of_a_prior_fails_a_check(name, fact, copied, tmp_path):
         root = copied()
         with_priors(step, {fact}, root)
     own = {"own_tests"} if name.startswith("write_test_") else set()
-    assert failed(grade(flashcards(1), root)) & (RESTING[fact] | own)
+    assert failed(grade(make_flashcards(1), root)) & (RESTING[fact] | own)
 
 
 @pytest.mark.parametrize("command", ["tools/reserve.py", "tools/ingest.py decks/biology.csv --count 20"])
 def test_what_must_be_done_once_fails_when_done_twice(command, copied):
     root = copied()
     assert act(root, "execute_command", {"command": f"python3 {command}"}).well
-    assert failed(grade(flashcards(1), root)) == {"one_release" if "reserve" in command else "fed_once"}
+    assert failed(grade(make_flashcards(1), root)) == {"one_release" if "reserve" in command else "fed_once"}
 
 
 def test_a_second_entry_in_the_change_log_fails(copied):
-    root, values = copied(), flashcards(1).values
+    root, values = copied(), make_flashcards(1).values
     command = f"python3 tools/changelog.py --release {values['release_id']} --ticket {values['ticket']} again"
     assert act(root, "execute_command", {"command": command}).well
-    assert failed(grade(flashcards(1), root)) == {"changelog"}
+    assert failed(grade(make_flashcards(1), root)) == {"changelog"}
 
 
 def test_deleting_rows_fails_the_archive(copied):
     root = copied()
     path = root / "flashcards" / "archive.py"
     path.write_text(path.read_text() + "\nPURGE = 'delete from answers'\n")
-    assert failed(grade(flashcards(1), root)) == {"archive"}
+    assert failed(grade(make_flashcards(1), root)) == {"archive"}
 
 
 @pytest.mark.parametrize("step", ["test_scheduler", "check_storage", "test_review", "test_cli"])
@@ -133,8 +133,8 @@ def test_each_planted_mistake_would_fail_a_check(step, copied):
     (repair,) = next(one for one in STEPS if one.name == step).repairs
     path = repair.calls[0].arguments[0][1]
     draft = next(call for one in STEPS for call in one.calls if call.arguments[0] == ("path", path) and call.tool == "write_file")
-    act(root, "write_file", {name: Template(text).substitute(flashcards(1).values) for name, text in draft.arguments})
-    assert "own_tests" in failed(grade(flashcards(1), root))
+    act(root, "write_file", {name: Template(text).substitute(make_flashcards(1).values) for name, text in draft.arguments})
+    assert "own_tests" in failed(grade(make_flashcards(1), root))
 
 
 FORGERY = """
@@ -157,14 +157,14 @@ def test_code_that_forges_a_verdict_gets_none(copied):
     root = copied()
     path = root / "flashcards" / "leeches.py"
     path.write_text(path.read_text().replace('LEECH_TAG = "leech"', f'LEECH_TAG = "leech"\n{FORGERY}'))
-    assert failed(grade(flashcards(1), root)) >= {"leeches"}
+    assert failed(grade(make_flashcards(1), root)) >= {"leeches"}
 
 
 def test_nothing_of_the_grader_is_there_when_the_code_that_it_judges_runs(copied):
     root = copied()
     with (root / "flashcards" / "__init__.py").open("a") as file:
         file.write("\nimport os\nopen('seen', 'a').write(' '.join(os.listdir('.')))\n")
-    assert failed(grade(flashcards(1), root)) == set()
+    assert failed(grade(make_flashcards(1), root)) == set()
     seen = (root / "seen").read_text()
     assert "flashcards" in seen
     assert ".grade" not in seen
@@ -183,7 +183,7 @@ def test_nothing_of_the_grader_is_there_when_the_code_that_it_judges_runs(copied
 def test_code_that_misbehaves_costs_checks_and_never_the_verdicts(code, copied):
     root = copied()
     (root / "flashcards" / "card.py").write_text(code + "\n")
-    verdicts = grade(flashcards(1), root)
+    verdicts = grade(make_flashcards(1), root)
     assert set(verdicts) == {check.name for check in CHECKS}
     assert failed(verdicts) >= {"own_tests", "leeches", "storage_schema"}
 
@@ -192,5 +192,5 @@ def test_grading_is_quick(copied):
     """Far above what it takes, so that only a hang fails here; the benchmark shows the real figure."""
     root = copied()
     start = time.perf_counter()
-    grade(flashcards(1), root)
+    grade(make_flashcards(1), root)
     assert time.perf_counter() - start < 30

@@ -5,10 +5,10 @@ from collections import Counter
 
 import pytest
 
-from harness.messages import Message, ToolCall, part_text
-from harness.tasks.flashcards import WORKSPACE, flashcards
-from harness.tasks.flashcards.facts import FACTS, draw
-from harness.transcript import arguments
+from harness.messages import Message, ToolCall, extract_part_text
+from harness.tasks.flashcards import WORKSPACE_PATHS, make_flashcards
+from harness.tasks.flashcards.facts import FACTS, draw_values
+from harness.transcript import parse_arguments
 
 SEEDS = range(200)
 BY_NAME = {fact.name: fact for fact in FACTS}
@@ -17,7 +17,8 @@ BY_NAME = {fact.name: fact for fact in FACTS}
 def visible(message: Message) -> str:
     """A message as a reader of facts sees it."""
     return "\n".join(
-        "\n".join(map(str, arguments(part).values())) if isinstance(part, ToolCall) else part_text(part) for part in message.parts
+        "\n".join(map(str, parse_arguments(part).values())) if isinstance(part, ToolCall) else extract_part_text(part)
+        for part in message.parts
     )
 
 
@@ -26,22 +27,22 @@ def found(name: str, text: str) -> list[str]:
 
 
 def test_no_prior_is_right_under_any_seed():
-    assert [(seed, fact.name) for seed in SEEDS for fact in FACTS if draw(seed)[fact.name] == fact.prior] == []
+    assert [(seed, fact.name) for seed in SEEDS for fact in FACTS if draw_values(seed)[fact.name] == fact.prior] == []
 
 
 def test_every_fact_has_several_values():
-    seen = {fact.name: {draw(seed)[fact.name] for seed in SEEDS} for fact in FACTS}
+    seen = {fact.name: {draw_values(seed)[fact.name] for seed in SEEDS} for fact in FACTS}
     assert [name for name, values in seen.items() if len(values) < 3] == []
 
 
 def test_the_same_seed_gives_the_same_task():
-    assert flashcards(5) == flashcards(5)
-    assert flashcards(5).prompt != flashcards(6).prompt
+    assert make_flashcards(5) == make_flashcards(5)
+    assert make_flashcards(5).prompt != make_flashcards(6).prompt
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_a_fact_of_the_prompt_is_said_once_there_and_nowhere_else(seed):
-    task = flashcards(seed)
+    task = make_flashcards(seed)
     papers = "\n".join(text for _, text in task.workspace)
     for fact in FACTS:
         if fact.said_in == "prompt":
@@ -51,7 +52,7 @@ def test_a_fact_of_the_prompt_is_said_once_there_and_nowhere_else(seed):
 
 @pytest.mark.parametrize("seed", range(20))
 def test_a_fact_of_a_page_is_said_once_there_and_nowhere_else(seed):
-    task = flashcards(seed)
+    task = make_flashcards(seed)
     for fact in FACTS:
         said = {path: found(fact.name, text) for path, text in task.workspace if found(fact.name, text)}
         if fact.said_in == "file":
@@ -62,7 +63,7 @@ def test_a_fact_of_a_page_is_said_once_there_and_nowhere_else(seed):
 
 
 def test_whatever_a_reader_finds_in_a_whole_session_is_the_value(reference):
-    values = flashcards(1).values
+    values = make_flashcards(1).values
     seen: Counter[str] = Counter()
     for message in reference.messages:
         for fact in FACTS:
@@ -73,7 +74,7 @@ def test_whatever_a_reader_finds_in_a_whole_session_is_the_value(reference):
 
 
 def test_a_bullet_or_a_quotation_of_a_saying_is_read_as_well():
-    task = flashcards(3)
+    task = make_flashcards(3)
     for fact in FACTS:
         if fact.said_in == "prompt":
             (line,) = [line for line in task.prompt.splitlines() if found(fact.name, line)]
@@ -88,11 +89,13 @@ def test_recovering_calls_show_their_facts(reference):
     for message in reference.messages:
         for result in message.results:
             call = calls[result.call_id]
-            outputs[call.name, next(iter(map(str, arguments(call).values())))] = result.output
+            outputs[call.name, next(iter(map(str, parse_arguments(call).values())))] = result.output
     for fact in FACTS:
         if fact.recover:
-            assert found(fact.name, outputs[fact.recover.tool, fact.recover.arguments[0][1]]) == [flashcards(1).values[fact.name]]
-            assert fact.source in WORKSPACE
+            assert found(fact.name, outputs[fact.recover.tool, fact.recover.arguments[0][1]]) == [
+                make_flashcards(1).values[fact.name]
+            ]
+            assert fact.source in WORKSPACE_PATHS
 
 
 def test_the_prompt_alone_knows_most_constraints_and_some_outputs_cannot_be_had_again():

@@ -7,13 +7,13 @@ import pytest
 
 from harness import transcript
 from harness.task import CallTemplate
-from harness.tasks.flashcards import WORKSPACE, flashcards
+from harness.tasks.flashcards import WORKSPACE_PATHS, make_flashcards
 from harness.tasks.flashcards.facts import FACTS
-from harness.tasks.flashcards.steps import script
+from harness.tasks.flashcards.steps import build_script
 from harness.tokens import QuarterOfCharacters
 from harness.transcript import RECEIPT
 
-STEPS = script().steps
+STEPS = build_script().steps
 NON_IDEMPOTENT = {"orient", "reserve_release", "feed_first_rows", "feed_other_rows", "changelog"}
 
 
@@ -28,27 +28,27 @@ def receipts(lines: list[str]) -> list[tuple[str, str]]:
 
 
 def test_script_and_facts_are_the_same_for_every_seed():
-    assert flashcards(1).script == flashcards(2).script
-    assert flashcards(1).facts == flashcards(2).facts
+    assert make_flashcards(1).script == make_flashcards(2).script
+    assert make_flashcards(1).facts == make_flashcards(2).facts
 
 
 def test_all_placeholders_are_needed_and_all_needs_are_facts():
     names = {fact.name for fact in FACTS}
     for step in STEPS:
-        assert placeholders(step.says, step.calls) == set(step.needs) <= names, step.name
+        assert placeholders(step.text, step.calls) == set(step.required_facts) <= names, step.name
         for repair in step.repairs:
-            assert placeholders(repair.says, repair.calls) <= set(repair.needs) <= names
+            assert placeholders(repair.text, repair.calls) <= set(repair.required_facts) <= names
 
 
 def test_the_templates_are_whole():
     """A stray dollar sign would fail only when a step is filled in."""
     for step in STEPS:
-        for text in (step.says, *(text for call in step.calls for _, text in call.arguments)):
+        for text in (step.text, *(text for call in step.calls for _, text in call.arguments)):
             assert Template(text).is_valid()
 
 
 def test_every_fact_is_needed_by_a_call_and_those_of_the_prompt_only_late():
-    wanted = {fact.name: [index for index, step in enumerate(STEPS) if fact.name in step.needs] for fact in FACTS}
+    wanted = {fact.name: [index for index, step in enumerate(STEPS) if fact.name in step.required_facts] for fact in FACTS}
     assert [name for name, steps in wanted.items() if not steps] == []
     assert min(index for fact in FACTS if fact.said_in == "prompt" for index in wanted[fact.name]) >= 25
     far = [name for name, steps in wanted.items() if steps[-1] - steps[0] >= 20]
@@ -72,7 +72,7 @@ def test_planted_failures_match_their_repairs(reference):
     outputs = [output for output in outputs if re.match(r"exit code [^0]", output)]
     for step in STEPS:
         for repair in step.repairs:
-            assert len([output for output in outputs if re.search(repair.error, output, re.MULTILINE)]) == 1
+            assert len([output for output in outputs if re.search(repair.error_pattern, output, re.MULTILINE)]) == 1
     assert len(outputs) == sum(len(step.repairs) for step in STEPS)
 
 
@@ -83,7 +83,7 @@ def told(reference):
     starts = [2, *ends[:-1]]
     messages = reference.messages
     return {
-        step.name: (list(transcript.lines(messages[:start])), list(transcript.lines(messages[:end])))
+        step.name: (list(transcript.iter_lines(messages[:start])), list(transcript.iter_lines(messages[:end])))
         for step, start, end in zip(STEPS, starts, ends, strict=True)
     }
 
@@ -101,8 +101,8 @@ def test_receipts_show_a_step_after_it_and_never_before(told):
 
 def test_no_line_tells_of_a_step_as_done_before_it_was(told):
     for step in STEPS:
-        if step.done.named:
-            early = [line for line in told[step.name][0] if re.search(step.done.named, line)]
+        if step.done.summary_pattern:
+            early = [line for line in told[step.name][0] if re.search(step.done.summary_pattern, line)]
             assert early == [], step.name
 
 
@@ -122,7 +122,7 @@ def test_no_line_tells_of_a_step_as_done_before_it_was(told):
 )
 def test_a_summary_may_tell_of_a_step_in_its_own_words(step, line):
     (done,) = [one.done for one in STEPS if one.name == step]
-    assert re.search(done.named, line, re.MULTILINE)
+    assert re.search(done.summary_pattern, line, re.MULTILINE)
 
 
 @pytest.mark.parametrize(
@@ -137,23 +137,23 @@ def test_a_summary_may_tell_of_a_step_in_its_own_words(step, line):
 )
 def test_plans_and_failures_are_no_evidence(step, line):
     (done,) = [one.done for one in STEPS if one.name == step]
-    assert not re.search(done.named, line, re.MULTILINE)
+    assert not re.search(done.summary_pattern, line, re.MULTILINE)
 
 
 def test_files_that_stand_for_a_step_exist_only_after_it(reference):
     for step in STEPS:
-        for path in step.done.listed:
-            assert path not in WORKSPACE
+        for path in step.done.listed_paths:
+            assert path not in WORKSPACE_PATHS
             assert (reference.root / path).is_file()
 
 
 def test_only_what_must_not_be_repeated_has_no_files_for_evidence():
-    assert {step.name for step in STEPS if not step.done.listed} == NON_IDEMPOTENT
+    assert {step.name for step in STEPS if not step.done.listed_paths} == NON_IDEMPOTENT
 
 
 def test_a_session_shows_the_same_in_another_folder(reference, tmp_path):
     """No time, no path and no order of a hash table in any output."""
     from tests.tasks.flashcards.reference import Agent
 
-    task = flashcards(1)
+    task = make_flashcards(1)
     assert Agent(task, tmp_path, task.values).finish().messages == reference.messages

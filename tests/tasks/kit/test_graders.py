@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness.session.grading import command_line, laid, verdicts
-from harness.tasks.kit.graders import grader
+from harness.tasks.kit.graders import build_grader
 
 JUDGE = """
 def verdicts():
@@ -24,7 +24,7 @@ print(json.dumps({"x": agent.x}))
 
 
 def judge(root, code):
-    return judged(root, grader(JUDGE, OBSERVER), code)
+    return judged(root, build_grader(JUDGE, OBSERVER), code)
 
 
 def judged(root, made, code, nonce="n0nce"):
@@ -85,14 +85,14 @@ open("seen", "wb").write(b" ".join(sorted(found)))
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads its memory through /proc")
 def test_the_memory_of_the_agents_process_holds_neither_nonce_nor_expected_values(tmp_path):
-    made = grader(JUDGE.replace('"x", 5', '"x", "expected-5678"'), OBSERVER)
+    made = build_grader(JUDGE.replace('"x", 5', '"x", "expected-5678"'), OBSERVER)
     assert judged(tmp_path, made, PRY, nonce="n0nce-1234") == {"seen": False, "told": True}
     assert (tmp_path / "seen").read_text() == "plant-4321"
 
 
 @pytest.mark.parametrize("forever", ["import time; time.sleep(60)", "while True: print('more', flush=True)"])
 def test_an_observer_that_never_ends_costs_what_it_has_not_seen_yet(forever, tmp_path):
-    patient = grader(JUDGE.replace("def verdicts", "LIMIT_SECONDS = 1\ndef verdicts"), OBSERVER)
+    patient = build_grader(JUDGE.replace("def verdicts", "LIMIT_SECONDS = 1\ndef verdicts"), OBSERVER)
     assert judged(tmp_path, patient, f"x = 5\n{forever}") == {"seen": False, "told": True}
 
 
@@ -107,6 +107,6 @@ def test_what_the_agents_code_started_ends_with_its_observer(tmp_path):
 
 def test_an_observer_of_another_language_is_run_by_the_program_that_is_named(tmp_path):
     lines = 'echo noise\necho "{\\"x\\": $(wc -c < agent.py)}"'
-    made = grader(JUDGE.replace("observed()", "observed('/bin/sh', '-c')"), lines, in_python=False)
+    made = build_grader(JUDGE.replace("observed()", "observed('/bin/sh', '-c')"), lines, in_python=False)
     assert judged(tmp_path, made, "x=555") == {"seen": True, "told": True}
     assert judged(tmp_path, made, "x=5") == {"seen": False, "told": True}

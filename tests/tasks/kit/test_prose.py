@@ -10,7 +10,7 @@ SECTIONS = (Section("One", ("The colour is blue.",)), Section("Two", rows=("| a 
 
 
 def page(seed, least=5_000):
-    return Writer(random.Random(seed), ("cat", "dog", "bird")).page("Title", SECTIONS, least)
+    return Writer(random.Random(seed), ("cat", "dog", "bird")).write_page("Title", SECTIONS, least)
 
 
 @pytest.mark.parametrize("least", [0, 900, 20_000])

@@ -6,7 +6,7 @@ import pytest
 from harness.inspection.recorded import RecordedSession
 from harness.inspection.walk import sample_log
 from harness.widgets.explorer.exploration import Exploration
-from harness.widgets.explorer.timeline_chart import draw
+from harness.widgets.explorer.timeline_chart import draw_timeline
 
 
 @pytest.fixture(scope="module")
@@ -15,7 +15,7 @@ def explored():
 
 
 def test_its_lines_are_the_tokens_of_every_step(explored):
-    (ax,) = draw(explored).axes
+    (ax,) = draw_timeline(explored).axes
     lines = {line.get_label(): np.asarray(line.get_ydata()).tolist() for line in ax.lines}
     assert lines["whole conversation"] == explored.whole
     assert lines["in view"] == explored.run()["curve"]
@@ -23,7 +23,7 @@ def test_its_lines_are_the_tokens_of_every_step(explored):
 
 
 def test_it_marks_every_applied_compaction_and_says_what_it_is(explored):
-    figure = draw(explored)
+    figure = draw_timeline(explored)
     marks = next(line for line in figure.axes[0].lines if line.get_marker() == "v")
     assert np.asarray(marks.get_xdata()).tolist() == [one.step for one in explored.attempts() if one.status == "applied"]
     said = " ".join(text.get_text() for text in figure.texts)
@@ -32,5 +32,5 @@ def test_it_marks_every_applied_compaction_and_says_what_it_is(explored):
 
 
 def test_it_is_drawn_on_axes_that_are_given(explored):
-    figure = draw(explored)
-    assert draw(explored, figure.axes[0]) is figure
+    figure = draw_timeline(explored)
+    assert draw_timeline(explored, figure.axes[0]) is figure

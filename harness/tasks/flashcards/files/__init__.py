@@ -3,9 +3,9 @@
 They end in `.tmpl`, so that no checker takes an unfilled template for Python.
 """
 
-from harness.tasks.kit import text
+from harness.tasks.kit import load_text
 
 
-def template(name: str) -> str:
+def load_template(name: str) -> str:
     """The text of `name` (a path below this folder without `.tmpl`), placeholders unfilled."""
-    return text(__name__, name)
+    return load_text(__name__, name)
