@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from harness.models.factory import open_model, open_summarizer
     from harness.sandboxes import open_sandbox
     from harness.sandboxes.backends import SandboxChoice
-    from harness.session.interactive import Interactive
-    from harness.session.live import LiveSession
+    from harness.session.live_session import LiveSession
+    from harness.session.spec import Interactive
     from harness.store.journal import Journal
     from harness.store.results import Results, load
     from harness.store.sessions.lookup import find_session
@@ -46,11 +46,11 @@ _MODULE_BY_NAME = {
     "GridWidget": "harness.widgets.grid",
     "HarnessError": "harness.errors",
     "Inspection": "harness.inspection.timeline",
-    "Interactive": "harness.session.interactive",
+    "Interactive": "harness.session.spec",
     "Journal": "harness.store.journal",
     "KeepLast": "harness.compaction.presets.keep_last",
     "Limits": "harness.agent.loop",
-    "LiveSession": "harness.session.live",
+    "LiveSession": "harness.session.live_session",
     "NoCompaction": "harness.compaction.presets.none",
     "Outcome": "harness.agent.loop",
     "Report": "harness.analysis.report",

@@ -26,9 +26,9 @@ from harness.models.wiring import ToolCallMode
 from harness.policies import policy_from_plain
 from harness.protocols import SandboxLimits
 from harness.sandboxes.backends import SandboxChoice
-from harness.session.interactive import Ended, Interactive, Kept, converse
-from harness.session.live import LiveSession
-from harness.session.reopening import logged, reopened
+from harness.session.live_session import LiveSession
+from harness.session.spec import Ended, Interactive, Kept, converse
+from harness.session.storage import logged, reopened
 from harness.store.sessions.lookup import find_session
 from harness.task import Runtime, Task
 from harness.tasks import make_task

@@ -10,8 +10,8 @@ import click
 
 from harness.cli.agent import choose_cassette
 from harness.errors import format_count
-from harness.experiment.checks import choose_backends, warnings_of
 from harness.experiment.experiment import Experiment
+from harness.experiment.preflight import choose_backends, warnings_of
 from harness.experiment.trial import Trial
 from harness.models.local.catalogue import is_local
 from harness.models.prices import look_up_prices

@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from harness.cli.terminal_text import format_line, replace_control_characters
-from harness.session.checks import first_request_tokens
+from harness.session.preflight import first_request_tokens
 from harness.task import Fact, Task
 from harness.tasks import SUITE, find_only_function, list_knobs, load_task, make_task
 

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Self
 
 from harness.errors import UsageError
-from harness.experiment.checks import check_trials, choose_backends
 from harness.experiment.grid import Arm, Cell, Grid
 from harness.experiment.job import Caching, Job
 from harness.experiment.output import Label, Output, opened
 from harness.experiment.plan import Settings, read_plan
+from harness.experiment.preflight import check_trials, choose_backends
 from harness.experiment.progress import Display, Standing, choose
 from harness.experiment.provenance import Provenance, collect
 from harness.experiment.quantiles import Uncompressed

@@ -22,7 +22,7 @@ from harness.errors import IllegalPlan, SandboxError, StoreError
 from harness.events import SessionEnded, SessionStarted
 from harness.experiment.job import Finished, Job
 from harness.experiment.record import Attempt, Ending
-from harness.metrics.conduct import behaviour
+from harness.metrics.measurement import behaviour
 from harness.models.factory import open_model, open_summarizer, with_wait_listener
 from harness.models.wiring import Wiring
 from harness.protocols import Clock, Log, Model, OutputStore, Sandbox

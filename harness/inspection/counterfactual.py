@@ -17,7 +17,7 @@ from harness.compaction.scaling import fit_policy
 from harness.errors import UsageError
 from harness.events import Compaction, Entry, Hook, ItemId, MessageAdded, Signal, StepFinished, TextDelta
 from harness.inspection.disposition import Fate
-from harness.inspection.recorded import RecordedSession
+from harness.inspection.recorded_session import RecordedSession
 from harness.messages import Message, assistant
 from harness.protocols import Policy, Reply, Request, ignore_delta
 from harness.store.memory import MemoryOutputs

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Literal, NamedTuple, TypeAlias
 
 from harness.events import ItemId
-from harness.inspection.walk import Change
+from harness.inspection.sample_run import Change
 from harness.messages import Message
 from harness.view import Item
 

@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple, TypeAlias
 from harness.events import Compaction, Entry, ItemId, MessageAdded, SessionStarted
 from harness.messages import Message, ToolCall
 from harness.metrics.calls import Act, Signature, Writes, acts_of
-from harness.metrics.fact_ledger import Ledger
+from harness.metrics.reacquisitions import Ledger
 from harness.store.records import SessionMetrics, StepMetrics
 from harness.tokens import Counter
 from harness.view import View

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 
 from harness.events import Compaction, Entry, ItemId, MessageAdded
 from harness.messages import Message
-from harness.metrics.uses import Uses
+from harness.metrics.template_matcher import Uses
 from harness.models.scripted.patterns import compile_fact_patterns
 from harness.models.scripted.visible_state import extract_searchable_text
 from harness.store.records import FactRecord, FactUse, ProbeRecord, Probes, SessionMetrics

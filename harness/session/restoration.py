@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from harness.errors import UsageError, format_count
 from harness.events import Compaction, Entry
-from harness.metrics.conduct import behaviour
+from harness.metrics.measurement import behaviour
 from harness.models.scripted.patterns import compile_fact_patterns
 from harness.models.scripted.visible_state import extract_searchable_text
 from harness.task import Task

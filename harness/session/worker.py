@@ -28,9 +28,9 @@ from harness.messages import user
 from harness.protocols import Clock, Compactor, Policy
 from harness.session import history
 from harness.session.control import Desk
-from harness.session.interactive import Ended, Interactive, Wired, ended, lay, wired
-from harness.session.reopening import Place, placed
 from harness.session.setup import recorded
+from harness.session.spec import Ended, Interactive, Wired, ended, lay, wired
+from harness.session.storage import Place, placed
 from harness.store.workspaces import MemoryWorkspaces
 from harness.tokens import Budget, Usage
 from harness.view import View

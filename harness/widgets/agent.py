@@ -21,8 +21,8 @@ from harness.errors import HarnessError, UsageError
 from harness.events import Entry, Signal, StateChanged, TextDelta
 from harness.protocols import Policy
 from harness.session.diffs import joined
-from harness.session.interactive import Ended, Interactive
-from harness.session.live import NOT_COMPACTED, LiveSession
+from harness.session.live_session import NOT_COMPACTED, LiveSession
+from harness.session.spec import Ended, Interactive
 from harness.store.sessions.lookup import SESSIONS_FOLDER
 from harness.task import Task
 from harness.widgets.compaction_history import CompactionHistory

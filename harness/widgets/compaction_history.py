@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from harness.events import Compaction, Entry, RolledBack
 from harness.inspection.disposition import Fated, fates
-from harness.inspection.walk import Change
+from harness.inspection.sample_run import Change
 from harness.messages import Message, extract_part_text
 from harness.metrics.probes import Prober
 from harness.store.records import FactRecord

@@ -10,12 +10,12 @@ from typing import Any
 
 from harness.errors import HarnessError, UsageError, format_count
 from harness.events import Compaction, WorkspaceSaved
-from harness.inspection.recorded import SAMPLE, RecordedSession, open_recorded
+from harness.inspection.recorded_session import SAMPLE, RecordedSession, open_recorded
 from harness.inspection.requests import Sent, sent_at
 from harness.inspection.timeline import inspect_session, took
 from harness.messages import Message
 from harness.session.diffs import joined
-from harness.session.reopening import patches_of
+from harness.session.storage import patches_of
 from harness.store.sessions.lookup import SessionLocation
 from harness.view import drop_rolled_back
 from harness.widgets.explorer.exploration import format_full_text, format_message_line

@@ -45,8 +45,8 @@ STREAM = f"streaming = Streaming(widget, {STEPS})\nstreaming.start()"
 STREAMED = "streaming.join()\nprint(streaming.told)"
 EXPLORER = f"""\
 from harness import CompactionExplorer
-from harness.inspection.recorded import RecordedSession
-from harness.inspection.walk import sample_log
+from harness.inspection.recorded_session import RecordedSession
+from harness.inspection.sample_run import sample_log
 
 explorer = CompactionExplorer(RecordedSession(name="sample", entries=sample_log({SAID_TOKENS})))
 explorer

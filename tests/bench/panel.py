@@ -10,7 +10,7 @@ from playwright.sync_api import Page, sync_playwright
 from harness.compaction.presets.keep_last import KeepLast
 from harness.events import Entry, MessageAdded, TextDelta
 from harness.messages import ToolCall, ToolResult, assistant, tool
-from harness.session.interactive import Interactive
+from harness.session.spec import Interactive
 from harness.testing.strategies import make_step_finished
 from harness.widgets.agent import AgentWidget
 from harness.widgets.message_channel import SHARED_SENDER

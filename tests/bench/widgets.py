@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from playwright.sync_api import CDPSession, sync_playwright
 
-from harness.inspection.recorded import RecordedSession
-from harness.inspection.walk import sample_log
+from harness.inspection.recorded_session import RecordedSession
+from harness.inspection.sample_run import sample_log
 from harness.widgets.explorer import CompactionExplorer
 from harness.widgets.message_channel import MessageSender
 from tests.bench.figure import Figure

@@ -17,13 +17,13 @@ import pytest
 from harness.cli.agent import parse_fields, print_skipped_files, read_typed_lines, resolve_session_id, run_session
 from harness.cli.event_printer import EventPrinter
 from harness.errors import HarnessError, UsageError
-from harness.session.interactive import Kept
-from harness.session.reopening import logged
+from harness.session.spec import Kept
+from harness.session.storage import logged
 from harness.store.journal import Journal
 from harness.store.sessions.lookup import find_session
 from tests.cli.command import LOCAL, START, TINY, environment, harness, started, within
 from tests.models.openai_stub import Refuse, Say, serving
-from tests.session.test_interactive import session
+from tests.session.test_spec import session
 from tests.store.samples import begun, opening
 
 COMPACTING = ("--task", TINY, "--window", "16000", "--threshold", "0.5", *LOCAL)

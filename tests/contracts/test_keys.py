@@ -25,13 +25,13 @@ from harness.experiment.plan import Settings
 from harness.experiment.trial import Trial
 from harness.models.cassette import Cassette
 from harness.sandboxes.backends import SandboxChoice
-from harness.session.live import LiveSession
+from harness.session.live_session import LiveSession
 from harness.store.journal import Journal
 from harness.widgets.agent import AgentWidget
 from harness.widgets.message_channel import SHARED_SENDER
 from tests.cli.command import LOCAL, TINY
 from tests.models.openai_stub import Refuse, Say, serving
-from tests.session.test_interactive import session
+from tests.session.test_spec import session
 
 pytestmark = pytest.mark.slow
 
@@ -43,7 +43,7 @@ WORK = (
     Say(pieces=("It is written.",)),
 )
 CELL = """
-from harness.session.interactive import Interactive, converse
+from harness.session.spec import Interactive, converse
 from harness.sandboxes.backends import SandboxChoice
 from harness import open_model
 from harness.compaction.presets.none import NoCompaction

@@ -10,7 +10,7 @@ from harness.compaction.presets.keep_last import KeepLast
 from harness.compaction.presets.none import NoCompaction
 from harness.events import Compaction, Entry, MessageAdded, StepFinished
 from harness.sandboxes.backends import SandboxChoice
-from harness.session.interactive import Interactive, converse
+from harness.session.spec import Interactive, converse
 
 pytestmark = [pytest.mark.local_coder, pytest.mark.bubblewrap, pytest.mark.timeout(3_600)]
 

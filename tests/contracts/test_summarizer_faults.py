@@ -20,7 +20,7 @@ from harness.compaction.presets.cline import RooCode
 from harness.compaction.presets.services import Letta
 from harness.errors import ContextOverflow, ModelError, ProviderFailed
 from harness.events import Compaction, TextDelta
-from harness.inspection.walk import Walk, walk
+from harness.inspection.sample_run import Walk, walk
 from harness.messages import Message, ToolCall, assistant
 from harness.policies import PRESETS
 from harness.protocols import Policy, Reply, Request, ignore_delta

@@ -16,7 +16,7 @@ from harness.experiment.plan import Settings
 from harness.experiment.trial import Trial, from_plain, to_plain
 from harness.protocols import SandboxLimits
 from harness.sandboxes.backends import SandboxChoice
-from harness.session.interactive import Interactive
+from harness.session.spec import Interactive
 from harness.task import World
 from harness.tasks import load_task
 

@@ -9,9 +9,9 @@ from harness.errors import UsageError
 from harness.events import Entry, Event, MessageAdded, SessionStarted, StepFinished
 from harness.inspection.counterfactual import Course, Rehearsal, Setting, uncompacted
 from harness.inspection.disposition import fates
-from harness.inspection.recorded import RecordedSession
-from harness.inspection.sample import SampleOracle
-from harness.inspection.walk import WINDOW_TOKENS, sample_log, walk, writer
+from harness.inspection.recorded_session import RecordedSession
+from harness.inspection.sample_run import WINDOW_TOKENS, sample_log, walk, writer
+from harness.inspection.sample_session import SampleOracle
 from harness.messages import Text, ToolCall, ToolResult, assistant, system, tool, user
 from harness.policies import PRESETS, policy_from_plain
 from harness.tokens import Estimated, Measured, Usage

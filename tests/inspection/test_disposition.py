@@ -4,7 +4,7 @@ import pytest
 
 from harness.errors import UsageError
 from harness.inspection.disposition import fates, left, sampled
-from harness.inspection.walk import walk, writer
+from harness.inspection.sample_run import walk, writer
 from tests.contracts.test_policy_properties import POLICIES
 
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import pytest
 
 from harness.compaction.presets.keep_last import KeepLast
-from harness.metrics.conduct import behaviour
+from harness.metrics.measurement import behaviour
 from harness.task import World
 from harness.tasks import SUITE, make_task
 from harness.tasks.variants import ORDER_FILE

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 
 from harness.compaction.presets.keep_last import KeepLast
-from harness.metrics.conduct import behaviour
+from harness.metrics.measurement import behaviour
 from harness.metrics.pathologies import Watch
 from harness.tasks import make_task
 from harness.testing.laws.simulation import simulate

@@ -7,7 +7,7 @@ import pytest
 
 from harness.compaction.presets.keep_last import KeepLast
 from harness.compaction.presets.none import NoCompaction
-from harness.metrics.conduct import behaviour
+from harness.metrics.measurement import behaviour
 from harness.task import CallTemplate, Check, Evidence, Fact, Grader, Script, Step, Task, World
 from harness.tasks import make_task
 from harness.testing.laws.simulation import HUGE_WINDOW_TOKENS, simulate

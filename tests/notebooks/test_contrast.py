@@ -17,7 +17,7 @@ from harness.compaction.presets.keep_last import KeepLast
 from harness.events import Entry, MessageAdded
 from harness.experiment.progress import Standing
 from harness.messages import ToolCall, ToolResult, assistant, tool
-from harness.session.interactive import Interactive
+from harness.session.spec import Interactive
 from harness.widgets.agent import AgentWidget
 from harness.widgets.explorer import CompactionExplorer
 from harness.widgets.grid import GridWidget

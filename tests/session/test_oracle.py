@@ -7,7 +7,7 @@ import pytest
 from harness.compaction.presets.bounds import OracleRetention
 from harness.compaction.presets.keep_last import KeepLast
 from harness.errors import UsageError
-from harness.experiment.checks import check_trials
+from harness.experiment.preflight import check_trials
 from harness.experiment.trial import Trial
 from harness.messages import assistant, system, user
 from harness.protocols import Need

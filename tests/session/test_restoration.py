@@ -6,7 +6,7 @@ from harness.compaction.presets.keep_last import KeepLast
 from harness.errors import UsageError
 from harness.events import Compaction, Entry, MessageAdded
 from harness.messages import user
-from harness.metrics.conduct import behaviour
+from harness.metrics.measurement import behaviour
 from harness.models.scripted.patterns import compile_fact_patterns
 from harness.session.restoration import compaction_of_round, dropped
 from harness.tasks import make_task

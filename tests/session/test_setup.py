@@ -12,14 +12,14 @@ from harness.models.cassette import Cassette
 from harness.policies import policy_from_plain
 from harness.protocols import SandboxLimits
 from harness.sandboxes.backends import SandboxChoice
-from harness.session.interactive import Interactive
-from harness.session.live import LiveSession
+from harness.session.live_session import LiveSession
 from harness.session.setup import KEPT, NOT_KEPT, recorded, setup_json
+from harness.session.spec import Interactive
 from harness.store.journal import Journal
 from harness.widgets.agent import AgentWidget
 from tests.experiment.tiny_task import tiny
-from tests.session.test_interactive import session
-from tests.session.test_live import SECONDS, living, stopped_after
+from tests.session.test_live_session import SECONDS, living, stopped_after
+from tests.session.test_spec import session
 from tests.store.samples import started
 
 __all__ = ["living"]

@@ -8,7 +8,7 @@ from harness.agent.loop import Limits
 from harness.compaction.presets.keep_last import KeepLast
 from harness.events import Compaction, Entry, RolledBack, Signal
 from harness.sandboxes.backends import SandboxChoice
-from harness.session.interactive import Interactive, converse
+from harness.session.spec import Interactive, converse
 from harness.view import fold
 from harness.widgets.compaction_history import MAX_LINE_CHARACTERS, MAX_LISTED_MESSAGES, CompactionHistory, format_message_line
 from tests.experiment.run_grid import POLICY

@@ -5,8 +5,8 @@ import pytest
 from harness.compaction.presets.keep_last import KeepLast
 from harness.errors import UnknownName, UsageError
 from harness.events import Entry, MessageAdded
-from harness.inspection.recorded import RecordedSession
-from harness.inspection.walk import sample_log
+from harness.inspection.recorded_session import RecordedSession
+from harness.inspection.sample_run import sample_log
 from harness.messages import ToolCall, ToolResult, assistant, system, tool, user
 from harness.widgets.explorer import CompactionExplorer
 from tests.inspection.test_counterfactual import finished

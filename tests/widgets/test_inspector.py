@@ -7,9 +7,9 @@ import pytest
 from harness.compaction.presets.keep_last import KeepLast
 from harness.errors import UsageError
 from harness.events import Compaction, Entry, Insert, ItemId, MessageAdded, Patch, StepFinished, WorkspaceSaved
-from harness.inspection.recorded import RecordedSession
+from harness.inspection.recorded_session import RecordedSession
 from harness.inspection.requests import sent_at
-from harness.inspection.walk import sample_log, walk
+from harness.inspection.sample_run import sample_log, walk
 from harness.messages import ToolCall, ToolResult, assistant, system, tool, user
 from harness.tokens import Estimated
 from harness.widgets.inspector import SessionInspector

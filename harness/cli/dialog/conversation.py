@@ -13,8 +13,8 @@ from typing import TextIO
 from harness.agent.cancellation import MAIN_THREAD_WAIT_SECONDS
 from harness.cli.dialog.slash_commands import Quit, Terminal, build_resume_command
 from harness.errors import HarnessError
-from harness.session.interactive import Ended
-from harness.session.live import LiveSession
+from harness.session.live_session import LiveSession
+from harness.session.spec import Ended
 
 CHUNK_BYTES = 65_536
 

@@ -10,8 +10,8 @@ from harness.cli.terminal_text import format_line
 from harness.errors import HarnessError, UsageError, format_count
 from harness.protocols import FileChange
 from harness.session.diffs import joined
-from harness.session.interactive import Interactive
-from harness.session.live import NOT_COMPACTED, LiveSession
+from harness.session.live_session import NOT_COMPACTED, LiveSession
+from harness.session.spec import Interactive
 
 ANSWER_WORDS: dict[str, LoopDecision] = {word: answer for answer in get_args(LoopDecision) for word in (answer, answer[0])}
 """To a call that is made again and again, as words or by their first letters; all else is a message."""

@@ -11,7 +11,7 @@ from harness.cli.policies.layout import build_rows_table, describe_walk, draw_wa
 from harness.cli.tasks import print_renderables
 from harness.compaction.description import extract_description
 from harness.compaction.scaling import fit_policy
-from harness.inspection.walk import WINDOW_TOKENS, walk, writer
+from harness.inspection.sample_run import WINDOW_TOKENS, walk, writer
 from harness.policies import list_policy_names, load_policy_class, policy_from_plain
 from harness.tokens import Window
 

@@ -12,7 +12,7 @@ from harness.compaction.description import describe_stages, extract_source, list
 from harness.compaction.feasibility import explain_never_due
 from harness.errors import format_count
 from harness.inspection.disposition import Fate, Fated, fates, left, sampled
-from harness.inspection.walk import Change, Walk
+from harness.inspection.sample_run import Change, Walk
 from harness.protocols import Policy, WarningPolicy
 from harness.tokens import Window
 

@@ -6,7 +6,7 @@ import click
 
 from harness.cli.sessions.lookup import IN_OPTION, resolve_session
 from harness.cli.terminal_text import format_line
-from harness.inspection.exchange import export_session
+from harness.inspection.import_export import export_session
 
 
 @click.command("export")

@@ -6,7 +6,7 @@ import click
 
 from harness.cli.terminal_text import format_line
 from harness.errors import UsageError
-from harness.inspection.exchange import import_session
+from harness.inspection.import_export import import_session
 
 MAX_CAVEATS_SHOWN = 10
 """Shown of what was repaired."""

@@ -11,7 +11,7 @@ from harness.cli.terminal_text import replace_control_characters
 from harness.inspection.requests import sent_at
 from harness.inspection.timeline import inspect_session
 from harness.session.diffs import joined
-from harness.session.reopening import patches_of
+from harness.session.storage import patches_of
 
 
 @click.command("inspect")

@@ -7,7 +7,7 @@ import click
 
 from harness.errors import UsageError
 from harness.events import Entry
-from harness.inspection.exchange import log_in
+from harness.inspection.import_export import log_in
 from harness.store.records import Draft
 from harness.store.sessions.lookup import SESSIONS_FOLDER, SessionLocation, find_session, list_journals
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from harness.compaction.presets.none import NoCompaction
 from harness.messages import ToolCall
-from harness.metrics.uses import Uses
+from harness.metrics.template_matcher import Uses
 from harness.task import Fact, Task
 from harness.testing.laws.findings import Finding
 from harness.testing.laws.scripts import read_values

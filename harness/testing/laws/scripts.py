@@ -7,7 +7,7 @@ from string import Template
 from typing import cast
 
 from harness.protocols import Sandbox
-from harness.session.checks import first_request_tokens
+from harness.session.preflight import first_request_tokens
 from harness.task import CallTemplate, Check, Fact, Step, Task
 from harness.testing.laws.findings import Finding
 from harness.testing.laws.session_cache import SessionCache

@@ -13,7 +13,7 @@ from harness.errors import UsageError, format_count
 from harness.events import Compaction
 from harness.inspection.counterfactual import SUMMARY_TOKENS, Course, Rehearsal, Scene, Setting, Standing, uncompacted
 from harness.inspection.disposition import Fate
-from harness.inspection.recorded import RecordedSession
+from harness.inspection.recorded_session import RecordedSession
 from harness.messages import Message, extract_part_text
 from harness.policies import policy_from_plain
 from harness.protocols import Policy

@@ -15,7 +15,7 @@ import pandas as pd
 from harness import codec
 from harness.compaction.description import extract_description
 from harness.errors import CompactionError, UsageError, format_count
-from harness.inspection.recorded import SAMPLE, RecordedSession, open_recorded
+from harness.inspection.recorded_session import SAMPLE, RecordedSession, open_recorded
 from harness.policies import PRESETS, list_policy_names, load_policy_class
 from harness.protocols import Policy
 from harness.widgets.explorer.controls import build_controls

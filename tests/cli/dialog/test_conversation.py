@@ -8,8 +8,8 @@ from contextlib import contextmanager
 import pytest
 
 from harness.cli.dialog.conversation import read_lines
-from harness.session.live import LiveSession
-from tests.session.test_interactive import session
+from harness.session.live_session import LiveSession
+from tests.session.test_spec import session
 
 
 @pytest.fixture

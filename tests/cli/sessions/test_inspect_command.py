@@ -10,14 +10,14 @@ from harness.cli.dialog.slash_commands import Terminal
 from harness.cli.event_printer import EventPrinter
 from harness.events import MessageAdded, WorkspaceSaved
 from harness.messages import ToolCall, ToolResult, tool
-from harness.session.live import LiveSession
+from harness.session.live_session import LiveSession
 from harness.store.journal import Journal
 from harness.store.records import Draft
 from harness.widgets.inspector import SessionInspector
 from tests.cli.command import LOCAL, TINY, harness, within
 from tests.replay.outline import FIXTURES
-from tests.session.test_interactive import session
-from tests.session.test_live import SECONDS
+from tests.session.test_live_session import SECONDS
+from tests.session.test_spec import session
 from tests.store.samples import ENDED, begun, compaction, finished, opening, step, trial
 
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from harness.inspection.recorded import RecordedSession
-from harness.inspection.walk import sample_log
+from harness.inspection.recorded_session import RecordedSession
+from harness.inspection.sample_run import sample_log
 from harness.widgets.explorer.exploration import Exploration
 from harness.widgets.explorer.timeline_chart import draw_timeline
 

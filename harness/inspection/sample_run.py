@@ -14,7 +14,7 @@ from harness.compaction.description import inspect_abilities
 from harness.compaction.presets.none import NoCompaction
 from harness.errors import ContextOverflow
 from harness.events import Compaction, Entry, SessionStarted, Signal, TextDelta
-from harness.inspection.sample import PROMPT, SampleOracle, sample_step
+from harness.inspection.sample_session import PROMPT, SampleOracle, sample_step
 from harness.messages import Message, ToolCall, ToolResult, assistant
 from harness.models.factory import open_summarizer
 from harness.protocols import Model, Policy, Reply, Request, ToolSpec, ignore_delta

@@ -12,14 +12,14 @@ from harness.compaction.presets.reserve import ReserveRecent
 from harness.compaction.presets.three_tiers import ThreeTiers
 from harness.compaction.presets.window import MessageWindow
 from harness.errors import ContextOverflow, UsageError, WindowTooSmall
-from harness.experiment.checks import check_trials, warnings_of
+from harness.experiment.preflight import check_trials, warnings_of
 from harness.experiment.trial import Trial
 from harness.messages import system, user
 from harness.models.factory import open_model
 from harness.models.scripted.agent import count_tool_tokens
 from harness.protocols import Request
 from harness.sandboxes import open_sandbox
-from harness.session.checks import check_first_request, first_request_tokens
+from harness.session.preflight import check_first_request, first_request_tokens
 from harness.store.memory import MemoryOutputs
 from harness.tasks import load_task
 from harness.tools import make_standard_tools

@@ -37,9 +37,9 @@ from harness.sandboxes import open_sandbox
 from harness.sandboxes.backends import SandboxChoice
 from harness.sandboxes.client import ServedSandbox
 from harness.sandboxes.snapshots import BlobStore
-from harness.session.checks import Case, check_first_request, warned
 from harness.session.grading import Judged, grade
 from harness.session.oracle import told_the_future
+from harness.session.preflight import Case, check_first_request, warned
 from harness.session.setup import setup_json
 from harness.session.sub_agents import Child, Explore
 from harness.store.journal import Journal

@@ -25,10 +25,10 @@ from harness.sandboxes.snapshots import diff_snapshots
 from harness.session import history
 from harness.session.control import Desk
 from harness.session.diffs import FilePatch, patches
-from harness.session.interactive import Ended, Interactive, Kept, check
-from harness.session.reopening import logged, refuse_without_workspace, reopened
 from harness.session.restoration import compaction_of_round, dropped
 from harness.session.setup import setup_json
+from harness.session.spec import Ended, Interactive, Kept, check
+from harness.session.storage import logged, refuse_without_workspace, reopened
 from harness.session.worker import Worker
 from harness.store.journal import Journal
 from harness.store.sessions.locks import lock_session

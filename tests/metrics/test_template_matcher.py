@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.messages import ToolCall
-from harness.metrics.uses import Uses
+from harness.metrics.template_matcher import Uses
 from harness.task import CallTemplate, Evidence, Repair, Script, Step
 from harness.tasks import SUITE, make_task
 

@@ -37,13 +37,13 @@ from harness.inspection.timeline import inspect_session
 from harness.messages import ToolCall, assistant
 from harness.policies import policy_from_plain
 from harness.sandboxes.backends import SandboxChoice
-from harness.session.live import LiveSession
+from harness.session.live_session import LiveSession
 from harness.store.journal import Journal
 from harness.view import fold_all
 from harness.widgets.compaction_history import CompactionHistory
 from harness.widgets.feed import build_feed
 from tests.models.openai_stub import Refuse, Say, serving
-from tests.session.test_interactive import session
+from tests.session.test_spec import session
 
 SECONDS = 60
 
@@ -462,8 +462,8 @@ def test_stopping_twice_and_stopping_an_idle_session_changes_nothing(living):
 VICTIM = """
 import pathlib, sys, time
 from harness.events import Entry, StepFinished
-from harness.session.live import LiveSession
-from tests.session.test_interactive import session
+from harness.session.live_session import LiveSession
+from tests.session.test_spec import session
 
 def listen(one):
     if isinstance(one, Entry) and isinstance(one.event, StepFinished) and one.event.step == 9:
@@ -516,9 +516,9 @@ def provider(monkeypatch):
 
 SPEAKER = """
 import pathlib, sys, time
-from harness.session.live import LiveSession
-from tests.session.test_interactive import session
-from tests.session.test_live import REAL
+from harness.session.live_session import LiveSession
+from tests.session.test_spec import session
+from tests.session.test_live_session import REAL
 
 live = LiveSession(session(journal=pathlib.Path(sys.argv[1]), **REAL), session_id="victim").start()
 time.sleep(600)
@@ -818,8 +818,8 @@ def test_a_sandbox_that_is_gone_fails_the_session_with_advice_and_the_log_goes_o
 FULL = """
 import pathlib, resource, signal, sys
 from harness.errors import HarnessError
-from harness.session.live import LiveSession
-from tests.session.test_interactive import session
+from harness.session.live_session import LiveSession
+from tests.session.test_spec import session
 
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 path = pathlib.Path(sys.argv[1])

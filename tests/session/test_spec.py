@@ -7,13 +7,13 @@ from harness.agent.cancellation import Cancellation
 from harness.agent.loop import Limits
 from harness.errors import StoreError, UsageError, WindowTooSmall
 from harness.events import Entry, MessageAdded, Notice, SessionEnded, SessionStarted, Signal, StepFinished
-from harness.experiment.checks import warnings_of
+from harness.experiment.preflight import warnings_of
 from harness.experiment.trial import Trial
 from harness.policies import policy_from_plain
 from harness.protocols import FileState, SandboxLimits, Snapshot
 from harness.sandboxes import open_sandbox
 from harness.sandboxes.backends import SandboxChoice
-from harness.session.interactive import Interactive, converse, keep_files
+from harness.session.spec import Interactive, converse, keep_files
 from harness.store.journal import Journal
 from tests.experiment.run_grid import TINY
 from tests.experiment.tiny_task import tiny

@@ -14,8 +14,8 @@ from harness.policies import policy_from_plain
 from harness.protocols import Clock, Log, OutputStore
 from harness.session.diffs import FilePatch, patches
 from harness.session.history import broken_off, last_step, offloaded, tree_at, trees, trees_of_step
-from harness.session.interactive import Interactive
 from harness.session.setup import fields_of, recorded
+from harness.session.spec import Interactive
 from harness.store.journal import Journal
 from harness.store.log import RETENTION_MS
 from harness.store.memory import MemoryLog, MemoryOutputs

@@ -10,16 +10,16 @@ from pathlib import Path
 from harness.compaction.presets.none import NoCompaction
 from harness.errors import UnknownName, UsageError
 from harness.events import Entry, SessionStarted
-from harness.inspection.exchange import log_in
-from harness.inspection.sample import SampleOracle
-from harness.inspection.walk import sample_log
+from harness.inspection.import_export import log_in
+from harness.inspection.sample_run import sample_log
+from harness.inspection.sample_session import SampleOracle
 from harness.protocols import Oracle
 from harness.replay.document import open_document
 from harness.replay.formats import detect_format, read_recordings
 from harness.replay.session_file import NAME
 from harness.replay.session_log import build_entries
-from harness.session.interactive import Interactive, converse
 from harness.session.oracle import ScriptedOracle
+from harness.session.spec import Interactive, converse
 from harness.store.sessions.lookup import find_session
 from harness.task import Task
 from harness.tasks import SUITE, make_task

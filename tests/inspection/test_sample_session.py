@@ -1,6 +1,6 @@
 import json
 
-from harness.inspection.sample import CHANGED_AFTER_STEPS, SampleOracle, sample_step
+from harness.inspection.sample_session import CHANGED_AFTER_STEPS, SampleOracle, sample_step
 from harness.messages import ToolResult, system, tool, user
 from harness.protocols import Need
 

@@ -16,7 +16,7 @@ from harness.compaction.summary_formats import CONCISE_INSTRUCTION, Notes
 from harness.compaction.triggers import FixedTokens, Full
 from harness.errors import IllegalPlan, UsageError
 from harness.events import Entry
-from harness.inspection.walk import walk, writer
+from harness.inspection.sample_run import walk, writer
 from harness.plan import Plan
 from harness.view import fold
 from tests.compaction.test_compactor import Stubborn, forget

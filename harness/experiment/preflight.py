@@ -17,8 +17,8 @@ from harness.models.factory import SCRIPTED_WINDOW_TOKENS, check_tool_calls, is_
 from harness.models.registry import look_up_window
 from harness.models.wiring import Wiring
 from harness.sandboxes import choose_backend
-from harness.session.checks import Case, check_fits, first_request_tokens, output_tool_tokens, warned
 from harness.session.oracle import told_the_future
+from harness.session.preflight import Case, check_fits, first_request_tokens, output_tool_tokens, warned
 from harness.task import Task, World
 from harness.tasks import make_task
 from harness.tokens import Window

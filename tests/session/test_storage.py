@@ -7,15 +7,15 @@ import pytest
 from harness.compaction.presets.gemini import GeminiMasking
 from harness.errors import UsageError
 from harness.events import Compaction
-from harness.inspection.exchange import export_session, import_session
-from harness.session.live import LiveSession
+from harness.inspection.import_export import export_session, import_session
+from harness.session.live_session import LiveSession
 from harness.store.journal import Journal
 from harness.store.sessions.lookup import SessionLocation
 from harness.truncation import name_output
 from harness.widgets.agent import AgentWidget
 from tests.cli.command import within
 from tests.models.openai_stub import Say
-from tests.session.test_live import REAL, SECONDS, asks, living, provider
+from tests.session.test_live_session import REAL, SECONDS, asks, living, provider
 
 __all__ = ["living", "provider"]
 

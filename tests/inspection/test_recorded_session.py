@@ -6,10 +6,10 @@ import pytest
 
 from harness.errors import StoreError, UsageError
 from harness.events import MessageAdded, SessionEnded, SessionStarted, StepFinished
-from harness.inspection import recorded
-from harness.inspection.exchange import export_session
-from harness.inspection.recorded import open_recorded
-from harness.inspection.walk import sample_log
+from harness.inspection import recorded_session as recorded
+from harness.inspection.import_export import export_session
+from harness.inspection.recorded_session import open_recorded
+from harness.inspection.sample_run import sample_log
 from harness.store.journal import Journal
 from harness.store.sessions.lookup import find_session
 

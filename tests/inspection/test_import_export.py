@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 
 from harness.errors import MalformedRecording, StoreError, UsageError
-from harness.inspection.exchange import export_session, import_session, logged
+from harness.inspection.import_export import export_session, import_session, logged
 from harness.store.journal import Journal
 from harness.store.sessions.lookup import SessionLocation
 from harness.view import fold_all
