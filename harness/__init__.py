@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from harness.experiment.experiment import Experiment
     from harness.experiment.grid import Arm
     from harness.experiment.trial import Trial
-    from harness.inspection.requests import sent_at
+    from harness.inspection.requests import reconstruct_request
     from harness.inspection.timeline import Inspection, inspect_session
     from harness.models.factory import open_model, open_summarizer
     from harness.sandboxes import open_sandbox
     from harness.sandboxes.backends import SandboxChoice
     from harness.session.live_session import LiveSession
-    from harness.session.spec import Interactive
+    from harness.session.spec import SessionSpec
     from harness.store.journal import Journal
     from harness.store.results import Results, load
     from harness.store.sessions.lookup import find_session
@@ -89,7 +89,6 @@ __all__ = [
     "GridWidget",
     "HarnessError",
     "Inspection",
-    "Interactive",
     "Journal",
     "KeepLast",
     "Limits",
@@ -101,6 +100,7 @@ __all__ = [
     "SandboxChoice",
     "SessionCompactor",
     "SessionInspector",
+    "SessionSpec",
     "Task",
     "Trial",
     "UsageError",
@@ -114,9 +114,9 @@ __all__ = [
     "open_model",
     "open_sandbox",
     "open_summarizer",
+    "reconstruct_request",
     "report",
     "retention",
-    "sent_at",
     "success_heatmap",
     "token_curves",
 ]

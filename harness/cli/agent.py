@@ -27,8 +27,8 @@ from harness.policies import policy_from_plain
 from harness.protocols import SandboxLimits
 from harness.sandboxes.backends import SandboxChoice
 from harness.session.live_session import LiveSession
-from harness.session.spec import Ended, Interactive, Kept, converse
-from harness.session.storage import logged, reopened
+from harness.session.spec import CopiedFiles, SessionResult, SessionSpec, execute_session
+from harness.session.storage import load_log, restore_spec
 from harness.store.sessions.lookup import find_session
 from harness.task import Runtime, Task
 from harness.tasks import make_task
@@ -142,7 +142,7 @@ def command(
     task = make_task(task_name, seed) if task_name else None
     shorthand_fields = {"threshold": threshold, "keep_last": keep_last, "summarizer": summarizer}
     table = {name: value for name, value in shorthand_fields.items() if value is not None}
-    session = Interactive(
+    session = SessionSpec(
         request="" if resume else read_request(sys.stdin, task),
         policy=policy_from_plain({"kind": policy, **table, **parse_fields(fields)}),
         model=model,
@@ -173,7 +173,7 @@ def command(
         report_outcome(run_session(session, resume, printer), printer, session)
         return
     with cancel_on_interrupt() as cancellation:
-        ended = converse(session, secrets.token_hex(6), listen=printer, cancellation=cancellation)
+        ended = execute_session(session, secrets.token_hex(6), on_event=printer, cancellation=cancellation)
     report_outcome(ended, printer, session)
 
 
@@ -197,7 +197,7 @@ def resolve_session_id(prefix: str, journal: Path | None) -> str:
     return find_session(prefix, (journal,)).session_id
 
 
-def configure_resumed_session(requested: Interactive, session_id: str, explicit_options: frozenset[str]) -> Interactive:
+def configure_resumed_session(requested: SessionSpec, session_id: str, explicit_options: frozenset[str]) -> SessionSpec:
     """A session of the journal as the options want it; where they say nothing, as its log tells.
 
     Raises:
@@ -206,8 +206,8 @@ def configure_resumed_session(requested: Interactive, session_id: str, explicit_
     assert requested.journal is not None
     if "instructions" in explicit_options:
         raise UsageError("--instructions: the system prompt of a session never changes; say it in a message")
-    entries = logged(requested.journal, session_id)
-    restored = reopened(entries, requested.journal, None)
+    entries = load_log(requested.journal, session_id)
+    restored = restore_spec(entries, requested.journal, None)
     fields = {name: getattr(requested, name) for name, options in FIELD_OPTIONS.items() if explicit_options & options}
     limits = {name: getattr(requested.limits, name) for name in ("max_steps", "parallel_tools") if name in explicit_options}
     sandbox = {name: getattr(requested.sandbox, name) for name in ("backend", "image") if name in explicit_options}
@@ -222,7 +222,7 @@ def configure_resumed_session(requested: Interactive, session_id: str, explicit_
     )
     if session.repeated == "ask" and not sys.stdin.isatty():
         session = replace(session, repeated="continue")
-    return reopened(entries, requested.journal, session)
+    return restore_spec(entries, requested.journal, session)
 
 
 FIELD_OPTIONS: Mapping[str, frozenset[str]] = {
@@ -242,7 +242,7 @@ FIELD_OPTIONS: Mapping[str, frozenset[str]] = {
 """The options of which one must be written for a field to be another than the log tells."""
 
 
-def run_session(session: Interactive, resumed_id: str | None, printer: EventPrinter) -> Ended:
+def run_session(session: SessionSpec, resumed_id: str | None, printer: EventPrinter) -> SessionResult:
     """Run a session of several turns at a terminal; or, of one that is resumed by a pipe, the turn of its message."""
 
     def handle_event(event: Entry | Signal) -> None:
@@ -251,9 +251,9 @@ def run_session(session: Interactive, resumed_id: str | None, printer: EventPrin
             printer.print_line(f"the session broke off: {live.failure}")
 
     if resumed_id and session.journal:
-        live = LiveSession.reopen(session.journal, resumed_id, session=session, listen=handle_event)
+        live = LiveSession.reopen(session.journal, resumed_id, spec=session, on_event=handle_event)
     else:
-        live = LiveSession(session, listen=handle_event)
+        live = LiveSession(session, on_event=handle_event)
     terminal = Terminal(live=live, printer=printer)
     with closing(live):  # whatever breaks the talk
         live.start()
@@ -337,7 +337,7 @@ def cancel_on_interrupt() -> Iterator[Cancellation]:
         yield cancellation
 
 
-def print_skipped_files(copied_files: Kept, printer: EventPrinter) -> None:
+def print_skipped_files(copied_files: CopiedFiles, printer: EventPrinter) -> None:
     """How many files were left behind, and of the first few which and why."""
     if not copied_files.skipped:
         return
@@ -348,14 +348,14 @@ def print_skipped_files(copied_files: Kept, printer: EventPrinter) -> None:
         printer.print_line(f"and {len(copied_files.skipped) - MAX_SKIPPED_SHOWN} more", indent="  ")
 
 
-def report_outcome(ended: Ended, printer: EventPrinter, session: Interactive) -> None:
+def report_outcome(ended: SessionResult, printer: EventPrinter, session: SessionSpec) -> None:
     """The last lines, and the exit code."""
     printer.print_line(printer.format_total(simulated=session.model.partition("/")[0] == "scripted"))
     if ended.outcome.reason == "sandbox_error":
         printer.print_line("its files went with the sandbox, so it cannot be gone on with; start it again")
     elif session.keep is not None:
-        printer.print_line(f"{format_count(ended.kept.files, 'file')} kept in {session.keep}")
-        print_skipped_files(ended.kept, printer)
+        printer.print_line(f"{format_count(ended.copied_files.files, 'file')} kept in {session.keep}")
+        print_skipped_files(ended.copied_files, printer)
     for check in ended.checks:
         if not check.passed:
             printer.print_line(f"check {check.check.name} failed: {format_line(check.detail, 120)}", indent="  ")

@@ -30,7 +30,7 @@ from harness.events import (
     TurnEnded,
     Waiting,
 )
-from harness.inspection.timeline import took
+from harness.inspection.timeline import format_sub_agent_totals
 from harness.messages import ToolCall, ToolResult
 from harness.transcript import find_key_argument, format_receipt, read_outcome
 
@@ -226,7 +226,7 @@ class EventPrinter:
         self.prompt_tokens += event.prompt_tokens
         self.output_tokens += event.output_tokens
         self._add_cost(event.cost_usd)
-        self.print_line(f"sub-agent {event.session_id}: {took([event])}", indent="  ")
+        self.print_line(f"sub-agent {event.session_id}: {format_sub_agent_totals([event])}", indent="  ")
 
     def _print_session_start(self, event: SessionStarted) -> None:
         due = f"compacted at {event.threshold_tokens:,} tokens" if event.threshold_tokens else "no threshold in tokens"
@@ -242,7 +242,11 @@ class EventPrinter:
     def format_total(self, simulated: bool) -> str:
         """What the session came to, in one line."""
         cost = "at an unknown price" if self.cost_usd is None else f"${self.cost_usd:.4f}"
-        apart = f"; of these by {len(self.sub_agents)} sub-agents: {took(self.sub_agents)}" if self.sub_agents else ""
+        apart = (
+            f"; of these by {len(self.sub_agents)} sub-agents: {format_sub_agent_totals(self.sub_agents)}"
+            if self.sub_agents
+            else ""
+        )
         return (
             f"{format_count(self.steps, 'step')}, {format_count(self.compactions, 'compaction')}, {self.prompt_tokens:,} tokens in, "
             f"{self.output_tokens:,} out, {cost}{' (simulated)' if simulated and self.cost_usd is not None else ''}{apart}"

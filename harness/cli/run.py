@@ -11,7 +11,7 @@ import click
 from harness.cli.agent import choose_cassette
 from harness.errors import format_count
 from harness.experiment.experiment import Experiment
-from harness.experiment.preflight import choose_backends, warnings_of
+from harness.experiment.preflight import choose_backends, collect_warnings
 from harness.experiment.trial import Trial
 from harness.models.local.catalogue import is_local
 from harness.models.prices import look_up_prices
@@ -132,7 +132,7 @@ def describe_plan(experiment: Experiment) -> str:
     quantile_lines = [
         f"{path}={one.text} of {cell.trial.problem}: {one}" for cell in cells for path, one in cell.quantiles.items()
     ]
-    more = [*dict.fromkeys(quantile_lines), *(f"warning: {text}" for text in warnings_of(trials))]
+    more = [*dict.fromkeys(quantile_lines), *(f"warning: {text}" for text in collect_warnings(trials))]
     return "\n".join(
         (
             f"{experiment.name}: {format_count(len(cells), 'trial')}, {format_count(arms, 'arm')}",

@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from harness.cli.terminal_text import format_line, replace_control_characters
-from harness.session.preflight import first_request_tokens
+from harness.session.preflight import count_first_request_tokens
 from harness.task import Fact, Task
 from harness.tasks import SUITE, find_only_function, list_knobs, load_task, make_task
 
@@ -70,7 +70,7 @@ def build_suite_table() -> Table:
             task.title,
             ", ".join(task.tags),
             f"{len(task.script.steps):,}",
-            f"{first_request_tokens(task.prompt, task.runtime):,}",
+            f"{count_first_request_tokens(task.prompt, task.runtime):,}",
             ", ".join(f"{count} {kind}" for kind, count in kinds.most_common()),
             f"{sum(fact.reacquisition_calls is not None for fact in task.facts)} of {len(task.facts)}",
             task.runtime,

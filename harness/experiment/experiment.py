@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, Literal, Self
 
 from harness.errors import UsageError
 from harness.experiment.grid import Arm, Cell, Grid
-from harness.experiment.job import Caching, Job
-from harness.experiment.output import Label, Output, opened
+from harness.experiment.job import CacheSettings, Job
+from harness.experiment.output import Label, OutputFolder, open_output
 from harness.experiment.plan import Settings, read_plan
 from harness.experiment.preflight import check_trials, choose_backends
-from harness.experiment.progress import Display, Standing, choose
-from harness.experiment.provenance import Provenance, collect
-from harness.experiment.quantiles import Uncompressed
-from harness.experiment.record import axes_json
+from harness.experiment.progress import Display, RunProgress, choose_display
+from harness.experiment.provenance import Provenance, collect_provenance
+from harness.experiment.quantiles import UncompressedRun
+from harness.experiment.record import encode_axes
 from harness.experiment.run_trial import run_trial
-from harness.experiment.runner import Runner, interrupts
+from harness.experiment.runner import Runner, handle_interrupts
 from harness.experiment.trial import Trial
-from harness.experiment.workers import ProcessWorkers, ThreadWorkers, Work, Workers
+from harness.experiment.workers import ProcessWorkers, ThreadWorkers, TrialRunner, Workers
 from harness.models.cassette import Cassette
 from harness.models.factory import is_scripted
 from harness.models.local.server import serve_models
@@ -55,7 +55,7 @@ class Experiment:
     def __post_init__(self) -> None:
         """Expand the grid, which refuses unknown paths and wrong types; quantiles are looked up now."""
         folder = self.settings.uncompressed
-        uncompressed = Uncompressed(Path(folder)) if folder else None
+        uncompressed = UncompressedRun(Path(folder)) if folder else None
         grid = Grid(self.base, self.axes, self.arms, backend=self.backend, uncompressed=uncompressed)
         object.__setattr__(self, "grid", grid)
 
@@ -86,8 +86,8 @@ class Experiment:
             use: `on` for all trials, `auto` where the agent is scripted, `off`.
             folder: where it is; None = as the plan says.
         """
-        place = self.settings.action_cache_folder if folder is None else str(folder)
-        return replace(self, settings=replace(self.settings, action_cache=use, action_cache_folder=place))
+        cache_folder = self.settings.action_cache_folder if folder is None else str(folder)
+        return replace(self, settings=replace(self.settings, action_cache=use, action_cache_folder=cache_folder))
 
     def with_cassette(self, path: Path, mode: Literal["record", "replay"]) -> "Experiment":
         """The same experiment with its real models recorded, or played from what was recorded; the trials are the same."""
@@ -130,12 +130,12 @@ class Experiment:
             StoreError: the output folder or that of the action cache cannot be written.
             KeyboardInterrupt: after Ctrl-C; what was finished is kept.
         """
-        display = choose(progress) if isinstance(progress, str) else progress
+        display = choose_display(progress) if isinstance(progress, str) else progress
         folder = self.output if output is None else Path(output)
         count = (os.cpu_count() or 1) if workers is None else workers
         if type(count) is not int or count < 1:
             raise UsageError(f"workers: a whole number of trials at a time is needed, at least 1 (got {workers!r})")
-        run = _Run(self, count, display, stop or threading.Event(), unsafe_local, run_trial)
+        run = _ExperimentRun(self, count, display, stop or threading.Event(), unsafe_local, run_trial)
         self.check()
         run.run(folder, retry_failed=retry_failed)
         from harness.store.results import load  # noqa: PLC0415  (pandas; see _Run.run)
@@ -144,54 +144,60 @@ class Experiment:
 
 
 @dataclass(frozen=True, slots=True)
-class _Run:
+class _ExperimentRun:
     """One call of `Experiment.run`."""
 
     experiment: Experiment
     workers: int
     display: Display
-    stop: threading.Event
+    stop_event: threading.Event
     unsafe_local: bool
-    work: Work
+    run_job: TrialRunner
 
     def run(self, folder: Path, *, retry_failed: bool) -> None:
         from harness.store.export import export  # noqa: PLC0415  (pyarrow: slow, and of no use to workers that load a script)
 
         cells = self.experiment.grid
         backends = choose_backends((cell.trial for cell in cells), unsafe_local=self.unsafe_local)
-        caching = self._caching()
-        with opened(folder) as output, interrupts(self.stop) as came:
-            kept = output.finished(retry_failed=retry_failed)
+        cache_settings = self._prepare_cache()
+        with open_output(folder) as output, handle_interrupts(self.stop_event) as interrupted:
+            finished_ids = output.list_finished(retry_failed=retry_failed)
             name = self.experiment.name
-            output.relabel({cell.trial.trial_id: Label(name, cell.arm, axes_json(cell.axes)) for cell in cells})
-            provenance = collect(identify_price_table())
+            output.relabel_trials({cell.trial.trial_id: Label(name, cell.arm, encode_axes(cell.axes)) for cell in cells})
+            provenance = collect_provenance(identify_price_table())
             jobs = [
-                self._job(cell, backends[trial_id], provenance, output, caching)
+                self._build_job(cell, backends[trial_id], provenance, output, cache_settings)
                 for cell in cells
-                if (trial_id := cell.trial.trial_id) not in kept
+                if (trial_id := cell.trial.trial_id) not in finished_ids
             ]
-            standing = Standing(experiment=name, total=len(cells), kept=len(cells) - len(jobs))
+            progress = RunProgress(experiment=name, total_trials=len(cells), previously_finished=len(cells) - len(jobs))
             runner = Runner(
-                output=output, open_workers=self._open_workers, display=self.display, standing=standing, stop=self.stop
+                output=output,
+                open_workers=self._open_workers,
+                display=self.display,
+                progress=progress,
+                stop_event=self.stop_event,
             )
             try:
-                with serve_models(self._asked(jobs)) as endpoints:
+                with serve_models(self._list_live_models(jobs)) as endpoints:
                     runner.run([replace(job, endpoints=endpoints) for job in jobs])
             finally:
                 self.display.close()
-                output.sweep()
+                output.recover_journals()
                 export(folder / "journal.sqlite", folder / "results")
-            if came.is_set():
+            if interrupted.is_set():
                 raise KeyboardInterrupt
 
-    def _asked(self, jobs: Sequence[Job]) -> Sequence[str]:
+    def _list_live_models(self, jobs: Sequence[Job]) -> Sequence[str]:
         """The models that will really answer."""
         cassette = self.experiment.cassette
         return [] if cassette is not None and cassette.mode == "replay" else [name for job in jobs for name in job.trial.models]
 
-    def _job(self, cell: Cell, backend: str, provenance: Provenance, output: Output, caching: Caching | None) -> Job:
+    def _build_job(
+        self, cell: Cell, backend: str, provenance: Provenance, output: OutputFolder, cache_settings: CacheSettings | None
+    ) -> Job:
         trial_id = cell.trial.trial_id
-        asked = self.experiment.settings.action_cache == "on" or is_scripted(cell.trial.model)
+        uses_cache = self.experiment.settings.action_cache == "on" or is_scripted(cell.trial.model)
         return Job(
             trial=cell.trial,
             trial_id=trial_id,
@@ -200,14 +206,14 @@ class _Run:
             axes=cell.axes,
             backend=backend,
             provenance=provenance,
-            journal=output.trial_journal(trial_id),
+            journal=output.locate_trial_journal(trial_id),
             unsafe_local=self.unsafe_local,
-            caching=caching if asked else None,
+            cache_settings=cache_settings if uses_cache else None,
             cassette=self.experiment.cassette,
             stall_seconds=self.experiment.settings.stall_seconds,
         )
 
-    def _caching(self) -> Caching | None:
+    def _prepare_cache(self) -> CacheSettings | None:
         """The cache of this run, found to work; None = none.
 
         Raises:
@@ -218,10 +224,10 @@ class _Run:
             return None
         folder = Path(settings.action_cache_folder) if settings.action_cache_folder else find_default_folder()
         with closing(ActionCache(folder.absolute(), settings.action_cache_max_bytes)):
-            return Caching(folder=folder.absolute(), max_bytes=settings.action_cache_max_bytes)
+            return CacheSettings(folder=folder.absolute(), max_bytes=settings.action_cache_max_bytes)
 
     def _open_workers(self) -> Workers:
         settings = self.experiment.settings
         kinds: Mapping[str, type[ProcessWorkers | ThreadWorkers]]
         kinds = {"processes": ProcessWorkers, "threads": ThreadWorkers}
-        return kinds[settings.executor](self.workers, self.work, settings.trial_timeout_seconds)
+        return kinds[settings.executor](self.workers, self.run_job, settings.trial_timeout_seconds)

@@ -15,8 +15,8 @@ from typing import Any, Literal, overload
 
 from harness import codec
 from harness.errors import UsageError, format_count
-from harness.experiment.paths import changes_of, flatten, value_at, with_values
-from harness.experiment.quantiles import Quantile, Uncompressed, told
+from harness.experiment.paths import flatten, list_changes, look_up_value, with_values
+from harness.experiment.quantiles import Quantile, UncompressedRun, resolve_quantiles
 from harness.experiment.trial import Trial, to_plain
 from harness.policies import expand_shorthand
 from harness.task import World
@@ -52,7 +52,7 @@ class Cell:
     """The trial's numbers of tokens that were told as quantiles, by dotted path."""
 
     @property
-    def plain(self) -> dict[str, object]:
+    def trial_table(self) -> dict[str, object]:
         """The trial as nested tables, quantiles as they were told."""
         return with_values(to_plain(self.trial), {path: one.text for path, one in self.quantiles.items()}, "trial")
 
@@ -67,7 +67,7 @@ class Grid(Sequence[Cell]):
         arms: Sequence[Arm] = (),
         *,
         backend: Literal["auto", "docker", "bubblewrap", "local"] | None = None,
-        uncompressed: Uncompressed | None = None,
+        uncompressed: UncompressedRun | None = None,
     ) -> None:
         """Expand.
 
@@ -84,9 +84,9 @@ class Grid(Sequence[Cell]):
                 cannot be looked up.
         """
         self._base, self._backend, self._uncompressed = to_plain(base), backend, uncompressed
-        self._axes = {path: _values(path, axes[path]) for path in sorted(axes)}
-        _refuse_odd(self._axes, arms)
-        self._cells = _named(tuple(_unique(self._expand(arms))))
+        self._axes = {path: _normalize_values(path, axes[path]) for path in sorted(axes)}
+        _refuse_invalid_axes(self._axes, arms)
+        self._cells = _name_arms(tuple(_drop_duplicates(self._expand(arms))))
         _refuse_shared_names(self._cells)
 
     @overload
@@ -106,70 +106,74 @@ class Grid(Sequence[Cell]):
 
     def _expand(self, arms: Sequence[Arm]) -> Iterator[Cell]:
         blocks = {path: values for path, values in self._axes.items() if is_block(path)}
-        inner = {path: values for path, values in self._axes.items() if path not in blocks}
-        for block in _product(blocks):
-            for point in _product(inner):
-                yield self._cell({**block, **point}, "axes", None)
+        arm_axes = {path: values for path, values in self._axes.items() if path not in blocks}
+        for block in _iter_points(blocks):
+            for point in _iter_points(arm_axes):
+                yield self._build_cell({**block, **point}, "axes", None)
             for arm in arms:
-                yield self._cell({**block, **changes_of(arm.trial)}, f"arms.{arm.name}", arm.name)
+                yield self._build_cell({**block, **list_changes(arm.trial)}, f"arms.{arm.name}", arm.name)
 
-    def _cell(self, values: dict[str, object], where: str, name: str | None) -> Cell:
-        plain = with_values(self._base, {path: _in_full(path, value) for path, value in values.items()}, where)
-        trial, quantiles = told(plain, self._uncompressed, where)
+    def _build_cell(self, values: dict[str, object], location: str, name: str | None) -> Cell:
+        plain = with_values(self._base, {path: _expand_value(path, value) for path, value in values.items()}, location)
+        trial, quantiles = resolve_quantiles(plain, self._uncompressed, location)
         if self._backend is not None:
             trial = replace(trial, sandbox=replace(trial.sandbox, backend=self._backend))
         cell = Cell(trial=trial, arm=name or "", axes={}, quantiles=quantiles)
-        full = cell.plain
-        return replace(cell, axes={path: value_at(full, path) for path in self._axes})
+        full_table = cell.trial_table
+        return replace(cell, axes={path: look_up_value(full_table, path) for path in self._axes})
 
 
-def _values(path: str, given: object) -> list[object]:
+def _normalize_values(path: str, raw_values: object) -> list[object]:
     """The values of an axis as a plan has them; in a notebook policies may be among them, and numbers of numpy."""
-    if isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable):
-        raise UsageError(f"axes.{path}: a list of values is needed (got {repr(given)[:80]}); write [...] around a single one")
-    return [_plain(value) for value in given]
+    if isinstance(raw_values, str | bytes | Mapping) or not isinstance(raw_values, Iterable):
+        raise UsageError(
+            f"axes.{path}: a list of values is needed (got {repr(raw_values)[:80]}); write [...] around a single one"
+        )
+    return [_normalize_value(value) for value in raw_values]
 
 
-def _plain(value: Any) -> object:
+def _normalize_value(value: Any) -> object:
     if is_dataclass(value) and not isinstance(value, type):
         return codec.to_plain(value, type(value))
     return value.item() if hasattr(value, "dtype") and hasattr(value, "item") else value
 
 
-def _in_full(path: str, value: object) -> object:
+def _expand_value(path: str, value: object) -> object:
     return expand_shorthand(value) if path == "policy" else value
 
 
-def _product(axes: Mapping[str, Sequence[object]]) -> Iterator[dict[str, object]]:
+def _iter_points(axes: Mapping[str, Sequence[object]]) -> Iterator[dict[str, object]]:
     for values in itertools.product(*axes.values()):
         yield dict(zip(axes, values, strict=True))
 
 
-def _unique(cells: Iterator[Cell]) -> Iterator[Cell]:
-    seen: dict[str, Cell] = {}
+def _drop_duplicates(cells: Iterator[Cell]) -> Iterator[Cell]:
+    cells_by_id: dict[str, Cell] = {}
     for cell in cells:
-        known = seen.setdefault(cell.trial.trial_id, cell)
-        if known is cell:
+        first_cell = cells_by_id.setdefault(cell.trial.trial_id, cell)
+        if first_cell is cell:
             yield cell
-        elif known.quantiles != cell.quantiles:
+        elif first_cell.quantiles != cell.quantiles:
             raise UsageError(
-                f"{_quantiles(known) or 'a number'} and {_quantiles(cell) or 'a number'} are the same trial of "
+                f"{_format_quantiles(first_cell) or 'a number'} and {_format_quantiles(cell) or 'a number'} are the same trial of "
                 f"{cell.trial.problem}; leave one out"
             )
 
 
-def _quantiles(cell: Cell) -> str:
+def _format_quantiles(cell: Cell) -> str:
     """Of a trial, in words; empty = it has none."""
     return " and ".join(f"{path}={quantile.text} ({quantile})" for path, quantile in cell.quantiles.items())
 
 
-def _named(cells: tuple[Cell, ...]) -> tuple[Cell, ...]:
+def _name_arms(cells: tuple[Cell, ...]) -> tuple[Cell, ...]:
     """The same cells, those of the grid named by their axes: once all are known, so that names tell them apart."""
-    words = _Words([cell.axes for cell in cells if not cell.arm])
-    return tuple(cell if cell.arm else replace(cell, arm=words.label(cell.axes) or cell.trial.policy_kind) for cell in cells)
+    namer = _ArmNamer([cell.axes for cell in cells if not cell.arm])
+    return tuple(
+        cell if cell.arm else replace(cell, arm=namer.format_name(cell.axes) or cell.trial.policy_kind) for cell in cells
+    )
 
 
-class _Words:
+class _ArmNamer:
     """How the values of the axes are said in the name of an arm."""
 
     def __init__(self, points: Iterable[Mapping[str, object]]) -> None:
@@ -183,28 +187,30 @@ class _Words:
                     if flat not in tables:
                         tables.append(flat)
         for (path, kind), tables in all_tables.items():
-            told = sorted({name for table in tables for name in table})
-            self._differ[path, kind] = [name for name in told if any(one.get(name) != tables[0].get(name) for one in tables)]
+            field_names = sorted({name for table in tables for name in table})
+            self._differ[path, kind] = [
+                name for name in field_names if any(one.get(name) != tables[0].get(name) for one in tables)
+            ]
 
-    def label(self, axes: Mapping[str, object]) -> str:
+    def format_name(self, axes: Mapping[str, object]) -> str:
         """A point of the grid but for task and seed; empty when there is nothing else."""
-        inner = {path: value for path, value in axes.items() if not is_block(path)}
-        short = {path: path.rsplit(".", 1)[-1] for path in inner}
-        clash = len(set(short.values())) < len(short)
-        said = {path: self._said(path, value, axes) for path, value in inner.items()}
-        return " ".join(f"{path if clash else short[path]}={said[path]}" for path in inner)
+        arm_axes = {path: value for path, value in axes.items() if not is_block(path)}
+        short_names = {path: path.rsplit(".", 1)[-1] for path in arm_axes}
+        has_clash = len(set(short_names.values())) < len(short_names)
+        value_texts = {path: self._format_value(path, value, axes) for path, value in arm_axes.items()}
+        return " ".join(f"{path if has_clash else short_names[path]}={value_texts[path]}" for path in arm_axes)
 
-    def _said(self, path: str, value: Any, axes: Mapping[str, object]) -> str:
+    def _format_value(self, path: str, value: Any, axes: Mapping[str, object]) -> str:
         """A policy by its kind, and by what differs between those of its kind and is no axis itself."""
         if not (isinstance(value, Mapping) and "kind" in value):
-            return _short(value)
+            return _format_short(value)
         flat = flatten(value)
         names = [name for name in self._differ[path, value["kind"]] if f"{path}.{name}" not in axes]
-        fields = ",".join(f"{name}={_short(flat.get(name))}" for name in names)
+        fields = ",".join(f"{name}={_format_short(flat.get(name))}" for name in names)
         return f"{value['kind']}({fields})" if fields else str(value["kind"])
 
 
-def _short(value: object) -> str:
+def _format_short(value: object) -> str:
     """A number in few digits where they are exact."""
     if isinstance(value, float):
         return text if float(text := f"{value:g}") == value else repr(value)
@@ -213,35 +219,37 @@ def _short(value: object) -> str:
 
 def _refuse_shared_names(cells: Sequence[Cell]) -> None:
     """Two configurations under one name would be counted as one arm."""
-    known: dict[str, Cell] = {}
+    first_cells: dict[str, Cell] = {}
     for cell in cells:
-        first = known.setdefault(cell.arm, cell)
-        if _configuration(first) != _configuration(cell):
-            one, other = flatten(_plain_of_arm(first)), flatten(_plain_of_arm(cell))
-            differ = [path for path in dict.fromkeys([*one, *other]) if one.get(path) != other.get(path)]
+        first = first_cells.setdefault(cell.arm, cell)
+        if _extract_configuration(first) != _extract_configuration(cell):
+            first_table, other_table = flatten(_drop_block_axes(first)), flatten(_drop_block_axes(cell))
+            differing_paths = [
+                path for path in dict.fromkeys([*first_table, *other_table]) if first_table.get(path) != other_table.get(path)
+            ]
             raise UsageError(
-                f"arms: {cell.arm!r} names two configurations, which differ in {', '.join(differ)}; give one another name"
+                f"arms: {cell.arm!r} names two configurations, which differ in {', '.join(differing_paths)}; give one another name"
             )
 
 
-def _configuration(cell: Cell) -> object:
+def _extract_configuration(cell: Cell) -> object:
     """What cells of one arm have in common; tables only where they must be, since a grid may have many cells."""
-    return _plain_of_arm(cell) if cell.quantiles else replace(cell.trial, task="", seed=0, world=World())
+    return _drop_block_axes(cell) if cell.quantiles else replace(cell.trial, task="", seed=0, world=World())
 
 
-def _plain_of_arm(cell: Cell) -> dict[str, object]:
-    return {name: value for name, value in cell.plain.items() if name not in BLOCK_AXES}
+def _drop_block_axes(cell: Cell) -> dict[str, object]:
+    return {name: value for name, value in cell.trial_table.items() if name not in BLOCK_AXES}
 
 
-def _refuse_odd(axes: Mapping[str, list[object]], arms: Sequence[Arm]) -> None:
+def _refuse_invalid_axes(axes: Mapping[str, list[object]], arms: Sequence[Arm]) -> None:
     for path, values in axes.items():
         if not values:
             raise UsageError(f"axes.{path}: at least one value is needed (got an empty list)")
-        told = [_in_full(path, value) for value in values]
+        expanded_values = [_expand_value(path, value) for value in values]
         for place, value in enumerate(values):
-            if told[place] in told[:place]:
+            if expanded_values[place] in expanded_values[:place]:
                 raise UsageError(
-                    f"axes.{path}: {_short(value):.80} stands there twice; `replicate` is the axis that runs it again"
+                    f"axes.{path}: {_format_short(value):.80} stands there twice; `replicate` is the axis that runs it again"
                 )
     names = [arm.name for arm in arms]
     for name in names:

@@ -14,7 +14,7 @@ from harness.store.records import CheckRecord, TrialRecord
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Caching:
+class CacheSettings:
     """Which action cache a trial uses; no part of its configuration, since it makes no difference to what happens."""
 
     folder: Path
@@ -36,7 +36,7 @@ class Job:
     journal: Path
     """The trial's own journal file, made by the worker."""
     unsafe_local: bool = False
-    caching: Caching | None = None
+    cache_settings: CacheSettings | None = None
     """None = every command is run."""
     endpoints: Endpoints = field(default_factory=dict)
     """Where the parent serves local models."""
@@ -46,8 +46,8 @@ class Job:
     """Silence of a provider after which a call has stalled."""
 
 
-class Finished(NamedTuple):
+class FinishedTrial(NamedTuple):
     """What is recorded of a trial."""
 
-    trial: TrialRecord
+    record: TrialRecord
     checks: tuple[CheckRecord, ...]

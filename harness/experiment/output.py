@@ -22,17 +22,17 @@ from typing import NamedTuple
 from harness import codec
 from harness.errors import StoreError, UsageError
 from harness.experiment.grid import BLOCK_AXES
-from harness.experiment.job import Finished
+from harness.experiment.job import FinishedTrial
 from harness.store.journal import Journal
 from harness.store.log import RETENTION_MS
 from harness.store.merge import merge
 from harness.store.records import TrialRecord
 
-RETRIABLE = frozenset({"model_error", "sandbox_error", "store_error", "illegal_plan"})
+RETRIABLE_REASONS = frozenset({"model_error", "sandbox_error", "store_error", "illegal_plan"})
 """Reasons of failure after which another run may end otherwise: no fault of the arm, or one of a policy that was mended since."""
 
 
-_EARLIER = re.compile(r" \(earlier plan [0-9a-f]{6}\)$")
+_EARLIER_PLAN_SUFFIX = re.compile(r" \(earlier plan [0-9a-f]{6}\)$")
 
 
 class Label(NamedTuple):
@@ -43,51 +43,51 @@ class Label(NamedTuple):
     axes_json: str
 
 
-class Output:
+class OutputFolder:
     """The output folder of a run at work; made by `opened`."""
 
     def __init__(self, folder: Path, journal: Journal) -> None:
         self.folder, self.journal = folder, journal
 
-    def trial_journal(self, trial_id: str) -> Path:
+    def locate_trial_journal(self, trial_id: str) -> Path:
         """Where a trial writes while it runs."""
         return self.folder / "journals" / f"{trial_id}.sqlite"
 
-    def finished(self, *, retry_failed: bool) -> set[str]:
+    def list_finished(self, *, retry_failed: bool) -> set[str]:
         """Ids of the trials that need not run: all that did not crash; with `retry_failed` also not by outer causes."""
         records = self.journal.list_trials()
-        return {record.trial_id for record in records if not _again(record, retry_failed)}
+        return {record.trial_id for record in records if not _should_rerun(record, retry_failed)}
 
-    def relabel(self, labels: Mapping[str, Label]) -> None:
+    def relabel_trials(self, labels: Mapping[str, Label]) -> None:
         """Give kept trials the names that they have in the plan of today, which may have other axes or another base.
 
         Those that it does not have become arms of their own, so that they are never taken for one of today's.
         """
         for record in self.journal.list_trials():
-            label = labels.get(record.trial_id) or _earlier(record)
+            label = labels.get(record.trial_id) or _make_earlier_label(record)
             if label != (record.experiment, record.arm, record.axes_json):
                 experiment, arm, axes_json = label
-                named = replace(record, experiment=experiment, arm=arm, axes_json=axes_json)
-                self.journal.record_trial(named, self.journal.list_checks(record.trial_id))
+                relabelled = replace(record, experiment=experiment, arm=arm, axes_json=axes_json)
+                self.journal.record_trial(relabelled, self.journal.list_checks(record.trial_id))
 
-    def bring_in(self, finished: Finished) -> None:
+    def import_trial(self, finished_trial: FinishedTrial) -> None:
         """Take a trial over from its own journal, which is deleted, and make sure that its record is there."""
-        source = self.trial_journal(finished.trial.trial_id)
+        source = self.locate_trial_journal(finished_trial.record.trial_id)
         if source.exists():
             merge(source, self.journal)
-        self.journal.record_trial(finished.trial, finished.checks)
+        self.journal.record_trial(finished_trial.record, finished_trial.checks)
         remove_journal(source)
 
-    def sweep(self) -> None:
+    def recover_journals(self) -> None:
         """Bring in what an earlier run finished but could not take over; delete what it left half done."""
         for source in sorted((self.folder / "journals").glob("*.sqlite")):
-            if recorded(source):
+            if read_finished_trial(source):
                 merge(source, self.journal)
             remove_journal(source)
 
 
 @contextmanager
-def locked(folder: Path) -> Iterator[None]:
+def lock_folder(folder: Path) -> Iterator[None]:
     """Keep runs out of an output folder.
 
     Raises:
@@ -108,17 +108,17 @@ def locked(folder: Path) -> Iterator[None]:
 
 
 @contextmanager
-def opened(folder: Path) -> Iterator[Output]:
+def open_output(folder: Path) -> Iterator[OutputFolder]:
     """Lock the folder, open its journal and take over what a dead run left.
 
     Raises:
         StoreError: the folder cannot be written.
         UsageError: another run is at work in it.
     """
-    with locked(folder), Journal.open(folder / "journal.sqlite") as journal:
+    with lock_folder(folder), Journal.open(folder / "journal.sqlite") as journal:
         journal.remove_outputs(int(time.time() * 1_000) - RETENTION_MS)
-        output = Output(folder, journal)
-        output.sweep()
+        output = OutputFolder(folder, journal)
+        output.recover_journals()
         yield output
 
 
@@ -128,25 +128,25 @@ def remove_journal(path: Path) -> None:
         path.with_name(name).unlink(missing_ok=True)
 
 
-def _earlier(record: TrialRecord) -> Label:
+def _make_earlier_label(record: TrialRecord) -> Label:
     """The name of a trial that is not planned any more: one for each configuration, and on no axis."""
     configuration = {name: value for name, value in json.loads(record.config_json).items() if name not in BLOCK_AXES}
-    mark = hashlib.sha256(codec.to_canonical_json(configuration, dict).encode()).hexdigest()[:6]
-    arm = _EARLIER.sub("", record.arm)
-    return Label(record.experiment, f"{arm} (earlier plan {mark})", "{}")
+    configuration_digest = hashlib.sha256(codec.to_canonical_json(configuration, dict).encode()).hexdigest()[:6]
+    arm = _EARLIER_PLAN_SUFFIX.sub("", record.arm)
+    return Label(record.experiment, f"{arm} (earlier plan {configuration_digest})", "{}")
 
 
-def recorded(source: Path) -> Finished | None:
+def read_finished_trial(source: Path) -> FinishedTrial | None:
     """What a trial's own journal says of it once it has ended; None of one that did not end, or was told to."""
     if not source.exists():
         return None
     try:
         with Journal.open(source) as journal:
-            ended = [record for record in journal.list_trials() if record.reason != "cancelled"]
-            return Finished(ended[0], journal.list_checks(ended[0].trial_id)) if ended else None
+            ended_records = [record for record in journal.list_trials() if record.reason != "cancelled"]
+            return FinishedTrial(ended_records[0], journal.list_checks(ended_records[0].trial_id)) if ended_records else None
     except StoreError:
         return None
 
 
-def _again(record: TrialRecord, retry_failed: bool) -> bool:
-    return record.status == "crashed" or (retry_failed and record.reason in RETRIABLE)
+def _should_rerun(record: TrialRecord, retry_failed: bool) -> bool:
+    return record.status == "crashed" or (retry_failed and record.reason in RETRIABLE_REASONS)

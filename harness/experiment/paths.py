@@ -7,35 +7,35 @@ from typing import Any
 from harness.errors import UnknownName, UsageError
 
 
-def flatten(table: Mapping[str, object], before: str = "") -> dict[str, object]:
+def flatten(table: Mapping[str, object], prefix: str = "") -> dict[str, object]:
     """Every leaf of a nested table by its dotted path; an empty table is a leaf."""
     flat: dict[str, object] = {}
     for key, value in table.items():
-        path = f"{before}{key}"
+        path = f"{prefix}{key}"
         flat.update(flatten(value, f"{path}.") if isinstance(value, Mapping) and value else {path: value})
     return flat
 
 
-def changes_of(table: Mapping[str, object], before: str = "") -> dict[str, object]:
+def list_changes(table: Mapping[str, object], prefix: str = "") -> dict[str, object]:
     """What a partial table changes, by dotted path: like `flatten`, but a table with a `kind` is one value of its own."""
     flat: dict[str, object] = {}
     for key, value in table.items():
-        path = f"{before}{key}"
-        whole = not isinstance(value, Mapping) or "kind" in value
-        flat.update({path: value} if whole else changes_of(value, f"{path}."))  # type: ignore[arg-type]
+        path = f"{prefix}{key}"
+        is_leaf = not isinstance(value, Mapping) or "kind" in value
+        flat.update({path: value} if is_leaf else list_changes(value, f"{path}."))  # type: ignore[arg-type]
     return flat
 
 
-def known_paths(table: Mapping[str, object], before: str = "") -> Iterator[str]:
+def list_paths(table: Mapping[str, object], prefix: str = "") -> Iterator[str]:
     """Every path that can be set: the leaves and the tables that hold them."""
     for key, value in table.items():
-        path = f"{before}{key}"
+        path = f"{prefix}{key}"
         yield path
         if isinstance(value, Mapping):
-            yield from known_paths(value, f"{path}.")
+            yield from list_paths(value, f"{path}.")
 
 
-def value_at(table: Mapping[str, object], path: str) -> object:
+def look_up_value(table: Mapping[str, object], path: str) -> object:
     """The value at a path; None when there is none."""
     value: object = table
     for step in path.split("."):
@@ -43,7 +43,7 @@ def value_at(table: Mapping[str, object], path: str) -> object:
     return value
 
 
-def with_values(table: Mapping[str, object], values: Mapping[str, object], where: str) -> dict[str, object]:
+def with_values(table: Mapping[str, object], values: Mapping[str, object], location: str) -> dict[str, object]:
     """A copy of a table with other values at some paths; whole tables are set before the fields inside them.
 
     Raises:
@@ -51,8 +51,8 @@ def with_values(table: Mapping[str, object], values: Mapping[str, object], where
     """
     copy = _copy(table)
     for path in sorted(values):
-        if value_at(copy, path) is None and path not in (known := set(known_paths(copy))):
-            raise UnknownName(f"path in {where}:", path, known)
+        if look_up_value(copy, path) is None and path not in (known := set(list_paths(copy))):
+            raise UnknownName(f"path in {location}:", path, known)
         *parents, last = path.split(".")
         holder: Any = copy
         for step in parents:
@@ -65,7 +65,7 @@ def _copy(table: Mapping[str, object]) -> dict[str, object]:
     return {key: _copy(value) if isinstance(value, Mapping) else value for key, value in table.items()}
 
 
-def refuse_coerced(given: object, got: object, where: str) -> None:
+def refuse_coerced(raw_value: object, parsed_value: object, location: str) -> None:
     """Refuse what a lenient reader would bend into shape: text for a number, a number for a switch, no finite number.
 
     Args:
@@ -76,19 +76,21 @@ def refuse_coerced(given: object, got: object, where: str) -> None:
     Raises:
         UsageError: names the path, what stood there and what is allowed.
     """
-    if isinstance(given, Mapping) and isinstance(got, Mapping):
-        for key, value in given.items():
-            refuse_coerced(value, got.get(key), f"{where}.{key}" if where else str(key))
-    elif isinstance(given, list | tuple) and isinstance(got, list | tuple):
-        for place, (one, other) in enumerate(zip(given, got, strict=False)):
-            refuse_coerced(one, other, f"{where}[{place}]")
-    elif isinstance(given, float) and not math.isfinite(given):
-        raise UsageError(f"{where}: a finite number is needed (got {given!r})")
-    elif _sort(given) != _sort(got):
-        raise UsageError(f"{where}: {_sort(got)} is needed (got {given!r:.80}, which is {_sort(given)})")
+    if isinstance(raw_value, Mapping) and isinstance(parsed_value, Mapping):
+        for key, value in raw_value.items():
+            refuse_coerced(value, parsed_value.get(key), f"{location}.{key}" if location else str(key))
+    elif isinstance(raw_value, list | tuple) and isinstance(parsed_value, list | tuple):
+        for place, (one, other) in enumerate(zip(raw_value, parsed_value, strict=False)):
+            refuse_coerced(one, other, f"{location}[{place}]")
+    elif isinstance(raw_value, float) and not math.isfinite(raw_value):
+        raise UsageError(f"{location}: a finite number is needed (got {raw_value!r})")
+    elif _describe_type(raw_value) != _describe_type(parsed_value):
+        raise UsageError(
+            f"{location}: {_describe_type(parsed_value)} is needed (got {raw_value!r:.80}, which is {_describe_type(raw_value)})"
+        )
 
 
-def _sort(value: object) -> str:
+def _describe_type(value: object) -> str:
     match value:
         case bool():
             return "true or false"

@@ -17,12 +17,12 @@ from harness.codec import refuse_mistyped_fields
 from harness.errors import UnknownName, UsageError
 from harness.experiment.grid import Arm
 from harness.experiment.paths import flatten, refuse_coerced
-from harness.experiment.quantiles import quantile_texts
+from harness.experiment.quantiles import find_quantile_texts
 from harness.experiment.trial import Trial, from_plain
 from harness.models.litellm_model import STALL_SECONDS
 from harness.sandboxes.action_cache.cache import MAX_BYTES
 
-PLAN = "plan.toml"
+PLAN_FILE_NAME = "plan.toml"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,44 +68,44 @@ def read_plan(path: Path) -> PlanFile:
     Raises:
         UsageError: no such file, no TOML (with line and column), or a table of the wrong shape.
     """
-    file = path / PLAN if path.is_dir() else path
-    tables = _load(file)
+    file = path / PLAN_FILE_NAME if path.is_dir() else path
+    tables = _load_tables(file)
     for name in tables:
         if name not in {"experiment", "trial", "axes", "arms"}:
             raise UnknownName(f"table in {file.name}:", name, ("experiment", "trial", "axes", "arms"))
-    trial = _table(tables, "trial")
-    for where, text in quantile_texts(trial).items():
+    trial = _read_table(tables, "trial")
+    for field_path, text in find_quantile_texts(trial).items():
         raise UsageError(
-            f"trial.{where}: a quantile such as {text!r} stands in axes or arms; write {where} = [{text!r}] under [axes]"
+            f"trial.{field_path}: a quantile such as {text!r} stands in axes or arms; write {field_path} = [{text!r}] under [axes]"
         )
     return PlanFile(
         folder=file.parent,
-        settings=_settings(_table(tables, "experiment")),
+        settings=_parse_settings(_read_table(tables, "experiment")),
         base=from_plain(trial),
-        axes=_axes(_table(tables, "axes")),
-        arms=_arms(tables.get("arms", [])),
+        axes=_parse_axes(_read_table(tables, "axes")),
+        arms=_parse_arms(tables.get("arms", [])),
     )
 
 
-def _load(file: Path) -> dict[str, Any]:
+def _load_tables(file: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(file.read_text("utf-8"))
     except FileNotFoundError:
-        raise UsageError(f"no plan at {str(file)!r}; name a folder that holds a {PLAN}") from None
+        raise UsageError(f"no plan at {str(file)!r}; name a folder that holds a {PLAN_FILE_NAME}") from None
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"cannot read {str(file)!r}: {error}") from None
     except tomllib.TOMLDecodeError as error:
         raise UsageError(f"{str(file)!r} is no TOML: {error}") from None
 
 
-def _table(tables: Mapping[str, Any], name: str) -> dict[str, Any]:
+def _read_table(tables: Mapping[str, Any], name: str) -> dict[str, Any]:
     table = tables.get(name, {})
     if not isinstance(table, dict):
         raise UsageError(f"{name}: a table is needed (got {table!r:.80})")
     return table
 
 
-def _settings(table: Mapping[str, Any]) -> Settings:
+def _parse_settings(table: Mapping[str, Any]) -> Settings:
     allowed = [field.name for field in fields(Settings)]
     for name in table:
         if name not in allowed:
@@ -120,7 +120,7 @@ def _settings(table: Mapping[str, Any]) -> Settings:
     return settings
 
 
-def _axes(table: Mapping[str, Any]) -> dict[str, list[object]]:
+def _parse_axes(table: Mapping[str, Any]) -> dict[str, list[object]]:
     axes = flatten(table)
     for path, values in axes.items():
         if not isinstance(values, list):
@@ -128,7 +128,7 @@ def _axes(table: Mapping[str, Any]) -> dict[str, list[object]]:
     return axes  # type: ignore[return-value]
 
 
-def _arms(tables: object) -> tuple[Arm, ...]:
+def _parse_arms(tables: object) -> tuple[Arm, ...]:
     if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
         raise UsageError("arms: write each arm under its own [[arms]]")
     arms = []

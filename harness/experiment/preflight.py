@@ -17,8 +17,8 @@ from harness.models.factory import SCRIPTED_WINDOW_TOKENS, check_tool_calls, is_
 from harness.models.registry import look_up_window
 from harness.models.wiring import Wiring
 from harness.sandboxes import choose_backend
-from harness.session.oracle import told_the_future
-from harness.session.preflight import Case, check_fits, first_request_tokens, output_tool_tokens, warned
+from harness.session.oracle import supply_oracle
+from harness.session.preflight import PolicyCase, check_fits, count_first_request_tokens, count_output_tool_tokens, find_warnings
 from harness.task import Task, World
 from harness.tasks import make_task
 from harness.tokens import Window
@@ -26,7 +26,7 @@ from harness.tools.session_tools import choose_truncation
 
 
 @dataclass(slots=True)
-class _Seen:
+class _CheckedTrials:
     """What was looked at already, so that a large grid is checked as fast as a small one."""
 
     tasks: dict[tuple[str, int, World], Task] = field(default_factory=dict)
@@ -50,43 +50,45 @@ def check_trials(trials: Iterable[Trial], cassette: Cassette | None = None) -> N
     """
     if cassette is not None:
         cassette.check()
-    seen = _Seen()
+    checked = _CheckedTrials()
     for trial in trials:
         key = (trial.task, trial.seed, trial.world)
-        if key not in seen.tasks:
+        if key not in checked.tasks:
             task = make_task(*key)
-            seen.tasks[key], seen.first_tokens[key] = task, first_request_tokens(task.prompt, task.runtime)
+            checked.tasks[key], checked.first_tokens[key] = task, count_first_request_tokens(task.prompt, task.runtime)
         arm = (*key, trial.model, trial.tool_calls, trial.window_tokens, trial.nominal_window_tokens, trial.policy)
-        if arm not in seen.arms:
-            seen.arms.add(arm)
+        if arm not in checked.arms:
+            checked.arms.add(arm)
             wiring = Wiring(tool_calls=trial.tool_calls, cassette=cassette)
-            _check_models(trial, wiring, seen.tasks[key], seen.first_tokens[key])
+            _check_models(trial, wiring, checked.tasks[key], checked.first_tokens[key])
 
 
-def warnings_of(trials: Sequence[Trial]) -> tuple[str, ...]:
+def collect_warnings(trials: Sequence[Trial]) -> tuple[str, ...]:
     """What the policies of some trials will not do as it seems, each thing once."""
-    return tuple(dict.fromkeys(text for case in _cases(trials) for text in warned(case)))
+    return tuple(dict.fromkeys(text for case in _build_cases(trials) for text in find_warnings(case)))
 
 
-def _cases(trials: Sequence[Trial]) -> Iterator[Case]:
+def _build_cases(trials: Sequence[Trial]) -> Iterator[PolicyCase]:
     """What differs among trials in what decides such things; a task asks the same with every seed."""
-    kinds = {(one.task, one.world, one.model, one.window_tokens, one.nominal_window_tokens, one.policy): one for one in trials}
+    distinct_trials = {
+        (one.task, one.world, one.model, one.window_tokens, one.nominal_window_tokens, one.policy): one for one in trials
+    }
     requests: dict[tuple[str, World], tuple[Message, Message]] = {}
-    for (name, world, *_), trial in kinds.items():
+    for (name, world, *_), trial in distinct_trials.items():
         if (name, world) not in requests:
             task = make_task(name, trial.seed, world)
             requests[name, world] = system(build_system_prompt(task.runtime)), user(task.prompt)
-        yield Case(
+        yield PolicyCase(
             name=trial.problem,
-            first=requests[name, world],
+            first_request=requests[name, world],
             model=trial.model,
-            window=_window(trial),
+            window=_find_window(trial),
             policy=trial.policy,
             nominal_window_tokens=trial.nominal_window_tokens,
         )
 
 
-def _window(trial: Trial) -> Window:
+def _find_window(trial: Trial) -> Window:
     """Of the agent's model, known without opening it."""
     scripted_tokens = trial.window_tokens or SCRIPTED_WINDOW_TOKENS
     return look_up_window(trial.model, scripted_tokens if is_scripted(trial.model) else trial.window_tokens)
@@ -106,14 +108,14 @@ def choose_backends(trials: Iterable[Trial], *, unsafe_local: bool = False) -> M
         if trial.task not in runtimes:
             runtimes[trial.task] = make_task(trial.task, trial.seed, trial.world).runtime
         runtime = runtimes[trial.task]
-        wanted = (trial.sandbox.backend, trial.sandbox.image, runtime)
-        if wanted not in chosen:
-            chosen[wanted] = _usable(*wanted, unsafe_local=unsafe_local)
-        backends[trial.trial_id] = chosen[wanted]
+        choice = (trial.sandbox.backend, trial.sandbox.image, runtime)
+        if choice not in chosen:
+            chosen[choice] = _choose_usable_backend(*choice, unsafe_local=unsafe_local)
+        backends[trial.trial_id] = chosen[choice]
     return backends
 
 
-def _usable(backend: str, image: str | None, runtime: str, *, unsafe_local: bool) -> str:
+def _choose_usable_backend(backend: str, image: str | None, runtime: str, *, unsafe_local: bool) -> str:
     if backend == "local":
         if not unsafe_local:
             raise UsageError(
@@ -127,11 +129,11 @@ def _check_models(trial: Trial, wiring: Wiring, task: Task, first_tokens: int) -
     check_tool_calls(trial.model, trial.tool_calls)
     model = open_model(trial.model, task=task, seed=trial.model_seed, window_tokens=trial.window_tokens, wiring=wiring)
     window = model.window
-    more = output_tool_tokens() if choose_truncation(trial.policy).saved else 0
-    check_fits(trial.task, first_tokens + more, window.tokens)
-    named = getattr(trial.policy, "summarizer", None)
-    if named is not None:
-        open_summarizer(named, agent=model, task=task, seed=trial.model_seed, window_tokens=None, wiring=wiring)
+    output_tool_tokens = count_output_tool_tokens() if choose_truncation(trial.policy).saved else 0
+    check_fits(trial.task, first_tokens + output_tool_tokens, window.tokens)
+    summarizer_choice = getattr(trial.policy, "summarizer", None)
+    if summarizer_choice is not None:
+        open_summarizer(summarizer_choice, agent=model, task=task, seed=trial.model_seed, window_tokens=None, wiring=wiring)
     policy = fit_policy(trial.policy, window, trial.nominal_window_tokens).policy
-    told_the_future(policy, task)
+    supply_oracle(policy, task)
     check_feasible(policy, policy.budget(window))

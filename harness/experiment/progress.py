@@ -18,64 +18,69 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 from harness.errors import UnknownName, format_count
 from harness.store.records import TrialRecord
 
-Kind: TypeAlias = Literal["auto", "rich", "plain", "notebook", "off"]
-KINDS = ("auto", "rich", "plain", "notebook", "off")
-MOST_NAME_CHARACTERS = 100
+DisplayKind: TypeAlias = Literal["auto", "rich", "plain", "notebook", "off"]
+DISPLAY_KINDS = ("auto", "rich", "plain", "notebook", "off")
+MAX_NAME_CHARACTERS = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class RunProgress:
     """How a run stands."""
 
     experiment: str
-    total: int
+    total_trials: int
     """Trials of the grid."""
-    kept: int = 0
+    previously_finished: int = 0
     """Finished by an earlier run."""
-    done: int = 0
+    finished: int = 0
     """Finished by this run."""
     succeeded: int = 0
     """Of those of this run: all checks passed."""
     crashed: int = 0
-    running: tuple[str, ...] = ()
+    running_trials: tuple[str, ...] = ()
     """Names of the trials at work."""
-    last: str = ""
+    last_result: str = ""
     """What the last finished trial came to."""
-    latest: TrialRecord | None = None
+    last_record: TrialRecord | None = None
     """The last finished trial; every one is shown once at least."""
 
-    def after(self, record: TrialRecord) -> "Standing":
+    def with_record(self, record: TrialRecord) -> "RunProgress":
         """The standing when one more trial is finished."""
         return replace(
             self,
-            done=self.done + 1,
+            finished=self.finished + 1,
             succeeded=self.succeeded + record.success,
             crashed=self.crashed + (record.status == "crashed"),
-            last=told(record),
-            latest=record,
+            last_result=format_record(record),
+            last_record=record,
         )
 
     @property
     def summary(self) -> str:
         """One line that says it all."""
-        words = [f"{self.kept + self.done}/{self.total} trials", f"{self.succeeded}/{self.done} succeeded"]
-        words += [f"{self.kept} kept from before"] if self.kept else []
-        words += [f"{self.crashed} crashed"] if self.crashed else []
-        return ", ".join(words)
+        phrases = [
+            f"{self.previously_finished + self.finished}/{self.total_trials} trials",
+            f"{self.succeeded}/{self.finished} succeeded",
+        ]
+        phrases += [f"{self.previously_finished} kept from before"] if self.previously_finished else []
+        phrases += [f"{self.crashed} crashed"] if self.crashed else []
+        return ", ".join(phrases)
 
 
-def told(record: TrialRecord) -> str:
+def format_record(record: TrialRecord) -> str:
     """A finished trial in one line."""
     verdict = "success" if record.success else f"score {record.score:.2f}"
     ending = "" if record.status == "completed" else f", {record.status}: {record.reason}"
-    facts = f"{format_count(record.steps, 'step')}, {format_count(record.compactions, 'compaction')}, {record.wall_seconds:.1f} s"
-    return f"{record.arm[:MOST_NAME_CHARACTERS]} seed={record.seed}: {verdict}{ending} ({facts})"
+    totals = (
+        f"{format_count(record.steps, 'step')}, {format_count(record.compactions, 'compaction')}, {record.wall_seconds:.1f} s"
+    )
+    return f"{record.arm[:MAX_NAME_CHARACTERS]} seed={record.seed}: {verdict}{ending} ({totals})"
 
 
 class Display(Protocol):
     """Shows how a run stands. `show` is called often, from one thread, and is cheap; `close` leaves the final state."""
 
-    def show(self, standing: Standing) -> None:
+    def show(self, progress: RunProgress) -> None:
         """Show it now or soon."""
         ...
 
@@ -84,37 +89,37 @@ class Display(Protocol):
         ...
 
 
-class Silence:
+class NoDisplay:
     """Shows nothing."""
 
-    def show(self, standing: Standing) -> None:
+    def show(self, progress: RunProgress) -> None:
         """Nothing."""
 
     def close(self) -> None:
         """Nothing."""
 
 
-class PlainLines:
+class PlainDisplay:
     """A line for each finished trial, for logs and pipes."""
 
     def __init__(self, stream: TextIO | None = None) -> None:
         """Write to a stream; None = the error stream, so that standard output stays for results."""
         self._stream = sys.stderr if stream is None else stream
-        self._done = -1
+        self._shown_count = -1
 
-    def show(self, standing: Standing) -> None:
+    def show(self, progress: RunProgress) -> None:
         """A line when something was finished since."""
-        if standing.done == self._done:
+        if progress.finished == self._shown_count:
             return
-        self._done = standing.done
-        line = f"[{standing.kept + standing.done}/{standing.total}] {standing.last or standing.experiment}"
-        print(_one_line(line), file=self._stream, flush=True)
+        self._shown_count = progress.finished
+        line = f"[{progress.previously_finished + progress.finished}/{progress.total_trials}] {progress.last_result or progress.experiment}"
+        print(_replace_control_characters(line), file=self._stream, flush=True)
 
     def close(self) -> None:
         """Nothing is left to say."""
 
 
-class RichBar:
+class RichDisplay:
     """A bar with counts, times and the last finished trial."""
 
     def __init__(self, console: Console | None = None) -> None:
@@ -124,20 +129,23 @@ class RichBar:
         self._bar = Progress(*columns, last, console=console or Console(stderr=True), refresh_per_second=8)
         self._task: TaskID | None = None
 
-    def show(self, standing: Standing) -> None:
+    def show(self, progress: RunProgress) -> None:
         """Move the bar; it redraws itself."""
-        name, last = escape(_one_line(standing.experiment)), escape(_one_line(standing.last))
+        name, last = (
+            escape(_replace_control_characters(progress.experiment)),
+            escape(_replace_control_characters(progress.last_result)),
+        )
         if self._task is None:
-            self._task = self._bar.add_task(name, total=standing.total, last="")
+            self._task = self._bar.add_task(name, total=progress.total_trials, last="")
             self._bar.start()
-        self._bar.update(self._task, completed=standing.kept + standing.done, last=last)
+        self._bar.update(self._task, completed=progress.previously_finished + progress.finished, last=last)
 
     def close(self) -> None:
         """Leave the bar as it is."""
         self._bar.stop()
 
 
-class NotebookOutput:
+class NotebookDisplay:
     """One output of a cell, updated in place at most a few times a second; escaped HTML with a text for other readers."""
 
     def __init__(self, display: Callable[..., Any], clock: Callable[[], float] = time.monotonic) -> None:
@@ -145,11 +153,11 @@ class NotebookOutput:
         self._display, self._clock = display, clock
         self._handle: Any = None
         self._shown_at = 0.0
-        self._pending: Standing | None = None
+        self._pending: RunProgress | None = None
 
-    def show(self, standing: Standing) -> None:
+    def show(self, progress: RunProgress) -> None:
         """Update the output, or keep it for later when it was updated just now."""
-        self._pending = standing
+        self._pending = progress
         if self._handle is None or self._clock() - self._shown_at >= 0.25:
             self._flush()
 
@@ -160,7 +168,7 @@ class NotebookOutput:
     def _flush(self) -> None:
         if self._pending is None:
             return
-        bundle = {"text/plain": _one_line(self._pending.summary), "text/html": as_html(self._pending)}
+        bundle = {"text/plain": _replace_control_characters(self._pending.summary), "text/html": render_html(self._pending)}
         if self._handle is None:
             self._handle = self._display(bundle, raw=True, display_id=True)
         else:
@@ -168,34 +176,36 @@ class NotebookOutput:
         self._pending, self._shown_at = None, self._clock()
 
 
-def as_html(standing: Standing) -> str:
+def render_html(progress: RunProgress) -> str:
     """A progress bar with counts; every text is escaped."""
-    done = standing.kept + standing.done
-    rows = [f"<b>{html.escape(standing.experiment)}</b> <progress value='{done}' max='{max(1, standing.total)}'></progress>"]
-    rows.append(html.escape(standing.summary))
-    rows += [f"last: {html.escape(standing.last)}"] if standing.last and done < standing.total else []
-    rows += [f"running: {html.escape('; '.join(standing.running))}"] if standing.running else []
+    finished = progress.previously_finished + progress.finished
+    rows = [
+        f"<b>{html.escape(progress.experiment)}</b> <progress value='{finished}' max='{max(1, progress.total_trials)}'></progress>"
+    ]
+    rows.append(html.escape(progress.summary))
+    rows += [f"last: {html.escape(progress.last_result)}"] if progress.last_result and finished < progress.total_trials else []
+    rows += [f"running: {html.escape('; '.join(progress.running_trials))}"] if progress.running_trials else []
     return "<div>" + "<br>".join(rows) + "</div>"
 
 
-def choose(kind: str = "auto") -> Display:
+def choose_display(kind: str = "auto") -> Display:
     """The display for where this process runs, or the one that is named.
 
     Raises:
         UnknownName: there is no display of that name.
     """
-    if kind not in KINDS:
-        raise UnknownName("progress display", kind, KINDS)
+    if kind not in DISPLAY_KINDS:
+        raise UnknownName("progress display", kind, DISPLAY_KINDS)
     if kind == "auto":
-        kind = "notebook" if _notebook_display() else "rich" if sys.stderr.isatty() else "plain"
+        kind = "notebook" if _find_notebook_display() else "rich" if sys.stderr.isatty() else "plain"
     if kind == "notebook":
-        display = _notebook_display()
-        return NotebookOutput(display) if display else PlainLines()
-    displays: dict[str, Callable[[], Display]] = {"rich": RichBar, "plain": PlainLines, "off": Silence}
+        display = _find_notebook_display()
+        return NotebookDisplay(display) if display else PlainDisplay()
+    displays: dict[str, Callable[[], Display]] = {"rich": RichDisplay, "plain": PlainDisplay, "off": NoDisplay}
     return displays[kind]()
 
 
-def _notebook_display() -> Callable[..., Any] | None:
+def _find_notebook_display() -> Callable[..., Any] | None:
     """IPython's `display` inside of a kernel; None elsewhere. Nothing is imported that was not there."""
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython else None
@@ -206,6 +216,6 @@ def _notebook_display() -> Callable[..., Any] | None:
     return display
 
 
-def _one_line(text: str) -> str:
+def _replace_control_characters(text: str) -> str:
     """Printable text of one line: control characters of hostile names never reach a terminal."""
     return "".join(character if character.isprintable() else " " for character in text)

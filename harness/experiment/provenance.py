@@ -14,7 +14,7 @@ from harness.models.factory import is_scripted
 Level: TypeAlias = Literal["L0", "L1", "L2-open", "L2-fork", "L3"]
 """How real a trial is (RESEARCH 5.2): L0 all scripted, L1 a real summarizer under a scripted agent, L3 a real agent."""
 
-PACKAGES = ("harness", "pydantic", "tiktoken", "litellm", "docker", "zstandard", "pebble", "xllamacpp")
+RECORDED_PACKAGES = ("harness", "pydantic", "tiktoken", "litellm", "docker", "zstandard", "pebble", "xllamacpp")
 """Those whose version can change a result."""
 
 
@@ -32,43 +32,43 @@ class Provenance:
     """The version of the meaning of configurations, part of every trial id."""
 
 
-def collect(price_table: str) -> Provenance:
+def collect_provenance(price_table: str) -> Provenance:
     """Look at this process; once a run."""
     return Provenance(
-        git_commit=_commit(Path(__file__).parent),
+        git_commit=_find_commit(Path(__file__).parent),
         python=platform.python_version(),
         platform=f"{platform.system()} {platform.machine()}",
-        packages=tuple((name, found) for name in PACKAGES if (found := _version(name))),
+        packages=tuple((name, found) for name in RECORDED_PACKAGES if (found := _find_version(name))),
         price_table=price_table,
     )
 
 
-def level_of(trial: Trial) -> Level:
+def classify_level(trial: Trial) -> Level:
     """How close to reality a trial is."""
     if not is_scripted(trial.model):
         return "L3"
     return "L0" if trial.summarizer is None or is_scripted(trial.summarizer) else "L1"
 
 
-def _version(package: str) -> str | None:
+def _find_version(package: str) -> str | None:
     try:
         return version(package)
     except PackageNotFoundError:
         return None
 
 
-def _commit(folder: Path) -> str | None:
-    if _git(folder, "ls-files", "--error-unmatch", Path(__file__).name) is None:
+def _find_commit(folder: Path) -> str | None:
+    if _run_git(folder, "ls-files", "--error-unmatch", Path(__file__).name) is None:
         return None
-    commit = _git(folder, "rev-parse", "HEAD")
-    changed = _git(folder, "status", "--porcelain", "--untracked-files=no", ".")
-    return commit and commit + ("+changes" if changed else "")
+    commit = _run_git(folder, "rev-parse", "HEAD")
+    changed_files = _run_git(folder, "status", "--porcelain", "--untracked-files=no", ".")
+    return commit and commit + ("+changes" if changed_files else "")
 
 
-def _git(folder: Path, *arguments: str) -> str | None:
+def _run_git(folder: Path, *arguments: str) -> str | None:
     """What git says; None when it fails or is not there."""
     try:
-        done = subprocess.run(["git", "-C", folder, *arguments], capture_output=True, text=True, timeout=10, check=True)
+        process = subprocess.run(["git", "-C", folder, *arguments], capture_output=True, text=True, timeout=10, check=True)
     except (OSError, subprocess.SubprocessError):
         return None
-    return done.stdout.strip()
+    return process.stdout.strip()

@@ -27,12 +27,12 @@ from harness.store.sessions.lookup import JOURNALS_FOLDER, list_journals
 from harness.tokens import Counter, QuarterOfCharacters
 from harness.view import drop_rolled_back
 
-UNIT = "_tokens"
+QUANTILE_FIELD_SUFFIX = "_tokens"
 """A field of a policy whose name ends so may be told as a quantile."""
-CUT_SHORT = frozenset({"overflow", "max_steps"})
+CUT_SHORT_REASONS = frozenset({"overflow", "max_steps"})
 """Reasons of an end behind which there would have been more."""
-QUARTER = QuarterOfCharacters()
-_WRITTEN = re.compile(r"q(0\.[0-9]+)")
+DEFAULT_COUNTER = QuarterOfCharacters()
+_QUANTILE_PATTERN = re.compile(r"q(0\.[0-9]+)")
 
 
 class Quantile(NamedTuple):
@@ -54,7 +54,7 @@ class Quantile(NamedTuple):
         return f"{self.tokens:,} tokens, from {requests} of {sessions}{cut}"
 
 
-class Pool(NamedTuple):
+class RequestPool(NamedTuple):
     """The requests of some sessions."""
 
     tokens: tuple[int, ...]
@@ -62,21 +62,21 @@ class Pool(NamedTuple):
     sessions: int
     cut_short: int
 
-    def at(self, text: str, where: str) -> Quantile:
+    def find_quantile(self, text: str, location: str) -> Quantile:
         """The quantile that a text such as `q0.9` asks for.
 
         Raises:
             UsageError: it is none, or not above 0 and below 1; names the place `where` it stands.
         """
-        written = _WRITTEN.fullmatch(text)
-        share = Fraction(written[1]) if written else Fraction(0)
+        match = _QUANTILE_PATTERN.fullmatch(text)
+        share = Fraction(match[1]) if match else Fraction(0)
         if share <= 0:
-            raise UsageError(f"{where}: a quantile is written q0.5 or q0.95, above 0 and below 1 (got {text!r})")
+            raise UsageError(f"{location}: a quantile is written q0.5 or q0.95, above 0 and below 1 (got {text!r})")
         tokens = self.tokens[ceil(share * len(self.tokens)) - 1]
         return Quantile(text, tokens, len(self.tokens), self.sessions, self.cut_short)
 
 
-class Told(NamedTuple):
+class ResolvedTrial(NamedTuple):
     """A trial, and which of its numbers were told as quantiles."""
 
     trial: Trial
@@ -84,7 +84,7 @@ class Told(NamedTuple):
     """By dotted path."""
 
 
-class Uncompressed:
+class UncompressedRun:
     """The sessions without compaction of a run that is over."""
 
     def __init__(self, folder: Path) -> None:
@@ -97,14 +97,16 @@ class Uncompressed:
             UsageError: nothing was run there, a run is at work or broke off, or no trial without compaction is among them.
             StoreError: its journal cannot be read.
         """
-        self._folder, self._journal = folder, _journal_in(folder)
+        self._folder, self._journal = folder, _find_journal(folder)
         with Journal.open(self._journal, read_only=True) as journal:
-            self._trials = [trial for trial in journal.list_trials() if _counts(trial)]
+            self._trials = [trial for trial in journal.list_trials() if _is_usable(trial)]
         if not self._trials:
-            raise UsageError(f"{_named(folder)}: no trial of policy 'none' is among its results; run one, e.g. as an arm")
-        self._pools: dict[tuple[str, Counter], Pool] = {}
+            raise UsageError(
+                f"{_format_setting(folder)}: no trial of policy 'none' is among its results; run one, e.g. as an arm"
+            )
+        self._pools: dict[tuple[str, Counter], RequestPool] = {}
 
-    def pool(self, plain: Mapping[str, object], counter: Counter) -> Pool:
+    def load_pool(self, plain: Mapping[str, object], counter: Counter) -> RequestPool:
         """The requests of the sessions with the task and the model of a trial.
 
         Args:
@@ -114,23 +116,25 @@ class Uncompressed:
         Raises:
             UsageError: there is no such session.
         """
-        key = (_problem(plain), counter)
+        key = (_describe_problem(plain), counter)
         if key not in self._pools:
-            self._pools[key] = self._read(*key)
+            self._pools[key] = self._read_pool(*key)
         return self._pools[key]
 
-    def _read(self, problem: str, counter: Counter) -> Pool:
-        trials = [trial for trial in self._trials if _problem(json.loads(trial.config_json)) == problem]
+    def _read_pool(self, problem: str, counter: Counter) -> RequestPool:
+        trials = [trial for trial in self._trials if _describe_problem(json.loads(trial.config_json)) == problem]
         with Journal.open(self._journal, read_only=True) as journal:
-            contexts = [tuple(contexts_of(journal.read_entries(trial.session_id), counter)) for trial in trials]
+            contexts = [tuple(measure_contexts(journal.read_entries(trial.session_id), counter)) for trial in trials]
         if not any(contexts):
-            there = ", ".join(sorted({_problem(json.loads(trial.config_json)) for trial in self._trials}))
-            raise UsageError(f"{_named(self._folder)}: no uncompressed session of {problem}, only of {there:.400}; run one there")
-        cut_short = sum(trial.reason in CUT_SHORT for trial in trials)
-        return Pool(tuple(sorted(tokens for one in contexts for tokens in one)), len(trials), cut_short)
+            known_problems = ", ".join(sorted({_describe_problem(json.loads(trial.config_json)) for trial in self._trials}))
+            raise UsageError(
+                f"{_format_setting(self._folder)}: no uncompressed session of {problem}, only of {known_problems:.400}; run one there"
+            )
+        cut_short = sum(trial.reason in CUT_SHORT_REASONS for trial in trials)
+        return RequestPool(tuple(sorted(tokens for one in contexts for tokens in one)), len(trials), cut_short)
 
 
-def contexts_of(entries: Iterator[Entry], counter: Counter) -> Iterator[int]:
+def measure_contexts(entries: Iterator[Entry], counter: Counter) -> Iterator[int]:
     """Estimated tokens of each request of a session without compaction that was answered, in order."""
     tokens = 0
     for entry in drop_rolled_back(entries):
@@ -140,7 +144,7 @@ def contexts_of(entries: Iterator[Entry], counter: Counter) -> Iterator[int]:
             tokens += counter.count(entry.event.message)
 
 
-def told(plain: Mapping[str, object], uncompressed: Uncompressed | None, where: str) -> Told:
+def resolve_quantiles(plain: Mapping[str, object], uncompressed: UncompressedRun | None, location: str) -> ResolvedTrial:
     """The trial of nested tables in which numbers of tokens of the policy may stand as quantiles.
 
     Args:
@@ -151,60 +155,72 @@ def told(plain: Mapping[str, object], uncompressed: Uncompressed | None, where: 
     Raises:
         UnknownName, UsageError: see `harness.experiment.trial.from_plain`; or a quantile that cannot be looked up.
     """
-    texts = quantile_texts(plain)
+    texts = find_quantile_texts(plain)
     if not texts:
-        return Told(from_plain(plain, where), {})
+        return ResolvedTrial(from_plain(plain, location), {})
     path, text = next(iter(texts.items()))
     if uncompressed is None:
         raise UsageError(
-            f"{where}.{path}: {text!r} is a quantile of an uncompressed run; name that run's folder as `uncompressed` "
+            f"{location}.{path}: {text!r} is a quantile of an uncompressed run; name that run's folder as `uncompressed` "
             "under [experiment]"
         )
     if plain.get("nominal_window_tokens") is not None:
-        raise UsageError(f"{where}.{path}: {text!r} would be scaled by nominal_window_tokens, but is of real sessions; unset one")
-    first = _found(plain, texts, uncompressed.pool(plain, QUARTER), where)  # only a policy that is made tells its counter
-    counter = first.trial.policy.counter
-    return first if counter == QUARTER else _found(plain, texts, uncompressed.pool(plain, counter), where)
+        raise UsageError(
+            f"{location}.{path}: {text!r} would be scaled by nominal_window_tokens, but is of real sessions; unset one"
+        )
+    resolved = _fill_quantiles(
+        plain, texts, uncompressed.load_pool(plain, DEFAULT_COUNTER), location
+    )  # only a policy that is made tells its counter
+    counter = resolved.trial.policy.counter
+    return (
+        resolved
+        if counter == DEFAULT_COUNTER
+        else _fill_quantiles(plain, texts, uncompressed.load_pool(plain, counter), location)
+    )
 
 
-def _found(plain: Mapping[str, object], texts: Mapping[str, str], pool: Pool, where: str) -> Told:
-    quantiles = {path: pool.at(text, f"{where}.{path}") for path, text in texts.items()}
+def _fill_quantiles(plain: Mapping[str, object], texts: Mapping[str, str], pool: RequestPool, location: str) -> ResolvedTrial:
+    quantiles = {path: pool.find_quantile(text, f"{location}.{path}") for path, text in texts.items()}
     tokens = {path: quantile.tokens for path, quantile in quantiles.items()}
-    return Told(from_plain(with_values(plain, tokens, where), where), quantiles)
+    return ResolvedTrial(from_plain(with_values(plain, tokens, location), location), quantiles)
 
 
-def quantile_texts(plain: Mapping[str, object]) -> dict[str, str]:
+def find_quantile_texts(plain: Mapping[str, object]) -> dict[str, str]:
     """What stands as a quantile where a policy has a number of tokens, by dotted path."""
     policy = plain.get("policy")
     fields = flatten(policy, "policy.") if isinstance(policy, Mapping) else {}
     return {
-        path: value for path, value in fields.items() if isinstance(value, str) and path.endswith(UNIT) and value.startswith("q")
+        path: value
+        for path, value in fields.items()
+        if isinstance(value, str) and path.endswith(QUANTILE_FIELD_SUFFIX) and value.startswith("q")
     }
 
 
-def _problem(plain: Mapping[str, object]) -> str:
+def _describe_problem(plain: Mapping[str, object]) -> str:
     """The task with its knobs, and the model, in words."""
     world = plain.get("world")
     knobs = {name: value for name, value in world.items() if value is not None} if isinstance(world, Mapping) else {}
-    turned = ", ".join(f"{name}={value!r}" for name, value in sorted(knobs.items()))
-    return f"{plain['task']}({turned}) with {plain['model']}" if turned else f"{plain['task']} with {plain['model']}"
+    overrides = ", ".join(f"{name}={value!r}" for name, value in sorted(knobs.items()))
+    return f"{plain['task']}({overrides}) with {plain['model']}" if overrides else f"{plain['task']} with {plain['model']}"
 
 
-def _counts(trial: TrialRecord) -> bool:
-    lost = trial.status == "crashed" or trial.reason in EXTERNAL_FAILURE_REASONS
-    return trial.policy == "none" and bool(trial.session_id) and not lost
+def _is_usable(trial: TrialRecord) -> bool:
+    is_excluded = trial.status == "crashed" or trial.reason in EXTERNAL_FAILURE_REASONS
+    return trial.policy == "none" and bool(trial.session_id) and not is_excluded
 
 
-def _journal_in(folder: Path) -> Path:
+def _find_journal(folder: Path) -> Path:
     if not folder.is_dir():
-        raise UsageError(f"{_named(folder)}: there is no such folder")
-    found = list_journals(folder)
-    if not found:
-        raise UsageError(f"{_named(folder)}: nothing was run there yet; run it with `harness run {folder}`")
-    if any(path.parent.name == JOURNALS_FOLDER for path in found):
-        raise UsageError(f"{_named(folder)}: a run is at work there or broke off; its numbers would still change, so let it end")
-    return found[0]
+        raise UsageError(f"{_format_setting(folder)}: there is no such folder")
+    journals = list_journals(folder)
+    if not journals:
+        raise UsageError(f"{_format_setting(folder)}: nothing was run there yet; run it with `harness run {folder}`")
+    if any(path.parent.name == JOURNALS_FOLDER for path in journals):
+        raise UsageError(
+            f"{_format_setting(folder)}: a run is at work there or broke off; its numbers would still change, so let it end"
+        )
+    return journals[0]
 
 
-def _named(folder: Path) -> str:
+def _format_setting(folder: Path) -> str:
     return f"uncompressed = {str(folder)!r}"

@@ -11,7 +11,7 @@ from typing import Any, get_type_hints
 
 from harness import codec
 from harness.errors import UnknownName, UsageError
-from harness.experiment.paths import known_paths, refuse_coerced
+from harness.experiment.paths import list_paths, refuse_coerced
 from harness.models.factory import resolve_summarizer_name
 from harness.models.wiring import ToolCallMode
 from harness.policies import check_policy, expand_shorthand, policy_from_plain
@@ -74,14 +74,14 @@ class Trial(codec.StrictFields):
 
         What such a file imports, and the code of policies and of this package, is no part of it.
         """
-        code = hash_task_file(self.task)
-        return codec.hash_configuration(to_plain(self) | ({"task_file": code} if code else {}), dict)
+        task_digest = hash_task_file(self.task)
+        return codec.hash_configuration(to_plain(self) | ({"task_file": task_digest} if task_digest else {}), dict)
 
     @property
     def problem(self) -> str:
         """Name of the task with the knobs that are turned, e.g. `long-march(steps=400)`: equal for what can be paired."""
-        turned = ", ".join(f"{name}={value!r}" for name, value in self.world.overrides.items())
-        return f"{self.task}({turned})" if turned else self.task
+        overrides = ", ".join(f"{name}={value!r}" for name, value in self.world.overrides.items())
+        return f"{self.task}({overrides})" if overrides else self.task
 
     @property
     def policy_kind(self) -> str:
@@ -91,8 +91,8 @@ class Trial(codec.StrictFields):
     @property
     def summarizer(self) -> str | None:
         """Name of the model that writes the summaries, with `same` resolved; None = the policy asks nobody."""
-        named = getattr(self.policy, "summarizer", None)
-        return None if named is None else resolve_summarizer_name(named, self.model)
+        summarizer_choice = getattr(self.policy, "summarizer", None)
+        return None if summarizer_choice is None else resolve_summarizer_name(summarizer_choice, self.model)
 
     @property
     def models(self) -> tuple[str, ...]:
@@ -105,22 +105,22 @@ class Trial(codec.StrictFields):
         return int.from_bytes(hashlib.sha256(f"model/{self.seed}/{self.replicate}".encode()).digest()[:4], "big")
 
 
-_NESTED = {"sandbox": SandboxChoice(), "world": World()}
+_TABLE_DEFAULTS = {"sandbox": SandboxChoice(), "world": World()}
 """Fields that are tables, with all that they may hold."""
-_TYPES: dict[str, Any] = get_type_hints(Trial)
-_FIELDS = tuple(one.name for one in fields(Trial))
+_FIELD_TYPES: dict[str, Any] = get_type_hints(Trial)
+_FIELD_NAMES = tuple(one.name for one in fields(Trial))
 
 
 def to_plain(trial: Trial) -> dict[str, object]:
     """A trial as nested tables, every default written out."""
-    return {name: codec.to_plain(getattr(trial, name), _type(trial, name)) for name in _FIELDS}
+    return {name: codec.to_plain(getattr(trial, name), _find_type(trial, name)) for name in _FIELD_NAMES}
 
 
-def _type(trial: Trial, name: str) -> Any:
-    return type(trial.policy) if name == "policy" else _TYPES[name]
+def _find_type(trial: Trial, name: str) -> Any:
+    return type(trial.policy) if name == "policy" else _FIELD_TYPES[name]
 
 
-def from_plain(plain: Mapping[str, object], where: str = "trial") -> Trial:
+def from_plain(plain: Mapping[str, object], location: str = "trial") -> Trial:
     """The trial of nested tables as they stand in a plan; what is left out has its default.
 
     Raises:
@@ -128,36 +128,36 @@ def from_plain(plain: Mapping[str, object], where: str = "trial") -> Trial:
         UsageError: a value of the wrong type or out of range; names the path, what stood there and what is allowed.
     """
     for name in plain:
-        if name not in _FIELDS:
-            raise UnknownName(f"path in {where}:", name, _FIELDS)
+        if name not in _FIELD_NAMES:
+            raise UnknownName(f"path in {location}:", name, _FIELD_NAMES)
     for name in ("task", "policy"):
         if name not in plain:
-            raise UsageError(f"{where}.{name}: every trial needs one")
-    values = {name: _read(name, value, f"{where}.{name}") for name, value in plain.items()}
+            raise UsageError(f"{location}.{name}: every trial needs one")
+    values = {name: _parse_field(name, value, f"{location}.{name}") for name, value in plain.items()}
     try:
         return Trial(**values)
     except UsageError as error:
-        raise UsageError(f"{where}.{error}") from None
+        raise UsageError(f"{location}.{error}") from None
 
 
-def _read(name: str, value: object, where: str) -> Any:
+def _parse_field(name: str, value: object, location: str) -> Any:
     if name == "policy":
         value = expand_shorthand(value)
         if not isinstance(value, Mapping):
-            raise UsageError(f"{where}: a kind, a number of messages or a table with a kind is needed (got {value!r:.80})")
-        policy = policy_from_plain(value, where)
-        refuse_coerced(value, codec.to_plain(policy), where)
+            raise UsageError(f"{location}: a kind, a number of messages or a table with a kind is needed (got {value!r:.80})")
+        policy = policy_from_plain(value, location)
+        refuse_coerced(value, codec.to_plain(policy), location)
         return policy
-    if name in _NESTED:
-        _refuse_unknown(value, where, _NESTED[name])
-    read = codec.from_plain(_TYPES[name], value, where)
-    refuse_coerced(value, codec.to_plain(read, _TYPES[name]), where)
-    return read
+    if name in _TABLE_DEFAULTS:
+        _refuse_unknown_paths(value, location, _TABLE_DEFAULTS[name])
+    parsed = codec.from_plain(_FIELD_TYPES[name], value, location)
+    refuse_coerced(value, codec.to_plain(parsed, _FIELD_TYPES[name]), location)
+    return parsed
 
 
-def _refuse_unknown(value: object, where: str, default: object) -> None:
-    allowed = set(known_paths(codec.to_plain(default)))
+def _refuse_unknown_paths(value: object, location: str, default: object) -> None:
+    allowed = set(list_paths(codec.to_plain(default)))
     if isinstance(value, Mapping):
-        for path in known_paths(value):
+        for path in list_paths(value):
             if path not in allowed:
-                raise UnknownName(f"path in {where}:", path, allowed)
+                raise UnknownName(f"path in {location}:", path, allowed)

@@ -16,7 +16,7 @@ from harness.compaction.compactor import SessionCompactor
 from harness.compaction.scaling import fit_policy
 from harness.errors import UsageError
 from harness.events import Compaction, Entry, Hook, ItemId, MessageAdded, Signal, StepFinished, TextDelta
-from harness.inspection.disposition import Fate
+from harness.inspection.disposition import Disposition
 from harness.inspection.recorded_session import RecordedSession
 from harness.messages import Message, assistant
 from harness.protocols import Policy, Reply, Request, ignore_delta
@@ -24,26 +24,26 @@ from harness.store.memory import MemoryOutputs
 from harness.tokens import Budget, Counter, Estimated, Measured, QuarterOfCharacters, Usage, Window
 from harness.view import View, drop_rolled_back, fold
 
-SUMMARY_TOKENS = 800
-LINE = "This line stands in for a line of the summary, which nobody was asked to write.\n"
-CHARACTERS_OF_A_TOKEN = 4
-ROOM = Window(tokens=10**9, source="configuration")
+STAND_IN_TOKENS = 800
+STAND_IN_LINE = "This line stands in for a line of the summary, which nobody was asked to write.\n"
+CHARACTERS_PER_TOKEN = 4
+UNLIMITED_WINDOW = Window(tokens=10**9, source="configuration")
 """Of the stand-in: a policy is shown as it is meant."""
 
 
-class Step(NamedTuple):
+class TraceStep(NamedTuple):
     """A step of a session, in messages told from its beginning."""
 
-    finished: StepFinished
-    turn: int | None
+    end_event: StepFinished
+    messages_at_turn: int | None
     """Told when a turn of the user began before it; None = none did."""
-    sent: int
+    messages_at_request: int
     """Told when its model call was made."""
-    end: int
+    messages_at_end: int
     """Told when it was over."""
 
 
-class Course:
+class SessionTrace:
     """The messages of a session in order, and where its steps are. Counts are kept, so that it can be rehearsed often."""
 
     def __init__(self, entries: Iterable[Entry]) -> None:
@@ -53,100 +53,105 @@ class Course:
             UsageError: it has no step.
         """
         self.messages: tuple[Message, ...] = ()
-        self.steps: tuple[Step, ...] = ()
+        self.steps: tuple[TraceStep, ...] = ()
         messages: list[Message] = []
-        steps: list[Step] = []
+        steps: list[TraceStep] = []
         for entry in drop_rolled_back(entries):
             if isinstance(entry.event, MessageAdded):
                 messages.append(entry.event.message)
             elif isinstance(entry.event, StepFinished):
-                steps.append(_step(entry.event, steps, messages))
+                steps.append(_make_step(entry.event, steps, messages))
         self.messages, self.steps = tuple(messages), tuple(steps)
         if not steps:
             raise UsageError("this session has no step, so there is nothing to show")
-        self._counts: dict[Counter, _Counted] = {}
+        self._counts: dict[Counter, _CachedCounter] = {}
 
-    def counted(self, counter: Counter) -> Counter:
+    def make_cached_counter(self, counter: Counter) -> Counter:
         """The same estimate, which knows the tokens of these messages."""
         if counter not in self._counts:
-            self._counts[counter] = _Counted(counter, {id(one): counter.count(one) for one in self.messages})
+            self._counts[counter] = _CachedCounter(counter, {id(one): counter.count(one) for one in self.messages})
         return self._counts[counter]
 
 
-def _step(event: StepFinished, before: list[Step], messages: list[Message]) -> Step:
-    start = before[-1].end if before else 0
+def _make_step(event: StepFinished, previous_steps: list[TraceStep], messages: list[Message]) -> TraceStep:
+    start = previous_steps[-1].messages_at_end if previous_steps else 0
     answers = (index for index in range(len(messages) - 1, start - 1, -1) if messages[index].role == "assistant")
-    sent = next(answers, len(messages))
-    return Step(finished=event, turn=start if before and sent > start else None, sent=sent, end=len(messages))
+    messages_at_request = next(answers, len(messages))
+    return TraceStep(
+        end_event=event,
+        messages_at_turn=start if previous_steps and messages_at_request > start else None,
+        messages_at_request=messages_at_request,
+        messages_at_end=len(messages),
+    )
 
 
 @dataclass(frozen=True, slots=True)
-class _Counted:
+class _CachedCounter:
     counter: Counter
-    known: Mapping[int, Estimated]
+    known_counts: Mapping[int, Estimated]
     """By identity of the messages of a course, which lives as long as this."""
 
     def count(self, message: Message) -> Estimated:
-        known = self.known.get(id(message))
+        known = self.known_counts.get(id(message))
         return self.counter.count(message) if known is None else known
 
 
 @dataclass(frozen=True, slots=True)
-class _StandIn:
+class _StandInSummarizer:
     """Writes summaries of a given length that say nothing."""
 
     tokens: int
     name: str = "stand-in"
-    window: Window = ROOM
+    window: Window = UNLIMITED_WINDOW
 
-    def reply(self, request: Request, listen: Callable[[TextDelta], None] = ignore_delta) -> Reply:
+    def reply(self, request: Request, on_delta: Callable[[TextDelta], None] = ignore_delta) -> Reply:
         """See `harness.protocols.Model`."""
         tokens = min(self.tokens, request.max_output_tokens or self.tokens)
-        characters = max(1, tokens * CHARACTERS_OF_A_TOKEN)
-        text = (LINE * (characters // len(LINE) + 1))[:characters]
+        characters = max(1, tokens * CHARACTERS_PER_TOKEN)
+        text = (STAND_IN_LINE * (characters // len(STAND_IN_LINE) + 1))[:characters]
         usage = Usage(input_tokens=Measured(0), output_tokens=Measured(tokens))
         return Reply(message=assistant(text), usage=usage, seconds=0.0, cost_usd=0.0)
 
 
-class Scene(NamedTuple):
+class StepState(NamedTuple):
     """What is known right before a model call."""
 
-    step: Step
+    step: TraceStep
     view: View
     """What would be sent."""
-    attempts: int
+    attempt_count: int
     """Attempts at a compaction up to now."""
 
 
-class Standing(NamedTuple):
+class MessageState(NamedTuple):
     """What has become of one message up to a step."""
 
-    fate: Fate
+    disposition: Disposition
     tokens_before: int
     tokens_after: int
     """In view; 0 = it is not."""
-    since: int
+    changed_at_step: int
     """Step before which it met this fate; 0 = nothing has happened to it."""
-    told_by: ItemId | None = None
+    summarized_by: ItemId | None = None
     """The summary in view that tells of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Setting:
+class DryRunSpec:
     """Under which policy a session is rehearsed."""
 
     policy: Policy
     window_tokens: int
     nominal_window_tokens: int | None = None
     """The window that the policy's constants were made for; None = they are not scaled."""
-    summary_tokens: int = SUMMARY_TOKENS
+    summary_tokens: int = STAND_IN_TOKENS
     """Length of a stand-in, unless the policy allows less."""
 
 
-class Rehearsal:
+class DryRun:
     """A session under a policy, from its first step on."""
 
-    def __init__(self, session: RecordedSession, course: Course, setting: Setting) -> None:
+    def __init__(self, session: RecordedSession, trace: SessionTrace, spec: DryRunSpec) -> None:
         """Before the first step.
 
         Args:
@@ -157,18 +162,18 @@ class Rehearsal:
         Raises:
             UsageError: the policy does not work in this window, or must know a future that nobody knows.
         """
-        window = Window(tokens=setting.window_tokens, source="configuration")
-        fit = fit_policy(setting.policy, window, setting.nominal_window_tokens)
-        policy = _informed(fit.policy, session)
+        window = Window(tokens=spec.window_tokens, source="configuration")
+        fitted_policy = fit_policy(spec.policy, window, spec.nominal_window_tokens)
+        policy = _supply_oracle(fitted_policy.policy, session)
         self._compactor = SessionCompactor(
-            policy=policy, window=window, summarizer=_StandIn(setting.summary_tokens), outputs=MemoryOutputs()
+            policy=policy, window=window, summarizer=_StandInSummarizer(spec.summary_tokens), outputs=MemoryOutputs()
         )
-        self.course = course
+        self.trace = trace
         self.budget: Budget = self._compactor.budget
-        self.rule = fit.describe_rule(self.budget.rule)
+        self.budget_rule = fitted_policy.describe_rule(self.budget.rule)
         """How the window is divided, in words and numbers."""
-        self.counter = course.counted(policy.counter)
-        self.scenes: list[Scene] = []
+        self.counter = trace.make_cached_counter(policy.counter)
+        self.scenes: list[StepState] = []
         self.attempts: list[Entry] = []
         """Compactions, fruitless ones too, in order."""
         self._items: list[ItemId] = []
@@ -177,128 +182,137 @@ class Rehearsal:
         self._seq = 1  # a log begins with its start; so ids are those of a live session, and draws from them too
 
     @property
-    def done(self) -> bool:
+    def is_done(self) -> bool:
         """Whether the last step was rehearsed."""
-        return len(self.scenes) == len(self.course.steps)
+        return len(self.scenes) == len(self.trace.steps)
 
-    def advance(self, enough: Callable[[], bool] = lambda: False) -> None:
+    def advance(self, should_stop: Callable[[], bool] = lambda: False) -> None:
         """Rehearse steps until all are done, or it is enough; at least one if there is one.
 
         Raises:
             IllegalPlan: the policy broke a guard.
         """
-        while not self.done:
-            self._rehearse(self.course.steps[len(self.scenes)])
-            if enough():
+        while not self.is_done:
+            self._run_step(self.trace.steps[len(self.scenes)])
+            if should_stop():
                 return
 
-    def _rehearse(self, step: Step) -> None:
-        if step.turn is not None:
+    def _run_step(self, step: TraceStep) -> None:
+        if step.messages_at_turn is not None:
             self._compact(step, "turn")
-        self._tell(step.sent)
+        self._add_messages(step.messages_at_request)
         self._compact(step, "step")
         if self._view.tokens > self.budget.window_tokens > 0:
             self._compact(step, "overflow")
-        self.scenes.append(Scene(step, self._view, len(self.attempts)))
+        self.scenes.append(StepState(step, self._view, len(self.attempts)))
         sent_tokens = self._view.tokens
-        self._tell(step.end)
-        self._fold(step.finished)
-        written = self.counter.count(self.course.messages[step.sent]) if step.end > step.sent else 0
-        self._usage = Usage(input_tokens=Measured(sent_tokens), output_tokens=Measured(written))
+        self._add_messages(step.messages_at_end)
+        self._fold_event(step.end_event)
+        output_tokens = (
+            self.counter.count(self.trace.messages[step.messages_at_request])
+            if step.messages_at_end > step.messages_at_request
+            else 0
+        )
+        self._usage = Usage(input_tokens=Measured(sent_tokens), output_tokens=Measured(output_tokens))
 
-    def _tell(self, end: int) -> None:
+    def _add_messages(self, end: int) -> None:
         """Tell the messages up to one."""
-        for message in self.course.messages[len(self._items) : end]:
-            self._items.append(ItemId(self._fold(MessageAdded(message=message, step=0)).seq))
+        for message in self.trace.messages[len(self._items) : end]:
+            self._items.append(ItemId(self._fold_event(MessageAdded(message=message, step=0)).seq))
 
-    def _compact(self, step: Step, moment: Hook) -> None:
+    def _compact(self, step: TraceStep, hook: Hook) -> None:
         """Let the policy fit the view."""
         edits = self._view.edits
-        event = self._compactor.compact(self._view, self._usage, step.finished.step, moment, _ignored)
+        event = self._compactor.compact(self._view, self._usage, step.end_event.step, hook, _ignore_signal)
         if event is not None:
-            self.attempts.append(self._fold(event))
+            self.attempts.append(self._fold_event(event))
         if self._view.edits != edits:
             self._usage = None  # it told of a view that is no more
 
-    def _fold(self, event: MessageAdded | StepFinished | Compaction) -> Entry:
+    def _fold_event(self, event: MessageAdded | StepFinished | Compaction) -> Entry:
         """The view after one more event."""
         self._seq += 1
         entry = Entry(self._seq, event)
         self._view = fold(self._view, entry, self.counter)
         return entry
 
-    def standings(self, index: int) -> list[Standing]:
+    def list_message_states(self, index: int) -> list[MessageState]:
         """What has become of each message that was told before a model call.
 
         Args:
             index: of the scene.
         """
-        scene = self.scenes[index]
-        shown = {item.item_id: item.tokens for item in scene.view.items}
-        edited = {item for item, _ in scene.view.original_tokens}
-        happened = _Happened.up_to(self.attempts[: scene.attempts])
-        told = zip(self._items[: scene.step.sent], self.course.messages, strict=False)
-        return [_standing(item, self.counter.count(message), shown, edited, happened) for item, message in told]
+        state = self.scenes[index]
+        visible_tokens = {item.item_id: item.tokens for item in state.view.items}
+        edited_ids = {item for item, _ in state.view.original_tokens}
+        effects = _CompactionEffects.from_attempts(self.attempts[: state.attempt_count])
+        pairs = zip(self._items[: state.step.messages_at_request], self.trace.messages, strict=False)
+        return [
+            _build_message_state(item, self.counter.count(message), visible_tokens, edited_ids, effects)
+            for item, message in pairs
+        ]
 
-    def item(self, message: int) -> ItemId:
+    def look_up_item_id(self, message: int) -> ItemId:
         """The id of a message of the course, by its number from 0."""
         return self._items[message]
 
 
-def _standing(item: ItemId, before: int, shown: Mapping[ItemId, int], edited: set[ItemId], happened: "_Happened") -> Standing:
-    since = happened.since.get(item, 0)
-    if item in shown:
-        return Standing("masked" if item in edited else "kept", before, shown[item], since)
-    teller = happened.teller(item, shown)
-    return Standing("dropped" if teller is None else "summarized", before, 0, since, teller)
+def _build_message_state(
+    item: ItemId, tokens_before: int, visible_tokens: Mapping[ItemId, int], edited_ids: set[ItemId], effects: "_CompactionEffects"
+) -> MessageState:
+    changed_at_step = effects.changed_at_step.get(item, 0)
+    if item in visible_tokens:
+        return MessageState("masked" if item in edited_ids else "kept", tokens_before, visible_tokens[item], changed_at_step)
+    summary_id = effects.find_summary(item, visible_tokens)
+    return MessageState("dropped" if summary_id is None else "summarized", tokens_before, 0, changed_at_step, summary_id)
 
 
 @dataclass(slots=True)
-class _Happened:
+class _CompactionEffects:
     """What some compactions did, by message."""
 
-    since: dict[ItemId, int] = field(default_factory=dict)
-    told_by: dict[ItemId, ItemId] = field(default_factory=dict)
+    changed_at_step: dict[ItemId, int] = field(default_factory=dict)
+    summarized_by: dict[ItemId, ItemId] = field(default_factory=dict)
 
     @classmethod
-    def up_to(cls, attempts: Iterable[Entry]) -> "_Happened":
-        happened = cls()
+    def from_attempts(cls, attempts: Iterable[Entry]) -> "_CompactionEffects":
+        effects = cls()
         for seq, event in attempts:
             if isinstance(event, Compaction) and event.status == "applied":
-                gone = (*event.patch.forget, *(change.item for change in event.patch.replace))
-                happened.since.update(dict.fromkeys(gone, event.step))
+                removed_items = (*event.patch.forget, *(change.item for change in event.patch.replace))
+                effects.changed_at_step.update(dict.fromkeys(removed_items, event.step))
                 for slot, insert in enumerate(event.patch.insert):
-                    happened.told_by.update(dict.fromkeys(insert.stands_for, ItemId(seq, slot)))
-        return happened
+                    effects.summarized_by.update(dict.fromkeys(insert.stands_for, ItemId(seq, slot)))
+        return effects
 
-    def teller(self, item: ItemId, shown: Mapping[ItemId, int]) -> ItemId | None:
+    def find_summary(self, item: ItemId, visible_tokens: Mapping[ItemId, int]) -> ItemId | None:
         """The summary in view that tells of a message, through the summaries that took each other's place."""
-        teller = self.told_by.get(item)
-        while teller is not None and teller not in shown:
-            teller = self.told_by.get(teller)
-        return teller
+        summary_id = self.summarized_by.get(item)
+        while summary_id is not None and summary_id not in visible_tokens:
+            summary_id = self.summarized_by.get(summary_id)
+        return summary_id
 
 
-def _informed(policy: Policy, session: RecordedSession) -> Policy:
-    inform = getattr(policy, "with_oracle", None)
-    if inform is None:
+def _supply_oracle(policy: Policy, session: RecordedSession) -> Policy:
+    with_oracle = getattr(policy, "with_oracle", None)
+    if with_oracle is None:
         return policy
     if session.oracle is None:
         kind = getattr(policy, "kind", "")
         raise UsageError(f"policy {kind!r} must know what will be needed, and of this session nobody does; choose another")
-    informed: Policy = inform(session.oracle)
+    informed: Policy = with_oracle(session.oracle)
     return informed
 
 
-def _ignored(_: Signal) -> None:
+def _ignore_signal(_: Signal) -> None:
     """A notice of the policy, or that it waits for a summary that is a stand-in."""
 
 
-def uncompacted(course: Course, counter: Counter | None = None) -> Iterator[int]:
+def count_uncompacted_tokens(trace: SessionTrace, counter: Counter | None = None) -> Iterator[int]:
     """Tokens of the whole conversation before each model call."""
-    count = course.counted(counter or QuarterOfCharacters()).count
-    total, told = 0, 0
-    for step in course.steps:
-        total += sum(count(message) for message in course.messages[told : step.sent])
-        told = step.sent
+    count = trace.make_cached_counter(counter or QuarterOfCharacters()).count
+    total, counted_messages = 0, 0
+    for step in trace.steps:
+        total += sum(count(message) for message in trace.messages[counted_messages : step.messages_at_request])
+        counted_messages = step.messages_at_request
         yield total

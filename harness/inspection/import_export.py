@@ -16,31 +16,31 @@ from harness.store.journal import Journal
 from harness.store.sessions.lookup import SessionLocation
 
 
-class Imported(NamedTuple):
+class ImportedSession(NamedTuple):
     """A session that was read from a file into a journal."""
 
     session_id: str
-    events: int
-    format: str
+    event_count: int
+    format_name: str
     """As `harness.replay.formats.FORMATS` names it."""
     caveats: tuple[str, ...]
     """What was dropped or repaired while reading."""
 
 
-def logged(found: SessionLocation) -> tuple[TimedEntry, ...]:
+def read_timed_log(location: SessionLocation) -> tuple[TimedEntry, ...]:
     """The log of a session with the time of every event.
 
     Raises:
         StoreError: the journal cannot be read.
     """
-    with Journal.open(found.journal, read_only=True) as journal:
+    with Journal.open(location.journal, read_only=True) as journal:
         sql = "SELECT at_ms FROM event AS e JOIN session AS s ON s.key = e.session WHERE s.id = ? ORDER BY seq"
-        times = [row[0] for row in journal.query(sql, found.session_id)]
-        log = list(journal.read_entries(found.session_id))
+        times = [row[0] for row in journal.query(sql, location.session_id)]
+        log = list(journal.read_entries(location.session_id))
     return tuple([TimedEntry(entry, at_ms) for entry, at_ms in zip(log, times, strict=False)])
 
 
-def export_session(found: SessionLocation, file: Path) -> int:
+def export_session(location: SessionLocation, file: Path) -> int:
     """Write a session as JSONL, whole or not at all; returns its events.
 
     Raises:
@@ -49,16 +49,16 @@ def export_session(found: SessionLocation, file: Path) -> int:
     """
     if file.exists():
         raise UsageError(f"{str(file)!r} is there already; name another file")
-    log = logged(found)
-    unfinished = file.with_name(f".{file.name}.{os.getpid()}")
+    log = read_timed_log(location)
+    temporary_file = file.with_name(f".{file.name}.{os.getpid()}")
     try:
-        with unfinished.open("w", encoding="utf-8") as opened:
+        with temporary_file.open("w", encoding="utf-8") as opened:
             opened.writelines(encode_lines(log))
-        unfinished.replace(file)
+        temporary_file.replace(file)
     except OSError as error:
         raise StoreError(f"cannot write {str(file)!r}: {error.strerror}; name another file") from None
     finally:
-        unfinished.unlink(missing_ok=True)
+        temporary_file.unlink(missing_ok=True)
     return len(log)
 
 
@@ -73,17 +73,17 @@ def read_session(file: Path) -> tuple[tuple[TimedEntry, ...], str, tuple[str, ..
         UsageError: it cannot be read, or holds more than one session.
     """
     document = open_document(file)
-    known = detect_format(document)
-    if known == NAME:
-        return read_log(document), known, tuple(caveat.text for caveat in document.caveats)
-    recordings = FORMATS[known].read(document)
+    format_name = detect_format(document)
+    if format_name == NAME:
+        return read_log(document), format_name, tuple(caveat.text for caveat in document.caveats)
+    recordings = FORMATS[format_name].read(document)
     if len(recordings) > 1:
         raise UsageError(f"{file}: {len(recordings)} sessions in one file; only a file of one session can be taken")
     log = tuple([TimedEntry(entry, 0) for entry in build_entries(recordings[0])])
-    return log, known, tuple(caveat.text for caveat in recordings[0].caveats)
+    return log, format_name, tuple(caveat.text for caveat in recordings[0].caveats)
 
 
-def import_session(file: Path, journal: Path, session_id: str = "") -> Imported:
+def import_session(file: Path, journal: Path, session_id: str = "") -> ImportedSession:
     """Log a session from a file into a journal, which is made if it is not there.
 
     Args:
@@ -97,38 +97,38 @@ def import_session(file: Path, journal: Path, session_id: str = "") -> Imported:
             was written.
         StoreError: the journal cannot be written.
     """
-    log, known, caveats = read_session(file)
-    name = session_id or _name_in(log)
+    log, format_name, caveats = read_session(file)
+    name = session_id or _find_session_name(log)
     if not name:
         raise UsageError(f"{str(file)!r} holds no name for its session; give it one with --as")
     if "/" in name or not name.isprintable():
-        whose, fault = "--as gives" if session_id else f"{str(file)!r} has", "/" if "/" in name else "control characters"
-        raise UsageError(f"{whose} the session the name {name!r}, and a name holds no {fault}; give it another one with --as")
+        origin, fault = "--as gives" if session_id else f"{str(file)!r} has", "/" if "/" in name else "control characters"
+        raise UsageError(f"{origin} the session the name {name!r}, and a name holds no {fault}; give it another one with --as")
     with Journal.open(journal) as opened:
         if name in opened.list_session_ids():
             raise UsageError(f"journal {str(journal)!r} has a session {name!r} already; name this one with --as")
-        _write(opened, name, log)
-    return Imported(name, len(log), known, caveats)
+        _write_log(opened, name, log)
+    return ImportedSession(name, len(log), format_name, caveats)
 
 
-def _name_in(log: tuple[TimedEntry, ...]) -> str:
+def _find_session_name(log: tuple[TimedEntry, ...]) -> str:
     first = log[0].entry.event if log else None
     return first.session_id if isinstance(first, SessionStarted) else ""
 
 
-def _write(journal: Journal, name: str, log: tuple[TimedEntry, ...]) -> None:
+def _write_log(journal: Journal, name: str, log: tuple[TimedEntry, ...]) -> None:
     """Append events of one time together, as they were."""
-    times = _times(log)
+    times = _iter_times(log)
     session = journal.open_session_log(name, created_at_ms=log[0].at_ms, clock=times.__next__)
     for _, group in groupby(log, key=lambda one: one.at_ms):
         session.append([entry.event for entry, _ in group])
 
 
-def _times(log: tuple[TimedEntry, ...]) -> Iterator[float]:
+def _iter_times(log: tuple[TimedEntry, ...]) -> Iterator[float]:
     for at_ms, _ in groupby(log, key=lambda one: one.at_ms):
         yield (at_ms + 0.5) / 1000  # a log cuts to whole milliseconds, and halves are far from either neighbour
 
 
-def log_in(file: Path) -> tuple[Entry, ...]:
+def load_entries(file: Path) -> tuple[Entry, ...]:
     """The log in a file of any known format; errors as for `read_session`."""
     return tuple(one.entry for one in read_session(file)[0])

@@ -10,8 +10,8 @@ from pathlib import Path
 from harness.compaction.presets.none import NoCompaction
 from harness.errors import UnknownName, UsageError
 from harness.events import Entry, SessionStarted
-from harness.inspection.import_export import log_in
-from harness.inspection.sample_run import sample_log
+from harness.inspection.import_export import load_entries
+from harness.inspection.sample_run import build_sample_log
 from harness.inspection.sample_session import SampleOracle
 from harness.protocols import Oracle
 from harness.replay.document import open_document
@@ -19,18 +19,18 @@ from harness.replay.formats import detect_format, read_recordings
 from harness.replay.session_file import NAME
 from harness.replay.session_log import build_entries
 from harness.session.oracle import ScriptedOracle
-from harness.session.spec import Interactive, converse
+from harness.session.spec import SessionSpec, execute_session
 from harness.store.sessions.lookup import find_session
 from harness.task import Task
 from harness.tasks import SUITE, make_task
 
-SAMPLE = "sample"
+SAMPLE_NAME = "sample"
 """Name of the session that policies are shown on: made up, of one request, one and a half times 200,000 tokens long."""
-SQLITE = b"SQLite format 3\0"
-ROOM_TOKENS = 10**8
+SQLITE_HEADER = b"SQLite format 3\0"
+UNLIMITED_WINDOW_TOKENS = 10**8
 """Window of a scripted session that is run to be looked at: nothing is ever compacted in it."""
-MOST_STEPS = 10_000
-OFFERED = 5
+MAX_STEPS = 10_000
+MAX_NAMES_SHOWN = 5
 """Sessions that are named to who has to choose one."""
 
 
@@ -47,12 +47,12 @@ class RecordedSession:
     """What a clairvoyant policy can be told of it; None = nothing is known."""
 
     @property
-    def started(self) -> SessionStarted | None:
+    def start_event(self) -> SessionStarted | None:
         """How it began; None where the log does not tell."""
         return next((entry.event for entry in self.entries if isinstance(entry.event, SessionStarted)), None)
 
 
-def open_recorded(source: str | os.PathLike[str] = SAMPLE, session_id: str | None = None) -> RecordedSession:
+def open_recorded_session(source: str | os.PathLike[str] = SAMPLE_NAME, session_id: str | None = None) -> RecordedSession:
     """A session to look at.
 
     Args:
@@ -69,58 +69,60 @@ def open_recorded(source: str | os.PathLike[str] = SAMPLE, session_id: str | Non
     """
     path = Path(source)
     if path.is_dir() or (path.is_file() and _is_journal(path)):
-        found = find_session(session_id or "", (path,))
-        return RecordedSession(name=found.session_id, entries=tuple(found.read_entries()), journal=found.journal)
+        location = find_session(session_id or "", (path,))
+        return RecordedSession(name=location.session_id, entries=tuple(location.read_entries()), journal=location.journal)
     if path.is_file():
-        return _from_file(path, session_id)
+        return _open_file(path, session_id)
     if session_id is not None:
         raise UsageError(f"there is no journal or folder {str(source)!r} in which a session {session_id!r} could be")
-    return _named(str(source))
+    return _open_named(str(source))
 
 
 def _is_journal(path: Path) -> bool:
     try:
         with path.open("rb") as file:
-            return file.read(len(SQLITE)) == SQLITE
+            return file.read(len(SQLITE_HEADER)) == SQLITE_HEADER
     except OSError as error:
         raise UsageError(f"cannot read {str(path)!r}: {error.strerror}") from None
 
 
-def _from_file(path: Path, session_id: str | None) -> RecordedSession:
+def _open_file(path: Path, session_id: str | None) -> RecordedSession:
     if detect_format(open_document(path)) == NAME:
-        return RecordedSession(name=path.name, entries=log_in(path))
-    found = read_recordings(path)
-    names = [one.session_id or f"session {number}" for number, one in enumerate(found, 1)]
-    chosen = found[names.index(_chosen(path, tuple(names), session_id))]
-    return RecordedSession(name=f"{path.name} ({chosen.source})", entries=build_entries(chosen))
+        return RecordedSession(name=path.name, entries=load_entries(path))
+    recordings = read_recordings(path)
+    names = [one.session_id or f"session {number}" for number, one in enumerate(recordings, 1)]
+    recording = recordings[names.index(_choose_name(path, tuple(names), session_id))]
+    return RecordedSession(name=f"{path.name} ({recording.source})", entries=build_entries(recording))
 
 
-def _chosen(path: Path, names: tuple[str, ...], wanted: str | None) -> str:
+def _choose_name(path: Path, names: tuple[str, ...], prefix: str | None) -> str:
     """The one name that is wanted."""
-    fitting = names if wanted is None else tuple(name for name in names if name.startswith(wanted))
-    if len(fitting) == 1:
-        return fitting[0]
-    if not fitting:
-        raise UnknownName(f"session in {str(path)!r}:", str(wanted), names)
-    more = f" and {len(fitting) - OFFERED} more" if len(fitting) > OFFERED else ""
-    raise UsageError(f"{str(path)!r} holds {len(fitting)} sessions; name one: {', '.join(fitting[:OFFERED])}{more}")
+    matching_names = names if prefix is None else tuple(name for name in names if name.startswith(prefix))
+    if len(matching_names) == 1:
+        return matching_names[0]
+    if not matching_names:
+        raise UnknownName(f"session in {str(path)!r}:", str(prefix), names)
+    remainder_text = f" and {len(matching_names) - MAX_NAMES_SHOWN} more" if len(matching_names) > MAX_NAMES_SHOWN else ""
+    raise UsageError(
+        f"{str(path)!r} holds {len(matching_names)} sessions; name one: {', '.join(matching_names[:MAX_NAMES_SHOWN])}{remainder_text}"
+    )
 
 
-def _named(name: str) -> RecordedSession:
+def _open_named(name: str) -> RecordedSession:
     """The session of a name: the sample, or a task's."""
-    if name == SAMPLE:
-        return RecordedSession(name="sample session", entries=sample_log(), oracle=SampleOracle())
+    if name == SAMPLE_NAME:
+        return RecordedSession(name="sample session", entries=build_sample_log(), oracle=SampleOracle())
     if ":" not in name and name not in SUITE:
-        raise UnknownName("session: no such file or folder, and no such task:", name, (*SUITE, SAMPLE))
+        raise UnknownName("session: no such file or folder, and no such task:", name, (*SUITE, SAMPLE_NAME))
     task = make_task(name, 0)
-    foresight = ScriptedOracle(task.facts, task.script) if task.script.steps else None
-    return RecordedSession(name=f"task {name}", entries=_scripted(task), oracle=foresight)
+    oracle = ScriptedOracle(task.facts, task.script) if task.script.steps else None
+    return RecordedSession(name=f"task {name}", entries=_run_scripted(task), oracle=oracle)
 
 
-def _scripted(task: Task) -> tuple[Entry, ...]:
+def _run_scripted(task: Task) -> tuple[Entry, ...]:
     """The log of a task's scripted session in a window that holds all of it."""
-    heard: list[Entry] = []
-    session = Interactive(request=task.prompt, policy=NoCompaction(), task=task, window_tokens=ROOM_TOKENS)
-    session = replace(session, limits=replace(session.limits, max_steps=MOST_STEPS))
-    converse(session, "looked-at", listen=lambda one: heard.append(one) if isinstance(one, Entry) else None)
-    return tuple(heard)
+    entries_log: list[Entry] = []
+    session = SessionSpec(request=task.prompt, policy=NoCompaction(), task=task, window_tokens=UNLIMITED_WINDOW_TOKENS)
+    session = replace(session, limits=replace(session.limits, max_steps=MAX_STEPS))
+    execute_session(session, "looked-at", on_event=lambda one: entries_log.append(one) if isinstance(one, Entry) else None)
+    return tuple(entries_log)

@@ -14,11 +14,11 @@ from harness.compaction.description import inspect_abilities
 from harness.compaction.presets.none import NoCompaction
 from harness.errors import ContextOverflow
 from harness.events import Compaction, Entry, SessionStarted, Signal, TextDelta
-from harness.inspection.sample_session import PROMPT, SampleOracle, sample_step
+from harness.inspection.sample_session import SAMPLE_PROMPT, SampleOracle, make_sample_step
 from harness.messages import Message, ToolCall, ToolResult, assistant
 from harness.models.factory import open_summarizer
 from harness.protocols import Model, Policy, Reply, Request, ToolSpec, ignore_delta
-from harness.session.totals import Tally
+from harness.session.totals import SessionTally
 from harness.store.memory import MemoryLog, MemoryOutputs
 from harness.store.records import Activity
 from harness.tokens import Budget, Counter, Measured, QuarterOfCharacters, Usage, Window
@@ -27,20 +27,20 @@ from harness.tools.standard import SandboxTool
 from harness.truncation import Truncation
 from harness.view import View, fold
 
-SYSTEM = "You are a coding agent. You work in a sandbox, with tools to run commands and to read and write files. " * 12
+SYSTEM_PROMPT = "You are a coding agent. You work in a sandbox, with tools to run commands and to read and write files. " * 12
 WINDOW_TOKENS = 200_000
 """In which the constants of most published policies are at home."""
-SUMMARIZER = "scripted/extractive"
-ROOM_TOKENS = 10**9
+DEFAULT_SUMMARIZER = "scripted/extractive"
+UNLIMITED_WINDOW_TOKENS = 10**9
 """Window of a scripted summarizer here: a policy is shown as it is meant, not as its summarizer lets it be."""
-LENGTH = 1.5
+LENGTH_IN_WINDOWS = 1.5
 """The session ends when all that was said fills the window so many times; without a policy it never gets there."""
-TOOLS = ("execute_command", "read_file", "write_file")
-QUARTER = QuarterOfCharacters()
+TOOL_NAMES = ("execute_command", "read_file", "write_file")
+DEFAULT_COUNTER = QuarterOfCharacters()
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class CompactionAttempt:
     """An attempt at a compaction with the view before it and after it."""
 
     event: Compaction
@@ -49,31 +49,31 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Walk:
+class SampleRun:
     """What a policy did to the sample session."""
 
     policy: Policy
     budget: Budget
-    changes: tuple[Change, ...]
+    attempts: tuple[CompactionAttempt, ...]
     """Every attempt, fruitless ones too."""
     activity: Activity
     steps: int
-    overflowed: bool
+    has_overflowed: bool
     """The window was full and the policy made no room."""
-    broken_off: bool = False
+    was_stopped_early: bool = False
     """It had compacted as often as was wanted."""
     entries: tuple[Entry, ...] = ()
     """The whole log."""
 
     @property
-    def applied(self) -> tuple[Change, ...]:
+    def applied_attempts(self) -> tuple[CompactionAttempt, ...]:
         """The attempts that changed the view."""
-        return tuple(change for change in self.changes if change.event.status == "applied")
+        return tuple(change for change in self.attempts if change.event.status == "applied")
 
 
-def walk(
-    policy: Policy, window_tokens: int = WINDOW_TOKENS, summarizer: Model | None = None, most_compactions: int | None = None
-) -> Walk:
+def run_on_sample(
+    policy: Policy, window_tokens: int = WINDOW_TOKENS, summarizer: Model | None = None, max_compactions: int | None = None
+) -> SampleRun:
     """Try a policy on the sample session.
 
     Args:
@@ -86,66 +86,74 @@ def walk(
         UsageError: the policy does not work in this window.
         IllegalPlan: it broke a guard.
     """
-    inform = getattr(policy, "with_oracle", None)
-    heard = _Changes(policy.counter, Tally())
-    puppet = _Puppet(window=Window(tokens=window_tokens, source="configuration"), counter=policy.counter)
-    puppet.enough = lambda: heard.tally.compactions == most_compactions
-    informed = inform(SampleOracle()) if inform else policy
+    with_oracle = getattr(policy, "with_oracle", None)
+    recorder = _CompactionRecorder(policy.counter, SessionTally())
+    model = _SampleModel(window=Window(tokens=window_tokens, source="configuration"), counter=policy.counter)
+    model.should_stop = lambda: recorder.tally.compactions == max_compactions
+    supplied_policy = with_oracle(SampleOracle()) if with_oracle else policy
     compactor = SessionCompactor(
-        policy=informed, window=puppet.window, summarizer=summarizer or writer(SUMMARIZER), outputs=MemoryOutputs()
+        policy=supplied_policy,
+        window=model.window,
+        summarizer=summarizer or open_sample_summarizer(DEFAULT_SUMMARIZER),
+        outputs=MemoryOutputs(),
     )
-    tools = [_Told(name, choose_truncation(policy)) for name in TOOLS]
+    tools = [_SampleTool(name, choose_truncation(policy)) for name in TOOL_NAMES]
     log = MemoryLog()
     agent = Agent(
-        model=puppet,
+        model=model,
         tools=tools,
         log=log,
         compactor=compactor,
         clock=lambda: 0.0,
         limits=Limits(max_steps=window_tokens),
-        listen=heard,
+        listen=recorder,
     )
-    outcome = agent.run(_started(policy, compactor.budget), SYSTEM)
-    return Walk(
+    outcome = agent.run(_make_start_event(policy, compactor.budget), SYSTEM_PROMPT)
+    return SampleRun(
         policy=policy,
         budget=compactor.budget,
-        changes=tuple(heard.changes),
-        activity=heard.tally.activity(inspect_abilities(policy)),
+        attempts=tuple(recorder.attempts),
+        activity=recorder.tally.classify_activity(inspect_abilities(policy)),
         steps=outcome.steps,
-        overflowed=outcome.reason == "overflow",
-        broken_off=puppet.enough(),
+        has_overflowed=outcome.reason == "overflow",
+        was_stopped_early=model.should_stop(),
         entries=log.entries(),
     )
 
 
-def sample_log(said_tokens: int = int(LENGTH * WINDOW_TOKENS)) -> tuple[Entry, ...]:
+def build_sample_log(length_tokens: int = int(LENGTH_IN_WINDOWS * WINDOW_TOKENS)) -> tuple[Entry, ...]:
     """The log of the sample session where nothing is ever compacted, until so many tokens were said."""
-    puppet = _Puppet(window=Window(tokens=ROOM_TOKENS, source="configuration"), counter=QUARTER)
-    puppet.enough = lambda: puppet.said_tokens >= said_tokens
-    compactor = SessionCompactor(policy=NoCompaction(), window=puppet.window, summarizer=None)
+    model = _SampleModel(window=Window(tokens=UNLIMITED_WINDOW_TOKENS, source="configuration"), counter=DEFAULT_COUNTER)
+    model.should_stop = lambda: model.emitted_tokens >= length_tokens
+    compactor = SessionCompactor(policy=NoCompaction(), window=model.window, summarizer=None)
     log = MemoryLog()
-    tools = [_Told(name, choose_truncation(compactor.policy)) for name in TOOLS]
+    tools = [_SampleTool(name, choose_truncation(compactor.policy)) for name in TOOL_NAMES]
     agent = Agent(
-        model=puppet, tools=tools, log=log, compactor=compactor, clock=lambda: 0.0, limits=Limits(max_steps=ROOM_TOKENS)
+        model=model,
+        tools=tools,
+        log=log,
+        compactor=compactor,
+        clock=lambda: 0.0,
+        limits=Limits(max_steps=UNLIMITED_WINDOW_TOKENS),
     )
-    agent.run(_started(compactor.policy, compactor.budget), SYSTEM)
+    agent.run(_make_start_event(compactor.policy, compactor.budget), SYSTEM_PROMPT)
     return log.entries()
 
 
-def writer(name: str) -> Model:
+def open_sample_summarizer(name: str) -> Model:
     """The scripted summarizer of a name, which reads whatever it is given.
 
     Raises:
         UnknownName: no such summarizer.
     """
-    agent = _Puppet(window=Window(tokens=WINDOW_TOKENS, source="configuration"), counter=QUARTER)
-    return open_summarizer(name, agent=agent, task=None, seed=0, window_tokens=ROOM_TOKENS)
+    agent = _SampleModel(window=Window(tokens=WINDOW_TOKENS, source="configuration"), counter=DEFAULT_COUNTER)
+    return open_summarizer(name, agent=agent, task=None, seed=0, window_tokens=UNLIMITED_WINDOW_TOKENS)
 
 
-def _started(policy: Policy, budget: Budget) -> SessionStarted:
+def _make_start_event(policy: Policy, budget: Budget) -> SessionStarted:
     return SessionStarted(
         session_id="sample",
-        task=PROMPT,
+        task=SAMPLE_PROMPT,
         model="puppet",
         policy_json=str(getattr(policy, "kind", "")),
         window_tokens=budget.window_tokens,
@@ -156,62 +164,62 @@ def _started(policy: Policy, budget: Budget) -> SessionStarted:
 
 
 @dataclass(slots=True)
-class _Changes:
+class _CompactionRecorder:
     """Listens to the session and keeps its views where a compaction stands between two."""
 
     counter: Counter
-    tally: Tally
+    tally: SessionTally
     view: View = field(default_factory=View)
-    changes: list[Change] = field(default_factory=list)
+    attempts: list[CompactionAttempt] = field(default_factory=list)
 
-    def __call__(self, heard: Entry | Signal) -> None:
-        self.tally(heard)
-        if not isinstance(heard, Entry):
+    def __call__(self, item: Entry | Signal) -> None:
+        self.tally(item)
+        if not isinstance(item, Entry):
             return
-        before, self.view = self.view, fold(self.view, heard, self.counter)
-        if isinstance(heard.event, Compaction):
-            self.changes.append(Change(heard.event, before, self.view))
+        before, self.view = self.view, fold(self.view, item, self.counter)
+        if isinstance(item.event, Compaction):
+            self.attempts.append(CompactionAttempt(item.event, before, self.view))
 
 
 @dataclass(slots=True)
-class _Puppet:
+class _SampleModel:
     """Goes through the sample, step after step, until it has said enough; refuses what does not fit its window."""
 
     window: Window
     counter: Counter
     name: str = "puppet"
-    enough: Callable[[], bool] = lambda: False
+    should_stop: Callable[[], bool] = lambda: False
     """Whether to end before all is said."""
-    said_tokens: int = 0
+    emitted_tokens: int = 0
     _steps: Iterator[int] = field(default_factory=lambda: iter(range(1, 10**9)))
-    _counted: dict[int, tuple[Message, int]] = field(default_factory=dict)
+    _counts_by_id: dict[int, tuple[Message, int]] = field(default_factory=dict)
     """By identity, with the message so that it stays the same; a session would else be counted anew at every step."""
 
-    def reply(self, request: Request, listen: Callable[[TextDelta], None] = ignore_delta) -> Reply:
+    def reply(self, request: Request, on_delta: Callable[[TextDelta], None] = ignore_delta) -> Reply:
         """See `harness.protocols.Model`."""
-        prompt_tokens = self._tokens(request.messages)
+        prompt_tokens = self._count_tokens(request.messages)
         if prompt_tokens > self.window.tokens:
             raise ContextOverflow(self.name, prompt_tokens, self.window.tokens)
-        step = sample_step(next(self._steps))
-        ended = self.said_tokens >= LENGTH * self.window.tokens or self.enough()
-        answer = assistant("All done.") if ended else step.answer
-        self.said_tokens += self._tokens((answer,)) + len(step.output) // 4
-        usage = Usage(input_tokens=Measured(prompt_tokens), output_tokens=Measured(self._tokens((answer,))))
+        step = make_sample_step(next(self._steps))
+        is_over = self.emitted_tokens >= LENGTH_IN_WINDOWS * self.window.tokens or self.should_stop()
+        answer = assistant("All done.") if is_over else step.answer
+        self.emitted_tokens += self._count_tokens((answer,)) + len(step.output) // 4
+        usage = Usage(input_tokens=Measured(prompt_tokens), output_tokens=Measured(self._count_tokens((answer,))))
         return Reply(message=answer, usage=usage, seconds=0.0)
 
-    def _tokens(self, messages: Sequence[Message]) -> int:
+    def _count_tokens(self, messages: Sequence[Message]) -> int:
         for message in messages:
-            if id(message) not in self._counted:
-                self._counted[id(message)] = message, self.counter.count(message)
-        return sum(self._counted[id(message)][1] for message in messages)
+            if id(message) not in self._counts_by_id:
+                self._counts_by_id[id(message)] = message, self.counter.count(message)
+        return sum(self._counts_by_id[id(message)][1] for message in messages)
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
+class _SampleTool:
     """A tool whose results stand in the sample; they are cut as those of any tool."""
 
     name: str
-    limits: Truncation
+    truncation: Truncation
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     @property
@@ -220,5 +228,5 @@ class _Told:
 
     def run(self, call: ToolCall) -> ToolResult:
         """See `harness.protocols.Tool`."""
-        step = sample_step(int(call.call_id.removeprefix("step-")))
-        return SandboxTool(self.spec, lambda _: step.output, (), self.limits, None, self.lock).run(call)
+        step = make_sample_step(int(call.call_id.removeprefix("step-")))
+        return SandboxTool(self.spec, lambda _: step.output, (), self.truncation, None, self.lock).run(call)

@@ -17,17 +17,17 @@ from harness.tokens import Counter as TokenCounter
 from harness.tokens import QuarterOfCharacters
 from harness.view import View, drop_rolled_back, fold
 
-Kind: TypeAlias = Literal["system", "user", "assistant", "tool results", "summaries", "markers"]
+MessageKind: TypeAlias = Literal["system", "user", "assistant", "tool results", "summaries", "markers"]
 """Of a message: by its role, or what a compaction put in: a summary, or what stands beside one."""
 
-KINDS: tuple[Kind, ...] = ("system", "user", "assistant", "tool results", "summaries", "markers")
-_BY_ROLE: dict[str, Kind] = {"system": "system", "user": "user", "assistant": "assistant", "tool": "tool results"}
+MESSAGE_KINDS: tuple[MessageKind, ...] = ("system", "user", "assistant", "tool results", "summaries", "markers")
+_KIND_BY_ROLE: dict[str, MessageKind] = {"system": "system", "user": "user", "assistant": "assistant", "tool": "tool results"}
 
 
-class Share(NamedTuple):
+class KindShare(NamedTuple):
     """Where tokens are: the messages of one kind."""
 
-    kind: Kind
+    kind: MessageKind
     view_messages: int
     """In the view at the end of the log."""
     view_tokens: int
@@ -67,7 +67,7 @@ class CompactionPoint(NamedTuple):
     round: int
     step: int
     """The step before which it took place."""
-    moment: str
+    hook: str
     status: str
     reason: str
     tokens_before: int
@@ -83,7 +83,7 @@ class CompactionPoint(NamedTuple):
     wall_seconds: float
 
     @property
-    def what(self) -> str:
+    def outcome(self) -> str:
         """A word for it: `summary`, `pruning`, or what came of a fruitless attempt."""
         return self.status if self.status != "applied" else "summary" if self.inserted else "pruning"
 
@@ -123,7 +123,7 @@ class Inspection:
     view_messages: int
     view_tokens: int
     """At the end of the log, estimated."""
-    shares: tuple[Share, ...]
+    shares: tuple[KindShare, ...]
     """Of the kinds that there are."""
     timeline: tuple[StepPoint, ...]
     compactions: tuple[CompactionPoint, ...]
@@ -139,15 +139,15 @@ class Inspection:
     @property
     def summaries(self) -> int:
         """Applied compactions that put something in."""
-        return sum(one.what == "summary" for one in self.compactions)
+        return sum(one.outcome == "summary" for one in self.compactions)
 
     @property
     def prunings(self) -> int:
         """Applied compactions that put nothing in."""
-        return sum(one.what == "pruning" for one in self.compactions)
+        return sum(one.outcome == "pruning" for one in self.compactions)
 
     @property
-    def fruitless(self) -> int:
+    def fruitless_attempts(self) -> int:
         """Attempts that failed or would have saved nothing."""
         return sum(one.status != "applied" for one in self.compactions)
 
@@ -169,12 +169,12 @@ class Inspection:
     @property
     def cost_usd(self) -> float | None:
         """Of the agent's calls; None = a price is not known."""
-        return _sum(point.cost_usd for point in self.timeline)
+        return _sum_costs(point.cost_usd for point in self.timeline)
 
     @property
     def total_cost_usd(self) -> float | None:
         """Of the agent's calls and its sub-agents; None = a price is not known."""
-        return _sum((self.cost_usd, *(one.cost_usd for one in self.sub_agents)))
+        return _sum_costs((self.cost_usd, *(one.cost_usd for one in self.sub_agents)))
 
     @property
     def summarizer_cost_usd(self) -> float:
@@ -182,12 +182,12 @@ class Inspection:
         return sum(one.cost_usd or 0.0 for one in self.compactions)
 
 
-def took(sub_agents: Sequence[SubAgentEnded]) -> str:
+def format_sub_agent_totals(sub_agents: Sequence[SubAgentEnded]) -> str:
     """What some sub-agents took together, in words."""
-    steps, cost = sum(one.steps for one in sub_agents), _sum(one.cost_usd for one in sub_agents)
-    sent, written = sum(one.prompt_tokens for one in sub_agents), sum(one.output_tokens for one in sub_agents)
+    steps, cost = sum(one.steps for one in sub_agents), _sum_costs(one.cost_usd for one in sub_agents)
+    prompt_tokens, output_tokens = sum(one.prompt_tokens for one in sub_agents), sum(one.output_tokens for one in sub_agents)
     price = "at an unknown price" if cost is None else f"${cost:.4f}"
-    return f"{format_count(steps, 'step')}, {sent:,} tokens in, {written:,} out, {price}"
+    return f"{format_count(steps, 'step')}, {prompt_tokens:,} tokens in, {output_tokens:,} out, {price}"
 
 
 def inspect_session(entries: Iterable[Entry]) -> Inspection:
@@ -197,29 +197,29 @@ def inspect_session(entries: Iterable[Entry]) -> Inspection:
         entries: its log, whole or from its beginning to anywhere. What was rolled back stands in `events` alone.
     """
     log = tuple(entries)
-    reader = _Reader(counter_of(log), Counter(entry.event.kind for entry in log))
+    reader = _LogReader(find_counter(log), Counter(entry.event.kind for entry in log))
     for entry in drop_rolled_back(log):
         reader.read(entry)
-    return reader.inspection()
+    return reader.build_inspection()
 
 
-def counter_of(entries: Sequence[Entry]) -> TokenCounter:
+def find_counter(entries: Sequence[Entry]) -> TokenCounter:
     """How a session's policy estimates tokens; of a policy that is not known here, a quarter of the characters."""
-    started = next((entry.event for entry in entries if isinstance(entry.event, SessionStarted)), None)
-    if started is None:
+    start_event = next((entry.event for entry in entries if isinstance(entry.event, SessionStarted)), None)
+    if start_event is None:
         return QuarterOfCharacters()
     try:
-        return policy_from_plain(_plain(started.policy_json)).counter
+        return policy_from_plain(_parse_policy(start_event.policy_json)).counter
     except UsageError:
         return QuarterOfCharacters()
 
 
-def _sum(costs: Iterable[float | None]) -> float | None:
+def _sum_costs(costs: Iterable[float | None]) -> float | None:
     known = list(costs)
     return None if None in known else sum(cost for cost in known if cost is not None)
 
 
-def _plain(policy_json: str) -> Mapping[str, object]:
+def _parse_policy(policy_json: str) -> Mapping[str, object]:
     """The table of a policy; empty where it is none."""
     try:
         plain = json.loads(policy_json)
@@ -229,19 +229,19 @@ def _plain(policy_json: str) -> Mapping[str, object]:
 
 
 @dataclass(slots=True)
-class _Reader:
+class _LogReader:
     """Folds a log and keeps what the view forgets."""
 
     counter: TokenCounter
     events: Counter[str]
     view: View = field(default_factory=View)
-    started: SessionStarted | None = None
-    ended: SessionEnded | None = None
-    added: dict[ItemId, Message] = field(default_factory=dict)
-    inserted: dict[ItemId, Kind] = field(default_factory=dict)
-    gone: set[ItemId] = field(default_factory=set)
-    logged: Counter[Kind] = field(default_factory=Counter)
-    logged_tokens: Counter[Kind] = field(default_factory=Counter)
+    start_event: SessionStarted | None = None
+    end_event: SessionEnded | None = None
+    added_messages: dict[ItemId, Message] = field(default_factory=dict)
+    inserted_kinds: dict[ItemId, MessageKind] = field(default_factory=dict)
+    removed_items: set[ItemId] = field(default_factory=set)
+    logged_messages: Counter[MessageKind] = field(default_factory=Counter)
+    logged_tokens: Counter[MessageKind] = field(default_factory=Counter)
     timeline: list[StepPoint] = field(default_factory=list)
     compactions: list[CompactionPoint] = field(default_factory=list)
     sub_agents: list[SubAgentEnded] = field(default_factory=list)
@@ -250,85 +250,85 @@ class _Reader:
         """Take in one event that counts."""
         before, event = self.view, entry.event
         self.view = fold(before, entry, self.counter)
-        self.ended = event if isinstance(event, SessionEnded) else None
+        self.end_event = event if isinstance(event, SessionEnded) else None
         match event:
             case SessionStarted():
-                self.started = self.started or event
+                self.start_event = self.start_event or event
             case MessageAdded():
-                self.added[ItemId(entry.seq)] = event.message
-                self._log(ItemId(entry.seq))
+                self.added_messages[ItemId(entry.seq)] = event.message
+                self._count_logged(ItemId(entry.seq))
             case StepFinished():
-                self.timeline.append(_step_point(event, before.rounds))
+                self.timeline.append(_make_step_point(event, before.rounds))
             case SubAgentEnded():
                 self.sub_agents.append(event)
             case Compaction():
-                self.compactions.append(_compaction_point(entry.seq, event))
+                self.compactions.append(_make_compaction_point(entry.seq, event))
                 if event.status == "applied":
-                    self._compacted(entry.seq, event, before)
+                    self._apply_compaction(entry.seq, event, before)
 
-    def _compacted(self, seq: int, event: Compaction, before: View) -> None:
-        known = {item.item_id for item in before.items}
-        named = {*event.patch.forget, *(change.item for change in event.patch.replace)}
-        self.gone |= named & known & self.added.keys()
+    def _apply_compaction(self, seq: int, event: Compaction, before: View) -> None:
+        visible_ids = {item.item_id for item in before.items}
+        changed_ids = {*event.patch.forget, *(change.item for change in event.patch.replace)}
+        self.removed_items |= changed_ids & visible_ids & self.added_messages.keys()
         for slot, insert in enumerate(event.patch.insert):
-            self.inserted[ItemId(seq, slot)] = "summaries" if insert.stands_for else "markers"
-            self._log(ItemId(seq, slot))
+            self.inserted_kinds[ItemId(seq, slot)] = "summaries" if insert.stands_for else "markers"
+            self._count_logged(ItemId(seq, slot))
 
-    def _log(self, item_id: ItemId) -> None:
+    def _count_logged(self, item_id: ItemId) -> None:
         item = next((item for item in reversed(self.view.items) if item.item_id == item_id), None)
         if item is not None:
-            kind = self._kind(item_id, item.message)
-            self.logged[kind] += 1
+            kind = self._classify_message(item_id, item.message)
+            self.logged_messages[kind] += 1
             self.logged_tokens[kind] += item.tokens
 
-    def _kind(self, item_id: ItemId, message: Message) -> Kind:
-        return self.inserted.get(item_id) or _BY_ROLE[message.role]
+    def _classify_message(self, item_id: ItemId, message: Message) -> MessageKind:
+        return self.inserted_kinds.get(item_id) or _KIND_BY_ROLE[message.role]
 
-    def _shares(self) -> tuple[Share, ...]:
-        messages: Counter[Kind] = Counter()
-        tokens: Counter[Kind] = Counter()
+    def _compute_shares(self) -> tuple[KindShare, ...]:
+        messages: Counter[MessageKind] = Counter()
+        tokens: Counter[MessageKind] = Counter()
         for item in self.view.items:
-            kind = self._kind(item.item_id, item.message)
+            kind = self._classify_message(item.item_id, item.message)
             messages[kind] += 1
             tokens[kind] += item.tokens
         return tuple(
-            Share(kind, messages[kind], tokens[kind], self.logged[kind], self.logged_tokens[kind])
-            for kind in KINDS
-            if self.logged[kind]
+            KindShare(kind, messages[kind], tokens[kind], self.logged_messages[kind], self.logged_tokens[kind])
+            for kind in MESSAGE_KINDS
+            if self.logged_messages[kind]
         )
 
-    def inspection(self) -> Inspection:
+    def build_inspection(self) -> Inspection:
         """What was read."""
-        started, ended = self.started, self.ended
-        cut = [result.clipped_characters for message in self.added.values() for result in message.results]
+        start_event, end_event = self.start_event, self.end_event
+        clipped_lengths = [result.clipped_characters for message in self.added_messages.values() for result in message.results]
         return Inspection(
-            session_id=started.session_id if started else "",
-            task=started.task if started else "",
-            model=started.model if started else "",
-            policy=str(_plain(started.policy_json).get("kind", "")) if started else "",
-            window_tokens=started.window_tokens if started else 0,
-            threshold_tokens=started.threshold_tokens if started else None,
-            budget_rule=started.budget_rule if started else "",
-            status=ended.status if ended else "active",
-            reason=ended.reason if ended else "",
-            detail=ended.detail if ended else "",
+            session_id=start_event.session_id if start_event else "",
+            task=start_event.task if start_event else "",
+            model=start_event.model if start_event else "",
+            policy=str(_parse_policy(start_event.policy_json).get("kind", "")) if start_event else "",
+            window_tokens=start_event.window_tokens if start_event else 0,
+            threshold_tokens=start_event.threshold_tokens if start_event else None,
+            budget_rule=start_event.budget_rule if start_event else "",
+            status=end_event.status if end_event else "active",
+            reason=end_event.reason if end_event else "",
+            detail=end_event.detail if end_event else "",
             events=dict(sorted(self.events.items())),
-            turns=sum(message.role == "user" for message in self.added.values()),
-            messages=len(self.added),
-            parts=sum(len(message.parts) for message in self.added.values()),
-            compacted_parts=sum(len(self.added[item].parts) for item in self.gone),
-            clipped_outputs=sum(characters > 0 for characters in cut),
-            clipped_characters=sum(cut),
+            turns=sum(message.role == "user" for message in self.added_messages.values()),
+            messages=len(self.added_messages),
+            parts=sum(len(message.parts) for message in self.added_messages.values()),
+            compacted_parts=sum(len(self.added_messages[item].parts) for item in self.removed_items),
+            clipped_outputs=sum(characters > 0 for characters in clipped_lengths),
+            clipped_characters=sum(clipped_lengths),
             view_messages=len(self.view.items),
             view_tokens=self.view.tokens,
-            shares=self._shares(),
+            shares=self._compute_shares(),
             timeline=tuple(self.timeline),
             compactions=tuple(self.compactions),
             sub_agents=tuple(self.sub_agents),
         )
 
 
-def _step_point(event: StepFinished, rounds: int) -> StepPoint:
+def _make_step_point(event: StepFinished, rounds: int) -> StepPoint:
     usage = event.usage
     return StepPoint(
         step=event.step,
@@ -345,13 +345,13 @@ def _step_point(event: StepFinished, rounds: int) -> StepPoint:
     )
 
 
-def _compaction_point(seq: int, event: Compaction) -> CompactionPoint:
+def _make_compaction_point(seq: int, event: Compaction) -> CompactionPoint:
     patch = event.patch
     return CompactionPoint(
         event=seq,
         round=event.round,
         step=event.step,
-        moment=event.moment,
+        hook=event.moment,
         status=event.status,
         reason=event.reason,
         tokens_before=event.tokens_before,

@@ -20,48 +20,50 @@ from harness.metrics import shell
 from harness.task import CallTemplate
 
 Signature: TypeAlias = str
-Deed: TypeAlias = Literal["retrieval", "write", "execution"]
+Effect: TypeAlias = Literal["retrieval", "write", "execution"]
 """A retrieval changes nothing; a write is known to change its paths; an execution may change anything."""
 
-READING_TOOLS = frozenset({"read_file", "list_directory"})
-WRITING_TOOLS = frozenset({"write_file"})
+READ_TOOLS = frozenset({"read_file", "list_directory"})
+WRITE_TOOLS = frozenset({"write_file"})
 COMMAND_TOOLS = frozenset({"execute_command"})
 
 VOLATILE_FIELDS = frozenset({"timeout", "timeout_seconds", "timeout_ms", "request_id", "call_id", "timestamp"})
 _PATH_FIELDS = frozenset({"path", "file", "filename", "directory", "folder", "cwd"})
-_VOLATILE = re.compile(  # begins with a digit and not with \b: so the search skips all else at once
+_VOLATILE_PATTERN = re.compile(  # begins with a digit and not with \b: so the search skips all else at once
     r"\d(?<=\b\d)(?:(?<=0)x[0-9a-fA-F]{6,}\b|\d{3}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?Z?"
     r"|\d:\d\d:\d\d(?:\.\d+)?\b|\d*\.\d+ ?(?:ms|s|sec|seconds)\b)"
 )
-_NUMBER = re.compile(r"\d+")
+_NUMBER_PATTERN = re.compile(r"\d+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Act:
+class AnsweredCall:
     """A call and its answer."""
 
     step: int
     signature: Signature
     observation: str
     """Digest of the canonical observation."""
-    failure: str
+    failure_digest: str
     """The same without any number, of what ended badly: tries that are counted in what they print fail alike; else empty."""
-    well: bool
+    succeeded: bool
     """It ended neither in an error nor with an exit code other than 0."""
-    deed: Deed
+    effect: Effect
     target: str
     """What a retrieval brings: a file's path if it shows the whole of it, else the signature. Of a write its path."""
     paths: frozenset[str]
     """Paths that it names; empty = it may be about the whole workspace."""
-    content: str
+    content_digest: str
     """Digest of what it brings into view: of a retrieval the output, of a write the text that is written; else empty."""
-    asked: ItemId
+    call_item: ItemId
     """The message that holds the call."""
-    answered: ItemId
+    result_item: ItemId
     """The message that holds the result."""
 
 
-def acts_of(entry: Entry, pending: dict[str, tuple[ToolCall, ItemId]], retrievals: frozenset[Signature]) -> Iterator[Act]:
+def iter_answered_calls(
+    entry: Entry, pending: dict[str, tuple[ToolCall, ItemId]], retrievals: frozenset[Signature]
+) -> Iterator[AnsweredCall]:
     """The calls that this entry answers.
 
     Args:
@@ -75,112 +77,116 @@ def acts_of(entry: Entry, pending: dict[str, tuple[ToolCall, ItemId]], retrieval
     item = ItemId(entry.seq)
     pending.update((call.call_id, (call, item)) for call in event.message.calls)
     for result in event.message.results:
-        call, asked = pending.pop(result.call_id, (None, item))
+        call, call_item = pending.pop(result.call_id, (None, item))
         if call is not None:
-            yield _act(call, result, event.step, (asked, item), retrievals)
+            yield _build_answered_call(call, result, event.step, (call_item, item), retrievals)
 
 
-def _act(call: ToolCall, result: ToolResult, step: int, items: tuple[ItemId, ItemId], retrievals: frozenset[Signature]) -> Act:
-    signed = signature(call)
-    deed: Deed = "retrieval" if signed in retrievals else _deed(call)
-    path, well = _whole_file(call), ended_well(result)
-    return Act(
+def _build_answered_call(
+    call: ToolCall, result: ToolResult, step: int, items: tuple[ItemId, ItemId], retrievals: frozenset[Signature]
+) -> AnsweredCall:
+    call_signature = compute_signature(call)
+    effect: Effect = "retrieval" if call_signature in retrievals else _classify_effect(call)
+    path, succeeded = _find_whole_file(call), has_succeeded(result)
+    return AnsweredCall(
         step=step,
-        signature=signed,
-        observation=observation(result),
-        failure="" if well else _digest(_NUMBER.sub("~", _told(result))),
-        well=well,
-        deed=deed,
-        target=path or signed,
-        paths=_paths(call),
-        content=_content(call, result, deed),
-        asked=items[0],
-        answered=items[1],
+        signature=call_signature,
+        observation=compute_observation(result),
+        failure_digest="" if succeeded else _compute_digest(_NUMBER_PATTERN.sub("~", _normalize_result(result))),
+        succeeded=succeeded,
+        effect=effect,
+        target=path or call_signature,
+        paths=_find_paths(call),
+        content_digest=_digest_content(call, result, effect),
+        call_item=items[0],
+        result_item=items[1],
     )
 
 
-def signature(call: ToolCall) -> Signature:
+def compute_signature(call: ToolCall) -> Signature:
     """The canonical form of a call, as a digest."""
-    given = transcript.parse_arguments(call)
-    if not given:
-        return _digest(f"{call.name} {' '.join(call.arguments_json.split())}")
-    plain = {name: _canonical(name, value) for name, value in given.items() if name not in VOLATILE_FIELDS}
-    return _digest(f"{call.name} {json.dumps(plain, sort_keys=True)}")
+    arguments = transcript.parse_arguments(call)
+    if not arguments:
+        return _compute_digest(f"{call.name} {' '.join(call.arguments_json.split())}")
+    canonical_arguments = {
+        name: _normalize_argument(name, value) for name, value in arguments.items() if name not in VOLATILE_FIELDS
+    }
+    return _compute_digest(f"{call.name} {json.dumps(canonical_arguments, sort_keys=True)}")
 
 
-def template_signature(call: CallTemplate) -> Signature:
+def compute_template_signature(call: CallTemplate) -> Signature:
     """The signature of the call that a template without placeholders makes."""
-    return signature(ToolCall(call_id="", name=call.tool, arguments_json=json.dumps(dict(call.arguments))))
+    return compute_signature(ToolCall(call_id="", name=call.tool, arguments_json=json.dumps(dict(call.arguments))))
 
 
-def _canonical(name: str, value: object) -> object:
+def _normalize_argument(name: str, value: object) -> object:
     if not isinstance(value, str):
         return value
-    return shell.path(value) if name in _PATH_FIELDS or name.endswith("_path") else value.strip()
+    return shell.normalize_path(value) if name in _PATH_FIELDS or name.endswith("_path") else value.strip()
 
 
-def observation(result: ToolResult) -> str:
+def compute_observation(result: ToolResult) -> str:
     """The canonical form of a result, as a digest."""
-    return _digest(_told(result))
+    return _compute_digest(_normalize_result(result))
 
 
-def _told(result: ToolResult) -> str:
-    return f"{transcript.read_outcome(result)} {_VOLATILE.sub('~', result.output).rstrip()}"
+def _normalize_result(result: ToolResult) -> str:
+    return f"{transcript.read_outcome(result)} {_VOLATILE_PATTERN.sub('~', result.output).rstrip()}"
 
 
-def ended_well(result: ToolResult) -> bool:
+def has_succeeded(result: ToolResult) -> bool:
     """Neither an error nor an exit code other than 0."""
     return result.status == "completed" and transcript.read_outcome(result) in {"ok", "exit code 0"}
 
 
-def _deed(call: ToolCall) -> Deed:
-    if call.name in READING_TOOLS:
+def _classify_effect(call: ToolCall) -> Effect:
+    if call.name in READ_TOOLS:
         return "retrieval"
-    if call.name in WRITING_TOOLS:
+    if call.name in WRITE_TOOLS:
         return "write"
-    return "retrieval" if call.name in COMMAND_TOOLS and shell.only_reads(_command(call)) else "execution"
+    return "retrieval" if call.name in COMMAND_TOOLS and shell.is_read_only(_read_command(call)) else "execution"
 
 
-def _command(call: ToolCall) -> str:
-    return _text(transcript.parse_arguments(call), "command")
+def _read_command(call: ToolCall) -> str:
+    return _read_text(transcript.parse_arguments(call), "command")
 
 
-def _text(given: Mapping[str, object], name: str) -> str:
-    value = given.get(name)
+def _read_text(arguments: Mapping[str, object], name: str) -> str:
+    value = arguments.get(name)
     return value if isinstance(value, str) else ""
 
 
-def _whole_file(call: ToolCall) -> str | None:
+def _find_whole_file(call: ToolCall) -> str | None:
     """The file whose whole text the call shows or writes."""
-    given = transcript.parse_arguments(call)
+    arguments = transcript.parse_arguments(call)
     if call.name in COMMAND_TOOLS:
-        return shell.shown_file(_command(call))
-    whole = call.name in WRITING_TOOLS or (call.name == "read_file" and given.keys() == {"path"})
-    return shell.path(_text(given, "path")) if whole and "path" in given else None
+        return shell.find_shown_file(_read_command(call))
+    covers_whole_file = call.name in WRITE_TOOLS or (call.name == "read_file" and arguments.keys() == {"path"})
+    return shell.normalize_path(_read_text(arguments, "path")) if covers_whole_file and "path" in arguments else None
 
 
-def _paths(call: ToolCall) -> frozenset[str]:
+def _find_paths(call: ToolCall) -> frozenset[str]:
     if call.name in COMMAND_TOOLS:
-        return shell.named_paths(_command(call))
-    given = transcript.parse_arguments(call)
-    return frozenset({shell.path(_text(given, "path"))}) if "path" in given else frozenset()
+        return shell.find_paths(_read_command(call))
+    arguments = transcript.parse_arguments(call)
+    return frozenset({shell.normalize_path(_read_text(arguments, "path"))}) if "path" in arguments else frozenset()
 
 
-def _content(call: ToolCall, result: ToolResult, deed: Deed) -> str:
-    if deed == "retrieval":
+def _digest_content(call: ToolCall, result: ToolResult, effect: Effect) -> str:
+    if effect == "retrieval":
         shown = result.output.removeprefix("exit code 0\n") if call.name in COMMAND_TOOLS else result.output
-        return _digest(shown.rstrip("\n"))
-    return _digest(_text(transcript.parse_arguments(call), "content").rstrip("\n")) if deed == "write" else ""
+        return _compute_digest(shown.rstrip("\n"))
+    return _compute_digest(_read_text(transcript.parse_arguments(call), "content").rstrip("\n")) if effect == "write" else ""
 
 
-def _digest(text: str) -> str:
+def _compute_digest(text: str) -> str:
     return blake2b(text.encode(errors="replace"), digest_size=12).hexdigest()
 
 
-NEVER = -1
+NEVER_TOUCHED = -1
 
 
-class Writes:
+class WriteHistory:
     """The last touch of everything, by the number of the call.
 
     A write touches its path. An execution touches the paths that it names, and it may have touched the workspace at large,
@@ -190,33 +196,33 @@ class Writes:
     def __init__(self) -> None:
         self._named: dict[str, int] = {}
         self._inside: dict[str, int] = {}
-        self._anywhere = NEVER
+        self._last_write = NEVER_TOUCHED
 
-    def add(self, number: int, act: Act) -> None:
+    def add_call(self, number: int, call: AnsweredCall) -> None:
         """Take note of a call; retrievals touch nothing."""
-        if act.deed == "retrieval":
+        if call.effect == "retrieval":
             return
-        self._anywhere = number
-        for path in act.paths:
+        self._last_write = number
+        for path in call.paths:
             self._named[path] = number
-            self._inside.update((folder, number) for folder in _folders(path))
+            self._inside.update((folder, number) for folder in _iter_folders(path))
 
-    def last_touch(self, act: Act) -> int:
+    def find_last_touch(self, call: AnsweredCall) -> int:
         """Number of the last call that touched what this one is about; `NEVER` if none did."""
-        if act.deed == "execution" or not act.paths:
-            return self._anywhere
-        return self.last_named(act)
+        if call.effect == "execution" or not call.paths:
+            return self._last_write
+        return self.find_last_named_touch(call)
 
-    def last_named(self, act: Act) -> int:
+    def find_last_named_touch(self, call: AnsweredCall) -> int:
         """Number of the last call that touched a path which this one names; `NEVER` if none did."""
-        return max(map(self._touch, act.paths), default=NEVER)
+        return max(map(self._find_path_touch, call.paths), default=NEVER_TOUCHED)
 
-    def _touch(self, path: str) -> int:
-        above = (self._named.get(folder, NEVER) for folder in _folders(path))
-        return max(self._named.get(path, NEVER), self._inside.get(path, NEVER), *above)
+    def _find_path_touch(self, path: str) -> int:
+        folder_touches = (self._named.get(folder, NEVER_TOUCHED) for folder in _iter_folders(path))
+        return max(self._named.get(path, NEVER_TOUCHED), self._inside.get(path, NEVER_TOUCHED), *folder_touches)
 
 
-def _folders(path: str) -> Iterable[str]:
+def _iter_folders(path: str) -> Iterable[str]:
     """The folders in which a path lies, `.` last; the top lies in none but is given too."""
     while path := dirname(path):
         if path == "/":

@@ -11,18 +11,18 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from harness.events import Compaction, Entry, ItemId, MessageAdded, SessionStarted
 from harness.messages import Message, ToolCall
-from harness.metrics.calls import Act, Signature, Writes, acts_of
-from harness.metrics.reacquisitions import Ledger
+from harness.metrics.calls import AnsweredCall, Signature, WriteHistory, iter_answered_calls
+from harness.metrics.reacquisitions import ReacquisitionTracker
 from harness.store.records import SessionMetrics, StepMetrics
 from harness.tokens import Counter
 from harness.view import View
 
 LoopRule: TypeAlias = Literal["same call and answer", "same failing call", "alternation", "monologue"]
 
-SAME_PAIRS = 4
-SAME_FAILURES = 3
-ALTERNATIONS = 6
-MONOLOGUE = 3
+SAME_PAIR_LIMIT = 4
+SAME_FAILURE_LIMIT = 3
+ALTERNATION_CALLS = 6
+MONOLOGUE_LIMIT = 3
 
 
 class Loop(NamedTuple):
@@ -32,15 +32,15 @@ class Loop(NamedTuple):
     onset_step: int
 
 
-class LoopDetector:
+class DoomLoopDetector:
     """Hears calls and messages in order and keeps the first loop."""
 
     def __init__(self) -> None:
-        self.first: Loop | None = None
-        self._acts: deque[Act] = deque(maxlen=ALTERNATIONS)
+        self.first_loop: Loop | None = None
+        self._acts: deque[AnsweredCall] = deque(maxlen=ALTERNATION_CALLS)
         self._replies: list[int] = []
 
-    def add_user(self) -> None:
+    def add_user_message(self) -> None:
         """A user spoke: what came before is no loop with what follows."""
         self._acts.clear()
         self._replies.clear()
@@ -49,48 +49,52 @@ class LoopDetector:
         """The agent spoke without calling a tool."""
         self._acts.clear()
         self._replies.append(step)
-        if len(self._replies) >= MONOLOGUE:
-            self._found("monologue", self._replies[-MONOLOGUE])
+        if len(self._replies) >= MONOLOGUE_LIMIT:
+            self._record_loop("monologue", self._replies[-MONOLOGUE_LIMIT])
 
-    def add_act(self, act: Act) -> None:
+    def add_call(self, call: AnsweredCall) -> None:
         """A call was answered."""
         self._replies.clear()
-        self._acts.append(act)
-        acts = list(self._acts)
-        pairs = [(one.signature, one.observation) for one in acts]
-        failures = acts[-SAME_FAILURES:]
-        if len(acts) >= SAME_PAIRS and len(set(pairs[-SAME_PAIRS:])) == 1:
-            self._found("same call and answer", acts[-SAME_PAIRS].step)
-        if len(failures) == SAME_FAILURES and len({one.signature for one in failures}) == 1 and not any(o.well for o in failures):
-            self._found("same failing call", failures[0].step)
-        if len(acts) == ALTERNATIONS and len(set(pairs[::2])) == len(set(pairs[1::2])) == 1 and pairs[0] != pairs[1]:
-            self._found("alternation", acts[0].step)
+        self._acts.append(call)
+        calls = list(self._acts)
+        pairs = [(one.signature, one.observation) for one in calls]
+        failures = calls[-SAME_FAILURE_LIMIT:]
+        if len(calls) >= SAME_PAIR_LIMIT and len(set(pairs[-SAME_PAIR_LIMIT:])) == 1:
+            self._record_loop("same call and answer", calls[-SAME_PAIR_LIMIT].step)
+        if (
+            len(failures) == SAME_FAILURE_LIMIT
+            and len({one.signature for one in failures}) == 1
+            and not any(o.succeeded for o in failures)
+        ):
+            self._record_loop("same failing call", failures[0].step)
+        if len(calls) == ALTERNATION_CALLS and len(set(pairs[::2])) == len(set(pairs[1::2])) == 1 and pairs[0] != pairs[1]:
+            self._record_loop("alternation", calls[0].step)
 
-    def _found(self, rule: LoopRule, onset_step: int) -> None:
-        if self.first is None:
-            self.first = Loop(rule, onset_step)
+    def _record_loop(self, rule: LoopRule, onset_step: int) -> None:
+        if self.first_loop is None:
+            self.first_loop = Loop(rule, onset_step)
 
 
 @dataclass(slots=True)
-class _Placed:
+class _PlacedText:
     """A text that stands in a file."""
 
     signature: Signature
-    blamed: bool = False
+    is_blamed: bool = False
     """Something failed while it was in place."""
 
 
-class DeadEnds:
+class DeadEndDetector:
     """Hears calls in order and counts."""
 
     def __init__(self) -> None:
-        self.repeated = 0
+        self.repeated_count = 0
         self._failures: dict[tuple[Signature, str], tuple[int, int]] = {}
-        self._changes = Writes()
-        self._placed: dict[str, _Placed] = {}
+        self._write_history = WriteHistory()
+        self._placed: dict[str, _PlacedText] = {}
         self._given_up: dict[Signature, int] = {}
 
-    def add_act(self, number: int, act: Act, rounds: int) -> None:
+    def add_call(self, number: int, call: AnsweredCall, rounds: int) -> None:
         """Take note of a call.
 
         Args:
@@ -98,57 +102,62 @@ class DeadEnds:
             act: the call.
             rounds: compactions applied so far.
         """
-        if not act.well:
-            self._add_failure(number, act, rounds)
-        elif act.deed != "write" or self._add_write(act, rounds):
-            self._changes.add(number, act)
+        if not call.succeeded:
+            self._add_failure(number, call, rounds)
+        elif call.effect != "write" or self._add_write(call, rounds):
+            self._write_history.add_call(number, call)
 
-    def _add_failure(self, number: int, act: Act, rounds: int) -> None:
-        key = act.signature, act.failure
+    def _add_failure(self, number: int, call: AnsweredCall, rounds: int) -> None:
+        key = call.signature, call.failure_digest
         earlier, rounds_then = self._failures.get(key, (number, rounds))
-        self.repeated += rounds_then < rounds and self._last_change(act) < earlier
+        self.repeated_count += rounds_then < rounds and self._find_last_change(call) < earlier
         self._failures[key] = number, rounds
         for placed in self._placed.values():
-            placed.blamed = True
+            placed.is_blamed = True
 
-    def _last_change(self, act: Act) -> int:
+    def _find_last_change(self, call: AnsweredCall) -> int:
         """Number of the last call that changed what a call rests on."""
-        own = act.paths & self._placed.keys()
-        return self._changes.last_named(act) if own else self._changes.last_touch(act)
+        written_paths = call.paths & self._placed.keys()
+        return self._write_history.find_last_named_touch(call) if written_paths else self._write_history.find_last_touch(call)
 
-    def _add_write(self, act: Act, rounds: int) -> bool:
+    def _add_write(self, call: AnsweredCall, rounds: int) -> bool:
         """Take note of a text that is written; whether it differs from what the agent wrote there last."""
-        before = self._placed.get(act.target)
-        if before is not None and before.signature == act.signature:
+        previous_text = self._placed.get(call.target)
+        if previous_text is not None and previous_text.signature == call.signature:
             return False
-        if before is not None and before.blamed:
-            self._given_up.setdefault(before.signature, rounds)
-        self.repeated += self._given_up.get(act.signature, rounds) < rounds
-        self._placed[act.target] = _Placed(act.signature)
+        if previous_text is not None and previous_text.is_blamed:
+            self._given_up.setdefault(previous_text.signature, rounds)
+        self.repeated_count += self._given_up.get(call.signature, rounds) < rounds
+        self._placed[call.target] = _PlacedText(call.signature)
         return True
 
 
-FEWEST_STEPS = 3
+MIN_STEPS_BETWEEN_COMPACTIONS = 3
 """Fewer steps than this between two compactions are thrash."""
 NO_PROGRESS_SHARE = 0.9
 """A compaction that leaves this share of the threshold or more in view made no progress."""
 
 
-class Watch:
+class PathologyDetector:
     """Hears the entries of a log in order, each with the view before and after it."""
 
     def __init__(self, counter: Counter, retrievals: frozenset[Signature] = frozenset()) -> None:
         self._counter, self._retrievals = counter, retrievals
         self._pending: dict[str, tuple[ToolCall, ItemId]] = {}
-        self._number = 0
+        self._call_number = 0
         self._newest: dict[Signature, tuple[int, str]] = {}
         self._tallies: dict[int, dict[str, int]] = {}
-        self._writes, self._ledger, self._loops, self._dead_ends = Writes(), Ledger(), LoopDetector(), DeadEnds()
+        self._write_history, self._reacquisitions, self._doom_loops, self._dead_ends = (
+            WriteHistory(),
+            ReacquisitionTracker(),
+            DoomLoopDetector(),
+            DeadEndDetector(),
+        )
         self._threshold_tokens: int | None = None
         self._compacted_before: list[int] = []
-        self._evicted_tokens = self._close = self._full = 0
+        self._evicted_tokens = self._close_compactions = self._full_compactions = 0
 
-    def add(self, entry: Entry, before: View, after: View) -> None:
+    def add_entry(self, entry: Entry, before: View, after: View) -> None:
         """Take note of the next entry."""
         event = entry.event
         match event:
@@ -157,70 +166,70 @@ class Watch:
             case MessageAdded():
                 self._add_message(event.message, event.step)
                 tokens = after.items[-1].tokens
-                for act in acts_of(entry, self._pending, self._retrievals):
-                    self._add_act(act, tokens, after.rounds)
+                for act in iter_answered_calls(entry, self._pending, self._retrievals):
+                    self._add_call(act, tokens, after.rounds)
             case Compaction() if event.status == "applied":
                 self._add_compaction(event, before, after)
             case _:
                 pass
 
-    def conduct(self) -> SessionMetrics:
+    def build_metrics(self) -> SessionMetrics:
         """The sum over all entries so far."""
-        loop = self._loops.first
+        loop = self._doom_loops.first_loop
         return SessionMetrics(
             evicted_tokens=self._evicted_tokens,
-            close_compactions=self._close,
-            full_compactions=self._full,
-            evicted_again=self._ledger.evicted_again,
-            repeated_dead_ends=self._dead_ends.repeated,
+            close_compactions=self._close_compactions,
+            full_compactions=self._full_compactions,
+            evicted_again=self._reacquisitions.repeated_evictions,
+            repeated_dead_ends=self._dead_ends.repeated_count,
             loop_rule=loop.rule if loop else "",
             loop_onset_step=loop.onset_step if loop else None,
-            loop_after_steps=self._steps_since_compaction(loop.onset_step) if loop else None,
+            loop_after_steps=self._count_steps_since_compaction(loop.onset_step) if loop else None,
             steps=tuple(StepMetrics(step=step, **tally) for step, tally in sorted(self._tallies.items())),
         )
 
-    def _steps_since_compaction(self, step: int) -> int | None:
+    def _count_steps_since_compaction(self, step: int) -> int | None:
         place = bisect_right(self._compacted_before, step)
         return step - self._compacted_before[place - 1] + 1 if place else None
 
     def _add_message(self, message: Message, step: int) -> None:
         if message.role == "user":
-            self._loops.add_user()
+            self._doom_loops.add_user_message()
         elif message.role == "assistant" and not message.calls:
-            self._loops.add_reply(step)
+            self._doom_loops.add_reply(step)
 
-    def _add_act(self, act: Act, tokens: int, rounds: int) -> None:
-        self._number += 1
-        earlier, answer = self._newest.get(act.signature, (None, ""))
-        untouched = earlier is not None and self._writes.last_touch(act) <= earlier
-        fetched = self._ledger.add_act(self._number, act, self._writes, tokens)
-        self._count(
-            act.step,
-            executions=act.deed != "retrieval",
-            retrievals=act.deed == "retrieval",
-            failures=not act.well,
+    def _add_call(self, call: AnsweredCall, tokens: int, rounds: int) -> None:
+        self._call_number += 1
+        earlier, answer = self._newest.get(call.signature, (None, ""))
+        is_untouched = earlier is not None and self._write_history.find_last_touch(call) <= earlier
+        reacquisition = self._reacquisitions.add_call(self._call_number, call, self._write_history, tokens)
+        self._add_counts(
+            call.step,
+            executions=call.effect != "retrieval",
+            retrievals=call.effect == "retrieval",
+            failures=not call.succeeded,
             repeats=earlier is not None,
-            redundant=untouched and answer == act.observation,
-            reacquisitions=fetched is not None,
-            reacquired_tokens=fetched.tokens if fetched else 0,
-            reacquired_steps=fetched.steps_since if fetched else 0,
+            redundant=is_untouched and answer == call.observation,
+            reacquisitions=reacquisition is not None,
+            reacquired_tokens=reacquisition.tokens if reacquisition else 0,
+            reacquired_steps=reacquisition.steps_since if reacquisition else 0,
         )
-        self._loops.add_act(act)
-        self._dead_ends.add_act(self._number, act, rounds)
-        self._writes.add(self._number, act)
-        self._newest[act.signature] = self._number, act.observation
+        self._doom_loops.add_call(call)
+        self._dead_ends.add_call(self._call_number, call, rounds)
+        self._write_history.add_call(self._call_number, call)
+        self._newest[call.signature] = self._call_number, call.observation
 
-    def _count(self, step: int, **more: int) -> None:
-        tally = self._tallies.setdefault(step, dict.fromkeys(more, 0))
-        for name, count in more.items():
+    def _add_counts(self, step: int, **counts: int) -> None:
+        tally = self._tallies.setdefault(step, dict.fromkeys(counts, 0))
+        for name, count in counts.items():
             tally[name] += count
 
     def _add_compaction(self, event: Compaction, before: View, after: View) -> None:
-        kept = {item.item_id: item.tokens for item in after.items}
-        self._evicted_tokens += sum(max(0, item.tokens - kept.get(item.item_id, 0)) for item in before.items)
-        if self._compacted_before and event.step - self._compacted_before[-1] < FEWEST_STEPS:
-            self._close += 1
+        tokens_after = {item.item_id: item.tokens for item in after.items}
+        self._evicted_tokens += sum(max(0, item.tokens - tokens_after.get(item.item_id, 0)) for item in before.items)
+        if self._compacted_before and event.step - self._compacted_before[-1] < MIN_STEPS_BETWEEN_COMPACTIONS:
+            self._close_compactions += 1
         if self._threshold_tokens is not None and event.tokens_after >= NO_PROGRESS_SHARE * self._threshold_tokens:
-            self._full += 1
+            self._full_compactions += 1
         self._compacted_before.append(event.step)
-        self._ledger.add_compaction(event)
+        self._reacquisitions.add_compaction(event)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from harness.events import Compaction, ItemId
-from harness.metrics.calls import Act, Writes
+from harness.metrics.calls import AnsweredCall, WriteHistory
 
 
 class Reacquisition(NamedTuple):
@@ -26,23 +26,23 @@ class Reacquisition(NamedTuple):
 class _Target:
     carriers: set[ItemId] = field(default_factory=set)
     content: str = ""
-    seen_at: int = 0
+    seen_call: int = 0
     """Number of the call that brought it last."""
-    evicted_before: int | None = None
+    eviction_step: int | None = None
     """Step of the compaction that took it away; None = in view."""
-    reacquired: bool = False
+    is_reacquired: bool = False
 
 
-class Ledger:
+class ReacquisitionTracker:
     """Targets in view and out of it, kept as calls and compactions go by."""
 
     def __init__(self) -> None:
-        self.evicted_again = 0
+        self.repeated_evictions = 0
         """Targets that were taken away, fetched again and taken away again; each time counts."""
         self._targets: dict[str, _Target] = {}
         self._carried: dict[ItemId, set[str]] = {}
 
-    def add_act(self, number: int, act: Act, writes: Writes, tokens: int) -> Reacquisition | None:
+    def add_call(self, number: int, call: AnsweredCall, write_history: WriteHistory, tokens: int) -> Reacquisition | None:
         """Take note of a call; what it fetched again, if it did.
 
         Args:
@@ -51,25 +51,25 @@ class Ledger:
             writes: all calls before this one.
             tokens: of the message with its result.
         """
-        if act.deed == "execution" or not act.well:
+        if call.effect == "execution" or not call.succeeded:
             return None
-        target = self._targets.setdefault(act.target, _Target())
-        found = None
-        if act.deed == "retrieval" and target.evicted_before is not None:
-            unchanged = act.content == target.content or writes.last_touch(act) <= target.seen_at
-            target.reacquired = unchanged
-            if unchanged:
-                found = Reacquisition(act.step, act.step - target.evicted_before + 1, tokens)
-        item = act.asked if act.deed == "write" else act.answered
-        if act.deed == "write":
-            self._drop(target, act.target)
-            target.reacquired = False
+        target = self._targets.setdefault(call.target, _Target())
+        reacquisition = None
+        if call.effect == "retrieval" and target.eviction_step is not None:
+            is_unchanged = call.content_digest == target.content or write_history.find_last_touch(call) <= target.seen_call
+            target.is_reacquired = is_unchanged
+            if is_unchanged:
+                reacquisition = Reacquisition(call.step, call.step - target.eviction_step + 1, tokens)
+        item = call.call_item if call.effect == "write" else call.result_item
+        if call.effect == "write":
+            self._drop_carriers(target, call.target)
+            target.is_reacquired = False
         target.carriers.add(item)
-        self._carried.setdefault(item, set()).add(act.target)
-        target.content, target.seen_at, target.evicted_before = act.content, number, None
-        return found
+        self._carried.setdefault(item, set()).add(call.target)
+        target.content, target.seen_call, target.eviction_step = call.content_digest, number, None
+        return reacquisition
 
-    def _drop(self, target: _Target, name: str) -> None:
+    def _drop_carriers(self, target: _Target, name: str) -> None:
         """What showed an older text of the target shows it no more."""
         for item in target.carriers:
             self._carried[item].discard(name)
@@ -77,12 +77,12 @@ class Ledger:
 
     def add_compaction(self, event: Compaction) -> None:
         """Take note of an applied compaction."""
-        gone = (*event.patch.forget, *(change.item for change in event.patch.replace))
-        for item in gone:
+        removed_items = (*event.patch.forget, *(change.item for change in event.patch.replace))
+        for item in removed_items:
             for name in self._carried.pop(item, ()):
                 target = self._targets[name]
                 target.carriers.discard(item)
                 if not target.carriers:
-                    target.evicted_before = event.step
-                    self.evicted_again += target.reacquired
-                    target.reacquired = False
+                    target.eviction_step = event.step
+                    self.repeated_evictions += target.is_reacquired
+                    target.is_reacquired = False

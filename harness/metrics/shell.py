@@ -11,7 +11,7 @@ from posixpath import basename, normpath
 
 WORKSPACE = "/workspace"
 
-READERS = frozenset(
+READ_ONLY_PROGRAMS = frozenset(
     (
         *(
             "basename",
@@ -36,18 +36,20 @@ READERS = frozenset(
     )
 )
 """Programs that change nothing, but for the words of `_WRITING_WORDS`."""
-_WRITING_WORDS = {
+_WRITE_OPTIONS = {
     "find": re.compile(r"-(delete|exec|execdir|ok|okdir|fprint\w*|fls)$"),
     "sed": re.compile(r"(-[a-zA-Z]*i|--in-place)"),
     "sort": re.compile(r"(-o|--output)"),
 }
-_GIT_READERS = frozenset({"blame", "diff", "grep", "log", "ls-files", "ls-tree", "rev-parse", "shortlog", "show", "status"})
-_BETWEEN = frozenset({"|", "||", "&&", ";", "&", "|&"})
-_PATH = re.compile(r"[\w@+~./-]+")
-_EXTENSION = re.compile(r"\w\.[A-Za-z]\w{0,9}$")
+_READ_ONLY_GIT_COMMANDS = frozenset(
+    {"blame", "diff", "grep", "log", "ls-files", "ls-tree", "rev-parse", "shortlog", "show", "status"}
+)
+_COMMAND_SEPARATORS = frozenset({"|", "||", "&&", ";", "&", "|&"})
+_PATH_PATTERN = re.compile(r"[\w@+~./-]+")
+_EXTENSION_PATTERN = re.compile(r"\w\.[A-Za-z]\w{0,9}$")
 
 
-def path(text: str) -> str:
+def normalize_path(text: str) -> str:
     """A path of the workspace in its one form: `docs/a.md` for ` ./docs//a.md` and `/workspace/docs/a.md`; `.` is the top."""
     clean = normpath(text.strip() or ".")
     if clean == WORKSPACE or clean.startswith(f"{WORKSPACE}/"):
@@ -56,28 +58,28 @@ def path(text: str) -> str:
 
 
 @lru_cache(maxsize=1_000)
-def only_reads(command: str) -> bool:
+def is_read_only(command: str) -> bool:
     """Whether every program of the command is known to change nothing, and nothing is redirected into a file."""
     text = command.strip()
     if "\n" in text or "$(" in text or "`" in text:
         return False
     try:
-        words = list(_words(text))
+        words = list(_split_words(text))
     except ValueError:
         return False
-    return bool(words) and all(_reads(simple) for simple in _simple_commands(words))
+    return bool(words) and all(_is_read_only_command(simple) for simple in _split_commands(words))
 
 
-def _words(text: str) -> Iterator[str]:
+def _split_words(text: str) -> Iterator[str]:
     lexer = shlex.shlex(text, posix=True, punctuation_chars=True)
     lexer.whitespace_split, lexer.commenters = True, ""
     return iter(lexer)
 
 
-def _simple_commands(words: Sequence[str]) -> Iterator[list[str]]:
+def _split_commands(words: Sequence[str]) -> Iterator[list[str]]:
     simple: list[str] = []
     for word in words:
-        if word in _BETWEEN:
+        if word in _COMMAND_SEPARATORS:
             yield simple
             simple = []
         else:
@@ -86,20 +88,20 @@ def _simple_commands(words: Sequence[str]) -> Iterator[list[str]]:
         yield simple
 
 
-def _reads(words: list[str]) -> bool:
+def _is_read_only_command(words: list[str]) -> bool:
     rest = list(words)
     while rest and re.fullmatch(r"\w+=.*", rest[0]):
         del rest[0]
-    if not rest or any(sign in "()" for sign in rest) or _redirects(rest):
+    if not rest or any(sign in "()" for sign in rest) or _has_redirect(rest):
         return False
     program, arguments = basename(rest[0]), rest[1:]
     if program == "git":
-        return next((word for word in arguments if not word.startswith("-")), "") in _GIT_READERS
-    writing = _WRITING_WORDS.get(program)
-    return program in READERS and not (writing and any(writing.match(word) for word in arguments))
+        return next((word for word in arguments if not word.startswith("-")), "") in _READ_ONLY_GIT_COMMANDS
+    writing = _WRITE_OPTIONS.get(program)
+    return program in READ_ONLY_PROGRAMS and not (writing and any(writing.match(word) for word in arguments))
 
 
-def _redirects(words: Sequence[str]) -> bool:
+def _has_redirect(words: Sequence[str]) -> bool:
     """Whether output goes into a file other than the null device."""
     for index, word in enumerate(words):
         if set(word) <= set("<>&|") and ">" in word:
@@ -110,19 +112,19 @@ def _redirects(words: Sequence[str]) -> bool:
 
 
 @lru_cache(maxsize=1_000)
-def named_paths(command: str) -> frozenset[str]:
+def find_paths(command: str) -> frozenset[str]:
     """What looks like a path in the command: words with a slash or an extension. Not every such word is one."""
-    found = (word for word in _PATH.findall(command) if "/" in word or _EXTENSION.search(word))
-    return frozenset(path(word) for word in found if word.strip("./-"))
+    path_words = (word for word in _PATH_PATTERN.findall(command) if "/" in word or _EXTENSION_PATTERN.search(word))
+    return frozenset(normalize_path(word) for word in path_words if word.strip("./-"))
 
 
 @lru_cache(maxsize=1_000)
-def shown_file(command: str) -> str | None:
+def find_shown_file(command: str) -> str | None:
     """The path of `cat PATH`; None of every other command."""
     try:
         words = shlex.split(command)
     except ValueError:
         return None
-    if len(words) == 2 and words[0] == "cat" and not words[1].startswith("-") and only_reads(command):
-        return path(words[1])
+    if len(words) == 2 and words[0] == "cat" and not words[1].startswith("-") and is_read_only(command):
+        return normalize_path(words[1])
     return None

@@ -13,59 +13,61 @@ from harness import transcript
 from harness.messages import ToolCall
 from harness.task import Script
 
-Known: TypeAlias = Callable[[str], Iterable[str]]
+CandidateLookup: TypeAlias = Callable[[str], Iterable[str]]
 """Values that a fact may have been written with."""
 
 _PLACEHOLDER = re.compile(r"\$(?:\$|\{(\w+)\}|([A-Za-z_]\w*))")
 
 
-class _Piece(NamedTuple):
+class _TemplatePiece(NamedTuple):
     """A fixed text and the placeholder behind it (empty = the text ends here)."""
 
-    fixed: str
-    fact: str
+    fixed_text: str
+    fact_name: str
 
 
-_Arguments: TypeAlias = tuple[tuple[_Piece, ...], ...]
-_Shape: TypeAlias = tuple[str, tuple[str, ...]]
+_ArgumentPieces: TypeAlias = tuple[tuple[_TemplatePiece, ...], ...]
+_CallShape: TypeAlias = tuple[str, tuple[str, ...]]
 """Tool and sorted names of the arguments."""
 
 
-class Uses:
+class TemplateMatcher:
     """The calls of a script, ready to be recognised."""
 
     def __init__(self, script: Script) -> None:
         """Take the templates apart."""
-        self._by_shape: dict[_Shape, dict[tuple[int, ...], dict[tuple[str, ...], list[_Arguments]]]] = {}
+        self._by_shape: dict[_CallShape, dict[tuple[int, ...], dict[tuple[str, ...], list[_ArgumentPieces]]]] = {}
         calls = (call for step in script.steps for call in (*step.calls, *(c for repair in step.repairs for c in repair.calls)))
         for call in dict.fromkeys(calls):
-            arguments = tuple(_pieces(text) for _, text in sorted(call.arguments))
+            arguments = tuple(_split_template(text) for _, text in sorted(call.arguments))
             shape = call.tool, tuple(sorted(name for name, _ in call.arguments))
-            begins = tuple(pieces[0].fixed for pieces in arguments)
-            by_lengths = self._by_shape.setdefault(shape, {}).setdefault(tuple(map(len, begins)), {})
-            by_lengths.setdefault(begins, []).append(arguments)
+            prefixes = tuple(pieces[0].fixed_text for pieces in arguments)
+            by_lengths = self._by_shape.setdefault(shape, {}).setdefault(tuple(map(len, prefixes)), {})
+            by_lengths.setdefault(prefixes, []).append(arguments)
 
-    def read(self, call: ToolCall, known: Known) -> Mapping[str, str]:
+    def match_call(self, call: ToolCall, list_candidates: CandidateLookup) -> Mapping[str, str]:
         """The facts that a call was written with, by name; empty if no template fits."""
-        given = sorted(transcript.parse_arguments(call).items())
-        texts = [value for _, value in given if isinstance(value, str)]
-        fitting: list[dict[str, str]] = []
-        if len(texts) == len(given):
-            for arguments in self._candidates((call.name, tuple(name for name, _ in given)), texts):
-                found: dict[str, str] = {}
-                if all(_fits(text, pieces, found, known) for text, pieces in zip(texts, arguments, strict=True)):
-                    fitting.append(found)
-        if not fitting:
+        arguments = sorted(transcript.parse_arguments(call).items())
+        texts = [value for _, value in arguments if isinstance(value, str)]
+        matches: list[dict[str, str]] = []
+        if len(texts) == len(arguments):
+            for template in self._find_templates((call.name, tuple(name for name, _ in arguments)), texts):
+                values: dict[str, str] = {}
+                if all(
+                    _matches_pieces(text, pieces, values, list_candidates) for text, pieces in zip(texts, template, strict=True)
+                ):
+                    matches.append(values)
+        if not matches:
             return {}
-        return {name: value for name, value in fitting[0].items() if all(other.get(name) == value for other in fitting)}
+        return {name: value for name, value in matches[0].items() if all(other.get(name) == value for other in matches)}
 
-    def _candidates(self, shape: _Shape, texts: Sequence[str]) -> Iterator[_Arguments]:
+    def _find_templates(self, shape: _CallShape, texts: Sequence[str]) -> Iterator[_ArgumentPieces]:
         """Templates whose texts begin as these do; looked up, since a script may have thousands."""
         for lengths, by_begins in self._by_shape.get(shape, {}).items():
             yield from by_begins.get(tuple([text[:length] for text, length in zip(texts, lengths, strict=True)]), ())
 
 
-def _pieces(text: str) -> tuple[_Piece, ...]:
+def _split_template(text: str) -> tuple[_TemplatePiece, ...]:
     pieces, fixed, end = [], "", 0
     for match in _PLACEHOLDER.finditer(text):
         fixed += text[end : match.start()]
@@ -73,43 +75,47 @@ def _pieces(text: str) -> tuple[_Piece, ...]:
         if match[0] == "$$":
             fixed += "$"
         else:
-            pieces.append(_Piece(fixed, match[1] or match[2]))
+            pieces.append(_TemplatePiece(fixed, match[1] or match[2]))
             fixed = ""
-    return (*pieces, _Piece(fixed + text[end:], ""))
+    return (*pieces, _TemplatePiece(fixed + text[end:], ""))
 
 
-def _fits(text: str, pieces: Sequence[_Piece], found: dict[str, str], known: Known) -> bool:
+def _matches_pieces(
+    text: str, pieces: Sequence[_TemplatePiece], values: dict[str, str], list_candidates: CandidateLookup
+) -> bool:
     """Whether a text is what the pieces make with some values; these are added to `found`."""
-    at = 0
+    position = 0
     for piece, following in zip(pieces, (*pieces[1:], None), strict=True):
-        if not text.startswith(piece.fixed, at):
+        if not text.startswith(piece.fixed_text, position):
             return False
-        at += len(piece.fixed)
+        position += len(piece.fixed_text)
         if following is None:
-            return at == len(text)
-        value = _value(text, at, piece.fact, following, found, known)
+            return position == len(text)
+        value = _match_placeholder(text, position, piece.fact_name, following, values, list_candidates)
         if value is None:
             return False
-        found[piece.fact] = value
-        at += len(value)
+        values[piece.fact_name] = value
+        position += len(value)
     return False
 
 
-def _value(text: str, at: int, fact: str, following: _Piece, found: Mapping[str, str], known: Known) -> str | None:
+def _match_placeholder(
+    text: str, position: int, fact: str, following: _TemplatePiece, values: Mapping[str, str], list_candidates: CandidateLookup
+) -> str | None:
     """What stands in the place of a placeholder."""
-    if fact in found:
-        return found[fact] if text.startswith(found[fact], at) else None
-    ends = at + len(following.fixed)
+    if fact in values:
+        return values[fact] if text.startswith(values[fact], position) else None
+    ends = position + len(following.fixed_text)
 
-    def goes_on(value: str) -> bool:
-        behind = at + len(value)
-        return text.startswith(following.fixed, behind) and (bool(following.fact) or ends + len(value) == len(text))
+    def is_followed(value: str) -> bool:
+        behind = position + len(value)
+        return text.startswith(following.fixed_text, behind) and (bool(following.fact_name) or ends + len(value) == len(text))
 
-    fitting = [value for value in known(fact) if text.startswith(value, at) and goes_on(value)]
-    if fitting:
-        return max(fitting, key=len)
-    line = text[at:end] if (end := text.find("\n", at)) >= 0 else text[at:]
-    if not following.fixed:
-        return None if following.fact else line
-    stop = text.find(following.fixed, at)
-    return text[at:stop] if at <= stop <= at + len(line) else None
+    matching_values = [value for value in list_candidates(fact) if text.startswith(value, position) and is_followed(value)]
+    if matching_values:
+        return max(matching_values, key=len)
+    line = text[position:end] if (end := text.find("\n", position)) >= 0 else text[position:]
+    if not following.fixed_text:
+        return None if following.fact_name else line
+    stop = text.find(following.fixed_text, position)
+    return text[position:stop] if position <= stop <= position + len(line) else None

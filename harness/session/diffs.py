@@ -17,16 +17,16 @@ from harness.protocols import FileState, Snapshot
 from harness.sandboxes.snapshots import MAX_DIFFED_LINES, BlobStore, format_path
 
 CONTEXT_LINES = 3
-LINE_CHARACTERS = 500
+MAX_LINE_CHARACTERS = 500
 """Shown of a line."""
-FILE_LINES = 400
+MAX_FILE_LINES = 400
 """Shown of a file's patch."""
-ALL_CHARACTERS = 200_000
+MAX_TOTAL_CHARACTERS = 200_000
 """Shown of all patches together."""
-MOST_FILES = 100
-MOST_BYTES = 2**20
+MAX_FILES = 100
+MAX_FILE_BYTES = 2**20
 """A larger file is not looked into."""
-_HUNK = re.compile(r"@@ -(\d+)(.*) \+(\d+)(.*) @@")
+_HUNK_HEADER = re.compile(r"@@ -(\d+)(.*) \+(\d+)(.*) @@")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,89 +40,97 @@ class FilePatch:
     """Its unified diff, or under the same head a sentence on what changed."""
 
 
-def patches(blobs: BlobStore, older: Snapshot, newer: Snapshot) -> tuple[FilePatch, ...]:
+def build_patches(blobs: BlobStore, older: Snapshot, newer: Snapshot) -> tuple[FilePatch, ...]:
     """The patch of each file that differs between two snapshots, by path; of very many the first.
 
     Raises:
         SandboxError: a content is not there.
     """
-    differ = sorted(path for path in older.files.keys() | newer.files.keys() if _file(older, path) != _file(newer, path))
-    return tuple([_patch(blobs, path, _file(older, path), _file(newer, path)) for path in differ[:MOST_FILES]])
+    changed_paths = sorted(
+        path for path in older.files.keys() | newer.files.keys() if _find_file(older, path) != _find_file(newer, path)
+    )
+    return tuple(
+        [_build_patch(blobs, path, _find_file(older, path), _find_file(newer, path)) for path in changed_paths[:MAX_FILES]]
+    )
 
 
-def joined(found: Sequence[FilePatch]) -> str:
+def join_patches(file_patches: Sequence[FilePatch]) -> str:
     """Several patches as one text, cut where it gets too long for a page."""
-    rest = ["(there may be more files; these are the first)\n"] if len(found) == MOST_FILES else []
-    text = "".join([*(one.text for one in found), *rest])
-    cut = len(text) - ALL_CHARACTERS
-    return f"{text[:ALL_CHARACTERS]}\n({cut:,} characters more)\n" if cut > 0 else text
+    overflow_note = ["(there may be more files; these are the first)\n"] if len(file_patches) == MAX_FILES else []
+    text = "".join([*(one.text for one in file_patches), *overflow_note])
+    cut = len(text) - MAX_TOTAL_CHARACTERS
+    return f"{text[:MAX_TOTAL_CHARACTERS]}\n({cut:,} characters more)\n" if cut > 0 else text
 
 
-def _file(snapshot: Snapshot, path: str) -> FileState | None:
+def _find_file(snapshot: Snapshot, path: str) -> FileState | None:
     state = snapshot.files.get(path)
     return None if state is None or stat.S_ISDIR(state.mode) else state
 
 
-def _patch(blobs: BlobStore, path: str, old: FileState | None, new: FileState | None) -> FilePatch:
-    name = _visible(format_path(path))
+def _build_patch(blobs: BlobStore, path: str, old: FileState | None, new: FileState | None) -> FilePatch:
+    name = _escape_unprintable(format_path(path))
     head = f"--- {f'a/{name}' if old else '/dev/null'}\n+++ {f'b/{name}' if new else '/dev/null'}\n"
-    lines = [*_modes(old, new), *_differences(blobs, old, new)]
-    more = [f"({format_count(len(lines) - FILE_LINES, 'more line')})\n"] if len(lines) > FILE_LINES else []
+    lines = [*_describe_mode_change(old, new), *_iter_differences(blobs, old, new)]
+    cut_note = [f"({format_count(len(lines) - MAX_FILE_LINES, 'more line')})\n"] if len(lines) > MAX_FILE_LINES else []
     kind: Literal["added", "modified", "deleted"] = "added" if old is None else "deleted" if new is None else "modified"
-    return FilePatch(path=name, kind=kind, text="".join((head, *lines[:FILE_LINES], *more)))
+    return FilePatch(path=name, kind=kind, text="".join((head, *lines[:MAX_FILE_LINES], *cut_note)))
 
 
-def _modes(old: FileState | None, new: FileState | None) -> Iterator[str]:
+def _describe_mode_change(old: FileState | None, new: FileState | None) -> Iterator[str]:
     if old and new and old.mode != new.mode:
         yield f"(mode {old.mode:o} -> {new.mode:o})\n"
 
 
-def _differences(blobs: BlobStore, old: FileState | None, new: FileState | None) -> Iterator[str]:
+def _iter_differences(blobs: BlobStore, old: FileState | None, new: FileState | None) -> Iterator[str]:
     if old and new and old.sha256 == new.sha256:
         return
     sizes = " -> ".join(f"{one.size_bytes:,} bytes" if one else "nothing" for one in (old, new))
-    if max(one.size_bytes for one in (old, new) if one) > MOST_BYTES:
+    if max(one.size_bytes for one in (old, new) if one) > MAX_FILE_BYTES:
         yield f"(too large to be shown: {sizes})\n"
         return
     before, after = (blobs.get(one.sha256) if one else b"" for one in (old, new))
     if any(b"\0" in content[:8192] for content in (before, after)):
         yield f"(binary: {sizes})\n"
         return
-    hunks = _hunks(_lines(before), _lines(after))
+    hunks = _compute_hunks(_split_lines(before), _split_lines(after))
     yield from [f"(more than {MAX_DIFFED_LINES:,} lines differ: {sizes})\n"] if hunks is None else hunks
 
 
-def _lines(content: bytes) -> list[str]:
+def _split_lines(content: bytes) -> list[str]:
     """The lines with their ends; only a line feed ends one."""
-    *whole, rest = content.decode("utf-8", "backslashreplace").split("\n")
-    return [f"{line}\n" for line in whole] + [rest] * bool(rest)
+    *complete_lines, rest = content.decode("utf-8", "backslashreplace").split("\n")
+    return [f"{line}\n" for line in complete_lines] + [rest] * bool(rest)
 
 
-def _hunks(old: Sequence[str], new: Sequence[str]) -> list[str] | None:
+def _compute_hunks(old: Sequence[str], new: Sequence[str]) -> list[str] | None:
     """The changes with their context; None = too many to look for them."""
     shorter = min(len(old), len(new))
     start = next((at for at in range(shorter) if old[at] != new[at]), shorter)
     end = next((at for at in range(shorter - start) if old[-1 - at] != new[-1 - at]), shorter - start)
     if len(old) + len(new) - 2 * (start + end) > MAX_DIFFED_LINES:
         return None
-    skipped, left = max(0, start - CONTEXT_LINES), max(0, end - CONTEXT_LINES)
-    before, after = old[skipped : len(old) - left], new[skipped : len(new) - left]
-    told = list(difflib.unified_diff(before, after, n=CONTEXT_LINES, lineterm=""))[2:]
-    return [_moved(line, skipped) if line.startswith("@@") else _shown(line) for line in told]
+    skipped_lines, trailing_lines = max(0, start - CONTEXT_LINES), max(0, end - CONTEXT_LINES)
+    before, after = old[skipped_lines : len(old) - trailing_lines], new[skipped_lines : len(new) - trailing_lines]
+    diff_lines = list(difflib.unified_diff(before, after, n=CONTEXT_LINES, lineterm=""))[2:]
+    return [_shift_header(line, skipped_lines) if line.startswith("@@") else _format_line(line) for line in diff_lines]
 
 
-def _moved(header: str, by: int) -> str:
-    def numbers(found: re.Match[str]) -> str:
-        return f"@@ -{int(found[1]) + by}{found[2]} +{int(found[3]) + by}{found[4]} @@"
+def _shift_header(header: str, offset: int) -> str:
+    def shift_numbers(match: re.Match[str]) -> str:
+        return f"@@ -{int(match[1]) + offset}{match[2]} +{int(match[3]) + offset}{match[4]} @@"
 
-    return f"{_HUNK.sub(numbers, header)}\n"
+    return f"{_HUNK_HEADER.sub(shift_numbers, header)}\n"
 
 
-def _shown(line: str) -> str:
-    text = _visible(line.removesuffix("\n"))
-    cut = f"{text[:LINE_CHARACTERS]}… ({len(text) - LINE_CHARACTERS:,} characters more)" if len(text) > LINE_CHARACTERS else text
+def _format_line(line: str) -> str:
+    text = _escape_unprintable(line.removesuffix("\n"))
+    cut = (
+        f"{text[:MAX_LINE_CHARACTERS]}… ({len(text) - MAX_LINE_CHARACTERS:,} characters more)"
+        if len(text) > MAX_LINE_CHARACTERS
+        else text
+    )
     return f"{cut}\n" if line.endswith("\n") else f"{cut}\n\\ No newline at end of file\n"
 
 
-def _visible(text: str) -> str:
+def _escape_unprintable(text: str) -> str:
     return "".join(one if one.isprintable() or one == "\t" else one.encode("unicode_escape").decode() for one in text)

@@ -17,7 +17,7 @@ from harness.sandboxes.action_cache import CachedSandbox
 from harness.sandboxes.client import ServedSandbox
 from harness.task import Check, Grader, Task
 
-MOST_DETAIL_CHARACTERS = 500
+MAX_DETAIL_CHARACTERS = 500
 NONCE_PATH = ".nonce"
 """Where the grader finds its nonce, in the workspace."""
 
@@ -30,7 +30,7 @@ class Verdict(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Judged:
+class GradedCheck:
     """A check and its verdict."""
 
     check: Check
@@ -39,7 +39,7 @@ class Judged:
     """Why it failed; hostile text."""
 
 
-def grade(task: Task, sandbox: Sandbox) -> tuple[Judged, ...]:
+def grade_workspace(task: Task, sandbox: Sandbox) -> tuple[GradedCheck, ...]:
     """Run the grader of a task on the workspace as the agent left it; one verdict for each check, in their order.
 
     It is really run, always: a sandbox with an action cache hands out the real one below it.
@@ -51,69 +51,71 @@ def grade(task: Task, sandbox: Sandbox) -> tuple[Judged, ...]:
         sandbox = sandbox.bypass_cache()
     nonce = secrets.token_hex(16)
     try:
-        sandbox.lay({path: text.encode() for path, text in laid(task.grader, nonce)})
+        sandbox.lay({path: text.encode() for path, text in list_grader_files(task.grader, nonce)})
     except ToolError as error:
-        return ungraded(task, f"the grader cannot be laid: {error}"[:MOST_DETAIL_CHARACTERS])
-    result = _run(task.grader, sandbox)
-    said = verdicts(result.stdout, nonce) if result.exit_code == 0 else {}
-    return judged(task.checks, said, _silence(result, task.grader))
+        return fail_all_checks(task, f"the grader cannot be laid: {error}"[:MAX_DETAIL_CHARACTERS])
+    result = _run_grader(task.grader, sandbox)
+    verdicts_by_check = parse_verdicts(result.stdout, nonce) if result.exit_code == 0 else {}
+    return apply_verdicts(task.checks, verdicts_by_check, _explain_missing_verdict(result, task.grader))
 
 
-def laid(grader: Grader, nonce: str) -> tuple[tuple[str, str], ...]:
+def list_grader_files(grader: Grader, nonce: str) -> tuple[tuple[str, str], ...]:
     """Path and content of the files that a grader needs."""
     return (*grader.files, (NONCE_PATH, nonce))
 
 
-def command_line(grader: Grader) -> str:
+def format_grader_command(grader: Grader) -> str:
     """The grader with its only argument."""
     return f"{grader.command} {NONCE_PATH}"
 
 
-def _run(grader: Grader, sandbox: Sandbox) -> ExecResult:
+def _run_grader(grader: Grader, sandbox: Sandbox) -> ExecResult:
     """The shell becomes the grader, since one that waits for it would hold its output open to others."""
     if isinstance(sandbox, ServedSandbox):
-        return sandbox.run_program(command_line(grader), modules=grader.modules, timeout_seconds=grader.timeout_seconds)
-    return sandbox.run(f"exec {command_line(grader)}", timeout_seconds=grader.timeout_seconds)
+        return sandbox.run_program(format_grader_command(grader), modules=grader.modules, timeout_seconds=grader.timeout_seconds)
+    return sandbox.run(f"exec {format_grader_command(grader)}", timeout_seconds=grader.timeout_seconds)
 
 
-def ungraded(task: Task, reason: str) -> tuple[Judged, ...]:
+def fail_all_checks(task: Task, reason: str) -> tuple[GradedCheck, ...]:
     """Every check as failed, since the grader could not run."""
-    return judged(task.checks, {}, reason)
+    return apply_verdicts(task.checks, {}, reason)
 
 
-def judged(checks: tuple[Check, ...], said: Mapping[str, Verdict], silence: str) -> tuple[Judged, ...]:
+def apply_verdicts(
+    checks: tuple[Check, ...], verdicts_by_check: Mapping[str, Verdict], missing_reason: str
+) -> tuple[GradedCheck, ...]:
     """Each check with its verdict; `silence` explains those without one."""
-    given = ((check, said.get(check.name, Verdict(False, silence))) for check in checks)
-    return tuple(Judged(check=check, passed=verdict.passed, detail=verdict.detail) for check, verdict in given)
+    verdict_pairs = ((check, verdicts_by_check.get(check.name, Verdict(False, missing_reason))) for check in checks)
+    return tuple(GradedCheck(check=check, passed=verdict.passed, detail=verdict.detail) for check, verdict in verdict_pairs)
 
 
-def verdicts(output: bytes, nonce: str) -> dict[str, Verdict]:
+def parse_verdicts(output: bytes, nonce: str) -> dict[str, Verdict]:
     """The verdicts in a grader's output by the name of their check; none unless its last line says that it was done."""
     lines = output.decode(errors="replace").removesuffix("\n").split("\n")
     if lines.pop() != f"{nonce} done":
         return {}
-    found: dict[str, Verdict] = {}
+    verdicts_by_check: dict[str, Verdict] = {}
     for line in lines:
         prefix, word, name, verdict, detail = (*line.split(" ", 4), "", "", "", "", "")[:5]
         if (prefix, word) != (nonce, "check") or verdict not in {"pass", "fail"}:
             continue
         passed = verdict == "pass"
-        if name in found and found[name].passed != passed:
+        if name in verdicts_by_check and verdicts_by_check[name].passed != passed:
             passed, detail = False, "the grader gave two verdicts"
-        found[name] = Verdict(passed, detail[:MOST_DETAIL_CHARACTERS])
-    return found
+        verdicts_by_check[name] = Verdict(passed, detail[:MAX_DETAIL_CHARACTERS])
+    return verdicts_by_check
 
 
-def _silence(result: ExecResult, grader: Grader) -> str:
+def _explain_missing_verdict(result: ExecResult, grader: Grader) -> str:
     if result.timed_out:
         return f"no verdict: the grader was killed after {grader.timeout_seconds:g} s"
     if result.oom_killed:
         return "no verdict: the grader ran out of memory"
     if result.exit_code > 128:
         return f"no verdict: the grader was killed by signal {result.exit_code - 128}"
-    tail = _last_line(result.stderr)
-    return f"no verdict (the grader ended with exit code {result.exit_code}) {tail}".strip()[:MOST_DETAIL_CHARACTERS]
+    tail = _extract_last_line(result.stderr)
+    return f"no verdict (the grader ended with exit code {result.exit_code}) {tail}".strip()[:MAX_DETAIL_CHARACTERS]
 
 
-def _last_line(output: bytes) -> str:
+def _extract_last_line(output: bytes) -> str:
     return output.decode(errors="replace").strip().rsplit("\n", 1)[-1]

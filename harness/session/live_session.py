@@ -23,13 +23,13 @@ from harness.messages import user
 from harness.protocols import Clock, FileChange
 from harness.sandboxes.snapshots import diff_snapshots
 from harness.session import history
-from harness.session.control import Desk
-from harness.session.diffs import FilePatch, patches
-from harness.session.restoration import compaction_of_round, dropped
-from harness.session.setup import setup_json
-from harness.session.spec import Ended, Interactive, Kept, check
-from harness.session.storage import logged, refuse_without_workspace, reopened
-from harness.session.worker import Worker
+from harness.session.control import SessionControl
+from harness.session.diffs import FilePatch, build_patches
+from harness.session.restoration import find_compaction, find_dropped_facts
+from harness.session.setup import encode_setup
+from harness.session.spec import CopiedFiles, SessionResult, SessionSpec, check_spec
+from harness.session.storage import load_log, refuse_without_workspace, restore_spec
+from harness.session.worker import SessionWorker
 from harness.store.journal import Journal
 from harness.store.sessions.locks import lock_session
 from harness.store.workspaces import JournalWorkspaces, MemoryWorkspaces, Workspaces, copy_workspaces
@@ -38,7 +38,7 @@ from harness.view import View, fold_all
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Summary:
+class ChangeSummary:
     """The first workspace of a session beside the last."""
 
     files: int
@@ -51,9 +51,9 @@ class Summary:
     """By path."""
 
 
-def summed(changes: Sequence[FileChange]) -> Summary:
+def summarize_changes(changes: Sequence[FileChange]) -> ChangeSummary:
     """The sums of some changes."""
-    return Summary(
+    return ChangeSummary(
         files=len(changes),
         additions=sum(change.added_lines for change in changes),
         deletions=sum(change.removed_lines for change in changes),
@@ -61,9 +61,9 @@ def summed(changes: Sequence[FileChange]) -> Summary:
     )
 
 
-Done = TypeVar("Done")
+ResultT = TypeVar("ResultT")
 
-NOT_COMPACTED = "nothing was compacted: it was stopped, or the policy has no rule that could"
+NO_COMPACTION_MESSAGE = "nothing was compacted: it was stopped, or the policy has no rule that could"
 """What `LiveSession.compact` means by None."""
 
 
@@ -72,10 +72,10 @@ class LiveSession:
 
     def __init__(
         self,
-        session: Interactive,
+        spec: SessionSpec,
         *,
         session_id: str | None = None,
-        listen: Callable[[Entry | Signal], None] = ignore,
+        on_event: Callable[[Entry | Signal], None] = ignore,
         clock: Clock = time.time,
     ) -> None:
         """Prepare the session; nothing runs before `start`.
@@ -86,12 +86,12 @@ class LiveSession:
             listen: hears every logged entry and every signal in order, in the session's thread; must return quickly.
             clock: the time of each event.
         """
-        self.session = session
+        self.spec = spec
         self.session_id = session_id or secrets.token_hex(6)
         self._clock = clock
-        self._desk = Desk(self.session_id, listen)
-        self._memory = MemoryWorkspaces()
-        self._worker: Worker | None = None
+        self._control = SessionControl(self.session_id, on_event)
+        self._memory_workspaces = MemoryWorkspaces()
+        self._worker: SessionWorker | None = None
         self._thread: threading.Thread | None = None
 
     @classmethod
@@ -100,8 +100,8 @@ class LiveSession:
         journal: Path,
         session_id: str,
         *,
-        session: Interactive | None = None,
-        listen: Callable[[Entry | Signal], None] = ignore,
+        spec: SessionSpec | None = None,
+        on_event: Callable[[Entry | Signal], None] = ignore,
         clock: Clock = time.time,
     ) -> "LiveSession":
         """A session that was closed, or whose process ended, to be gone on with: `start`, then `send` or `resume`.
@@ -121,60 +121,60 @@ class LiveSession:
             StoreError: no such journal or session.
             UsageError: the session has not begun, ran in another kind of sandbox, or its workspace is not there.
         """
-        entries = logged(journal, session_id)
+        entries = load_log(journal, session_id)
         refuse_without_workspace(entries, journal, session_id)
-        return cls._over(entries, reopened(entries, journal, session), session_id, listen, clock)
+        return cls._from_entries(entries, restore_spec(entries, journal, spec), session_id, on_event, clock)
 
     @classmethod
-    def _over(
+    def _from_entries(
         cls,
         entries: Sequence[Entry],
-        session: Interactive,
+        spec: SessionSpec,
         session_id: str,
-        listen: Callable[[Entry | Signal], None],
+        on_event: Callable[[Entry | Signal], None],
         clock: Clock,
     ) -> "LiveSession":
-        made = cls(session, session_id=session_id, listen=listen, clock=clock)
-        made._desk = Desk(session_id, listen, entries)
-        return made
+        live = cls(spec, session_id=session_id, on_event=on_event, clock=clock)
+        live._control = SessionControl(session_id, on_event, entries)
+        return live
 
     @property
     def state(self) -> SessionState:
         """What it does."""
-        return self._desk.state
+        return self._control.state
 
     @property
     def failure(self) -> str:
         """Why it failed and what to do; empty = it did not."""
-        return self._desk.failure
+        return self._control.failure
 
     @property
-    def stopping(self) -> bool:
+    def is_stopping(self) -> bool:
         """Whether the running turn was asked to end and has not yet."""
-        cancellation = self._desk.cancellation
+        cancellation = self._control.cancellation
         return cancellation is not None and cancellation.is_requested
 
     @property
     def entries(self) -> tuple[Entry, ...]:
         """All that was logged so far."""
-        return self._desk.ledger.entries()
+        return self._control.log.entries()
 
     @property
-    def queued(self) -> tuple[str, ...]:
+    def queued_messages(self) -> tuple[str, ...]:
         """The messages that wait for their turn, the next one first."""
-        return self._desk.ledger.queued
+        return self._control.log.queued_messages
 
     @property
     def view(self) -> View:
         """What the model sees next."""
-        inner = self._desk.inner
-        return inner.conversation.view if inner else fold_all(self.entries)
+        loop_session = self._control.inner
+        return loop_session.conversation.view if loop_session else fold_all(self.entries)
 
     @property
     def budget(self) -> Budget | None:
         """How the window is divided; None = not known before it has started."""
-        inner = self._desk.inner
-        return inner.agent.compactor.budget if inner else None
+        loop_session = self._control.inner
+        return loop_session.agent.compactor.budget if loop_session else None
 
     def start(self) -> Self:
         """Bring up sandbox and model in the session's thread, and begin with the request.
@@ -184,22 +184,22 @@ class LiveSession:
                 else runs the session of that name.
             StoreError: the folder of its journal cannot be written.
         """
-        self._desk.claim()
-        held = ExitStack()
+        self._control.claim_start()
+        exit_stack = ExitStack()
         try:
-            check(self.session)
-            held.enter_context(lock_session(self.session.journal, self.session_id))
+            check_spec(self.spec)
+            exit_stack.enter_context(lock_session(self.spec.journal, self.session_id))
         except BaseException:
-            with self._desk.changed:
-                self._desk.coming_up = False
-                self._desk.change("closed" if self._desk.closing else "new")
+            with self._control.condition:
+                self._control.is_coming_up = False
+                self._control.update_state("closed" if self._control.is_closing else "new")
             raise
-        with self._desk.changed:
-            if self._desk.closing:
-                held.close()
+        with self._control.condition:
+            if self._control.is_closing:
+                exit_stack.close()
             else:
-                self._worker = Worker(self._desk, self.session, self._memory, self._clock, held)
-                self._thread = threading.Thread(target=self._worker.live, name=f"harness-session-{self.session_id}", daemon=True)
+                self._worker = SessionWorker(self._control, self.spec, self._memory_workspaces, self._clock, exit_stack)
+                self._thread = threading.Thread(target=self._worker.run, name=f"harness-session-{self.session_id}", daemon=True)
                 self._thread.start()
         return self
 
@@ -218,10 +218,10 @@ class LiveSession:
         """
         if not text.strip():
             raise UsageError("the message is empty")
-        with self._desk.changed:
-            self._desk.refuse_over()
-            position = self._desk.ledger.put(text)
-            self._desk.wish()
+        with self._control.condition:
+            self._control.refuse_if_over()
+            position = self._control.log.enqueue(text)
+            self._control.request_work()
         return position
 
     def withdraw(self, position: int) -> str:
@@ -230,9 +230,9 @@ class LiveSession:
         Raises:
             UsageError: none waits there.
         """
-        with self._desk.changed:
-            text = self._desk.ledger.withdraw(position)
-            self._desk.change()
+        with self._control.condition:
+            text = self._control.log.withdraw(position)
+            self._control.update_state()
         return text
 
     def stop(self) -> None:
@@ -246,9 +246,9 @@ class LiveSession:
         keeps one thread and one connection in the background, for `Interactive.stall_seconds` at most. A model on this machine
         answers one request at a time: the next turn begins when it has read the prompt of the call that was broken off.
         """
-        with self._desk.changed:
-            self._desk.goes_on = self._desk.resumed = False
-            self._desk.stop()
+        with self._control.condition:
+            self._control.should_continue = self._control.should_resume = False
+            self._control.stop_turn()
 
     def resume(self) -> None:
         """Go on with a turn that was stopped, failed or broken off; without one, with the next message that waits.
@@ -256,21 +256,21 @@ class LiveSession:
         Raises:
             UsageError: the session is over.
         """
-        with self._desk.changed:
-            self._desk.refuse_over()
-            self._desk.wish(resume=True)
+        with self._control.condition:
+            self._control.refuse_if_over()
+            self._control.request_work(resume_turn=True)
 
-    def answer(self, answer: LoopDecision) -> None:
+    def decide_repeated_call(self, decision: LoopDecision) -> None:
         """Say what is to be done about a repeated call, when it is `asking` (S3.10).
 
         Raises:
             UsageError: it does not ask.
         """
-        with self._desk.changed:
+        with self._control.condition:
             if self.state != "asking":
                 raise UsageError(f"session {self.session_id!r} asks nothing; it is {self.state}")
-            self._desk.answer = answer
-            self._desk.change("working")
+            self._control.decision = decision
+            self._control.update_state("working")
 
     def wait(self, timeout_seconds: float | None = None) -> SessionState:
         """Wait until it rests: idle with nothing to do, asking, failed, closed or never started; or for that long.
@@ -279,56 +279,62 @@ class LiveSession:
             The state by then.
         """
         at_a_time = MAIN_THREAD_WAIT_SECONDS if timeout_seconds is None else timeout_seconds
-        with self._desk.changed:
-            while not self._desk.changed.wait_for(self._desk.rests, at_a_time) and timeout_seconds is None:
+        with self._control.condition:
+            while not self._control.condition.wait_for(self._control.is_resting, at_a_time) and timeout_seconds is None:
                 pass
-            return self._desk.state
+            return self._control.state
 
-    def close(self) -> Ended:
+    def close(self) -> SessionResult:
         """End the session: a running turn is stopped, files are kept, the checks of a task are run, the sandbox goes.
 
         What is still coming up is not waited for: a sandbox or a server that comes nevertheless goes at once.
 
         Idempotent. Not for the listener, which runs in the session's thread. The log can be gone on with by `reopen`.
         """
-        with self._desk.changed:
-            self._desk.ending.request()
-            self._desk.stop()
+        with self._control.condition:
+            self._control.end_request.request()
+            self._control.stop_turn()
             if self._thread is None:
-                self._desk.change("closed")
+                self._control.update_state("closed")
         while self._thread is not None and self._thread.is_alive():
             self._thread.join(MAIN_THREAD_WAIT_SECONDS)
-        if self._worker is not None and self._worker.ended is not None:
-            return self._worker.ended
+        if self._worker is not None and self._worker.result is not None:
+            return self._worker.result
         detail = self.failure or "it never began"
-        return Ended(Outcome(status="failed", reason="cancelled", detail=detail, steps=self.view.steps), (), Kept())
+        return SessionResult(
+            Outcome(status="failed", reason="cancelled", detail=detail, steps=self.view.steps), (), CopiedFiles()
+        )
 
-    def diff(self, turn: int | None = None) -> tuple[FileChange, ...]:
+    def list_changes(self, turn: int | None = None) -> tuple[FileChange, ...]:
         """What a turn changed in the workspace, by path; None = the newest turn. Nothing where no snapshots are kept.
 
         Raises:
             UsageError: no such turn.
         """
-        trees = history.trees_of_turn(self.entries, turn)
-        return () if trees is None else self._between(*trees)
+        trees = history.find_turn_trees(self.entries, turn)
+        return () if trees is None else self._diff_trees(*trees)
 
-    def patch(self, turn: int | None = None, *, whole: bool = False) -> tuple[FilePatch, ...]:
+    def list_patches(self, turn: int | None = None, *, whole_session: bool = False) -> tuple[FilePatch, ...]:
         """What a turn changed in the workspace, line by line, fit to be shown; as `diff`, and with `whole` the whole session.
 
         Raises:
             UsageError: no such turn.
         """
-        kept = history.trees(self.entries)
-        trees = ((kept[0], kept[-1]) if kept else None) if whole else history.trees_of_turn(self.entries, turn)
+        all_trees = history.list_trees(self.entries)
+        trees = (
+            ((all_trees[0], all_trees[-1]) if all_trees else None)
+            if whole_session
+            else history.find_turn_trees(self.entries, turn)
+        )
         if trees is None:
             return ()
-        with self._workspaces() as here:
-            return patches(here, *map(here.load, trees))
+        with self._open_workspaces() as workspaces:
+            return build_patches(workspaces, *map(workspaces.load, trees))
 
-    def summary(self) -> Summary:
+    def summarize_changes(self) -> ChangeSummary:
         """What the whole session changed in its workspace (S3.11)."""
-        trees = history.trees(self.entries)
-        return summed(self._between(trees[0], trees[-1]) if trees else ())
+        trees = history.list_trees(self.entries)
+        return summarize_changes(self._diff_trees(trees[0], trees[-1]) if trees else ())
 
     def compact(self) -> Compaction | None:
         """Compact now, as the policy would before the next step if it were due; waits for the summary, which `stop` ends.
@@ -339,23 +345,23 @@ class LiveSession:
         Raises:
             UsageError: it is not idle.
         """
-        return self._do(Worker.compact)
+        return self._run_in_thread(SessionWorker.compact)
 
-    def rollback(self, step: int) -> None:
+    def roll_back(self, step: int) -> None:
         """Bring view and workspace back to what they were after a step; 0 = before the first. What came since counts no more.
 
         Raises:
             UsageError: it is not idle, there is no such step, or no workspace was kept.
         """
-        self._do(lambda worker: worker.roll_back(step))
+        self._run_in_thread(lambda worker: worker.roll_back(step))
 
     def fork(
         self,
         step: int,
         journal: Path | None = None,
         *,
-        session: Interactive | None = None,
-        listen: Callable[[Entry | Signal], None] = ignore,
+        spec: SessionSpec | None = None,
+        on_event: Callable[[Entry | Signal], None] = ignore,
     ) -> "LiveSession":
         """Another session that is this one up to a step, log and workspace; this one goes on as it was.
 
@@ -373,16 +379,16 @@ class LiveSession:
             StoreError: it could not be written.
         """
         entries = self.entries
-        return self._branch(entries, history.end_of_step(entries, step), (), (journal, session), listen)
+        return self._branch(entries, history.find_step_end(entries, step), (), (journal, spec), on_event)
 
-    def fork_behind(
+    def fork_after_compaction(
         self,
         round_number: int,
         journal: Path | None = None,
         *,
         remind: bool = True,
-        session: Interactive | None = None,
-        listen: Callable[[Entry | Signal], None] = ignore,
+        spec: SessionSpec | None = None,
+        on_event: Callable[[Entry | Signal], None] = ignore,
     ) -> "LiveSession":
         """Another session that is this one up to a compaction, which dropped nothing of what will be needed (RESEARCH 5.6).
 
@@ -400,75 +406,75 @@ class LiveSession:
             UsageError: there is no such round, or no task that knows its facts.
             StoreError: it could not be written.
         """
-        task, entries = self.session.task, self.entries
+        task, entries = self.spec.task, self.entries
         if task is None:
             raise UsageError("only a session of a task knows which facts a compaction dropped; name its task")
-        at = compaction_of_round(entries, round_number)
-        lost = dropped(entries, task, at, self.session.policy.counter)
-        step = history.last_step(entries[:at]) + 1
-        reminder = (MessageAdded(message=user(lost.reminder), step=step),) if remind and lost.lines else ()
-        return self._branch(entries, at, reminder, (journal, session), listen)
+        compaction_seq = find_compaction(entries, round_number)
+        dropped_facts = find_dropped_facts(entries, task, compaction_seq, self.spec.policy.counter)
+        step = history.find_last_step(entries[:compaction_seq]) + 1
+        reminder = (MessageAdded(message=user(dropped_facts.reminder), step=step),) if remind and dropped_facts.lines else ()
+        return self._branch(entries, compaction_seq, reminder, (journal, spec), on_event)
 
     def _branch(
         self,
         entries: Sequence[Entry],
         to_event: int,
-        more: Sequence[Event],
-        given: tuple[Path | None, Interactive | None],
-        listen: Callable[[Entry | Signal], None],
+        extra_events: Sequence[Event],
+        overrides: tuple[Path | None, SessionSpec | None],
+        on_event: Callable[[Entry | Signal], None],
     ) -> "LiveSession":
         """The beginning of a log as a session of its own, with its workspaces."""
-        path = given[0] or self.session.journal
-        base = replace(given[1] or replace(self.session, keep=None), journal=path)
+        path = overrides[0] or self.spec.journal
+        spec = replace(overrides[1] or replace(self.spec, keep=None), journal=path)
         new_id = secrets.token_hex(6)
-        events = (*history.forked(entries, new_id, to_event, setup_json(base)), *more)
-        new = tuple(Entry(seq, event) for seq, event in enumerate(events, 1))
+        events = (*history.build_fork_events(entries, new_id, to_event, encode_setup(spec)), *extra_events)
+        entries_copy = tuple(Entry(seq, event) for seq, event in enumerate(events, 1))
         if path is not None:
-            with self._workspaces() as here, closing(JournalWorkspaces(path)) as there, Journal.open(path) as opened:
-                if path != self.session.journal:
-                    copy_workspaces(history.trees(new), here, there)
+            with self._open_workspaces() as source, closing(JournalWorkspaces(path)) as target, Journal.open(path) as opened:
+                if path != self.spec.journal:
+                    copy_workspaces(history.list_trees(entries_copy), source, target)
                 opened.open_session_log(new_id, created_at_ms=int(self._clock() * 1000), clock=self._clock).append(events)
-        made = self._over(new, base, new_id, listen, self._clock)
-        made._memory = self._memory
-        return made
+        branch = self._from_entries(entries_copy, spec, new_id, on_event, self._clock)
+        branch._memory_workspaces = self._memory_workspaces
+        return branch
 
-    def _between(self, older: str, newer: str) -> tuple[FileChange, ...]:
-        with self._workspaces() as kept:
-            return diff_snapshots(kept, kept.load(older), kept.load(newer))
+    def _diff_trees(self, older: str, newer: str) -> tuple[FileChange, ...]:
+        with self._open_workspaces() as workspaces:
+            return diff_snapshots(workspaces, workspaces.load(older), workspaces.load(newer))
 
     @contextmanager
-    def _workspaces(self) -> Iterator[Workspaces]:
-        if self.session.journal is None:
-            yield self._memory
+    def _open_workspaces(self) -> Iterator[Workspaces]:
+        if self.spec.journal is None:
+            yield self._memory_workspaces
         else:
-            with closing(JournalWorkspaces(self.session.journal)) as kept:
-                yield kept
+            with closing(JournalWorkspaces(self.spec.journal)) as workspaces:
+                yield workspaces
 
-    def _do(self, work: Callable[[Worker], Done]) -> Done:
+    def _run_in_thread(self, operation: Callable[[SessionWorker], ResultT]) -> ResultT:
         """Have something done in the session's thread, which must be idle."""
-        done: Future[Done] = Future()
+        future: Future[ResultT] = Future()
         worker = self._worker
 
         def job() -> None:
             assert worker is not None
             try:
-                result = work(worker)
+                result = operation(worker)
             except BaseException as error:
-                done.set_exception(error)
+                future.set_exception(error)
                 if not isinstance(error, UsageError):
                     raise
             else:
-                done.set_result(result)
+                future.set_result(result)
 
-        with self._desk.changed:
-            if self.state != "idle" or self._desk.inner is None or not self._desk.rests():
+        with self._control.condition:
+            if self.state != "idle" or self._control.inner is None or not self._control.is_resting():
                 raise UsageError(f"session {self.session_id!r} is {self.state}; stop it and wait until it is idle")
-            self._desk.jobs.append(job)
-            self._desk.changed.notify_all()
-            while not self._desk.changed.wait_for(
-                lambda: done.done() or self.state in {"failed", "closed"}, MAIN_THREAD_WAIT_SECONDS
+            self._control.jobs.append(job)
+            self._control.condition.notify_all()
+            while not self._control.condition.wait_for(
+                lambda: future.done() or self.state in {"failed", "closed"}, MAIN_THREAD_WAIT_SECONDS
             ):
                 pass
-            if not done.done():
+            if not future.done():
                 raise UsageError(f"session {self.session_id!r} is {self.state}: {self.failure}")
-        return done.result()
+        return future.result()

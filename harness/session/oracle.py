@@ -14,19 +14,19 @@ from harness.task import Fact, Script, Task
 from harness.tokens import count_characters
 
 
-def told_the_future(policy: Policy, task: Task | None) -> Policy:
+def supply_oracle(policy: Policy, task: Task | None) -> Policy:
     """A policy as it runs on a task: one that has a method `with_oracle` is told what the script will need.
 
     Raises:
         UsageError: the policy must know the future, and no script tells it.
     """
-    inform = getattr(policy, "with_oracle", None)
-    if inform is None:
+    with_oracle = getattr(policy, "with_oracle", None)
+    if with_oracle is None:
         return policy
     if task is None or not task.script.steps:
         where = "without a task" if task is None else f"on task {task.name!r}, which has no script"
         raise UsageError(f"policy {getattr(policy, 'kind', '')!r} must know what will be needed, and runs {where}")
-    informed: Policy = inform(ScriptedOracle(task.facts, task.script))
+    informed: Policy = with_oracle(ScriptedOracle(task.facts, task.script))
     return informed
 
 
@@ -49,10 +49,10 @@ class ScriptedOracle:
         newest = {told.name: at for at, reading in enumerate(readings) for told in reading.facts}
         for fact in self._facts:
             if fact.name in newest and fact.name in next_use:
-                found[newest[fact.name]].append(Need(next_use[fact.name], _lost_for_good(fact)))
-        for at, need in self._evidence(sight, readings, _block_sizes(messages)):
+                found[newest[fact.name]].append(Need(next_use[fact.name], _is_lost_for_good(fact)))
+        for at, need in self._evidence(sight, readings, _measure_blocks(messages)):
             found[at].append(need)
-        return [_joined(each) for each in found]
+        return [_merge_needs(each) for each in found]
 
     def _next_uses(self, sight: VisibleState) -> dict[str, int]:
         """In how many steps each fact is needed next."""
@@ -84,21 +84,21 @@ class ScriptedOracle:
                 yield from ((paths[path], Need(0)) for path in self._steps[step].done.listed_paths if path in paths)
 
 
-def _lost_for_good(fact: Fact) -> bool:
+def _is_lost_for_good(fact: Fact) -> bool:
     """Whether no call brings its newest value back: none brings it back at all, or a page shows what was later corrected."""
     return fact.recover is None or (fact.is_superseded and fact.said_in != "file")
 
 
-def _joined(needs: Sequence[Need]) -> Need | None:
+def _merge_needs(needs: Sequence[Need]) -> Need | None:
     """The needs of one message as one."""
     if not needs:
         return None
-    lost = [need for need in needs if need.lost_for_good]
-    soonest = min(need.in_steps for need in lost or needs)
-    return Need(soonest, bool(lost), all(need.receipt_only for need in needs))
+    irrecoverable_needs = [need for need in needs if need.lost_for_good]
+    in_steps = min(need.in_steps for need in irrecoverable_needs or needs)
+    return Need(in_steps, bool(irrecoverable_needs), all(need.receipt_only for need in needs))
 
 
-def _block_sizes(messages: Sequence[Message]) -> list[int]:
+def _measure_blocks(messages: Sequence[Message]) -> list[int]:
     """Characters of each message together with what must stay with it: a call with its results."""
     owners: list[int] = []
     for index, message in enumerate(messages):

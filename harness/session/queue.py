@@ -7,30 +7,30 @@ from harness.errors import UsageError
 from harness.events import Entry, Event, MessageAdded, MessageQueued, MessageUnqueued, SessionStarted
 from harness.messages import sanitize_message, user
 from harness.protocols import Log
-from harness.session.history import waiting
+from harness.session.history import find_queued_messages
 from harness.store.records import Draft
 
 
-class Ledger:
+class QueuedLog:
     """Keeps the protocol of `harness.protocols.Log` for the agent, and the queue for all. Thread-safe."""
 
-    def __init__(self, tell: Callable[[Entry], None], entries: Sequence[Entry] = ()) -> None:
+    def __init__(self, on_entry: Callable[[Entry], None], entries: Sequence[Entry] = ()) -> None:
         """Start with what is logged already.
 
         Args:
             tell: hears each new entry in order, under the lock; must return at once.
             entries: of a session that is gone on with.
         """
-        self._tell = tell
+        self._on_entry = on_entry
         self._entries = list(entries)
-        self._waiting = waiting(entries)
+        self._queued_by_seq = find_queued_messages(entries)
         self._early: list[str] = []
         self._log: Log | None = None
-        self._draft: Callable[[Draft], None] | None = None
-        self._taking: int | None = None
+        self._save_draft: Callable[[Draft], None] | None = None
+        self._taken_seq: int | None = None
         self._lock = threading.RLock()
 
-    def open(self, log: Log, draft: Callable[[Draft], None]) -> None:
+    def open(self, log: Log, save_draft: Callable[[Draft], None]) -> None:
         """Log there from now on; of a session that has begun, what was queued before it was open too.
 
         Args:
@@ -38,34 +38,34 @@ class Ledger:
             draft: takes an answer as far as it has come.
         """
         with self._lock:
-            self._log, self._draft = log, draft
-            if self.begun:
-                self.log_early()
+            self._log, self._save_draft = log, save_draft
+            if self.has_begun:
+                self.log_early_messages()
 
-    def draft(self, draft: Draft) -> None:
+    def save_draft(self, draft: Draft) -> None:
         """Keep an answer as far as it has come.
 
         Raises:
             StoreError: it was not kept.
         """
         with self._lock:
-            if self._draft is not None:
-                self._draft(draft)
+            if self._save_draft is not None:
+                self._save_draft(draft)
 
     def append(self, events: Sequence[Event]) -> tuple[Entry, ...]:
         """See `harness.protocols.Log`."""
         with self._lock:
             if self._log is None:
                 raise UsageError("the session has not started")
-            new = self._log.append(events)
-            self._entries += new
-            for entry in new:
+            new_entries = self._log.append(events)
+            self._entries += new_entries
+            for entry in new_entries:
                 if isinstance(entry.event, MessageQueued):
-                    self._waiting[entry.seq] = entry.event.text
+                    self._queued_by_seq[entry.seq] = entry.event.text
                 elif isinstance(entry.event, MessageUnqueued):
-                    self._waiting.pop(entry.event.queued, None)
-                self._tell(entry)
-        return new
+                    self._queued_by_seq.pop(entry.event.queued, None)
+                self._on_entry(entry)
+        return new_entries
 
     def entries(self) -> tuple[Entry, ...]:
         """All events so far, in order."""
@@ -76,48 +76,48 @@ class Ledger:
         """The log is closed by its opener."""
 
     @property
-    def begun(self) -> bool:
+    def has_begun(self) -> bool:
         """Whether the first event is there."""
         return bool(self._entries)
 
     @property
-    def queued(self) -> tuple[str, ...]:
+    def queued_messages(self) -> tuple[str, ...]:
         """The messages that wait, the next one first."""
         with self._lock:
-            return (*self._waiting.values(), *self._early)
+            return (*self._queued_by_seq.values(), *self._early)
 
-    def put(self, text: str) -> int:
+    def enqueue(self, text: str) -> int:
         """Queue a message; returns its position, 1 = next. It is in the log when this returns, once that is open and has begun.
 
         Raises:
             StoreError: it could not be logged, and does not wait.
         """
         with self._lock:
-            if self._log is None or not self.begun or self._early:
+            if self._log is None or not self.has_begun or self._early:
                 self._early.append(text)
             else:
                 self.append((MessageQueued(text=text),))
-            return len(self._waiting) + len(self._early)
+            return len(self._queued_by_seq) + len(self._early)
 
-    def log_early(self) -> None:
+    def log_early_messages(self) -> None:
         """Log the messages that were queued before the log was open and had begun."""
         with self._lock:
             self.append(tuple(MessageQueued(text=text) for text in self._early))
             self._early.clear()
 
-    def first(self) -> str | None:
+    def take_first(self) -> str | None:
         """Take the first message of a session that begins with it; None when there is none."""
         with self._lock:
             return self._early.pop(0) if self._early else None
 
-    def take(self, step: int) -> tuple[Event, ...]:
+    def take_next(self, step: int) -> tuple[Event, ...]:
         """What is to be logged when the next message is taken, before that step; nothing when none waits."""
         with self._lock:
-            if not self._waiting:
+            if not self._queued_by_seq:
                 return ()
-            self._taking, text = next(iter(self._waiting.items()))
-        taken = MessageUnqueued(queued=self._taking, why="taken")
-        return taken, MessageAdded(message=sanitize_message(user(text)), step=step)
+            self._taken_seq, text = next(iter(self._queued_by_seq.items()))
+        unqueued_event = MessageUnqueued(queued=self._taken_seq, why="taken")
+        return unqueued_event, MessageAdded(message=sanitize_message(user(text)), step=step)
 
     def withdraw(self, position: int) -> str:
         """Take a message out of the queue; returns its text.
@@ -126,16 +126,16 @@ class Ledger:
             UsageError: nothing waits at that position, or its turn begins just now.
         """
         with self._lock:
-            numbers, queued = list(self._waiting), self.queued
-            if not 1 <= position <= len(queued) or numbers[position - 1 : position] == [self._taking]:
+            sequence_numbers, queued = list(self._queued_by_seq), self.queued_messages
+            if not 1 <= position <= len(queued) or sequence_numbers[position - 1 : position] == [self._taken_seq]:
                 raise UsageError(f"no message waits at position {position}; {len(queued)} wait")
-            if position > len(numbers):
-                return self._early.pop(position - len(numbers) - 1)
-            self.append((MessageUnqueued(queued=numbers[position - 1], why="withdrawn"),))
+            if position > len(sequence_numbers):
+                return self._early.pop(position - len(sequence_numbers) - 1)
+            self.append((MessageUnqueued(queued=sequence_numbers[position - 1], why="withdrawn"),))
             return queued[position - 1]
 
     @property
-    def started(self) -> SessionStarted | None:
+    def start_event(self) -> SessionStarted | None:
         """The first event."""
         first = self._entries[0].event if self._entries else None
         return first if isinstance(first, SessionStarted) else None

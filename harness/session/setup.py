@@ -20,9 +20,9 @@ from harness.protocols import Policy
 from harness.sandboxes.backends import SandboxChoice
 from harness.task import Runtime, Task
 
-NOT_KEPT = frozenset({"request", "journal", "keep", "unsafe_local"})
+UNSTORED_FIELDS = frozenset({"request", "journal", "keep", "unsafe_local"})
 """Fields of `Interactive` that are no part of it; the request is in the log itself."""
-KEPT: Mapping[str, Any] = {
+STORED_FIELDS: Mapping[str, Any] = {
     "model": str,
     "task": Task | None,
     "seed": int,
@@ -51,19 +51,19 @@ class HasPolicy(Protocol):
         ...
 
 
-def setup_json(session: HasPolicy) -> str:
+def encode_setup(spec: HasPolicy) -> str:
     """How an `Interactive` is set up, as canonical JSON."""
-    plain = {name: codec.to_plain(getattr(session, name), of) for name, of in KEPT.items()}
-    return codec.to_canonical_json({**plain, "policy": codec.to_plain(session.policy)}, dict)
+    plain = {name: codec.to_plain(getattr(spec, name), of) for name, of in STORED_FIELDS.items()}
+    return codec.to_canonical_json({**plain, "policy": codec.to_plain(spec.policy)}, dict)
 
 
-def recorded(entries: Iterable[Entry]) -> str:
+def find_setup(entries: Iterable[Entry]) -> str:
     """The newest setup that a log tells; empty = none, as in a trial or a session of another program."""
-    found = (entry.event for entry in entries if isinstance(entry.event, SessionStarted | SessionForked | SessionResumed))
-    return next((event.setup_json for event in reversed(list(found)) if event.setup_json), "")
+    start_events = (entry.event for entry in entries if isinstance(entry.event, SessionStarted | SessionForked | SessionResumed))
+    return next((event.setup_json for event in reversed(list(start_events)) if event.setup_json), "")
 
 
-def fields_of(text: str) -> dict[str, Any]:
+def decode_setup(text: str) -> dict[str, Any]:
     """The fields of `Interactive` that a setup tells.
 
     Raises:
@@ -75,5 +75,7 @@ def fields_of(text: str) -> dict[str, Any]:
         raise UsageError(f"the setup of the session is not JSON: {error}") from None
     if not isinstance(plain, dict):
         raise UsageError(f"the setup of the session is no object of JSON (got {text!r:.80})")
-    known = {name: codec.from_plain(of, plain[name], f"setup.{name}") for name, of in KEPT.items() if name in plain}
-    return {**known, "policy": policy_from_plain(plain.get("policy", {}), "setup.policy")}
+    stored_values = {
+        name: codec.from_plain(of, plain[name], f"setup.{name}") for name, of in STORED_FIELDS.items() if name in plain
+    }
+    return {**stored_values, "policy": policy_from_plain(plain.get("policy", {}), "setup.policy")}

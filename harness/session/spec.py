@@ -37,11 +37,11 @@ from harness.sandboxes import open_sandbox
 from harness.sandboxes.backends import SandboxChoice
 from harness.sandboxes.client import ServedSandbox
 from harness.sandboxes.snapshots import BlobStore
-from harness.session.grading import Judged, grade
-from harness.session.oracle import told_the_future
-from harness.session.preflight import Case, check_first_request, warned
-from harness.session.setup import setup_json
-from harness.session.sub_agents import Child, Explore
+from harness.session.grading import GradedCheck, grade_workspace
+from harness.session.oracle import supply_oracle
+from harness.session.preflight import PolicyCase, check_first_request, find_warnings
+from harness.session.setup import encode_setup
+from harness.session.sub_agents import ChildSession, ExploreTool
 from harness.store.journal import Journal
 from harness.store.log import RETENTION_MS
 from harness.store.memory import MemoryLog, MemoryOutputs
@@ -50,7 +50,7 @@ from harness.tools import make_session_tools
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Interactive(codec.StrictFields):
+class SessionSpec(codec.StrictFields):
     """Everything that decides how such a session goes."""
 
     request: str
@@ -102,11 +102,11 @@ class Interactive(codec.StrictFields):
     @property
     def models(self) -> tuple[str, ...]:
         """Names of the models that it asks."""
-        named = getattr(self.policy, "summarizer", None)
-        return (self.model,) if named is None else (self.model, resolve_summarizer_name(named, self.model))
+        summarizer = getattr(self.policy, "summarizer", None)
+        return (self.model,) if summarizer is None else (self.model, resolve_summarizer_name(summarizer, self.model))
 
 
-class Kept(NamedTuple):
+class CopiedFiles(NamedTuple):
     """What became of a workspace's files."""
 
     files: int = 0
@@ -115,23 +115,23 @@ class Kept(NamedTuple):
     """Path and reason of everything else but directories; both are hostile text."""
 
 
-class Ended(NamedTuple):
+class SessionResult(NamedTuple):
     """What is known when the session is over."""
 
     outcome: Outcome
-    checks: tuple[Judged, ...]
+    checks: tuple[GradedCheck, ...]
     """Of the task; empty without one."""
-    kept: Kept
+    copied_files: CopiedFiles
 
 
-def converse(
-    session: Interactive,
+def execute_session(
+    spec: SessionSpec,
     session_id: str,
     *,
-    listen: Callable[[Entry | Signal], None] = ignore,
+    on_event: Callable[[Entry | Signal], None] = ignore,
     cancellation: Cancellation | None = None,
     clock: Clock = time.time,
-) -> Ended:
+) -> SessionResult:
     """Run the session to its end.
 
     Args:
@@ -147,36 +147,38 @@ def converse(
         ProviderFailed: a local model's server did not start.
         SandboxError, StoreError: the sandbox did not start, or the journal or the files cannot be written.
     """
-    check(session)
+    check_spec(spec)
     with (
-        _log(session.journal, session_id, clock) as (log, outputs),
-        wired(session, session_id, (log, outputs), listen=listen, clock=clock) as it,
+        _open_log(spec.journal, session_id, clock) as (log, outputs),
+        open_resources(spec, session_id, (log, outputs), on_event=on_event, clock=clock) as resources,
     ):
-        lay(session, it.sandbox)
-        it.agent.cancellation = cancellation
-        it.agent.loop_detector = LoopDetector(decide_always("stop")) if session.repeated == "stop" else None
-        return ended(session, it.sandbox, it.agent.run(it.started, build_system_prompt(session.needed_runtime)))
+        write_workspace(spec, resources.sandbox)
+        resources.agent.cancellation = cancellation
+        resources.agent.loop_detector = LoopDetector(decide_always("stop")) if spec.repeated == "stop" else None
+        return finish_session(
+            spec, resources.sandbox, resources.agent.run(resources.start_event, build_system_prompt(spec.needed_runtime))
+        )
 
 
-class Wired(NamedTuple):
+class SessionResources(NamedTuple):
     """An agent with all that it works with, in a sandbox that runs."""
 
     agent: Agent
     sandbox: ServedSandbox
-    started: SessionStarted
+    start_event: SessionStarted
     """The first event of its log."""
 
 
 @contextmanager
-def wired(
-    session: Interactive,
+def open_resources(
+    spec: SessionSpec,
     session_id: str,
-    kept: tuple[Log, OutputStore],
+    log_and_outputs: tuple[Log, OutputStore],
     *,
-    listen: Callable[[Entry | Signal], None],
+    on_event: Callable[[Entry | Signal], None],
     clock: Clock,
     blobs: BlobStore | None = None,
-) -> Iterator[Wired]:
+) -> Iterator[SessionResources]:
     """Bring up what a session needs; the workspace is empty.
 
     Args:
@@ -192,63 +194,63 @@ def wired(
         SandboxError: the sandbox did not start.
         GivenUp: nobody waits for it; what was brought up is gone.
     """
-    wiring = _wiring(session)
-    names = () if wiring.is_replay else session.models
-    with serve_models(names, raise_if_abandoned) as endpoints, closing(_sandbox(session, session_id)) as sandbox:
+    wiring = _make_wiring(spec)
+    model_names = () if wiring.is_replay else spec.models
+    with serve_models(model_names, raise_if_abandoned) as endpoints, closing(_open_sandbox(spec, session_id)) as sandbox:
         wiring = replace(wiring, endpoints=endpoints)
-        model = with_wait_listener(_model(session, wiring), listen)
-        log, outputs = kept
-        compactor = _compactor(session, model, wiring, outputs, listen)
-        for text in warned(_case(session, model)):
-            listen(Notice(text=text))
+        model = with_wait_listener(_open_model(spec, wiring), on_event)
+        log, outputs = log_and_outputs
+        compactor = _build_compactor(spec, model, wiring, outputs, on_event)
+        for text in find_warnings(_build_case(spec, model)):
+            on_event(Notice(text=text))
         if blobs is not None:
             sandbox.use_blobs(blobs)
         raise_if_abandoned()
         sandbox.start()
-        started = _started(session, session_id, model, compactor, sandbox)
+        start_event = _make_start_event(spec, session_id, model, compactor, sandbox)
         tools: tuple[Tool, ...] = make_session_tools(compactor.policy, sandbox, outputs)
-        spent: Callable[[int], Sequence[Event]] | None = None
-        if session.explore:
-            explore = Explore(
+        collect_subagent_events: Callable[[int], Sequence[Event]] | None = None
+        if spec.explore:
+            explore = ExploreTool(
                 model=model,
                 tools=tools,
-                compactor=lambda: _compactor(session, model, wiring, outputs, listen),
-                started=lambda name, question: replace(started, session_id=name, task=question, setup_json=""),
-                child=lambda: _child(session.journal, session_id, clock),
+                make_compactor=lambda: _build_compactor(spec, model, wiring, outputs, on_event),
+                make_start_event=lambda name, question: replace(start_event, session_id=name, task=question, setup_json=""),
+                open_child=lambda: _open_child(spec.journal, session_id, clock),
                 clock=clock,
-                cancellation=lambda: agent.cancellation,
+                find_cancellation=lambda: agent.cancellation,
             )
-            tools, spent = (*tools, explore), explore.spent
+            tools, collect_subagent_events = (*tools, explore), explore.collect_subagent_events
         agent = Agent(
             model=model,
             tools=tools,
             log=log,
             compactor=compactor,
             clock=clock,
-            limits=session.limits,
-            instructions=session.instructions,
-            inbox=Inbox(session.task.later_messages if session.task else ()),
-            listen=listen,
-            collect_subagent_events=spent,
+            limits=spec.limits,
+            instructions=spec.instructions,
+            inbox=Inbox(spec.task.later_messages if spec.task else ()),
+            listen=on_event,
+            collect_subagent_events=collect_subagent_events,
         )
-        yield Wired(agent, sandbox, started)
+        yield SessionResources(agent, sandbox, start_event)
 
 
-def lay(session: Interactive, sandbox: Sandbox) -> None:
+def write_workspace(spec: SessionSpec, sandbox: Sandbox) -> None:
     """Put the files of the session's task into its workspace."""
-    for path, text in session.task.workspace if session.task else ():
+    for path, text in spec.task.workspace if spec.task else ():
         sandbox.write(path, text.encode())
 
 
-def ended(session: Interactive, sandbox: Sandbox, outcome: Outcome) -> Ended:
+def finish_session(spec: SessionSpec, sandbox: Sandbox, outcome: Outcome) -> SessionResult:
     """What is known at the end: the files are kept, and the checks of a session that was not stopped are run."""
-    lost = outcome.reason == "sandbox_error"
-    kept = Kept() if lost or session.keep is None else keep_files(sandbox, session.keep)
-    checks = grade(session.task, sandbox) if session.task and not lost and outcome.reason != "cancelled" else ()
-    return Ended(outcome, checks, kept)
+    sandbox_lost = outcome.reason == "sandbox_error"
+    copied_files = CopiedFiles() if sandbox_lost or spec.keep is None else copy_files(sandbox, spec.keep)
+    checks = grade_workspace(spec.task, sandbox) if spec.task and not sandbox_lost and outcome.reason != "cancelled" else ()
+    return SessionResult(outcome, checks, copied_files)
 
 
-def keep_files(sandbox: Sandbox, folder: Path) -> Kept:
+def copy_files(sandbox: Sandbox, folder: Path) -> CopiedFiles:
     """Copy a workspace's files into a folder, without their modes. Names are hostile: none leads out.
 
     Links, empty directories and what the sandbox does not let be read stay behind.
@@ -256,7 +258,7 @@ def keep_files(sandbox: Sandbox, folder: Path) -> Kept:
     Raises:
         StoreError: the folder cannot be written.
     """
-    files, skipped = 0, []
+    file_count, skipped = 0, []
     for name, state in sorted(sandbox.snapshot().files.items()):
         if stat.S_ISDIR(state.mode):
             continue
@@ -267,14 +269,14 @@ def keep_files(sandbox: Sandbox, folder: Path) -> Kept:
             skipped.append((name, "a link, not a file"))
         else:
             try:
-                _lay(folder.joinpath(*path.parts), sandbox.read(name), folder)
-                files += 1
+                _write_file(folder.joinpath(*path.parts), sandbox.read(name), folder)
+                file_count += 1
             except ToolError as error:
                 skipped.append((name, str(error)))
-    return Kept(files, tuple(skipped))
+    return CopiedFiles(file_count, tuple(skipped))
 
 
-def _lay(target: Path, content: bytes, folder: Path) -> None:
+def _write_file(target: Path, content: bytes, folder: Path) -> None:
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(content)
@@ -282,57 +284,59 @@ def _lay(target: Path, content: bytes, folder: Path) -> None:
         raise StoreError(f"cannot write to {str(folder)!r}: {error.strerror}; name another folder") from None
 
 
-def check(session: Interactive) -> None:
+def check_spec(spec: SessionSpec) -> None:
     """Refuse what could not be run, before anything is started.
 
     Raises:
         WindowTooSmall: the first request cannot fit the window.
         UsageError: an unknown name, a missing key, a folder that is not empty.
     """
-    if session.cassette is not None:
-        session.cassette.check()
-    model = _model(session, wiring := _wiring(session))
-    check_tool_calls(session.model, session.tool_calls)
-    _compactor(session, model, wiring)
-    check_first_request(_name(session), f"{session.instructions}\n{session.request}", session.needed_runtime, model.window.tokens)
-    _refuse_full(session.keep)
+    if spec.cassette is not None:
+        spec.cassette.check()
+    model = _open_model(spec, wiring := _make_wiring(spec))
+    check_tool_calls(spec.model, spec.tool_calls)
+    _build_compactor(spec, model, wiring)
+    check_first_request(_name_session(spec), f"{spec.instructions}\n{spec.request}", spec.needed_runtime, model.window.tokens)
+    _refuse_nonempty_folder(spec.keep)
 
 
-def _name(session: Interactive) -> str:
-    return session.task.name if session.task else textwrap.shorten(session.request, 60)
+def _name_session(spec: SessionSpec) -> str:
+    return spec.task.name if spec.task else textwrap.shorten(spec.request, 60)
 
 
-def _case(session: Interactive, model: Model) -> Case:
-    return Case(
-        name=_name(session),
-        first=(system(build_system_prompt(session.needed_runtime), session.instructions), user(session.request)),
-        model=session.model,
+def _build_case(spec: SessionSpec, model: Model) -> PolicyCase:
+    return PolicyCase(
+        name=_name_session(spec),
+        first_request=(system(build_system_prompt(spec.needed_runtime), spec.instructions), user(spec.request)),
+        model=spec.model,
         window=model.window,
-        policy=session.policy,
-        nominal_window_tokens=session.nominal_window_tokens,
+        policy=spec.policy,
+        nominal_window_tokens=spec.nominal_window_tokens,
     )
 
 
-def _wiring(session: Interactive) -> Wiring:
-    return Wiring(tool_calls=session.tool_calls, cassette=session.cassette, stall_seconds=session.stall_seconds)
+def _make_wiring(spec: SessionSpec) -> Wiring:
+    return Wiring(tool_calls=spec.tool_calls, cassette=spec.cassette, stall_seconds=spec.stall_seconds)
 
 
-def _model(session: Interactive, wiring: Wiring) -> Model:
-    return open_model(session.model, task=session.task, seed=session.seed, window_tokens=session.window_tokens, wiring=wiring)
+def _open_model(spec: SessionSpec, wiring: Wiring) -> Model:
+    return open_model(spec.model, task=spec.task, seed=spec.seed, window_tokens=spec.window_tokens, wiring=wiring)
 
 
-def _compactor(
-    session: Interactive,
+def _build_compactor(
+    spec: SessionSpec,
     model: Model,
     wiring: Wiring,
     outputs: OutputStore | None = None,
-    listen: Callable[[Entry | Signal], None] = ignore,
+    on_event: Callable[[Entry | Signal], None] = ignore,
 ) -> SessionCompactor:
-    named, summarizer = getattr(session.policy, "summarizer", None), None
-    if named is not None:
-        opened = open_summarizer(named, agent=model, task=session.task, seed=session.seed, window_tokens=None, wiring=wiring)
-        summarizer = with_wait_listener(opened, listen)
-    policy = told_the_future(_fitted(session, model).policy, session.task)
+    summarizer_choice, summarizer = getattr(spec.policy, "summarizer", None), None
+    if summarizer_choice is not None:
+        opened = open_summarizer(
+            summarizer_choice, agent=model, task=spec.task, seed=spec.seed, window_tokens=None, wiring=wiring
+        )
+        summarizer = with_wait_listener(opened, on_event)
+    policy = supply_oracle(_fit_policy(spec, model).policy, spec.task)
     return SessionCompactor(
         policy=policy,
         window=model.window,
@@ -342,17 +346,17 @@ def _compactor(
     )
 
 
-def _fitted(session: Interactive, model: Model) -> FittedPolicy:
-    return fit_policy(session.policy, model.window, session.nominal_window_tokens)
+def _fit_policy(spec: SessionSpec, model: Model) -> FittedPolicy:
+    return fit_policy(spec.policy, model.window, spec.nominal_window_tokens)
 
 
-def _refuse_full(folder: Path | None) -> None:
+def _refuse_nonempty_folder(folder: Path | None) -> None:
     if folder is not None and folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise UsageError(f"{str(folder)!r} is there and not empty; name a new folder to keep the files in")
 
 
 @contextmanager
-def _log(journal: Path | None, session_id: str, clock: Clock) -> Iterator[tuple[Log, OutputStore]]:
+def _open_log(journal: Path | None, session_id: str, clock: Clock) -> Iterator[tuple[Log, OutputStore]]:
     if journal is None:
         yield MemoryLog(), MemoryOutputs()
         return
@@ -363,40 +367,40 @@ def _log(journal: Path | None, session_id: str, clock: Clock) -> Iterator[tuple[
 
 
 @contextmanager
-def _child(journal: Path | None, session_id: str, clock: Clock) -> Iterator[Child]:
+def _open_child(journal: Path | None, session_id: str, clock: Clock) -> Iterator[ChildSession]:
     """The log of a new sub-agent: beside that of its session, under its name and a part of its own."""
     name = f"{session_id}.{secrets.token_hex(3)}"
     if journal is None:
-        yield Child(name, MemoryLog())
+        yield ChildSession(name, MemoryLog())
         return
     with Journal.open(journal) as opened:
-        yield Child(name, opened.open_session_log(name, created_at_ms=int(clock() * 1000), clock=clock))
+        yield ChildSession(name, opened.open_session_log(name, created_at_ms=int(clock() * 1000), clock=clock))
 
 
-def _sandbox(session: Interactive, session_id: str) -> ServedSandbox:
-    choice = session.sandbox
+def _open_sandbox(spec: SessionSpec, session_id: str) -> ServedSandbox:
+    choice = spec.sandbox
     return open_sandbox(
         choice.backend,
         session_id=session_id,
         image=choice.image,
-        runtime=session.needed_runtime,
+        runtime=spec.needed_runtime,
         limits=choice.limits,
-        unsafe_local=session.unsafe_local,
+        unsafe_local=spec.unsafe_local,
     )
 
 
-def _started(
-    session: Interactive, session_id: str, model: Model, compactor: SessionCompactor, sandbox: Sandbox
+def _make_start_event(
+    spec: SessionSpec, session_id: str, model: Model, compactor: SessionCompactor, sandbox: Sandbox
 ) -> SessionStarted:
-    fit = _fitted(session, model)
+    fit = _fit_policy(spec, model)
     return SessionStarted(
         session_id=session_id,
-        task=session.request,
+        task=spec.request,
         model=model.name,
         policy_json=codec.to_canonical_json(fit.policy),
         window_tokens=model.window.tokens,
         threshold_tokens=compactor.budget.threshold_tokens,
         budget_rule=fit.describe_rule(compactor.budget.rule),
         sandbox=sandbox.info.backend,
-        setup_json=setup_json(session),
+        setup_json=encode_setup(spec),
     )

@@ -12,10 +12,17 @@ from harness.errors import UsageError
 from harness.events import Entry, SessionResumed, SessionStarted
 from harness.policies import policy_from_plain
 from harness.protocols import Clock, Log, OutputStore
-from harness.session.diffs import FilePatch, patches
-from harness.session.history import broken_off, last_step, offloaded, tree_at, trees, trees_of_step
-from harness.session.setup import fields_of, recorded
-from harness.session.spec import Interactive
+from harness.session.diffs import FilePatch, build_patches
+from harness.session.history import (
+    build_interrupted_entries,
+    find_last_step,
+    find_step_trees,
+    find_tree,
+    list_offloaded_texts,
+    list_trees,
+)
+from harness.session.setup import decode_setup, find_setup
+from harness.session.spec import SessionSpec
 from harness.store.journal import Journal
 from harness.store.log import RETENTION_MS
 from harness.store.memory import MemoryLog, MemoryOutputs
@@ -24,20 +31,20 @@ from harness.store.sessions.lookup import SessionLocation
 from harness.store.workspaces import JournalWorkspaces, MemoryWorkspaces, Workspaces
 
 
-class Place(NamedTuple):
+class SessionStorage(NamedTuple):
     """The log of one session, its long outputs and its workspaces, each to be used on its own."""
 
     log: Log
     outputs: OutputStore
     workspaces: Workspaces
-    draft: Callable[[Draft], None]
+    save_draft: Callable[[Draft], None]
     """Keeps an answer as far as it has come."""
 
 
 @contextmanager
-def placed(
-    journal: Path | None, session_id: str, entries: Sequence[Entry], memory: MemoryWorkspaces, clock: Clock
-) -> Iterator[Place]:
+def open_storage(
+    journal: Path | None, session_id: str, entries: Sequence[Entry], memory_workspaces: MemoryWorkspaces, clock: Clock
+) -> Iterator[SessionStorage]:
     """Open the place of a session, and close it.
 
     Args:
@@ -52,29 +59,35 @@ def placed(
         UsageError: the file holds more of the session.
     """
     if journal is None:
-        log = MemoryLog()
-        log.append([event for _, event in entries])
-        yield Place(log, _with(MemoryOutputs(), entries), memory, lambda _: None)
+        memory_log = MemoryLog()
+        memory_log.append([event for _, event in entries])
+        yield SessionStorage(memory_log, _save_offloaded(MemoryOutputs(), entries), memory_workspaces, lambda _: None)
         return
     now_ms = int(clock() * 1000)
-    with Journal.open(journal) as ours, Journal.open(journal) as beside, closing(JournalWorkspaces(journal)) as workspaces:
-        beside.remove_outputs(now_ms - RETENTION_MS)
-        session = ours.open_session_log(session_id, created_at_ms=now_ms, clock=clock)
-        if session.length > len(entries):
+    with (
+        Journal.open(journal) as journal_writer,
+        Journal.open(journal) as outputs_journal,
+        closing(JournalWorkspaces(journal)) as workspaces,
+    ):
+        outputs_journal.remove_outputs(now_ms - RETENTION_MS)
+        log = journal_writer.open_session_log(session_id, created_at_ms=now_ms, clock=clock)
+        if log.length > len(entries):
             raise UsageError(f"session {session_id!r} was gone on with since it was opened here; reopen it to have all of it")
-        if session.length < len(entries):
-            session.append([event for _, event in entries[session.length :]])
-        yield Place(session, _with(beside.open_outputs(session_id, clock), entries), workspaces, session.save_draft)
+        if log.length < len(entries):
+            log.append([event for _, event in entries[log.length :]])
+        yield SessionStorage(
+            log, _save_offloaded(outputs_journal.open_outputs(session_id, clock), entries), workspaces, log.save_draft
+        )
 
 
-def _with(outputs: OutputStore, entries: Sequence[Entry]) -> OutputStore:
+def _save_offloaded(outputs: OutputStore, entries: Sequence[Entry]) -> OutputStore:
     """The saved outputs with all that the log moved there: a fork has none of its origin's, and none is kept for ever."""
-    for text in offloaded(entries):
+    for text in list_offloaded_texts(entries):
         outputs.save(text)
     return outputs
 
 
-def logged(journal: Path, session_id: str) -> tuple[Entry, ...]:
+def load_log(journal: Path, session_id: str) -> tuple[Entry, ...]:
     """The log of a session, with the answer that its process was in the middle of when it was killed.
 
     Raises:
@@ -82,25 +95,25 @@ def logged(journal: Path, session_id: str) -> tuple[Entry, ...]:
     """
     with Journal.open(journal, read_only=True) as opened:
         entries, draft = tuple(opened.read_entries(session_id)), opened.read_draft(session_id)
-    return entries if draft is None else (*entries, *broken_off(entries, draft))
+    return entries if draft is None else (*entries, *build_interrupted_entries(entries, draft))
 
 
-def reopened(entries: Sequence[Entry], journal: Path, session: Interactive | None) -> Interactive:
+def restore_spec(entries: Sequence[Entry], journal: Path, spec: SessionSpec | None) -> SessionSpec:
     """How a session goes on: as given, or as its log tells; always in the sandbox of its log.
 
     Raises:
         UsageError: it has not begun, another kind of sandbox is asked for, or its log names what is not known here.
     """
-    started = entries[0].event if entries else None
-    if not isinstance(started, SessionStarted):
+    start_event = entries[0].event if entries else None
+    if not isinstance(start_event, SessionStarted):
         raise UsageError(f"the session in journal {str(journal)!r} has not begun; start a new one")
-    session = session or _told(entries, started)
-    if session.sandbox.backend not in {"auto", started.sandbox}:
+    spec = spec or _decode_spec(entries, start_event)
+    if spec.sandbox.backend not in {"auto", start_event.sandbox}:
         raise UsageError(
-            f"the session ran in the sandbox {started.sandbox!r}, which never changes; {session.sandbox.backend!r} was asked for"
+            f"the session ran in the sandbox {start_event.sandbox!r}, which never changes; {spec.sandbox.backend!r} was asked for"
         )
-    choice = replace(session.sandbox, backend=started.sandbox)  # type: ignore[arg-type]  # it is one that ran
-    return replace(session, request=started.task, journal=journal, sandbox=choice)
+    choice = replace(spec.sandbox, backend=start_event.sandbox)  # type: ignore[arg-type]  # it is one that ran
+    return replace(spec, request=start_event.task, journal=journal, sandbox=choice)
 
 
 def refuse_without_workspace(entries: Sequence[Entry], journal: Path, session_id: str) -> None:
@@ -109,52 +122,54 @@ def refuse_without_workspace(entries: Sequence[Entry], journal: Path, session_id
     Raises:
         UsageError: the workspace of the newest step is not kept; says why, and what can still be done.
     """
-    tree = tree_at(entries)
-    if tree is None and not last_step(entries):
+    tree_id = find_tree(entries)
+    if tree_id is None and not find_last_step(entries):
         return
-    why = "none was kept, as in a trial, in a session of a pipe, and where snapshots = False"
-    if tree is not None:
-        with closing(JournalWorkspaces(journal)) as kept:
-            if kept.has_workspace(tree):
+    reason = "none was kept, as in a trial, in a session of a pipe, and where snapshots = False"
+    if tree_id is not None:
+        with closing(JournalWorkspaces(journal)) as workspaces:
+            if workspaces.has_workspace(tree_id):
                 return
-        why = "a session that was imported has its log alone; go on in the journal that it was exported from"
+        reason = "a session that was imported has its log alone; go on in the journal that it was exported from"
     name, place = shlex.quote(session_id), shlex.quote(str(journal))
     raise UsageError(
-        f"session {session_id!r} cannot go on, its workspace is not in journal {str(journal)!r}: {why}. Its log can be read "
+        f"session {session_id!r} cannot go on, its workspace is not in journal {str(journal)!r}: {reason}. Its log can be read "
         f"(harness inspect {name} --in {place}), stepped through (SessionInspector), tried under other policies "
         f"(CompactionExplorer) and written to a file (harness export {name} FILE --in {place})"
     )
 
 
-def patches_of(found: SessionLocation, step: int | None = None) -> tuple[FilePatch, ...]:
+def load_patches(location: SessionLocation, step: int | None = None) -> tuple[FilePatch, ...]:
     """What a session in a journal changed in its workspace, as its log stands; None = in all, else in that step.
 
     Raises:
         UsageError: its workspace was not kept, or is not in its journal.
         StoreError: the journal cannot be read.
     """
-    entries = found.read_entries()
-    kept = trees(entries)
-    between = ((kept[0], kept[-1]) if kept else None) if step is None else trees_of_step(entries, step)
-    if step is not None and not 1 <= step <= last_step(entries):
-        raise UsageError(f"session {found.session_id!r} has no step {step}; there are 1 to {last_step(entries)}")
-    with closing(JournalWorkspaces(found.journal, read_only=True)) as workspaces:
-        if between is None or not all(map(workspaces.has_workspace, between)):
+    entries = location.read_entries()
+    all_trees = list_trees(entries)
+    tree_pair = ((all_trees[0], all_trees[-1]) if all_trees else None) if step is None else find_step_trees(entries, step)
+    if step is not None and not 1 <= step <= find_last_step(entries):
+        raise UsageError(f"session {location.session_id!r} has no step {step}; there are 1 to {find_last_step(entries)}")
+    with closing(JournalWorkspaces(location.journal, read_only=True)) as workspaces:
+        if tree_pair is None or not all(map(workspaces.has_workspace, tree_pair)):
             raise UsageError(
-                f"the workspaces of session {found.session_id!r} are not in journal {str(found.journal)!r}: those of trials, of "
+                f"the workspaces of session {location.session_id!r} are not in journal {str(location.journal)!r}: those of trials, of "
                 "sessions of a pipe and of imported ones are not kept"
             )
-        return patches(workspaces, *map(workspaces.load, between))
+        return build_patches(workspaces, *map(workspaces.load, tree_pair))
 
 
-def _told(entries: Sequence[Entry], started: SessionStarted) -> Interactive:
+def _decode_spec(entries: Sequence[Entry], start_event: SessionStarted) -> SessionSpec:
     """What a log tells of its session: its setup, or where there is none model, policy and window."""
-    if setup := recorded(entries):
-        return Interactive(request=started.task, **fields_of(setup))
-    newest = next((event for _, event in reversed(entries) if isinstance(event, SessionStarted | SessionResumed)), started)
-    return Interactive(
-        request=started.task,
-        policy=policy_from_plain(json.loads(newest.policy_json)),
-        model=newest.model,
-        window_tokens=newest.window_tokens or None,
+    if setup := find_setup(entries):
+        return SessionSpec(request=start_event.task, **decode_setup(setup))
+    newest_start = next(
+        (event for _, event in reversed(entries) if isinstance(event, SessionStarted | SessionResumed)), start_event
+    )
+    return SessionSpec(
+        request=start_event.task,
+        policy=policy_from_plain(json.loads(newest_start.policy_json)),
+        model=newest_start.model,
+        window_tokens=newest_start.window_tokens or None,
     )

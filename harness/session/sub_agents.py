@@ -16,9 +16,9 @@ from harness.errors import SandboxDied
 from harness.events import MessageAdded, SessionStarted, SubAgentEnded
 from harness.messages import ToolCall, ToolResult
 from harness.protocols import Clock, Compactor, Log, Model, Tool, ToolSpec
-from harness.session.totals import Tally
+from harness.session.totals import SessionTally
 
-SPEC = ToolSpec(
+EXPLORE_SPEC = ToolSpec(
     name="explore",
     description=(
         "Ask a helper with an empty context to look around in the sandbox (large files, long outputs, many files) and to answer "
@@ -32,20 +32,20 @@ SPEC = ToolSpec(
         }
     ),
 )
-PROMPT = """\
+EXPLORE_PROMPT = """\
 You explore a workspace for another agent, who sees nothing but your last message.
 
 - Working directory is /workspace; change nothing in it
 - Look with the tools until you can answer the question, and no longer
 - Then reply without calling a tool: the answer in at most ten lines, with paths, names and numbers verbatim
 - If it cannot be found, say what you have looked at"""
-LOOKING = frozenset({"execute_command", "read_file", "list_directory", "read_output", "search_output"})
+EXPLORE_TOOL_NAMES = frozenset({"execute_command", "read_file", "list_directory", "read_output", "search_output"})
 """Tools that the sub-agent has, where the session has them: it explores, it does not write."""
-ANSWER_CHARACTERS = 2_000
+MAX_ANSWER_CHARACTERS = 2_000
 """A longer answer is cut."""
 
 
-class Child(NamedTuple):
+class ChildSession(NamedTuple):
     """Where one sub-agent is logged."""
 
     session_id: str
@@ -53,101 +53,106 @@ class Child(NamedTuple):
 
 
 @dataclass(slots=True, kw_only=True)
-class Explore:
+class ExploreTool:
     """Runs one sub-agent a call, with the model of the session that asks."""
 
     model: Model
     tools: Sequence[Tool]
     """Of the session; the sub-agent gets those of them that only look."""
-    compactor: Callable[[], Compactor]
+    make_compactor: Callable[[], Compactor]
     """Makes one for each sub-agent."""
-    started: Callable[[str, str], SessionStarted]
+    make_start_event: Callable[[str, str], SessionStarted]
     """Makes the first event of a log from its name and the question."""
-    child: Callable[[], AbstractContextManager[Child]]
+    open_child: Callable[[], AbstractContextManager[ChildSession]]
     """Opens a new log."""
     clock: Clock
-    cancellation: Callable[[], Cancellation | None] = lambda: None
+    find_cancellation: Callable[[], Cancellation | None] = lambda: None
     """That of the session that asks, whatever it is by then."""
     limits: Limits = field(default_factory=lambda: Limits(max_steps=20))
-    spec: ToolSpec = SPEC
-    _ended: list[tuple[str, Tally]] = field(default_factory=list)
+    spec: ToolSpec = EXPLORE_SPEC
+    _finished_children: list[tuple[str, SessionTally]] = field(default_factory=list)
     """Of the sub-agents that were not told of yet."""
 
-    def spent(self, step: int) -> Sequence[SubAgentEnded]:
+    def collect_subagent_events(self, step: int) -> Sequence[SubAgentEnded]:
         """What the sub-agents took that have ended since it was asked last."""
-        ended, self._ended = self._ended, []
-        return [_taken(step, name, tally) for name, tally in ended]
+        finished_children, self._finished_children = self._finished_children, []
+        return [_make_ended_event(step, name, tally) for name, tally in finished_children]
 
     def run(self, call: ToolCall) -> ToolResult:
         """See `harness.protocols.Tool`."""
-        question = _question(call)
+        question = _parse_question(call)
         if question is None:
-            return _result(call, "error: explore takes an object with the string field: question", "error")
-        with self.child() as child:
-            tally = Tally()
+            return _make_result(call, "error: explore takes an object with the string field: question", "error")
+        with self.open_child() as child:
+            tally = SessionTally()
             agent = Agent(
                 model=self.model,
-                tools=[tool for tool in self.tools if tool.spec.name in LOOKING],
+                tools=[tool for tool in self.tools if tool.spec.name in EXPLORE_TOOL_NAMES],
                 log=child.log,
-                compactor=self.compactor(),
+                compactor=self.make_compactor(),
                 clock=self.clock,
                 limits=self.limits,
-                cancellation=self.cancellation(),
+                cancellation=self.find_cancellation(),
                 listen=tally,
             )
             try:
-                outcome = agent.run(self.started(child.session_id, question), PROMPT)
+                outcome = agent.run(self.make_start_event(child.session_id, question), EXPLORE_PROMPT)
             finally:
-                self._ended.append((child.session_id, tally))
-            answer = _answer(child.log) if outcome.status == "completed" else ""
-        return _told(call, outcome, answer, child.session_id)
+                self._finished_children.append((child.session_id, tally))
+            answer = _extract_answer(child.log) if outcome.status == "completed" else ""
+        return _build_outcome_result(call, outcome, answer, child.session_id)
 
 
-def _taken(step: int, session_id: str, tally: Tally) -> SubAgentEnded:
-    cost, summaries = tally.cost_usd, tally.summarizer_cost_usd
+def _make_ended_event(step: int, session_id: str, tally: SessionTally) -> SubAgentEnded:
+    cost, summarizer_cost = tally.cost_usd, tally.summarizer_cost_usd
     return SubAgentEnded(
         step=step,
         session_id=session_id,
         steps=tally.steps,
         prompt_tokens=tally.prompt_tokens + tally.summarizer_prompt_tokens,
         output_tokens=tally.output_tokens + tally.summarizer_output_tokens,
-        cost_usd=None if cost is None or summaries is None else cost + summaries,
+        cost_usd=None if cost is None or summarizer_cost is None else cost + summarizer_cost,
     )
 
 
-def _question(call: ToolCall) -> str | None:
+def _parse_question(call: ToolCall) -> str | None:
     try:
-        given = json.loads(call.arguments_json)
+        arguments = json.loads(call.arguments_json)
     except (ValueError, RecursionError):
         return None
-    question = given.get("question") if isinstance(given, dict) else None
+    question = arguments.get("question") if isinstance(arguments, dict) else None
     return question if isinstance(question, str) and question.strip() else None
 
 
-def _answer(log: Log) -> str:
+def _extract_answer(log: Log) -> str:
     """The last words of a session that is done."""
-    said = [
+    answer_texts = [
         event.message.text for _, event in log.entries() if isinstance(event, MessageAdded) and event.message.role == "assistant"
     ]
-    return said[-1].strip().removesuffix(COMPLETION_MARKER).strip() if said else ""
+    return answer_texts[-1].strip().removesuffix(COMPLETION_MARKER).strip() if answer_texts else ""
 
 
-def _told(call: ToolCall, outcome: Outcome, answer: str, session_id: str) -> ToolResult:
+def _build_outcome_result(call: ToolCall, outcome: Outcome, answer: str, session_id: str) -> ToolResult:
     if outcome.reason == "sandbox_error":
         raise SandboxDied(outcome.detail)
     if outcome.reason == "cancelled":
-        return _result(call, "error: the exploration was stopped before it had an answer", "interrupted")
+        return _make_result(call, "error: the exploration was stopped before it had an answer", "interrupted")
     if not answer:
-        why = outcome.detail or "it said nothing"
-        return _result(call, f"error: no answer after {outcome.steps} steps: {why}; ask for less, or look yourself", "error")
-    cut = max(0, len(answer) - ANSWER_CHARACTERS)
-    shown = f"{answer[:ANSWER_CHARACTERS]}\n[{cut} more characters cut]" if cut else answer
-    return replace(_result(call, f"{shown}\n[{outcome.steps} steps, session {session_id}]", "completed"), clipped_characters=cut)
+        reason = outcome.detail or "it said nothing"
+        return _make_result(
+            call, f"error: no answer after {outcome.steps} steps: {reason}; ask for less, or look yourself", "error"
+        )
+    cut = max(0, len(answer) - MAX_ANSWER_CHARACTERS)
+    visible_answer = f"{answer[:MAX_ANSWER_CHARACTERS]}\n[{cut} more characters cut]" if cut else answer
+    return replace(
+        _make_result(call, f"{visible_answer}\n[{outcome.steps} steps, session {session_id}]", "completed"),
+        clipped_characters=cut,
+    )
 
 
-def _result(call: ToolCall, output: str, status: Literal["completed", "error", "interrupted"]) -> ToolResult:
+def _make_result(call: ToolCall, output: str, status: Literal["completed", "error", "interrupted"]) -> ToolResult:
     return ToolResult(call_id=call.call_id, name=call.name, output=output, status=status)
 
 
 if TYPE_CHECKING:
-    _: type[Tool] = Explore
+    _: type[Tool] = ExploreTool

@@ -11,10 +11,10 @@ from harness.tokens import Measured, Usage
 
 
 @dataclass(slots=True)
-class Tally:
+class SessionTally:
     """Listens to a session and adds up. Costs are None once one call's price was not known."""
 
-    heard: int = 0
+    event_count: int = 0
     """Events so far."""
     steps: int = 0
     prompt_tokens: int = 0
@@ -28,7 +28,7 @@ class Tally:
     failed_compactions: int = 0
     fallbacks: int = 0
     """Applied ones that came without the summary that was planned."""
-    asked: int = 0
+    summarizer_calls: int = 0
     """Attempts for which the summarizer was asked, whatever came of it."""
     summarizer_prompt_tokens: int = 0
     summarizer_output_tokens: int = 0
@@ -43,23 +43,23 @@ class Tally:
     """Before those."""
     model: str = ""
     """As the session's beginning names it; its prices are those of the cache."""
-    ended: SessionEnded | None = None
-    counts: CacheCounts | None = None
+    end_event: SessionEnded | None = None
+    cache_counts: CacheCounts | None = None
     """Of the session's sandbox; None = it has no action cache."""
-    actions: list[StepActions] = field(default_factory=list)
+    step_actions: list[StepActions] = field(default_factory=list)
     """How the commands of each step came by their results; empty without an action cache."""
 
-    _counted: CacheCounts = field(default_factory=CacheCounts)
+    _previous_counts: CacheCounts = field(default_factory=CacheCounts)
 
-    def __call__(self, heard: Entry | Signal) -> None:
+    def __call__(self, item: Entry | Signal) -> None:
         """Take in what the session tells."""
-        if isinstance(heard, Waiting) and heard.seconds is not None:  # else it is for a summary
+        if isinstance(item, Waiting) and item.seconds is not None:  # else it is for a summary
             self.retries += 1
-            self.waited_seconds += heard.seconds
-        if not isinstance(heard, Entry):
+            self.waited_seconds += item.seconds
+        if not isinstance(item, Entry):
             return
-        self.heard += 1
-        match heard.event:
+        self.event_count += 1
+        match item.event:
             case SessionStarted() as session:
                 self.model = session.model
             case StepFinished() as step:
@@ -67,7 +67,7 @@ class Tally:
             case Compaction() as compaction:
                 self._add_compaction(compaction)
             case SessionEnded() as ended:
-                self.ended = ended
+                self.end_event = ended
             case _:
                 pass
 
@@ -78,28 +78,30 @@ class Tally:
             return "not at all"
         return "partly" if self.failed_compactions + self.fallbacks else "as planned"
 
-    def activity(self, able: Abilities) -> Activity:
+    def classify_activity(self, abilities: Abilities) -> Activity:
         """What became of a policy that could do so much."""
         if self.compactions:
-            return "summarizer never asked" if able.can_summarize and not self.asked else "active"
+            return "summarizer never asked" if abilities.can_summarize and not self.summarizer_calls else "active"
         if self.no_ops + self.failed_compactions:
             return "no effect"
-        return "never fired" if able.can_act else "control"
+        return "never fired" if abilities.can_act else "control"
 
     def _add_step(self, step: StepFinished) -> None:
         self.steps += 1
         self.prompt_tokens += step.usage.prompt_tokens
         self.output_tokens += step.usage.output_tokens
         self.peak_context_tokens = max(self.peak_context_tokens, step.usage.prompt_tokens)
-        self.cost_usd = _sum(self.cost_usd, step.cost_usd)
-        self.cache_saved_usd = _sum(self.cache_saved_usd, self._saved(step.usage))
-        self.cache_could_save_usd = _sum(self.cache_could_save_usd, self._saved(_best_cached(step)))
-        if self.counts is not None:
-            now = self.counts
-            self.actions.append(StepActions(step.step, now.hits - self._counted.hits, now.misses - self._counted.misses))
-            self._counted = replace(now)
+        self.cost_usd = _sum_costs(self.cost_usd, step.cost_usd)
+        self.cache_saved_usd = _sum_costs(self.cache_saved_usd, self._compute_saving_usd(step.usage))
+        self.cache_could_save_usd = _sum_costs(self.cache_could_save_usd, self._compute_saving_usd(_assume_ideal_cache(step)))
+        if self.cache_counts is not None:
+            now = self.cache_counts
+            self.step_actions.append(
+                StepActions(step.step, now.hits - self._previous_counts.hits, now.misses - self._previous_counts.misses)
+            )
+            self._previous_counts = replace(now)
 
-    def _saved(self, usage: Usage) -> float | None:
+    def _compute_saving_usd(self, usage: Usage) -> float | None:
         return compute_cache_saving_usd(self.model, usage) if self.model else None
 
     def _add_compaction(self, compaction: Compaction) -> None:
@@ -107,21 +109,26 @@ class Tally:
         self.no_ops += compaction.status == "no-op"
         self.failed_compactions += compaction.status == "failed"
         self.fallbacks += compaction.status == "applied" and bool(compaction.failure)
-        self.asked += bool(compaction.summarizer or compaction.failure)
+        self.summarizer_calls += bool(compaction.summarizer or compaction.failure)
         usage: Usage | None = compaction.summarizer_usage
         if usage is not None:
             self.summarizer_prompt_tokens += usage.prompt_tokens
             self.summarizer_output_tokens += usage.output_tokens
-            self.summarizer_cost_usd = _sum(self.summarizer_cost_usd, compaction.summarizer_cost_usd)
+            self.summarizer_cost_usd = _sum_costs(self.summarizer_cost_usd, compaction.summarizer_cost_usd)
 
 
-def _best_cached(step: StepFinished) -> Usage:
+def _assume_ideal_cache(step: StepFinished) -> Usage:
     """The usage of a step if a cache held all that the request before it held too; the rest is written to it."""
     shared = min(1.0, step.kept_prefix_tokens / step.view_tokens) if step.view_tokens else 0.0
-    whole = step.usage.prompt_tokens
-    read = Measured(round(whole * shared))
-    return replace(step.usage, input_tokens=Measured(0), cache_read_tokens=read, cache_write_tokens=Measured(whole - read))
+    prompt_tokens = step.usage.prompt_tokens
+    cached_tokens = Measured(round(prompt_tokens * shared))
+    return replace(
+        step.usage,
+        input_tokens=Measured(0),
+        cache_read_tokens=cached_tokens,
+        cache_write_tokens=Measured(prompt_tokens - cached_tokens),
+    )
 
 
-def _sum(total: float | None, more: float | None) -> float | None:
+def _sum_costs(total: float | None, more: float | None) -> float | None:
     return None if total is None or more is None else total + more

@@ -27,16 +27,16 @@ from harness.events import (
 from harness.messages import user
 from harness.protocols import Clock, Compactor, Policy
 from harness.session import history
-from harness.session.control import Desk
-from harness.session.setup import recorded
-from harness.session.spec import Ended, Interactive, Wired, ended, lay, wired
-from harness.session.storage import Place, placed
+from harness.session.control import SessionControl
+from harness.session.setup import find_setup
+from harness.session.spec import SessionResources, SessionResult, SessionSpec, finish_session, open_resources, write_workspace
+from harness.session.storage import SessionStorage, open_storage
 from harness.store.workspaces import MemoryWorkspaces
 from harness.tokens import Budget, Usage
 from harness.view import View
 
 
-class AnnouncedCompactor:
+class AnnouncingCompactor:
     """Another compactor, watched."""
 
     def __init__(self, inner: Compactor, announce: Callable[[bool], None]) -> None:
@@ -57,30 +57,32 @@ class AnnouncedCompactor:
         self, view: View, usage: Usage | None, step: int, hook: Hook, signal: Callable[[Signal], None]
     ) -> Compaction | None:
         """See `harness.protocols.Compactor`."""
-        announced = False
+        has_announced = False
 
-        def hear(heard: Signal) -> None:
-            nonlocal announced
-            if isinstance(heard, Waiting) and not announced:
-                announced = True
+        def forward_signal(item: Signal) -> None:
+            nonlocal has_announced
+            if isinstance(item, Waiting) and not has_announced:
+                has_announced = True
                 self._announce(True)
-            signal(heard)
+            signal(item)
 
         try:
-            return self._inner.compact(view, usage, step, hook, hear)
+            return self._inner.compact(view, usage, step, hook, forward_signal)
         finally:
-            if announced:
+            if has_announced:
                 self._announce(False)
 
 
-GO_ON = "Go on."
+CONTINUE_MESSAGE = "Go on."
 """Said for the user where the last words of an interrupted turn are the agent's own: several providers refuse to go on there."""
 
 
-class Worker:
+class SessionWorker:
     """Runs in one thread; what others wish is on the desk."""
 
-    def __init__(self, desk: Desk, session: Interactive, memory: MemoryWorkspaces, clock: Clock, held: ExitStack) -> None:
+    def __init__(
+        self, control: SessionControl, spec: SessionSpec, memory_workspaces: MemoryWorkspaces, clock: Clock, exit_stack: ExitStack
+    ) -> None:
         """Prepare.
 
         Args:
@@ -90,163 +92,177 @@ class Worker:
             clock: the time of each event.
             held: what is let go of at the end, when the journal is closed.
         """
-        self._held = held
-        self._desk, self._session, self._memory, self._clock = desk, session, memory, clock
-        self._tree: str | None = None
-        self.ended: Ended | None = None
+        self._exit_stack = exit_stack
+        self._control, self._spec, self._memory_workspaces, self._clock = control, spec, memory_workspaces, clock
+        self._tree_id: str | None = None
+        self.result: SessionResult | None = None
 
-    def live(self) -> None:
+    def run(self) -> None:
         """The whole life; whatever breaks it is told by the state."""
-        desk, failure = self._desk, ""
-        desk.thread_number = threading.get_ident()
+        control, failure = self._control, ""
+        control.thread_number = threading.get_ident()
         try:
-            with self._held as stack:
-                entries = desk.ledger.entries()
-                place = stack.enter_context(placed(self._session.journal, desk.session_id, entries, self._memory, self._clock))
-                desk.ledger.open(place.log, place.draft)
-                started = desk.ledger.started
-                request = started.task if started else (self._session.request or desk.first_message())
+            with self._exit_stack as stack:
+                entries = control.log.entries()
+                storage = stack.enter_context(
+                    open_storage(self._spec.journal, control.session_id, entries, self._memory_workspaces, self._clock)
+                )
+                control.log.open(storage.log, storage.save_draft)
+                start_event = control.log.start_event
+                request = start_event.task if start_event else (self._spec.request or control.wait_for_first_message())
                 if request is not None:
-                    self._work(place, stack, replace(self._session, request=request))
+                    self._run_session(storage, stack, replace(self._spec, request=request))
         except HarnessError as error:
             failure = str(error)
         except Exception as error:  # noqa: BLE001  (the thread's edge: a session that breaks says so instead of dying unheard)
             failure = f"{type(error).__name__}: {error}; a bug: what was logged is kept"
-        with desk.changed:
-            desk.failure = failure
-            desk.change("failed" if failure else "closed")
-        desk.flush()
+        with control.condition:
+            control.failure = failure
+            control.update_state("failed" if failure else "closed")
+        control.flush()
 
     def roll_back(self, step: int) -> None:
         """See `LiveSession.rollback`."""
-        desk, entries = self._desk, self._desk.ledger.entries()
-        to_event = history.end_of_step(entries, step)
-        tree = history.tree_at(entries, to_event)
-        if tree is None:
-            raise UsageError(f"session {desk.session_id!r} keeps no workspaces (snapshots = False), so it cannot be rolled back")
-        self._it.sandbox.restore(self._place.workspaces.load(tree))
-        self._tree = tree
-        inner = self._inner
-        inner.record(RolledBack(step=step, to_event=to_event))
-        inner.request_builder.forget_view()
-        inner.usage = inner.conversation.usage
-        self._it.agent.inbox = self._inbox()
-        with desk.changed:
-            desk.unfinished, desk.goes_on, desk.resumed, desk.last_stop = True, False, False, None
+        control, entries = self._control, self._control.log.entries()
+        to_event = history.find_step_end(entries, step)
+        tree_id = history.find_tree(entries, to_event)
+        if tree_id is None:
+            raise UsageError(
+                f"session {control.session_id!r} keeps no workspaces (snapshots = False), so it cannot be rolled back"
+            )
+        self._resources.sandbox.restore(self._storage.workspaces.load(tree_id))
+        self._tree_id = tree_id
+        loop_session = self._loop_session
+        loop_session.record(RolledBack(step=step, to_event=to_event))
+        loop_session.request_builder.forget_view()
+        loop_session.usage = loop_session.conversation.usage
+        self._resources.agent.inbox = self._build_inbox()
+        with control.condition:
+            control.has_unfinished_turn, control.should_continue, control.should_resume, control.last_stop = (
+                True,
+                False,
+                False,
+                None,
+            )
 
     def compact(self) -> Compaction | None:
         """See `LiveSession.compact`."""
-        desk, inner = self._desk, self._inner
-        with desk.changed:
-            desk.cancellation = self._it.agent.cancellation = Cancellation(desk.flush)
-        before = len(desk.ledger.entries())
+        control, loop_session = self._control, self._loop_session
+        with control.condition:
+            control.cancellation = self._resources.agent.cancellation = Cancellation(control.flush)
+        entry_count = len(control.log.entries())
         try:
-            inner.compact(inner.conversation.view.steps + 1, "manual")
+            loop_session.compact(loop_session.conversation.view.steps + 1, "manual")
         finally:
-            with desk.changed:
-                desk.cancellation = None
-        events = [entry.event for entry in desk.ledger.entries()[before:]]
+            with control.condition:
+                control.cancellation = None
+        events = [entry.event for entry in control.log.entries()[entry_count:]]
         return next((event for event in events if isinstance(event, Compaction)), None)
 
-    def _work(self, place: Place, stack: ExitStack, session: Interactive) -> None:
-        desk = self._desk
-        blobs = place.workspaces if session.snapshots else None
-        kept = (desk.ledger, place.outputs)
-        it = self._up(wired(session, desk.session_id, kept, listen=desk.tell, clock=self._clock, blobs=blobs), stack)
-        if it is None:
+    def _run_session(self, storage: SessionStorage, stack: ExitStack, spec: SessionSpec) -> None:
+        control = self._control
+        blobs = storage.workspaces if spec.snapshots else None
+        log_and_outputs = (control.log, storage.outputs)
+        resources = self._enter_context(
+            open_resources(spec, control.session_id, log_and_outputs, on_event=control.notify, clock=self._clock, blobs=blobs),
+            stack,
+        )
+        if resources is None:
             return
-        it.agent.compactor = AnnouncedCompactor(it.agent.compactor, desk.compacting)
-        it.agent.loop_detector = LoopDetector(desk.ask if session.repeated == "ask" else decide_always(session.repeated))
-        it.agent.save_workspace = self._keep
-        self._session, self._place, self._it = session, place, it
-        self._inner = desk.inner = self._opened() if desk.ledger.begun else self._begun()
-        desk.ledger.log_early()
-        desk.coming_up = False
-        while (todo := desk.next(self._turn)) is not None:
+        resources.agent.compactor = AnnouncingCompactor(resources.agent.compactor, control.mark_compacting)
+        resources.agent.loop_detector = LoopDetector(control.ask_user if spec.repeated == "ask" else decide_always(spec.repeated))
+        resources.agent.save_workspace = self._save_workspace
+        self._spec, self._storage, self._resources = spec, storage, resources
+        self._loop_session = control.inner = self._reopen_session() if control.log.has_begun else self._begin_session()
+        control.log.log_early_messages()
+        control.is_coming_up = False
+        while (todo := control.wait_for_job(self._run_turn)) is not None:
             todo()
-        self._finish()
+        self._finish_session()
 
-    def _up(self, needed: AbstractContextManager[Wired], stack: ExitStack) -> Wired | None:
+    def _enter_context(self, context: AbstractContextManager[SessionResources], stack: ExitStack) -> SessionResources | None:
         """Enter a context in a thread of its own, since a sandbox may have to fetch its image; None = it is closed instead."""
-        it = run_interruptibly(needed.__enter__, self._desk.ending, undo=lambda _: needed.__exit__(None, None, None))
-        if it is not None:
-            stack.push(needed)
-        return it
+        resources = run_interruptibly(
+            context.__enter__, self._control.end_request, undo=lambda _: context.__exit__(None, None, None)
+        )
+        if resources is not None:
+            stack.push(context)
+        return resources
 
-    def _begun(self) -> Session:
-        lay(self._session, self._it.sandbox)
-        inner = Session(self._it.agent)
-        inner.begin(self._it.started, build_system_prompt(self._session.needed_runtime), *self._keep(0))
-        return inner
+    def _begin_session(self) -> Session:
+        write_workspace(self._spec, self._resources.sandbox)
+        loop_session = Session(self._resources.agent)
+        loop_session.begin(self._resources.start_event, build_system_prompt(self._spec.needed_runtime), *self._save_workspace(0))
+        return loop_session
 
-    def _opened(self) -> Session:
+    def _reopen_session(self) -> Session:
         """Go on where the log ends, in the workspace that it names."""
-        entries = self._desk.ledger.entries()
-        self._tree = history.tree_at(entries)
-        if self._tree is not None:
-            self._it.sandbox.restore(self._place.workspaces.load(self._tree))
-        elif history.last_step(entries):
+        entries = self._control.log.entries()
+        self._tree_id = history.find_tree(entries)
+        if self._tree_id is not None:
+            self._resources.sandbox.restore(self._storage.workspaces.load(self._tree_id))
+        elif history.find_last_step(entries):
             raise UsageError(
-                f"the workspace of session {self._desk.session_id!r} was not kept (snapshots = False): it cannot go on"
+                f"the workspace of session {self._control.session_id!r} was not kept (snapshots = False): it cannot go on"
             )
         else:
-            lay(self._session, self._it.sandbox)
-        self._it.agent.inbox = self._inbox()
-        inner = Session(self._it.agent)
-        now = self._it.started
-        inner.record(
+            write_workspace(self._spec, self._resources.sandbox)
+        self._resources.agent.inbox = self._build_inbox()
+        loop_session = Session(self._resources.agent)
+        start_event = self._resources.start_event
+        loop_session.record(
             SessionResumed(
-                model=now.model,
-                policy_json=now.policy_json,
-                window_tokens=now.window_tokens,
-                threshold_tokens=now.threshold_tokens,
-                budget_rule=now.budget_rule,
-                sandbox=now.sandbox,
-                setup_json="" if now.setup_json == recorded(entries) else now.setup_json,
+                model=start_event.model,
+                policy_json=start_event.policy_json,
+                window_tokens=start_event.window_tokens,
+                threshold_tokens=start_event.threshold_tokens,
+                budget_rule=start_event.budget_rule,
+                sandbox=start_event.sandbox,
+                setup_json="" if start_event.setup_json == find_setup(entries) else start_event.setup_json,
             )
         )
-        return inner
+        return loop_session
 
-    def _inbox(self) -> Inbox:
-        task = self._session.task
-        return Inbox(history.still_due(task.later_messages if task else (), self._desk.ledger.entries()))
+    def _build_inbox(self) -> Inbox:
+        task = self._spec.task
+        return Inbox(history.select_due_messages(task.later_messages if task else (), self._control.log.entries()))
 
-    def _keep(self, step: int) -> Sequence[Event]:
+    def _save_workspace(self, step: int) -> Sequence[Event]:
         """Keep the workspace if it is another than the one kept last."""
-        if not self._session.snapshots:
+        if not self._spec.snapshots:
             return ()
-        snapshot = self._it.sandbox.snapshot()
-        if snapshot.tree_id == self._tree:
+        snapshot = self._resources.sandbox.snapshot()
+        if snapshot.tree_id == self._tree_id:
             return ()
-        self._place.workspaces.save(snapshot)
-        self._tree = snapshot.tree_id
+        self._storage.workspaces.save(snapshot)
+        self._tree_id = snapshot.tree_id
         return (WorkspaceSaved(step=step, tree_id=snapshot.tree_id),)
 
-    def _turn(self) -> None:
+    def _run_turn(self) -> None:
         """Go on with the turn that is not finished, if that was wished, or begin one with the next message."""
-        desk, inner = self._desk, self._inner
-        with desk.changed:
-            goes_on, desk.resumed = desk.resumed and desk.unfinished, False
-            self._it.agent.cancellation = desk.cancellation
-        step = inner.conversation.view.steps + 1
-        said = self._prompted(step) if goes_on else desk.ledger.take(step)
-        stop = inner.run_turn(*said)
-        number = history.turn(desk.ledger.entries())
-        inner.record(TurnEnded(turn=number, status=stop.status, reason=stop.reason, detail=stop.detail))
-        with desk.changed:
-            desk.last_stop, desk.unfinished, desk.cancellation = stop, stop.status == "failed", None
+        control, loop_session = self._control, self._loop_session
+        with control.condition:
+            continues_turn, control.should_resume = control.should_resume and control.has_unfinished_turn, False
+            self._resources.agent.cancellation = control.cancellation
+        step = loop_session.conversation.view.steps + 1
+        opening_events = self._make_continue_events(step) if continues_turn else control.log.take_next(step)
+        stop = loop_session.run_turn(*opening_events)
+        turn_number = history.find_turn_number(control.log.entries())
+        loop_session.record(TurnEnded(turn=turn_number, status=stop.status, reason=stop.reason, detail=stop.detail))
+        with control.condition:
+            control.last_stop, control.has_unfinished_turn, control.cancellation = stop, stop.status == "failed", None
             if stop.status == "failed" and stop.reason != "cancelled":
-                desk.goes_on = desk.resumed = False
+                control.should_continue = control.should_resume = False
         if stop.reason == "sandbox_error":
             raise SandboxDied(f"{stop.detail}; reopen the session: its log and its last workspace come back")
 
-    def _prompted(self, step: int) -> Sequence[Event]:
-        items = self._inner.conversation.view.items
-        return (MessageAdded(message=user(GO_ON), step=step),) if items[-1].message.role == "assistant" else ()
+    def _make_continue_events(self, step: int) -> Sequence[Event]:
+        items = self._loop_session.conversation.view.items
+        return (MessageAdded(message=user(CONTINUE_MESSAGE), step=step),) if items[-1].message.role == "assistant" else ()
 
-    def _finish(self) -> None:
-        stop = self._desk.last_stop or Stop("cancelled", "closed before it rested")
-        self._inner.record(SessionEnded(status=stop.status, reason=stop.reason, detail=stop.detail))
-        steps = self._inner.conversation.view.steps
+    def _finish_session(self) -> None:
+        stop = self._control.last_stop or Stop("cancelled", "closed before it rested")
+        self._loop_session.record(SessionEnded(status=stop.status, reason=stop.reason, detail=stop.detail))
+        steps = self._loop_session.conversation.view.steps
         outcome = Outcome(status=stop.status, reason=stop.reason, detail=stop.detail, steps=steps)
-        self.ended = ended(self._session, self._it.sandbox, outcome)
+        self.result = finish_session(self._spec, self._resources.sandbox, outcome)

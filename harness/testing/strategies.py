@@ -15,7 +15,7 @@ from harness.events import (
     WorkspaceSaved,
 )
 from harness.messages import Message, ToolCall, ToolResult, assistant, system, tool, user
-from harness.session.history import end_of_step, last_step, waiting
+from harness.session.history import find_last_step, find_queued_messages, find_step_end
 from harness.tokens import Estimated, Measured, Usage
 
 TEXTS = st.text(st.characters(codec="utf-8", exclude_categories=["Cs"]), max_size=400)
@@ -81,7 +81,7 @@ def multi_turn_logs(draw: st.DrawFn) -> tuple[Entry, ...]:
         return tuple(Entry(seq, event) for seq, event in enumerate(events, 1))
 
     for act in draw(st.lists(st.sampled_from(_ACTIONS), max_size=25)):
-        waits = list(waiting(build_entries()))
+        waits = list(find_queued_messages(build_entries()))
         if act in {"step", "change"}:
             step += 1
             events += [MessageAdded(message=assistant(f"step {step}"), step=step), make_step_finished(step)]
@@ -93,7 +93,7 @@ def multi_turn_logs(draw: st.DrawFn) -> tuple[Entry, ...]:
         elif act == "take" and waits:
             events += [
                 MessageUnqueued(queued=waits[0], why="taken"),
-                MessageAdded(message=user(waiting(build_entries())[waits[0]]), step=step + 1),
+                MessageAdded(message=user(find_queued_messages(build_entries())[waits[0]]), step=step + 1),
             ]
             turn += 1
         elif act == "withdraw" and waits:
@@ -101,9 +101,9 @@ def multi_turn_logs(draw: st.DrawFn) -> tuple[Entry, ...]:
         elif act == "end":
             events.append(TurnEnded(turn=turn, status=draw(st.sampled_from(["completed", "failed"])), reason="replied"))
         elif act == "back":
-            back = draw(st.integers(0, last_step(build_entries())))
-            events.append(RolledBack(step=back, to_event=end_of_step(build_entries(), back)))
-            step = last_step(build_entries())
+            back = draw(st.integers(0, find_last_step(build_entries())))
+            events.append(RolledBack(step=back, to_event=find_step_end(build_entries(), back)))
+            step = find_last_step(build_entries())
     return build_entries()
 
 

@@ -20,9 +20,9 @@ from harness.compaction.presets.keep_last import KeepLast
 from harness.errors import HarnessError, UsageError
 from harness.events import Entry, Signal, StateChanged, TextDelta
 from harness.protocols import Policy
-from harness.session.diffs import joined
-from harness.session.live_session import NOT_COMPACTED, LiveSession
-from harness.session.spec import Ended, Interactive
+from harness.session.diffs import join_patches
+from harness.session.live_session import NO_COMPACTION_MESSAGE, LiveSession
+from harness.session.spec import SessionResult, SessionSpec
 from harness.store.sessions.lookup import SESSIONS_FOLDER
 from harness.task import Task
 from harness.widgets.compaction_history import CompactionHistory
@@ -52,7 +52,7 @@ class AgentWidget(SnapshotWidget):
     """The session itself; its methods may be called from cells."""
     _feed: Feed
     _feed_lock: threading.Lock
-    _event_queue: "queue.SimpleQueue[Entry | Signal | Ended | str]"
+    _event_queue: "queue.SimpleQueue[Entry | Signal | SessionResult | str]"
     _skip_pauses: threading.Event
     _is_closed: bool
     _pace_seconds: float
@@ -83,7 +83,7 @@ class AgentWidget(SnapshotWidget):
         """
         task = request if isinstance(request, Task) else None
         name = secrets.token_hex(6)
-        described = Interactive(
+        described = SessionSpec(
             request=task.prompt if task else str(request),
             policy=policy or KeepLast(),
             model=model,
@@ -92,14 +92,14 @@ class AgentWidget(SnapshotWidget):
             limits=Limits(max_steps=MAX_TURN_STEPS),
             journal=journal or DEFAULT_JOURNAL_FOLDER / f"{name}.sqlite",
         )
-        self._initialize(described, lambda: LiveSession(described, session_id=name, listen=self._listen), pace_seconds)
+        self._initialize(described, lambda: LiveSession(described, session_id=name, on_event=self._listen), pace_seconds)
 
     @classmethod
-    def from_session(cls, session: Interactive, *, pace_seconds: float = 0.0) -> Self:
+    def from_session(cls, session: SessionSpec, *, pace_seconds: float = 0.0) -> Self:
         """A session with everything that can be said of one: limits, sandbox, runtime, a folder to keep the files in."""
         panel = cls.__new__(cls)
         name = secrets.token_hex(6)
-        panel._initialize(session, lambda: LiveSession(session, session_id=name, listen=panel._listen), pace_seconds)
+        panel._initialize(session, lambda: LiveSession(session, session_id=name, on_event=panel._listen), pace_seconds)
         return panel
 
     @classmethod
@@ -128,16 +128,16 @@ class AgentWidget(SnapshotWidget):
             UsageError: the session has not begun.
         """
         before = LiveSession.reopen(Path(journal), session_id)
-        described = replace(before.session, task=task or before.session.task, unsafe_local=unsafe_local)
+        described = replace(before.spec, task=task or before.spec.task, unsafe_local=unsafe_local)
         panel = cls.__new__(cls)
         panel._initialize(
             described,
-            lambda: LiveSession.reopen(Path(journal), session_id, session=described, listen=panel._listen),
+            lambda: LiveSession.reopen(Path(journal), session_id, spec=described, on_event=panel._listen),
             pace_seconds,
         )
         return panel
 
-    def close(self) -> Ended:
+    def close(self) -> SessionResult:
         """End the session: its files are kept and the checks of a task are run. The panel shows all of it, and goes on to.
 
         Idempotent.
@@ -188,7 +188,7 @@ class AgentWidget(SnapshotWidget):
 
     # --- what the session does -------------------------------------------------------------------------------------------
 
-    def _initialize(self, configuration: Interactive, open_session: Callable[[], LiveSession], pace_seconds: float) -> None:
+    def _initialize(self, configuration: SessionSpec, open_session: Callable[[], LiveSession], pace_seconds: float) -> None:
         super().__init__()
         self.channel = MessageChannel(self.send, max_retained_items=MAX_RETAINED_ITEMS)
         self.channel.update_state(saved=self.snapshot_mark)
@@ -202,7 +202,7 @@ class AgentWidget(SnapshotWidget):
         self._publisher_thread.start()
         self._event_queue.put(_REFRESH)
 
-    def _describe_session(self, configuration: Interactive) -> None:
+    def _describe_session(self, configuration: SessionSpec) -> None:
         name, journal = self.session.session_id, configuration.journal
         leave = ", unsafe_local=True" if configuration.unsafe_local else ""
         self._feed.describe_session(
@@ -222,7 +222,7 @@ class AgentWidget(SnapshotWidget):
         )
         if self._pace_seconds and slow:
             end = time.monotonic() + self._pace_seconds
-            while not self.session.stopping and (left := end - time.monotonic()) > 0:
+            while not self.session.is_stopping and (left := end - time.monotonic()) > 0:
                 if self._skip_pauses.wait(min(left, BATCH_SECONDS)):
                     break
 
@@ -236,7 +236,7 @@ class AgentWidget(SnapshotWidget):
                 bundle.append(self._event_queue.get())
             with self._feed_lock:
                 for one in bundle:
-                    if isinstance(one, Ended):
+                    if isinstance(one, SessionResult):
                         ended = True
                         self._feed.add_check_results(one.checks)
                     elif not isinstance(one, str):
@@ -254,7 +254,7 @@ class AgentWidget(SnapshotWidget):
     def _refresh_state(self) -> None:
         """What the session says of itself."""
         session = self.session
-        self._feed.set_state(phase=session.state, queued=list(session.queued), failure=session.failure)
+        self._feed.set_state(phase=session.state, queued=list(session.queued_messages), failure=session.failure)
         if session.budget is not None:
             self._feed.set_budget(session.budget)
 
@@ -271,7 +271,7 @@ class AgentWidget(SnapshotWidget):
 
     def _compact(self) -> None:
         if self.session.compact() is None:
-            raise UsageError(NOT_COMPACTED)
+            raise UsageError(NO_COMPACTION_MESSAGE)
 
     def _send_text(self, message: Mapping[str, Any]) -> None:
         text = message.get("text")
@@ -290,7 +290,7 @@ class AgentWidget(SnapshotWidget):
         answer = message.get("answer")
         if answer not in ANSWERS:
             raise UsageError(f"answer {answer!r}: one of {', '.join(ANSWERS)}")
-        self.session.answer(answer)
+        self.session.decide_repeated_call(answer)
         self._event_queue.put(_REFRESH)
 
     def _run_in_background(self, act: Callable[[], object]) -> None:
@@ -311,8 +311,8 @@ class AgentWidget(SnapshotWidget):
 
     def _show_files(self, *, whole: bool) -> None:
         try:
-            changes = self.session.summary().changes if whole else self.session.diff()
-            patch = joined(self.session.patch(whole=whole))
+            changes = self.session.summarize_changes().changes if whole else self.session.list_changes()
+            patch = join_patches(self.session.list_patches(whole_session=whole))
         except HarnessError as error:
             self.send({"kind": "files", "error": str(error)})
             return

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from harness.events import Compaction, Entry, RolledBack
-from harness.inspection.disposition import Fated, fates
-from harness.inspection.sample_run import Change
+from harness.inspection.disposition import MessageDisposition, classify_messages
+from harness.inspection.sample_run import CompactionAttempt
 from harness.messages import Message, extract_part_text
-from harness.metrics.probes import Prober
+from harness.metrics.probes import FactProber
 from harness.store.records import FactRecord
 from harness.task import Task
 from harness.tokens import Counter as TokenCounter
@@ -38,7 +38,7 @@ class CompactionRound:
 
     seq: int
     """Of its event in the log."""
-    change: Change
+    change: CompactionAttempt
     fact_retention: FactRetention | None
     """None = nobody knows the facts: the session has no scripted task, or nothing was applied."""
 
@@ -57,7 +57,7 @@ class CompactionRound:
 
     def build_details(self) -> dict[str, object]:
         """What is shown when a person asks for it; plain values, all texts hostile."""
-        event, message_dispositions = self.change.event, fates(self.change)
+        event, message_dispositions = self.change.event, classify_messages(self.change)
         shown = (
             message_dispositions
             if len(message_dispositions) <= MAX_LISTED_MESSAGES
@@ -72,7 +72,7 @@ class CompactionRound:
             "summarizer_cost_usd": event.summarizer_cost_usd,
             "messages_before": event.messages_before,
             "messages_after": event.messages_after,
-            "counts": dict(Counter(one.fate for one in message_dispositions)),
+            "counts": dict(Counter(one.disposition for one in message_dispositions)),
             "messages": [_encode_message(one) for one in shown],
             "left_out": len(message_dispositions) - len(shown),
             "facts": None
@@ -94,11 +94,11 @@ class CompactionHistory:
     rounds_by_seq: dict[int, CompactionRound] = field(default_factory=dict)
     """By the number of the event."""
     _entries: list[Entry] = field(default_factory=list)
-    _prober: Prober | None = field(init=False)
+    _prober: FactProber | None = field(init=False)
 
     def __post_init__(self) -> None:
         """Only a task with facts can tell which were lost."""
-        self._prober = Prober(self.task) if self.task and self.task.facts else None
+        self._prober = FactProber(self.task) if self.task and self.task.facts else None
 
     def receive(self, entry: Entry) -> CompactionRound | None:
         """Take note of the next entry; returns the round if it is one. After a rollback only what still counts is there."""
@@ -114,11 +114,13 @@ class CompactionHistory:
     def _add(self, entry: Entry) -> CompactionRound | None:
         before, self.view = self.view, fold(self.view, entry, self.counter)
         if self._prober:
-            self._prober.add(entry, before, self.view)
+            self._prober.add_entry(entry, before, self.view)
         if not isinstance(entry.event, Compaction):
             return None
         found = CompactionRound(
-            seq=entry.seq, change=Change(entry.event, before, self.view), fact_retention=self._find_fact_retention(entry)
+            seq=entry.seq,
+            change=CompactionAttempt(entry.event, before, self.view),
+            fact_retention=self._find_fact_retention(entry),
         )
         self.rounds_by_seq[entry.seq] = found
         return found
@@ -126,7 +128,7 @@ class CompactionHistory:
     def _find_fact_retention(self, entry: Entry) -> FactRetention | None:
         if self._prober is None or not isinstance(entry.event, Compaction) or entry.event.status != "applied":
             return None
-        probes = self._prober.probes()
+        probes = self._prober.build_probes()
         named = {fact.number: fact for fact in probes.facts}
         rows = [row for row in probes.rows if row.event == entry.seq and row.seen_before]
         lost = tuple(named[row.fact] for row in rows if not row.seen_after)
@@ -140,9 +142,9 @@ def format_message_line(message: Message) -> str:
     return " ".join(text[: 4 * MAX_LINE_CHARACTERS].split())[:MAX_LINE_CHARACTERS]
 
 
-def _encode_message(one: Fated) -> dict[str, object]:
+def _encode_message(one: MessageDisposition) -> dict[str, object]:
     return {
-        "fate": one.fate,
+        "fate": one.disposition,
         "role": one.message.role,
         "text": format_message_line(one.message),
         "before": one.tokens_before,

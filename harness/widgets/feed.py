@@ -33,9 +33,9 @@ from harness.events import (
     TurnEnded,
     Waiting,
 )
-from harness.inspection.timeline import took
+from harness.inspection.timeline import format_sub_agent_totals
 from harness.messages import File, Message, Reasoning, Text, ToolCall, ToolResult, extract_part_text
-from harness.session.grading import Judged
+from harness.session.grading import GradedCheck
 from harness.tokens import Budget
 from harness.transcript import find_key_argument, parse_arguments, read_outcome
 from harness.widgets.compaction_history import CompactionHistory, CompactionRound
@@ -173,7 +173,7 @@ class Feed:
             rule=budget.rule,
         )
 
-    def add_check_results(self, checks: Sequence[Judged]) -> None:
+    def add_check_results(self, checks: Sequence[GradedCheck]) -> None:
         """Say what the checks of the task found when the session was over."""
         if not checks:
             return
@@ -197,7 +197,7 @@ class Feed:
                 self._handle_compaction(event, compaction_round)
             case SubAgentEnded():
                 self.totals.add_sub_agent(event)
-                self.add_note(f"sub-agent {event.session_id}: {took([event])}")
+                self.add_note(f"sub-agent {event.session_id}: {format_sub_agent_totals([event])}")
             case SessionEnded() | TurnEnded():
                 self._handle_end(event)
             case RolledBack():

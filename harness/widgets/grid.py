@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
 from harness.errors import HarnessError, UsageError, format_count
 from harness.experiment.experiment import Experiment
-from harness.experiment.progress import Standing, told
+from harness.experiment.progress import RunProgress, format_record
 from harness.store.journal import Journal
 from harness.widgets.harness_widget import load_script, load_style, render_preformatted, render_table
 from harness.widgets.snapshot import SnapshotWidget
@@ -140,7 +140,7 @@ class GridWidget(SnapshotWidget):
             ]
         parts.append(render_table(("arm", "trials", "success, 95 % interval"), rows))
         if failures:
-            lines = [told(record) for record in failures[:MAX_LISTED_FAILURES]]
+            lines = [format_record(record) for record in failures[:MAX_LISTED_FAILURES]]
             lines += [f"and {len(failures) - MAX_LISTED_FAILURES} more"] if len(failures) > MAX_LISTED_FAILURES else []
             parts.append(f"<details><summary>Without success</summary>{render_preformatted(chr(10).join(lines))}</details>")
         return "".join(parts)
@@ -184,15 +184,15 @@ class GridWidget(SnapshotWidget):
             state=self.state, failure=self.failure, finished=self._success_grid.finished_trials, level=self._success_grid.level
         )
 
-    def show_progress(self, standing: Standing) -> None:
+    def show_progress(self, standing: RunProgress) -> None:
         """A trial has begun or ended; called by the run."""
-        if standing.latest is not None:
+        if standing.last_record is not None:
             with self._lock:
-                items = self._success_grid.add((standing.latest,))
+                items = self._success_grid.add((standing.last_record,))
             if items:
                 self.channel.append(items)
                 self._publish_state()
-        self.channel.update_state(running=list(standing.running), last=standing.last)
+        self.channel.update_state(running=list(standing.running_trials), last=standing.last_result)
 
 
 class _WidgetDisplay:
@@ -201,7 +201,7 @@ class _WidgetDisplay:
     def __init__(self, widget: GridWidget) -> None:
         self._widget = widget
 
-    def show(self, standing: Standing) -> None:
+    def show(self, standing: RunProgress) -> None:
         self._widget.show_progress(standing)
 
     def close(self) -> None:

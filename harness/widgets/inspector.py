@@ -10,12 +10,12 @@ from typing import Any
 
 from harness.errors import HarnessError, UsageError, format_count
 from harness.events import Compaction, WorkspaceSaved
-from harness.inspection.recorded_session import SAMPLE, RecordedSession, open_recorded
-from harness.inspection.requests import Sent, sent_at
-from harness.inspection.timeline import inspect_session, took
+from harness.inspection.recorded_session import SAMPLE_NAME, RecordedSession, open_recorded_session
+from harness.inspection.requests import SentRequest, reconstruct_request
+from harness.inspection.timeline import format_sub_agent_totals, inspect_session
 from harness.messages import Message
-from harness.session.diffs import joined
-from harness.session.storage import patches_of
+from harness.session.diffs import join_patches
+from harness.session.storage import load_patches
 from harness.store.sessions.lookup import SessionLocation
 from harness.view import drop_rolled_back
 from harness.widgets.explorer.exploration import format_full_text, format_message_line
@@ -34,7 +34,7 @@ class SessionInspector(HarnessWidget):
 
     def __init__(
         self,
-        session: str | os.PathLike[str] | RecordedSession = SAMPLE,
+        session: str | os.PathLike[str] | RecordedSession = SAMPLE_NAME,
         *,
         session_id: str | None = None,
         sender: MessageSender = SHARED_SENDER,
@@ -51,7 +51,7 @@ class SessionInspector(HarnessWidget):
             StoreError, SandboxError: it cannot be read, or a task's cannot be run here.
         """
         super().__init__(sender)
-        self.session = session if isinstance(session, RecordedSession) else open_recorded(session, session_id)
+        self.session = session if isinstance(session, RecordedSession) else open_recorded_session(session, session_id)
         self._inspection = inspect_session(self.session.entries)
         if not self._inspection.timeline:
             raise UsageError(f"session {self.session.name!r} has no finished step, so there is nothing to show")
@@ -59,7 +59,7 @@ class SessionInspector(HarnessWidget):
             entry.event for entry in drop_rolled_back(self.session.entries) if isinstance(entry.event, WorkspaceSaved)
         ]
         self._lock = threading.Lock()
-        self._sent: dict[int, Sent] = {}
+        self._sent: dict[int, SentRequest] = {}
         self._step_number = 1
         self.channel.update_state(session=self._build_constants(), step=self._build_step(""), refused=None)
 
@@ -97,7 +97,7 @@ class SessionInspector(HarnessWidget):
         """See `Surface`."""
         head = ("before step", "what", "tokens before", "tokens after", "why")
         rows = [
-            (one.step, one.what, one.tokens_before, one.tokens_after, one.reason[:MAX_REASON_CHARACTERS])
+            (one.step, one.outcome, one.tokens_before, one.tokens_after, one.reason[:MAX_REASON_CHARACTERS])
             for one in self._inspection.compactions
         ]
         compactions = render_table(head, rows) if rows else ""
@@ -109,10 +109,12 @@ class SessionInspector(HarnessWidget):
         self._step_number = step
         self.channel.update_state(step=self._build_step(request), refused=None)
 
-    def _load_current_step(self) -> Sent:
+    def _load_current_step(self) -> SentRequest:
         """The step that is shown."""
         if self._step_number not in self._sent:
-            self._sent[self._step_number] = sent_at(self.session.entries, self._inspection.timeline[self._step_number - 1].step)
+            self._sent[self._step_number] = reconstruct_request(
+                self.session.entries, self._inspection.timeline[self._step_number - 1].step
+            )
             if len(self._sent) > MAX_CACHED_STEPS:
                 del self._sent[next(iter(self._sent))]
         return self._sent[self._step_number]
@@ -134,22 +136,29 @@ class SessionInspector(HarnessWidget):
             ("policy", f"{session.policy or 'none recorded'}; {session.budget_rule}".rstrip("; ")),
             ("ended", f"{ended}: {session.detail}" if session.detail else ended),
             ("steps", f"{session.steps}, {session.prompt_tokens:,} tokens in, {session.output_tokens:,} out, {cost}"),
-            *([("of these by sub-agents", f"{len(asked)}: {took(asked)}")] if (asked := session.sub_agents) else []),
-            ("compactions", f"{session.summaries} summaries, {session.prunings} prunings, {session.fruitless} fruitless"),
+            *(
+                [("of these by sub-agents", f"{len(asked)}: {format_sub_agent_totals(asked)}")]
+                if (asked := session.sub_agents)
+                else []
+            ),
+            (
+                "compactions",
+                f"{session.summaries} summaries, {session.prunings} prunings, {session.fruitless_attempts} fruitless",
+            ),
         ]
 
     def _describe_step(self) -> list[tuple[str, str]]:
         """The step in words."""
         sent, point = self._load_current_step(), self._inspection.timeline[self._step_number - 1]
         cost = "price unknown" if point.cost_usd is None else f"${point.cost_usd:.4f}"
-        same = "as logged" if sent.is_as_logged else f"NOT what was logged, {sent.logged_digest[:16]}…"
+        same = "as logged" if sent.matches_log else f"NOT what was logged, {sent.logged_digest[:16]}…"
         messages = format_count(len(sent.messages), "message")
         rows = [
             ("step", f"{point.step}, number {self._step_number} of {self.step_count}"),
             ("sent", f"{messages}, {sent.view.tokens:,} tokens estimated, {point.prompt_tokens:,} reported"),
             (
                 "of these as before",
-                f"{format_count(sent.finished.kept_prefix_messages, 'message')}; {point.cache_read_tokens:,} tokens from a cache",
+                f"{format_count(sent.end_event.kept_prefix_messages, 'message')}; {point.cache_read_tokens:,} tokens from a cache",
             ),
             ("digest", f"{sent.digest[:16]}… {same}"),
             ("answer", f"{point.output_tokens:,} tokens, {format_count(point.calls, 'call')}, {point.call_errors} with an error"),
@@ -173,13 +182,13 @@ class SessionInspector(HarnessWidget):
         """What it changed, or why that cannot be told."""
         assert self.session.journal is not None
         try:
-            return joined(patches_of(SessionLocation(self.session.journal, self.session.name, ""), step))
+            return join_patches(load_patches(SessionLocation(self.session.journal, self.session.name, ""), step))
         except HarnessError as error:
             return str(error)
 
     def _build_step(self, request: str) -> dict[str, Any]:
         sent, messages = self._load_current_step(), self._list_messages()
-        count = sent.finished.kept_prefix_messages
+        count = sent.end_event.kept_prefix_messages
         return {
             "request": request,
             "place": self._step_number,

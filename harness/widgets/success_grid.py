@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 from harness.analysis.statistics import Rate, estimate_rate
 from harness.experiment.experiment import Experiment
 from harness.experiment.grid import Cell, is_block
-from harness.experiment.progress import told
+from harness.experiment.progress import format_record
 from harness.store.records import TrialRecord
 
 JsonObject: TypeAlias = dict[str, Any]
@@ -115,7 +115,7 @@ class SuccessGrid:
 def _encode_failure(arm: str, record: TrialRecord) -> JsonObject:
     """Why a trial did not succeed; `over` says that it did when it was run again."""
     error = record.error.strip()[:MAX_ERROR_CHARACTERS]
-    details = {"arm": arm, "status": record.status, "text": told(record), "error": error}
+    details = {"arm": arm, "status": record.status, "text": format_record(record), "error": error}
     return {"kind": "failure", "trial": record.trial_id, "over": record.success, **details}
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from harness.compaction.presets.keep_last import KeepLast
 from harness.experiment.job import Job
-from harness.experiment.provenance import collect
+from harness.experiment.provenance import collect_provenance
 from harness.experiment.run_trial import run_trial
 from harness.experiment.trial import Trial
 from harness.store.journal import Journal
@@ -58,20 +58,20 @@ def measured(steps: int) -> dict[str, float]:
     with tempfile.TemporaryDirectory() as folder:
         job = Job(
             trial=trial, trial_id="march", experiment="bench", arm="march", axes={}, backend="bubblewrap",
-            provenance=collect("none"), journal=Path(folder) / "journal.sqlite",
+            provenance=collect_provenance("none"), journal=Path(folder) / "journal.sqlite",
         )  # fmt: skip
         clock = Clock()
         finished = run_trial(job, clock=clock)
         peak_kib = own_peak_kib()
         with Journal.open(job.journal) as journal:
             marks = [row[0] for row in journal.query("SELECT at_ms FROM event WHERE kind = 'step-finished' ORDER BY seq")]
-    assert finished.trial.status == "completed", finished.trial.error
+    assert finished.record.status == "completed", finished.record.error
     tenth = len(marks) // 10
     on_wall = [clock.wall_at(mark) for mark in marks]
     return {
         "steps": len(marks),
-        "compactions": finished.trial.compactions,
-        "score": finished.trial.score,
+        "compactions": finished.record.compactions,
+        "score": finished.record.score,
         "first_ms": (marks[tenth] - marks[0]) / tenth,
         "last_ms": (marks[-1] - marks[-1 - tenth]) / tenth,
         "first_wall_ms": 1_000 * (on_wall[tenth] - on_wall[0]) / tenth,

@@ -26,7 +26,7 @@ from harness.models.scripted.summarizers import build_oracle_summarize, summariz
 from harness.models.scripted.visible_state import build_message_reader
 from harness.protocols import Model, Reply, Request, Tool, ToolSpec, ignore_delta
 from harness.sandboxes import open_sandbox
-from harness.session.totals import Tally
+from harness.session.totals import SessionTally
 from harness.store.journal import Journal
 from harness.task import CallTemplate, Evidence, Fact, Script, Step, Task
 from harness.tasks import load_task
@@ -92,7 +92,7 @@ def run_session(
 ) -> tuple[list[float], list[Entry]]:
     """CPU seconds of the process at the end of each step, and the log; the default policy."""
     marks: list[float] = []
-    tally = Tally()
+    tally = SessionTally()
 
     def listen(heard: Entry | Signal) -> None:
         tally(heard)

@@ -10,7 +10,7 @@ from playwright.sync_api import Page, sync_playwright
 from harness.compaction.presets.keep_last import KeepLast
 from harness.events import Entry, MessageAdded, TextDelta
 from harness.messages import ToolCall, ToolResult, assistant, tool
-from harness.session.spec import Interactive
+from harness.session.spec import SessionSpec
 from harness.testing.strategies import make_step_finished
 from harness.widgets.agent import AgentWidget
 from harness.widgets.message_channel import SHARED_SENDER
@@ -27,8 +27,8 @@ STEPS = 2_000
 
 def panel() -> AgentWidget:
     """One whose session is not started: it is told by hand what a session would tell."""
-    widget = AgentWidget.from_session(Interactive(request="x", policy=KeepLast(), journal=Path("unused.sqlite")))
-    widget.session._desk.state = "working"
+    widget = AgentWidget.from_session(SessionSpec(request="x", policy=KeepLast(), journal=Path("unused.sqlite")))
+    widget.session._control.state = "working"
     return widget
 
 

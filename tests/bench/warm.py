@@ -18,8 +18,8 @@ from unittest import mock
 from harness.compaction.presets.keep_last import KeepLast
 from harness.experiment import run_trial as session
 from harness.experiment.experiment import Experiment
-from harness.experiment.job import Caching, Job
-from harness.experiment.provenance import collect
+from harness.experiment.job import CacheSettings, Job
+from harness.experiment.provenance import collect_provenance
 from harness.experiment.trial import Trial
 from harness.models.scripted.summarizers import ScriptedSummarizer
 from harness.sandboxes.action_cache import SANDBOX_POOL, CachedSandbox
@@ -32,7 +32,7 @@ THRESHOLDS, KEPT, SEEDS = [0.5, 0.65, 0.8, 0.95], [4, 10, 20], list(range(7))
 TRIALS = 1_000
 WORKERS = 2
 MAX_BYTES = 2**30
-PROVENANCE = collect("none")
+PROVENANCE = collect_provenance("none")
 """Gathered once a run, not once a trial."""
 
 
@@ -117,6 +117,6 @@ def job(trial: Trial, cache: Path) -> None:
             Job(
                 trial=trial, trial_id="warm", experiment="bench", arm="warm", axes={}, backend="bubblewrap",
                 provenance=PROVENANCE, journal=Path(folder) / "journal.sqlite",
-                caching=Caching(folder=cache, max_bytes=MAX_BYTES),
+                cache_settings=CacheSettings(folder=cache, max_bytes=MAX_BYTES),
             )
         )  # fmt: skip

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from playwright.sync_api import CDPSession, sync_playwright
 
 from harness.inspection.recorded_session import RecordedSession
-from harness.inspection.sample_run import sample_log
+from harness.inspection.sample_run import build_sample_log
 from harness.widgets.explorer import CompactionExplorer
 from harness.widgets.message_channel import MessageSender
 from tests.bench.figure import Figure
@@ -45,7 +45,7 @@ def widgets() -> Iterator[Figure]:
     chromium = chromium_path()
     if chromium is None:
         return
-    session = RecordedSession(name="sample", entries=sample_log(SAID_TOKENS))
+    session = RecordedSession(name="sample", entries=build_sample_log(SAID_TOKENS))
     post = MessageSender(messages_per_second=FAST)
     explorer = CompactionExplorer(session, sender=post)
     messages = len(explorer.to_dataframe())

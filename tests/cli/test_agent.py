@@ -17,8 +17,8 @@ import pytest
 from harness.cli.agent import parse_fields, print_skipped_files, read_typed_lines, resolve_session_id, run_session
 from harness.cli.event_printer import EventPrinter
 from harness.errors import HarnessError, UsageError
-from harness.session.spec import Kept
-from harness.session.storage import logged
+from harness.session.spec import CopiedFiles
+from harness.session.storage import load_log
 from harness.store.journal import Journal
 from harness.store.sessions.lookup import find_session
 from tests.cli.command import LOCAL, START, TINY, environment, harness, started, within
@@ -133,12 +133,14 @@ def test_what_cannot_be_is_refused_before_anything_starts(arguments, message, tm
 
 def test_what_is_not_kept_is_told_and_not_obeyed(capsys):
     narrator = EventPrinter(text_stream=sys.stdout, log_stream=sys.stderr)
-    print_skipped_files(Kept(1, (("a\x1b[2J\nb", "a link, not a file"), *((f"f{n}", "large") for n in range(11)))), narrator)
+    print_skipped_files(
+        CopiedFiles(1, (("a\x1b[2J\nb", "a link, not a file"), *((f"f{n}", "large") for n in range(11)))), narrator
+    )
     told = capsys.readouterr().err.splitlines()
     assert told[0] == "12 not kept:"
     assert told[1] == "  a�[2J b: a link, not a file"
     assert told[-1] == "  and 2 more"
-    print_skipped_files(Kept(1), narrator)
+    print_skipped_files(CopiedFiles(1), narrator)
     assert capsys.readouterr().err == ""
 
 
@@ -341,12 +343,12 @@ def test_a_terminal_that_breaks_ends_the_session_in_order(tmp_path, monkeypatch)
         run_session(wanted, None, EventPrinter(text_stream=io.StringIO(), log_stream=io.StringIO()))
     os.close(folder)
     assert (tmp_path / "files" / "note.txt").exists()
-    assert logged(wanted.journal, find_session("", (wanted.journal,)).session_id)[-1].event.kind == "session-ended"
+    assert load_log(wanted.journal, find_session("", (wanted.journal,)).session_id)[-1].event.kind == "session-ended"
 
 
 def has_begun(journal):
     try:
-        return bool(logged(journal, find_session("", (journal,)).session_id))
+        return bool(load_log(journal, find_session("", (journal,)).session_id))
     except HarnessError:  # no such file, or no such session, yet
         return False
 

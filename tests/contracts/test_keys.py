@@ -125,7 +125,7 @@ def test_a_live_session_and_its_panel_leave_and_show_no_key(answers, fails, tmp_
     )
     with serving(*answers, *answers) as stub:
         monkeypatch.setenv("HOSTED_VLLM_API_BASE", stub.base)
-        live = LiveSession(given, listen=heard.append).start()
+        live = LiveSession(given, on_event=heard.append).start()
         panel = Watched.from_session(replace(given, journal=tmp_path / "panel.sqlite", cassette=None, keep=None))
         assert live.wait(120) == "idle", live.failure
         panel.session.start()

@@ -10,7 +10,7 @@ from harness.compaction.presets.keep_last import KeepLast
 from harness.compaction.presets.none import NoCompaction
 from harness.events import Compaction, Entry, MessageAdded, StepFinished
 from harness.sandboxes.backends import SandboxChoice
-from harness.session.spec import Interactive, converse
+from harness.session.spec import SessionSpec, execute_session
 
 pytestmark = [pytest.mark.local_coder, pytest.mark.bubblewrap, pytest.mark.timeout(3_600)]
 
@@ -63,11 +63,11 @@ def held(session):
             entries.append(heard.event)
             print(told(heard), flush=True)
 
-    return converse(session, "coder", listen=listen).outcome, entries
+    return execute_session(session, "coder", on_event=listen).outcome, entries
 
 
 def test_it_calls_tools_in_a_sandbox_and_summarizes_its_own_session():
-    session = Interactive(
+    session = SessionSpec(
         request=REQUEST,
         policy=POLICY,
         model=NAME,
@@ -90,7 +90,7 @@ def test_it_calls_tools_in_a_sandbox_and_summarizes_its_own_session():
 
 
 def test_a_model_of_no_native_calls_acts_by_the_protocol_in_text():
-    session = Interactive(
+    session = SessionSpec(
         request=IN_TEXT,
         policy=NoCompaction(),
         model=NAME,

@@ -20,7 +20,7 @@ from harness.compaction.presets.cline import RooCode
 from harness.compaction.presets.services import Letta
 from harness.errors import ContextOverflow, ModelError, ProviderFailed
 from harness.events import Compaction, TextDelta
-from harness.inspection.sample_run import Walk, walk
+from harness.inspection.sample_run import SampleRun, run_on_sample
 from harness.messages import Message, ToolCall, assistant
 from harness.policies import PRESETS
 from harness.protocols import Policy, Reply, Request, ignore_delta
@@ -141,9 +141,9 @@ NO_SUMMARY = {
 }
 
 
-def attempts(tried: Walk) -> list[Compaction]:
+def attempts(tried: SampleRun) -> list[Compaction]:
     """Those for which the summarizer was asked."""
-    return [change.event for change in tried.changes if change.event.summarizer or change.event.failure]
+    return [change.event for change in tried.attempts if change.event.summarizer or change.event.failure]
 
 
 def test_every_preset_that_summarizes_has_its_rule() -> None:
@@ -168,7 +168,9 @@ def test_a_preset_describes_what_is_left_when_the_summary_fails_and_when_it_is_e
 
 
 def test_every_preset_that_summarizes_is_made_to_ask() -> None:
-    asking = {kind(policy) for policy in ASKING if attempts(walk(policy, WINDOW_TOKENS, Faulty(saying("so far, so good"))))}
+    asking = {
+        kind(policy) for policy in ASKING if attempts(run_on_sample(policy, WINDOW_TOKENS, Faulty(saying("so far, so good"))))
+    }
     assert asking == set(RULES)
 
 
@@ -178,7 +180,7 @@ def test_a_summary_that_does_not_come_leaves_the_documented_state_and_the_event_
     rule = RULES[kind(policy)]
     left = rule.failed if fault in NO_ANSWER else rule.empty
     summarizer = Faulty({**NO_ANSWER, **NO_TEXT}[fault])
-    tried = walk(policy, WINDOW_TOKENS, summarizer)
+    tried = run_on_sample(policy, WINDOW_TOKENS, summarizer)
     found = attempts(tried)
     assert bool(found) == bool(summarizer.asked)
     for event in found:
@@ -193,14 +195,14 @@ def test_a_summary_that_does_not_come_leaves_the_documented_state_and_the_event_
         assert_patient(tried)
     if found:
         assert tried.steps >= found[0].step, "the session goes on"
-        assert not (left != "stays" and tried.overflowed), "there is room without a summary"
-        assert tried.activity == ("active" if tried.applied else "no effect")
+        assert not (left != "stays" and tried.has_overflowed), "there is room without a summary"
+        assert tried.activity == ("active" if tried.applied_attempts else "no effect")
 
 
-def assert_patient(tried: Walk) -> None:
+def assert_patient(tried: SampleRun) -> None:
     """After some fruitless attempts in a row nobody is asked before the view has grown."""
     fruitless: list[int] = []
-    for change in tried.changes:
+    for change in tried.attempts:
         fruitless = [] if change.event.status == "applied" else [*fruitless, change.event.tokens_before]
         late = fruitless[FRUITLESS_IN_A_ROW - 1 :]
         assert all(after >= before * GROWTH_BEFORE_NEXT for before, after in pairwise(late))
@@ -209,7 +211,7 @@ def assert_patient(tried: Walk) -> None:
 @pytest.mark.parametrize("policy", ASKING, ids=repr)
 def test_a_summary_longer_than_what_it_stands_for_is_paid_for_and_not_taken(policy: Policy) -> None:
     longer = Faulty(lambda request: assistant("\n".join(message.text for message in request.messages) * 3))
-    tried = walk(policy, WINDOW_TOKENS, longer)
+    tried = run_on_sample(policy, WINDOW_TOKENS, longer)
     for event in attempts(tried):
         assert event.tokens_after < event.tokens_before or event.status == "no-op"
         assert event.status == "applied" or "would be no fewer" in event.reason
@@ -220,15 +222,15 @@ def test_a_summary_longer_than_what_it_stands_for_is_paid_for_and_not_taken(poli
 @pytest.mark.parametrize("fault", NO_SUMMARY)
 @pytest.mark.parametrize("policy", ASKING, ids=repr)
 def test_a_text_that_is_no_summary_is_taken_for_one_and_can_be_read_in_the_event(policy: Policy, fault: str) -> None:
-    tried = walk(policy, WINDOW_TOKENS, Faulty(NO_SUMMARY[fault]))
+    tried = run_on_sample(policy, WINDOW_TOKENS, Faulty(NO_SUMMARY[fault]))
     text = NO_SUMMARY[fault](Request(messages=())).text
-    found = [change for change in tried.applied if change.event.summary]
+    found = [change for change in tried.applied_attempts if change.event.summary]
     assert bool(found) == bool(attempts(tried))
     for change in found:
         assert text in change.event.summary
         assert (change.event.status, change.event.failure) == ("applied", "")
         assert not any(call.call_id == "x" for message in change.after.messages for call in message.calls), "nothing is run"
-    assert not tried.overflowed or not found
+    assert not tried.has_overflowed or not found
 
 
 class ShortSighted(Faulty):
@@ -247,10 +249,10 @@ class ShortSighted(Faulty):
 @pytest.mark.parametrize("policy", ASKING, ids=repr)
 def test_a_summarizer_that_reads_little_is_told_no_more_and_the_event_says_what_was_left_out(policy: Policy) -> None:
     reader = ShortSighted(None)
-    walk(policy, WINDOW_TOKENS, reader)
+    run_on_sample(policy, WINDOW_TOKENS, reader)
     limit = max(reader.read, default=1) * 9 // 10
     short = ShortSighted(limit)
-    found = attempts(walk(policy, WINDOW_TOKENS, short))
+    found = attempts(run_on_sample(policy, WINDOW_TOKENS, short))
     assert bool(short.read) == bool(reader.read)
     assert max(short.read, default=0) <= limit
     said = ("were not told", "was not reviewed", "no prompt of at most")

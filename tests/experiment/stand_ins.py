@@ -15,9 +15,9 @@ from harness.compaction.presets.none import NoCompaction
 from harness.events import SessionEnded, SessionStarted
 from harness.experiment.job import Job
 from harness.experiment.provenance import Provenance
-from harness.experiment.record import Attempt, Ending
+from harness.experiment.record import Ending, TrialRun
 from harness.experiment.trial import Trial
-from harness.session.grading import judged
+from harness.session.grading import apply_verdicts
 from harness.store.journal import Journal
 from harness.task import Check
 from harness.tokens import Measured, Usage
@@ -61,7 +61,7 @@ def work(job, cancellation):
     """Three steps, then what the seed says; else a good end."""
     if job.trial.seed == DIES_AT_ONCE:
         os.kill(os.getpid(), signal.SIGKILL)
-    attempt = Attempt(started_at=1.0, session_id=job.trial_id)
+    attempt = TrialRun(started_at=1.0, session_id=job.trial_id)
     with Journal.open(job.journal) as journal:
         log = journal.open_session_log(job.trial_id, created_at_ms=1000, clock=lambda: 1.0)
         for event in (started(job), *[step(Usage(input_tokens=Measured(10), output_tokens=Measured(1)))] * 3):
@@ -72,9 +72,9 @@ def work(job, cancellation):
         attempt.ending = Ending(status="completed", reason="replied")
         if cancellation is not None and cancellation.requested:
             attempt.ending = Ending(status="failed", reason="cancelled")
-        attempt.judged = judged((Check(name="c", title="C"),), {}, "no verdict")
-        finished = attempt.finished(job, 2.0)
-        journal.record_trial(finished.trial, finished.checks)
+        attempt.graded_checks = apply_verdicts((Check(name="c", title="C"),), {}, "no verdict")
+        finished = attempt.build_finished_trial(job, 2.0)
+        journal.record_trial(finished.record, finished.checks)
     if job.trial.seed == DIES_RECORDED:
         os.kill(os.getpid(), signal.SIGKILL)
     return finished

@@ -20,7 +20,7 @@ from harness.compaction.presets.none import NoCompaction
 from harness.errors import MissingKey, SandboxUnavailable, StoreError, UnknownName, UsageError, WindowTooSmall
 from harness.experiment.experiment import Experiment
 from harness.experiment.grid import Arm
-from harness.experiment.output import opened
+from harness.experiment.output import open_output
 from harness.experiment.plan import Settings
 from harness.experiment.trial import Trial
 from harness.models.endpoint.model_finder import make_model_finder
@@ -116,7 +116,7 @@ class TestRuns:
         assert "KeyboardInterrupt" in said
         assert "leaked" not in said
         assert gone(run.pid, 5)
-        with opened(tmp_path) as output:
+        with open_output(tmp_path) as output:
             finished = output.journal.list_trials()
         assert 1 <= len(finished) < 9
         assert [record.error for record in finished if record.status == "crashed"] == []
@@ -141,7 +141,7 @@ class TestRuns:
                 break
         out, _ = run.communicate(timeout=120)
         assert out == "whole\n"
-        with opened(tmp_path) as output:
+        with open_output(tmp_path) as output:
             records = output.journal.list_trials()
         assert len(records) == 9
         crashed = [record for record in records if record.status == "crashed"]
@@ -156,7 +156,7 @@ class TestRuns:
     def test_a_stop_from_another_thread_returns_what_is_there(self, tmp_path):
         stop = threading.Event()
         stop.set()
-        with opened(tmp_path):
+        with open_output(tmp_path):
             pass
         assert len(SMALL.run(tmp_path, workers=1, progress="off", stop=stop).trials) == 0
 
@@ -218,12 +218,15 @@ def test_a_number_of_workers_that_cannot_be_is_refused_before_anything_is_writte
 
 def test_an_output_folder_that_cannot_be_is_a_store_error(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(StoreError, match=r"cannot write to .*name another output folder"), opened(tmp_path / "file" / "output"):
+    with (
+        pytest.raises(StoreError, match=r"cannot write to .*name another output folder"),
+        open_output(tmp_path / "file" / "output"),
+    ):
         pass
 
 
 def test_two_runs_never_write_to_one_folder(tmp_path):
-    with opened(tmp_path), pytest.raises(UsageError, match="another run is at work"), opened(tmp_path):
+    with open_output(tmp_path), pytest.raises(UsageError, match="another run is at work"), open_output(tmp_path):
         pass
 
 

@@ -7,8 +7,8 @@ import time
 import pytest
 
 from harness.errors import FileMissing
-from harness.experiment.job import Finished
-from harness.experiment.output import Label, opened
+from harness.experiment.job import FinishedTrial
+from harness.experiment.output import Label, open_output
 from harness.store.journal import Journal
 from harness.store.records import CheckRecord
 from tests.experiment.made import record
@@ -24,9 +24,9 @@ def left_behind(output, *records):
 
 
 def test_a_trial_is_taken_over_with_its_checks_and_its_own_journal_goes(tmp_path):
-    with opened(tmp_path) as output:
+    with open_output(tmp_path) as output:
         left_behind(output, record(score=0.1))
-        output.bring_in(Finished(record(score=0.2), (CHECK,)))
+        output.import_trial(FinishedTrial(record(score=0.2), (CHECK,)))
         assert output.journal.list_trials() == (record(score=0.2),)
         assert output.journal.list_checks("t") == (CHECK,)
         assert list((tmp_path / "journals").iterdir()) == []
@@ -40,29 +40,29 @@ def test_what_crashed_is_run_again_and_what_outer_causes_failed_only_when_asked(
         "sandbox": record(trial_id="sandbox", status="failed", reason="sandbox_error"),
         "crash": record(trial_id="crash", status="crashed", reason="crashed"),
     }
-    with opened(tmp_path) as output:
+    with open_output(tmp_path) as output:
         for one in records.values():
-            output.bring_in(Finished(one, ()))
-        assert output.finished(retry_failed=False) == {"good", "overflow", "provider", "sandbox"}
-        assert output.finished(retry_failed=True) == {"good", "overflow"}
+            output.import_trial(FinishedTrial(one, ()))
+        assert output.list_finished(retry_failed=False) == {"good", "overflow", "provider", "sandbox"}
+        assert output.list_finished(retry_failed=True) == {"good", "overflow"}
 
 
 def test_of_a_dead_run_what_was_finished_is_kept_and_the_rest_is_deleted(tmp_path):
-    with opened(tmp_path) as output:
+    with open_output(tmp_path) as output:
         left_behind(output, record(trial_id="done"), record(trial_id="stopped", status="failed", reason="cancelled"))
-        with Journal.open(output.trial_journal("half")) as journal:
+        with Journal.open(output.locate_trial_journal("half")) as journal:
             journal.open_session_log("half", created_at_ms=1, clock=lambda: 1.0)
-        output.trial_journal("torn").write_bytes(b"no journal at all")
-    with opened(tmp_path) as output:
-        assert output.finished(retry_failed=False) == {"done"}
+        output.locate_trial_journal("torn").write_bytes(b"no journal at all")
+    with open_output(tmp_path) as output:
+        assert output.list_finished(retry_failed=False) == {"done"}
         assert output.journal.list_session_ids() == ()
         assert list((tmp_path / "journals").iterdir()) == []
 
 
 def test_kept_trials_take_the_names_of_the_plan_of_today(tmp_path):
-    with opened(tmp_path) as output:
-        output.bring_in(Finished(record(), (CHECK,)))
-        output.relabel({"t": Label("new", "arm 2", '{"seed": 0}'), "other": Label("x", "y", "{}")})
+    with open_output(tmp_path) as output:
+        output.import_trial(FinishedTrial(record(), (CHECK,)))
+        output.relabel_trials({"t": Label("new", "arm 2", '{"seed": 0}'), "other": Label("x", "y", "{}")})
         assert output.journal.list_trials() == (record(experiment="new", arm="arm 2", axes_json='{"seed": 0}'),)
         assert output.journal.list_checks("t") == (CHECK,)
 
@@ -75,17 +75,17 @@ def test_kept_trials_that_are_not_planned_any_more_are_arms_of_their_own_one_for
         record(trial_id="b0", config_json=json.dumps(plain | {"max_steps": 60})),
         record(trial_id="now", config_json=json.dumps(plain | {"max_steps": 70})),
     ]
-    with opened(tmp_path) as output:
+    with open_output(tmp_path) as output:
         for one in kept:
-            output.bring_in(Finished(one, ()))
+            output.import_trial(FinishedTrial(one, ()))
         for _ in range(2):  # a second time changes nothing
-            output.relabel({"now": Label("e", "a", "{}")})
+            output.relabel_trials({"now": Label("e", "a", "{}")})
             found = {one.trial_id: one for one in output.journal.list_trials()}
             assert found["now"].arm == "a"
             assert re.fullmatch(r"a \(earlier plan [0-9a-f]{6}\)", found["a0"].arm)
             assert found["a0"].arm == found["a1"].arm != found["b0"].arm
             assert found["a0"].axes_json == "{}"
-        output.relabel({"a0": Label("e", "a", "{}")})
+        output.relabel_trials({"a0": Label("e", "a", "{}")})
         assert {one.trial_id: one.arm for one in output.journal.list_trials()}["a0"] == "a"
 
 
@@ -95,7 +95,7 @@ def test_outputs_that_were_kept_for_a_week_are_removed_when_a_run_begins(tmp_pat
         journal.open_session_log("s", created_at_ms=0, clock=time.time)
         old = journal.open_outputs("s", lambda: now - 8 * 24 * 3_600).save("old")
         new = journal.open_outputs("s", lambda: now - 6 * 24 * 3_600).save("new")
-    with opened(tmp_path) as output:
+    with open_output(tmp_path) as output:
         outputs = output.journal.open_outputs("s", time.time)
         assert outputs.load(new) == "new"
         with pytest.raises(FileMissing):

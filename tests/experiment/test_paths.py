@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.errors import UnknownName, UsageError
-from harness.experiment.paths import changes_of, flatten, known_paths, refuse_coerced, value_at, with_values
+from harness.experiment.paths import flatten, list_changes, list_paths, look_up_value, refuse_coerced, with_values
 
 KEYS = st.text("abcde", min_size=1, max_size=3)
 LEAVES = st.integers() | st.text() | st.booleans() | st.none() | st.lists(st.integers(), max_size=3)
@@ -24,14 +24,14 @@ def test_a_value_that_was_set_is_found_at_its_path_and_nothing_else_moves(table,
         return
     path = data.draw(st.sampled_from(sorted(flat)))
     changed = with_values(table, {path: 12345}, "axes")
-    assert value_at(changed, path) == 12345
+    assert look_up_value(changed, path) == 12345
     assert {**flatten(changed), path: None} == {**flat, path: None}
     assert flatten(table) == flat
 
 
 @given(TABLES)
 def test_every_leaf_is_a_known_path(table):
-    assert set(flatten(table)) <= set(known_paths(table))
+    assert set(flatten(table)) <= set(list_paths(table))
 
 
 def test_an_unknown_path_is_refused_with_the_nearest_ones():
@@ -45,7 +45,7 @@ def test_a_path_through_a_leaf_is_refused():
 
 
 def test_a_table_with_a_kind_is_one_change_and_other_tables_are_many():
-    changes = changes_of({"policy": {"kind": "none"}, "sandbox": {"limits": {"pids": 9}}, "replicate": 1})
+    changes = list_changes({"policy": {"kind": "none"}, "sandbox": {"limits": {"pids": 9}}, "replicate": 1})
     assert changes == {"policy": {"kind": "none"}, "sandbox.limits.pids": 9, "replicate": 1}
 
 

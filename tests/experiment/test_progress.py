@@ -9,31 +9,39 @@ from nbclient import NotebookClient
 from rich.console import Console
 
 from harness.errors import UnknownName
-from harness.experiment.progress import NotebookOutput, PlainLines, RichBar, Silence, Standing, as_html, choose
+from harness.experiment.progress import (
+    NoDisplay,
+    NotebookDisplay,
+    PlainDisplay,
+    RichDisplay,
+    RunProgress,
+    choose_display,
+    render_html,
+)
 from tests.experiment.made import record
 
 HOSTILE = "<img src=x onerror=alert(1)>[red]\x1b[2J\nnext"
 
 
 def standing(**changes):
-    return Standing(**{"experiment": "quickstart", "total": 10, **changes})
+    return RunProgress(**{"experiment": "quickstart", "total": 10, **changes})
 
 
 def test_a_finished_trial_is_counted_by_what_it_came_to():
     start = standing(kept=3)
-    after = start.after(record(success=True)).after(record(status="crashed", reason="crashed", score=0.0))
-    assert (after.done, after.succeeded, after.crashed) == (2, 1, 1)
+    after = start.with_record(record(success=True)).with_record(record(status="crashed", reason="crashed", score=0.0))
+    assert (after.finished, after.succeeded, after.crashed) == (2, 1, 1)
     assert after.summary == "5/10 trials, 1/2 succeeded, 3 kept from before, 1 crashed"
-    assert "crashed: crashed" in after.last
+    assert "crashed: crashed" in after.last_result
 
 
 def test_plain_lines_are_one_for_each_finished_trial():
     stream = io.StringIO()
-    display, state = PlainLines(stream), standing()
+    display, state = PlainDisplay(stream), standing()
     for _ in range(3):
         display.show(state)
         display.show(state)
-        state = state.after(record(arm="threshold=0.5"))
+        state = state.with_record(record(arm="threshold=0.5"))
     display.show(state)
     display.close()
     lines = stream.getvalue().splitlines()
@@ -43,15 +51,15 @@ def test_plain_lines_are_one_for_each_finished_trial():
 
 def test_hostile_names_stay_on_one_line_without_control_characters():
     stream = io.StringIO()
-    display = PlainLines(stream)
-    display.show(standing().after(record(arm=HOSTILE)))
+    display = PlainDisplay(stream)
+    display.show(standing().with_record(record(arm=HOSTILE)))
     assert "\x1b" not in stream.getvalue()
     assert stream.getvalue().count("\n") == 1
 
 
 def test_a_terminal_bar_shows_names_as_text_not_as_markup():
     console = Console(file=io.StringIO(), force_terminal=True, width=200, color_system=None)
-    display = RichBar(console)
+    display = RichDisplay(console)
     display.show(standing(experiment="[bold]x[/bold] [/]"))
     display.show(standing(experiment="[bold]x[/bold] [/]", done=10, last=HOSTILE))
     display.close()
@@ -62,7 +70,7 @@ def test_a_terminal_bar_shows_names_as_text_not_as_markup():
 
 
 def test_a_notebook_shows_escaped_html_and_a_text_for_other_readers():
-    text = as_html(standing(experiment=HOSTILE, last=HOSTILE, running=(HOSTILE,)))
+    text = render_html(standing(experiment=HOSTILE, last=HOSTILE, running=(HOSTILE,)))
     assert "<img" not in text
     assert text.count("&lt;img") == 3
 
@@ -85,11 +93,11 @@ class Cell:
 
 def test_a_notebook_output_is_updated_at_most_four_times_a_second_and_ends_on_the_last_state():
     cell, now = Cell(), [100.0]
-    display, state = NotebookOutput(cell, clock=lambda: now[0]), standing()
+    display, state = NotebookDisplay(cell, clock=lambda: now[0]), standing()
     for _ in range(10):
         display.show(state)
         now[0] += 0.1
-        state = state.after(record())
+        state = state.with_record(record())
     display.show(state)
     display.close()
     display.close()
@@ -98,12 +106,12 @@ def test_a_notebook_output_is_updated_at_most_four_times_a_second_and_ends_on_th
 
 
 def test_without_a_terminal_or_notebook_lines_are_chosen_and_names_choose_the_rest():
-    assert isinstance(choose("auto"), PlainLines)
-    assert isinstance(choose("notebook"), PlainLines)
-    assert isinstance(choose("rich"), RichBar)
-    assert isinstance(choose("off"), Silence)
+    assert isinstance(choose_display("auto"), PlainDisplay)
+    assert isinstance(choose_display("notebook"), PlainDisplay)
+    assert isinstance(choose_display("rich"), RichDisplay)
+    assert isinstance(choose_display("off"), NoDisplay)
     with pytest.raises(UnknownName, match="unknown progress display 'plane'; did you mean 'plain'"):
-        choose("plane")
+        choose_display("plane")
 
 
 @pytest.mark.slow

@@ -7,7 +7,7 @@ import pytest
 
 from harness.compaction.presets.keep_last import KeepLast
 from harness.compaction.presets.none import NoCompaction
-from harness.experiment.provenance import collect, level_of
+from harness.experiment.provenance import classify_level, collect_provenance
 from harness.experiment.trial import Trial
 
 
@@ -25,11 +25,11 @@ from harness.experiment.trial import Trial
     ],
 )
 def test_the_level_follows_from_the_models(model, policy, level):
-    assert level_of(Trial(task="t", policy=policy, model=model)) == level
+    assert classify_level(Trial(task="t", policy=policy, model=model)) == level
 
 
 def test_a_run_knows_its_versions_and_its_commit(checkout):
-    found = collect("prices-7")
+    found = collect_provenance("prices-7")
     assert (found.python, found.price_table) == (platform.python_version(), "prices-7")
     assert "pydantic" in dict(found.packages)
     git = subprocess.run(["git", "-C", str(checkout), "rev-parse", "HEAD"], capture_output=True, text=True, check=False)

@@ -18,7 +18,7 @@ from harness.events import Entry, MessageAdded
 from harness.experiment.experiment import Experiment
 from harness.experiment.grid import Arm, Grid
 from harness.experiment.plan import Settings
-from harness.experiment.quantiles import Pool, Uncompressed, contexts_of
+from harness.experiment.quantiles import RequestPool, UncompressedRun, measure_contexts
 from harness.experiment.trial import Trial, to_plain
 from harness.sandboxes.backends import SandboxChoice
 from harness.store.journal import Journal
@@ -57,13 +57,13 @@ def of(run, task, seed=None):
 
 
 def grid(folder, axes, *arms, base=BASE):
-    return Grid(base, axes, arms, uncompressed=Uncompressed(folder))
+    return Grid(base, axes, arms, uncompressed=UncompressedRun(folder))
 
 
 @given(st.lists(st.integers(0, 50), min_size=1, max_size=40), st.integers(1, 99))
 def test_a_quantile_is_the_least_number_that_the_share_stayed_within(tokens, percent):
-    text, pool = f"q0.{percent:02}", Pool(tuple(sorted(tokens)), 1, 0)
-    found = pool.at(text, "here").tokens
+    text, pool = f"q0.{percent:02}", RequestPool(tuple(sorted(tokens)), 1, 0)
+    found = pool.find_quantile(text, "here").tokens
     assert found in tokens
     assert (
         bisect.bisect_right(pool.tokens, found) >= Fraction(percent, 100) * len(tokens) > bisect.bisect_left(pool.tokens, found)
@@ -75,13 +75,13 @@ def test_what_is_no_quantile_is_refused_where_it_stands(text):
     with pytest.raises(
         UsageError, match=r"axes\.policy\.trigger_tokens: a quantile is written q0\.5 or q0\.95, above 0 and below 1"
     ):
-        Pool((1, 2, 3), 1, 0).at(text, f"axes.{PATH}")
+        RequestPool((1, 2, 3), 1, 0).find_quantile(text, f"axes.{PATH}")
 
 
 @pytest.mark.bubblewrap
 def test_every_answered_request_of_the_uncompressed_sessions_of_a_task_is_pooled(run, folder):
     for task in (TINY, WORDY):
-        pool = Uncompressed(folder).pool(to_plain(Trial(task=task, policy=POLICY)), QUARTER)
+        pool = UncompressedRun(folder).load_pool(to_plain(Trial(task=task, policy=POLICY)), QUARTER)
         assert list(pool.tokens) == sorted(of(run, task)["view_tokens"])
         assert (pool.sessions, pool.cut_short) == (2, 0)
 
@@ -99,8 +99,11 @@ def test_a_request_counts_as_the_policy_of_the_trial_would_have_estimated_it(run
             sums = accumulate((COUNTER.count(message) for message in messages), initial=0)
             expected += [tokens for tokens, message in zip(sums, messages, strict=False) if message.role == "assistant"]
     (cell,) = grid(folder, {"policy": [{"kind": "langchain-clear-tool-uses", "trigger_tokens": "q0.5"}]})
-    assert cell.trial.policy.trigger_tokens == Pool(tuple(sorted(expected)), 2, 0).at("q0.5", "").tokens
-    assert cell.trial.policy.trigger_tokens != Uncompressed(folder).pool(to_plain(BASE), QUARTER).at("q0.5", "").tokens
+    assert cell.trial.policy.trigger_tokens == RequestPool(tuple(sorted(expected)), 2, 0).find_quantile("q0.5", "").tokens
+    assert (
+        cell.trial.policy.trigger_tokens
+        != UncompressedRun(folder).load_pool(to_plain(BASE), QUARTER).find_quantile("q0.5", "").tokens
+    )
 
 
 @pytest.mark.bubblewrap
@@ -108,9 +111,11 @@ def test_a_trial_holds_the_number_and_arm_and_axis_show_the_quantile(folder):
     cells = grid(folder, {PATH: ["q0.5", "q0.9"], "task": [TINY, WORDY], "seed": [7]})
     assert [cell.arm for cell in cells] == ["trigger_tokens=q0.5", "trigger_tokens=q0.9"] * 2
     assert [cell.axes[PATH] for cell in cells] == ["q0.5", "q0.9"] * 2
-    pools = {task: Uncompressed(folder).pool(to_plain(Trial(task=task, policy=POLICY)), QUARTER) for task in (TINY, WORDY)}
+    pools = {
+        task: UncompressedRun(folder).load_pool(to_plain(Trial(task=task, policy=POLICY)), QUARTER) for task in (TINY, WORDY)
+    }
     for cell in cells:
-        tokens = pools[cell.trial.task].at(cell.axes[PATH], "").tokens
+        tokens = pools[cell.trial.task].find_quantile(cell.axes[PATH], "").tokens
         (written,) = Grid(BASE, {PATH: [tokens], "task": [cell.trial.task], "seed": [7]})
         assert cell.trial == written.trial
         assert cell.trial.trial_id == written.trial.trial_id
@@ -183,19 +188,19 @@ def test_what_cannot_be_looked_up_is_refused(folder, base, axes, words):
 @pytest.mark.bubblewrap
 def test_a_run_that_is_not_over_has_no_quantiles_yet(folder, tmp_path):
     shutil.copytree(folder / "output", tmp_path / "output")
-    Uncompressed(tmp_path)
-    Uncompressed(tmp_path / "output")
+    UncompressedRun(tmp_path)
+    UncompressedRun(tmp_path / "output")
     with Journal.open(tmp_path / "output" / "journals" / "t.sqlite"):
         pass
     with pytest.raises(UsageError, match="a run is at work there or broke off"):
-        Uncompressed(tmp_path)
+        UncompressedRun(tmp_path)
 
 
 def test_a_folder_without_a_run_is_told(tmp_path):
     with pytest.raises(UsageError, match=r"uncompressed = '.*nowhere': there is no such folder"):
-        Uncompressed(tmp_path / "nowhere")
+        UncompressedRun(tmp_path / "nowhere")
     with pytest.raises(UsageError, match="nothing was run there yet; run it with `harness run"):
-        Uncompressed(tmp_path)
+        UncompressedRun(tmp_path)
 
 
 def test_without_a_run_to_look_in_a_quantile_is_refused():
@@ -207,16 +212,16 @@ def test_without_a_run_to_look_in_a_quantile_is_refused():
 def test_sessions_that_were_cut_short_are_counted_and_what_is_compacted_is_not_there(tmp_path):
     axes = {"max_steps": [3, 60], "window_tokens": [1_800, 100_000], "seed": [0]}
     Experiment(name="cut", base=PLAIN, axes=axes, folder=tmp_path).run(workers=2, progress="off")
-    pool = Uncompressed(tmp_path).pool(to_plain(BASE), QUARTER)
+    pool = UncompressedRun(tmp_path).load_pool(to_plain(BASE), QUARTER)
     assert (pool.sessions, pool.cut_short) == (4, 3)
     only = Experiment(name="only", base=BASE, folder=tmp_path / "only")
     only.run(progress="off")
     with pytest.raises(UsageError, match="no trial of policy 'none' is among its results"):
-        Uncompressed(tmp_path / "only")
+        UncompressedRun(tmp_path / "only")
 
 
 @given(conversations())
 def test_contexts_are_what_the_view_held_before_each_answer(messages):
     entries = [Entry(seq, MessageAdded(message=message, step=0)) for seq, message in enumerate(messages, start=1)]
     held = [fold_all(entries[:at], COUNTER).tokens for at, message in enumerate(messages) if message.role == "assistant"]
-    assert list(contexts_of(iter(entries), COUNTER)) == held
+    assert list(measure_contexts(iter(entries), COUNTER)) == held

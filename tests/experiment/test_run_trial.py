@@ -15,8 +15,8 @@ from harness.compaction.presets.keep_last import KeepLast
 from harness.compaction.presets.none import NoCompaction
 from harness.compaction.scaling import scale_policy
 from harness.events import SessionEnded, SessionStarted
-from harness.experiment.job import Caching, Job
-from harness.experiment.provenance import collect
+from harness.experiment.job import CacheSettings, Job
+from harness.experiment.provenance import collect_provenance
 from harness.experiment.run_trial import run_trial
 from harness.experiment.trial import Trial
 from harness.plan import Plan
@@ -49,7 +49,7 @@ def job(tmp_path):
             arm="an arm",
             axes={"seed": trial.seed},
             backend="bubblewrap",
-            provenance=collect("prices-1"),
+            provenance=collect_provenance("prices-1"),
             journal=tmp_path / f"{trial.trial_id}.sqlite",
         )
         return replace(job, **changes)
@@ -233,7 +233,7 @@ def test_an_illegal_plan_is_a_failure_of_the_policy_and_what_was_left_by_then_is
 
 def test_the_same_trial_run_twice_is_the_same_to_the_last_digest(job, tmp_path):
     first, again = run_trial(job()), run_trial(job(journal=tmp_path / "again.sqlite"))
-    one, other = (replace(trial, started_at_ms=0, wall_seconds=0.0) for trial in (first.trial, again.trial))
+    one, other = (replace(trial, started_at_ms=0, wall_seconds=0.0) for trial in (first.record, again.record))
     assert one == other
     assert first.checks == again.checks
     digests = []
@@ -242,11 +242,11 @@ def test_the_same_trial_run_twice_is_the_same_to_the_last_digest(job, tmp_path):
             entries = journal.read_entries(BASE.trial_id)
             digests.append([entry.event.request_digest for entry in entries if entry.event.kind == "step-finished"])
     assert digests[0] == digests[1]
-    assert len(digests[0]) == first.trial.steps
+    assert len(digests[0]) == first.record.steps
 
 
 def test_a_trial_that_is_run_again_is_answered_from_the_action_cache_and_its_rows_say_so(job, tmp_path):
-    caching = Caching(folder=tmp_path / "actions", max_bytes=2**20)
+    caching = CacheSettings(folder=tmp_path / "actions", max_bytes=2**20)
     one = replace(job(), caching=caching)
     cold, checks = run_trial(one)
     (steps,) = journal_steps(one.journal)
@@ -278,7 +278,7 @@ def test_a_task_can_opt_out_of_the_action_cache(job, tmp_path):
         f"{source}\n\nimport dataclasses\ndef opted_out(seed):\n    return dataclasses.replace(tiny(seed), cacheable=False)\n"
     )
     trial = replace(BASE, task=f"{file}:opted_out")
-    record, _ = run_trial(replace(job(trial), caching=Caching(folder=tmp_path / "actions", max_bytes=2**20)))
+    record, _ = run_trial(replace(job(trial), caching=CacheSettings(folder=tmp_path / "actions", max_bytes=2**20)))
     assert (record.success, record.action_hits, record.action_misses) == (True, None, None)
 
 

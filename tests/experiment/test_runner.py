@@ -16,9 +16,9 @@ from harness.agent.cancellation import Cancellation
 from harness.errors import HarnessError
 from harness.events import SessionEnded
 from harness.experiment import workers
-from harness.experiment.job import Finished
-from harness.experiment.output import opened
-from harness.experiment.progress import Silence, Standing
+from harness.experiment.job import FinishedTrial
+from harness.experiment.output import open_output
+from harness.experiment.progress import NoDisplay, RunProgress
 from harness.experiment.runner import Runner
 from harness.experiment.workers import ProcessWorkers, ThreadWorkers
 from harness.store.journal import Journal
@@ -38,7 +38,7 @@ from tests.experiment.stand_ins import (
 pytestmark = pytest.mark.slow
 
 
-class Watch(Silence):
+class Watch(NoDisplay):
     """A display that calls a function at every standing."""
 
     def __init__(self, act=lambda standing: None):
@@ -51,18 +51,18 @@ class Watch(Silence):
 
 def run(folder, seeds, *, pool=ProcessWorkers, timeout_seconds=30.0, count=2, stop=None, display=None, doing=work):
     """Run stand-in trials with these seeds; the records by seed, as they stand in the journal."""
-    with opened(folder) as output:
-        kept = output.finished(retry_failed=False)
+    with open_output(folder) as output:
+        kept = output.list_finished(retry_failed=False)
         jobs = [job for job in jobs_of(seeds, output) if job.trial_id not in kept]
         runner = Runner(
             output=output,
             open_workers=lambda: pool(count, doing, timeout_seconds),
-            display=display or Silence(),
-            standing=Standing(experiment="e", total=len(seeds), kept=len(seeds) - len(jobs)),
-            stop=stop or threading.Event(),
+            display=display or NoDisplay(),
+            progress=RunProgress(experiment="e", total_trials=len(seeds), previously_finished=len(seeds) - len(jobs)),
+            stop_event=stop or threading.Event(),
         )
         runner.run(jobs)
-        output.sweep()
+        output.recover_journals()
         assert list((folder / "journals").iterdir()) == []
         return {record.seed: record for record in output.journal.list_trials()}
 
@@ -135,7 +135,7 @@ def test_what_a_killed_trial_had_logged_is_kept_and_counted(tmp_path):
     records = run(tmp_path, [KILLS_ITSELF, 0])
     killed = records[KILLS_ITSELF]
     assert (killed.steps, killed.prompt_tokens, killed.success) == (3, 30, False)
-    with opened(tmp_path) as output:
+    with open_output(tmp_path) as output:
         assert len(list(output.journal.read_entries(killed.session_id))) == 5
         assert [check.passed for check in output.journal.list_checks(killed.trial_id)] == [False, False]
 
@@ -143,7 +143,7 @@ def test_what_a_killed_trial_had_logged_is_kept_and_counted(tmp_path):
 def test_a_killed_trial_is_recorded_as_its_session_began_and_its_session_as_ended(tmp_path):
     killed = run(tmp_path, [KILLS_ITSELF])[KILLS_ITSELF]
     assert (killed.model, killed.window_tokens, killed.threshold_tokens) == ("m", 9000, 700)
-    with opened(tmp_path) as output:
+    with open_output(tmp_path) as output:
         *_, last = output.journal.read_entries(killed.session_id)
         assert isinstance(last.event, SessionEnded)
         assert (last.event.status, last.event.reason, last.event.detail) == ("failed", "crashed", killed.error)
@@ -157,7 +157,7 @@ class EndsWhenStopped:
         self.count, self.waiting = count, []
 
     def submit(self, job):
-        future: Future[Finished] = Future()
+        future: Future[FinishedTrial] = Future()
         if job.trial.seed == 0:
             future.set_result(work(job, None))
         else:
@@ -200,7 +200,7 @@ def test_a_signal_to_the_whole_group_may_reach_a_worker_first(tmp_path, trouble,
         """Its one worker ends by that trouble, and a moment before or after the run is told to stop."""
 
         def submit(self, job):
-            future: Future[Finished] = Future()
+            future: Future[FinishedTrial] = Future()
             future.set_exception(trouble)
             stop.set() if before else threading.Timer(0.05, stop.set).start()
             return future
@@ -251,7 +251,7 @@ def test_a_thread_that_has_just_taken_a_trial_is_stopped_with_the_others(tmp_pat
             time.sleep(0.3)
 
     monkeypatch.setattr(workers, "Cancellation", Late)
-    with opened(tmp_path) as output:
+    with open_output(tmp_path) as output:
         pool = ThreadWorkers(1, work, timeout_seconds=10.0)
         pool.submit(*jobs_of([OVERRUNS], output))
         time.sleep(0.1)

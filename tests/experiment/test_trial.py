@@ -16,7 +16,7 @@ from harness.experiment.plan import Settings
 from harness.experiment.trial import Trial, from_plain, to_plain
 from harness.protocols import SandboxLimits
 from harness.sandboxes.backends import SandboxChoice
-from harness.session.spec import Interactive
+from harness.session.spec import SessionSpec
 from harness.task import World
 from harness.tasks import load_task
 
@@ -60,7 +60,7 @@ def test_a_trial_written_and_read_back_is_the_same_trial(trial):
     [
         lambda **more: Trial(task="flashcards", policy=NoCompaction(), **more),
         lambda **more: replace(Trial(task="flashcards", policy=NoCompaction()), **more),
-        lambda **more: Interactive(request="Hello.", policy=NoCompaction(), **more),
+        lambda **more: SessionSpec(request="Hello.", policy=NoCompaction(), **more),
     ],
     ids=["new", "changed", "interactive"],
 )
@@ -222,9 +222,9 @@ def test_what_is_of_another_kind_is_refused_in_words_where_it_is_made(wrong, mes
         (SandboxLimits, {"pids": "many"}, r"pids: must be a whole number \(got 'many'\)"),
         (SandboxLimits, {"pids": 0}, r"pids: must be at least 8"),
         (World, {"steps": "many"}, r"world\.steps: a number is needed"),
-        (Interactive, {"request": "x", "policy": KeepLast}, "KeepLast is a class"),
+        (SessionSpec, {"request": "x", "policy": KeepLast}, "KeepLast is a class"),
         (
-            Interactive,
+            SessionSpec,
             {"request": "x", "policy": KeepLast(), "window_tokens": "32k"},
             "window_tokens: must be a whole number",
         ),

@@ -7,10 +7,10 @@ import pytest
 from harness.compaction.presets.keep_last import KeepLast
 from harness.errors import UsageError
 from harness.events import Entry, Event, MessageAdded, SessionStarted, StepFinished
-from harness.inspection.counterfactual import Course, Rehearsal, Setting, uncompacted
-from harness.inspection.disposition import fates
+from harness.inspection.counterfactual import DryRun, DryRunSpec, SessionTrace, count_uncompacted_tokens
+from harness.inspection.disposition import classify_messages
 from harness.inspection.recorded_session import RecordedSession
-from harness.inspection.sample_run import WINDOW_TOKENS, sample_log, walk, writer
+from harness.inspection.sample_run import WINDOW_TOKENS, build_sample_log, open_sample_summarizer, run_on_sample
 from harness.inspection.sample_session import SampleOracle
 from harness.messages import Text, ToolCall, ToolResult, assistant, system, tool, user
 from harness.policies import PRESETS, policy_from_plain
@@ -22,13 +22,13 @@ SAMPLE_TOKENS = 250_000
 
 @cache
 def sample():
-    session = RecordedSession(name="sample", entries=sample_log(SAMPLE_TOKENS), oracle=SampleOracle())
-    return session, Course(session.entries)
+    session = RecordedSession(name="sample", entries=build_sample_log(SAMPLE_TOKENS), oracle=SampleOracle())
+    return session, SessionTrace(session.entries)
 
 
 def rehearsed(policy, window_tokens=WINDOW_TOKENS, **setting):
     session, course = sample()
-    rehearsal = Rehearsal(session, course, Setting(policy=policy, window_tokens=window_tokens, **setting))
+    rehearsal = DryRun(session, course, DryRunSpec(policy=policy, window_tokens=window_tokens, **setting))
     rehearsal.advance()
     return rehearsal
 
@@ -73,44 +73,44 @@ def finished(step):
 def test_under_every_policy_the_fates_account_for_every_token_in_view(name):
     rehearsal = rehearsed(PRESETS[name]())
     for index in (0, len(rehearsal.scenes) // 2, len(rehearsal.scenes) - 1):
-        scene, standings = rehearsal.scenes[index], rehearsal.standings(index)
-        assert len(standings) == scene.step.sent
-        ours = {rehearsal.item(number) for number in range(len(standings))}
+        scene, standings = rehearsal.scenes[index], rehearsal.list_message_states(index)
+        assert len(standings) == scene.step.messages_at_request
+        ours = {rehearsal.look_up_item_id(number) for number in range(len(standings))}
         new = sum(item.tokens for item in scene.view.items if item.item_id not in ours)
         assert sum(one.tokens_after for one in standings) + new == scene.view.tokens
         for one in standings:
-            assert (one.fate in {"kept", "masked"}) == (one.tokens_after > 0 or one.tokens_before == 0)
-            assert (one.fate == "summarized") == (one.told_by is not None)
-            assert one.fate != "kept" or one.tokens_before == one.tokens_after
+            assert (one.disposition in {"kept", "masked"}) == (one.tokens_after > 0 or one.tokens_before == 0)
+            assert (one.disposition == "summarized") == (one.summarized_by is not None)
+            assert one.disposition != "kept" or one.tokens_before == one.tokens_after
 
 
 @pytest.mark.parametrize("name", ["drop-all", "inspect-trim", "cline-basic", "roo-sliding", "random", "oracle"])
 def test_where_nobody_is_asked_for_a_summary_it_compacts_as_the_live_sample_session_does(name):
-    live = walk(PRESETS[name](), WINDOW_TOKENS, summarizer=writer("scripted/empty"))
+    live = run_on_sample(PRESETS[name](), WINDOW_TOKENS, summarizer=open_sample_summarizer("scripted/empty"))
     ours = [entry.event for entry in rehearsed(PRESETS[name]()).attempts]
-    assert live.applied
-    theirs = [change.event for change in live.changes][: len(ours)]
+    assert live.applied_attempts
+    theirs = [change.event for change in live.attempts][: len(ours)]
     assert [(event.step, event.status, event.tokens_before, event.tokens_after) for event in ours] == [
         (event.step, event.status, event.tokens_before, event.tokens_after) for event in theirs
     ]
 
 
 def test_with_summaries_the_first_compaction_takes_what_it_takes_in_the_live_session():
-    change = walk(KeepLast(), WINDOW_TOKENS, most_compactions=1).applied[0]
+    change = run_on_sample(KeepLast(), WINDOW_TOKENS, max_compactions=1).applied_attempts[0]
     rehearsal = rehearsed(KeepLast())
     event = rehearsal.attempts[0].event
-    index = next(index for index, scene in enumerate(rehearsal.scenes) if scene.step.finished.step == event.step)
+    index = next(index for index, scene in enumerate(rehearsal.scenes) if scene.step.end_event.step == event.step)
     assert (event.step, event.tokens_before) == (change.event.step, change.event.tokens_before)
-    live = [one.fate for one in fates(change) if one.fate != "summary"]
-    assert [one.fate for one in rehearsal.standings(index)] == live
+    live = [one.disposition for one in classify_messages(change) if one.disposition != "summary"]
+    assert [one.disposition for one in rehearsal.list_message_states(index)] == live
 
 
 def test_messages_that_went_with_a_summary_are_dropped_when_that_summary_goes_unsaid():
     policy = policy_from_plain({"kind": "openhands-v0", "max_size": 10, "keep_first": 2})
     rehearsal = rehearsed(policy)
-    standings = rehearsal.standings(len(rehearsal.scenes) - 1)
+    standings = rehearsal.list_message_states(len(rehearsal.scenes) - 1)
     shown = {item.item_id for item in rehearsal.scenes[-1].view.items}
-    tellers = {one.told_by for one in standings if one.told_by is not None}
+    tellers = {one.summarized_by for one in standings if one.summarized_by is not None}
     assert rehearsal.scenes[-1].view.rounds > 3
     assert tellers <= shown
     assert len(tellers) == 1
@@ -126,15 +126,15 @@ def test_a_summary_is_as_long_as_asked_but_no_longer_than_the_policy_allows():
 def test_constants_are_scaled_from_their_nominal_window():
     plain, scaled = rehearsed(KeepLast(), 100_000), rehearsed(KeepLast(), 100_000, nominal_window_tokens=200_000)
     assert plain.budget.reserved_tokens == 2 * scaled.budget.reserved_tokens
-    assert "nominal window of 200000" in scaled.rule
+    assert "nominal window of 200000" in scaled.budget_rule
 
 
 def test_a_rehearsal_may_be_stopped_and_carried_on():
     session, course = sample()
-    setting = Setting(policy=KeepLast(), window_tokens=WINDOW_TOKENS)
-    sliced = Rehearsal(session, course, setting)
+    setting = DryRunSpec(policy=KeepLast(), window_tokens=WINDOW_TOKENS)
+    sliced = DryRun(session, course, setting)
     asked = 0
-    while not sliced.done:
+    while not sliced.is_done:
         before = len(sliced.scenes)
         sliced.advance(lambda: True)
         assert len(sliced.scenes) == before + 1
@@ -144,33 +144,37 @@ def test_a_rehearsal_may_be_stopped_and_carried_on():
 
 
 def test_a_turn_of_the_user_begins_before_its_message():
-    course = Course(small_log(("do it", "yes", "out"), (None, "done", None), ("and that", "done", None)))
-    assert [(step.turn, step.sent, step.end) for step in course.steps] == [(None, 2, 4), (None, 4, 5), (5, 6, 7)]
+    course = SessionTrace(small_log(("do it", "yes", "out"), (None, "done", None), ("and that", "done", None)))
+    assert [(step.messages_at_turn, step.messages_at_request, step.messages_at_end) for step in course.steps] == [
+        (None, 2, 4),
+        (None, 4, 5),
+        (5, 6, 7),
+    ]
     assert [message.role for message in course.messages[:2]] == ["system", "user"]
 
 
 def test_the_whole_conversation_is_counted_at_each_step():
-    course = Course(small_log(("x" * 40, "y" * 40, None), ("z" * 40, "y" * 40, None)))
-    assert list(uncompacted(course)) == [20, 40]
+    course = SessionTrace(small_log(("x" * 40, "y" * 40, None), ("z" * 40, "y" * 40, None)))
+    assert list(count_uncompacted_tokens(course)) == [20, 40]
 
 
 def test_a_log_without_a_step_is_refused():
     with pytest.raises(UsageError, match="no step"):
-        Course(small_log())
+        SessionTrace(small_log())
 
 
 def test_a_policy_that_must_know_the_future_is_refused_where_nobody_knows_it():
     _, course = sample()
     session = RecordedSession(name="other", entries=())
     with pytest.raises(UsageError, match="'oracle' must know"):
-        Rehearsal(session, course, Setting(policy=PRESETS["oracle"](), window_tokens=WINDOW_TOKENS))
+        DryRun(session, course, DryRunSpec(policy=PRESETS["oracle"](), window_tokens=WINDOW_TOKENS))
 
 
 def test_messages_of_no_step_are_told_too():
     log = small_log(("do it", "yes", "out"), (None, "done", None))
     cut = MessageAdded(message=assistant("half an ans"), step=3)
-    course = Course((*log, Entry(len(log) + 1, cut)))
+    course = SessionTrace((*log, Entry(len(log) + 1, cut)))
     assert len(course.messages) == 6
-    assert course.steps[-1].end == 5
+    assert course.steps[-1].messages_at_end == 5
     assert OPENING_MESSAGE not in course.messages
     assert isinstance(course.messages[-1].parts[0], Text)

@@ -3,21 +3,27 @@
 import pytest
 
 from harness.errors import UsageError
-from harness.inspection.disposition import fates, left, sampled
-from harness.inspection.sample_run import walk, writer
+from harness.inspection.disposition import classify_messages, sample_dispositions, select_remaining
+from harness.inspection.sample_run import open_sample_summarizer, run_on_sample
 from tests.contracts.test_policy_properties import POLICIES
 
 
 @pytest.mark.parametrize("policy", POLICIES, ids=repr)
 def test_tokens_and_messages_of_all_fates_are_those_of_the_event(policy):
-    tried = walk(policy, 16_000, writer("scripted/empty"))
-    for change in tried.applied:
-        event, found = change.event, fates(change)
+    tried = run_on_sample(policy, 16_000, open_sample_summarizer("scripted/empty"))
+    for change in tried.applied_attempts:
+        event, found = change.event, classify_messages(change)
         assert sum(one.tokens_before for one in found) == event.tokens_before
-        assert sum(one.tokens_after for one in found) == sum(one.tokens_after for one in left(change)) == event.tokens_after
-        assert sum(one.fate != "summary" for one in found) == event.messages_before
-        assert len(left(change)) == event.messages_after
-        by_fate = {fate: [one for one in found if one.fate == fate] for fate in ("kept", "masked", "summarized", "dropped")}
+        assert (
+            sum(one.tokens_after for one in found)
+            == sum(one.tokens_after for one in select_remaining(change))
+            == event.tokens_after
+        )
+        assert sum(one.disposition != "summary" for one in found) == event.messages_before
+        assert len(select_remaining(change)) == event.messages_after
+        by_fate = {
+            fate: [one for one in found if one.disposition == fate] for fate in ("kept", "masked", "summarized", "dropped")
+        }
         assert all(one.tokens_before == one.tokens_after for one in by_fate["kept"])
         assert all(one.tokens_after == 0 for one in (*by_fate["summarized"], *by_fate["dropped"]))
         assert len(by_fate["masked"]) == len({one.item for one in event.patch.replace} - set(event.patch.forget))
@@ -26,15 +32,17 @@ def test_tokens_and_messages_of_all_fates_are_those_of_the_event(policy):
 
 @pytest.mark.parametrize("cells", [1, 7, 500])
 def test_a_bar_has_its_width_and_shows_each_fate_by_its_share(cells):
-    change = walk(POLICIES[1], 16_000, writer("scripted/empty")).applied[0]
-    drawn = sampled(fates(change), cells)
+    change = run_on_sample(POLICIES[1], 16_000, open_sample_summarizer("scripted/empty")).applied_attempts[0]
+    drawn = sample_dispositions(classify_messages(change), cells)
     assert len(drawn) == cells
     for fate in ("kept", "summarized"):
-        share = sum(one.tokens_before for one in fates(change) if one.fate == fate) / change.event.tokens_before
+        share = (
+            sum(one.tokens_before for one in classify_messages(change) if one.disposition == fate) / change.event.tokens_before
+        )
         assert drawn.count(fate) == pytest.approx(share * cells, abs=1)
-    assert "summary" in sampled(left(change), 500, after=True)
+    assert "summary" in sample_dispositions(select_remaining(change), 500, after=True)
 
 
 def test_a_narrow_window_is_refused_and_not_drawn():
     with pytest.raises(UsageError, match="raise window_tokens"):
-        walk(POLICIES[1], 100)
+        run_on_sample(POLICIES[1], 100)

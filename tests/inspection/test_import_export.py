@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 
 from harness.errors import MalformedRecording, StoreError, UsageError
-from harness.inspection.import_export import export_session, import_session, logged
+from harness.inspection.import_export import export_session, import_session, read_timed_log
 from harness.store.journal import Journal
 from harness.store.sessions.lookup import SessionLocation
 from harness.view import fold_all
@@ -38,7 +38,7 @@ def test_a_session_goes_out_and_comes_in_as_it_was(log):
         with Journal.open(there) as journal:
             after = [journal.query(sql) for sql in (EVENTS, SESSION)]
         assert [[tuple(row) for row in rows] for rows in after] == [[tuple(row) for row in rows] for rows in before]
-        assert logged(back) == logged(out)
+        assert read_timed_log(back) == read_timed_log(out)
         assert fold_all(back.read_entries()) == fold_all(log)
 
 
@@ -51,7 +51,7 @@ def found(tmp_path):
 
 def test_a_recorded_session_of_another_agent_is_logged_under_its_name(tmp_path):
     done = import_session(FIXTURES / "pi.jsonl", tmp_path / "new" / "j.sqlite")
-    assert (done.session_id, done.format) == ("session-garden", "pi")
+    assert (done.session_id, done.format_name) == ("session-garden", "pi")
     assert any("no result" in caveat for caveat in done.caveats)
     with Journal.open(tmp_path / "new" / "j.sqlite") as journal:
         assert journal.query("SELECT count(*) FROM messages")[0][0] > 5

@@ -8,8 +8,8 @@ from harness.errors import StoreError, UsageError
 from harness.events import MessageAdded, SessionEnded, SessionStarted, StepFinished
 from harness.inspection import recorded_session as recorded
 from harness.inspection.import_export import export_session
-from harness.inspection.recorded_session import open_recorded
-from harness.inspection.sample_run import sample_log
+from harness.inspection.recorded_session import open_recorded_session
+from harness.inspection.sample_run import build_sample_log
 from harness.store.journal import Journal
 from harness.store.sessions.lookup import find_session
 
@@ -18,7 +18,7 @@ FIXTURES = Path(__file__).parents[2] / "replay" / "fixtures"
 
 @pytest.fixture
 def log():
-    return sample_log(5_000)
+    return build_sample_log(5_000)
 
 
 def kept(path, log, *names):
@@ -29,49 +29,49 @@ def kept(path, log, *names):
 
 
 def test_a_session_of_a_journal_file_is_its_log(tmp_path, log):
-    session = open_recorded(kept(tmp_path / "one.sqlite", log, "alone"))
+    session = open_recorded_session(kept(tmp_path / "one.sqlite", log, "alone"))
     assert (session.name, session.entries) == ("alone", log)
-    assert isinstance(session.started, SessionStarted)
+    assert isinstance(session.start_event, SessionStarted)
 
 
 def test_a_session_of_an_experiment_is_found_by_its_beginning(tmp_path, log):
     kept(tmp_path / "output" / "journal.sqlite", log, "abc1", "abd2")
     kept(tmp_path / "output" / "journals" / "running.sqlite", log, "xyz")
-    assert open_recorded(tmp_path, "abd").name == "abd2"
-    assert open_recorded(str(tmp_path / "output"), "x").name == "xyz"
+    assert open_recorded_session(tmp_path, "abd").name == "abd2"
+    assert open_recorded_session(str(tmp_path / "output"), "x").name == "xyz"
 
 
 def test_a_name_that_begins_another_is_taken_whole(tmp_path, log):
-    assert open_recorded(kept(tmp_path / "j.sqlite", log, "abc", "abcd"), "abc").name == "abc"
+    assert open_recorded_session(kept(tmp_path / "j.sqlite", log, "abc", "abcd"), "abc").name == "abc"
 
 
 def test_of_several_sessions_one_must_be_named(tmp_path, log):
     path = kept(tmp_path / "j.sqlite", log, *(f"session-{number}" for number in range(7)))
     with pytest.raises(UsageError, match=r"7 sessions: session-0 .*; name one"):
-        open_recorded(path)
+        open_recorded_session(path)
     with pytest.raises(UsageError, match="called 'session_1'"):
-        open_recorded(path, "session_1")
+        open_recorded_session(path, "session_1")
 
 
 @pytest.mark.parametrize("file", ["pi.jsonl", "swe-agent-calls.traj", "codex.jsonl"])
 def test_a_recording_of_another_agent_is_a_session(file):
-    session = open_recorded(FIXTURES / file)
+    session = open_recorded_session(FIXTURES / file)
     assert file in session.name
     kinds = {type(entry.event) for entry in session.entries}
     assert {SessionStarted, MessageAdded, StepFinished, SessionEnded} <= kinds
 
 
 def test_the_sample_is_a_session_whose_future_is_known(monkeypatch):
-    monkeypatch.setattr(recorded, "sample_log", lambda: sample_log(5_000))
-    session = open_recorded("sample")
+    monkeypatch.setattr(recorded, "build_sample_log", lambda: build_sample_log(5_000))
+    session = open_recorded_session("sample")
     assert session.oracle is not None
-    assert session.entries == sample_log(5_000)
+    assert session.entries == build_sample_log(5_000)
 
 
 @pytest.mark.slow
 @pytest.mark.bubblewrap
 def test_a_task_is_run_by_its_scripted_agent_without_any_compaction():
-    session = open_recorded("long-march")
+    session = open_recorded_session("long-march")
     assert session.oracle is not None
     assert [entry.event.reason for entry in session.entries if isinstance(entry.event, SessionEnded)] == ["replied"]
 
@@ -86,20 +86,20 @@ def test_a_task_is_run_by_its_scripted_agent_without_any_compaction():
 )
 def test_a_name_of_nothing_is_refused(source, session_id, said):
     with pytest.raises(UsageError, match=said):
-        open_recorded(source, session_id)
+        open_recorded_session(source, session_id)
 
 
 def test_a_folder_without_a_journal_is_refused(tmp_path):
     with pytest.raises(StoreError, match="journal"):
-        open_recorded(tmp_path)
+        open_recorded_session(tmp_path)
 
 
 def test_a_journal_without_a_session_is_refused(tmp_path):
     with pytest.raises(UsageError, match="none of 0 sessions"):
-        open_recorded(kept(tmp_path / "j.sqlite", ()))
+        open_recorded_session(kept(tmp_path / "j.sqlite", ()))
 
 
 def test_a_session_that_was_exported_is_read_back(tmp_path, log):
     path = kept(tmp_path / "j.sqlite", log, "alone")
     export_session(find_session("", (path,)), tmp_path / "alone.jsonl")
-    assert open_recorded(tmp_path / "alone.jsonl").entries == log
+    assert open_recorded_session(tmp_path / "alone.jsonl").entries == log

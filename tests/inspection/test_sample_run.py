@@ -16,7 +16,7 @@ from harness.compaction.summary_formats import CONCISE_INSTRUCTION, Notes
 from harness.compaction.triggers import FixedTokens, Full
 from harness.errors import IllegalPlan, UsageError
 from harness.events import Entry
-from harness.inspection.sample_run import walk, writer
+from harness.inspection.sample_run import open_sample_summarizer, run_on_sample
 from harness.plan import Plan
 from harness.view import fold
 from tests.compaction.test_compactor import Stubborn, forget
@@ -51,38 +51,38 @@ class AtUsers(Preset):
     ids=repr,
 )
 def test_what_becomes_of_a_policy_in_a_session_of_one_prompt_is_measured(policy, activity, overflowed):
-    tried = walk(policy, SMALL, writer("scripted/empty"))
-    assert (tried.activity, tried.overflowed) == (activity, overflowed)
-    assert bool(tried.applied) == (activity in {"active", "summarizer never asked"})
+    tried = run_on_sample(policy, SMALL, open_sample_summarizer("scripted/empty"))
+    assert (tried.activity, tried.has_overflowed) == (activity, overflowed)
+    assert bool(tried.applied_attempts) == (activity in {"active", "summarizer never asked"})
 
 
 def test_the_views_before_and_after_are_those_of_the_session():
-    tried = walk(KeepLast(), SMALL)
-    assert len(tried.applied) > 1
-    for change in tried.changes:
+    tried = run_on_sample(KeepLast(), SMALL)
+    assert len(tried.applied_attempts) > 1
+    for change in tried.attempts:
         assert change.before.tokens == change.event.tokens_before
         seq = max(item.item_id.event for item in change.after.items)
         assert fold(change.before, Entry(seq, change.event), tried.policy.counter).messages == change.after.messages
 
 
 def test_a_policy_that_must_know_the_future_is_told_that_of_the_sample():
-    tried = walk(OracleRetention(), SMALL)
-    kept = tried.applied[0].after.messages
+    tried = run_on_sample(OracleRetention(), SMALL)
+    kept = tried.applied_attempts[0].after.messages
     assert kept[1].role == "user", "the request is always needed"
     assert len(kept) < 30
 
 
 def test_a_policy_that_does_not_work_in_a_window_is_refused():
     with pytest.raises(UsageError, match="leave nothing of the window of 9000"):
-        walk(KeepLast(), 9_000)
+        run_on_sample(KeepLast(), 9_000)
 
 
 def test_a_policy_that_breaks_a_guard_is_named():
     with pytest.raises(IllegalPlan, match=r"'stubborn'.*system message"):
-        walk(Stubborn(proposal=Plan(reason="all of it", forget=forget(2, 3))), SMALL)
+        run_on_sample(Stubborn(proposal=Plan(reason="all of it", forget=forget(2, 3))), SMALL)
 
 
 def test_a_session_is_broken_off_where_enough_was_seen():
-    whole, part = (walk(KeepLast(), SMALL, writer("scripted/empty"), most) for most in (None, 2))
-    assert (whole.broken_off, part.broken_off) == (False, True)
-    assert part.changes == whole.changes[:2]
+    whole, part = (run_on_sample(KeepLast(), SMALL, open_sample_summarizer("scripted/empty"), most) for most in (None, 2))
+    assert (whole.was_stopped_early, part.was_stopped_early) == (False, True)
+    assert part.attempts == whole.attempts[:2]

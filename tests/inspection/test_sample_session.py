@@ -1,6 +1,6 @@
 import json
 
-from harness.inspection.sample_session import CHANGED_AFTER_STEPS, SampleOracle, sample_step
+from harness.inspection.sample_session import REWRITE_AFTER_STEPS, SampleOracle, make_sample_step
 from harness.messages import ToolResult, system, tool, user
 from harness.protocols import Need
 
@@ -8,7 +8,7 @@ STEPS = range(1, 400)
 
 
 def path(number):
-    (call,) = sample_step(number).answer.calls
+    (call,) = make_sample_step(number).answer.calls
     return call.name, json.loads(call.arguments_json).get("path")
 
 
@@ -16,27 +16,27 @@ def conversation(last):
     """The session up to a step, each call answered."""
     messages = [system("s"), user("do it")]
     for number in range(1, last + 1):
-        step = sample_step(number)
+        step = make_sample_step(number)
         (call,) = step.answer.calls
         messages += [step.answer, tool(ToolResult(call_id=call.call_id, name=call.name, output=step.output))]
     return messages
 
 
 def test_a_step_is_the_same_whenever_it_is_asked_for():
-    first = [sample_step(number) for number in STEPS]
-    sample_step.cache_clear()
-    assert [sample_step(number) for number in STEPS] == first
+    first = [make_sample_step(number) for number in STEPS]
+    make_sample_step.cache_clear()
+    assert [make_sample_step(number) for number in STEPS] == first
 
 
 def test_every_file_that_is_read_is_written_again_when_the_sample_says():
     readings = [number for number in STEPS if path(number)[0] == "read_file"]
     assert len(readings) > 30
     for number in readings:
-        assert path(number + CHANGED_AFTER_STEPS) == ("write_file", path(number)[1])
+        assert path(number + REWRITE_AFTER_STEPS) == ("write_file", path(number)[1])
 
 
 def test_sizes_differ_as_they_do_in_the_field():
-    sizes = [len(sample_step(number).output) for number in STEPS]
+    sizes = [len(make_sample_step(number).output) for number in STEPS]
     assert min(sizes) < 100
     assert max(sizes) > 10_000, "some are longer than what is logged"
     assert 1_500 < sum(sizes) / len(sizes) < 5_000
@@ -49,5 +49,5 @@ def test_the_future_needs_the_request_always_and_a_file_until_it_is_written():
     for message, need in zip(messages[2:], needs[2:], strict=True):
         part = (*message.calls, *message.results)[0]
         number = int(part.call_id.removeprefix("step-"))
-        left = number + CHANGED_AFTER_STEPS - 20
+        left = number + REWRITE_AFTER_STEPS - 20
         assert need == (Need(left) if part.name == "read_file" and left >= 0 else None)

@@ -12,7 +12,7 @@ from harness.compaction.presets.keep_last import KeepLast
 from harness.compaction.presets.none import NoCompaction
 from harness.compaction.presets.swe_agent import SweAgent
 from harness.compaction.presets.three_tiers import ThreeTiers
-from harness.inspection.timeline import KINDS, counter_of, inspect_session
+from harness.inspection.timeline import MESSAGE_KINDS, find_counter, inspect_session
 from harness.store.journal import Journal
 from harness.testing.session_strategies import sessions, sessions_with_rollback
 from harness.tokens import QuarterOfCharacters, RoundedQuarter
@@ -32,11 +32,11 @@ LIVES = LOGS | st.sampled_from(POLICIES).flatmap(sessions_with_rollback)
 @settings(max_examples=25)
 @given(LIVES)
 def test_the_numbers_are_those_of_the_view_and_of_the_log(log):
-    found, view = inspect_session(log), fold_all(log, counter_of(log))
+    found, view = inspect_session(log), fold_all(log, find_counter(log))
     assert (found.view_tokens, found.view_messages) == (view.tokens, len(view.items))
     assert sum(share.view_tokens for share in found.shares) == view.tokens
     assert sum(share.view_messages for share in found.shares) == len(view.items)
-    assert sum(share.logged_messages for share in found.shares if share.kind in KINDS[:4]) == found.messages
+    assert sum(share.logged_messages for share in found.shares if share.kind in MESSAGE_KINDS[:4]) == found.messages
     assert (found.summaries + found.prunings, found.steps) == (view.rounds, view.steps)
     assert sum(found.events.values()) == len(log)
     assert [point.step for point in found.timeline] == list(range(1, view.steps + 1))
@@ -69,7 +69,7 @@ def test_the_numbers_are_those_of_the_journal(log):
 @given(LOGS, st.integers(0, 200))
 def test_a_log_that_goes_on_is_inspected_as_far_as_it_goes(log, length):
     beginning = log[:length]
-    found, view = inspect_session(beginning), fold_all(beginning, counter_of(beginning))
+    found, view = inspect_session(beginning), fold_all(beginning, find_counter(beginning))
     assert (found.view_tokens, found.steps) == (view.tokens, view.steps)
     assert found.status == ("active" if len(beginning) < len(log) else found.status)
 
@@ -79,7 +79,7 @@ def test_a_summary_and_a_pruning_are_told_apart_and_their_parts_counted(tmp_path
         log = begun(journal)
         entries = log.append([*opening(), *step(1), *step(2), compaction(forget=[4, 5], before_step=3), *step(3), ENDED])
     found = inspect_session(entries)
-    assert (found.summaries, found.prunings, found.fruitless, found.compacted_parts) == (1, 0, 0, 3)
+    assert (found.summaries, found.prunings, found.fruitless_attempts, found.compacted_parts) == (1, 0, 0, 3)
     assert [(share.kind, share.view_messages) for share in found.shares] == [
         ("system", 1),
         ("user", 1),
@@ -87,7 +87,7 @@ def test_a_summary_and_a_pruning_are_told_apart_and_their_parts_counted(tmp_path
         ("tool results", 2),
         ("summaries", 1),
     ]
-    assert found.compactions[0].what == "summary"
+    assert found.compactions[0].outcome == "summary"
     assert (found.cost_usd, found.summarizer_cost_usd) == (0.75, 0.125)
     assert (found.turns, found.messages, found.parts, found.cache_read_tokens) == (1, 8, 11, 90 + 180 + 270)
 
@@ -106,7 +106,7 @@ def test_tokens_are_estimated_as_the_policy_of_the_session_does(policy_json, cou
     with Journal.open(tmp_path / "j.sqlite") as journal:
         first, *rest = opening()
         entries = begun(journal).append([replace(first, policy_json=policy_json), *rest])
-    assert counter_of(entries) == counter
+    assert find_counter(entries) == counter
     assert inspect_session(entries).view_tokens == fold_all(entries, counter).tokens
 
 

@@ -19,7 +19,7 @@ from harness.compaction.presets.keep_last import KeepLast
 from harness.compaction.presets.swe_agent import ComplexityTrapMask
 from harness.events import Compaction, MessageAdded, StepFinished
 from harness.experiment.job import Job
-from harness.experiment.provenance import collect
+from harness.experiment.provenance import collect_provenance
 from harness.experiment.run_trial import run_trial
 from harness.experiment.trial import Trial
 from harness.models.endpoint.model_finder import make_model_finder
@@ -64,7 +64,7 @@ def told_of(trial: Trial, journal: Path) -> dict[str, object]:
         arm="an arm",
         axes={},
         backend="bubblewrap",
-        provenance=collect("prices-1"),
+        provenance=collect_provenance("prices-1"),
         journal=journal,
     )
     record, checks = run_trial(job)

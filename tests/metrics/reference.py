@@ -3,14 +3,14 @@
 from typing import Any
 
 from harness.events import Compaction, MessageAdded
-from harness.metrics.calls import acts_of
+from harness.metrics.calls import iter_answered_calls
 from harness.view import fold_all
 from tests.metrics.made import COUNTER
 
 
 def acts(entries):
     pending: dict[str, Any] = {}
-    return [(entry.seq, act) for entry in entries for act in acts_of(entry, pending, frozenset())]
+    return [(entry.seq, act) for entry in entries for act in iter_answered_calls(entry, pending, frozenset())]
 
 
 def compactions(entries):
@@ -58,17 +58,19 @@ def reacquired(entries):
     made, found = acts(entries), []
     for place, (seq, act) in enumerate(made):
         showing = [
-            at for at in range(place) if made[at][1].target == act.target and made[at][1].deed != "execution" and made[at][1].well
+            at
+            for at in range(place)
+            if made[at][1].target == act.target and made[at][1].effect != "execution" and made[at][1].succeeded
         ]
-        if act.deed != "retrieval" or not act.well or not showing:
+        if act.effect != "retrieval" or not act.succeeded or not showing:
             continue
-        writes = [at for at in showing if made[at][1].deed == "write"]
+        writes = [at for at in showing if made[at][1].effect == "write"]
         live = [at for at in showing if not writes or at >= writes[-1]]
-        carriers = [one.asked if one.deed == "write" else one.answered for one in (made[at][1] for at in live)]
+        carriers = [one.call_item if one.effect == "write" else one.result_item for one in (made[at][1] for at in live)]
         gone = next((one for one in compactions(entries[: seq - 1]) if made[showing[-1]][0] < one.seq
                      and not shown(entries, one.seq, carriers)), None)  # fmt: skip
         newest = made[showing[-1]][1]
-        if gone and (newest.content == act.content or not touched(made, showing[-1], place)):
+        if gone and (newest.content_digest == act.content_digest or not touched(made, showing[-1], place)):
             found.append((act.step, act.step - gone.event.step + 1))
     return found
 
@@ -80,12 +82,12 @@ def evicted_again(entries):
     for place, (_, act) in enumerate(made):
         if act.step not in fetched:
             continue
-        carriers = {act.answered}
-        for entry in entries[act.answered.event :]:
-            later = [one for seq, one in made[place + 1 :] if seq == entry.seq and one.target == act.target and one.well]
-            if any(one.deed == "write" for one in later):
+        carriers = {act.result_item}
+        for entry in entries[act.result_item.event :]:
+            later = [one for seq, one in made[place + 1 :] if seq == entry.seq and one.target == act.target and one.succeeded]
+            if any(one.effect == "write" for one in later):
                 break
-            carriers |= {one.answered for one in later if one.deed == "retrieval"}
+            carriers |= {one.result_item for one in later if one.effect == "retrieval"}
             if entry in compactions(entries) and not shown(entries, entry.seq, carriers):
                 total += 1
                 break

@@ -1,7 +1,7 @@
 import json
 
 from harness.messages import ToolCall, ToolResult
-from harness.metrics.calls import observation, signature
+from harness.metrics.calls import compute_observation, compute_signature
 
 
 def call(arguments, name="execute_command"):
@@ -14,21 +14,25 @@ def result(output, status="completed"):
 
 
 def test_the_order_of_arguments_and_time_limits_do_not_matter():
-    assert signature(call({"command": "ls", "cwd": "src/"})) == signature(call({"cwd": "./src", "command": "ls", "timeout": 5}))
+    assert compute_signature(call({"command": "ls", "cwd": "src/"})) == compute_signature(
+        call({"cwd": "./src", "command": "ls", "timeout": 5})
+    )
 
 
 def test_what_is_written_and_where_does_matter():
     texts = [{"path": "a", "content": "x"}, {"path": "a", "content": "y"}, {"path": "b", "content": "x"}]
-    assert len({signature(call(one, "write_file")) for one in texts} | {signature(call(texts[0], "read_file"))}) == 4
+    assert (
+        len({compute_signature(call(one, "write_file")) for one in texts} | {compute_signature(call(texts[0], "read_file"))}) == 4
+    )
 
 
 def test_broken_arguments_are_compared_as_they_stand():
-    assert signature(call("{broken  x")) == signature(call("{broken x")) != signature(call("{broken y"))
+    assert compute_signature(call("{broken  x")) == compute_signature(call("{broken x")) != compute_signature(call("{broken y"))
 
 
 def test_addresses_and_durations_are_no_difference_and_numbers_are():
-    assert observation(result("Ran 3 tests in 0.004s at 0x7f001122aabb")) == observation(
+    assert compute_observation(result("Ran 3 tests in 0.004s at 0x7f001122aabb")) == compute_observation(
         result("Ran 3 tests in 1.250s at 0x7f001122ccdd")
     )
-    assert observation(result("Ran 3 tests")) != observation(result("Ran 4 tests"))
-    assert observation(result("no", "error")) != observation(result("no"))
+    assert compute_observation(result("Ran 3 tests")) != compute_observation(result("Ran 4 tests"))
+    assert compute_observation(result("no", "error")) != compute_observation(result("no"))

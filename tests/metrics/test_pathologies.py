@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 
 from harness.compaction.presets.keep_last import KeepLast
-from harness.metrics.measurement import behaviour
-from harness.metrics.pathologies import Watch
+from harness.metrics.measurement import measure_session
+from harness.metrics.pathologies import PathologyDetector
 from harness.tasks import make_task
 from harness.testing.laws.simulation import simulate
 from harness.view import View, fold
@@ -14,11 +14,11 @@ from tests.metrics.made import COUNTER, Session, sessions
 
 
 def conduct(session, retrievals=frozenset()):
-    watch, view = Watch(COUNTER, retrievals), View()
+    watch, view = PathologyDetector(COUNTER, retrievals), View()
     for entry in session.entries:
         before, view = view, fold(view, entry, COUNTER)
-        watch.add(entry, before, view)
-    return watch.conduct()
+        watch.add_entry(entry, before, view)
+    return watch.build_metrics()
 
 
 def total(session, name):
@@ -67,7 +67,7 @@ def test_the_first_doom_loop_is_that_of_the_reference(session):
 def test_every_call_is_an_execution_or_a_retrieval(session):
     made = reference.acts(session.entries)
     assert total(session, "executions") + total(session, "retrievals") == len(made)
-    assert total(session, "failures") == sum(not act.well for _, act in made)
+    assert total(session, "failures") == sum(not act.succeeded for _, act in made)
 
 
 # --- by hand -------------------------------------------------------------------------------------------------------------
@@ -309,4 +309,4 @@ def test_who_forgets_that_the_first_patch_was_refused_is_seen_to_try_it_again(su
     run = simulate(task, policy)
     assert run.compactions
     assert ("tries" in run.failed_checks) is again
-    assert (behaviour(run.entries, task, policy.counter).conduct.repeated_dead_ends > 0) is again
+    assert (measure_session(run.entries, task, policy.counter).metrics.repeated_dead_ends > 0) is again

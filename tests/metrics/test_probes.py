@@ -7,7 +7,7 @@ import pytest
 
 from harness.compaction.presets.keep_last import KeepLast
 from harness.compaction.presets.none import NoCompaction
-from harness.metrics.measurement import behaviour
+from harness.metrics.measurement import measure_session
 from harness.task import CallTemplate, Check, Evidence, Fact, Grader, Script, Step, Task, World
 from harness.tasks import make_task
 from harness.testing.laws.simulation import HUGE_WINDOW_TOKENS, simulate
@@ -34,7 +34,7 @@ TASK = Task(
 
 
 def seen(session, task=TASK):
-    return behaviour(session.entries, task, COUNTER)
+    return measure_session(session.entries, task, COUNTER)
 
 
 def rows(session):
@@ -115,7 +115,7 @@ def test_the_next_use_is_found_and_judged():
     session.write("conf", "port=80 table=learners")
     session.write("conf", "port=4711 table=learners")
     assert rows(session) == [("port", 1, True, False, "wrong")]
-    conduct = seen(session).conduct
+    conduct = seen(session).metrics
     assert (conduct.fact_uses, conduct.wrong_uses, conduct.stale_uses, conduct.constraint_violations) == (4, 1, 0, 1)
 
 
@@ -126,7 +126,7 @@ def test_a_value_that_was_replaced_by_then_is_stale():
     session.compact(3)
     session.write("conf", "port=99 table=learners")
     assert rows(session) == [("port", 2, True, True, "stale")]
-    assert (seen(session).conduct.wrong_uses, seen(session).conduct.stale_uses) == (1, 1)
+    assert (seen(session).metrics.wrong_uses, seen(session).metrics.stale_uses) == (1, 1)
 
 
 OUTDATED = replace(TASK, facts=(replace(PORT, former_patterns=(r"port was (\d+)",)), TABLE))
@@ -141,7 +141,7 @@ def test_a_value_that_stands_in_words_that_are_out_of_date_is_stale_wherever_the
         session.say("Now the port is 4711.")
     session.write("conf", "port=99 table=learners")
     session.write("conf", "port=98 table=learners")
-    conduct = seen(session, OUTDATED).conduct
+    conduct = seen(session, OUTDATED).metrics
     assert (conduct.wrong_uses, conduct.stale_uses) == (2, 1)
 
 
@@ -153,7 +153,7 @@ def test_what_was_told_only_with_an_older_value_or_by_the_agent_itself_is_not_st
     session.read("notes", "I guess that the port was 98.")
     session.say("Now the port is 4711.")
     session.write("conf", "port=98 table=learners")
-    conduct = seen(session, OUTDATED).conduct
+    conduct = seen(session, OUTDATED).metrics
     assert (conduct.wrong_uses, conduct.stale_uses) == (2, 0)
 
 
@@ -186,7 +186,7 @@ def test_where_no_call_is_recognised_nothing_is_said_of_uses():
     session.compact(3)
     session.write("elsewhere", "port=80")
     assert rows(session) == [("port", 1, True, False, None)]
-    assert seen(session).conduct.fact_uses is None
+    assert seen(session).metrics.fact_uses is None
 
 
 def test_only_facts_with_probes_are_kept_with_how_they_are_got_again():
@@ -202,7 +202,7 @@ def test_only_facts_with_probes_are_kept_with_how_they_are_got_again():
 def test_without_compaction_every_use_in_the_suite_is_right(name):
     task = make_task(name, 1)
     run = simulate(task, NoCompaction(), window_tokens=HUGE_WINDOW_TOKENS)
-    conduct, probes = behaviour(run.entries, task, COUNTER)
+    conduct, probes = measure_session(run.entries, task, COUNTER)
     assert conduct.fact_uses
     assert conduct.wrong_uses == conduct.constraint_violations == conduct.evicted_tokens == 0
     assert probes.rows == ()
@@ -213,20 +213,21 @@ def test_without_compaction_every_use_in_the_suite_is_right(name):
 def test_summaries_that_keep_all_lose_no_needed_fact_and_empty_ones_lose_the_prompt():
     task, counter = make_task("flashcards", 1), KeepLast().counter
     kept, lost = (
-        behaviour(simulate(task, KeepLast(summarizer=f"scripted/{name}")).entries, task, counter) for name in ("oracle", "empty")
+        measure_session(simulate(task, KeepLast(summarizer=f"scripted/{name}")).entries, task, counter)
+        for name in ("oracle", "empty")
     )
     assert all(row.seen_after for row in kept.probes.rows)
-    assert kept.conduct.wrong_uses == 0
+    assert kept.metrics.wrong_uses == 0
     told_once = {fact.number for fact in lost.probes.facts if fact.said_in == "prompt"}
     first = min(row.event for row in lost.probes.rows)
     assert not any(row.seen_after for row in lost.probes.rows if row.fact in told_once and row.event == first)
-    assert lost.conduct.constraint_violations
+    assert lost.metrics.constraint_violations
 
 
 @functools.cache
 def forgetful(name, world):
     task = make_task(name, 1, world)
-    return behaviour(simulate(task, KeepLast(summarizer="scripted/empty")).entries, task, KeepLast().counter)
+    return measure_session(simulate(task, KeepLast(summarizer="scripted/empty")).entries, task, KeepLast().counter)
 
 
 @pytest.mark.bubblewrap

@@ -1,6 +1,6 @@
 import pytest
 
-from harness.metrics.shell import named_paths, only_reads, path, shown_file
+from harness.metrics.shell import find_paths, find_shown_file, is_read_only, normalize_path
 
 
 @pytest.mark.parametrize(
@@ -17,7 +17,7 @@ from harness.metrics.shell import named_paths, only_reads, path, shown_file
     ],
 )
 def test_commands_that_only_read_are_known(command):
-    assert only_reads(command)
+    assert is_read_only(command)
 
 
 @pytest.mark.parametrize(
@@ -41,20 +41,20 @@ def test_commands_that_only_read_are_known(command):
     ],
 )
 def test_commands_that_may_write_are_not_taken_for_readers(command):
-    assert not only_reads(command)
+    assert not is_read_only(command)
 
 
 def test_a_path_has_one_form():
-    assert [path(text) for text in (" ./docs//a.md", "/workspace/docs/a.md", "docs/x/../a.md")] == ["docs/a.md"] * 3
-    assert [path(text) for text in ("", ".", "/workspace", "/workspace/")] == ["."] * 4
-    assert path("/etc/hosts") == "/etc/hosts"
+    assert [normalize_path(text) for text in (" ./docs//a.md", "/workspace/docs/a.md", "docs/x/../a.md")] == ["docs/a.md"] * 3
+    assert [normalize_path(text) for text in ("", ".", "/workspace", "/workspace/")] == ["."] * 4
+    assert normalize_path("/etc/hosts") == "/etc/hosts"
 
 
 def test_paths_are_found_in_a_command():
-    assert named_paths("sed -i 's/x/y/' ./src/a.py README.md && make") >= {"src/a.py", "README.md"}
-    assert named_paths("make test -j 2") == frozenset()
+    assert find_paths("sed -i 's/x/y/' ./src/a.py README.md && make") >= {"src/a.py", "README.md"}
+    assert find_paths("make test -j 2") == frozenset()
 
 
 def test_only_a_plain_cat_shows_a_whole_file():
-    shown = [shown_file(command) for command in ("cat ./a.py", "cat a b", "cat -n a", "head a", "cat 'a")]
+    shown = [find_shown_file(command) for command in ("cat ./a.py", "cat a b", "cat -n a", "head a", "cat 'a")]
     assert shown == ["a.py", None, None, None, None]

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.messages import ToolCall
-from harness.metrics.template_matcher import Uses
+from harness.metrics.template_matcher import TemplateMatcher
 from harness.task import CallTemplate, Evidence, Repair, Script, Step
 from harness.tasks import SUITE, make_task
 
@@ -34,7 +34,10 @@ WRITE = template("write_file", path="conf.txt", content="port=${port}\nname: '${
 
 def test_values_are_read_in_their_places():
     text = "port=8081\nname: 'a b', again 8081; $5\n"
-    assert Uses(script(WRITE)).read(call("write_file", path="conf.txt", content=text), nothing) == {"port": "8081", "name": "a b"}
+    assert TemplateMatcher(script(WRITE)).match_call(call("write_file", path="conf.txt", content=text), nothing) == {
+        "port": "8081",
+        "name": "a b",
+    }
 
 
 @pytest.mark.parametrize(
@@ -50,19 +53,22 @@ def test_values_are_read_in_their_places():
     ],
 )
 def test_a_call_that_no_template_fits_tells_nothing(given_call):
-    assert Uses(script(WRITE)).read(given_call, nothing) == {}
+    assert TemplateMatcher(script(WRITE)).match_call(given_call, nothing) == {}
 
 
 def test_known_values_decide_where_a_value_ends():
-    uses = Uses(script(template("execute_command", command="set ${ease}.${days}")))
+    uses = TemplateMatcher(script(template("execute_command", command="set ${ease}.${days}")))
     made = call("execute_command", command="set 1.30.7")
-    assert uses.read(made, lambda fact: {"ease": ("1", "1.30"), "days": ()}[fact]) == {"ease": "1.30", "days": "7"}
+    assert uses.match_call(made, lambda fact: {"ease": ("1", "1.30"), "days": ()}[fact]) == {"ease": "1.30", "days": "7"}
 
 
 def test_repairs_are_recognised_too():
     mend = Repair(error_pattern="x", text="", calls=(WRITE,), required_facts=("port",))
     text = "port=1\nname: 'a', again 1; $5\n"
-    assert Uses(script(repairs=(mend,))).read(call("write_file", path="conf.txt", content=text), nothing)["port"] == "1"
+    assert (
+        TemplateMatcher(script(repairs=(mend,))).match_call(call("write_file", path="conf.txt", content=text), nothing)["port"]
+        == "1"
+    )
 
 
 _VALUES = st.text("ab1.-<>$ '", min_size=1, max_size=6)
@@ -71,9 +77,12 @@ _VALUES = st.text("ab1.-<>$ '", min_size=1, max_size=6)
 def test_what_two_templates_do_not_agree_on_is_not_told():
     draft = template("execute_command", command="mode wal in ${table}")
     final = template("execute_command", command="mode ${mode} in ${table}")
-    uses = Uses(script(draft, final))
-    assert uses.read(call("execute_command", command="mode wal in cards"), nothing) == {"table": "cards"}
-    assert uses.read(call("execute_command", command="mode delete in cards"), nothing) == {"mode": "delete", "table": "cards"}
+    uses = TemplateMatcher(script(draft, final))
+    assert uses.match_call(call("execute_command", command="mode wal in cards"), nothing) == {"table": "cards"}
+    assert uses.match_call(call("execute_command", command="mode delete in cards"), nothing) == {
+        "mode": "delete",
+        "table": "cards",
+    }
 
 
 @given(st.lists(st.tuples(st.sampled_from(["x", "y", "z"]), st.sampled_from([" = ", "; ", "\n", "'"])), min_size=1), st.data())
@@ -81,7 +90,7 @@ def test_a_text_from_known_values_gives_them_back_or_fits_in_another_way(pieces,
     text = "begin " + "".join(f"${{{name}}}{fixed}" for name, fixed in pieces)
     values = {name: data.draw(_VALUES) for name, _ in pieces}
     made = Template(text).substitute(values)
-    found = Uses(script(template("execute_command", command=text))).read(
+    found = TemplateMatcher(script(template("execute_command", command=text))).match_call(
         call("execute_command", command=made), lambda name: (values[name],)
     )
     assert not found or Template(text).substitute(found) == made
@@ -91,12 +100,12 @@ def test_a_text_from_known_values_gives_them_back_or_fits_in_another_way(pieces,
 @pytest.mark.parametrize("seed", [0, 1])
 def test_every_call_of_the_suite_is_recognised_with_its_values_and_never_with_others(name, seed):
     task = make_task(name, seed)
-    uses, priors = Uses(task.script), {fact.name: fact.prior for fact in task.facts}
+    uses, priors = TemplateMatcher(task.script), {fact.name: fact.prior for fact in task.facts}
     for values in (dict(task.values), priors):
         for step in task.script.steps:
             for one in (*step.calls, *(call for repair in step.repairs for call in repair.calls)):
                 written = {key: Template(text).substitute(values) for key, text in one.arguments}
                 wanted = {fact for _, text in one.arguments for fact in Template(text).get_identifiers()}
-                found = uses.read(call(one.tool, **written), lambda fact: (task.values[fact], priors[fact]))
+                found = uses.match_call(call(one.tool, **written), lambda fact: (task.values[fact], priors[fact]))
                 assert found.items() <= {fact: values[fact] for fact in wanted}.items()
                 assert values is priors or found.keys() == wanted

@@ -15,9 +15,9 @@ from playwright.sync_api import Page
 
 from harness.compaction.presets.keep_last import KeepLast
 from harness.events import Entry, MessageAdded
-from harness.experiment.progress import Standing
+from harness.experiment.progress import RunProgress
 from harness.messages import ToolCall, ToolResult, assistant, tool
-from harness.session.spec import Interactive
+from harness.session.spec import SessionSpec
 from harness.widgets.agent import AgentWidget
 from harness.widgets.explorer import CompactionExplorer
 from harness.widgets.grid import GridWidget
@@ -94,8 +94,8 @@ SIDE_BY_SIDE = """([selector, classes]) => {
 
 def agent(page: Page, post: MessageSender, folder: Path, theme: Theme) -> None:
     """A panel with one row of each kind, a compaction that is looked at, files, and everything that can be wrong at once."""
-    panel = AgentWidget.from_session(Interactive(request="x", policy=KeepLast(), journal=folder / "unused.sqlite"))
-    panel.session._desk.state = "working"
+    panel = AgentWidget.from_session(SessionSpec(request="x", policy=KeepLast(), journal=folder / "unused.sqlite"))
+    panel.session._control.state = "working"
     linked = Linked(page, panel, SHARED_SENDER, theme)
     for entry in compacted_session().entries:
         panel._listen(entry)
@@ -127,9 +127,9 @@ def grid(page: Page, post: MessageSender, folder: Path, theme: Theme) -> None:
     """A grid with a trial of each end, every shade, and an alarm."""
     widget = GridWidget(GRID, folder / "output")
     linked = Linked(page, widget, SHARED_SENDER, theme)
-    standing = Standing(experiment="e", total=6, running=("policy.keep_last=2 seed=1",))
+    standing = RunProgress(experiment="e", total_trials=6, running_trials=("policy.keep_last=2 seed=1",))
     for cell, status in zip(GRID.grid, ("completed", "crashed", "completed"), strict=False):
-        standing = standing.after(
+        standing = standing.with_record(
             record(trial_id=cell.trial.trial_id, arm=cell.arm, status=status, success=False, reason="killed", error="Traceback")
         )
         widget.show_progress(standing)

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from harness.agent.stream_buffer import StreamBuffer
 from harness.events import Entry, MessageAdded, MessageQueued, TextDelta, ToolStarted, Waiting
 from harness.messages import ToolCall, assistant
-from harness.session.control import KEEP_SECONDS, Draft
+from harness.session.control import SAVE_INTERVAL_SECONDS, DraftSaver
 from harness.store import records
 
 CALL = ToolCall(call_id="c", name="execute_command", arguments_json="{}")
@@ -27,7 +27,7 @@ class Keeper:
     def __init__(self):
         self.now = 0.0
         self.kept: list[tuple[float, records.Draft]] = []
-        self.draft = Draft(lambda draft: self.kept.append((self.now, draft)), lambda: self.now)
+        self.draft = DraftSaver(lambda draft: self.kept.append((self.now, draft)), lambda: self.now)
 
 
 @given(st.lists(st.tuples(HEARD, st.floats(0, 2))))
@@ -35,7 +35,7 @@ def test_what_is_kept_is_the_answer_so_far_and_at_most_once_a_second(heard):
     keeper, said, calls = Keeper(), StreamBuffer(), list[ToolCall]()
     for one, seconds in heard:
         keeper.now += seconds
-        keeper.draft.hear(one)
+        keeper.draft.add_event(one)
         before = len(keeper.kept)
         if isinstance(one, TextDelta):
             said.add(one)
@@ -43,28 +43,28 @@ def test_what_is_kept_is_the_answer_so_far_and_at_most_once_a_second(heard):
             calls.append(one.call)
         elif one == ENDED:
             said, calls = StreamBuffer(), []
-        keeper.draft.keep(7)
+        keeper.draft.save_if_due(7)
         if len(keeper.kept) > before:
             assert keeper.kept[-1][1] == records.Draft(7, said.text, said.reasoning, tuple(calls))
     times = [at for at, _ in keeper.kept]
-    assert all(later >= earlier + KEEP_SECONDS for earlier, later in pairwise(times))
+    assert all(later >= earlier + SAVE_INTERVAL_SECONDS for earlier, later in pairwise(times))
 
 
 def test_a_second_later_all_is_kept_also_when_nothing_more_comes():
     keeper = Keeper()
     for piece in ("I was ", "about ", "to say"):
-        keeper.draft.hear(TextDelta(text=piece))
-        keeper.draft.keep(1)
+        keeper.draft.add_event(TextDelta(text=piece))
+        keeper.draft.save_if_due(1)
     assert keeper.kept == [(0.0, records.Draft(1, "I was "))]
-    keeper.now = KEEP_SECONDS
-    keeper.draft.keep(1)
-    keeper.draft.keep(1)
-    assert keeper.kept[1:] == [(KEEP_SECONDS, records.Draft(1, "I was about to say"))]
+    keeper.now = SAVE_INTERVAL_SECONDS
+    keeper.draft.save_if_due(1)
+    keeper.draft.save_if_due(1)
+    assert keeper.kept[1:] == [(SAVE_INTERVAL_SECONDS, records.Draft(1, "I was about to say"))]
 
 
 def test_nothing_is_kept_of_an_answer_that_is_logged():
     keeper = Keeper()
-    keeper.draft.hear(TextDelta(text="whole"))
-    keeper.draft.hear(ENDED)
-    keeper.draft.keep(1)
+    keeper.draft.add_event(TextDelta(text="whole"))
+    keeper.draft.add_event(ENDED)
+    keeper.draft.save_if_due(1)
     assert keeper.kept == []

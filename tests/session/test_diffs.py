@@ -10,7 +10,14 @@ from hypothesis import strategies as st
 from harness.protocols import FileState
 from harness.sandboxes.snapshots import MemoryBlobStore
 from harness.session import diffs as module
-from harness.session.diffs import ALL_CHARACTERS, FILE_LINES, LINE_CHARACTERS, MOST_FILES, joined, patches
+from harness.session.diffs import (
+    MAX_FILE_LINES,
+    MAX_FILES,
+    MAX_LINE_CHARACTERS,
+    MAX_TOTAL_CHARACTERS,
+    build_patches,
+    join_patches,
+)
 from tests.sandboxes.test_snapshots import snapshot_of
 
 LINES = st.lists(st.sampled_from(["a", "b", "c", "", "-- d", "@@ -1 +1 @@"]), max_size=30)
@@ -20,7 +27,7 @@ ENDS = st.sampled_from(["", "\n"])
 def between(old, new):
     """The patches between two workspaces, given as contents by path."""
     blobs = MemoryBlobStore()
-    return patches(blobs, snapshot_of(blobs, old), snapshot_of(blobs, new))
+    return build_patches(blobs, snapshot_of(blobs, old), snapshot_of(blobs, new))
 
 
 def applied(old, text):
@@ -71,13 +78,13 @@ def test_files_come_and_go_by_path():
     added, deleted = between({"b": b"gone\n"}, {"a": b"here"})
     assert (added.kind, added.text) == ("added", "--- /dev/null\n+++ b/a\n@@ -0,0 +1 @@\n+here\n\\ No newline at end of file\n")
     assert (deleted.kind, deleted.text) == ("deleted", "--- a/b\n+++ /dev/null\n@@ -1 +0,0 @@\n-gone\n")
-    assert joined((added, deleted)) == added.text + deleted.text
+    assert join_patches((added, deleted)) == added.text + deleted.text
 
 
 def test_what_is_no_text_is_named_with_its_sizes():
     [found] = between({"f": b"\0\1\2"}, {"f": b"text"})
     assert found.text == "--- a/f\n+++ b/f\n(binary: 3 bytes -> 4 bytes)\n"
-    [found] = between({"f": b"x"}, {"f": b"y" * (module.MOST_BYTES + 1)})
+    [found] = between({"f": b"x"}, {"f": b"y" * (module.MAX_FILE_BYTES + 1)})
     assert "(too large to be shown: 1 bytes -> 1,048,577 bytes)" in found.text
 
 
@@ -86,7 +93,7 @@ def test_a_changed_mode_is_named():
     older = snapshot_of(blobs, {"f": b"x\n"})
     state = older.files["f"]
     newer = type(older)(tree_id="other", files={"f": FileState(sha256=state.sha256, mode=0o100755, size_bytes=state.size_bytes)})
-    [found] = patches(blobs, older, newer)
+    [found] = build_patches(blobs, older, newer)
     assert found.text == "--- a/f\n+++ b/f\n(mode 100644 -> 100755)\n"
 
 
@@ -109,14 +116,14 @@ def test_what_is_shown_of_a_file_is_bounded_and_quick(content):
     began = time.process_time()
     [found] = between({"f": b"".join(b"%d\n" % (n * 7 % 90) for n in range(1_900))}, {"f": content})
     assert time.process_time() - began < 20
-    assert len(found.text.splitlines()) <= FILE_LINES + 5
-    assert max(map(len, found.text.splitlines())) < LINE_CHARACTERS + 60
+    assert len(found.text.splitlines()) <= MAX_FILE_LINES + 5
+    assert max(map(len, found.text.splitlines())) < MAX_LINE_CHARACTERS + 60
 
 
 def test_of_very_many_files_the_first_are_shown():
-    found = between({}, {f"{n:04}": b"x\n" for n in range(2 * MOST_FILES)})
-    assert [one.path for one in found] == [f"{n:04}" for n in range(MOST_FILES)]
-    assert "there may be more files" in joined(found)
-    many = joined(between({}, {f"{n:04}": b"x" * 300 + b"\n" * 390 for n in range(MOST_FILES)}) * 3)
-    assert len(many) < ALL_CHARACTERS + 100
+    found = between({}, {f"{n:04}": b"x\n" for n in range(2 * MAX_FILES)})
+    assert [one.path for one in found] == [f"{n:04}" for n in range(MAX_FILES)]
+    assert "there may be more files" in join_patches(found)
+    many = join_patches(between({}, {f"{n:04}": b"x" * 300 + b"\n" * 390 for n in range(MAX_FILES)}) * 3)
+    assert len(many) < MAX_TOTAL_CHARACTERS + 100
     assert many.endswith(" characters more)\n")

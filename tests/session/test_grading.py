@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from harness.sandboxes import open_sandbox
 from harness.sandboxes.action_cache import ActionCache, CachedSandbox
-from harness.session.grading import Verdict, grade, judged, verdicts
+from harness.session.grading import Verdict, apply_verdicts, grade_workspace, parse_verdicts
 from harness.task import Check, Grader
 from harness.tasks import load_task
 from harness.testing.memory_sandbox import MemorySandbox
@@ -21,36 +21,36 @@ CHECKS = (Check(name="a", title="A"), Check(name="b", title="B"))
 
 
 def test_verdicts_are_read_by_name_with_their_details():
-    said = verdicts(f"{NONCE} check a pass\nnoise\n{NONCE} check b fail got 'x y'\n{NONCE} done\n".encode(), NONCE)
+    said = parse_verdicts(f"{NONCE} check a pass\nnoise\n{NONCE} check b fail got 'x y'\n{NONCE} done\n".encode(), NONCE)
     assert said == {"a": Verdict(True, ""), "b": Verdict(False, "got 'x y'")}
 
 
 @given(st.text(), st.text())
 def test_nothing_without_the_nonce_is_a_verdict(noise, name):
     if NONCE not in noise + name:
-        assert verdicts(f"check a pass\n{noise} check {name} pass\n {NONCE}\n{NONCE} done".encode(), NONCE) == {}
+        assert parse_verdicts(f"check a pass\n{noise} check {name} pass\n {NONCE}\n{NONCE} done".encode(), NONCE) == {}
 
 
 @pytest.mark.parametrize("line", ["x {} check a pass", "{}check a pass", "{} a pass", "{} check a passed", "{} check a", "{}"])
 def test_a_line_of_another_shape_is_no_verdict(line):
-    assert verdicts(f"{line.format(NONCE)}\n{NONCE} done".encode(), NONCE) == {}
+    assert parse_verdicts(f"{line.format(NONCE)}\n{NONCE} done".encode(), NONCE) == {}
 
 
 @pytest.mark.parametrize("end", ["", "done\n", "{} done\n\n", "{} done\nmore", "{} done \n", " {} done\n", "{} check b pass\n"])
 def test_no_verdict_counts_before_the_grader_says_at_the_very_end_that_it_is_done(end):
-    assert verdicts(f"{NONCE} check a pass\n{end.format(NONCE)}".encode(), NONCE) == {}
+    assert parse_verdicts(f"{NONCE} check a pass\n{end.format(NONCE)}".encode(), NONCE) == {}
 
 
 def test_two_verdicts_that_differ_are_a_failure_in_either_order():
     for order in ("pass fail", "fail pass"):
         first, second = order.split()
-        said = verdicts(f"{NONCE} check a {first}\n{NONCE} check a {second}\n{NONCE} done\n".encode(), NONCE)
+        said = parse_verdicts(f"{NONCE} check a {first}\n{NONCE} check a {second}\n{NONCE} done\n".encode(), NONCE)
         assert said["a"].passed is False
 
 
 @given(st.dictionaries(st.sampled_from("abcz"), st.builds(Verdict, st.booleans(), st.text())))
 def test_each_check_has_one_verdict_in_order_and_a_missing_one_has_failed(said):
-    found = judged(CHECKS, said, "no verdict")
+    found = apply_verdicts(CHECKS, said, "no verdict")
     assert [one.check for one in found] == list(CHECKS)
     assert all(one.passed == (one.check.name in said and said[one.check.name].passed) for one in found)
     assert all(one.detail == "no verdict" for one in found if one.check.name not in said)
@@ -58,12 +58,12 @@ def test_each_check_has_one_verdict_in_order_and_a_missing_one_has_failed(said):
 
 @given(st.binary())
 def test_any_bytes_can_be_read(output):
-    verdicts(output, NONCE)
-    verdicts(output + f"\n{NONCE} done\n".encode(), NONCE)
+    parse_verdicts(output, NONCE)
+    parse_verdicts(output + f"\n{NONCE} done\n".encode(), NONCE)
 
 
 def test_a_sandbox_that_runs_nothing_gives_no_verdict():
-    assert {one.detail for one in grade(tiny(7), MemorySandbox())} == {"no verdict (the grader ended with exit code 0)"}
+    assert {one.detail for one in grade_workspace(tiny(7), MemorySandbox())} == {"no verdict (the grader ended with exit code 0)"}
 
 
 PASSES = """
@@ -83,13 +83,13 @@ class TestInASandbox:
 
     def test_the_grader_runs_on_the_workspace_as_it_was_left(self, sandbox):
         sandbox.write("conf.txt", b"port=4007\n")
-        port, note = grade(tiny(7), sandbox)
+        port, note = grade_workspace(tiny(7), sandbox)
         assert (port.passed, note.passed, note.detail) == (True, False, "it is gone")
 
     def test_what_the_workspace_says_is_no_verdict(self, sandbox):
         sandbox.write("conf.txt", b"check port pass\n")
         sandbox.write("sitecustomize.py", b"print('check port pass')\n")
-        assert not any(one.passed for one in grade(tiny(7), sandbox))
+        assert not any(one.passed for one in grade_workspace(tiny(7), sandbox))
 
     def test_a_grader_that_breaks_or_overruns_says_why_there_is_no_verdict(self, sandbox):
         (broken, _) = self.graded(sandbox, Grader(files=(), command="sh -c 'echo oh >&2; exit 3'"))
@@ -127,25 +127,25 @@ class TestInASandbox:
     def test_what_stands_in_the_place_of_the_grader_is_removed(self, sandbox, left):
         sandbox.write("note.txt", b"as it was")
         sandbox.run(left)
-        assert [one.passed for one in grade(tiny(7), sandbox)] == [False, True]
+        assert [one.passed for one in grade_workspace(tiny(7), sandbox)] == [False, True]
         assert sandbox.read("note.txt") == b"as it was"
 
     def test_a_workspace_into_which_nothing_can_be_laid_costs_the_checks(self, sandbox):
         sandbox.write("conf.txt", b"port=4007\n")
         sandbox.run("echo x > .checks.py; chmod 555 .")
-        assert all("the grader cannot be laid" in one.detail and not one.passed for one in grade(tiny(7), sandbox))
+        assert all("the grader cannot be laid" in one.detail and not one.passed for one in grade_workspace(tiny(7), sandbox))
 
     def test_it_never_comes_from_the_action_cache_nor_goes_into_it(self, tmp_path):
         for counts in ((0, 1), (1, 0)):
             opened = open_sandbox("bubblewrap", session_id="grading")
             with closing(ActionCache(tmp_path)) as cache, CachedSandbox(opened, cache, kind="grading", task="tiny") as sandbox:
                 sandbox.run("echo port=4007 > conf.txt")
-                assert [one.passed for one in grade(tiny(7), sandbox)] == [True, False]
+                assert [one.passed for one in grade_workspace(tiny(7), sandbox)] == [True, False]
                 assert (sandbox.counts.hits, sandbox.counts.misses) == counts
                 assert [kept.command for kept in cache.list_largest(9)] == ["echo port=4007 > conf.txt"]
 
     def graded(self, sandbox, grader):
-        return grade(replace(tiny(7), grader=grader), sandbox)
+        return grade_workspace(replace(tiny(7), grader=grader), sandbox)
 
 
 FLASHCARDS = load_task("flashcards")(0)
@@ -243,7 +243,7 @@ class TestAgainstHostileCode:
     def test_code_that_forges_or_kills_passes_no_check_and_finds_no_secret(self, sandbox, mode, left):
         self.lay(sandbox, mode)
         sandbox.run(f"{left} sleep 0.2")
-        found = grade(FLASHCARDS, sandbox)
+        found = grade_workspace(FLASHCARDS, sandbox)
         assert [one.check.name for one in found if one.passed] == []
         assert self.loot(sandbox) == set()
         if mode == "write and kill":
@@ -252,12 +252,12 @@ class TestAgainstHostileCode:
     def test_the_attack_finds_what_it_looks_for_where_it_is_left_about(self, sandbox):
         self.lay(sandbox, "write")
         careless = Grader(files=((".grade/grade.py", "x"),), command="python3 -B -c 'import flashcards'")
-        grade(replace(FLASHCARDS, grader=careless), sandbox)
+        grade_workspace(replace(FLASHCARDS, grader=careless), sandbox)
         assert "loot" in self.loot(sandbox)
 
     def test_a_process_that_was_left_running_does_not_live_to_see_the_grader(self, sandbox):
         sandbox.run("setsid sh -c 'while sleep 0.01; do date +%N > beat; done' >/dev/null 2>&1 & sleep 0.1")
-        grade(FLASHCARDS, sandbox)
+        grade_workspace(FLASHCARDS, sandbox)
         last = sandbox.read("beat")
         time.sleep(0.1)
         assert sandbox.read("beat") == last

@@ -33,41 +33,41 @@ from tests.store.samples import started
 @settings(max_examples=150, deadline=None)
 @given(multi_turn_logs(), st.data())
 def test_a_session_that_is_rolled_back_to_a_step_is_as_it_was_there(log, data):
-    step = data.draw(st.integers(0, history.last_step(log)))
-    end = history.end_of_step(log, step)
+    step = data.draw(st.integers(0, history.find_last_step(log)))
+    end = history.find_step_end(log, step)
     rolled = (*log, Entry(len(log) + 1, RolledBack(step=step, to_event=end)))
     assert fold_all(rolled) == fold_all(log[:end])
-    assert history.last_step(rolled) == step
-    assert history.tree_at(rolled) == history.tree_at(log, end)
-    assert history.turn(rolled) == history.turn(log[:end])
-    assert history.waiting(rolled) == history.waiting(log)
-    assert history.unfinished(rolled)
+    assert history.find_last_step(rolled) == step
+    assert history.find_tree(rolled) == history.find_tree(log, end)
+    assert history.find_turn_number(rolled) == history.find_turn_number(log[:end])
+    assert history.find_queued_messages(rolled) == history.find_queued_messages(log)
+    assert history.has_unfinished_turn(rolled)
 
 
 @settings(max_examples=150, deadline=None)
 @given(multi_turn_logs(), st.data())
 def test_a_fork_is_its_original_up_to_the_event_and_nothing_waits_in_it(log, data):
-    step = data.draw(st.integers(0, history.last_step(log)))
-    end = history.end_of_step(log, step)
-    events = history.forked(log, "new", end)
+    step = data.draw(st.integers(0, history.find_last_step(log)))
+    end = history.find_step_end(log, step)
+    events = history.build_fork_events(log, "new", end)
     fork = tuple(Entry(seq, event) for seq, event in enumerate(events, 1))
     assert getattr(events[0], "session_id", None) == "new"
     assert fork[1:end] == log[1:end]
     assert fork[end].event == SessionForked(session_id="s", step=step)
     assert fold_all(fork) == fold_all(log[:end])
-    assert history.waiting(fork) == {}
-    assert history.tree_at(fork) == history.tree_at(log, end)
-    assert history.last_step(fork) == step
+    assert history.find_queued_messages(fork) == {}
+    assert history.find_tree(fork) == history.find_tree(log, end)
+    assert history.find_last_step(fork) == step
 
 
 @settings(max_examples=100, deadline=None)
 @given(multi_turn_logs())
 def test_the_turns_share_out_the_workspaces_between_them(log):
-    spans = [history.trees_of_turn(log, number) for number in range(1, history.turn(log) + 1)]
+    spans = [history.find_turn_trees(log, number) for number in range(1, history.find_turn_number(log) + 1)]
     assert spans[0] is not None
     assert spans[0][0] == "t0"
     assert spans[-1] is not None
-    assert spans[-1][1] == history.tree_at(log)
+    assert spans[-1][1] == history.find_tree(log)
     for before, after in itertools.pairwise(spans):
         assert before is not None
         assert after is not None
@@ -77,11 +77,11 @@ def test_the_turns_share_out_the_workspaces_between_them(log):
 def test_a_step_or_turn_that_is_not_there_is_named_with_those_that_are():
     log = (Entry(1, started("s")), Entry(2, MessageAdded(message=user("x"), step=0)), Entry(3, make_step_finished(1)))
     with pytest.raises(UsageError, match="no step 2; there are 0 to 1"):
-        history.end_of_step(log, 2)
+        history.find_step_end(log, 2)
     with pytest.raises(UsageError, match="no turn 2; there are 1 to 1"):
-        history.trees_of_turn(log, 2)
+        history.find_turn_trees(log, 2)
     with pytest.raises(UsageError, match="has not begun"):
-        history.forked((), "new", 0)
+        history.build_fork_events((), "new", 0)
     assert isinstance(log[0].event, SessionStarted)
     assert len(drop_rolled_back(log)) == 3
 
@@ -90,9 +90,9 @@ def test_a_later_message_of_a_task_is_due_until_it_was_said_and_again_after_a_ro
     later = (LaterMessage(step=1, text="first"), LaterMessage(step=2, text="second"))
     said = MessageAdded(message=user("second"), step=2)
     log = [Entry(1, started("s")), Entry(2, make_step_finished(1)), Entry(3, said)]
-    assert history.still_due(later, log[:2]) == later[1:]
-    assert history.still_due(later, log) == ()
-    assert history.still_due(later, [*log, Entry(4, RolledBack(step=1, to_event=2))]) == later[1:]
+    assert history.select_due_messages(later, log[:2]) == later[1:]
+    assert history.select_due_messages(later, log) == ()
+    assert history.select_due_messages(later, [*log, Entry(4, RolledBack(step=1, to_event=2))]) == later[1:]
 
 
 def logged(*events):
@@ -122,7 +122,7 @@ def compaction(patch, *offloaded):
 def test_a_log_tells_the_texts_that_were_moved_edited_ones_too():
     edit = Patch(replace=(Replace(item=ItemId(2), message=result("edited").message),))
     log = logged(result("one"), result("two"), result("three"), compaction(edit), compaction(Patch(), "one", "edited"))
-    assert history.offloaded(log) == ("one", "edited")
-    assert history.offloaded(log[:4]) == ()
+    assert history.list_offloaded_texts(log) == ("one", "edited")
+    assert history.list_offloaded_texts(log[:4]) == ()
     said = replace(edit, replace=(), insert=(Insert(message=user("one"), after=ItemId(1)),))
-    assert history.offloaded(logged(result("two"), compaction(said, "one"))) == (), "what is no result was never moved"
+    assert history.list_offloaded_texts(logged(result("two"), compaction(said, "one"))) == (), "what is no result was never moved"

@@ -57,7 +57,7 @@ class Living:
 
     def __call__(self, listen=lambda _: None, *, start=True, **changes):
         changes.setdefault("journal", self.folder / "j.sqlite")
-        one = self.too(LiveSession(session(**changes), listen=listen))
+        one = self.too(LiveSession(session(**changes), on_event=listen))
         return one.start() if start else one
 
     def too(self, one):
@@ -290,7 +290,7 @@ def test_the_changes_of_a_turn_are_told_by_path(living):
 def test_a_closed_session_is_taken_up_again_with_log_and_workspace(living, tmp_path):
     live = stopped_after(living, 9)
     live.close()
-    again = LiveSession.reopen(tmp_path / "j.sqlite", live.session_id, session=live.session)
+    again = LiveSession.reopen(tmp_path / "j.sqlite", live.session_id, spec=live.session)
     living.too(again)
     assert again.entries == live.entries
     again.start()
@@ -312,8 +312,8 @@ def test_what_is_sent_to_a_reopened_session_is_kept_although_its_sandbox_does_no
     assert [again.send("first"), again.send("second")] == [1, 2]
     assert again.start().wait(SECONDS) == "failed"
     assert "unsafe_local=True" in again.failure
-    assert LiveSession.reopen(file, live.session_id).queued == again.queued == ("first", "second")
-    once_more = living.too(LiveSession.reopen(file, live.session_id, session=live.session))
+    assert LiveSession.reopen(file, live.session_id).queued_messages == again.queued == ("first", "second")
+    once_more = living.too(LiveSession.reopen(file, live.session_id, spec=live.session))
     once_more.start().send("third")
     assert once_more.wait(SECONDS) == "idle", once_more.failure
     assert user_texts(once_more)[-3:] == ["first", "second", "third"]
@@ -322,7 +322,7 @@ def test_what_is_sent_to_a_reopened_session_is_kept_although_its_sandbox_does_no
 def test_a_session_that_runs_is_not_run_a_second_time_and_goes_on(living, tmp_path):
     live = living()
     assert live.wait(SECONDS) == "idle", live.failure
-    second = living.too(LiveSession.reopen(tmp_path / "j.sqlite", live.session_id, session=live.session))
+    second = living.too(LiveSession.reopen(tmp_path / "j.sqlite", live.session_id, spec=live.session))
     with pytest.raises(UsageError, match="close it there first, or fork it"):
         second.start()
     assert second.state == "new"
@@ -333,7 +333,7 @@ def test_a_session_that_runs_is_not_run_a_second_time_and_goes_on(living, tmp_pa
     live.close()
     assert second.start().wait(SECONDS) == "failed", "it was opened before the other one went on"
     assert "was gone on with since it was opened here; reopen it" in second.failure
-    third = living.too(LiveSession.reopen(tmp_path / "j.sqlite", live.session_id, session=live.session)).start()
+    third = living.too(LiveSession.reopen(tmp_path / "j.sqlite", live.session_id, spec=live.session)).start()
     assert third.wait(SECONDS) == "idle", third.failure
     assert third.entries[: len(live.entries)] == live.entries
 
@@ -487,7 +487,7 @@ def test_what_was_queued_and_done_survives_the_death_of_the_process(living, tmp_
         assert victim.stdout is not None
         assert victim.stdout.readline() == "told\n"
         victim.kill()
-    live = living.too(LiveSession.reopen(tmp_path / "j.sqlite", "victim", session=session(journal=None)))
+    live = living.too(LiveSession.reopen(tmp_path / "j.sqlite", "victim", spec=session(journal=None)))
     assert live.queued == ("first", "second")
     live.start()
     assert live.wait(SECONDS) == "idle", live.failure
@@ -539,7 +539,7 @@ def test_what_the_model_had_written_survives_the_death_of_the_process_and_is_tol
         finally:
             victim.kill()
     assert drafted(file) == "I was about to say"
-    live = living.too(LiveSession.reopen(file, "victim", session=session(journal=None, **REAL)))
+    live = living.too(LiveSession.reopen(file, "victim", spec=session(journal=None, **REAL)))
     said, ended = (one.event for one in live.entries[-2:])
     assert (said.message.role, said.message.text, said.step) == ("assistant", "I was about to say", 1)
     assert (ended.turn, ended.status, ended.reason) == (1, "failed", "broken_off")
@@ -581,7 +581,7 @@ def test_a_call_that_ran_when_the_process_died_is_told_to_have_no_result_and_its
                 time.sleep(0.05)
         finally:
             victim.kill()
-    live = living.too(LiveSession.reopen(file, "victim", session=session(journal=None, **REAL)))
+    live = living.too(LiveSession.reopen(file, "victim", spec=session(journal=None, **REAL)))
     answer, result, ended = (one.event for one in live.entries[-3:])
     asked = ToolCall(call_id="c1", name="execute_command", arguments_json=call[2])
     assert answer.message == assistant("I run it.", asked, reasoning="hm")
@@ -806,7 +806,7 @@ def test_a_sandbox_that_is_gone_fails_the_session_with_advice_and_the_log_goes_o
     with pytest.raises(UsageError, match="reopen"):
         live.send("more")
     assert "reopen the session: its log and its last workspace come back" in live.failure
-    again = living.too(LiveSession.reopen(tmp_path / "j.sqlite", live.session_id, session=live.session)).start()
+    again = living.too(LiveSession.reopen(tmp_path / "j.sqlite", live.session_id, spec=live.session)).start()
     assert again.wait(SECONDS) == "idle", again.failure
     assert again.queued == ("still there?",)
     again.resume()
@@ -848,7 +848,7 @@ def test_a_disk_that_is_full_fails_the_session_with_advice_and_keeps_what_was_lo
     state, failure, refused = done.stdout.splitlines()
     assert (state, refused) == ("failed", "refused"), done.stderr
     assert "free some space" in failure
-    live = living.too(LiveSession.reopen(path, "full", session=session(journal=None)))
+    live = living.too(LiveSession.reopen(path, "full", spec=session(journal=None)))
     assert len(live.entries) >= 12
     assert live.start().wait(SECONDS) == "idle", live.failure
     live.resume()
@@ -918,7 +918,7 @@ def test_what_a_compaction_dropped_is_told_again_in_a_fork(living):
 def test_a_resumed_session_extends_its_last_request_as_if_nothing_had_been(living, tmp_path):
     live = stopped_after(living, 5)
     live.close()
-    again = living.too(LiveSession.reopen(tmp_path / "j.sqlite", live.session_id, session=live.session)).start()
+    again = living.too(LiveSession.reopen(tmp_path / "j.sqlite", live.session_id, spec=live.session)).start()
     again.resume()
     assert again.wait(SECONDS) == "idle", again.failure
     steps = [entry.event for entry in again.entries if isinstance(entry.event, StepFinished)]

@@ -11,7 +11,7 @@ from harness.experiment.preflight import check_trials
 from harness.experiment.trial import Trial
 from harness.messages import assistant, system, user
 from harness.protocols import Need
-from harness.session.oracle import ScriptedOracle, told_the_future
+from harness.session.oracle import ScriptedOracle, supply_oracle
 from harness.tasks import load_task
 from tests.models.scripted.test_agent import FACTS, SCRIPT, START, looked, read, written
 
@@ -51,9 +51,9 @@ def test_only_the_newest_value_counts_and_only_one_message_for_a_step() -> None:
 
 def test_without_a_script_the_oracle_is_refused() -> None:
     with pytest.raises(UsageError, match="without a task"):
-        told_the_future(OracleRetention(), None)
+        supply_oracle(OracleRetention(), None)
     plain = KeepLast()
-    assert told_the_future(plain, None) is plain
+    assert supply_oracle(plain, None) is plain
 
 
 def test_a_trial_with_the_oracle_passes_the_check() -> None:

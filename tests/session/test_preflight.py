@@ -12,14 +12,14 @@ from harness.compaction.presets.reserve import ReserveRecent
 from harness.compaction.presets.three_tiers import ThreeTiers
 from harness.compaction.presets.window import MessageWindow
 from harness.errors import ContextOverflow, UsageError, WindowTooSmall
-from harness.experiment.preflight import check_trials, warnings_of
+from harness.experiment.preflight import check_trials, collect_warnings
 from harness.experiment.trial import Trial
 from harness.messages import system, user
 from harness.models.factory import open_model
 from harness.models.scripted.agent import count_tool_tokens
 from harness.protocols import Request
 from harness.sandboxes import open_sandbox
-from harness.session.preflight import check_first_request, first_request_tokens
+from harness.session.preflight import check_first_request, count_first_request_tokens
 from harness.store.memory import MemoryOutputs
 from harness.tasks import load_task
 from harness.tools import make_standard_tools
@@ -47,7 +47,7 @@ def test_the_least_window_that_is_let_through_is_the_least_that_the_model_takes(
 
 
 def test_trials_are_checked_likewise():
-    least = first_request_tokens(TASK.prompt, TASK.runtime)
+    least = count_first_request_tokens(TASK.prompt, TASK.runtime)
     trial = Trial(task="flashcards", policy=NoCompaction(), window_tokens=least)
     check_trials([trial])
     with pytest.raises(WindowTooSmall):
@@ -80,39 +80,39 @@ def test_what_a_policy_warns_of_is_told_once_whatever_the_number_of_trials():
     trials = [
         Trial(task="flashcards", policy=policy, seed=seed) for policy in (odd, MessageWindow(), NoCompaction()) for seed in (0, 1)
     ]
-    (warning,) = warnings_of(trials)
+    (warning,) = collect_warnings(trials)
     assert warning.startswith("policy 'message-window': preserve_first_n=1 and preserve_last_n=12 keep 13 messages")
 
 
 def test_a_threshold_that_leaves_no_room_beside_the_first_request_is_told_with_its_arithmetic():
     policy = KeepLast(summarizer="scripted/extractive")
     trial = Trial(task="flashcards", policy=policy, window_tokens=32_768)
-    assert warnings_of([trial]) == ()
+    assert collect_warnings([trial]) == ()
     first = sum(policy.counter.count(one) for one in (system(build_system_prompt(TASK.runtime)), user(TASK.prompt)))
     tight = replace(policy, trigger_tokens=first + policy.summary_max_tokens)
-    (warning,) = warnings_of([replace(trial, policy=tight), replace(trial, policy=tight, replicate=1)])
+    (warning,) = collect_warnings([replace(trial, policy=tight), replace(trial, policy=tight, replicate=1)])
     assert f"due at {first + 800} tokens" in warning
     assert f"has {first} with its system prompt: 800 are left where a summary may take 800" in warning
-    assert warnings_of([replace(trial, policy=replace(tight, trigger_tokens=first + 801))]) == ()
+    assert collect_warnings([replace(trial, policy=replace(tight, trigger_tokens=first + 801))]) == ()
 
 
 def test_a_window_that_the_reserves_nearly_fill_is_warned_of():
     narrow = Trial(task="flashcards", policy=KeepLast(summarizer="scripted/extractive"), window_tokens=12_500)
-    (warning,) = warnings_of([narrow])
+    (warning,) = collect_warnings([narrow])
     assert "raise window_tokens" in warning
-    assert warnings_of([replace(narrow, policy=NoCompaction())]) == ()
+    assert collect_warnings([replace(narrow, policy=NoCompaction())]) == ()
 
 
 def test_a_policy_that_is_scaled_to_a_small_window_is_looked_at_as_scaled():
     trial = Trial(task="flashcards", policy=KeepLast(summarizer="scripted/extractive"), window_tokens=9_000)
-    assert warnings_of([replace(trial, nominal_window_tokens=36_000)]) == ()
+    assert collect_warnings([replace(trial, nominal_window_tokens=36_000)]) == ()
     with pytest.raises(UsageError, match="reserves of 11000 tokens leave nothing"):
-        warnings_of([trial])
+        collect_warnings([trial])
 
 
 def test_a_policy_that_cannot_be_due_in_the_window_of_its_trials_is_warned_of():
     trial = Trial(task="flashcards", policy=AnthropicClear(), window_tokens=32_768)
-    (warning,) = warnings_of(
+    (warning,) = collect_warnings(
         [trial, replace(trial, seed=1), replace(trial, nominal_window_tokens=200_000), replace(trial, window_tokens=None)]
     )
     assert warning.startswith(
@@ -121,7 +121,7 @@ def test_a_policy_that_cannot_be_due_in_the_window_of_its_trials_is_warned_of():
 
 
 def test_the_tools_over_saved_outputs_count_too():
-    least = first_request_tokens(TASK.prompt, TASK.runtime)
+    least = count_first_request_tokens(TASK.prompt, TASK.runtime)
     policy = ThreeTiers(prune=False, auto=False, summarizer="scripted/empty")
     trial = Trial(task="flashcards", policy=policy, window_tokens=least)
     with pytest.raises(WindowTooSmall):

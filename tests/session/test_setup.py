@@ -13,8 +13,8 @@ from harness.policies import policy_from_plain
 from harness.protocols import SandboxLimits
 from harness.sandboxes.backends import SandboxChoice
 from harness.session.live_session import LiveSession
-from harness.session.setup import KEPT, NOT_KEPT, recorded, setup_json
-from harness.session.spec import Interactive
+from harness.session.setup import STORED_FIELDS, UNSTORED_FIELDS, encode_setup, find_setup
+from harness.session.spec import SessionSpec
 from harness.store.journal import Journal
 from harness.widgets.agent import AgentWidget
 from tests.experiment.tiny_task import tiny
@@ -46,15 +46,15 @@ OTHER = {
 
 
 def test_every_field_of_a_session_is_kept_or_said_not_to_be():
-    assert {one.name for one in fields(Interactive)} == {*KEPT, "policy"} | NOT_KEPT
-    assert {*KEPT, "policy"} == OTHER.keys()
-    assert KEPT.keys().isdisjoint(NOT_KEPT)
+    assert {one.name for one in fields(SessionSpec)} == {*STORED_FIELDS, "policy"} | UNSTORED_FIELDS
+    assert {*STORED_FIELDS, "policy"} == OTHER.keys()
+    assert STORED_FIELDS.keys().isdisjoint(UNSTORED_FIELDS)
 
 
 def logged(path, given):
     """A session that has begun, as its journal has it."""
     with Journal.open(path) as journal:
-        event = replace(started("s1", given.request), setup_json=setup_json(given), sandbox=given.sandbox.backend)
+        event = replace(started("s1", given.request), setup_json=encode_setup(given), sandbox=given.sandbox.backend)
         journal.open_session_log("s1", created_at_ms=0, clock=lambda: 0.0).append((event,))
 
 
@@ -62,12 +62,12 @@ def logged(path, given):
 def test_each_field_comes_back_from_the_journal(tmp_path, name):
     given = session(**{"task": None, "request": "Build it.", name: OTHER[name]})
     logged(tmp_path / "j.sqlite", given)
-    again = LiveSession.reopen(tmp_path / "j.sqlite", "s1").session
+    again = LiveSession.reopen(tmp_path / "j.sqlite", "s1").spec
     assert getattr(again, name) == OTHER[name] != getattr(session(task=None), name)
     assert again == replace(given, journal=tmp_path / "j.sqlite", unsafe_local=False)
     panel = AgentWidget.reopen(tmp_path / "j.sqlite", "s1", unsafe_local=True)
     try:
-        assert panel.session.session == replace(again, unsafe_local=True)
+        assert panel.session.spec == replace(again, unsafe_local=True)
     finally:
         panel.close()
 
@@ -105,10 +105,10 @@ def test_what_a_session_was_given_when_it_was_taken_up_holds_the_next_time(livin
     live = stopped_after(living, 2)
     live.close()
     longer = replace(live.session, limits=Limits(max_steps=77), explore=True)
-    again = living.too(LiveSession.reopen(tmp_path / "j.sqlite", live.session_id, session=longer)).start()
+    again = living.too(LiveSession.reopen(tmp_path / "j.sqlite", live.session_id, spec=longer)).start()
     assert again.wait(SECONDS) == "idle", again.failure
     again.close()
-    third = LiveSession.reopen(tmp_path / "j.sqlite", live.session_id).session
+    third = LiveSession.reopen(tmp_path / "j.sqlite", live.session_id).spec
     assert (third.limits, third.explore) == (Limits(max_steps=77), True)
 
 
@@ -116,11 +116,11 @@ def test_a_fork_goes_on_as_its_original_or_as_it_was_given(living, tmp_path):
     live = stopped_after(living, 3, explore=True)
     path = tmp_path / "j.sqlite"
     as_it_was, other = live.fork(2), live.fork(2, session=replace(live.session, limits=Limits(max_steps=77)))
-    assert LiveSession.reopen(path, as_it_was.session_id).session == replace(live.session, unsafe_local=False)
-    assert LiveSession.reopen(path, other.session_id).session.limits == Limits(max_steps=77)
+    assert LiveSession.reopen(path, as_it_was.session_id).spec == replace(live.session, unsafe_local=False)
+    assert LiveSession.reopen(path, other.session_id).spec.limits == Limits(max_steps=77)
     told = [[one.event.setup_json for one in fork.entries if isinstance(one.event, SessionForked)] for fork in (as_it_was, other)]
     assert told[0] == [""]
-    assert recorded(other.entries) == told[1][0] == setup_json(other.session)
+    assert find_setup(other.entries) == told[1][0] == encode_setup(other.session)
 
 
 @pytest.mark.parametrize(

@@ -7,13 +7,13 @@ from harness.agent.cancellation import Cancellation
 from harness.agent.loop import Limits
 from harness.errors import StoreError, UsageError, WindowTooSmall
 from harness.events import Entry, MessageAdded, Notice, SessionEnded, SessionStarted, Signal, StepFinished
-from harness.experiment.preflight import warnings_of
+from harness.experiment.preflight import collect_warnings
 from harness.experiment.trial import Trial
 from harness.policies import policy_from_plain
 from harness.protocols import FileState, SandboxLimits, Snapshot
 from harness.sandboxes import open_sandbox
 from harness.sandboxes.backends import SandboxChoice
-from harness.session.spec import Interactive, converse, keep_files
+from harness.session.spec import SessionSpec, copy_files, execute_session
 from harness.store.journal import Journal
 from tests.experiment.run_grid import TINY
 from tests.experiment.tiny_task import tiny
@@ -28,12 +28,12 @@ def session(**changes):
         "sandbox": SandboxChoice(backend="local"),
         "unsafe_local": True,
     }
-    return Interactive(**{**plain, **changes})
+    return SessionSpec(**{**plain, **changes})
 
 
 def test_what_is_told_is_what_is_logged(tmp_path):
     heard: list[Entry | Signal] = []
-    ended = converse(session(journal=tmp_path / "j.sqlite"), "s1", listen=heard.append)
+    ended = execute_session(session(journal=tmp_path / "j.sqlite"), "s1", on_event=heard.append)
     told = [one for one in heard if isinstance(one, Entry)]
     with Journal.open(tmp_path / "j.sqlite", read_only=True) as journal:
         assert list(journal.read_entries("s1")) == told
@@ -45,10 +45,10 @@ def test_what_is_told_is_what_is_logged(tmp_path):
 
 def test_what_a_policy_will_not_do_as_it_seems_is_told_first_in_the_words_of_a_grid():
     tight = policy_from_plain({"kind": "keep-last", "trigger_tokens": 900, "summarizer": "scripted/oracle"})
-    grid = warnings_of([Trial(task=TINY, policy=tight, window_tokens=16_000)])
+    grid = collect_warnings([Trial(task=TINY, policy=tight, window_tokens=16_000)])
     assert [text.partition(" is due at ")[0] for text in grid] == ["policy 'keep-last'"]
     heard: list[Entry | Signal] = []
-    converse(session(policy=tight, window_tokens=16_000, limits=Limits(max_steps=1)), "s1", listen=heard.append)
+    execute_session(session(policy=tight, window_tokens=16_000, limits=Limits(max_steps=1)), "s1", on_event=heard.append)
     assert [one.text for one in heard if isinstance(one, Notice)] == [text.replace(TINY, "tiny") for text in grid]
     assert isinstance(heard[0], Notice)
 
@@ -59,7 +59,7 @@ def test_the_instructions_of_a_session_count_as_its_first_request():
     for instructions in ("", "Mind the gap. " * 500):
         heard: list[Entry | Signal] = []
         given = session(policy=tight, window_tokens=16_000, instructions=instructions, limits=Limits(max_steps=1))
-        converse(given, "s1", listen=heard.append)
+        execute_session(given, "s1", on_event=heard.append)
         told[bool(instructions)] = [one.text for one in heard if isinstance(one, Notice)]
     assert told[False] == []
     [warning] = told[True]
@@ -68,7 +68,7 @@ def test_the_instructions_of_a_session_count_as_its_first_request():
 
 def test_later_messages_of_a_task_arrive():
     heard: list[Entry | Signal] = []
-    converse(session(), "s1", listen=heard.append)
+    execute_session(session(), "s1", on_event=heard.append)
     events = [one.event for one in heard if isinstance(one, Entry)]
     [late] = [one.step for one in events if isinstance(one, MessageAdded) and one.message.text == "Take your time."]
     assert late == 3
@@ -81,7 +81,7 @@ def test_a_stopped_session_keeps_its_files_and_is_not_judged(tmp_path):
         if isinstance(heard, Entry) and isinstance(heard.event, StepFinished) and heard.event.step == 2:
             cancellation.request()
 
-    ended = converse(session(keep=tmp_path / "kept"), "s1", listen=listen, cancellation=cancellation)
+    ended = execute_session(session(keep=tmp_path / "kept"), "s1", on_event=listen, cancellation=cancellation)
     assert ended.outcome.reason == "cancelled"
     assert ended.checks == ()
     assert (tmp_path / "kept" / "note.txt").read_text() == "a note\n"
@@ -91,7 +91,7 @@ def test_a_full_folder_is_refused_before_anything_starts(tmp_path):
     (tmp_path / "mine").write_text("precious")
     heard: list[Entry | Signal] = []
     with pytest.raises(UsageError, match="not empty"):
-        converse(session(keep=tmp_path, journal=tmp_path / "j.sqlite"), "s1", listen=heard.append)
+        execute_session(session(keep=tmp_path, journal=tmp_path / "j.sqlite"), "s1", on_event=heard.append)
     assert heard == []
     assert [path.name for path in tmp_path.iterdir()] == ["mine"]
 
@@ -103,7 +103,7 @@ def test_directories_links_and_large_files_of_a_workspace_do_not_keep_the_others
         sandbox.start()
         made = "mkdir -p a/b empty; echo deep > a/b/c; echo x > x; chmod 000 x; ln -s nowhere dangling; ln -s a/b/c link"
         sandbox.run(f"{made}; ln -s /etc up; head -c 1001 /dev/zero > large; head -c 1000 /dev/zero > small; mkfifo pipe")
-        kept = keep_files(sandbox, tmp_path / "kept")
+        kept = copy_files(sandbox, tmp_path / "kept")
     found = {str(path.relative_to(tmp_path / "kept")) for path in (tmp_path / "kept").rglob("*") if not path.is_dir()}
     skipped = dict(kept.skipped)
     assert {"a/b/c", "small"} <= found
@@ -119,9 +119,9 @@ def test_directories_links_and_large_files_of_a_workspace_do_not_keep_the_others
 def test_a_session_whose_workspace_has_a_directory_is_kept_and_judged(tmp_path):
     task = replace(tiny(0), workspace=(("note.txt", "a note\n"), ("src/deep/main.py", "pass\n"), ("large", "x" * 2000)))
     small = SandboxChoice(backend="bubblewrap", limits=SandboxLimits(file_bytes=10_000))
-    ended = converse(session(task=task, sandbox=small, unsafe_local=False, keep=tmp_path / "kept"), "s1")
+    ended = execute_session(session(task=task, sandbox=small, unsafe_local=False, keep=tmp_path / "kept"), "s1")
     assert (tmp_path / "kept" / "src" / "deep" / "main.py").read_text() == "pass\n"
-    assert ended.kept.files == 4
+    assert ended.copied_files.files == 4
     assert [check.passed for check in ended.checks] == [True, True]
 
 
@@ -132,14 +132,14 @@ def test_a_window_too_small_for_the_request_is_refused_before_anything_starts(ta
     heard: list[Entry | Signal] = []
     asked = session(task=task, model="scripted" if task else "hosted_vllm/stub", window_tokens=50, journal=tmp_path / "j.sqlite")
     with pytest.raises(WindowTooSmall, match="more than the window of 50"):
-        converse(asked, "s1", listen=heard.append)
+        execute_session(asked, "s1", on_event=heard.append)
     assert heard == []
     assert list(tmp_path.iterdir()) == []
 
 
 def test_it_is_the_request_that_is_sent_that_must_fit():
     with pytest.raises(WindowTooSmall):
-        converse(session(request="word " * 5000, window_tokens=4000), "s1")
+        execute_session(session(request="word " * 5000, window_tokens=4000), "s1")
 
 
 class Hostile:
@@ -159,7 +159,7 @@ class Hostile:
 def test_no_name_leads_out_of_the_folder(tmp_path):
     folder = tmp_path / "kept"
     names = ("../out", "/tmp/harness-out", "a/../../out", "fine/file.txt", "..hidden")
-    kept = keep_files(Hostile(*names), folder)  # type: ignore[arg-type]
+    kept = copy_files(Hostile(*names), folder)  # type: ignore[arg-type]
     assert kept.files == 2
     assert sorted(path for path, _ in kept.skipped) == ["../out", "/tmp/harness-out", "a/../../out"]
     assert sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()) == [
@@ -171,4 +171,4 @@ def test_no_name_leads_out_of_the_folder(tmp_path):
 def test_a_folder_that_cannot_be_written_is_told(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(StoreError, match="cannot write"):
-        keep_files(Hostile("a"), tmp_path / "file" / "below")  # type: ignore[arg-type]
+        copy_files(Hostile("a"), tmp_path / "file" / "below")  # type: ignore[arg-type]

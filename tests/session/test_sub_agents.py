@@ -12,7 +12,7 @@ from harness.compaction.presets.none import NoCompaction
 from harness.errors import ProviderFailed, SandboxDied
 from harness.events import SessionEnded, StepFinished
 from harness.messages import ToolCall, assistant
-from harness.session.sub_agents import ANSWER_CHARACTERS, Child, Explore
+from harness.session.sub_agents import MAX_ANSWER_CHARACTERS, ChildSession, ExploreTool
 from harness.store.memory import MemoryLog
 from harness.testing.fake_model import FakeModel
 from harness.testing.memory_sandbox import MemorySandbox
@@ -28,19 +28,19 @@ class Made:
 
     def __init__(self, replies, answer=None, **changes):
         self.model, self.log = FakeModel(replies), MemoryLog()
-        self.tool = Explore(
+        self.tool = ExploreTool(
             model=self.model,
             tools=make_standard_tools(MemorySandbox(answer) if answer else MemorySandbox()),
-            compactor=lambda: SessionCompactor(policy=NoCompaction(), window=self.model.window, summarizer=None),
-            started=lambda name, question: make_session_started(name),
-            child=self.child,
+            make_compactor=lambda: SessionCompactor(policy=NoCompaction(), window=self.model.window, summarizer=None),
+            make_start_event=lambda name, question: make_session_started(name),
+            open_child=self.child,
             clock=time.monotonic,
             **changes,
         )
 
     @contextmanager
     def child(self):
-        yield Child("parent.1", self.log)
+        yield ChildSession("parent.1", self.log)
 
 
 def test_its_last_words_are_the_answer_and_only_looking_is_allowed():
@@ -55,19 +55,19 @@ def test_what_it_took_is_told_once_whatever_came_of_it():
     made = Made([LOOK, assistant("It is in a.py.")])
     made.tool.run(ASKED)
     finished = [entry.event for entry in made.log.entries() if isinstance(entry.event, StepFinished)]
-    [spent] = made.tool.spent(7)
+    [spent] = made.tool.collect_subagent_events(7)
     assert (spent.step, spent.session_id, spent.steps) == (7, "parent.1", 2)
     assert spent.prompt_tokens == sum(one.usage.prompt_tokens for one in finished) > 0
     assert spent.output_tokens == sum(one.usage.output_tokens for one in finished) > 0
     assert spent.cost_usd is None, "a puppet has no price"
-    assert made.tool.spent(8) == []
+    assert made.tool.collect_subagent_events(8) == []
     for failing in (Made([LOOK, ProviderFailed("puppet", 500, "down")]), Made([LOOK, LOOK], limits=Limits(max_steps=1))):
         failing.tool.run(ASKED)
-        assert [one.steps for one in failing.tool.spent(1)] == [1]
+        assert [one.steps for one in failing.tool.collect_subagent_events(1)] == [1]
 
 
 def test_a_long_answer_is_cut_and_says_so():
-    result = Made([assistant("x" * (ANSWER_CHARACTERS + 7))]).tool.run(ASKED)
+    result = Made([assistant("x" * (MAX_ANSWER_CHARACTERS + 7))]).tool.run(ASKED)
     assert result.clipped_characters == 7
     assert "[7 more characters cut]" in result.output
 

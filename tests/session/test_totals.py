@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from harness.compaction.description import Abilities
 from harness.events import Compaction, Entry, Patch, SessionEnded, SessionStarted, StepFinished, TextDelta, Waiting
-from harness.session.totals import Tally
+from harness.session.totals import SessionTally
 from harness.tokens import Estimated, Measured, Usage
 
 USAGES = st.builds(
@@ -55,7 +55,7 @@ def compaction(status, usage=None, cost_usd=0.25, **changes):
 
 
 def tallied(*events):
-    tally = Tally()
+    tally = SessionTally()
     for seq, event in enumerate(events, 1):
         tally(Entry(seq, event))
     return tally
@@ -121,18 +121,18 @@ ASKED, FAILED = {"summarizer": "scripted/empty"}, {"failure": "ContextOverflow: 
     ],
 )
 def test_a_policy_is_judged_by_what_it_could_have_done(able, events, activity):
-    assert tallied(*(compaction(status, **changes) for status, changes in events)).activity(able) == activity
+    assert tallied(*(compaction(status, **changes) for status, changes in events)).classify_activity(able) == activity
 
 
 def test_signals_are_not_events_and_the_end_is_kept():
-    tally = Tally()
+    tally = SessionTally()
     tally(TextDelta(text="x"))
-    assert tally.heard == 0
+    assert tally.event_count == 0
     for one in (Waiting(what="retry 1 of 3", seconds=2.5), Waiting(what="summary"), Waiting(what="retry 2 of 3", seconds=4.0)):
         tally(one)
-    assert (tally.heard, tally.retries, tally.waited_seconds) == (0, 2, 6.5)
+    assert (tally.event_count, tally.retries, tally.waited_seconds) == (0, 2, 6.5)
     end = SessionEnded(status="failed", reason="overflow")
-    assert tallied(end).ended == end
+    assert tallied(end).end_event == end
 
 
 def begun(model):

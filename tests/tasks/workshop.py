@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from string import Template
 
-from harness.session.grading import command_line, laid, verdicts
+from harness.session.grading import format_grader_command, list_grader_files, parse_verdicts
 from harness.task import CallTemplate, Step, Task
 
 ENVIRONMENT = {
@@ -124,12 +124,12 @@ def rewritten(task: Task, root: Path, fact: str, value: str) -> bool:
 
 def grade(task: Task, root: Path) -> dict[str, str]:
     """The verdict of each check: `pass` or `fail ...`."""
-    for path, text in laid(task.grader, "n0nce"):
+    for path, text in list_grader_files(task.grader, "n0nce"):
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         (root / path).write_text(text, encoding="utf-8")
-    done = _ran(root, command_line(task.grader))
+    done = _ran(root, format_grader_command(task.grader))
     assert done.returncode == 0, done.stderr
-    said = verdicts(done.stdout.encode(), "n0nce")
+    said = parse_verdicts(done.stdout.encode(), "n0nce")
     assert set(said) == {check.name for check in task.checks}
     return {name: "pass" if verdict.passed else f"fail {verdict.detail}" for name, verdict in said.items()}
 

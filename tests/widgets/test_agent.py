@@ -17,7 +17,7 @@ from harness.errors import UsageError
 from harness.events import Entry, MessageAdded
 from harness.messages import user
 from harness.sandboxes.backends import SandboxChoice
-from harness.session.spec import Interactive
+from harness.session.spec import SessionSpec
 from harness.task import CallTemplate, Evidence
 from harness.widgets.agent import AgentWidget
 from harness.widgets.message_channel import SHARED_SENDER
@@ -35,7 +35,7 @@ TASK = tiny(7)
 
 
 def described(tmp_path, task=TASK, **changes):
-    return Interactive(
+    return SessionSpec(
         request=task.prompt,
         task=task,
         policy=POLICY,

@@ -8,7 +8,7 @@ from harness.agent.loop import Limits
 from harness.compaction.presets.keep_last import KeepLast
 from harness.events import Compaction, Entry, RolledBack, Signal
 from harness.sandboxes.backends import SandboxChoice
-from harness.session.spec import Interactive, converse
+from harness.session.spec import SessionSpec, execute_session
 from harness.view import fold
 from harness.widgets.compaction_history import MAX_LINE_CHARACTERS, MAX_LISTED_MESSAGES, CompactionHistory, format_message_line
 from tests.experiment.run_grid import POLICY
@@ -22,7 +22,7 @@ def session(request):
     """The task, and the log of a session that was compacted."""
     task, heard = tiny(7), list[Entry | Signal]()
     policy = KeepLast(**{name: getattr(POLICY, name) for name in POLICY.__dataclass_fields__} | {"summarizer": request.param})
-    described = Interactive(
+    described = SessionSpec(
         request=task.prompt,
         task=task,
         policy=policy,
@@ -30,7 +30,7 @@ def session(request):
         limits=Limits(max_steps=40),
         sandbox=SandboxChoice(backend="bubblewrap"),
     )
-    converse(described, "s", listen=heard.append)
+    execute_session(described, "s", on_event=heard.append)
     return request.param, task, [one for one in heard if isinstance(one, Entry)]
 
 

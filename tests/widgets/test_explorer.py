@@ -6,7 +6,7 @@ from harness.compaction.presets.keep_last import KeepLast
 from harness.errors import UnknownName, UsageError
 from harness.events import Entry, MessageAdded
 from harness.inspection.recorded_session import RecordedSession
-from harness.inspection.sample_run import sample_log
+from harness.inspection.sample_run import build_sample_log
 from harness.messages import ToolCall, ToolResult, assistant, system, tool, user
 from harness.widgets.explorer import CompactionExplorer
 from tests.inspection.test_counterfactual import finished
@@ -18,7 +18,7 @@ WINDOW_TOKENS = 24_000
 
 @pytest.fixture(scope="module")
 def session():
-    return RecordedSession(name="a session", entries=sample_log(SAID_TOKENS))
+    return RecordedSession(name="a session", entries=build_sample_log(SAID_TOKENS))
 
 
 @pytest.fixture

@@ -26,7 +26,7 @@ from harness.events import (
 )
 from harness.messages import Message as Said
 from harness.messages import Reasoning, Text, ToolCall, ToolResult, assistant, tool, user
-from harness.session.history import end_of_step, last_step
+from harness.session.history import find_last_step, find_step_end
 from harness.testing.strategies import TEXTS, logs, make_step_finished
 from harness.tokens import Budget, Estimated, Measured, Usage
 from harness.widgets.compaction_history import CompactionHistory
@@ -282,8 +282,8 @@ def test_a_rollback_says_what_counts_no_more():
 
 @given(logs(max_steps=8), st.data())
 def test_after_a_rollback_curve_and_counts_are_those_of_a_session_that_never_went_further(log, data):
-    step = data.draw(st.integers(0, last_step(log)))
-    to_event = end_of_step(log, step)
+    step = data.draw(st.integers(0, find_last_step(log)))
+    to_event = find_step_end(log, step)
     feed = build_feed(CompactionHistory(), [*log, entry(len(log) + 1, RolledBack(step=step, to_event=to_event))])
     shorter = build_feed(CompactionHistory(), log[:to_event])
     assert feed.curve.points == shorter.curve.points

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from harness.errors import UsageError
-from harness.experiment.output import opened
-from harness.experiment.progress import Standing
+from harness.experiment.output import open_output
+from harness.experiment.progress import RunProgress
 from harness.store.results import load
 from harness.widgets.grid import GridWidget
 from harness.widgets.message_channel import SHARED_SENDER
@@ -164,7 +164,7 @@ def test_in_notebook_a_stopped_grid_outlives_a_reload_of_its_page(open_notebook,
 )
 def test_a_page_whose_kernel_is_gone_says_what_is_left_to_do(state, said, page, tmp_path):
     if state == "done":
-        with opened(tmp_path / "output") as output:
+        with open_output(tmp_path / "output") as output:
             for cell in GRID.grid:
                 output.journal.record_trial(record(trial_id=cell.trial.trial_id, arm=cell.arm), ())
     widget = GridWidget(GRID, tmp_path / "output")
@@ -187,7 +187,7 @@ def test_what_failed_is_told_with_its_reason_and_runs_no_script(page, tmp_path):
     linked = Linked(page, widget, SHARED_SENDER, "dark")
     cell = GRID.grid[0]
     failed = record(trial_id=cell.trial.trial_id, arm=HOSTILE, reason=HOSTILE, status="crashed", error=f"killed {HOSTILE}")
-    widget.show_progress(Standing(experiment="e", total=TRIALS, running=(HOSTILE,)).after(failed))
+    widget.show_progress(RunProgress(experiment="e", total_trials=TRIALS, running_trials=(HOSTILE,)).with_record(failed))
     until(linked, "() => document.querySelector('.g-failures li') !== null")
     assert "1 trial without success" in page.locator("details summary").inner_text()
     assert f"killed {HOSTILE}" in page.locator(".g-failures").text_content()
@@ -196,7 +196,7 @@ def test_what_failed_is_told_with_its_reason_and_runs_no_script(page, tmp_path):
     assert "<img" not in widget.render_html()
     assert "&lt;img" in widget.render_html()
     again = replace(failed, status="completed", success=True, score=1.0, error="")
-    widget.show_progress(Standing(experiment="e", total=TRIALS).after(again))
+    widget.show_progress(RunProgress(experiment="e", total_trials=TRIALS).with_record(again))
     until(linked, "() => document.querySelector('.g-failures li') === null")
 
 
@@ -205,7 +205,7 @@ def test_a_page_that_is_opened_again_shows_the_same(page, tmp_path):
     widget = GridWidget(GRID, tmp_path / "output")
     records = [record(trial_id=cell.trial.trial_id, arm=cell.arm, success=cell.trial.seed == 0) for cell in GRID.grid]
     for one in records:
-        widget.show_progress(Standing(experiment="e", total=TRIALS).after(one))
+        widget.show_progress(RunProgress(experiment="e", total_trials=TRIALS).with_record(one))
     linked = Linked(page, widget, SHARED_SENDER)
     until(linked, f"() => document.querySelector('progress').value === {TRIALS}")
     before = counts(page)
@@ -230,7 +230,7 @@ def test_what_an_earlier_run_finished_is_there_at_once_and_is_not_run_again(tmp_
 
 def test_a_folder_in_which_another_run_is_at_work_is_said_to_be(tmp_path):
     widget = GridWidget(GRID, tmp_path / "output")
-    with opened(tmp_path / "output"):
+    with open_output(tmp_path / "output"):
         widget.start()
         assert widget.wait(60) == "failed"
     assert "another run is at work" in widget.failure

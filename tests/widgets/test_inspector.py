@@ -8,8 +8,8 @@ from harness.compaction.presets.keep_last import KeepLast
 from harness.errors import UsageError
 from harness.events import Compaction, Entry, Insert, ItemId, MessageAdded, Patch, StepFinished, WorkspaceSaved
 from harness.inspection.recorded_session import RecordedSession
-from harness.inspection.requests import sent_at
-from harness.inspection.sample_run import sample_log, walk
+from harness.inspection.requests import reconstruct_request
+from harness.inspection.sample_run import build_sample_log, run_on_sample
 from harness.messages import ToolCall, ToolResult, assistant, system, tool, user
 from harness.tokens import Estimated
 from harness.widgets.inspector import SessionInspector
@@ -21,7 +21,7 @@ SAID_TOKENS = 20_000
 
 @pytest.fixture(scope="module")
 def session():
-    return RecordedSession(name="a session", entries=sample_log(SAID_TOKENS))
+    return RecordedSession(name="a session", entries=build_sample_log(SAID_TOKENS))
 
 
 @pytest.fixture
@@ -69,7 +69,7 @@ def told(page, name):
 def test_it_tells_of_each_step_what_was_sent_and_what_came_back(inspector, session):
     for step in (1, inspector.steps // 2, inspector.steps):
         inspector.look(step)
-        sent = sent_at(session.entries, step)
+        sent = reconstruct_request(session.entries, step)
         told = dict(inspector._told())
         assert told["sent"].startswith(f"{len(sent.messages)} messages, {sent.view.tokens:,} tokens")
         assert sent.digest[:16] in told["digest"]
@@ -154,14 +154,14 @@ def test_a_row_of_a_step_shows_its_text_and_new_ones_are_marked(link, inspector,
     linked = link(inspector)
     inspector.look(4)
     linked.settle()
-    sent = sent_at(session.entries, 4)
+    sent = reconstruct_request(session.entries, 4)
     assert page.locator(".h-row[aria-selected=true] .h-kind").inner_text() == "answer"
     assert sent.answer.text.splitlines()[0] in page.locator(".h-texts").inner_text()
     rows = page.locator(".h-row")
     assert rows.count() == len(sent.messages) + 1 + len(sent.results)
     marks = [row.locator(".h-new").inner_text() for row in rows.all()]
     new = [index for index, mark in enumerate(marks) if mark == "new"]
-    assert new == list(range(sent.finished.kept_prefix_messages, len(sent.messages)))
+    assert new == list(range(sent.end_event.kept_prefix_messages, len(sent.messages)))
     page.get_by_role("listbox").focus()
     page.keyboard.press("Home")
     linked.settle()
@@ -194,7 +194,7 @@ def test_compactions_are_marked_and_reached_and_hostile_texts_stay_texts(link, p
 @pytest.mark.browser
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_a_session_with_real_compactions_is_drawn(link, post, page, theme, tmp_path):
-    session = RecordedSession(name="compacted", entries=walk(KeepLast(), 30_000).entries)
+    session = RecordedSession(name="compacted", entries=run_on_sample(KeepLast(), 30_000).entries)
     inspector = SessionInspector(session, sender=post)
     linked = link(inspector, theme)
     inspector.show_step(inspector._inspection.compactions[1].step)

@@ -14,7 +14,7 @@ from harness.agent.cancellation import MAIN_THREAD_WAIT_SECONDS
 from harness.cli.dialog.slash_commands import Quit, Terminal, build_resume_command
 from harness.errors import HarnessError
 from harness.session.live_session import LiveSession
-from harness.session.spec import Ended
+from harness.session.spec import SessionResult
 
 CHUNK_BYTES = 65_536
 
@@ -42,7 +42,7 @@ def read_lines(terminal: TextIO) -> Iterator[str]:
 BUSY_STATES = frozenset({"starting", "working", "compacting", "asking"})
 
 
-def run_dialog(terminal: Terminal, lines: Iterable[str]) -> Ended:
+def run_dialog(terminal: Terminal, lines: Iterable[str]) -> SessionResult:
     """Obey line after line until the input ends, somebody quits or the session breaks; then close it.
 
     At the end of the input the running turn and all that waits are worked off. Ctrl-C stops the turn, a second one the session.
@@ -64,11 +64,11 @@ def run_dialog(terminal: Terminal, lines: Iterable[str]) -> Ended:
     return close_session(live)
 
 
-def close_session(live: LiveSession) -> Ended:
+def close_session(live: LiveSession) -> SessionResult:
     """Close a session. Raises HarnessError if it broke: what was logged is kept, and the message says how to go on with it."""
     ended = live.close()
     if live.failure:
-        resume_command = shlex.join(build_resume_command(live.session, live.session_id)) if live.entries else ""
+        resume_command = shlex.join(build_resume_command(live.spec, live.session_id)) if live.entries else ""
         raise HarnessError(
             f"session {live.session_id!r} broke off: {live.failure}{resume_command and f'; to go on: {resume_command}'}"
         )
@@ -80,7 +80,7 @@ def stop_turn_on_interrupt(live: LiveSession) -> Iterator[None]:
     """The first Ctrl-C stops a running turn; one that finds nothing to stop, and SIGTERM, is a KeyboardInterrupt."""
 
     def handle_signal(number: int, _frame: FrameType | None) -> None:
-        if number == signal.SIGTERM or live.stopping or live.state not in BUSY_STATES:
+        if number == signal.SIGTERM or live.is_stopping or live.state not in BUSY_STATES:
             raise KeyboardInterrupt
         live.stop()
 

@@ -9,9 +9,9 @@ from harness.cli.event_printer import EventPrinter
 from harness.cli.terminal_text import format_line
 from harness.errors import HarnessError, UsageError, format_count
 from harness.protocols import FileChange
-from harness.session.diffs import joined
-from harness.session.live_session import NOT_COMPACTED, LiveSession
-from harness.session.spec import Interactive
+from harness.session.diffs import join_patches
+from harness.session.live_session import NO_COMPACTION_MESSAGE, LiveSession
+from harness.session.spec import SessionSpec
 
 ANSWER_WORDS: dict[str, LoopDecision] = {word: answer for answer in get_args(LoopDecision) for word in (answer, answer[0])}
 """To a call that is made again and again, as words or by their first letters; all else is a message."""
@@ -51,7 +51,7 @@ class Terminal:
             if text.startswith("/"):
                 self._run_command(text[1:].split())
             elif self.live.state == "asking" and (answer := ANSWER_WORDS.get(text.lower())):
-                self.live.answer(answer)
+                self.live.decide_repeated_call(answer)
             elif text:
                 position = self.live.send(text)
                 if position > 1 or self.live.state != "idle":
@@ -82,9 +82,9 @@ def _print_help(terminal: Terminal, _: int | None) -> None:
 
 
 def _print_queue(terminal: Terminal, _: int | None) -> None:
-    if not terminal.live.queued:
+    if not terminal.live.queued_messages:
         terminal.printer.print_line("nothing waits")
-    for number, text in enumerate(terminal.live.queued, 1):
+    for number, text in enumerate(terminal.live.queued_messages, 1):
         terminal.printer.print_line(f"{number}: {format_line(text, 100)}", indent="  ")
 
 
@@ -93,11 +93,11 @@ def _withdraw(terminal: Terminal, number: int | None) -> None:
 
 
 def _print_diff(terminal: Terminal, number: int | None) -> None:
-    _print_changes(terminal, terminal.live.diff(number))
+    _print_changes(terminal, terminal.live.list_changes(number))
 
 
 def _print_patch(terminal: Terminal, number: int | None) -> None:
-    lines = joined(terminal.live.patch(number)).splitlines() or ["nothing was changed"]
+    lines = join_patches(terminal.live.list_patches(number)).splitlines() or ["nothing was changed"]
     for line in lines[:MAX_PATCH_LINES]:
         terminal.printer.print_raw(line)
     if len(lines) > MAX_PATCH_LINES:
@@ -107,7 +107,7 @@ def _print_patch(terminal: Terminal, number: int | None) -> None:
 
 
 def _print_summary(terminal: Terminal, _: int | None) -> None:
-    change_summary = terminal.live.summary()
+    change_summary = terminal.live.summarize_changes()
     terminal.printer.print_line(
         f"{format_count(change_summary.files, 'file')} changed, {format_count(change_summary.additions, 'line')} added, {change_summary.deletions} removed"
     )
@@ -126,11 +126,11 @@ def _print_changes(terminal: Terminal, changes: Sequence[FileChange]) -> None:
 
 def _compact(terminal: Terminal, _: int | None) -> None:
     if terminal.live.compact() is None:
-        terminal.printer.print_line(NOT_COMPACTED)
+        terminal.printer.print_line(NO_COMPACTION_MESSAGE)
 
 
 def _rollback(terminal: Terminal, step: int | None) -> None:
-    terminal.live.rollback(step or 0)
+    terminal.live.roll_back(step or 0)
 
 
 def _fork(terminal: Terminal, step: int | None) -> None:
@@ -138,16 +138,16 @@ def _fork(terminal: Terminal, step: int | None) -> None:
 
 
 def _fork_behind(terminal: Terminal, round_number: int | None) -> None:
-    _print_fork(terminal, lambda: terminal.live.fork_behind(round_number or 0))
+    _print_fork(terminal, lambda: terminal.live.fork_after_compaction(round_number or 0))
 
 
 def _print_fork(terminal: Terminal, fork: Callable[[], LiveSession]) -> None:
-    if terminal.live.session.journal is None:
+    if terminal.live.spec.journal is None:
         raise UsageError("a fork is kept in a journal; start with --journal FILE")
-    terminal.printer.print_command("forked", *build_resume_command(terminal.live.session, fork().session_id))
+    terminal.printer.print_command("forked", *build_resume_command(terminal.live.spec, fork().session_id))
 
 
-def build_resume_command(session: Interactive, session_id: str) -> Sequence[str]:
+def build_resume_command(session: SessionSpec, session_id: str) -> Sequence[str]:
     """The command that goes on with a session; empty = it is in no journal."""
     if session.journal is None:
         return ()

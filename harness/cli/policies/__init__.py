@@ -11,7 +11,7 @@ from harness.cli.policies.layout import build_rows_table, describe_walk, draw_wa
 from harness.cli.tasks import print_renderables
 from harness.compaction.description import extract_description
 from harness.compaction.scaling import fit_policy
-from harness.inspection.sample_run import WINDOW_TOKENS, walk, writer
+from harness.inspection.sample_run import WINDOW_TOKENS, open_sample_summarizer, run_on_sample
 from harness.policies import list_policy_names, load_policy_class, policy_from_plain
 from harness.tokens import Window
 
@@ -54,7 +54,7 @@ def show_policy(name: str, fields: tuple[str, ...], window: int, nominal_window:
     policy = policy_from_plain({"kind": name, **parse_fields(fields)})
     context_window = Window(tokens=window, source="configuration")
     policy = fit_policy(policy, context_window, nominal_window).policy
-    sample_walk = walk(policy, window)
+    sample_walk = run_on_sample(policy, window)
     description = inspect.getdoc(type(policy)) or ""
     print_renderables(
         format_heading(name, description),
@@ -70,7 +70,7 @@ def _build_entry(name: str) -> tuple[Text, Table]:
     try:
         kind = load_policy_class(name)
         title, policy = format_heading(name, extract_description(kind)), policy_from_plain({"kind": name})
-        sample_walk = walk(policy, summarizer=writer(FAST_SUMMARIZER), most_compactions=MAX_COMPACTIONS)
+        sample_walk = run_on_sample(policy, summarizer=open_sample_summarizer(FAST_SUMMARIZER), max_compactions=MAX_COMPACTIONS)
         return title, build_rows_table([*list_properties(kind, policy), ("sample", describe_walk(sample_walk))])
     except Exception as error:  # noqa: BLE001  (foreign code is run here, and one policy must not hide the others)
         return title, build_rows_table([("fails", f"{type(error).__name__}: {error}")])

@@ -24,7 +24,9 @@ def command(file: Path, journal: Path, name: str) -> None:
     if not journal.parent.is_dir():
         raise UsageError(f"there is no folder {str(journal.parent)!r} for the journal; make it, or name another --journal")
     imported = import_session(file, journal, name)
-    click.echo(f"session {format_line(imported.session_id)} from a file of {imported.format}: {imported.events:,} events")
+    click.echo(
+        f"session {format_line(imported.session_id)} from a file of {imported.format_name}: {imported.event_count:,} events"
+    )
     for caveat in imported.caveats[:MAX_CAVEATS_SHOWN]:
         click.echo(f"  {format_line(caveat)}")
     if len(imported.caveats) > MAX_CAVEATS_SHOWN:

@@ -8,10 +8,10 @@ from harness.cli.sessions.layout import DEFAULT_TIMELINE_ROWS, build_overview, b
 from harness.cli.sessions.lookup import IN_OPTION, load_session, resolve_session
 from harness.cli.tasks import print_renderables
 from harness.cli.terminal_text import replace_control_characters
-from harness.inspection.requests import sent_at
+from harness.inspection.requests import reconstruct_request
 from harness.inspection.timeline import inspect_session
-from harness.session.diffs import joined
-from harness.session.storage import patches_of
+from harness.session.diffs import join_patches
+from harness.session.storage import load_patches
 
 
 @click.command("inspect")
@@ -32,13 +32,14 @@ def command(session: str, given: tuple[Path, ...], step: int | None, patch: bool
     """
     if patch:
         click.echo(
-            replace_control_characters(joined(patches_of(resolve_session(session, given), step))) or "nothing was changed",
+            replace_control_characters(join_patches(load_patches(resolve_session(session, given), step)))
+            or "nothing was changed",
             nl=False,
         )
         return
     log, draft = load_session(session, given)
     if step is not None:
-        print_renderables(*render_step(sent_at(log, step), whole=whole))
+        print_renderables(*render_step(reconstruct_request(log, step), whole=whole))
         return
     inspection = inspect_session(log)
     print_renderables(build_overview(inspection, draft), "", build_shares_table(inspection), "", *draw_timeline(inspection, rows))

@@ -8,8 +8,8 @@ from rich.text import Text
 
 from harness.cli.terminal_text import format_line, replace_control_characters
 from harness.errors import format_count
-from harness.inspection.requests import Sent
-from harness.inspection.timeline import CompactionPoint, Inspection, StepPoint, took
+from harness.inspection.requests import SentRequest
+from harness.inspection.timeline import CompactionPoint, Inspection, StepPoint, format_sub_agent_totals
 from harness.messages import Message, Part, Reasoning, ToolCall, ToolResult, extract_part_text
 from harness.store.records import Draft
 from harness.transcript import find_key_argument
@@ -46,7 +46,11 @@ def build_overview(session: Inspection, draft: Draft | None = None) -> Table:
             ("compacted", _describe_compactions(session)),
             ("cut", f"{session.clipped_outputs} tool outputs, by {session.clipped_characters:,} characters"),
             ("measured", _describe_usage(session)),
-            *([("sub-agents", f"{len(asked)}, in these sums: {took(asked)}")] if (asked := session.sub_agents) else []),
+            *(
+                [("sub-agents", f"{len(asked)}, in these sums: {format_sub_agent_totals(asked)}")]
+                if (asked := session.sub_agents)
+                else []
+            ),
             ("cost", _describe_cost(session)),
             ("events", ", ".join(others)),
         ]
@@ -71,7 +75,7 @@ def _describe_draft(draft: Draft) -> str:
 
 
 def _describe_compactions(session: Inspection) -> str:
-    done = f"{session.summaries} summaries, {session.prunings} prunings, {session.fruitless} fruitless attempts"
+    done = f"{session.summaries} summaries, {session.prunings} prunings, {session.fruitless_attempts} fruitless attempts"
     return f"{session.compacted_parts} parts; {done}"
 
 
@@ -163,17 +167,17 @@ def _draw_compaction(point: CompactionPoint) -> Text:
     if point.status != "applied":
         return Text(f"{'':>11}  ▽ {point.status} before step {point.step}: {format_line(point.reason, 120)}", style="yellow")
     return Text(
-        f"{'':>11}  ▼ round {point.round} before step {point.step}: {point.what}, {point.tokens_before:,} → {point.tokens_after:,} tokens, "
+        f"{'':>11}  ▼ round {point.round} before step {point.step}: {point.outcome}, {point.tokens_before:,} → {point.tokens_after:,} tokens, "
         f"{point.messages_before} → {format_count(point.messages_after, 'message')} ({format_line(point.reason, 120)})",
         style="cyan",
     )
 
 
-def render_step(sent: Sent, *, whole: bool) -> Iterator[Text]:
+def render_step(sent: SentRequest, *, whole: bool) -> Iterator[Text]:
     """What was sent at a step, the answer, and the results of its calls."""
-    finished, usage = sent.finished, sent.finished.usage
+    finished, usage = sent.end_event, sent.end_event.usage
     yield Text(f"step {sent.step}: {format_count(len(sent.messages), 'message')} sent, {sent.view.tokens:,} tokens", style="bold")
-    if sent.is_as_logged:
+    if sent.matches_log:
         yield Text(f"digest {sent.digest[:16]}…, as it was logged", style="dim")
     else:
         yield Text(

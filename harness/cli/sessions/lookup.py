@@ -7,7 +7,7 @@ import click
 
 from harness.errors import UsageError
 from harness.events import Entry
-from harness.inspection.import_export import log_in
+from harness.inspection.import_export import load_entries
 from harness.store.records import Draft
 from harness.store.sessions.lookup import SESSIONS_FOLDER, SessionLocation, find_session, list_journals
 
@@ -75,7 +75,7 @@ def load_session(name: str, named_places: tuple[Path, ...]) -> SessionContent:
     """
     path = Path(name)
     if name and not named_places and path.is_file() and not _is_journal(path):
-        return SessionContent(log_in(path))
+        return SessionContent(load_entries(path))
     session = resolve_session(name, named_places)
     return SessionContent(session.read_entries(), session.read_draft())
 

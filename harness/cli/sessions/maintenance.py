@@ -11,7 +11,7 @@ import click
 from harness.cli.sessions.lookup import IN_OPTION, resolve_places
 from harness.cli.terminal_text import format_line
 from harness.errors import UsageError, format_count
-from harness.experiment.output import locked
+from harness.experiment.output import lock_folder
 from harness.store.journal import Journal
 from harness.store.log import RETENTION_MS
 from harness.store.sessions import archive
@@ -124,5 +124,5 @@ def _open_journals(named_places: tuple[Path, ...], *, read_only: bool = False) -
 def _open_journal(path: Path, *, read_only: bool = False) -> Iterator[Journal]:
     """A journal; that of an experiment only while no run is at work in it."""
     needs_lock = path.name == JOURNAL_FILE and path.with_name("run.lock").exists() and not read_only
-    with locked(path.parent) if needs_lock else nullcontext(), Journal.open(path, read_only=read_only) as journal:
+    with lock_folder(path.parent) if needs_lock else nullcontext(), Journal.open(path, read_only=read_only) as journal:
         yield journal

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from harness.compaction.presets.none import NoCompaction
 from harness.messages import ToolCall
-from harness.metrics.template_matcher import Uses
+from harness.metrics.template_matcher import TemplateMatcher
 from harness.task import Fact, Task
 from harness.testing.laws.findings import Finding
 from harness.testing.laws.scripts import read_values
@@ -72,11 +72,11 @@ def check_blanks_become_priors(sessions: SessionCache, seed: int, _: str) -> Ite
 
 def _find_used_values(task: Task, run: Run) -> dict[str, set[str]]:
     """What stands in the calls of a session where the script has a placeholder, by fact; only of calls that are recognised."""
-    uses, priors = Uses(task.script), {fact.name: fact.prior for fact in task.facts}
+    uses, priors = TemplateMatcher(task.script), {fact.name: fact.prior for fact in task.facts}
     found: dict[str, set[str]] = {}
     for name, arguments in run.calls:
         call = ToolCall(call_id="", name=name, arguments_json=arguments)
-        for fact, value in uses.read(call, lambda fact: (priors[fact], task.values[fact])).items():
+        for fact, value in uses.match_call(call, lambda fact: (priors[fact], task.values[fact])).items():
             found.setdefault(fact, set()).add(value)
     return found
 

@@ -7,7 +7,7 @@ from string import Template
 from typing import cast
 
 from harness.protocols import Sandbox
-from harness.session.preflight import first_request_tokens
+from harness.session.preflight import count_first_request_tokens
 from harness.task import CallTemplate, Check, Fact, Step, Task
 from harness.testing.laws.findings import Finding
 from harness.testing.laws.session_cache import SessionCache
@@ -158,7 +158,7 @@ def make_check_finding(task: Task, check: Check, words: str, seed: int) -> Findi
 def check_first_request(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
     """The first request is shorter than the window."""
     task = sessions.make_task(seed)
-    tokens = first_request_tokens(task.prompt, task.runtime)
+    tokens = count_first_request_tokens(task.prompt, task.runtime)
     if tokens > WINDOW_TOKENS // 2:
         words = f"the first request has {tokens:,} tokens, more than half of a window of {WINDOW_TOKENS:,}; shorten the prompt"
         yield Finding(message=words, seed=seed)

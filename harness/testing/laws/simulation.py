@@ -21,8 +21,8 @@ from harness.protocols import Model, Policy, Reply, Request, Sandbox, ignore_del
 from harness.sandboxes import open_sandbox
 from harness.sandboxes.backends import SandboxChoice
 from harness.sandboxes.client import ServedSandbox
-from harness.session.grading import Judged, grade
-from harness.session.oracle import told_the_future
+from harness.session.grading import GradedCheck, grade_workspace
+from harness.session.oracle import supply_oracle
 from harness.store.memory import MemoryLog, MemoryOutputs
 from harness.task import Task
 from harness.tools import make_session_tools
@@ -57,7 +57,7 @@ class Run:
     entries: tuple[Entry, ...]
     requests: tuple[tuple[Request, Reply], ...]
     """Every request that was answered, with its answer."""
-    check_results: tuple[Judged, ...]
+    check_results: tuple[GradedCheck, ...]
     files: Mapping[str, str]
     """Path and text of the files in the end, as the agent left them."""
 
@@ -156,7 +156,7 @@ def run_session(
         None if named is None else open_summarizer(named, agent=model, task=task, seed=model_spec.seed, window_tokens=None)
     )
     outputs = MemoryOutputs()
-    told = told_the_future(policy, task)
+    told = supply_oracle(policy, task)
     room = SessionCompactor(policy=told, window=model.window, summarizer=summarizer, outputs=outputs)
     started = SessionStarted(
         session_id="law",
@@ -182,7 +182,7 @@ def run_session(
     outcome = agent.run(started, build_system_prompt(task.runtime))
     paths = [path for path, state in sorted(sandbox.snapshot().files.items()) if stat.S_ISREG(state.mode)]
     files = {path: sandbox.read(path).decode(errors="replace") for path in paths}
-    judged = grade(task, sandbox)
+    judged = grade_workspace(task, sandbox)
     return Run(outcome, tuple(log.entries()), tuple(model.kept), judged, files)
 
 

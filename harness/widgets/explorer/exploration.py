@@ -11,14 +11,22 @@ from typing import Any, NamedTuple, cast
 from harness import codec
 from harness.errors import UsageError, format_count
 from harness.events import Compaction
-from harness.inspection.counterfactual import SUMMARY_TOKENS, Course, Rehearsal, Scene, Setting, Standing, uncompacted
-from harness.inspection.disposition import Fate
+from harness.inspection.counterfactual import (
+    STAND_IN_TOKENS,
+    DryRun,
+    DryRunSpec,
+    MessageState,
+    SessionTrace,
+    StepState,
+    count_uncompacted_tokens,
+)
+from harness.inspection.disposition import Disposition
 from harness.inspection.recorded_session import RecordedSession
 from harness.messages import Message, extract_part_text
 from harness.policies import policy_from_plain
 from harness.protocols import Policy
 
-DISPOSITIONS: tuple[Fate, ...] = ("kept", "masked", "summarized", "dropped", "summary")
+DISPOSITIONS: tuple[Disposition, ...] = ("kept", "masked", "summarized", "dropped", "summary")
 """In a picture a fate is its place here."""
 MAX_CACHED_REHEARSALS = 6
 WINDOW_CHOICES = (8_192, 16_384, 32_768, 65_536, 128_000, 200_000, 256_000, 400_000, 1_000_000)
@@ -41,7 +49,7 @@ class ExplorerSettings:
     window_tokens: int
     nominal_window_tokens: int | None = None
     """The window that the policy's constants were made for; None = they are not scaled."""
-    summary_tokens: int = SUMMARY_TOKENS
+    summary_tokens: int = STAND_IN_TOKENS
     """Length of a summary's stand-in, unless the policy allows less."""
     step: int
     """From 1, counted in the steps that the session has."""
@@ -52,13 +60,13 @@ class ExplorerSettings:
                 raise UsageError(f"{name}: must be at least 1 (got {getattr(self, name)!r})")
 
     @property
-    def rehearsal_setting(self) -> Setting:
+    def rehearsal_setting(self) -> DryRunSpec:
         """Under what that is rehearsed.
 
         Raises:
             UsageError: no such policy, or a field that it does not have or take.
         """
-        return Setting(
+        return DryRunSpec(
             policy=policy_from_plain({"kind": self.policy, **self.fields}),
             window_tokens=self.window_tokens,
             nominal_window_tokens=self.nominal_window_tokens,
@@ -69,7 +77,7 @@ class ExplorerSettings:
 class DispositionTotal(NamedTuple):
     """The messages that met one fate."""
 
-    disposition: Fate
+    disposition: Disposition
     messages: int
     tokens_before: int
     tokens_after: int
@@ -99,10 +107,10 @@ class Exploration:
         Raises:
             UsageError: the session has no step, or the policy does not work in that window.
         """
-        self.session, self.course = session, Course(session.entries)
-        self.uncompacted_tokens = list(uncompacted(self.course))
+        self.session, self.course = session, SessionTrace(session.entries)
+        self.uncompacted_tokens = list(count_uncompacted_tokens(self.course))
         """Tokens of the whole conversation at each step."""
-        self._rehearsals: dict[str, Rehearsal] = {}
+        self._rehearsals: dict[str, DryRun] = {}
         plain = {"kind": policy} if isinstance(policy, str) else codec.to_plain(policy)
         window = window_tokens or self._choose_window()
         self.settings = ExplorerSettings(
@@ -116,7 +124,7 @@ class Exploration:
 
     def _choose_window(self) -> int:
         """That of the session itself if it was filled, else one of those that are offered."""
-        started = self.session.started
+        started = self.session.start_event
         own = started.window_tokens if started else 0
         return (
             own
@@ -137,7 +145,7 @@ class Exploration:
         if settings.step > steps:
             raise UsageError(f"step: this session has {format_count(steps, 'step')} (got {settings.step!r})")
         key = codec.to_canonical_json(replace(settings, step=1))
-        rehearsal = self._rehearsals.pop(key, None) or Rehearsal(self.session, self.course, settings.rehearsal_setting)
+        rehearsal = self._rehearsals.pop(key, None) or DryRun(self.session, self.course, settings.rehearsal_setting)
         rehearsal.advance(should_stop)
         self._rehearsals[key] = rehearsal
         if len(self._rehearsals) > MAX_CACHED_REHEARSALS:
@@ -145,7 +153,7 @@ class Exploration:
         self.settings = settings
 
     @property
-    def rehearsal(self) -> Rehearsal:
+    def rehearsal(self) -> DryRun:
         """Of what is looked at."""
         return self._rehearsals[next(reversed(self._rehearsals))]
 
@@ -155,13 +163,13 @@ class Exploration:
         return min(self.settings.step, len(self.rehearsal.scenes)) - 1
 
     @property
-    def scene(self) -> Scene:
+    def scene(self) -> StepState:
         """The step that is shown."""
         return self.rehearsal.scenes[self.step_index]
 
-    def list_standings(self) -> list[Standing]:
+    def list_standings(self) -> list[MessageState]:
         """What became of each message that was told before the step that is shown."""
-        return self.rehearsal.standings(self.step_index)
+        return self.rehearsal.list_message_states(self.step_index)
 
     def build_run(self) -> dict[str, Any]:
         """What depends on the policy and its window, as far as it was rehearsed."""
@@ -172,7 +180,7 @@ class Exploration:
             "window_tokens": budget.window_tokens,
             "available_tokens": budget.available_tokens,
             "threshold_tokens": budget.threshold_tokens,
-            "rule": self.rehearsal.rule,
+            "rule": self.rehearsal.budget_rule,
         }
 
     def build_picture(self) -> dict[str, Any]:
@@ -181,13 +189,13 @@ class Exploration:
         places = {item.item_id: place for place, item in enumerate(scene.view.items)}
         return {
             "look": codec.to_plain(self.settings),
-            "done": self.rehearsal.done,
+            "done": self.rehearsal.is_done,
             "index": self.step_index,
-            "fates": [DISPOSITIONS.index(one.fate) for one in standings],
+            "fates": [DISPOSITIONS.index(one.disposition) for one in standings],
             "before": [one.tokens_before for one in standings],
             "after": [one.tokens_after for one in standings],
-            "since": [one.since for one in standings],
-            "teller": [-1 if one.told_by is None else places[one.told_by] for one in standings],
+            "since": [one.changed_at_step for one in standings],
+            "teller": [-1 if one.summarized_by is None else places[one.summarized_by] for one in standings],
             "shown": self._group_view(standings),
             "sums": self.sum_by_disposition(standings),
             "view_tokens": scene.view.tokens,
@@ -201,18 +209,20 @@ class Exploration:
                 event.step, event.tokens_before, event.tokens_after, event.status, event.reason[:MAX_REASON_CHARACTERS]
             )
 
-    def _group_view(self, standings: list[Standing]) -> list[tuple[int, int]]:
+    def _group_view(self, standings: list[MessageState]) -> list[tuple[int, int]]:
         """The view in order, as fates and their tokens."""
-        fates = {self.rehearsal.item(number): DISPOSITIONS.index(one.fate) for number, one in enumerate(standings)}
+        fates = {
+            self.rehearsal.look_up_item_id(number): DISPOSITIONS.index(one.disposition) for number, one in enumerate(standings)
+        }
         new = DISPOSITIONS.index("summary")
         shown = [(fates.get(item.item_id, new), item.tokens) for item in self.scene.view.items]
         return [(fate, sum(tokens for _, tokens in run)) for fate, run in groupby(shown, key=lambda one: one[0])]
 
-    def sum_by_disposition(self, standings: list[Standing]) -> list[DispositionTotal]:
+    def sum_by_disposition(self, standings: list[MessageState]) -> list[DispositionTotal]:
         """One row for each fate; the last is of what compactions put in."""
         rows = []
         for fate in DISPOSITIONS[:-1]:
-            met = [one for one in standings if one.fate == fate]
+            met = [one for one in standings if one.disposition == fate]
             rows.append(
                 DispositionTotal(fate, len(met), sum(one.tokens_before for one in met), sum(one.tokens_after for one in met))
             )
@@ -223,12 +233,12 @@ class Exploration:
         """What is looked at, in words."""
         look, view = self.settings, self.scene.view
         given = ", ".join(f"{name}={value}" for name, value in look.fields.items())
-        step = self.course.steps[self.step_index].finished.step
+        step = self.course.steps[self.step_index].end_event.step
         held = f"{view.tokens:,} tokens of {self.uncompacted_tokens[self.step_index]:,}"
         return [
             ("session", self.session.name),
             ("policy", f"{look.policy} {given}".strip()),
-            ("budget", self.rehearsal.rule),
+            ("budget", self.rehearsal.budget_rule),
             ("step", f"{step}, number {self.step_index + 1} of {len(self.course.steps)}"),
             ("in view", f"{held}, {format_count(len(view.items), 'message')}, after {format_count(view.rounds, 'compaction')}"),
         ]
@@ -239,13 +249,13 @@ class Exploration:
         if not isinstance(number, int) or not 0 <= number < len(standings):
             return None
         items = {item.item_id: item.message for item in self.scene.view.items}
-        standing, now = standings[number], items.get(self.rehearsal.item(number))
+        standing, now = standings[number], items.get(self.rehearsal.look_up_item_id(number))
         return {
             "message": number,
             "role": self.course.messages[number].role,
             "logged": format_full_text(self.course.messages[number]),
-            "shown": format_full_text(now) if standing.fate == "masked" and now else None,
-            "told": format_full_text(items[standing.told_by]) if standing.told_by is not None else None,
+            "shown": format_full_text(now) if standing.disposition == "masked" and now else None,
+            "told": format_full_text(items[standing.summarized_by]) if standing.summarized_by is not None else None,
         }
 
 

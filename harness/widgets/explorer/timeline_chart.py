@@ -41,7 +41,7 @@ def draw_timeline(exploration: Exploration, ax: "Axes | None" = None) -> "Figure
         figure = make_figure(7.6, 3.3)
         _draw_lines(exploration, figure.subplots())
         applied = sum(one.status == "applied" for one in exploration.list_attempts())
-        about = f"{exploration.session.name}; {exploration.rehearsal.rule}"
+        about = f"{exploration.session.name}; {exploration.rehearsal.budget_rule}"
         add_header(
             figure,
             f"{exploration.settings.policy}: {format_count(applied, 'compaction')} in {format_count(len(exploration.course.steps), 'step')}",
@@ -53,7 +53,7 @@ def draw_timeline(exploration: Exploration, ax: "Axes | None" = None) -> "Figure
 
 
 def _draw_lines(exploration: Exploration, ax: "Axes") -> None:
-    steps = [step.finished.step for step in exploration.course.steps]
+    steps = [step.end_event.step for step in exploration.course.steps]
     curve = [scene.view.tokens for scene in exploration.rehearsal.scenes]
     budget, top = (
         exploration.rehearsal.budget,

@@ -15,7 +15,7 @@ import pandas as pd
 from harness import codec
 from harness.compaction.description import extract_description
 from harness.errors import CompactionError, UsageError, format_count
-from harness.inspection.recorded_session import SAMPLE, RecordedSession, open_recorded
+from harness.inspection.recorded_session import SAMPLE_NAME, RecordedSession, open_recorded_session
 from harness.policies import PRESETS, list_policy_names, load_policy_class
 from harness.protocols import Policy
 from harness.widgets.explorer.controls import build_controls
@@ -50,7 +50,7 @@ class CompactionExplorer(HarnessWidget):
 
     def __init__(
         self,
-        session: str | os.PathLike[str] | RecordedSession = SAMPLE,
+        session: str | os.PathLike[str] | RecordedSession = SAMPLE_NAME,
         *,
         session_id: str | None = None,
         policy: str | Policy = "keep-last",
@@ -71,7 +71,7 @@ class CompactionExplorer(HarnessWidget):
             StoreError, SandboxError: the session cannot be read, or a task's cannot be run here.
         """
         super().__init__(sender)
-        found = session if isinstance(session, RecordedSession) else open_recorded(session, session_id)
+        found = session if isinstance(session, RecordedSession) else open_recorded_session(session, session_id)
         self._exploration = Exploration(found, policy, window_tokens)
         self._lock = threading.Lock()
         self.channel.update_state(**self._build_constants(), **self._build_controls(), **self._build_state(""))
@@ -108,7 +108,15 @@ class CompactionExplorer(HarnessWidget):
         with self._lock:
             told = zip(self._exploration.course.messages, self._exploration.list_standings(), strict=False)
             rows = [
-                (number, message.role, one.fate, one.tokens_before, one.tokens_after, one.since, format_message_line(message))
+                (
+                    number,
+                    message.role,
+                    one.disposition,
+                    one.tokens_before,
+                    one.tokens_after,
+                    one.changed_at_step,
+                    format_message_line(message),
+                )
                 for number, (message, one) in enumerate(told)
             ]
         names = ("message", "role", "fate", "tokens_before", "tokens_after", "since_step", "text")
@@ -180,7 +188,7 @@ class CompactionExplorer(HarnessWidget):
         session = {
             "name": explored.session.name,
             "messages": [[one.role, format_message_line(one)] for one in course.messages],
-            "steps": [step.finished.step for step in course.steps],
+            "steps": [step.end_event.step for step in course.steps],
             "whole": explored.uncompacted_tokens,
         }
         return {

@@ -67,7 +67,7 @@ def test_it_is_heard_while_a_session_is_waited_for():
     def hold_up(_):
         let_on.wait()
 
-    live = LiveSession(session(), listen=hold_up)
+    live = LiveSession(session(), on_event=hold_up)
     try:
         live.start()
         with pytest.raises(Interrupted), taken_elsewhere():

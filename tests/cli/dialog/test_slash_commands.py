@@ -30,7 +30,7 @@ def test_only_an_answer_answers_the_question_and_all_else_is_a_message(tmp_path,
             assert live.wait(SECONDS) == "asking", live.failure
             for message in MESSAGES:
                 terminal.handle_line(message)
-            assert (live.state, live.queued) == ("asking", MESSAGES)
+            assert (live.state, live.queued_messages) == ("asking", MESSAGES)
             terminal.handle_line(answer)
             assert live.wait(SECONDS) == "idle"
             assert live.view.messages[-1].text == "done"

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from harness.experiment.output import opened
+from harness.experiment.output import open_output
 from harness.store.journal import Journal
 from tests.cli.command import within
 from tests.store.samples import ENDED, opening, step, trial
@@ -61,7 +61,7 @@ def test_trials_go_only_when_it_is_said(journal):
 
 
 def test_nothing_is_put_away_while_a_run_is_at_work(journal):
-    with opened(journal.parent):
+    with open_output(journal.parent):
         for command in (("archive", "--older-than", "1d"), ("clean",)):
             refused = within("sessions", *command, "--in", journal)
             assert refused.exit_code == 2

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.session.grading import command_line, laid, verdicts
+from harness.session.grading import format_grader_command, list_grader_files, parse_verdicts
 from harness.tasks.kit.graders import build_grader
 
 JUDGE = """
@@ -30,15 +30,15 @@ def judge(root, code):
 def judged(root, made, code, nonce="n0nce"):
     (root / "agent.py").write_text(code)
     (root / "told.txt").write_text("seven of them\n")
-    for path, text in laid(made, nonce):
+    for path, text in list_grader_files(made, nonce):
         (root / path).parent.mkdir(exist_ok=True)
         (root / path).write_text(text)
     done = subprocess.run(
-        ["/bin/sh", "-c", command_line(made).replace("python3", sys.executable)],
+        ["/bin/sh", "-c", format_grader_command(made).replace("python3", sys.executable)],
         check=False, cwd=root, capture_output=True, timeout=20,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    return {name: verdict.passed for name, verdict in verdicts(done.stdout, nonce).items()}
+    return {name: verdict.passed for name, verdict in parse_verdicts(done.stdout, nonce).items()}
 
 
 def test_right_code_passes(tmp_path):

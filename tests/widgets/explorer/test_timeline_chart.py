@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 
 from harness.inspection.recorded_session import RecordedSession
-from harness.inspection.sample_run import sample_log
+from harness.inspection.sample_run import build_sample_log
 from harness.widgets.explorer.exploration import Exploration
 from harness.widgets.explorer.timeline_chart import draw_timeline
 
 
 @pytest.fixture(scope="module")
 def explored():
-    return Exploration(RecordedSession(name="a $session_", entries=sample_log(30_000)), "keep-last", 24_000)
+    return Exploration(RecordedSession(name="a $session_", entries=build_sample_log(30_000)), "keep-last", 24_000)
 
 
 def test_its_lines_are_the_tokens_of_every_step(explored):
