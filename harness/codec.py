@@ -84,7 +84,7 @@ def refuse_mistyped(kind: type[Any], given: Mapping[str, object]) -> None:
     Args:
         kind: a class with annotations. Those that are no data (a protocol, a name that is only there for a type checker) are
             not looked at.
-        given: fields by name; unknown ones are left to `ByName`.
+        given: fields by name; unknown ones are left to `StrictFields`.
 
     Raises:
         UsageError: names each field, what is needed and what was given.

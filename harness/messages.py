@@ -3,7 +3,7 @@
 The parts follow S3.6. What S3.6 stores as step-start and step-finish parts are facts about a step, not text that a model
 reads: here they are the event `StepFinished`, and the seeds' `parts` table is a SQL view over both. A tool call and
 its result are two parts in two messages, in the order in which every provider wants them (S1.1); the state machine of
-S3.7 is read off the log by `harness.view.tool_states`.
+S3.7 is read off the log by `harness.view.compute_tool_states`.
 """
 
 from dataclasses import dataclass, replace

@@ -110,7 +110,7 @@ class Slot:
     """Output limit that the summarizer is given."""
     max_input_tokens: int | None = None
     """Longest prompt that the summarizer is given, by its own count if it offers one; of a longer one the oldest messages are
-    left out. None = no limit but that of a summarizer which reads little (`harness.protocols.ReadsLittle`)."""
+    left out. None = no limit but that of a summarizer which reads little (`harness.protocols.LimitedInputModel`)."""
     former: Literal["apart", "among"] = "apart"
     """Whether former summaries are told apart from what is to be summarized, or are messages like the others."""
     continues: bool = False
@@ -139,7 +139,7 @@ class Plan:
     insert: tuple[Insert, ...] = ()
     """Messages that come without anybody being asked."""
     texts_to_save: tuple[str, ...] = ()
-    """Texts that its messages name by `harness.truncation.output_name`: saved before it takes effect, so that the tools over
+    """Texts that its messages name by `harness.truncation.name_output`: saved before it takes effect, so that the tools over
     saved outputs find them."""
     fallback: "Plan | None" = None
     """What is done instead when a summary fails or saves nothing; None = nothing is."""

@@ -97,7 +97,7 @@ def run_interruptibly(
 ) -> T | None:
     """The result of `work`, or None when the session was cancelled first; the work is then left to end by itself.
 
-    It ends the next time that it tells anything (see `end_if_given_up`). So it does where waiting itself fails.
+    It ends the next time that it tells anything (see `raise_if_abandoned`). So it does where waiting itself fails.
     A result that it comes to nevertheless is undone, where it must be.
 
     A call of a provider that is silent tells nothing: it keeps its thread and its connection until the next piece of an answer

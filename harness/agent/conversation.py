@@ -1,6 +1,6 @@
 """A session's log and the view folded from it, moved on together; and the request that the view makes.
 
-`Outgoing` extends the last request instead of making it anew, so a step costs what it adds, not what the session holds.
+`RequestBuilder` extends the last request instead of making it anew, so a step costs what it adds, not what the session holds.
 Its digests chain over the messages as sent: two requests with equal digests are byte-identical, and how much of the last
 request a new one shares is known without comparing texts.
 """

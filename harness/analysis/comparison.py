@@ -65,7 +65,7 @@ class Comparison:
         """Success rate of a less that of b, −1 to 1."""
         return self.counts.difference
 
-    def build_table(self) -> pd.DataFrame:
+    def table(self) -> pd.DataFrame:
         """The four counts of the pairs, as a table of a's outcome by b's."""
         counts = self.counts
         return pd.DataFrame(

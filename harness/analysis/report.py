@@ -25,10 +25,10 @@ from harness.analysis.tables import Tables, require_single_level, split_by_level
 from harness.errors import StoreError, UsageError, format_count
 
 FIGURES: dict[str, tuple[Callable[[Tables], pd.DataFrame], Callable[[pd.DataFrame], Any]]] = {
-    "token_curves": (token_curves.build_table, token_curves.draw),
-    "compaction_rounds": (compaction_rounds.build_table, compaction_rounds.draw),
-    "success_heatmap": (success_heatmap.build_table, success_heatmap.draw),
-    "retention": (retention.build_table, retention.draw),
+    "token_curves": (token_curves.table, token_curves.draw),
+    "compaction_rounds": (compaction_rounds.table, compaction_rounds.draw),
+    "success_heatmap": (success_heatmap.table, success_heatmap.draw),
+    "retention": (retention.table, retention.draw),
 }
 
 TEXT_WIDTH = 132

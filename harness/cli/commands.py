@@ -116,4 +116,4 @@ def unwind_on_sigterm() -> Iterator[None]:
 @click.option("--debug", is_flag=True, help="Show the traceback of an error.")
 def main(debug: bool) -> None:
     """Run grids of coding-agent sessions and measure what context compaction does to them."""
-    # `debug` is read where errors are caught, in `Commands.invoke`
+    # `debug` is read where errors are caught, in `LazyCommandGroup.invoke`

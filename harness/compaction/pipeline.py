@@ -140,7 +140,7 @@ class Preset(StrictFields, ABC):
 
     @property
     def truncation(self) -> Truncation:
-        """See `harness.protocols.Truncates`."""
+        """See `harness.protocols.TruncatingPolicy`."""
         return Truncation(max_characters=self.clip_characters)
 
     @property

@@ -412,7 +412,7 @@ class AnsweredSpan:
     """All but what the user has said since the last answer."""
 
     def select_items(self, view: View, budget: Budget) -> tuple[Item, ...]:
-        """See `harness.compaction.stages.Stretch`."""
+        """See `harness.compaction.stages.Span`."""
         return view.items[1 : find_answered_end(view)]
 
 
@@ -429,7 +429,7 @@ class BeforeUserMessage:
     """Whether a place before an answer of the model will do as well."""
 
     def select_items(self, view: View, budget: Budget) -> tuple[Item, ...]:
-        """See `harness.compaction.stages.Stretch`."""
+        """See `harness.compaction.stages.Span`."""
         return view.items[1 : self._find_end(view.items)]
 
     def _find_end(self, items: Sequence[Item]) -> int:
@@ -462,7 +462,7 @@ class UpToShare:
     """Of the window, for the system message and what stays."""
 
     def select_items(self, view: View, budget: Budget) -> tuple[Item, ...]:
-        """See `harness.compaction.stages.Stretch`."""
+        """See `harness.compaction.stages.Span`."""
         items, goal = view.items, self.goal_share * budget.window_tokens
         answers = [index for index, item in enumerate(items) if item.message.role == "assistant" and index > 1]
         steps = 1
@@ -505,7 +505,7 @@ class BeforeNewest:
     target: SizeTarget
 
     def select_items(self, view: View, budget: Budget) -> tuple[Item, ...]:
-        """See `harness.compaction.stages.Stretch`."""
+        """See `harness.compaction.stages.Span`."""
         items = view.items
         keep = min(self.most_tokens, self.target.compute_tokens(view, budget) - items[0].tokens)
         held, cut = 0, len(items)
@@ -531,7 +531,7 @@ class BeforeTurns:
     most_tokens: int
 
     def select_items(self, view: View, budget: Budget) -> tuple[Item, ...]:
-        """See `harness.compaction.stages.Stretch`."""
+        """See `harness.compaction.stages.Span`."""
         items, end = view.items, len(view.items)
         room = min(self.most_tokens, max(self.least_tokens, int(self.share * (budget.threshold_tokens or 0))))
         request_indexes = [index for index in range(1, end) if is_from_user(view, index) and not _is_before_summary(view, index)]
@@ -571,7 +571,7 @@ class BeforeTurnsOrShare:
     """Of that share."""
 
     def select_items(self, view: View, budget: Budget) -> tuple[Item, ...]:
-        """See `harness.compaction.stages.Stretch`."""
+        """See `harness.compaction.stages.Span`."""
         items = view.items
         first = 1 + max((index for index, item in enumerate(items) if item.item_id in view.summaries), default=0)
         request_indexes = [index for index in range(first, len(items)) if is_from_user(view, index)]

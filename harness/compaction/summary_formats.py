@@ -241,7 +241,7 @@ class RequestsAndTools:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WithoutOldest:
-    """Leaves out one more message at the beginning each time, a call together with its results. See `harness.plan.Shorter`."""
+    """Leaves out one more message at the beginning each time, a call together with its results. See `harness.plan.PromptShortener`."""
 
     def shorten(self, messages: tuple[Message, ...], attempt: int) -> tuple[Message, ...]:
         """What is left after so many messages have gone."""
@@ -251,7 +251,7 @@ class WithoutOldest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WithoutResults:
-    """Leaves out a growing share of the tool results, from the middle outwards. See `harness.plan.Shorter`."""
+    """Leaves out a growing share of the tool results, from the middle outwards. See `harness.plan.PromptShortener`."""
 
     shares: tuple[float, ...]
     """Of the results, by attempt."""
@@ -268,7 +268,7 @@ class WithoutResults:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ends:
-    """First shorter tool results, then only the two ends of the messages. See `harness.plan.Shorter`."""
+    """First shorter tool results, then only the two ends of the messages. See `harness.plan.PromptShortener`."""
 
     result_characters: int
     share: float
@@ -290,7 +290,7 @@ class Ends:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WithoutMiddle:
-    """In a second attempt the two ends of what was told, by characters. See `harness.plan.Shorter`."""
+    """In a second attempt the two ends of what was told, by characters. See `harness.plan.PromptShortener`."""
 
     share: float
     """Of the characters that is told."""

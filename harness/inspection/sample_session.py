@@ -117,7 +117,7 @@ class SampleOracle:
     """What the rest of the session needs: the request, always; a file that was read, until it is written again. Pure."""
 
     def predict_needs(self, messages: Sequence[Message]) -> Sequence[Need | None]:
-        """See `harness.protocols.Foresight`."""
+        """See `harness.protocols.Oracle`."""
         numbers = [self._number(message) for message in messages]
         now = max((number for number in numbers if number is not None), default=0)
         return [self._need(message, number, now) for message, number in zip(messages, numbers, strict=True)]

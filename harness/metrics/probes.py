@@ -1,7 +1,7 @@
 """Probes: at every applied compaction, which facts of the task were in view, which still are, and what became of them.
 
 A fact is in view if its value can be read, by the task's own patterns, in any message of the view: what a scripted agent could
-use. Real summaries may tell it in other words. So of values of `DISTINCTIVE_CHARACTERS` or more it is also said whether they
+use. Real summaries may tell it in other words. So of values of `MIN_DISTINCTIVE_CHARACTERS` or more it is also said whether they
 stand in the view after the compaction as a whole token; shorter ones stand everywhere. The value of a fact is the newest
 that was told so far, in the whole history: by the user, by a tool, or, for facts of the agent's own, by the agent. What a tool
 shows is no telling if the agent had written it itself or if a later value had replaced it already. A fact that is in view on

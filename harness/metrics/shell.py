@@ -35,7 +35,7 @@ READ_ONLY_PROGRAMS = frozenset(
         *("type", "uniq", "wc", "which"),
     )
 )
-"""Programs that change nothing, but for the words of `_WRITING_WORDS`."""
+"""Programs that change nothing, but for the words of `_WRITE_OPTIONS`."""
 _WRITE_OPTIONS = {
     "find": re.compile(r"-(delete|exec|execdir|ok|okdir|fprint\w*|fls)$"),
     "sed": re.compile(r"(-[a-zA-Z]*i|--in-place)"),

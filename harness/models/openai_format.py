@@ -160,7 +160,7 @@ def decode_usage(plain: object) -> Usage:
 
 
 def encode_usage(usage: Usage) -> JsonObject:
-    """A usage report that `usage_from_wire` reads back."""
+    """A usage report that `decode_usage` reads back."""
     return {
         "prompt_tokens": usage.prompt_tokens,
         "completion_tokens": usage.output_tokens,

@@ -94,7 +94,7 @@ def open_sandbox(
 ) -> ServedSandbox:
     """A sandbox for one session, not yet started; the caller closes it.
 
-    Its snapshots keep contents in memory; `keep_in` before the start names another place.
+    Its snapshots keep contents in memory; `use_blobs` before the start names another place.
 
     Args:
         backend: `docker`, `bubblewrap`, `local`, or `auto`: docker, else bubblewrap, by a live probe. To spare each worker the

@@ -243,7 +243,7 @@ class LiveSession:
         somebody sends another one or resumes.
 
         A call that was broken off is left at the next piece of its answer and not made again. Of a provider that says nothing it
-        keeps one thread and one connection in the background, for `Interactive.stall_seconds` at most. A model on this machine
+        keeps one thread and one connection in the background, for `SessionSpec.stall_seconds` at most. A model on this machine
         answers one request at a time: the next turn begins when it has read the prompt of the call that was broken off.
         """
         with self._control.condition:

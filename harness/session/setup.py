@@ -21,7 +21,7 @@ from harness.sandboxes.backends import SandboxChoice
 from harness.task import Runtime, Task
 
 UNSTORED_FIELDS = frozenset({"request", "journal", "keep", "unsafe_local"})
-"""Fields of `Interactive` that are no part of it; the request is in the log itself."""
+"""Fields of `SessionSpec` that are no part of it; the request is in the log itself."""
 STORED_FIELDS: Mapping[str, Any] = {
     "model": str,
     "task": Task | None,
@@ -43,7 +43,7 @@ STORED_FIELDS: Mapping[str, Any] = {
 
 
 class HasPolicy(Protocol):
-    """What of `Interactive` is named here; its other fields are read by `KEPT`."""
+    """What of `SessionSpec` is named here; its other fields are read by `KEPT`."""
 
     @property
     def policy(self) -> Policy:
@@ -52,7 +52,7 @@ class HasPolicy(Protocol):
 
 
 def encode_setup(spec: HasPolicy) -> str:
-    """How an `Interactive` is set up, as canonical JSON."""
+    """How an `SessionSpec` is set up, as canonical JSON."""
     plain = {name: codec.to_plain(getattr(spec, name), of) for name, of in STORED_FIELDS.items()}
     return codec.to_canonical_json({**plain, "policy": codec.to_plain(spec.policy)}, dict)
 
@@ -64,7 +64,7 @@ def find_setup(entries: Iterable[Entry]) -> str:
 
 
 def decode_setup(text: str) -> dict[str, Any]:
-    """The fields of `Interactive` that a setup tells.
+    """The fields of `SessionSpec` that a setup tells.
 
     Raises:
         UsageError: it is none of ours, or names what is not there; says where and what.

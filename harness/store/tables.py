@@ -231,7 +231,7 @@ _TEXT_FIELDS: dict[str, tuple[tuple[str, ...], str]] = {
 
 
 def _extract_part_text(part: dict[str, Any], texts: dict[str, str]) -> str:
-    """As `harness.messages.part_text`, off the stored form."""
+    """As `harness.messages.extract_part_text`, off the stored form."""
     names, between = _TEXT_FIELDS.get(part["kind"], (("text",), ""))
     return between.join([value if isinstance(value := part[name], str) else texts[value["address"]] for name in names])
 

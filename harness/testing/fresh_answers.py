@@ -37,7 +37,7 @@ def answer_in_fresh_process(model_spec: FreshModelSpec, request: Request, hash_s
 
 
 def encode_reply(reply: Reply) -> object:
-    """An answer as `answered_afresh` gives it."""
+    """An answer as `answer_in_fresh_process` gives it."""
     return [codec.to_plain(reply.message), codec.to_plain(reply.usage)]
 
 

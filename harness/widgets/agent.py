@@ -173,16 +173,16 @@ class AgentWidget(SnapshotWidget):
 
     @property
     def is_resting(self) -> bool:
-        """See `Renewed`."""
+        """See `SnapshotWidget`."""
         return self.session.state in RESTING_STATES
 
     def render_text(self) -> str:
-        """See `Surface`."""
+        """See `HarnessWidget`."""
         with self._feed_lock:
             return render_text(self._feed)
 
     def render_html(self) -> str:
-        """See `Surface`."""
+        """See `HarnessWidget`."""
         with self._feed_lock:
             return render_html(self._feed)
 

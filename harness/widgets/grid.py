@@ -62,7 +62,7 @@ class GridWidget(SnapshotWidget):
 
     @property
     def is_resting(self) -> bool:
-        """See `Renewed`."""
+        """See `SnapshotWidget`."""
         return self.state not in ("running", "stopping")
 
     @property
@@ -125,12 +125,12 @@ class GridWidget(SnapshotWidget):
                 self.channel.update_state(beat=time.monotonic())
 
     def render_text(self) -> str:
-        """See `Surface`."""
+        """See `HarnessWidget`."""
         with self._lock:
             return self._describe_status()
 
     def render_html(self) -> str:
-        """See `Surface`."""
+        """See `HarnessWidget`."""
         with self._lock:
             board, failures = self._success_grid, self._success_grid.failures
             level = f" Level {html.escape(board.level)}." if board.level else ""

@@ -41,7 +41,7 @@ class HarnessWidget(anywidget.AnyWidget):
     """A widget: it shows what it is told over its wire, and hears what the user does.
 
     Who inherits sets `_esm = script(NAME)` and `_css = style(NAME)`, and says by `heard` what happens when the user does
-    something, and by `as_text` and `as_html` what is seen where no kernel answers.
+    something, and by `as_text` and `render_html` what is seen where no kernel answers.
     """
 
     def __init__(self, sender: MessageSender = SHARED_SENDER) -> None:

@@ -90,11 +90,11 @@ class SessionInspector(HarnessWidget):
                 self.channel.update_state(reading=self._read_message(message.get("message")))
 
     def render_text(self) -> str:
-        """See `Surface`."""
+        """See `HarnessWidget`."""
         return "\n".join(f"{name}: {value}" for name, value in self._describe_session())
 
     def render_html(self) -> str:
-        """See `Surface`."""
+        """See `HarnessWidget`."""
         head = ("before step", "what", "tokens before", "tokens after", "why")
         rows = [
             (one.step, one.outcome, one.tokens_before, one.tokens_after, one.reason[:MAX_REASON_CHARACTERS])

@@ -1,7 +1,7 @@
 """Messages from the kernel to every page that shows a widget: numbered, joined into batches, few a second.
 
 Jupyter's server drops the messages of a kernel that sends too many, without a word to anybody. So all widgets of a process send
-through one `Post`, which keeps a pace, and what was sent is numbered: a page that misses something, because it was just opened,
+through one `MessageSender`, which keeps a pace, and what was sent is numbered: a page that misses something, because it was just opened,
 reloaded or cut off, says what it has and is sent the rest.
 """
 

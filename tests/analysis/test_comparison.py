@@ -78,7 +78,7 @@ def test_a_price_that_is_not_known_makes_no_ratio():
 
 
 def test_the_table_shows_the_four_counts():
-    table = compare(arms([True, True, False], [True, False, False]), "a", "b").build_table()
+    table = compare(arms([True, True, False], [True, False, False]), "a", "b").table()
     assert table.loc["success", "failure"] == 1
     assert table.to_numpy().sum() == 3
 

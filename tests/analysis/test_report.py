@@ -101,7 +101,7 @@ def test_trials_of_earlier_plans_are_counted_and_in_no_number(tmp_path):
     found, alone = report(results(today + earlier)), report(results(today))
     assert found.sections[:-1] == alone.sections
     assert "3 trials of earlier plans" in found.sections[-1].notes[0]
-    assert list(success_heatmap.build_table(results(today + earlier))["trials"]) == [4]
+    assert list(success_heatmap.table(results(today + earlier))["trials"]) == [4]
     assert "3 trials" in report(results(earlier)).title
     found.write(tmp_path / "both")
     alone.write(tmp_path / "alone")

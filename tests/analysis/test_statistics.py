@@ -138,7 +138,7 @@ def test_no_pair_leaves_every_difference_possible():
 
 @given(counts)
 def test_mcnemar_is_a_fair_coin_on_the_pairs_that_differ(pairs):
-    expected = binomtest(pairs.only_a, pairs.discordant).pvalue if pairs.discordant else 1
+    expected = binomtest(pairs.only_a, pairs.discordant_pairs).pvalue if pairs.discordant_pairs else 1
     assert compute_mcnemar_p(pairs) == pytest.approx(expected)
 
 

@@ -46,9 +46,9 @@ STREAMED = "streaming.join()\nprint(streaming.told)"
 EXPLORER = f"""\
 from harness import CompactionExplorer
 from harness.inspection.recorded_session import RecordedSession
-from harness.inspection.sample_run import sample_log
+from harness.inspection.sample_run import build_sample_log
 
-explorer = CompactionExplorer(RecordedSession(name="sample", entries=sample_log({SAID_TOKENS})))
+explorer = CompactionExplorer(RecordedSession(name="sample", entries=build_sample_log({SAID_TOKENS})))
 explorer
 """
 MESSAGES = "print(len(explorer.table()))"

@@ -74,7 +74,7 @@ def test_stages_tell_moment_trigger_and_reducer_and_leave_out_what_is_usual() ->
     cut, summarize, _ = describe_stages(ThreeTiers(prune=False))
     assert cut == "output: Truncation(max_lines=2000, max_bytes=51200, saved=True)"
     assert summarize.endswith("former=among, (user 'What did we do so far?'), (user 'Continue if you have next steps'))")
-    assert describe_stages(OracleRetention())[1:] == ("step: Full → Retain(Uninformed, share=0.5)",)
+    assert describe_stages(OracleRetention())[1:] == ("step: Full → Retain(MissingRanking, share=0.5)",)
     assert describe_stages(NoCompaction(clip_characters=70)) == ("output: Truncation(max_characters=70)",)
 
 

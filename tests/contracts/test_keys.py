@@ -43,17 +43,17 @@ WORK = (
     Say(pieces=("It is written.",)),
 )
 CELL = """
-from harness.session.spec import Interactive, converse
+from harness.session.spec import SessionSpec, execute_session
 from harness.sandboxes.backends import SandboxChoice
 from harness import open_model
 from harness.compaction.presets.none import NoCompaction
 from harness.messages import user
 from harness.protocols import Request
 place = SandboxChoice(backend="local")
-session = Interactive(
+session = SessionSpec(
     request="x", policy=NoCompaction(), model="hosted_vllm/stub", window_tokens=50_000, sandbox=place, unsafe_local=True
 )
-display(session, converse(session, "s", listen=print))
+display(session, execute_session(session, "s", listen=print))
 model = open_model("hosted_vllm/stub", task=None, seed=0, window_tokens=None)
 display(model)
 model.reply(Request(messages=(user("x"),)))

@@ -51,7 +51,7 @@ def jobs_of(seeds, output):
                 axes={"seed": seed},
                 backend="bubblewrap",
                 provenance=PROVENANCE,
-                journal=output.trial_journal(trial.trial_id),
+                journal=output.locate_trial_journal(trial.trial_id),
             )
         )
     return made

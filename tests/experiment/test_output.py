@@ -19,7 +19,7 @@ CHECK = CheckRecord(trial_id="t", check="c", title="C", passed=True)
 def left_behind(output, *records):
     """Small journals as workers leave them."""
     for one in records:
-        with Journal.open(output.trial_journal(one.trial_id)) as journal:
+        with Journal.open(output.locate_trial_journal(one.trial_id)) as journal:
             journal.record_trial(one)
 
 

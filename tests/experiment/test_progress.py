@@ -118,7 +118,7 @@ def test_without_a_terminal_or_notebook_lines_are_chosen_and_names_choose_the_re
 def test_in_a_real_notebook_one_output_is_left_that_reads_well_in_the_saved_file(checkout):
     code = (
         f"import sys; sys.path.insert(0, {str(checkout)!r})\n"
-        "from harness.experiment.progress import Standing, choose\n"
+        "from harness.experiment.progress import RunProgress, choose_display\n"
         "display = choose('auto')\n"
         "for done in range(4): display.show(Standing(experiment='<b>x', total=3, done=done))\n"
         "display.close()"

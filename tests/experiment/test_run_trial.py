@@ -247,7 +247,7 @@ def test_the_same_trial_run_twice_is_the_same_to_the_last_digest(job, tmp_path):
 
 def test_a_trial_that_is_run_again_is_answered_from_the_action_cache_and_its_rows_say_so(job, tmp_path):
     caching = CacheSettings(folder=tmp_path / "actions", max_bytes=2**20)
-    one = replace(job(), caching=caching)
+    one = replace(job(), cache_settings=caching)
     cold, checks = run_trial(one)
     (steps,) = journal_steps(one.journal)
     again = replace(one, journal=tmp_path / "again.sqlite")
@@ -278,7 +278,7 @@ def test_a_task_can_opt_out_of_the_action_cache(job, tmp_path):
         f"{source}\n\nimport dataclasses\ndef opted_out(seed):\n    return dataclasses.replace(tiny(seed), cacheable=False)\n"
     )
     trial = replace(BASE, task=f"{file}:opted_out")
-    record, _ = run_trial(replace(job(trial), caching=CacheSettings(folder=tmp_path / "actions", max_bytes=2**20)))
+    record, _ = run_trial(replace(job(trial), cache_settings=CacheSettings(folder=tmp_path / "actions", max_bytes=2**20)))
     assert (record.success, record.action_hits, record.action_misses) == (True, None, None)
 
 

@@ -25,8 +25,8 @@ TOOL = ToolSpec(name="t", description="", parameters_json="{}")
 MANY = """
 import sys
 from pathlib import Path
-from harness.models.cassette import tape_of
-tape = tape_of(Path(sys.argv[1]))
+from harness.models.cassette import open_cassette_file
+tape = open_cassette_file(Path(sys.argv[1]))
 for number in range(200):
     tape.add(f"{sys.argv[2]}-{number}", {"overflow": [number, len(sys.argv[2])]})
 """

@@ -103,10 +103,10 @@ def test_every_provider_that_litellm_signs_in_to_when_it_reads_a_name_is_known_h
 
 DECLARED = """
 from harness.errors import UnknownName
-from harness.models.prices import price_table, prices_of
-from harness.models.registry import check_model_name, window_of
+from harness.models.prices import identify_price_table, look_up_prices
+from harness.models.registry import check_model_name, look_up_window
 check_model_name("openai/gpt-of-tomorrow", keys=False)
-print(window_of("openai/gpt-of-tomorrow").tokens, prices_of("openai/gpt-of-tomorrow")[0].output_usd, price_table())
+print(look_up_window("openai/gpt-of-tomorrow").tokens, look_up_prices("openai/gpt-of-tomorrow")[0].output_usd, identify_price_table())
 try:
     check_model_name("openai/gpt-of-tomorow", keys=False)
 except UnknownName as error:

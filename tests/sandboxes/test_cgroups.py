@@ -13,8 +13,8 @@ from harness.sandboxes.cgroups import ControlGroup, reap_groups
 
 _MAKE_AND_DIE = """
 from harness.protocols import SandboxLimits
-from harness.sandboxes.cgroups import Group
-group = Group.make(SandboxLimits(), pids=True)
+from harness.sandboxes.cgroups import ControlGroup
+group = ControlGroup.make(SandboxLimits(), pids=True)
 print(group.path, group.pids_path or group.path)
 """
 
@@ -31,7 +31,7 @@ def group():
 
 def test_a_tree_that_takes_more_than_its_group_has_is_killed(group):
     code = "x = bytearray(200 << 20)"
-    door = group.open_door()
+    door = group.open_join_fd()
     with Path(os.devnull).open("r+b", buffering=0) as null:
         result = subprocess.run([*group.join, sys.executable, "-c", code], stdin=null, stdout=door, check=False)
     os.close(door)
@@ -39,7 +39,7 @@ def test_a_tree_that_takes_more_than_its_group_has_is_killed(group):
 
 
 def test_a_group_is_joined_by_who_has_become_another_user(group):
-    door = group.open_door()
+    door = group.open_join_fd()
     ours, theirs = socket.socketpair()
     with ours, theirs:
         command: list[str] = [*group.join, "/bin/cat", "/proc/self/cgroup"]

@@ -137,14 +137,14 @@ def test_restoring_a_snapshot_whose_contents_are_elsewhere_is_refused(lying):
 
 def test_blobs_are_named_while_the_workspace_is_empty(lying):
     sandbox = lying(scan(["x", 0o100644, 1, hashlib.sha256(b"x").hexdigest(), 1], body=b"x"))
-    sandbox.keep_in(MemoryBlobStore()).snapshot()
+    sandbox.use_blobs(MemoryBlobStore()).snapshot()
     with pytest.raises(SandboxError, match="empty"):
-        sandbox.keep_in(MemoryBlobStore())
+        sandbox.use_blobs(MemoryBlobStore())
 
 
 @pytest.mark.parametrize("answers", [[], [frame({}), scan(), frame({}), b"nonsense"], [None]])
 def test_a_sandbox_that_cannot_be_emptied_says_so(lying, answers):
-    assert not lying(*answers).emptied()
+    assert not lying(*answers).reset_for_reuse()
 
 
 @pytest.mark.parametrize("seconds", [0, -1, float("nan"), float("inf"), 1e9])

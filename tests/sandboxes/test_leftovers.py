@@ -7,7 +7,7 @@ from pathlib import Path
 
 from harness.sandboxes.leftovers import OWNER_FILE, format_owner, is_owner_dead, reap_directories
 
-_TELL = "from harness.sandboxes.leftovers import owner_text; print(owner_text())"
+_TELL = "from harness.sandboxes.leftovers import format_owner; print(format_owner())"
 
 
 def dead_owner() -> str:

@@ -797,7 +797,7 @@ def test_a_summary_that_was_given_up_is_not_read_to_its_end(living, provider, su
 def test_a_sandbox_that_is_gone_fails_the_session_with_advice_and_the_log_goes_on_elsewhere(living, tmp_path):
     def listen(one):
         if isinstance(one, Entry) and isinstance(one.event, StepFinished) and one.event.step == 8:
-            live._worker._it.sandbox.close()
+            live._worker._resources.sandbox.close()
 
     live = living(listen, start=False)
     live.start()
@@ -899,9 +899,11 @@ def test_what_a_compaction_dropped_is_told_again_in_a_fork(living):
     live = living(policy=policy, window_tokens=16_000)
     assert live.wait(SECONDS) == "idle", live.failure
     assert not live.close().checks[0].passed, "the port was forgotten"
-    restored = living.too(live.fork_behind(1, session=replace(live.session, policy=policy_from_plain({"kind": "none"}))))
+    restored = living.too(
+        live.fork_after_compaction(1, session=replace(live.session, policy=policy_from_plain({"kind": "none"})))
+    )
     plain = living.too(
-        live.fork_behind(1, remind=False, session=replace(live.session, policy=policy_from_plain({"kind": "none"})))
+        live.fork_after_compaction(1, remind=False, session=replace(live.session, policy=policy_from_plain({"kind": "none"})))
     )
     assert len(restored.entries) == len(plain.entries) + 1
     assert "The port is 4000." in restored.entries[-1].event.message.text
@@ -912,7 +914,7 @@ def test_what_a_compaction_dropped_is_told_again_in_a_fork(living):
         assert fork.wait(SECONDS) == "idle", fork.failure
         assert fork.close().checks[0].passed is passes
     with pytest.raises(UsageError, match="no compaction of round 999"):
-        live.fork_behind(999)
+        live.fork_after_compaction(999)
 
 
 def test_a_resumed_session_extends_its_last_request_as_if_nothing_had_been(living, tmp_path):

@@ -24,7 +24,7 @@ LOOK = assistant("", ToolCall(call_id="l", name="execute_command", arguments_jso
 
 
 class Made:
-    """An `Explore` over a puppet, and what it left."""
+    """An `ExploreTool` over a puppet, and what it left."""
 
     def __init__(self, replies, answer=None, **changes):
         self.model, self.log = FakeModel(replies), MemoryLog()

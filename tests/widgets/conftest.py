@@ -30,7 +30,7 @@ def browser(chromium: str) -> Iterator[Browser]:
 
 @pytest.fixture
 def page(browser: Browser, tmp_path: Path) -> Iterator[Page]:
-    """An empty page; how it looked in the end is `page.png` in the test's folder."""
+    """An empty page; how it looked in the end is `page.render_png` in the test's folder."""
     page = browser.new_page(viewport={"width": 1100, "height": 1000})
     page.set_default_timeout(20_000)
     yield page

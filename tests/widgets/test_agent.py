@@ -156,7 +156,7 @@ def hostile_task():
     steps = list(TASK.script.steps)
     said = CallTemplate(tool="execute_command", arguments=(("command", f"echo '{HOSTILE}'; touch '{name}'; echo round-0-"),))
     steps[0] = replace(steps[0], says=f"Look: {HOSTILE}", calls=(said,))
-    script = replace(TASK.script, steps=tuple(steps), farewell=HOSTILE)
+    script = replace(TASK.script, steps=tuple(steps), final_text=HOSTILE)
     return replace(TASK, script=script, prompt=f"{TASK.prompt}\n{HOSTILE}")
 
 
@@ -177,9 +177,9 @@ def test_nothing_that_model_tool_user_or_file_name_say_is_run(page, panel):
     assert "+++ b/<img src=x onerror=window.hacked=2>.txt" in page.locator(".a-files pre").text_content()
     assert page.locator(".a-root img, .a-root script").count() == 0
     assert page.evaluate("typeof window.hacked") == "undefined"
-    assert "<img" not in widget.as_html()
-    assert "<script" not in widget.as_html()
-    assert "&lt;script" in widget.as_html()
+    assert "<img" not in widget.render_html()
+    assert "<script" not in widget.render_html()
+    assert "&lt;script" in widget.render_html()
 
 
 def test_a_view_that_is_made_again_shows_the_same_and_keeps_what_was_typed(page, panel):
@@ -393,13 +393,13 @@ def test_a_session_that_failed_says_the_line_that_reopens_it_and_its_panel_is_ov
     linked = Panel(page, widget, SHARED_SENDER)
     linked.click("Start")
     linked.until("() => document.querySelectorAll('.a-tool').length >= 2")
-    widget.session._worker._it.sandbox.close()
+    widget.session._worker._resources.sandbox.close()
     linked.phase("failed")
     alarm = page.locator(".a-alarm").nth(1).inner_text()
     assert "reopen the session: its log and its last workspace come back" in alarm
     assert f"AgentWidget.reopen('{tmp_path / 'session.sqlite'}', '{widget.session.session_id}')" in alarm
-    widget._teller.join(10)
-    assert not widget._teller.is_alive()
+    widget._publisher_thread.join(10)
+    assert not widget._publisher_thread.is_alive()
 
 
 def test_whatever_goes_wrong_behind_a_click_is_said_in_the_page(page, panel, monkeypatch):
@@ -439,7 +439,7 @@ def test_a_paced_session_that_is_stopped_from_a_cell_waits_for_no_page(panel):
     widget = panel(pace_seconds=30.0)
     widget.session.start()
     end = time.monotonic() + 90
-    while "assistant" not in widget.as_html() and time.monotonic() < end:
+    while "assistant" not in widget.render_html() and time.monotonic() < end:
         time.sleep(0.05)
     began = time.monotonic()
     widget.session.stop()
@@ -452,7 +452,7 @@ def test_a_panel_that_was_closed_shows_at_once_how_its_session_ended(panel):
     widget.session.start()
     assert widget.session.wait(120) == "idle"
     widget.close()
-    assert "checks: 2 of 2 passed" in widget.as_html()
+    assert "checks: 2 of 2 passed" in widget.render_html()
 
 
 def test_a_session_is_gone_on_with_from_its_journal(page, panel, tmp_path):

@@ -121,7 +121,7 @@ def test_the_page_shows_what_the_table_says(link, explorer, page):
         assert shown(page, fate) == (len(rows), rows["tokens_after"].sum())
     first = page.locator(".h-row").first
     assert first.locator(".h-fate").inner_text() == table["fate"][0]
-    assert page.locator(".h-tick.h-applied").count() == explorer._explored.scene.view.rounds
+    assert page.locator(".h-tick.h-applied").count() == explorer._exploration.scene.view.rounds
 
 
 def drag(page, slider):
@@ -141,8 +141,8 @@ def test_dragging_the_threshold_redraws_everything(link, explorer, page):
     slider = page.get_by_role("slider", name="threshold", exact=True)
     drag(page, slider)
     linked.settle()
-    assert 0.35 < explorer._explored.look.fields["threshold"] < 0.45
-    assert f"{explorer._explored.look.fields['threshold']:.2f}" in page.locator(".h-knob").first.inner_text()
+    assert 0.35 < explorer._exploration.look.fields["threshold"] < 0.45
+    assert f"{explorer._exploration.look.fields['threshold']:.2f}" in page.locator(".h-knob").first.inner_text()
     assert page.locator(".h-curve").get_attribute("points") != before
     table = explorer.table()
     assert shown(page, "summarized")[0] == (table["fate"] == "summarized").sum()
@@ -155,11 +155,11 @@ def test_sliders_and_rows_are_moved_by_keys(link, explorer, page):
     for _ in range(4):
         page.keyboard.press("ArrowLeft")
     linked.settle()
-    assert explorer._explored.look.fields == {"keep_last": 6}
+    assert explorer._exploration.look.fields == {"keep_last": 6}
     page.get_by_role("slider", name="step", exact=True).focus()
     page.keyboard.press("Home")
     linked.settle()
-    assert explorer._explored.look.step == 1
+    assert explorer._exploration.look.step == 1
     assert shown(page, "summarized") == (0, 0)
     page.keyboard.press("End")
     linked.settle()
@@ -169,7 +169,7 @@ def test_sliders_and_rows_are_moved_by_keys(link, explorer, page):
     linked.settle()
     assert page.locator(".h-row[aria-selected=true]").inner_text().startswith("summarized")
     texts = page.locator(".h-texts").inner_text()
-    assert explorer._explored.reading(1)["logged"].splitlines()[0] in texts
+    assert explorer._exploration.reading(1)["logged"].splitlines()[0] in texts
     assert "stands in for a line of the summary" in texts
     page.keyboard.press("End")
     linked.settle()
@@ -179,17 +179,17 @@ def test_sliders_and_rows_are_moved_by_keys(link, explorer, page):
 @pytest.mark.browser
 def test_the_buttons_and_the_timeline_lead_to_compactions_and_steps(link, explorer, page):
     linked = link(explorer)
-    steps = [attempt.step for attempt in explorer._explored.attempts()]
+    steps = [attempt.step for attempt in explorer._exploration.attempts()]
     page.get_by_role("button", name="the compaction before").click()
     linked.settle()
-    assert explorer._explored.look.step in steps
-    assert f"before step {explorer._explored.look.step}:" in page.locator(".h-said").inner_text()
+    assert explorer._exploration.look.step in steps
+    assert f"before step {explorer._exploration.look.step}:" in page.locator(".h-said").inner_text()
     page.locator(".h-plot svg").click(position={"x": 5, "y": 60})
     linked.settle()
-    assert explorer._explored.look.step == 1
+    assert explorer._exploration.look.step == 1
     page.get_by_role("button", name="the next compaction").click()
     linked.settle()
-    assert explorer._explored.look.step == steps[0]
+    assert explorer._exploration.look.step == steps[0]
 
 
 @pytest.mark.browser
@@ -220,7 +220,7 @@ def test_what_cannot_be_is_said_and_mended_by_the_next_move(link, explorer, page
     page.get_by_role("checkbox", name="constants scaled").click()
     linked.settle()
     assert page.get_by_role("alert").inner_text() == ""
-    assert explorer._explored.look.window_tokens == 8192
+    assert explorer._exploration.look.window_tokens == 8192
 
 
 @pytest.mark.browser

@@ -68,7 +68,7 @@ def told(page, name):
 
 def test_it_tells_of_each_step_what_was_sent_and_what_came_back(inspector, session):
     for step in (1, inspector.steps // 2, inspector.steps):
-        inspector.look(step)
+        inspector.show_step(step)
         sent = reconstruct_request(session.entries, step)
         told = dict(inspector._told())
         assert told["sent"].startswith(f"{len(sent.messages)} messages, {sent.view.tokens:,} tokens")
@@ -98,10 +98,10 @@ def test_the_workspace_is_named_where_it_was_kept():
 
 @pytest.mark.parametrize("step", [0, -1, 10**6, None, "2", 2.5])
 def test_a_step_that_is_not_there_is_refused_and_the_place_stays(inspector, step):
-    before = inspector._place
+    before = inspector._step_number
     with pytest.raises(UsageError, match="step: must be between 1 and"):
-        inspector.look(step)
-    assert inspector._place == before
+        inspector.show_step(step)
+    assert inspector._step_number == before
 
 
 def test_a_session_without_a_step_is_refused():
@@ -112,7 +112,7 @@ def test_a_session_without_a_step_is_refused():
 @pytest.mark.parametrize("message", [{}, {"kind": "look"}, {"kind": "look", "look": [1]}, {"kind": "read", "message": None}])
 def test_a_page_may_say_anything(inspector, message):
     inspector.heard(message)
-    assert inspector._place == 1
+    assert inspector._step_number == 1
 
 
 def test_the_fallback_is_escaped_and_tells_of_compactions():
@@ -138,21 +138,21 @@ def test_keys_and_buttons_go_through_the_steps(link, inspector, page):
     ):
         page.keyboard.press(key)
         linked.settle()
-        assert inspector._place == place
+        assert inspector._step_number == place
         assert told(page, "step").endswith(f"number {place} of {inspector.steps}")
     page.get_by_role("button", name="the next step").click()
     linked.settle()
-    assert inspector._place == 2
+    assert inspector._step_number == 2
     page.get_by_role("slider", name="step").focus()
     page.keyboard.press("ArrowRight")
     linked.settle()
-    assert inspector._place == 3
+    assert inspector._step_number == 3
 
 
 @pytest.mark.browser
 def test_a_row_of_a_step_shows_its_text_and_new_ones_are_marked(link, inspector, page, session):
     linked = link(inspector)
-    inspector.look(4)
+    inspector.show_step(4)
     linked.settle()
     sent = reconstruct_request(session.entries, 4)
     assert page.locator(".h-row[aria-selected=true] .h-kind").inner_text() == "answer"
@@ -166,7 +166,7 @@ def test_a_row_of_a_step_shows_its_text_and_new_ones_are_marked(link, inspector,
     page.keyboard.press("Home")
     linked.settle()
     assert "You are a coding agent" in page.locator(".h-texts").inner_text()
-    assert inspector._place == 4  # keys in the list do not change the step
+    assert inspector._step_number == 4  # keys in the list do not change the step
 
 
 @pytest.mark.browser

@@ -120,7 +120,7 @@ def test_a_long_history_goes_in_pieces():
 
 def test_of_a_history_that_is_too_long_the_oldest_items_are_gone_and_the_message_says_so():
     sent: list[Any] = []
-    post, wire = all_sent(sent.append, keep_items=10)
+    post, wire = all_sent(sent.append, max_retained_items=10)
     for number in range(45):
         wire.append(numbered(number, 1))
     post.drain()

@@ -33,7 +33,7 @@ COLUMNS = ("trial_id", "arm", "place", "task", "seed", "rounds", "success", "lev
 ROW_INCHES = 0.17
 
 
-def build_table(results: Tables) -> pd.DataFrame:
+def table(results: Tables) -> pd.DataFrame:
     """One row per trial that counts.
 
     | column | dtype | unit |

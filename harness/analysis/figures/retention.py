@@ -26,7 +26,7 @@ LINE_STYLES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (1.5, 1.2)), "-.", (0, (
 """Lines differ in more than colour."""
 
 
-def build_table(results: Tables) -> pd.DataFrame:
+def table(results: Tables) -> pd.DataFrame:
     """One row per kind of fact, group and round at which one was lost or last seen; round 0 is the telling.
 
     | column | dtype | unit |

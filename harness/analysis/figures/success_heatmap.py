@@ -38,7 +38,7 @@ COLUMNS = (*KEY_COLUMNS, "successes", "trials", "share", "low", "high", "level")
 CELL_WIDTH_INCHES, CELL_HEIGHT_INCHES = 0.92, 0.74
 
 
-def build_table(results: Tables) -> pd.DataFrame:
+def table(results: Tables) -> pd.DataFrame:
     """One row per cell of the grid; `attrs["repeats"]` says how many repeats (A/A) of its cells are left out.
 
     A cell is a policy over everything else: all other axes, and an arm beside the grid that has the same. Trials of earlier plans

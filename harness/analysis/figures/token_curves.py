@@ -62,7 +62,7 @@ class _PanelPosition:
     reference: bool = False
 
 
-def build_table(results: Tables) -> pd.DataFrame:
+def table(results: Tables) -> pd.DataFrame:
     """One row per step of every trial that counts; repeats (A/A) are left out, `attrs["repeats"]` says how many.
 
     | column | dtype | unit |

@@ -22,7 +22,7 @@ CHUNK_BYTES = 65_536
 def read_lines(terminal: TextIO) -> Iterator[str]:
     """One line after the other as it is typed, without its end, until the input ends.
 
-    It looks again and again (see `ATTENTIVE_SECONDS`) instead of waiting in one long read.
+    It looks again and again (see `MAIN_THREAD_WAIT_SECONDS`) instead of waiting in one long read.
     """
     descriptor = terminal.fileno()
     decoder = codecs.getincrementaldecoder(terminal.encoding)(errors="replace")

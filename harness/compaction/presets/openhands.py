@@ -103,7 +103,7 @@ CUT_MARK = "[...]"
 class ShorterEvents:
     """Of events longer than a share of the longest one only both ends, that share again smaller in each attempt.
 
-    See `harness.plan.Shorter`. Arguments of calls stay as they are.
+    See `harness.plan.PromptShortener`. Arguments of calls stay as they are.
     """
 
     characters: int | None

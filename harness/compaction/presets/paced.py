@@ -34,7 +34,7 @@ class Paced(Preset):
     """Whether the first message behind the system message, the user's request, is pinned: it stays word for word."""
     pins: tuple[str, ...] = ()
     """Shell patterns of lines, such as `*must*` or `RULE *`: a message that holds such a line stays whole for ever, whoever wrote
-    it, with the call or the results that belong to it. No regular expressions: see `harness.compaction.wrappers.Pinned`."""
+    it, with the call or the results that belong to it. No regular expressions: see `harness.compaction.wrappers.KeepPinned`."""
     keep_last: int = 10
     """Messages at the end that stay verbatim; more stay where a call would lose its results."""
     summarizer: str = "same"

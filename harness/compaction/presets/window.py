@@ -86,7 +86,7 @@ class MessageWindow(Preset):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """See `harness.protocols.Warns`."""
+        """See `harness.protocols.WarningPolicy`."""
         if not self.is_overcommitted:
             return ()
         kept = self.preserve_first_n + self.preserve_last_n
@@ -96,7 +96,7 @@ class MessageWindow(Preset):
         return (f"{heads_and_tails}, and max_messages={self.max_messages} leaves no room between them: only they are kept",)
 
     def check_view(self, view: View) -> str | None:
-        """See `harness.protocols.Warns`: said when the newest step takes the view over 80 % of the cap (S4.4)."""
+        """See `harness.protocols.WarningPolicy`: said when the newest step takes the view over 80 % of the cap (S4.4)."""
         count, near = len(view.items) - 1, self.max_messages * WARNING_SHARE
         if not 0 < near < count:
             return None

@@ -91,7 +91,7 @@ class LocalModel:
 
     @property
     def max_input_tokens(self) -> int:
-        """See `harness.protocols.ReadsLittle`; as an agent it is sent all that its window holds."""
+        """See `harness.protocols.LimitedInputModel`; as an agent it is sent all that its window holds."""
         return MAX_SUMMARIZER_INPUT_TOKENS
 
     def reply(self, request: Request, listen: Callable[[TextDelta], None] = ignore_delta) -> Reply:
@@ -111,7 +111,7 @@ class LocalModel:
         return replace(reply, message=parse_reply(reply.message, request.messages))
 
     def count_prompt_tokens(self, messages: tuple[Message, ...]) -> Measured:
-        """See `harness.protocols.CountsTokens`.
+        """See `harness.protocols.PromptTokenCounter`.
 
         Raises:
             UsageError: nobody serves it.

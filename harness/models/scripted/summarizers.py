@@ -60,7 +60,7 @@ class ScriptedSummarizer:
         self._summarize, self._profile = summarize, profile
 
     def count_prompt_tokens(self, messages: tuple[Message, ...]) -> Measured:
-        """See `harness.protocols.CountsTokens`."""
+        """See `harness.protocols.PromptTokenCounter`."""
         return Measured(sum(map(count_message_tokens, messages)))
 
     def reply(self, request: Request, listen: Callable[[TextDelta], None] = ignore_delta) -> Reply:

@@ -1,7 +1,7 @@
 """A workspace kept in this process: enough of it to answer for files, and to say exactly which state it is in.
 
 It holds plain files and directories that their owner can open, and nothing else: links and special files cannot be mirrored.
-Whatever it does not know for certain how a real sandbox would answer it refuses with `Unsure`, and a real one is asked.
+Whatever it does not know for certain how a real sandbox would answer it refuses with `MirrorMiss`, and a real one is asked.
 """
 
 import hashlib

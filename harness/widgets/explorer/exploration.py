@@ -1,6 +1,6 @@
 """What an explorer shows, without its face: a session, where one looks, and the picture of that as plain JSON.
 
-It is a `Rehearsal` that is kept: the same `plan`, no model. A look that was rehearsed before costs nothing but its picture.
+It is a `DryRun` that is kept: the same `plan`, no model. A look that was rehearsed before costs nothing but its picture.
 """
 
 from collections.abc import Callable, Iterable, Mapping

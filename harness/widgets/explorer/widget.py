@@ -154,7 +154,7 @@ class CompactionExplorer(HarnessWidget):
         self.channel.update_state(**new, **self._build_state(request))
 
     def render_text(self) -> str:
-        """See `Surface`."""
+        """See `HarnessWidget`."""
         with self._lock:
             explored = self._exploration
             rows = [f"{name}: {value}" for name, value in explored.describe()]
@@ -165,7 +165,7 @@ class CompactionExplorer(HarnessWidget):
             return "\n".join(rows)
 
     def render_html(self) -> str:
-        """See `Surface`."""
+        """See `HarnessWidget`."""
         with self._lock:
             facts = render_table((), self._exploration.describe())
             sums = render_table(("fate", "messages", "tokens as logged", "tokens in view"), self._sum_by_disposition())

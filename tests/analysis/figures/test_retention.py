@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from harness.analysis.figures import style
-from harness.analysis.figures.retention import COLUMNS, build_table, draw
+from harness.analysis.figures.retention import COLUMNS, draw, table
 from harness.errors import UsageError
 from tests.analysis.made import frame, grid, results
 from tests.analysis.test_retention import probe
@@ -23,7 +23,7 @@ def made(kinds=("constraint", "value"), arms=("a", "b")):
 
 
 def test_each_kind_and_arm_has_a_curve_that_begins_with_all():
-    found = build_table(made())
+    found = table(made())
     assert list(found.columns) == list(COLUMNS)
     begin = found[found["rounds"] == 0]
     assert begin[["kind", "group", "alive", "at_risk"]].to_numpy().tolist() == [
@@ -36,7 +36,7 @@ def test_each_kind_and_arm_has_a_curve_that_begins_with_all():
 
 
 def test_a_curve_that_stays_at_a_half_or_above_has_no_cliff():
-    found = build_table(results([{}], probes=[probe(fact="a"), probe(fact="b", seen_after=False)]))
+    found = table(results([{}], probes=[probe(fact="a"), probe(fact="b", seen_after=False)]))
     assert found["alive"].tolist() == [1, 0.5]
     assert found["cliff_round"].isna().all()
 
@@ -44,14 +44,14 @@ def test_a_curve_that_stays_at_a_half_or_above_has_no_cliff():
 def test_a_large_grid_is_drawn_by_its_named_axis():
     whole = grid()
     probes = [probe(trial_id, fact=f"f{seed}") for seed, trial_id in enumerate(whole.trials["trial_id"])]
-    found = build_table(replace(whole, probes=frame("probes", probes)))
+    found = table(replace(whole, probes=frame("probes", probes)))
     assert set(found["group"]) == {f"summarizer scripted/{name}" for name in ("oracle", "extractive", "empty")}
     counted = whole.trials[(whole.trials["policy"] != "none")]
     assert found.loc[found["rounds"] == 0, "at_risk"].sum() == len(counted)
 
 
 def test_every_panel_names_its_kind_its_n_and_its_units():
-    figure = draw(build_table(made(kinds=("constraint", "value", "artifact", "error", "progress"))))
+    figure = draw(table(made(kinds=("constraint", "value", "artifact", "error", "progress"))))
     shown = [ax for ax in figure.axes if ax.get_visible()]
     assert [ax.get_title(loc="left") for ax in shown] == [
         f"{kind} (n = 6)" for kind in ("constraint", "artifact", "value", "error", "progress")
@@ -64,11 +64,11 @@ def test_every_panel_names_its_kind_its_n_and_its_units():
 def test_one_kind_can_be_drawn_into_axes_of_ones_own():
     figure = style.make_figure(4, 3)
     ax = figure.subplots()
-    assert draw(build_table(made()), ax) is figure
+    assert draw(table(made()), ax) is figure
     assert ax.get_ylabel() == "in view (share of values)"
 
 
 def test_nothing_is_drawn_of_nothing():
-    assert build_table(results([{}])).empty
+    assert table(results([{}])).empty
     with pytest.raises(UsageError, match="no fact was probed"):
-        draw(build_table(results([{}])))
+        draw(table(results([{}])))

@@ -11,7 +11,7 @@ from tests.analysis.made import grid, results
 
 @pytest.fixture(scope="module")
 def table():
-    return compaction_rounds.build_table(grid(seeds=(0,)))
+    return compaction_rounds.table(grid(seeds=(0,)))
 
 
 def test_a_chart_is_the_same_file_every_time(table):
@@ -32,7 +32,7 @@ def test_saving_leaves_nothing_half_written(tmp_path, table):
 
 @pytest.mark.filterwarnings("ignore:Glyph")
 def test_a_name_is_never_read_as_a_formula():
-    hostile = compaction_rounds.build_table(results([{"arm": "$\\frac{1}{0$ \x1b[31m"}]))
+    hostile = compaction_rounds.table(results([{"arm": "$\\frac{1}{0$ \x1b[31m"}]))
     assert render_png(compaction_rounds.draw(hostile))
 
 

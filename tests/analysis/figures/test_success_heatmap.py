@@ -11,7 +11,7 @@ from tests.analysis.made import grid, results
 
 def test_cells_hold_successes_trials_and_wilsons_interval():
     found = grid()
-    table = success_heatmap.build_table(found)
+    table = success_heatmap.table(found)
     assert len(table) == 27
     assert set(table["trials"]) == {2}
     gridded = found.trials.query("policy == 'keep-last' and replicate == 0")
@@ -20,24 +20,24 @@ def test_cells_hold_successes_trials_and_wilsons_interval():
 
 
 def test_every_cell_shows_what_it_rests_on():
-    figure = success_heatmap.draw(success_heatmap.build_table(results([{"seed": s, "success": s < 3} for s in range(4)])))
+    figure = success_heatmap.draw(success_heatmap.table(results([{"seed": s, "success": s < 3} for s in range(4)])))
     assert [text.get_text() for text in figure.axes[0].texts] == ["3/4", "75 %", "[30, 95]"]
 
 
 def test_kept_messages_and_thresholds_rise_along_their_axes():
-    ax = success_heatmap.draw(success_heatmap.build_table(grid())).axes[0]
+    ax = success_heatmap.draw(success_heatmap.table(grid())).axes[0]
     assert [label.get_text() for label in ax.get_xticklabels()] == ["4", "10", "20"]
     assert [label.get_text() for label in ax.get_yticklabels()] == ["0.5", "0.8", "0.95"]
 
 
 def test_repeats_that_are_left_out_are_counted_beside_the_trials():
     rows = [{"seed": seed, "replicate": replicate} for seed in range(4) for replicate in (0, 1)]
-    figure = success_heatmap.draw(success_heatmap.build_table(results(rows)))
+    figure = success_heatmap.draw(success_heatmap.table(results(rows)))
     assert any("4 trials (without 4 A/A repeats)" in text.get_text() for text in figure.texts)
 
 
 def test_there_is_a_panel_for_each_summarizer_in_units():
-    figure = success_heatmap.draw(success_heatmap.build_table(grid()))
+    figure = success_heatmap.draw(success_heatmap.table(grid()))
     titles = [ax.get_title(loc="left") for ax in figure.axes[:3]]
     assert titles == ["summarizer scripted/empty", "summarizer scripted/extractive", "summarizer scripted/oracle"]
     assert figure.axes[0].get_xlabel() == "keep-last (messages)"
@@ -58,7 +58,7 @@ def test_a_trigger_in_tokens_is_shown_as_it_was_told():
         }
         for told, number in tokens.items()
     ]
-    table = success_heatmap.build_table(results(rows))
+    table = success_heatmap.table(results(rows))
     assert list(table["threshold"]) == [0.8, 12_000, "q0.5", "q0.9"]
     ax = success_heatmap.draw(table).axes[0]
     assert [label.get_text() for label in ax.get_yticklabels()] == ["0.8", "12,000", "q0.5", "q0.9"]
@@ -69,12 +69,12 @@ def test_a_trigger_in_tokens_is_shown_as_it_was_told():
 
 def test_a_cell_that_was_not_run_stays_empty():
     found = grid(keeps=(4, 10), thresholds=(0.5, 0.8), summarizers=("scripted/empty",))
-    table = success_heatmap.build_table(found).query("not (threshold == 0.5 and keep_last == 4)")
+    table = success_heatmap.table(found).query("not (threshold == 0.5 and keep_last == 4)")
     assert len(success_heatmap.draw(table).axes[0].texts) == 3 * 3
 
 
 def test_other_policies_have_no_such_map():
-    table = success_heatmap.build_table(results([{"policy_json": '{"kind":"none"}'}]))
+    table = success_heatmap.table(results([{"policy_json": '{"kind":"none"}'}]))
     assert table.empty
     with pytest.raises(UsageError, match="no such grid"):
         success_heatmap.draw(table)
@@ -83,7 +83,7 @@ def test_other_policies_have_no_such_map():
 def test_one_ax_holds_one_summarizer():
     from matplotlib.figure import Figure
 
-    table = success_heatmap.build_table(grid())
+    table = success_heatmap.table(grid())
     with pytest.raises(UsageError, match="3 summarizers"):
         success_heatmap.draw(table, Figure().subplots())
     ax = Figure().subplots()

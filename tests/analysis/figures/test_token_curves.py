@@ -16,7 +16,7 @@ def lines(figure):
 
 def test_every_step_has_its_row_and_every_drop_its_mark():
     found = grid(seeds=(0,))
-    table = token_curves.build_table(found)
+    table = token_curves.table(found)
     counted = found.trials.query("replicate == 0")["trial_id"]
     assert len(table) == found.steps["trial_id"].isin(counted).sum()
     drops = found.compactions[found.compactions["trial_id"].isin(counted)]
@@ -24,7 +24,7 @@ def test_every_step_has_its_row_and_every_drop_its_mark():
 
 
 def test_a_grid_goes_down_across_and_into_the_colour():
-    table = token_curves.build_table(grid(seeds=(0,)))
+    table = token_curves.table(grid(seeds=(0,)))
     inside = table[~table["reference"]]
     assert set(inside["row"]) == {"threshold 0.5", "threshold 0.8", "threshold 0.95"}
     assert set(inside["column"]) == {"scripted/empty", "scripted/extractive", "scripted/oracle"}
@@ -35,7 +35,7 @@ def test_a_grid_goes_down_across_and_into_the_colour():
 def test_without_a_grid_every_arm_has_its_panel():
     rows = [{"arm": arm, "trial_id": arm} for arm in ("x", "y")]
     steps = [{"trial_id": arm, "step": i, "view_tokens": 100 * i} for arm in ("x", "y") for i in (1, 2, 3)]
-    table = token_curves.build_table(results(rows, steps))
+    table = token_curves.table(results(rows, steps))
     assert set(table["column"]) == {"x", "y"}
     assert [ax.get_title(loc="left") for ax in token_curves.draw(table).axes] == ["x", "y"]
 
@@ -44,14 +44,14 @@ def test_a_curve_climbs_to_the_compaction_and_falls_at_its_step():
     steps = [{"trial_id": "t", "step": i, "view_tokens": v} for i, v in enumerate((100, 200, 50, 80), 1)]
     drop = {"trial_id": "t", "round": 1, "step": 3, "status": "applied", "tokens_before": 260, "tokens_after": 50}
     failed = drop | {"step": 2, "status": "failed", "tokens_before": 999}
-    figure = token_curves.draw(token_curves.build_table(results([{"trial_id": "t"}], steps, [drop, failed])))
+    figure = token_curves.draw(token_curves.table(results([{"trial_id": "t"}], steps, [drop, failed])))
     (line,) = lines(figure)
     assert line.get_xydata().tolist() == [[1, 100], [2, 200], [3, 260], [3, 50], [4, 80]]
 
 
 def test_threshold_and_window_are_drawn_at_their_tokens():
     steps = [{"trial_id": "t", "step": i, "view_tokens": 100} for i in (1, 2)]
-    figure: Any = token_curves.draw(token_curves.build_table(results([{"trial_id": "t"}], steps)))
+    figure: Any = token_curves.draw(token_curves.table(results([{"trial_id": "t"}], steps)))
     levels = {line.get_ydata()[0] for line in figure.axes[0].lines if line.get_ydata()[0] == line.get_ydata()[-1]}
     assert {17414, 32768} <= levels
 
@@ -59,12 +59,12 @@ def test_threshold_and_window_are_drawn_at_their_tokens():
 @pytest.mark.parametrize("missing", [{"threshold_tokens": None}, {"window_tokens": 0}])
 def test_what_is_not_known_is_not_drawn(missing):
     steps = [{"trial_id": "t", "step": i, "view_tokens": 100} for i in (1, 2)]
-    figure = token_curves.draw(token_curves.build_table(results([{"trial_id": "t"} | missing], steps)))
+    figure = token_curves.draw(token_curves.table(results([{"trial_id": "t"} | missing], steps)))
     assert len(figure.axes[0].texts) == 1
 
 
 def test_axes_have_units_and_the_chart_its_level():
-    figure = token_curves.draw(token_curves.build_table(grid(seeds=(0,))))
+    figure = token_curves.draw(token_curves.table(grid(seeds=(0,))))
     assert "step (count)" in {ax.get_xlabel() for ax in figure.axes}
     assert "view (tokens)" in {ax.get_ylabel() for ax in figure.axes}
     assert "L0 simulated" in {text.get_text() for text in figure.texts}
@@ -74,7 +74,7 @@ def test_axes_have_units_and_the_chart_its_level():
 def test_repeats_that_are_left_out_are_counted_beside_the_sessions(repeats):
     rows = [{"trial_id": str(i), "seed": i, "replicate": int(i < repeats)} for i in range(5)]
     steps = [{"trial_id": str(i), "step": s, "view_tokens": 9} for i in range(5) for s in (1, 2)]
-    figure = token_curves.draw(token_curves.build_table(results(rows, steps)))
+    figure = token_curves.draw(token_curves.table(results(rows, steps)))
     told = "3 sessions (without 2 A/A repeats), one line each" if repeats else "5 sessions, one line each"
     assert any(told in text.get_text() for text in figure.texts)
 
@@ -82,7 +82,7 @@ def test_repeats_that_are_left_out_are_counted_beside_the_sessions(repeats):
 def test_a_grid_too_wide_to_read_says_what_it_left_out():
     rows = [{"trial_id": str(i), "arm": str(i), "axes_json": json.dumps({"max_steps": i})} for i in range(30)]
     steps = [{"trial_id": str(i), "step": s, "view_tokens": 9} for i in range(30) for s in (1, 2)]
-    figure = token_curves.draw(token_curves.build_table(results(rows, steps)))
+    figure = token_curves.draw(token_curves.table(results(rows, steps)))
     assert any("24 of 30 panels" in text.get_text() for text in figure.texts)
 
 
@@ -90,10 +90,10 @@ def test_sessions_can_be_drawn_into_axes_of_the_caller():
     from matplotlib.figure import Figure
 
     ax = Figure().subplots()
-    assert token_curves.draw(token_curves.build_table(grid(seeds=(0,))), ax) is ax.figure
+    assert token_curves.draw(token_curves.table(grid(seeds=(0,))), ax) is ax.figure
     assert lines(ax.figure)
 
 
 def test_nothing_to_draw_is_said():
     with pytest.raises(UsageError, match="no token curve"):
-        token_curves.draw(token_curves.build_table(results([{}])))
+        token_curves.draw(token_curves.table(results([{}])))

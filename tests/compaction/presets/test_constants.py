@@ -148,7 +148,7 @@ REFUSED: Choices = {"Rule.moment": ("overflow",)}
 RETOLD: Choices = {"Summarize.former": ("among",)}
 """A former summary is one message among those that are summed up again."""
 BY_ASSISTANT: Choices = {"Summarize.role": ("assistant",)}
-AT_LEAST_EMPTY: Choices = {"Manner.stand_in_for": ("empty",)}
+AT_LEAST_EMPTY: Choices = {"SummaryProcedure.stand_in_for": ("empty",)}
 """An empty summary is taken, or a constant in its place."""
 
 CHOICES: dict[str, Choices] = {
@@ -160,7 +160,7 @@ CHOICES: dict[str, Choices] = {
         "Rule.quiet": (True,),
     },
     # PEERS 2.8: file lists go on; an empty summary is skipped; an overflow is for the basic strategy
-    "cline": {**REFUSED, "Brief.files": (True,), "Manner.skips_empty": (True,)},
+    "cline": {**REFUSED, "Brief.files": (True,), "SummaryProcedure.skips_empty": (True,)},
     "cline-basic": REFUSED,
     "cline-classic": {**REPORTED, "ForgetHalf.place": ("in-answer",)},
     # PEERS 2.5: the session itself and one more message; `no summary available`
@@ -228,7 +228,7 @@ CHOICES: dict[str, Choices] = {
         **REFUSED,
         **RETOLD,
         **AT_LEAST_EMPTY,
-        "Manner.shorter_for": ("failed",),
+        "SummaryProcedure.shorter_for": ("failed",),
         "MoreThan.unit": ("events",),
         "Snap.direction": ("forward",),
         "Summarize.in_events": (True,),

@@ -22,8 +22,8 @@ NAME = "local/smollm2-135m"
 REAL = pytest.mark.local_llm
 PARENT = f"""
 import time
-from harness.models.local.server import served, serving
-with serving(["{NAME}"]) as endpoints:
+from harness.models.local.server import serve_model, serve_models
+with serve_models(["{NAME}"]) as endpoints:
     print(endpoints["{NAME}"].address, flush=True)
     time.sleep(600)
 """

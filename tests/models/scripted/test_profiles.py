@@ -20,20 +20,20 @@ MIDDLE = max(DEPTH_CURVE, key=lambda point: point[1])[0]
 READERS = [look_up_profile("typical"), look_up_profile("overlooks-0.3"), look_up_profile("overlooks-1")]
 
 
-@pytest.mark.parametrize("reader", READERS, ids=lambda reader: str(reader.overlooks))
+@pytest.mark.parametrize("reader", READERS, ids=lambda reader: str(reader.overlook_probability))
 @given(one=LENGTHS, other=LENGTHS, depth=DEPTHS)
 def test_a_longer_prompt_never_makes_a_better_reader(reader, one, other, depth):
-    shorter, longer = (reader.chance_to_overlook(tokens, depth) for tokens in sorted((one, other)))
-    assert 0 <= shorter <= longer <= reader.overlooks
+    shorter, longer = (reader.compute_overlook_probability(tokens, depth) for tokens in sorted((one, other)))
+    assert 0 <= shorter <= longer <= reader.overlook_probability
 
 
-@pytest.mark.parametrize("reader", READERS, ids=lambda reader: str(reader.overlooks))
+@pytest.mark.parametrize("reader", READERS, ids=lambda reader: str(reader.overlook_probability))
 @given(tokens=LENGTHS, one=DEPTHS, other=DEPTHS)
 def test_the_middle_is_worst_and_the_chance_falls_to_both_ends(reader, tokens, one, other):
     assume((one <= MIDDLE) == (other <= MIDDLE))
     inner, outer = sorted((one, other), key=lambda depth: abs(depth - MIDDLE))
-    at_inner, at_outer = (reader.chance_to_overlook(tokens, depth) for depth in (inner, outer))
-    assert at_outer <= at_inner <= reader.chance_to_overlook(tokens, MIDDLE)
+    at_inner, at_outer = (reader.compute_overlook_probability(tokens, depth) for depth in (inner, outer))
+    assert at_outer <= at_inner <= reader.compute_overlook_probability(tokens, MIDDLE)
 
 
 @given(tokens=LENGTHS, depth=DEPTHS)

@@ -21,10 +21,10 @@ from tests.sandboxes.conftest import LIMITS
 IMAGE = os.environ.get("HARNESS_TEST_IMAGE", "harness-test:py")
 _OWN_AND_DIE = """
 import os, sys
-from harness.sandboxes.leftovers import owner_text
+from harness.sandboxes.leftovers import format_owner
 import docker
 client = docker.from_env()
-labels = {"harness.owner": owner_text(), "harness.expires": "99999999999"}
+labels = {"harness.owner": format_owner(), "harness.expires": "99999999999"}
 client.containers.create(sys.argv[1], ["sleep", "99"], name=sys.argv[2], labels=labels)
 """
 

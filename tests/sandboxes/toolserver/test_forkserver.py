@@ -190,5 +190,5 @@ def test_a_program_finds_nothing_of_another_sessions_files_in_its_memory(sandbox
 
 def test_a_sandbox_in_which_only_programs_ran_serves_another_session(sandbox):
     (first,) = others(sandbox)
-    assert sandbox.emptied()
+    assert sandbox.reset_for_reuse()
     assert others(sandbox) == [first]

@@ -35,7 +35,7 @@ def write(journal, name, *more):
     log = begun(journal, name)
     log.append(events)
     log.save_draft(Draft(4, f"half an answer of {name}"))
-    journal.record_conduct(name, CONDUCT, PROBES)
+    journal.record_metrics(name, CONDUCT, PROBES)
     journal.outputs(name, ticking().__next__).save(f"{name}{LONG}")
 
 

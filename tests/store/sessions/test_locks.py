@@ -11,9 +11,9 @@ from harness.store.sessions.locks import lock_session
 
 OWNER = """
 import pathlib, sys
-from harness.store.sessions.locks import owned
+from harness.store.sessions.locks import lock_session
 
-with owned(pathlib.Path(sys.argv[1]), "one"):
+with lock_session(pathlib.Path(sys.argv[1]), "one"):
     print("mine", flush=True)
     sys.stdin.read()
 """
