@@ -11,7 +11,7 @@ from itertools import groupby
 from harness.task import LaterMessage, Script, Step, Task, World
 from harness.tasks.long_march import make_long_march
 from harness.tasks.long_march.prose import write_page
-from harness.tasks.step_specs import run
+from harness.tasks.kit.steps import run
 
 TURN_STEPS = 5
 ARCHIVE_CHARACTERS = 160_000

@@ -183,9 +183,10 @@ def _choose_revised_facts(task: Task, lines: Sequence[_FactLine], share: float) 
     correctable_facts = [name for line in lines for name in line.facts if line.correction_step <= line.first_need_step]
     revised_count = round(share * len(facts))
     if revised_count > len(correctable_facts):
+        most = len(correctable_facts) / len(facts)
         raise UsageError(
-            f"world.update_rate: of the {len(facts)} facts that the request of {task.name!r} tells for good, {len(correctable_facts)} can be "
-            f"corrected before they are needed, so at most {len(correctable_facts) / len(facts):.2g} (got {share:g})"
+            f"world.update_rate: of the {len(facts)} facts that the request of {task.name!r} tells for good, "
+            f"{len(correctable_facts)} can be corrected before they are needed, so at most {most:.2g} (got {share:g})"
         )
     return frozenset(_shuffle(f"{task.name}/updates", correctable_facts)[:revised_count])
 

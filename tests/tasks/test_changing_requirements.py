@@ -10,8 +10,8 @@ from harness.compaction.presets.none import NoCompaction
 from harness.events import MessageAdded
 from harness.task import Fact, Task
 from harness.tasks.changing_requirements import make_changing_requirements
-from harness.tasks.changing_requirements.bus_line import SHEETS_BEFORE_FIRST_CHANGE, SHEETS_BEFORE_SECOND_CHANGE, STOPS
-from harness.tasks.changing_requirements.facts import FACTS, draw_values
+from harness.tasks.changing_requirements.facts import FACTS, STOPS, draw_values
+from harness.tasks.changing_requirements.steps import SHEETS_BEFORE_FIRST_CHANGE, SHEETS_BEFORE_SECOND_CHANGE
 from harness.testing.laws.simulation import HUGE_WINDOW_TOKENS, Run, rewrite_facts, simulate
 
 REVISED = [fact for fact in FACTS if fact.kind == "superseded"]

@@ -7,8 +7,7 @@ import time
 import pytest
 
 from harness.tasks.log_forensics import make_log_forensics
-from harness.tasks.log_forensics.facts import FACTS
-from harness.tasks.log_forensics.searches import SEARCHES
+from harness.tasks.log_forensics.facts import FACTS, SEARCHES
 from tests.tasks.workshop import act, built, failed, grade, lay, rewritten, run
 
 EFFECTS = r"tools/(open_case|seal)|sed -i|> report/people"

@@ -21,21 +21,22 @@ The workspace is a real package of forty modules. The seed draws which stage of 
 
 from harness.task import Task
 from harness.tasks.bug_hunt.checks import CHECKS, build_grader
-from harness.tasks.bug_hunt.facts import DESKS, FACTS, draw_values
-from harness.tasks.bug_hunt.prompt import render_prompt
+from harness.tasks.bug_hunt.facts import FACTS, draw_values
 from harness.tasks.bug_hunt.steps import build_script
 from harness.tasks.bug_hunt.workspace import build_workspace
+from harness.tasks.kit.facts import make_rng
+from harness.tasks.kit.prompts import draw_prompt
 
 
 def make_bug_hunt(task_seed: int) -> Task:
-    """The task under a seed, which gives every fact its value."""
+    """Make the task under a seed, which gives every fact its value."""
     values = draw_values(task_seed)
-    files = build_workspace(values, DESKS, task_seed)
+    files = build_workspace(values, task_seed)
     return Task(
         name="bug-hunt",
         title="Find the stage whose figures are stale, and close the case",
         tags=("errors", "artifacts", "decisions", "constraints", "large outputs"),
-        prompt=render_prompt(values, task_seed),
+        prompt=draw_prompt(__package__, make_rng("bug-hunt", task_seed, "order"), values),
         workspace=files,
         runtime="python",
         checks=CHECKS,

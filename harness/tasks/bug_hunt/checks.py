@@ -1,87 +1,69 @@
 """What must hold in the end, and the program that looks whether it does."""
 
-import hashlib
 from collections.abc import Mapping
 
 from harness.task import Check, Grader
 from harness.tasks.bug_hunt.facts import DESKS
 from harness.tasks.bug_hunt.stages import STAGES, TIERED_STAGES, draw_readings, draw_tariff, settle
-from harness.tasks.bug_hunt.workspace import fill_template, find_culprit_path
+from harness.tasks.bug_hunt.workspace import find_culprit_path
 from harness.tasks.kit import graders
+from harness.tasks.kit.graders import describe_initial_files, make_check
+from harness.tasks.kit.texts import fill_text
 
 SWEEP_KWH = range(384, 1404, 7)
 """Kilowatt hours at which the hidden check looks; steps of seven meet every remainder of a cent."""
 
 
-def _make_check(name: str, title: str, *rests_on: str) -> Check:
-    return Check(name=name, title=title, required_facts=rests_on)
-
-
 CHECKS: tuple[Check, ...] = (
-    _make_check("suite", "all tests pass, those that were there unchanged, and there are new ones", "final_rate", "culprit"),
-    _make_check(
-        *("fixed", "the stage computes with the figures in force"),
-        *("culprit", "decree_tier", "final_rate", "rounding"),
-    ),
-    _make_check("only_one_module", "the module with the bug was changed, and no other one", "culprit"),
-    _make_check("owner_tag", "the changed module says who answers for it", "owner_tag", "culprit"),
-    _make_check(
+    make_check("suite", "all tests pass, those that were there unchanged, and there are new ones", "final_rate", "culprit"),
+    make_check("fixed", "the stage computes with the figures in force", "culprit", "decree_tier", "final_rate", "rounding"),
+    make_check("only_one_module", "the module with the bug was changed, and no other one", "culprit"),
+    make_check("owner_tag", "the changed module says who answers for it", "owner_tag", "culprit"),
+    make_check(
         *("regression_test", "the regression test is as ordered and fails without the fix"),
         *("test_prefix", "entry_point", "complaint", "culprit"),
     ),
-    _make_check(
+    make_check(
         "tries", "the bench accepted one patch and was never asked twice for the same", "final_rate", "decree_tier", "rounding"
     ),
-    _make_check("notes", "the notes tell what was ruled out and since when it drifts", "suspect", "drift_since"),
-    _make_check("changelog", "the change log has exactly one new entry, with channel and ticket", "channel", "ticket"),
-    _make_check("announced", "the fix was announced once, at the right desk", "desk", "severity", "ticket"),
-    _make_check(
+    make_check("notes", "the notes tell what was ruled out and since when it drifts", "suspect", "drift_since"),
+    make_check("changelog", "the change log has exactly one new entry, with channel and ticket", "channel", "ticket"),
+    make_check("announced", "the fix was announced once, at the right desk", "desk", "severity", "ticket"),
+    make_check(
         *("report", "the report names what it must"),
-        *(
-            "ticket",
-            "severity",
-            "complaint",
-            "drift_since",
-            "culprit",
-            "ruled_out",
-            "provisional_rate",
-            "final_rate",
-            "attempt_id",
-        ),
+        *("ticket", "severity", "complaint", "drift_since", "culprit"),
+        *("ruled_out", "provisional_rate", "final_rate", "attempt_id"),
     ),
-    _make_check(
-        *("handover", "the hand-over states what holds"),
-        *("ticket", "attempt_id", "desk", "entry_point", "frozen", "drift_goal"),
+    make_check(
+        *("handover", "the hand-over states what holds"), *("ticket", "attempt_id", "desk", "entry_point", "frozen", "drift_goal")
     ),
 )
 
 
 def build_grader(values: Mapping[str, str], initial_files: Mapping[str, str], task_seed: int) -> Grader:
-    """The program that judges a workspace under these values.
+    """Build the program that judges a workspace under these values.
 
     Args:
-        values: of the facts and of the workspace.
-        found: text of every file as the agent finds it, by path.
+        values: values of the facts and of the workspace.
+        initial_files: text of every file as the agent finds it, by path.
         task_seed: draws the figures of the tariff.
     """
-    checked_files = {path: text for path, text in initial_files.items() if path.startswith(("wattbook/", "tests/", "data/"))}
     correct_tariff = draw_tariff(values, task_seed)
     quarter = draw_readings(values, correct_tariff, task_seed).values()
     words = {
         **values,
-        "hashes": repr({path: hashlib.sha256(text.encode()).hexdigest()[:16] for path, text in checked_files.items()}),
-        "tests": str(sum(text.count("def test_") for text in checked_files.values())),
+        **describe_initial_files(initial_files, ("wattbook/", "tests/", "data/")),
         "swept": repr([_compute_added_cents(values, correct_tariff.base[values["culprit"]], kwh) for kwh in SWEEP_KWH]),
         "invoices": repr([sum(correct_tariff.compute_stage_cents(counts).values()) for counts in quarter]),
         "desks": repr(DESKS),
-        "entries": str(len(initial_files["CHANGELOG.md"].splitlines())),
     }
     observer_words = {
         "fields": repr([(stage.name, "day_kwh" if stage.field == "kwh" else stage.field) for stage in TIERED_STAGES]),
         "sweep": repr(SWEEP_KWH),
         "found": repr({stage.name: initial_files[find_culprit_path({"culprit": stage.name})] for stage in STAGES}),
     }
-    return graders.build_grader(fill_template("grader/judge.py", words), fill_template("grader/observe.py", observer_words))
+    judge = fill_text(__package__, "grader/judge.py", words)
+    return graders.build_grader(judge, fill_text(__package__, "grader/observe.py", observer_words))
 
 
 def _compute_added_cents(values: Mapping[str, str], base: int, kwh: int) -> int:

@@ -4,12 +4,22 @@ Nine are said in the prompt alone. Four stand in files, two of them in a long lo
 had from the agent's own notes later, three never again. One the agent says itself.
 """
 
-import hashlib
+from collections.abc import Sequence
 from functools import partial
 
 from harness.task import CallTemplate, Fact, FactKind
 from harness.tasks.bug_hunt.stages import OLD_TIER_KWH, RATES, TIERED_STAGES
-from harness.tasks.facts import make_file_fact, make_output_fact, make_prompt_fact, make_rng, with_former_patterns
+from harness.tasks.kit.facts import (
+    compute_digest,
+    derive_number,
+    draw_choices,
+    draw_salt,
+    make_file_fact,
+    make_output_fact,
+    make_prompt_fact,
+    make_rng,
+    with_former_patterns,
+)
 
 CULPRIT_NOTE = "notes/04-culprit.md"
 NIGHTLY_LOG = "logs/nightly.log"
@@ -18,9 +28,8 @@ _SHOW_NOTES_COMMAND = "cat notes/0*.md"
 
 
 def _make_log_fact(name: str, kind: FactKind, prior: str, pattern: str, words: str) -> Fact:
-    """A fact in the nightly log, which is too long to be read whole."""
-    recover_call = CallTemplate(tool="execute_command", arguments=(("command", f"grep -n '{words}' {NIGHTLY_LOG}"),))
-    return Fact(name=name, kind=kind, said_in="file", patterns=(pattern,), prior=prior, recover=recover_call, source=NIGHTLY_LOG)
+    """Make a fact in the nightly log, which is too long to be read whole."""
+    return make_file_fact(name, kind, NIGHTLY_LOG, prior, pattern, command=f"grep -n '{words}' {NIGHTLY_LOG}")
 
 
 FACTS: tuple[Fact, ...] = (
@@ -41,32 +50,40 @@ FACTS: tuple[Fact, ...] = (
     _make_log_fact("suspect", "value", "usage", r"operator blames the stage `(\w+)`", "operator blames"),
     _make_log_fact("drift_since", "value", "2024-01-01", r"first drift on (\d{4}-\d\d-\d\d)", "first drift"),
     make_output_fact(
-        "culprit", "artifact", f"{_SHOW_NOTES_COMMAND}; python3 tools/compare.py | grep first", "vat",
-        r"first difference is in the stage `(\w+)`", source="tools/compare.py",
+        "culprit",
+        "artifact",
+        f"{_SHOW_NOTES_COMMAND}; python3 tools/compare.py | grep first",
+        "vat",
+        r"first difference is in the stage `(\w+)`",
+        source="tools/compare.py",
     ),
-    make_output_fact(
-        *("provisional_rate", "superseded", _SHOW_NOTES_COMMAND, "30"), PROVISIONAL_PATTERN, source=CULPRIT_NOTE,
+    make_output_fact(*("provisional_rate", "superseded", _SHOW_NOTES_COMMAND, "30"), PROVISIONAL_PATTERN, source=CULPRIT_NOTE),
+    with_former_patterns(
+        make_output_fact("final_rate", "error", "", "20", r"the invoices imply a rate of `(\d+)`"), PROVISIONAL_PATTERN
     ),
-    with_former_patterns(make_output_fact("final_rate", "error", "", "20", r"the invoices imply a rate of `(\d+)`"), PROVISIONAL_PATTERN),
     make_output_fact("attempt_id", "artifact", "", "A-0000", r"registered as attempt (A-\d{4})"),
     make_output_fact("desk", "next-step", "", "office", r"announce it at the desk `(\w+)`"),
     Fact(
-        name="ruled_out", kind="decision", said_in="own", patterns=(r"[Rr]uled out for good: `(\w+)`",), prior="nothing",
+        name="ruled_out",
+        kind="decision",
+        said_in="own",
+        patterns=(r"[Rr]uled out for good: `(\w+)`",),
+        prior="nothing",
         recover=CallTemplate(tool="execute_command", arguments=(("command", "cat notes/03-*.md"),)),
         source="notes/03-ruled-out.md",
     ),
-)  # fmt: skip
+)
 
 DESKS = ("harbour", "mill", "viaduct", "foundry", "orchard", "quarry", "lighthouse")
-_CHOICES: dict[str, tuple[str, ...]] = {
+_CHOICES: dict[str, Sequence[object]] = {
     "entry_point": ("invoice_for", "settled_invoice", "statement_of", "account_of", "charged", "owed_for"),
     "owner_tag": ("[north-desk]", "[meters]", "[tariff-team]", "[blue-room]", "[quarterly]", "[kilowatt]"),
     "test_prefix": ("Relapse", "Never", "Again", "Echo", "Scar", "Witness"),
     "channel": ("quarter-end", "early-birds", "partners-first", "slow-lane", "west-region"),
     "severity": ("amber", "crimson", "violet", "ochre", "teal"),
     "frozen": ("money", "ledger", "reading", "engine", "text"),
-    "drift_goal": tuple(str(cents) for cents in range(3, 40)),
-    "decree_tier": tuple(str(kwh) for kwh in range(420, 640, 20)),
+    "drift_goal": range(3, 40),
+    "decree_tier": range(420, 640, 20),
     "rounding": ("half_even", "half_down", "half_odd", "up"),
     "culprit": tuple(stage.name for stage in TIERED_STAGES),
     "drift_since": tuple(f"2024-03-{day:02}" for day in range(4, 20)),
@@ -74,20 +91,19 @@ _CHOICES: dict[str, tuple[str, ...]] = {
 
 
 def draw_values(task_seed: int) -> dict[str, str]:
-    """The value of every fact under a seed; `key` is the workspace's own, `stale_rate` the module's."""
+    """Draw the value of every fact under a seed; `key` is the workspace's own, `stale_rate` the module's."""
     rng_for = partial(make_rng, "bug-hunt", task_seed)
-    values = {name: rng_for(name).choice(choices) for name, choices in _CHOICES.items()}
+    values = draw_choices(rng_for, _CHOICES, ("WB", "KW", "TR", "QU"))
     values["suspect"] = rng_for("suspect").choice([stage.name for stage in TIERED_STAGES if stage.name != values["culprit"]])
     values["ruled_out"] = values["suspect"]
     rates = rng_for("rates").sample(RATES, 3)
     values["stale_rate"], values["provisional_rate"], values["final_rate"] = map(str, rates)
-    values["ticket"] = f"{rng_for('team').choice(('WB', 'KW', 'TR', 'QU'))}-{rng_for('ticket').randrange(1000, 10_000)}"
     values["complaint"] = str(rng_for("complaint").randrange(21_000, 98_000))
-    values["key"] = f"{rng_for('key').getrandbits(48):012x}"
+    values["key"] = draw_salt(rng_for, "key")
     return values | derive_acceptance_values(values["key"])
 
 
 def derive_acceptance_values(key: str) -> dict[str, str]:
-    """What tools/ci.py prints when it accepts the second patch."""
-    seal = hashlib.sha256(f"{key}:second.sed".encode()).hexdigest()
-    return {"attempt_id": f"A-{int(seal[:8], 16) % 9000 + 1000}", "desk": DESKS[int(seal[8:12], 16) % len(DESKS)]}
+    """Return what tools/ci.py prints when it accepts the second patch."""
+    seal = compute_digest(key, "second.sed")
+    return {"attempt_id": derive_number(seal[:8], "A"), "desk": DESKS[int(seal[8:12], 16) % len(DESKS)]}

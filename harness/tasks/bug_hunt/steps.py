@@ -2,54 +2,41 @@
 
 from collections.abc import Iterable
 from functools import cache
+from itertools import chain
 
 from harness.task import Script
 from harness.tasks.bug_hunt.archive import LETTER_COUNT, MONTHS
 from harness.tasks.bug_hunt.stages import STAGES, TIERED_STAGES
-from harness.tasks.bug_hunt.workspace import load_template
-from harness.tasks.step_specs import StepSpec, build_steps, list_directory, look, read, run, write
+from harness.tasks.kit.steps import StepSpec, add_change, build_steps, do, look, look_around, read, run, write
+from harness.tasks.kit.texts import load_text
 
 FOLDERS = (
-    ".",
-    "docs",
-    "docs/stages",
-    "docs/minutes",
-    "letters",
-    "logs",
-    "wattbook",
-    "wattbook/stages",
-    "tests",
-    "tests/regressions",
-    "tools",
-)
-NOTE_FOLDERS = ("notes", "patches")
-LISTED_PREFIXES = ("notes/", "patches/", "tests/regressions/", "REPORT.md", "handover.json")
-"""What `orient` would show of the agent's own files."""
-
-FAREWELL = (
-    "The case is closed. One stage had figures from before the decree; the second patch was accepted by the bench, all tests "
-    "pass, and a regression test keeps it so. Change log, announcement, report and hand-over are written."
+    *(".", "docs", "docs/stages", "docs/minutes", "letters", "logs", "wattbook", "wattbook/stages", "tests", "tests/regressions"),
+    *("tools", "notes", "patches"),
 )
 
 
 @cache
 def build_script() -> Script:
-    """The whole script; it holds no value."""
-    return Script(steps=build_steps(_all_steps(), LISTED_PREFIXES), final_text=FAREWELL)
-
-
-def _all_steps() -> Iterable[StepSpec]:
-    yield from _symptom_steps()
-    yield from _map_steps()
-    yield from _suspect_steps()
-    yield from _first_fix_steps()
-    yield from _other_stage_steps()
-    yield from _second_fix_steps()
-    yield from _paper_steps()
+    """Build the whole script; it holds no value."""
+    specs = chain(
+        _symptom_steps(),
+        _map_steps(),
+        _suspect_steps(),
+        _first_fix_steps(),
+        _other_stage_steps(),
+        _second_fix_steps(),
+        _paper_steps(),
+    )
+    return Script(
+        steps=build_steps(specs, ("notes/", "patches/", "tests/regressions/", "REPORT.md", "handover.json")),
+        final_text="The case is closed. One stage had figures from before the decree; the second patch was accepted by the "
+        "bench, all tests pass, and a regression test keeps it so. Change log, announcement, report and hand-over are written.",
+    )
 
 
 def _write_note(name: str, says: str) -> StepSpec:
-    return StepSpec(name=f"note_{name[:2]}", says=says, calls=(write(f"notes/{name}.md", load_template(f"agent/{name}.md")),))
+    return do(f"note_{name[:2]}", says, write(f"notes/{name}.md", load_text(__package__, f"agent/{name}.md")))
 
 
 def _run_command(name: str, says: str, command: str) -> StepSpec:
@@ -57,12 +44,7 @@ def _run_command(name: str, says: str, command: str) -> StepSpec:
 
 
 def _symptom_steps() -> Iterable[StepSpec]:
-    yield StepSpec(
-        name="orient",
-        says="Let me see what is here: package, tests, tools, pages and logs, and whether somebody left notes.",
-        calls=tuple(map(list_directory, (*FOLDERS, *NOTE_FOLDERS))),
-        once=True,
-    )
+    yield look_around("Let me see what is here: package, tests, tools, pages and logs, and whether somebody left notes.", FOLDERS)
     yield look("read_readme", "First the readme and the rules for a fix.", read("README.md"), read("CONTRIBUTING.md"))
     yield look("read_architecture", "How the parts fit together.", read("docs/architecture.md"))
     yield _run_command(
@@ -122,8 +104,11 @@ def _suspect_steps() -> Iterable[StepSpec]:
         "suspect_module", "Third: the stage that the operator blames, as it is.", "cat wattbook/stages/${suspect}.py"
     )
     yield _run_command("suspect_probe", "And against the audited invoices.", "python3 tools/probe.py --stage ${suspect}")
-    yield _write_note("03-ruled-out", "It agrees everywhere. Ruled out for good: `${suspect}`. I write down what it cannot be, so that "
-                "nobody looks there again.")  # fmt: skip
+    yield _write_note(
+        "03-ruled-out",
+        "It agrees everywhere. Ruled out for good: `${suspect}`. I write down what it cannot be, so "
+        "that nobody looks there again.",
+    )
     yield _run_command("compare", "Now the invoice of the complaint, stage by stage.", "python3 tools/compare.py ${complaint}")
     yield _run_command(
         "audited", "The regulator's figures of the audited invoices, to be sure of the comparison.", "cat data/audited.csv"
@@ -135,15 +120,15 @@ def _suspect_steps() -> Iterable[StepSpec]:
 
 def _first_fix_steps() -> Iterable[StepSpec]:
     yield _run_command("attempts", "What was tried on the bench before.", "cat ci/attempts.log")
-    yield StepSpec(
-        name="first_patch",
-        says="The plain fix: the tier of the decree, ${decree_tier}, and the rate of the page, ${provisional_rate}.",
-        calls=(write("patches/first.sed", load_template("agent/first.sed")),),
+    yield do(
+        "first_patch",
+        "The plain fix: the tier of the decree, ${decree_tier}, and the rate of the page, ${provisional_rate}.",
+        write("patches/first.sed", load_text(__package__, "agent/first.sed")),
     )
-    yield StepSpec(
-        name="first_try",
-        says="One try on the bench.",
-        calls=(run("python3 tools/ci.py patches/first.sed wattbook/stages/${culprit}.py"),),
+    yield do(
+        "first_try",
+        "One try on the bench.",
+        run("python3 tools/ci.py patches/first.sed wattbook/stages/${culprit}.py"),
         named=r"(?i)patches/first\.sed was refused",
         about="patches/first.sed",
         once=True,
@@ -177,16 +162,16 @@ def _second_fix_steps() -> Iterable[StepSpec]:
     for month in MONTHS[:3]:
         yield look(f"minutes_{month}", f"Was a rate decided in {month}?", read(f"docs/minutes/{month}.md"))
     yield _run_command("log_rest", "The nights in the middle of the month.", "sed -n 171,300p logs/nightly.log")
-    yield StepSpec(
-        name="second_patch",
-        says="The second patch: tier ${decree_tier}, rate ${final_rate} as the bench implied, mode ${rounding}, and the tag "
+    yield do(
+        "second_patch",
+        "The second patch: tier ${decree_tier}, rate ${final_rate} as the bench implied, mode ${rounding}, and the tag "
         "${owner_tag}.",
-        calls=(write("patches/second.sed", load_template("agent/second.sed")),),
+        write("patches/second.sed", load_text(__package__, "agent/second.sed")),
     )
-    yield StepSpec(
-        name="second_try",
-        says="The second try.",
-        calls=(run("python3 tools/ci.py patches/second.sed wattbook/stages/${culprit}.py"),),
+    yield do(
+        "second_try",
+        "The second try.",
+        run("python3 tools/ci.py patches/second.sed wattbook/stages/${culprit}.py"),
         named=r"(?i)patches/second\.sed was accepted",
         about="patches/second.sed",
         once=True,
@@ -199,10 +184,10 @@ def _second_fix_steps() -> Iterable[StepSpec]:
 
 
 def _paper_steps() -> Iterable[StepSpec]:
-    yield StepSpec(
-        name="regression_test",
-        says="The regression test, through the function that partners import, on the invoice of the complaint.",
-        calls=(write("tests/regressions/test_drift.py", load_template("agent/test_drift.py")),),
+    yield do(
+        "regression_test",
+        "The regression test, through the function that partners import, on the invoice of the complaint.",
+        write("tests/regressions/test_drift.py", load_text(__package__, "agent/test_drift.py")),
     )
     yield _run_command("run_regression", "Run it.", "python3 tools/run_tests.py tests.regressions.test_drift")
     yield _run_command("suite_after", "The whole suite once more.", "python3 tools/run_tests.py")
@@ -214,35 +199,24 @@ def _paper_steps() -> Iterable[StepSpec]:
     for number in range(1, LETTER_COUNT + 1):
         yield look(f"letter_{number}", "A letter that nobody answered: is it about the drift?", read(f"letters/{number:02}.txt"))
     yield look("read_changelog", "How entries of the change log look.", read("CHANGELOG.md"))
-    yield StepSpec(
-        name="changelog",
-        says="One entry in the change log.",
-        calls=(
-            run(
-                "python3 tools/changelog.py --channel ${channel} --ticket ${ticket} "
-                '"one stage had figures from before the decree; invoices are right again"'
-            ),
-        ),
-        named=r"(?i)change ?log entry (?:was |is |has been )?(?:added|written|appended|made)|^\W*appended to CHANGELOG\.md",
-        once=True,
+    yield add_change(
+        "One entry in the change log.",
+        "python3 tools/changelog.py --channel ${channel} --ticket ${ticket} "
+        '"one stage had figures from before the decree; invoices are right again"',
     )
     yield look("read_announce", "What the announcement does.", read("tools/announce.py"))
-    yield StepSpec(
-        name="announce",
-        says="The announcement at the desk that the bench named.",
-        calls=(run('python3 tools/announce.py --desk ${desk} --severity ${severity} "${ticket} is fixed"'),),
+    yield do(
+        "announce",
+        "The announcement at the desk that the bench named.",
+        run('python3 tools/announce.py --desk ${desk} --severity ${severity} "${ticket} is fixed"'),
         named=r"(?i)^\W*announced at \w+ as \w+",
         about="announced at",
         once=True,
     )
-    yield StepSpec(
-        name="report",
-        says="The report, with everything that the desk of complaints asks for.",
-        calls=(write("REPORT.md", load_template("agent/REPORT.md")),),
+    yield do(
+        "report",
+        "The report, with everything that the desk of complaints asks for.",
+        write("REPORT.md", load_text(__package__, "agent/REPORT.md")),
     )
-    yield StepSpec(
-        name="handover",
-        says="And the hand-over.",
-        calls=(write("handover.json", load_template("agent/handover.json")),),
-    )
+    yield do("handover", "And the hand-over.", write("handover.json", load_text(__package__, "agent/handover.json")))
     yield look("last_look", "A last look at what changed.", run("ls outbox patches notes; cat outbox/announcements.log"))

@@ -1,10 +1,10 @@
 """The workspace of a seed: the package with its bug, its tests, the regulator's figures, pages, tools and logs."""
 
 from collections.abc import Iterator, Mapping
-from string import Template
 
 from harness.tasks import kit
 from harness.tasks.bug_hunt.archive import generate_letters, generate_logs, generate_minutes
+from harness.tasks.bug_hunt.facts import DESKS
 from harness.tasks.bug_hunt.stages import (
     OLD_TIER_KWH,
     READING_FIELDS,
@@ -15,40 +15,24 @@ from harness.tasks.bug_hunt.stages import (
     draw_readings,
     draw_tariff,
 )
-from harness.tasks.facts import make_rng
-from harness.tasks.kit import load_text
+from harness.tasks.kit.facts import make_rng
+from harness.tasks.kit.texts import fill_text, load_text
 
-FILES_PACKAGE = "harness.tasks.bug_hunt.files"
 MODULES = ("__init__", "cli", "config", "engine", "errors", "ledger", "money", "reading", "reference", "text")
 TEST_MODULES = ("test_engine", "test_money", "test_reference")
 TOOLS = ("announce", "changelog", "ci", "compare", "probe")
 PAGES = (
-    "README.md",
-    "CONTRIBUTING.md",
-    "CHANGELOG.md",
-    "docs/architecture.md",
-    "docs/audit.md",
-    "docs/decree.md",
-    "docs/rounding.md",
+    *("README.md", "CONTRIBUTING.md", "CHANGELOG.md"),
+    *(f"docs/{name}.md" for name in ("architecture", "audit", "decree", "rounding")),
 )
 AUDITED_COUNT = 6
 
 
-def load_template(name: str) -> str:
-    """A text of this task, placeholders unfilled."""
-    return load_text(FILES_PACKAGE, name)
-
-
-def fill_template(name: str, values: Mapping[str, str]) -> str:
-    """A text of this task with values."""
-    return Template(load_template(name)).substitute(values)
-
-
-def build_workspace(values: Mapping[str, str], desks: tuple[str, ...], task_seed: int) -> tuple[tuple[str, str], ...]:
-    """Path and text of every file that the agent finds."""
+def build_workspace(values: Mapping[str, str], task_seed: int) -> tuple[tuple[str, str], ...]:
+    """Build path and text of every file that the agent finds."""
     correct_tariff = draw_tariff(values, task_seed)
     files = dict(_generate_code_files(values, correct_tariff))
-    files.update((path, fill_template(f"docs/{path.rpartition('/')[2]}", values)) for path in PAGES)
+    files.update((path, fill_text(__package__, f"docs/{path.rpartition('/')[2]}", values)) for path in PAGES)
     files.update((f"docs/stages/{stage.name}.md", _render_page(stage, correct_tariff, values)) for stage in STAGES)
     files.update(_generate_data_files(values, correct_tariff, task_seed))
     files.update(generate_logs(values, task_seed))
@@ -59,33 +43,33 @@ def build_workspace(values: Mapping[str, str], desks: tuple[str, ...], task_seed
         "tests/regressions/__init__.py": "",
         "outbox/README.md": "What was announced, line by line. The desks read it every hour.\n",
         "ci/key": values["key"] + "\n",
-        "ci/desks": "\n".join(desks) + "\n",
+        "ci/desks": "\n".join(DESKS) + "\n",
         "ci/attempts.log": "0 accepted patches/decree.sed wattbook/stages\n",
     }
     return tuple(sorted(files.items()))
 
 
 def find_culprit_path(values: Mapping[str, str]) -> str:
-    """The module with the bug."""
+    """Return the path of the module with the bug."""
     return f"wattbook/stages/{values['culprit']}.py"
 
 
 def _generate_code_files(values: Mapping[str, str], correct_tariff: Tariff) -> Iterator[tuple[str, str]]:
     names = "\n    ".join(f'"{stage.name}",' for stage in STAGES)
     for name in MODULES:
-        yield f"wattbook/{name}.py", fill_template(f"package/{name}.py", {**values, "stage_names": names})
+        yield f"wattbook/{name}.py", fill_text(__package__, f"package/{name}.py", {**values, "stage_names": names})
     yield "wattbook/stages/__init__.py", '"""The stages of an invoice, one module each."""\n'
     for stage in STAGES:
         yield f"wattbook/stages/{stage.name}.py", _render_module(stage, correct_tariff, values)
         camel = stage.name.title().replace("_", "")
         words = {"name": stage.name, "camel": camel, "letter": stage.letter}
-        yield f"tests/stages/test_{stage.name}.py", fill_template("tests/test_stage.py", words)
+        yield f"tests/stages/test_{stage.name}.py", fill_text(__package__, "tests/test_stage.py", words)
     for folder in ("tests", "tests/stages"):
         yield f"{folder}/__init__.py", ""
     for name in TEST_MODULES:
-        yield f"tests/{name}.py", fill_template(f"tests/{name}.py", values)
+        yield f"tests/{name}.py", fill_text(__package__, f"tests/{name}.py", values)
     for name in TOOLS:
-        yield f"tools/{name}.py", load_template(f"tools/{name}.py")
+        yield f"tools/{name}.py", load_text(__package__, f"tools/{name}.py")
     yield "tools/run_tests.py", load_text(kit.__name__, "run_tests.py")
 
 
@@ -95,10 +79,10 @@ def _render_module(stage: Stage, correct_tariff: Tariff, values: Mapping[str, st
     words = {name: getattr(stage, name) for name in ("name", "title", "story", "letter", "field", "formula", "unit")}
     words |= {"base": str(correct_tariff.base[stage.name]), "mode": "down" if stale else correct_tariff.mode}
     if stage not in TIERED_STAGES:
-        return fill_template("package/plain.py", words)
+        return fill_text(__package__, "package/plain.py", words)
     words["tier"] = str(OLD_TIER_KWH if stale else correct_tariff.tier)
     words["rate"] = values["stale_rate"] if stale else str(correct_tariff.rate[stage.name])
-    return fill_template("package/tiered.py", words)
+    return fill_text(__package__, "package/tiered.py", words)
 
 
 def _render_page(stage: Stage, correct_tariff: Tariff, values: Mapping[str, str]) -> str:
@@ -106,7 +90,7 @@ def _render_page(stage: Stage, correct_tariff: Tariff, values: Mapping[str, str]
         return f"# {stage.title}\n\nThis stage is {stage.story}. It knows no tier, and the decree left it alone.\n"
     rate = values["provisional_rate"] if stage.name == values["culprit"] else str(correct_tariff.rate[stage.name])
     words = {"title": stage.title, "story": stage.story, "base": str(correct_tariff.base[stage.name]), "rate": rate}
-    return fill_template("docs/stage.md", words)
+    return fill_text(__package__, "docs/stage.md", words)
 
 
 def _generate_data_files(values: Mapping[str, str], correct_tariff: Tariff, task_seed: int) -> Iterator[tuple[str, str]]:

@@ -3,8 +3,16 @@
 from functools import partial
 
 from harness.task import Fact
-from harness.tasks.changing_requirements.bus_line import BAYS
-from harness.tasks.facts import make_file_fact, make_output_fact, make_prompt_fact, make_rng
+from harness.tasks.kit.facts import draw_choices, make_file_fact, make_output_fact, make_prompt_fact, make_rng
+
+STOPS = (
+    *("abbey", "bakery", "bridge", "castle", "cemetery", "cinema", "college", "depot", "ferry", "forge", "garden", "harbour"),
+    *("hospital", "lighthouse", "market", "mill", "museum", "orchard", "quarry", "school", "station", "stadium", "theatre"),
+    "vineyard",
+)
+"""In the order of the line."""
+BAYS = ("abbey", "castle", "college", "harbour", "hospital", "mill")
+"""Stops with several bays, whose surveys are read long before the papers need them."""
 
 FACTS: tuple[Fact, ...] = (
     make_prompt_fact("interval", "superseded", "10", r"bus runs every (\d+) minutes", r"let (\d+) minutes pass between"),
@@ -24,26 +32,25 @@ FACTS: tuple[Fact, ...] = (
         for stop in BAYS
     ),
 )
-_OPERATORS = ("wagtail", "linnet", "plover", "dunlin", "siskin", "merlin", "bittern", "curlew")
-_GREETINGS = ("Neighbours", "Friends", "Citizens", "Travellers", "Commuters", "Villagers")
+_CHOICES = {
+    "hotline": range(200_000, 1_000_000),
+    "rest_day": ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"),
+    "operator": ("wagtail", "linnet", "plover", "dunlin", "siskin", "merlin", "bittern", "curlew"),
+    "greeting": ("Neighbours", "Friends", "Citizens", "Travellers", "Commuters", "Villagers"),
+}
 _MONTHS = ("March", "April", "May", "June", "July", "August")
 
 
 def draw_values(task_seed: int) -> dict[str, str]:
-    """The value of every fact under a seed, and what was said before the changes as `NAME_1` and `NAME_2`."""
+    """Draw the value of every fact under a seed, and what was said before the changes as `NAME_1` and `NAME_2`."""
     rng_for = partial(make_rng, "changing-requirements", task_seed)
-    values: dict[str, str] = {}
+    values = draw_choices(rng_for, _CHOICES, ("TP", "RW", "VK", "ND"))
     intervals = rng_for("interval").sample(("8", "9", "11", "12", "14", "16", "18", "22", "24", "25"), 3)
     values["interval_1"], values["interval_2"], values["interval"] = intervals
     times = [f"{hour:02}:{minute:02}" for hour in (4, 5) for minute in range(5, 60, 5)]
     values["first_bus_1"], values["first_bus"] = rng_for("first_bus").sample(times, 2)
     values["zone_1"], values["zone"] = rng_for("zone").sample("BCDEFGHK", 2)
-    values["hotline"] = str(rng_for("hotline").randrange(200_000, 1_000_000))
-    values["rest_day"] = rng_for("rest_day").choice(("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"))
-    values["operator"] = rng_for("operator").choice(_OPERATORS)
     values["opening"] = f"{rng_for('day').randrange(2, 29)} {rng_for('month').choice(_MONTHS)}"
-    values["ticket"] = f"{rng_for('team').choice(('TP', 'RW', 'VK', 'ND'))}-{rng_for('ticket').randrange(1000, 10_000)}"
-    values["greeting"] = rng_for("greeting").choice(_GREETINGS)
     base = rng_for("permit").randrange(1000, 9000)
     values["permit_base"], values["permit"] = str(base), f"P-{base + 37}"
     values |= {f"bay_{stop}": str(rng_for(f"bay/{stop}").randrange(2, 60)) for stop in BAYS}

@@ -3,9 +3,11 @@
 from functools import cache
 
 from harness.task import Script
-from harness.tasks.changing_requirements.bus_line import BAYS, SHEETS_BEFORE_FIRST_CHANGE, SHEETS_BEFORE_SECOND_CHANGE, STOPS
-from harness.tasks.step_specs import StepSpec, build_steps, list_directory, look, read, run, write
+from harness.tasks.changing_requirements.facts import BAYS, STOPS
+from harness.tasks.kit.steps import StepSpec, build_steps, do, list_directory, look, read, run, write
 
+SHEETS_BEFORE_FIRST_CHANGE, SHEETS_BEFORE_SECOND_CHANGE = 9, 17
+"""Sheets that are written when the user changes the rules for the first and for the second time."""
 _SHEET = "stop: {}\noperator: ${{operator}}\ninterval: ${{interval}}\nfirst: ${{first_bus}}\nzone: ${{zone}}\nset: by hand\n"
 _POSTER = (
     "The new line, by ${operator}: from early to late every ${interval} minutes!\nNo service on ${rest_day}.\n"
@@ -19,14 +21,14 @@ _LETTER = "${greeting},\n\na new line serves you, under permit ${permit}.\nFor a
 
 
 def _write_sheet(stop: str) -> tuple[StepSpec, StepSpec]:
-    reading = StepSpec(name=f"survey-{stop}", says=f"The survey of {stop} first.", calls=(read(f"surveys/{stop}.md"),))
+    reading = do(f"survey-{stop}", f"The survey of {stop} first.", read(f"surveys/{stop}.md"))
     writing = write(f"sheets/{stop}.txt", _SHEET.format(stop))
-    return reading, StepSpec(name=f"sheet-{stop}", says=f"Now the sheet of {stop}.", calls=(writing,))
+    return reading, do(f"sheet-{stop}", f"Now the sheet of {stop}.", writing)
 
 
 def _revise_sheet(number: int, stop: str, fields: str) -> StepSpec:
     command = f"sh tools/revise.sh {number} {stop} {fields}"
-    return StepSpec(name=f"revise-{number}-{stop}", says=f"The sheet of {stop} follows change {number}.", calls=(run(command),))
+    return do(f"revise-{number}-{stop}", f"The sheet of {stop} follows change {number}.", run(command))
 
 
 def _check_sheet(stop: str) -> StepSpec:
@@ -36,10 +38,10 @@ def _check_sheet(stop: str) -> StepSpec:
 STEPS_BEFORE_FIRST_CHANGE = (
     look("orient", "Let me look around.", *(list_directory(folder) for folder in (".", "surveys", "sheets", "plan"))),
     *(row for stop in STOPS[:SHEETS_BEFORE_FIRST_CHANGE] for row in _write_sheet(stop)),
-    StepSpec(
-        name="permit",
-        says="The permit is asked for once.",
-        calls=(run("sh tools/permit.sh"),),
+    do(
+        "permit",
+        "The permit is asked for once.",
+        run("sh tools/permit.sh"),
         named=r"has permit number P-\d{4}",
         about="permit number",
         once=True,
@@ -57,14 +59,10 @@ FINAL_STEPS = (
     *(_revise_sheet(2, stop, "interval ${interval} zone ${zone}") for stop in STOPS[:SHEETS_BEFORE_SECOND_CHANGE]),
     *(row for stop in STOPS[SHEETS_BEFORE_SECOND_CHANGE:] for row in _write_sheet(stop)),
     *map(_check_sheet, ("harbour", "market", "school", "theatre", "vineyard")),
-    StepSpec(name="overview", says="The papers: first the overview.", calls=(write("plan/overview.md", _OVERVIEW),)),
-    StepSpec(name="poster", says="The poster.", calls=(write("plan/poster.txt", _POSTER),)),
-    StepSpec(name="letter", says="The letter to those who live there.", calls=(write("plan/letter.md", _LETTER),)),
-    StepSpec(
-        name="bays",
-        says="Which bay at which stop.",
-        calls=(write("plan/bays.md", "".join(f"- {stop}=${{bay_{stop}}}\n" for stop in BAYS)),),
-    ),
+    do("overview", "The papers: first the overview.", write("plan/overview.md", _OVERVIEW)),
+    do("poster", "The poster.", write("plan/poster.txt", _POSTER)),
+    do("letter", "The letter to those who live there.", write("plan/letter.md", _LETTER)),
+    do("bays", "Which bay at which stop.", write("plan/bays.md", "".join(f"- {stop}=${{bay_{stop}}}\n" for stop in BAYS))),
 )
 
 

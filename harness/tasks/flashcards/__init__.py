@@ -25,31 +25,25 @@ The program is a real one: its modules and tests are written from `files/`, fill
 
 from harness.task import Task
 from harness.tasks.flashcards.checks import CHECKS, build_grader
-from harness.tasks.flashcards.facts import FACTS, draw_values, make_filler
-from harness.tasks.flashcards.prompt import render_prompt, render_workspace_file
+from harness.tasks.flashcards.facts import FACTS, draw_values
 from harness.tasks.flashcards.steps import build_script
+from harness.tasks.flashcards.workspace import build_workspace
+from harness.tasks.kit.facts import make_rng
+from harness.tasks.kit.prompts import draw_prompt
 
-WORKSPACE_PATHS = (
-    *("README.md", "CHANGELOG.md"),
-    *(f"docs/{name}.md" for name in ("command-line", "decisions", "generation", "import-export", "overview", "scheduling")),
-    *("docs/statistics.md", "docs/storage.md"),
-    *(f"tools/{name}.py" for name in ("changelog", "check_storage", "check_style", "checksum", "ingest", "inspect_db")),
-    *("tools/registry.json", "tools/reserve.py", "tools/run_tests.py", "tools/schema_version.py"),
-    *("decks/biology.csv", "decks/passage.txt", "flashcards/__init__.py", "tests/__init__.py"),
-)
-"""The files that the agent finds."""
+STORY_SHARE = 0.35
+"""Share of the constraints whose story is told too."""
 
 
 def make_flashcards(task_seed: int) -> Task:
-    """The task under a seed, which gives every fact its value."""
+    """Make the task under a seed, which gives every fact its value."""
     values = draw_values(task_seed)
-    fill_template = make_filler(values)
     return Task(
         name="flashcards",
         title="Build a flashcard program with spaced repetition",
         tags=("constraints", "decisions", "artifacts", "errors", "bookkeeping"),
-        prompt=render_prompt(values, task_seed),
-        workspace=tuple((path, render_workspace_file(fill_template, path, task_seed)) for path in WORKSPACE_PATHS),
+        prompt=draw_prompt(__package__, make_rng("flashcards", task_seed, "order"), values, story_share=STORY_SHARE),
+        workspace=build_workspace(values, task_seed),
         runtime="python",
         checks=CHECKS,
         grader=build_grader(values),

@@ -5,24 +5,31 @@ printed by commands: two of these can be run again freely, one again only throug
 be run again without harm.
 """
 
-import hashlib
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Sequence
 from functools import partial
-from string import Template
 
 from harness.task import Fact, FactKind
-from harness.tasks.facts import make_file_fact, make_output_fact, make_prompt_fact, make_rng
-from harness.tasks.flashcards.files import load_template
+from harness.tasks.kit.facts import (
+    compute_digest,
+    derive_number,
+    draw_choices,
+    draw_salt,
+    make_file_fact,
+    make_output_fact,
+    make_prompt_fact,
+    make_rng,
+)
+from harness.tasks.kit.texts import fill_text
 
 
 def _make_page_fact(name: str, kind: FactKind, page: str, prior: str, *patterns: str) -> Fact:
-    """A fact on a page of docs/."""
+    """Make a fact on a page of docs/."""
     return make_file_fact(name, kind, f"docs/{page}.md", prior, *patterns)
 
 
 def _make_command_fact(name: str, kind: FactKind, command: str, prior: str, *patterns: str) -> Fact:
-    """A fact that a command prints; `command` is empty if it cannot be run again without harm."""
+    """Make a fact that a command prints; `command` is empty if it cannot be run again without harm."""
     source = command.split(maxsplit=1)[0] if command else ""
     return make_output_fact(name, kind, f"python3 {command}" if command else "", prior, *patterns, source=source)
 
@@ -57,12 +64,12 @@ FACTS: tuple[Fact, ...] = (
     _make_command_fact("ingest_token", "progress", "", "start", r"[Ff]eed the rest of the deck with --resume ([0-9a-f]{6})"),
 )
 
-_CHOICES: dict[str, tuple[str, ...]] = {
+_CHOICES: dict[str, Sequence[object]] = {
     "program_name": ("mnemo", "recollect", "engram", "cardamom", "retain", "memoria", "anamnesis", "keepsake"),
-    "max_interval_days": tuple(str(days) for days in range(120, 340, 7)),
+    "max_interval_days": range(120, 340, 7),
     "card_id_prefix": ("kb-", "mx-", "qz-", "fk-", "rc-", "lrn-", "stk-", "note-"),
-    "new_per_day": tuple(str(count) for count in range(7, 19)),
-    "idle_exit_code": tuple(str(status) for status in range(3, 60)),
+    "new_per_day": range(7, 19),
+    "idle_exit_code": range(3, 60),
     "leech_lapses": ("4", "5", "6", "7", "9", "10", "11"),
     "removed_column": ("retired_on", "withdrawn_on", "archived_on", "shelved_on", "laid_aside_on", "revoked_on"),
     "export_delimiter": ("|", "~", "^", ";", "#", "!"),
@@ -75,30 +82,18 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "cloze_marker": ("<blank>", "(blank)", "_blank_", "{blank}", "=blank=", "#blank#"),
     "tie_break": ("front", "back", "ease", "added_on", "hint"),
     "mature_days": tuple(str(days) for days in (*range(14, 20), *range(23, 35))),
-    "schema_version": tuple(str(version) for version in range(11, 90)),
+    "schema_version": range(11, 90),
     "journal_mode": ("truncate", "delete", "memory"),
 }
 
 
 def draw_values(task_seed: int) -> dict[str, str]:
-    """The value of every fact under a seed; `salt` and `last_row` are the workspace's own."""
+    """Draw the value of every fact under a seed; `salt` and `last_row` are the workspace's own."""
     rng_for = partial(make_rng, "flashcards", task_seed)
-    values = {name: rng_for(name).choice(choices) for name, choices in _CHOICES.items()}
-    values["ticket"] = f"{rng_for('team').choice(('LE', 'KB', 'SR', 'ED'))}-{rng_for('ticket').randrange(1000, 10_000)}"
-    values["salt"] = f"{rng_for('salt').getrandbits(48):012x}"
+    values = draw_choices(rng_for, _CHOICES, ("LE", "KB", "SR", "ED"))
+    values["salt"] = draw_salt(rng_for)
     values["last_row"] = f"taxon,named group of related organisms,shelf {rng_for('row').randrange(100, 1000)} of a library,system"
-    deck = Template(load_template("workspace/decks/biology.csv")).substitute(values)
-    values["deck_checksum"] = f"{zlib.crc32(deck.encode()):08x}"
-    values["release_id"] = f"R-{_compute_digest(values, 'release:0', 8) % 9000 + 1000}"
-    values["ingest_token"] = f"{_compute_digest(values, 'ingest:20', 6):06x}"
+    values["deck_checksum"] = f"{zlib.crc32(fill_text(__package__, 'workspace/decks/biology.csv', values).encode()):08x}"
+    values["release_id"] = derive_number(compute_digest(values["salt"], "release:0")[:8], "R")  # as tools/reserve.py computes it
+    values["ingest_token"] = compute_digest(values["salt"], "ingest:20")[:6]  # as tools/ingest.py computes it
     return values
-
-
-def _compute_digest(values: Mapping[str, str], what: str, digits: int) -> int:
-    """As tools/reserve.py and tools/ingest.py compute it."""
-    return int(hashlib.sha256(f"{values['salt']}:{what}".encode()).hexdigest()[:digits], 16)
-
-
-def make_filler(values: Mapping[str, str]) -> Callable[[str], str]:
-    """A function that fills the template of a name with values."""
-    return lambda name: Template(load_template(name)).substitute(values)

@@ -2,101 +2,56 @@
 
 from collections.abc import Iterable
 from functools import cache
+from itertools import chain
 
-from harness.task import CallTemplate, Repair, Script
-from harness.tasks.flashcards.files import load_template
-from harness.tasks.step_specs import StepSpec, build_steps, find_placeholders, list_directory, look, read, run, write
-
-LISTED_PREFIXES = ("flashcards/", "tests/", "docs/manual.md", "settings.example.json", "HANDOVER.md")
-"""What `orient` would show of the agent's own files."""
-
-
-def write_template(path: str, name: str) -> CallTemplate:
-    """Write the template of that name to a path."""
-    return write(path, load_template(name))
-
-
-def write_module(name: str, says: str, *, first_cut: bool = False) -> StepSpec:
-    """Write a module; `draft`: its first cut, which holds a mistake."""
-    path = f"flashcards/{name}.py"
-    return StepSpec(
-        name=f"write_{name}", says=says, calls=(write_template(path, f"app/{name}_first.py" if first_cut else f"app/{name}.py"),)
-    )
-
-
-def write_test(name: str, says: str) -> StepSpec:
-    """Write a test module."""
-    return StepSpec(
-        name=f"write_test_{name}", says=says, calls=(write_template(f"tests/test_{name}.py", f"tests/test_{name}.py"),)
-    )
-
-
-def run_test(name: str, says: str, *, error: str = "", repair_says: str = "") -> StepSpec:
-    """Run a test module; `error` and `mend`: the failure that the first cut shows, and what is said while mending it."""
-    calls = (write_template(f"flashcards/{name}.py", f"app/{name}.py"),)
-    repairs = (
-        (Repair(error_pattern=error, text=repair_says, calls=calls, required_facts=find_placeholders(repair_says, calls)),)
-        if error
-        else ()
-    )
-    return StepSpec(
-        name=f"test_{name}",
-        says=says,
-        calls=(run(f"python3 tools/run_tests.py tests.test_{name}"),),
-        named=rf"(?i)\btests?[./_]test_{name}\b.{{0,40}}(?:, 0 failed|\b(?:pass|passes|passed|green)\b)",
-        about=f"test_{name}",
-        repairs=repairs,
-    )
-
-
-def read_page(name: str, says: str) -> StepSpec:
-    """Read a page of the specification."""
-    return StepSpec(name=f"read_{name.replace('-', '_')}", says=says, calls=(read(f"docs/{name}.md"),))
-
+from harness.task import Script
+from harness.tasks.kit.programs import Program
+from harness.tasks.kit.steps import StepSpec, add_change, build_steps, do, look, look_around, make_repair, read, run
 
 FOLDERS = (".", "docs", "tools", "decks", "flashcards", "tests")
 
-FAREWELL = (
-    "The flashcard program is ready: SM-2 scheduling, SQLite storage, import and export, card generation behind an interface, "
-    "the day's review, statistics, backup and the command line, each with tests that pass. README, manual, example settings and "
-    "hand-over are written, the sample deck is in the catalogue and the change log has its entry."
-)
+PROGRAM = Program(package=__package__, module_path="flashcards/{}.py", module_text="app/{}.py")
 
 
 @cache
 def build_script() -> Script:
-    """The whole script; it holds no value."""
-    return Script(steps=build_steps(_all_steps(), LISTED_PREFIXES), final_text=FAREWELL)
+    """Build the whole script; it holds no value."""
+    specs = chain(
+        _orientation_steps(),
+        _foundation_steps(),
+        _storage_steps(),
+        _file_steps(),
+        _generation_steps(),
+        _review_steps(),
+        _statistics_steps(),
+        _command_line_steps(),
+        _paper_steps(),
+    )
+    return Script(
+        steps=build_steps(specs, ("flashcards/", "tests/", "docs/manual.md", "settings.example.json", "HANDOVER.md")),
+        final_text="The flashcard program is ready: SM-2 scheduling, SQLite storage, import and export, card generation behind "
+        "an interface, the day's review, statistics, backup and the command line, each with tests that pass. README, manual, "
+        "example settings and hand-over are written, the sample deck is in the catalogue and the change log has its entry.",
+    )
 
 
-def _all_steps() -> Iterable[StepSpec]:
-    yield from _orientation_steps()
-    yield from _foundation_steps()
-    yield from _storage_steps()
-    yield from _file_steps()
-    yield from _generation_steps()
-    yield from _review_steps()
-    yield from _statistics_steps()
-    yield from _command_line_steps()
-    yield from _paper_steps()
+def _read_page(name: str, says: str) -> StepSpec:
+    return look(f"read_{name.replace('-', '_')}", says, read(f"docs/{name}.md"))
 
 
 def _orientation_steps() -> Iterable[StepSpec]:
-    yield StepSpec(
-        name="orient",
-        says="Let me see what is here: the folder, the specification, the tools, the decks, and what there is of the program.",
-        calls=tuple(map(list_directory, FOLDERS)),
-        once=True,
+    yield look_around(
+        "Let me see what is here: the folder, the specification, the tools, the decks, and what there is of the program.", FOLDERS
     )
     yield look(
         "read_overview",
         "First the readme, the overview and the change log, to know the parts, their order and how entries look.",
         *(read("README.md"), read("docs/overview.md"), read("CHANGELOG.md")),
     )
-    yield StepSpec(
-        name="reserve_release",
-        says="A release has to be reserved once, before anything else. I note the id, since it is not shown again.",
-        calls=(run("python3 tools/reserve.py"),),
+    yield do(
+        "reserve_release",
+        "A release has to be reserved once, before anything else. I note the id, since it is not shown again.",
+        run("python3 tools/reserve.py"),
         named=r"(?i)reserved release R-\d{4}",
         about="release R-",
         once=True,
@@ -119,25 +74,29 @@ def _orientation_steps() -> Iterable[StepSpec]:
 
 
 def _foundation_steps() -> Iterable[StepSpec]:
-    yield StepSpec(
-        name="write_basics",
-        says="Errors in one tree and the only module that asks for the day come first; both follow the overview's rules.",
-        calls=(write_template("flashcards/errors.py", "app/errors.py"), write_template("flashcards/clock.py", "app/clock.py")),
+    yield do(
+        "write_basics",
+        "Errors in one tree and the only module that asks for the day come first; both follow the overview's rules.",
+        PROGRAM.write_text("flashcards/errors.py", "app/errors.py"),
+        PROGRAM.write_text("flashcards/clock.py", "app/clock.py"),
     )
-    yield write_module("card", "A card is a frozen value, and the four numbers of its memory are a value of their own.")
-    yield read_page("scheduling", "The scheduler is next; its page says that the constants are not those of the paper.")
-    yield write_module(
+    yield PROGRAM.write_module("card", "A card is a frozen value, and the four numbers of its memory are a value of their own.")
+    yield _read_page("scheduling", "The scheduler is next; its page says that the constants are not those of the paper.")
+    yield PROGRAM.write_module(
         "scheduler",
         "The scheduler as pure functions over the memory. It starts with an ease of ${initial_ease}, and the second interval is "
         "${second_interval_days} days long.",
         first_cut=True,
     )
-    yield write_test("scheduler", "Tests for the scheduler: constants, growth, lapses, the floor of the ease, bad grades.")
-    yield run_test(
+    yield PROGRAM.write_test(
+        "scheduler", "Tests for the scheduler: constants, growth, lapses, the floor of the ease, bad grades."
+    )
+    yield PROGRAM.run_test(
         "scheduler",
         "Run them.",
         error=r"FAIL\s+test_scheduler\.\S*test_the_ease_has_a_floor",
-        repair_says="The floor of ${ease_floor} is defined, but `eased` does not use it. I write the module again with the larger one.",
+        repair_says="The floor of ${ease_floor} is defined, but `eased` does not use it. I write the module again with the "
+        "larger one.",
     )
     yield look(
         "tabulate_intervals",
@@ -150,28 +109,31 @@ def _foundation_steps() -> Iterable[StepSpec]:
 
 
 def _storage_steps() -> Iterable[StepSpec]:
-    yield read_page("storage", "Now the storage. Names and types on its page are a contract with the office's scripts.")
+    yield _read_page("storage", "Now the storage. Names and types on its page are a contract with the office's scripts.")
     yield look(
         "schema_version",
         "The registry hands out the schema's version; I must not choose one myself.",
         run("python3 tools/schema_version.py"),
     )
-    yield write_module(
+    yield PROGRAM.write_module(
         "storage",
         "The storage: table `${cards_table}` and the answers, version ${schema_version}, one transaction a method. For the "
         "journal I begin with write-ahead logging, which is usually best.",
         first_cut=True,
     )
-    calls = (write_template("flashcards/storage.py", "app/storage.py"),)
-    says = "The shared volume does not offer write-ahead logging. I write the storage again with the mode `${journal_mode}`."
-    yield StepSpec(
-        name="check_storage",
-        says="The page asks for a check of the journal mode on the shared volume.",
-        calls=(run("python3 tools/check_storage.py"),),
+    yield do(
+        "check_storage",
+        "The page asks for a check of the journal mode on the shared volume.",
+        run("python3 tools/check_storage.py"),
         named=r"^\W*storage is fit\b",
         about="storage is fit",
         repairs=(
-            Repair(error_pattern=r"storage is NOT fit", text=says, calls=calls, required_facts=find_placeholders(says, calls)),
+            make_repair(
+                r"storage is NOT fit",
+                "The shared volume does not offer write-ahead logging. I write the storage again with the mode "
+                "`${journal_mode}`.",
+                PROGRAM.write_text("flashcards/storage.py", "app/storage.py"),
+            ),
         ),
     )
     yield look(
@@ -179,8 +141,8 @@ def _storage_steps() -> Iterable[StepSpec]:
         "Before the next tests I look at the first ones, to keep one style.",
         read("tests/test_scheduler.py"),
     )
-    yield write_test("storage", "Tests for the storage over a real file, including a file of another version.")
-    yield run_test("storage", "Run the storage's tests.")
+    yield PROGRAM.write_test("storage", "Tests for the storage over a real file, including a file of another version.")
+    yield PROGRAM.run_test("storage", "Run the storage's tests.")
     yield look(
         "suite_of_bottom",
         "The bottom layer stands. I run all that exists before building on it.",
@@ -189,7 +151,7 @@ def _storage_steps() -> Iterable[StepSpec]:
 
 
 def _file_steps() -> Iterable[StepSpec]:
-    yield read_page("import-export", "Decks from and to files: the page with the columns, the ids and the sample deck.")
+    yield _read_page("import-export", "Decks from and to files: the page with the columns, the ids and the sample deck.")
     yield look(
         "look_at_deck",
         "I look at the sample deck as it is, to see quoting and the header that the publishers use.",
@@ -205,15 +167,15 @@ def _file_steps() -> Iterable[StepSpec]:
         "Importing makes cards with a fresh memory; I read card and scheduler again as they are now.",
         *(read("flashcards/card.py"), read("flashcards/scheduler.py")),
     )
-    yield write_module("importer", "The importer: CSV and JSON, every row checked before the first card is made.")
-    yield write_module("samples", "The sample deck with its checksum ${deck_checksum}; a damaged copy is refused.")
-    yield write_module("ids", "Ids follow from deck and front, behind the prefix that was settled with the schools.")
-    yield write_test("importer", "Tests for ids, importer and samples in one module, since they belong together.")
-    yield run_test("importer", "Run them.")
-    yield StepSpec(
-        name="feed_first_rows",
-        says="The importer works, so the first 20 rows go to the schools' catalogue. I note the token for the rest.",
-        calls=(run("python3 tools/ingest.py decks/biology.csv --count 20"),),
+    yield PROGRAM.write_module("importer", "The importer: CSV and JSON, every row checked before the first card is made.")
+    yield PROGRAM.write_module("samples", "The sample deck with its checksum ${deck_checksum}; a damaged copy is refused.")
+    yield PROGRAM.write_module("ids", "Ids follow from deck and front, behind the prefix that was settled with the schools.")
+    yield PROGRAM.write_test("importer", "Tests for ids, importer and samples in one module, since they belong together.")
+    yield PROGRAM.run_test("importer", "Run them.")
+    yield do(
+        "feed_first_rows",
+        "The importer works, so the first 20 rows go to the schools' catalogue. I note the token for the rest.",
+        run("python3 tools/ingest.py decks/biology.csv --count 20"),
         named=r"(?i)feed the rest of the deck with --resume [0-9a-f]{6}",
         about=" --resume ",
         once=True,
@@ -223,23 +185,23 @@ def _file_steps() -> Iterable[StepSpec]:
         "Before the exporter I read the importer again, so that both sides use the same names.",
         read("flashcards/importer.py"),
     )
-    yield write_module(
+    yield PROGRAM.write_module(
         "exporter", "The exporter: the fields in the order of the page, with the character that was settled between them."
     )
-    yield write_test("exporter", "Tests for the exporter: header, order, commas in texts, the JSON form.")
-    yield run_test("exporter", "Run the exporter's tests.")
+    yield PROGRAM.write_test("exporter", "Tests for the exporter: header, order, commas in texts, the JSON form.")
+    yield PROGRAM.run_test("exporter", "Run the exporter's tests.")
 
 
 def _generation_steps() -> Iterable[StepSpec]:
-    yield read_page("generation", "Cards from text: the page on the interface and the offline rule.")
+    yield _read_page("generation", "Cards from text: the page on the interface and the offline rule.")
     yield look("look_at_passage", "A passage to try it on lies in decks/.", run("cat decks/passage.txt"))
-    yield write_module(
+    yield PROGRAM.write_module(
         "generator",
         "The generator behind a protocol with one method: the offline rule, and one that asks any function from text to text. "
         "Whatever it makes carries the tag for drafts.",
     )
-    yield write_test("generator", "Tests for both implementations and for the life of a draft.")
-    yield run_test("generator", "Run the generator's tests.")
+    yield PROGRAM.write_test("generator", "Tests for both implementations and for the life of a draft.")
+    yield PROGRAM.run_test("generator", "Run the generator's tests.")
     yield look(
         "try_offline_generator",
         "A look at what the offline rule makes of the whole passage, since tests do not show whether cards are any good.",
@@ -249,42 +211,40 @@ def _generation_steps() -> Iterable[StepSpec]:
         ),
     )
     yield look(
-        "sizes_so_far",
-        "A look at the sizes, to see whether a module grows too large.",
-        run("wc -lc flashcards/*.py tests/*.py"),
+        "sizes_so_far", "A look at the sizes, to see whether a module grows too large.", run("wc -lc flashcards/*.py tests/*.py")
     )
 
 
 def _review_steps() -> Iterable[StepSpec]:
-    yield read_page("decisions", "What a learner sees on a day was decided over time; the records say how and why.")
-    yield write_module("limits", "The two promises that SM-2 does not make, each a constant and a function.")
-    yield write_module(
+    yield _read_page("decisions", "What a learner sees on a day was decided over time; the records say how and why.")
+    yield PROGRAM.write_module("limits", "The two promises that SM-2 does not make, each a constant and a function.")
+    yield PROGRAM.write_module(
         "leeches", "Leeches are found by their number of lapses, suspended, and released when somebody has rewritten them."
     )
-    yield write_test("limits", "Tests for limits and leeches in one module.")
-    yield run_test("limits", "Run them.")
+    yield PROGRAM.write_test("limits", "Tests for limits and leeches in one module.")
+    yield PROGRAM.run_test("limits", "Run them.")
     yield look(
         "look_at_storage_again",
         "The session of a day builds on the storage. I read it again rather than trust my memory of its methods.",
         read("flashcards/storage.py"),
     )
-    yield write_module(
+    yield PROGRAM.write_module(
         "review",
         "The session of a day: no drafts, nothing suspended, seen cards first, those of one day by `${tie_break}`.",
         first_cut=True,
     )
-    yield write_test("review", "Tests for the queue and for answers, over a database in memory.")
-    yield run_test(
+    yield PROGRAM.write_test("review", "Tests for the queue and for answers, over a database in memory.")
+    yield PROGRAM.run_test(
         "review",
         "Run the review's tests.",
         error=r"FAIL\s+test_review\.\S*test_new_cards_answered_today_count",
-        repair_says="The allowance must be counted over the whole day: `queue` passes 0 instead of the new cards answered today. I "
-        "write the module again with the number from the storage.",
+        repair_says="The allowance must be counted over the whole day: `queue` passes 0 instead of the new cards answered "
+        "today. I write the module again with the number from the storage.",
     )
-    yield StepSpec(
-        name="feed_other_rows",
-        says="A day's review works, so the rest of the sample deck goes to the catalogue, from where the first portion ended.",
-        calls=(run("python3 tools/ingest.py decks/biology.csv --resume ${ingest_token}"),),
+    yield do(
+        "feed_other_rows",
+        "A day's review works, so the rest of the sample deck goes to the catalogue, from where the first portion ended.",
+        run("python3 tools/ingest.py decks/biology.csv --resume ${ingest_token}"),
         named=r"(?i)\b(\d+) of \1 rows are in the catalogue",
         about="rows are in the catalogue",
         once=True,
@@ -292,22 +252,22 @@ def _review_steps() -> Iterable[StepSpec]:
 
 
 def _statistics_steps() -> Iterable[StepSpec]:
-    yield write_module(
+    yield PROGRAM.write_module(
         "archive",
         "Removing without losing: the row stays, the day of removal stands in its own column, which is added when it is needed.",
     )
-    yield write_test("archive", "Tests for the archive.")
-    yield run_test("archive", "Run the archive's tests.")
-    yield read_page("statistics", "Statistics and forecast: the page with the words and where the lines are drawn.")
-    yield write_module("stats", "The statistics: one query a number; a card is mature from ${mature_days} days on.")
-    yield write_module("forecast", "The forecast looks at the next answer only; a new card counts three times.")
-    yield write_test("stats", "Tests for both, with cards right at the thresholds.")
-    yield run_test("stats", "Run them.")
-    yield write_module(
+    yield PROGRAM.write_test("archive", "Tests for the archive.")
+    yield PROGRAM.run_test("archive", "Run the archive's tests.")
+    yield _read_page("statistics", "Statistics and forecast: the page with the words and where the lines are drawn.")
+    yield PROGRAM.write_module("stats", "The statistics: one query a number; a card is mature from ${mature_days} days on.")
+    yield PROGRAM.write_module("forecast", "The forecast looks at the next answer only; a new card counts three times.")
+    yield PROGRAM.write_test("stats", "Tests for both, with cards right at the thresholds.")
+    yield PROGRAM.run_test("stats", "Run them.")
+    yield PROGRAM.write_module(
         "backup", "The backup: SQLite's own copy, checked and counted, in the mode `${journal_mode}` like every connection."
     )
-    yield write_test("backup", "Tests for the backup.")
-    yield run_test("backup", "Run the backup's tests.")
+    yield PROGRAM.write_test("backup", "Tests for the backup.")
+    yield PROGRAM.run_test("backup", "Run the backup's tests.")
     yield look(
         "all_names_so_far",
         "Before the command line I list every function and class of the package with its line, as a map of what can be called.",
@@ -321,26 +281,26 @@ def _statistics_steps() -> Iterable[StepSpec]:
 
 
 def _command_line_steps() -> Iterable[StepSpec]:
-    yield read_page("command-line", "The command line's page: commands, exit status, names.")
-    yield write_module("about", "What the program says about itself: its name and the reserved release.")
+    yield _read_page("command-line", "The command line's page: commands, exit status, names.")
+    yield PROGRAM.write_module("about", "What the program says about itself: its name and the reserved release.")
     yield look(
         "look_at_review_again",
         "The commands call generator, review and statistics; I read the three again to get their signatures right.",
         *(read("flashcards/generator.py"), read("flashcards/review.py"), read("flashcards/stats.py")),
     )
-    yield write_module("cli", "The command line: one function a command, each returns its exit status.", first_cut=True)
-    yield StepSpec(
-        name="write_main",
-        says="And the module that makes `python3 -m flashcards` work.",
-        calls=(write_template("flashcards/__main__.py", "app/main.py"),),
+    yield PROGRAM.write_module("cli", "The command line: one function a command, each returns its exit status.", first_cut=True)
+    yield do(
+        "write_main",
+        "And the module that makes `python3 -m flashcards` work.",
+        PROGRAM.write_text("flashcards/__main__.py", "app/main.py"),
     )
-    yield write_test("cli", "Tests for the command line, in process, over a real database file.")
-    yield run_test(
+    yield PROGRAM.write_test("cli", "Tests for the command line, in process, over a real database file.")
+    yield PROGRAM.run_test(
         "cli",
         "Run the command line's tests.",
         error=r"(?:ERROR|FAIL)\s+test_cli\.\S*test_a_missing_file_is_a_message",
-        repair_says="A missing file comes through as a traceback. Errors of the operating system are a person's to mend as well, so "
-        "`main` catches them too.",
+        repair_says="A missing file comes through as a traceback. Errors of the operating system are a person's to mend as "
+        "well, so `main` catches them too.",
     )
     yield from _try_steps()
 
@@ -380,40 +340,31 @@ def _paper_steps() -> Iterable[StepSpec]:
         "The house's few rules of style, over code and tests.",
         run("python3 tools/check_style.py flashcards tests"),
     )
-    yield StepSpec(
-        name="write_readme",
-        says="The papers. The README replaces the one that says that nothing is built.",
-        calls=(write_template("README.md", "papers/README.md"),),
+    yield do(
+        "write_readme",
+        "The papers. The README replaces the one that says that nothing is built.",
+        PROGRAM.write_text("README.md", "papers/README.md"),
     )
-    yield StepSpec(
-        name="write_manual",
-        says="The manual for the schools' administrators, who look into the database themselves.",
-        calls=(write_template("docs/manual.md", "papers/manual.md"),),
+    yield do(
+        "write_manual",
+        "The manual for the schools' administrators, who look into the database themselves.",
+        PROGRAM.write_text("docs/manual.md", "papers/manual.md"),
     )
-    yield StepSpec(
-        name="write_settings",
-        says="The example settings; nothing reads them, they tell the schools which limits hold.",
-        calls=(write_template("settings.example.json", "papers/settings.example.json"),),
+    yield do(
+        "write_settings",
+        "The example settings; nothing reads them, they tell the schools which limits hold.",
+        PROGRAM.write_text("settings.example.json", "papers/settings.example.json"),
     )
     yield look(
-        "final_suite",
-        "The whole suite for the last time, before the work is handed over.",
-        run("python3 tools/run_tests.py"),
+        "final_suite", "The whole suite for the last time, before the work is handed over.", run("python3 tools/run_tests.py")
     )
-    yield StepSpec(
-        name="changelog",
-        says="The one entry in the change log, with ticket and release.",
-        calls=(
-            run(
-                "python3 tools/changelog.py --release ${release_id} --ticket ${ticket} "
-                '"flashcards with SM-2, SQLite, generated drafts and a command line"'
-            ),
-        ),
-        named=r"(?i)change ?log entry (?:was |is |has been )?(?:added|written|appended|made)|^\W*appended to CHANGELOG\.md",
-        once=True,
+    yield add_change(
+        "The one entry in the change log, with ticket and release.",
+        "python3 tools/changelog.py --release ${release_id} --ticket ${ticket} "
+        '"flashcards with SM-2, SQLite, generated drafts and a command line"',
     )
-    yield StepSpec(
-        name="write_handover",
-        says="And the hand-over for the next team, with what went wrong on the way.",
-        calls=(write_template("HANDOVER.md", "papers/HANDOVER.md"),),
+    yield do(
+        "write_handover",
+        "And the hand-over for the next team, with what went wrong on the way.",
+        PROGRAM.write_text("HANDOVER.md", "papers/HANDOVER.md"),
     )

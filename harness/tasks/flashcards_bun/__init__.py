@@ -21,53 +21,28 @@ are gone, values of pages cost 2,000 tokens, and release and mark cannot be got 
 Modules and tests are real; they are written from `files/`, filled with what the agent has read, and run by `bun`.
 """
 
-import json
-from collections.abc import Mapping
-
 from harness.task import Task
-from harness.tasks.facts import make_rng
-from harness.tasks.flashcards_bun.checks import CHECKS, FILES_PACKAGE, build_grader
-from harness.tasks.flashcards_bun.constraints import CONSTRAINTS
+from harness.tasks.flashcards_bun.checks import CHECKS, build_grader
 from harness.tasks.flashcards_bun.facts import FACTS, draw_values
-from harness.tasks.flashcards_bun.pages import generate_pages
-from harness.tasks.flashcards_bun.steps import TOOLS, build_script
-from harness.tasks.kit import load_text
-from harness.tasks.kit.prompts import render_prompt
+from harness.tasks.flashcards_bun.steps import build_script
+from harness.tasks.flashcards_bun.workspace import build_workspace
+from harness.tasks.kit.facts import make_rng
+from harness.tasks.kit.prompts import draw_prompt
 
 
 def make_flashcards_bun(task_seed: int) -> Task:
-    """The task under a seed, which gives every fact its value."""
+    """Make the task under a seed, which gives every fact its value."""
     values = draw_values(task_seed)
     return Task(
         name="flashcards-bun",
         title="Build a flashcard program in TypeScript on Bun",
         tags=("constraints", "values", "decisions", "artifacts", "errors", "bookkeeping"),
-        prompt=render_prompt(
-            load_text(FILES_PACKAGE, "prompt.md"), CONSTRAINTS, make_rng("flashcards-bun", task_seed, "order"), values
-        ),
-        workspace=(*generate_pages(values, task_seed), *_build_tool_files(values), *_build_other_files()),
+        prompt=draw_prompt(__package__, make_rng("flashcards-bun", task_seed, "order"), values),
+        workspace=build_workspace(values, task_seed),
         runtime="bun",
         checks=CHECKS,
         grader=build_grader(values),
         facts=FACTS,
         script=build_script(),
         values={fact.name: values[fact.name] for fact in FACTS},
-    )
-
-
-def _build_tool_files(values: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
-    registry = {"salt": values["salt"], "schema": int(values["schema_version"]), "journal": values["journal_mode"]}
-    return (
-        *((f"tools/{name}", load_text(FILES_PACKAGE, f"tools/{name}")) for name in TOOLS),
-        ("tools/registry.json", json.dumps({**registry, "audit": values["next_audit"]}) + "\n"),
-    )
-
-
-def _build_other_files() -> tuple[tuple[str, str], ...]:
-    return (
-        ("README.md", "# Flashcards for the crews\n\nNothing is built yet. The specification is in docs/, helpers in tools/.\n"),
-        ("CHANGELOG.md", "# Change log\n\n- version 0.1.0 (ticket XX-0001): cards of paper, in a box\n"),
-        ("src/README.md", "The modules of the program; there are none yet.\n"),
-        ("tests/README.md", "One file a module: NAME.test.ts.\n"),
-        *((f"decks/{name}", load_text(FILES_PACKAGE, f"decks/{name}")) for name in ("flags.csv", "passage.txt")),
     )

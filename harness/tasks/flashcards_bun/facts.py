@@ -4,11 +4,21 @@ Eleven stand in the order alone and are needed late. Seven stand on pages that c
 are printed by commands; two of these cannot be run again without harm.
 """
 
-import hashlib
+from collections.abc import Sequence
 from functools import partial
 
 from harness.task import Fact, FactKind
-from harness.tasks.facts import make_file_fact, make_output_fact, make_prompt_fact, make_rng, with_former_patterns
+from harness.tasks.kit.facts import (
+    compute_digest,
+    derive_number,
+    draw_choices,
+    draw_salt,
+    make_file_fact,
+    make_output_fact,
+    make_prompt_fact,
+    make_rng,
+    with_former_patterns,
+)
 
 
 def _make_page_fact(name: str, kind: FactKind, page: str, prior: str, *patterns: str) -> Fact:
@@ -51,12 +61,12 @@ FACTS: tuple[Fact, ...] = (
     make_output_fact("feed_mark", "progress", "", "start", r"[Ff]eed the rest of the deck with --resume ([0-9a-f]{6})\b"),
 )
 
-_CHOICES: dict[str, tuple[str, ...]] = {
+_CHOICES: dict[str, Sequence[object]] = {
     "program_name": ("halyard", "bosun", "beacon", "marlin", "fairlead", "leadline", "cleat", "binnacle"),
-    "max_interval_days": tuple(str(days) for days in range(120, 340, 7)),
+    "max_interval_days": range(120, 340, 7),
     "id_prefix": ("kn-", "sg-", "buoy-", "rsc-", "wv-", "hull-", "oar-", "tow-"),
-    "new_per_day": tuple(str(count) for count in range(7, 19)),
-    "idle_status": tuple(str(status) for status in range(3, 60)),
+    "new_per_day": range(7, 19),
+    "idle_status": range(3, 60),
     "export_separator": ("|", "~", "^", ";", "#", "!"),
     "draft_mark": ("unseen", "machine-made", "to-approve", "unchecked", "proposal", "raw-ai"),
     "goal_version": tuple(f"{major}.{minor}.{patch}" for major in (2, 3, 4) for minor in range(1, 8) for patch in range(1, 5)),
@@ -69,23 +79,19 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "hint_column": ("clue", "nudge", "pointer", "cue", "help_text", "reminder"),
     "gap_mark": ("<blank>", "(blank)", "_blank_", "{blank}", "=blank=", "#blank#"),
     "tie_break": ("front", "back", "added", "hint", "deck"),
-    "schema_version": tuple(str(version) for version in range(11, 90)),
+    "schema_version": range(11, 90),
     "journal_mode": ("truncate", "delete", "memory"),
     "next_audit": tuple(f"{word}-{number}" for word in ("harbour", "coastal", "winter", "night") for number in (2, 3, 5, 7)),
 }
 
 
 def draw_values(task_seed: int) -> dict[str, str]:
-    """The value of every fact under a seed; `salt` is the workspace's own."""
+    """Draw the value of every fact under a seed; `salt` is the workspace's own."""
     rng_for = partial(make_rng, "flashcards-bun", task_seed)
-    values = {name: rng_for(name).choice(choices) for name, choices in _CHOICES.items()}
-    values["ticket"] = f"{rng_for('team').choice(('SR', 'LB', 'CX', 'HV'))}-{rng_for('ticket').randrange(1000, 10_000)}"
-    values["salt"] = f"{rng_for('salt').getrandbits(48):012x}"
-    values["release_id"] = f"R-{int(_compute_digest(values['salt'], 'release:0')[:8], 16) % 9000 + 1000}"
-    values["feed_mark"] = _compute_digest(values["salt"], "feed:12")[:6]
-    return values
-
-
-def _compute_digest(salt: str, what: str) -> str:
-    """As tools/reserve.ts and tools/feed.ts compute it."""
-    return hashlib.sha256(f"{salt}:{what}".encode()).hexdigest()
+    salt = draw_salt(rng_for)
+    return {
+        **draw_choices(rng_for, _CHOICES, ("SR", "LB", "CX", "HV")),
+        "salt": salt,
+        "release_id": derive_number(compute_digest(salt, "release:0")[:8], "R"),  # as tools/reserve.ts computes it
+        "feed_mark": compute_digest(salt, "feed:12")[:6],  # as tools/feed.ts computes it
+    }

@@ -1,10 +1,6 @@
-"""What tasks are made with: their texts, the discipline of a grader, orders told at length, prose from a seed."""
+"""Everything that tasks are made with: facts, steps, prompts, generated pages, checks and graders, and programs to build.
 
-from functools import cache
-from importlib.resources import files
-
-
-@cache
-def load_text(package: str, name: str) -> str:
-    """The text of `name` (a path below the package without `.tmpl`), placeholders unfilled."""
-    return files(package).joinpath(f"{name}.tmpl").read_text(encoding="utf-8")
+A task is a package with the same modules as its neighbours: `facts` (what must be remembered, and its values under a seed),
+`steps` (the script), `checks` (checks and grader), `workspace` (the files that the agent finds), and the folder `files` with
+its texts as `string.Template`s. They end in `.tmpl`, so that no checker takes an unfilled template for Python.
+"""

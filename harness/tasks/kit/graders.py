@@ -1,4 +1,4 @@
-"""A grader from what a task adds to it: the verdicts, and what is observed of the agent's code in a child process.
+"""Checks, and a grader from what a task adds to it: the verdicts, and what is observed of the agent's code in a child process.
 
 The discipline that `harness.task.Grader` asks for stands here once. A judge is Python source that defines
 `verdicts() -> Iterable[(check, (passed, detail))]`; it may call the functions of `preamble.py.tmpl`. An observer is Python source
@@ -7,8 +7,11 @@ the judge is read, which spares the start of a second interpreter. An observer o
 the judge names: `observed("bun", "-e")`.
 """
 
-from harness.task import Grader
-from harness.tasks.kit import load_text
+import hashlib
+from collections.abc import Mapping
+
+from harness.task import Check, Grader
+from harness.tasks.kit.texts import load_text
 
 PRELOADED_MODULES = (
     *("argparse", "ast", "collections", "contextlib", "csv", "ctypes", "dataclasses", "datetime", "enum", "functools", "hashlib"),
@@ -18,8 +21,28 @@ PRELOADED_MODULES = (
 """Loaded before an observer in Python begins: those of the grader, and those that the agent's code uses in one task or other."""
 
 
+def make_check(name: str, title: str, *required_facts: str) -> Check:
+    """Make a check; without the facts it cannot pass (but by luck)."""
+    return Check(name=name, title=title, required_facts=required_facts)
+
+
+def describe_initial_files(files: Mapping[str, str], prefixes: tuple[str, ...]) -> dict[str, str]:
+    """Return what a judge compares a workspace with: hashes and number of tests of some files, lines of the change log.
+
+    Args:
+        files: text of every file as the agent finds it, by path.
+        prefixes: beginnings of the paths that are hashed and searched for tests.
+    """
+    texts = {path: text for path, text in files.items() if path.startswith(prefixes)}
+    return {
+        "hashes": repr({path: hashlib.sha256(text.encode()).hexdigest()[:16] for path, text in texts.items()}),
+        "tests": str(sum(text.count("def test_") for text in texts.values())),
+        "entries": str(len(files["CHANGELOG.md"].splitlines())),
+    }
+
+
 def build_grader(judge: str, observer: str = "", *, in_python: bool = True) -> Grader:
-    """The program that judges by `judge`; `observer` is empty if no code of the agent has to run."""
+    """Build the program that judges by `judge`; `observer` is empty if no code of the agent has to run."""
     judge_source = "\n\n".join((load_text(__package__, "preamble.py"), judge, load_text(__package__, "closing.py")))
     name = ".grade/observe.py" if in_python else ".grade/observe"
     observers = ((name, observer),) if observer else ()

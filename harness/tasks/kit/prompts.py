@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from string import Template
 from typing import NamedTuple
 
+from harness.tasks.kit.texts import load_text
+
 STORY_SHARE = 0.5
 """Share of the constraints whose story is told too, unless a task says otherwise."""
 
@@ -20,6 +22,16 @@ class Constraint(NamedTuple):
     story: str
 
 
+def draw_prompt(package: str, rng: random.Random, values: Mapping[str, str], *, story_share: float = STORY_SHARE) -> str:
+    """Render the prompt of a task from its texts `prompt.md` and `constraints.md`.
+
+    A paragraph of `constraints.md` is a constraint: its first line is the sentence, its second line the story.
+    """
+    paragraphs = load_text(package, "constraints.md").strip().split("\n\n")
+    constraints = [Constraint(*paragraph.split("\n")) for paragraph in paragraphs]
+    return render_prompt(load_text(package, "prompt.md"), constraints, rng, values, story_share=story_share)
+
+
 def render_prompt(
     frame: str,
     constraints: Sequence[Constraint],
@@ -28,7 +40,7 @@ def render_prompt(
     *,
     story_share: float = STORY_SHARE,
 ) -> str:
-    """The prompt: `frame` with the dry constraints for `${dry}` and the others for `${told}`, both in a drawn order."""
+    """Render the prompt: `frame` with the dry constraints for `${dry}` and the others for `${told}`, both in a drawn order."""
     shuffled_constraints = rng.sample(constraints, len(constraints))
     is_long = [rng.random() < story_share for _ in shuffled_constraints]
     bullets = [f"- {one.sentence}" for one, long in zip(shuffled_constraints, is_long, strict=True) if not long]

@@ -1,8 +1,12 @@
 """Pages from a seed: sentences and tables that are true of nothing, long enough to be in the way, and without any fact."""
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from string import Template
 from typing import NamedTuple
+
+from harness.tasks.kit.facts import make_rng
+from harness.tasks.kit.texts import load_text
 
 _VERBS = (
     *("keeps", "passes on", "never changes", "compares", "looks up", "writes down", "may leave out", "counts", "answers with"),
@@ -38,8 +42,7 @@ class Section(NamedTuple):
     facts: tuple[str, ...] = ()
     """Sentences that must stand here, each in a paragraph of its own company."""
     rows: tuple[str, ...] = ()
-    """Rows of a table, heading and rule first; generated rows are mixed with those that follow."""
-    more_rows: tuple[str, ...] = ()
+    """Rows of a table, heading and rule first; the others are shuffled."""
 
 
 class Writer:
@@ -78,6 +81,38 @@ class Writer:
         for fact in section.facts:
             yield self.write_paragraph(fact)
         if section.rows:
-            rows = list(section.rows[2:]) + list(section.more_rows)
+            rows = list(section.rows[2:])
             self._rng.shuffle(rows)
             yield "\n".join([*section.rows[:2], *rows])
+
+
+def write_specification(
+    package: str,
+    folder: str,
+    page_sizes: Mapping[str, int],
+    nouns: Sequence[str],
+    task: tuple[str, int],
+    values: Mapping[str, str],
+) -> Iterator[tuple[str, str]]:
+    """Write pages of a specification, among whose generated prose each fact stands once; yield path and text.
+
+    Args:
+        package: package of the task, whose `files` hold the outline of each page: a title, headings, facts and tables.
+        folder: folder of the outlines in `files`, and of the pages in the workspace.
+        page_sizes: minimum characters of each page, by its name.
+        nouns: nouns of the generated prose.
+        task: name and seed of the task.
+        values: values of the placeholders.
+    """
+    for name, min_characters in page_sizes.items():
+        path = f"{folder}/{name}.md"
+        title, *outlines = load_text(package, path).removeprefix("# ").strip().split("\n\n## ")
+        sections = [_parse_section(outline) for outline in outlines]
+        text = Writer(make_rng(*task, name), nouns).write_page(title, sections, min_characters)
+        yield path, Template(text).substitute(values)
+
+
+def _parse_section(outline: str) -> Section:
+    heading, *lines = filter(None, outline.split("\n"))
+    rows = tuple(line for line in lines if line.startswith("|"))
+    return Section(heading, tuple(line for line in lines if line not in rows), rows)

@@ -5,16 +5,61 @@ again, at 500 to 1,500 tokens a search. Three stand in the desk's papers. Two ar
 without harm.
 """
 
-import hashlib
+from collections.abc import Sequence
 from functools import partial
+from typing import NamedTuple
 
 from harness.task import Fact, FactKind
-from harness.tasks.facts import make_file_fact, make_output_fact, make_prompt_fact, make_rng, with_former_patterns
-from harness.tasks.log_forensics.searches import SEARCHES
+from harness.tasks.kit.facts import (
+    compute_digest,
+    draw_choices,
+    draw_salt,
+    make_file_fact,
+    make_output_fact,
+    make_prompt_fact,
+    make_rng,
+    with_former_patterns,
+)
+
+COMPONENTS = ("gateway", "app", "ledger", "auth", "queue", "deploy")
+"""Each has a log."""
+
+
+class Search(NamedTuple):
+    """A command that finds a needle, and the path that must be known to be there before it is run again.
+
+    A needle is seen only together with what stands around it, since that is what a person looks at to believe it; so finding
+    it again costs what it cost at first.
+    """
+
+    command: str
+    source: str
+
+
+def _search_around(log: str, words: str, lines: int) -> Search:
+    return Search(f"grep -n -C {lines} '{words}' logs/{log}.log", f"logs/{log}.log")
+
+
+SEARCHES = {
+    "alarm": _search_around("gateway", "first alarm of this night", 14),
+    "circuit": _search_around("gateway", "opened for good", 30),
+    "burst": _search_around("gateway", "refused in a burst", 22),
+    "rejected": _search_around("app", "turned down request", 26),
+    "dump": _search_around("app", "for whoever looks into it", 18),
+    "healthy": _search_around("app", "drained and calm again", 12),
+    "given_up": _search_around("ledger", "transaction given up with", 34),
+    "lagging": _search_around("ledger", "fell behind on shard", 20),
+    "two_regions": _search_around("auth", "seen in two regions", 28),
+    "unknown_key": _search_around("auth", "unknown key, fingerprint", 16),
+    "by_hand": _search_around("deploy", "altered by hand", 24),
+    "no_difference": _search_around("deploy", "made no difference", 15),
+    "damage": Search("grep -bo 'segment damaged beyond repair' logs/queue.log", "logs/queue.log"),
+    "lost": Search("grep -n -B 35 'orders lost for good' dumps/ledger-*.txt", "dumps/ledger-0001.txt"),
+}
 
 
 def _make_needle_fact(name: str, kind: FactKind, search: str, prior: str, pattern: str) -> Fact:
-    """A fact that the search of that name prints."""
+    """Make a fact that the search of that name prints."""
     search_command = SEARCHES[search]
     return make_output_fact(name, kind, search_command.command, prior, pattern, source=search_command.source)
 
@@ -64,7 +109,7 @@ FACTS: tuple[Fact, ...] = (
     make_output_fact("seal_mark", "progress", "", "begin", r"[Ss]eal the rest with --after ([0-9a-f]{6})\b"),
 )
 
-_CHOICES: dict[str, tuple[str, ...]] = {
+_CHOICES: dict[str, Sequence[object]] = {
     "heading": (
         "What the ledger lost",
         "A night of the ledger",
@@ -86,20 +131,19 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "error_code": tuple(f"LK-{number}" for number in range(1207, 9800, 311)),
     "shard": tuple(f"s-{number}" for number in range(11, 64)),
     "setting": ("lock_wait", "batch_span", "commit_lag", "replica_gap", "fsync_gap", "lease_span"),
-    "former_value": tuple(str(value) for value in range(130, 960, 23)),
+    "former_value": range(130, 960, 23),
 }
 TIME_RANGES = {"alarm_time": (3 * 3600, 4 * 3600), "healthy_time": (5 * 3600, 6 * 3600 - 300)}
 """When something is seen: first and last second after midnight."""
 
 
 def draw_values(task_seed: int) -> dict[str, str]:
-    """The value of every fact under a seed but `damage_offset`, which follows from the logs; `salt` is the workspace's own."""
+    """Draw the value of every fact under a seed but `damage_offset`, which follows from the logs, and the tools' `salt`."""
     rng_for = partial(make_rng, "log-forensics", task_seed)
-    values = {name: rng_for(name).choice(choices) for name, choices in _CHOICES.items()}
+    values = draw_choices(rng_for, _CHOICES, ("NX", "FR", "OP", "LG"))
     for name, (first, last) in TIME_RANGES.items():
         second = rng_for(name).randrange(first, last)
         values[name] = f"{second // 3600:02d}:{second // 60 % 60:02d}:{second % 60:02d}"
-    values["ticket"] = f"{rng_for('team').choice(('NX', 'FR', 'OP', 'LG'))}-{rng_for('ticket').randrange(1000, 10_000)}"
     network = rng_for("network").choice(("198.51.100", "203.0.113", "198.18.7", "198.19.44"))
     values["address"] = f"{network}.{rng_for('address').randrange(2, 250)}"
     values["first_request"] = f"r{rng_for('request').randrange(16**4, 16**5):05x}"
@@ -108,12 +152,7 @@ def draw_values(task_seed: int) -> dict[str, str]:
     values["fingerprint"] = ":".join(f"{rng_for(f'key{part}').randrange(16, 256):02x}" for part in range(3))
     values["ruled_out"] = f"d-{rng_for('deploy').randrange(1000, 10_000)}"
     values["lost_orders"] = str(rng_for("lost").randrange(300, 4000))
-    values["salt"] = f"{rng_for('salt').getrandbits(48):012x}"
-    values["case_number"] = f"CASE-{int(_compute_digest(values['salt'], 'case:0'), 16) % 900 + 100}"
-    values["seal_mark"] = _compute_digest(values["salt"], "seal:3")
+    values["salt"] = draw_salt(rng_for)
+    values["case_number"] = f"CASE-{int(compute_digest(values['salt'], 'case:0')[:6], 16) % 900 + 100}"
+    values["seal_mark"] = compute_digest(values["salt"], "seal:3")[:6]
     return values
-
-
-def _compute_digest(salt: str, what: str) -> str:
-    """As tools/open_case.py and tools/seal.py compute it."""
-    return hashlib.sha256(f"{salt}:{what}".encode()).hexdigest()[:6]

@@ -2,45 +2,42 @@
 
 from collections.abc import Iterable
 from functools import cache
+from itertools import chain
 
-from harness.task import CallTemplate, Script
-from harness.tasks.kit import load_text
-from harness.tasks.log_forensics.searches import SEARCHES
-from harness.tasks.step_specs import StepSpec, build_steps, list_directory, look, read, run, write
+from harness.task import Script
+from harness.tasks.kit.steps import StepSpec, build_steps, do, look, look_around, read, run, write
+from harness.tasks.kit.texts import load_text
+from harness.tasks.log_forensics.facts import SEARCHES
 
-FILES_PACKAGE = "harness.tasks.log_forensics.files"
 FOLDERS = (".", "docs", "logs", "dumps", "config", "tools", "notes", "report")
-LISTED_PREFIXES = ("notes/", "report/", "HANDOVER.md")
-"""What `orient` would show of the agent's own files."""
-FAREWELL = (
-    "The questions are answered on the pages in report/, with timeline, block-list and report in the agreed form; the setting "
-    "has its former value again, the logs are sealed, and the hand-over says where to go on."
-)
-COMPONENTS = ("gateway", "app", "ledger", "auth", "queue", "deploy")
 
 
 @cache
 def build_script() -> Script:
-    """The whole script; it holds no value."""
-    rows = (
-        _orientation_steps,
-        _gateway_steps,
-        _app_steps,
-        _ledger_steps,
-        _auth_steps,
-        _queue_steps,
-        _deploy_steps,
-        _answer_steps,
-        _report_steps,
-        _paper_steps,
+    """Build the whole script; it holds no value."""
+    specs = chain(
+        _orientation_steps(),
+        _gateway_steps(),
+        _app_steps(),
+        _ledger_steps(),
+        _auth_steps(),
+        _queue_steps(),
+        _deploy_steps(),
+        _answer_steps(),
+        _report_steps(),
+        _paper_steps(),
     )
-    return Script(steps=build_steps((row for part in rows for row in part()), LISTED_PREFIXES), final_text=FAREWELL)
+    return Script(
+        steps=build_steps(specs, ("notes/", "report/", "HANDOVER.md")),
+        final_text="The questions are answered on the pages in report/, with timeline, block-list and report in the agreed form; "
+        "the setting has its former value again, the logs are sealed, and the hand-over says where to go on.",
+    )
 
 
 def _write_page(name: str, says: str) -> StepSpec:
     """Write a page of the report."""
     path = f"report/{name}"
-    return StepSpec(name=f"write_{name.partition('.')[0]}", says=says, calls=(write(path, load_text(FILES_PACKAGE, path)),))
+    return do(f"write_{name.partition('.')[0]}", says, write(path, load_text(__package__, path)))
 
 
 def _run_search(search: str, says: str) -> StepSpec:
@@ -51,10 +48,10 @@ def _write_note(component: str) -> StepSpec:
     """Say in the notes what was searched: the sign by which it is known later that this log needs no second look."""
     commands = "\n".join(f"- `{one.command}`" for one in SEARCHES.values() if one.source == f"logs/{component}.log")
     head, tail = f"# {component}\n\nThe log was counted by level and searched with", "What was found is kept for the report.\n"
-    return StepSpec(
-        name=f"note_{component}",
-        says=f"The {component} log is done; I name the searches in the notes, without what they found.",
-        calls=(write(f"notes/{component}.md", f"{head}\n\n{commands}\n\n{tail}"),),
+    return do(
+        f"note_{component}",
+        f"The {component} log is done; I name the searches in the notes, without what they found.",
+        write(f"notes/{component}.md", f"{head}\n\n{commands}\n\n{tail}"),
     )
 
 
@@ -67,9 +64,7 @@ def _survey_log(component: str, first_line: int, last_line: int) -> Iterable[Ste
         *(run(f"cut -c 10-14 {log} | sort | uniq -c"), run(f"cut -c 1-2 {log} | sort | uniq -c")),
     )
     yield look(
-        f"errors_{component}",
-        f"All errors of {component}; most of them will be of every night.",
-        run(f"grep -n ' ERROR ' {log}"),
+        f"errors_{component}", f"All errors of {component}; most of them will be of every night.", run(f"grep -n ' ERROR ' {log}")
     )
     yield look(
         f"middle_{component}",
@@ -79,17 +74,14 @@ def _survey_log(component: str, first_line: int, last_line: int) -> Iterable[Ste
 
 
 def _orientation_steps() -> Iterable[StepSpec]:
-    yield StepSpec(
-        name="orient",
-        says="I look around first: papers, logs, dumps, configuration, tools, and what there is of notes and report.",
-        calls=tuple(map(list_directory, FOLDERS)),
-        once=True,
+    yield look_around(
+        "I look around first: papers, logs, dumps, configuration, tools, and what there is of notes and report.", FOLDERS
     )
     yield look("read_questions", "The questions and the form of the answers.", read("docs/questions.md"), read("docs/form.md"))
-    yield StepSpec(
-        name="open_case",
-        says="A case has to be opened once, before anything else. Its number is not shown again, so I note it.",
-        calls=(run("python3 tools/open_case.py"),),
+    yield do(
+        "open_case",
+        "A case has to be opened once, before anything else. Its number is not shown again, so I note it.",
+        run("python3 tools/open_case.py"),
         named=r"(?i)opened as CASE-\d{3}",
         about="opened as CASE-",
         once=True,
@@ -124,10 +116,10 @@ def _ledger_steps() -> Iterable[StepSpec]:
     yield _run_search("given_up", "The transaction that was given up, with its code.")
     yield _run_search("lagging", "And the replica that fell behind.")
     yield _write_note("ledger")
-    yield StepSpec(
-        name="seal_first",
-        says="Three logs are searched, so they are sealed. I note the mark for the others.",
-        calls=(run("python3 tools/seal.py --count 3"),),
+    yield do(
+        "seal_first",
+        "Three logs are searched, so they are sealed. I note the mark for the others.",
+        run("python3 tools/seal.py --count 3"),
         named=r"(?i)seal the rest with --after [0-9a-f]{6}",
         about=" --after ",
         once=True,
@@ -145,11 +137,7 @@ def _auth_steps() -> Iterable[StepSpec]:
 def _queue_steps() -> Iterable[StepSpec]:
     yield from _survey_log("queue", 1900, 1935)
     yield _run_search("damage", "The damaged segment, by its offset in bytes.")
-    yield look(
-        "around_damage",
-        "What the queue did before and after that.",
-        run("grep -n -C 9 'segment damaged' logs/queue.log"),
-    )
+    yield look("around_damage", "What the queue did before and after that.", run("grep -n -C 9 'segment damaged' logs/queue.log"))
     yield _write_note("queue")
 
 
@@ -158,10 +146,10 @@ def _deploy_steps() -> Iterable[StepSpec]:
     yield _run_search("by_hand", "A setting was changed without a ticket, they say: which one, and what was it before?")
     yield _run_search("no_difference", "A release was taken back in vain, which rules it out.")
     yield _write_note("deploy")
-    yield StepSpec(
-        name="seal_rest",
-        says="All logs are searched; the other ones are sealed, from where the first portion ended.",
-        calls=(run("python3 tools/seal.py --after ${seal_mark}"),),
+    yield do(
+        "seal_rest",
+        "All logs are searched; the other ones are sealed, from where the first portion ended.",
+        run("python3 tools/seal.py --after ${seal_mark}"),
         named=r"(?i)\b(\d+) of \1 logs are sealed",
         about="logs are sealed",
         once=True,
@@ -175,10 +163,10 @@ def _answer_steps() -> Iterable[StepSpec]:
     yield _write_page("damage.txt", "The page on the damage, with what is lost for good.")
     yield look("read_config", "The configuration as it is now.", run("cat config/ledger.conf"))
     yield _write_page("change.txt", "The page on the change.")
-    yield StepSpec(
-        name="correct_config",
-        says="And the correction itself: the former value, with the ticket behind it.",
-        calls=(run("sed -i 's/^${setting} = .*/${setting} = ${former_value}  # ${ticket}/' config/ledger.conf"),),
+    yield do(
+        "correct_config",
+        "And the correction itself: the former value, with the ticket behind it.",
+        run("sed -i 's/^${setting} = .*/${setting} = ${former_value}  # ${ticket}/' config/ledger.conf"),
     )
     yield look("compare_config", "Only that line may differ.", run("grep -n '#' config/ledger.conf"))
     yield _write_page("intruder.txt", "The page on the intruder.")
@@ -189,10 +177,10 @@ def _report_steps() -> Iterable[StepSpec]:
     yield _write_page("timeline.txt", "The timeline in the agreed form.")
     yield _write_page("blocklist.txt", "The block-list, in the words of the new gateways and with the mask of the runbook.")
     yield _write_page("suspects.txt", "The release that was ruled out, and what it is called now.")
-    yield StepSpec(
-        name="write_people",
-        says="The account, shown as was agreed.",
-        calls=(run(r"echo ${account} | sed 's|.*\(...\)$$|${person_mark}/\1|' > report/people.txt && cat report/people.txt"),),
+    yield do(
+        "write_people",
+        "The account, shown as was agreed.",
+        run(r"echo ${account} | sed 's|.*\(...\)$$|${person_mark}/\1|' > report/people.txt && cat report/people.txt"),
     )
     yield _write_page("retention.txt", "How long evidence is kept.")
     yield _write_page("report.md", "The report itself, short, for its one reader.")
@@ -203,5 +191,5 @@ def _paper_steps() -> Iterable[StepSpec]:
     yield look("read_report", "I read the pages as they will be read.", run("head -n 20 report/*"))
     yield look("sealed", "All six logs must stand under the seals.", run("cut -d' ' -f1 evidence/seals.txt"))
     yield look("no_names", "No account may be named anywhere.", run("grep -rnE '\\bu[0-9]{4}\\b' report notes || echo none"))
-    calls: tuple[CallTemplate, ...] = (write("HANDOVER.md", load_text(FILES_PACKAGE, "HANDOVER.md")),)
-    yield StepSpec(name="write_handover", says="And the hand-over for whoever goes on.", calls=calls)
+    handover = write("HANDOVER.md", load_text(__package__, "HANDOVER.md"))
+    yield do("write_handover", "And the hand-over for whoever goes on.", handover)

@@ -21,14 +21,15 @@ facts that a correction replaces. The order of the sizes and all numbers come fr
 """
 
 from harness.task import Task, World
+from harness.tasks.long_march.checks import build_checks, build_grader
 from harness.tasks.long_march.facts import draw_values, make_fact
 from harness.tasks.long_march.schedule import complete_world, plan_marks
-from harness.tasks.long_march.steps import build_checks, build_script
-from harness.tasks.long_march.workspace import build_grader, build_workspace, render_prompt
+from harness.tasks.long_march.steps import build_script
+from harness.tasks.long_march.workspace import build_workspace, render_prompt
 
 
 def make_long_march(task_seed: int, world: World | None = None) -> Task:
-    """The task under a seed, in a world; knobs that are left alone are those of `route.DEFAULT`.
+    """Make the task under a seed, in a world; knobs that are left alone are those of `schedule.DEFAULT_WORLD`.
 
     Raises:
         UsageError: knobs that do not go together, e.g. a lag longer than the march.

@@ -14,13 +14,7 @@ SPACING_STEPS = 6
 ORDERS = ("seal", "camp", "lamp")
 """Told before the first step, by the prompt or, if they can be got again, by pages of the first steps."""
 DEFAULT_WORLD = World(
-    steps=150,
-    tokens_per_step=450,
-    output_sigma=1.9,
-    recoverable_share=0.35,
-    use_lag_steps=45,
-    redundancy=1,
-    update_rate=0.25,
+    steps=150, tokens_per_step=450, output_sigma=1.9, recoverable_share=0.35, use_lag_steps=45, redundancy=1, update_rate=0.25
 )
 """Sizes as recorded in the field; a fact outlives one or two compactions of the default policy before it is used."""
 MAX_STEPS = 10_000

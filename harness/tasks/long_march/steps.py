@@ -1,12 +1,12 @@
-"""The steps of the march, and what is checked of each note; functions of the world alone."""
+"""The steps of the march, a function of the world alone."""
 
 import re
 from functools import lru_cache
 
-from harness.task import CallTemplate, Check, Evidence, Script, Step, World
+from harness.task import CallTemplate, Evidence, Script, Step, World
+from harness.tasks.kit.steps import read, run, write
 from harness.tasks.long_march.facts import FACT_FORMS
 from harness.tasks.long_march.schedule import Mark, plan_marks
-from harness.tasks.step_specs import read, run, write
 
 REACHED_PATTERN = r"^Post (\d+) of \d+ is reached\."
 """Counts the steps: the march goes in order, so who sees the number of a post knows that all before it were passed."""
@@ -14,7 +14,7 @@ REACHED_PATTERN = r"^Post (\d+) of \d+ is reached\."
 
 @lru_cache(maxsize=32)
 def build_script(world: World) -> Script:
-    """The steps of a completed world."""
+    """Build the steps of a completed world."""
     all_marks = plan_marks(world)
     reads = {mark.told_step: mark for mark in all_marks if mark.on_page}
     uses = {mark.use_step: mark for mark in all_marks}
@@ -34,14 +34,3 @@ def _build_step(number: int, page: Mark | None, due: Mark | None) -> Step:
         calls.append(write(due.note_path, f"{due.key}: ${{{due.name}}}\n"))
     done = Evidence(receipts=(("execute_command", f"^{re.escape(walk)}$"),), count_pattern=REACHED_PATTERN, minimum_count=number)
     return Step(name=f"post-{number}", text=says, calls=tuple(calls), required_facts=(due.name,) if due else (), done=done)
-
-
-@lru_cache(maxsize=32)
-def build_checks(world: World) -> tuple[Check, ...]:
-    """One for the posts, and one for each note."""
-    posts = Check(name="each_post_once", title="every post was walked to once, in order")
-    notes = (
-        Check(name=f"note_{mark.key}", title=f"the note on {mark.key} tells the newest number", required_facts=(mark.name,))
-        for mark in plan_marks(world)
-    )
-    return (posts, *notes)

@@ -1,14 +1,11 @@
-"""What a seed lays before the agent: the request, the route with its sealed rows, the pages; and what judges the notes."""
+"""What a seed lays before the agent: the request, the route with its sealed rows, the pages."""
 
-import json
 from collections.abc import Iterator, Sequence
 from functools import partial
-from string import Template
 
-from harness.task import Grader, World
-from harness.tasks.facts import make_rng
-from harness.tasks.kit import load_text
-from harness.tasks.kit.graders import build_grader as judged_by
+from harness.task import World
+from harness.tasks.kit.facts import make_rng
+from harness.tasks.kit.texts import fill_text
 from harness.tasks.long_march.facts import FACT_FORMS, Values, render_sentence
 from harness.tasks.long_march.prose import CHARACTERS_PER_TOKEN, WORDS, draw_sizes, write_page
 from harness.tasks.long_march.schedule import ORDERS, Mark
@@ -19,10 +16,6 @@ LEG_POSTS = 100
 """Posts of one file of the route."""
 
 
-def _fill_template(name: str, **values: object) -> str:
-    return Template(load_text(__package__, f"files/{name}")).substitute({key: str(value) for key, value in values.items()})
-
-
 def render_prompt(world: World, marks: Sequence[Mark], values: Values) -> str:
     """The request; it tells the orders, or on which pages they stand."""
     orders = (
@@ -31,7 +24,7 @@ def render_prompt(world: World, marks: Sequence[Mark], values: Values) -> str:
         else f"- {render_sentence(mark, values.first[mark.key])} Its note is due at post {mark.use_step}."
         for mark in marks[: len(ORDERS)]
     )
-    return _fill_template("prompt.md", last=_find_last_post(world), orders="\n".join(orders))
+    return fill_text(__package__, "prompt.md", {"last": _find_last_post(world), "orders": "\n".join(orders)})
 
 
 def _find_last_post(world: World) -> int:
@@ -65,9 +58,8 @@ def build_workspace(world: World, marks: Sequence[Mark], values: Values, task_se
     ]
     forms = "\n".join(f'    kind[{at}] = "{kind}"; form[{at}] = "{line}"' for at, (_, kind, line) in enumerate(FACT_FORMS))
     tools = (
-        ("tools/walk.awk", _fill_template("walk.awk", forms=forms, orders=len(ORDERS) - 1, **WORDS)),
-        ("tools/walk.sh", _fill_template("walk.sh", last=last)),
-        ("tools/where.sh", _fill_template("where.sh", last=last)),
+        ("tools/walk.awk", fill_text(__package__, "walk.awk", {"forms": forms, "orders": len(ORDERS) - 1, **WORDS})),
+        *((f"tools/{name}.sh", fill_text(__package__, f"{name}.sh", {"last": last})) for name in ("walk", "where")),
     )
     return (*tools, ("log/walked.txt", "0\n"), *legs, *pages)
 
@@ -96,9 +88,3 @@ def _generate_items(mark: Mark, values: Values) -> Iterator[tuple[int, str]]:
     for post in mark.retold_steps:
         yield format_item("again", post, new if mark.revised_step and post >= mark.revised_step else old)
     yield mark.use_step - 1, f"write:{mark.form_index}:{mark.key}"
-
-
-def build_grader(world: World, marks: Sequence[Mark], values: Values) -> Grader:
-    """The program that reads the notes and the log of posts; no code of the agent runs."""
-    notes = {f"note_{mark.key}": (mark.note_path, f"{mark.key}: {values.final[mark.key]}") for mark in marks}
-    return judged_by(_fill_template("verdicts.py", steps=_find_last_post(world) + 1, notes=json.dumps(notes)))

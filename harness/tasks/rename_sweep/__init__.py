@@ -17,22 +17,23 @@ The package is a real one; its modules, figures and tests are generated from the
 """
 
 from harness.task import Task
+from harness.tasks.kit.facts import make_rng
+from harness.tasks.kit.prompts import draw_prompt
 from harness.tasks.rename_sweep.checks import CHECKS, build_grader
 from harness.tasks.rename_sweep.facts import FACTS, draw_values
-from harness.tasks.rename_sweep.prompt import render_prompt
 from harness.tasks.rename_sweep.steps import build_script
 from harness.tasks.rename_sweep.workspace import build_workspace
 
 
 def make_rename_sweep(task_seed: int) -> Task:
-    """The task under a seed, which gives every fact its value."""
+    """Make the task under a seed, which gives every fact its value."""
     values = draw_values(task_seed)
     files = build_workspace(values, task_seed)
     return Task(
         name="rename-sweep",
         title="Rename a function in more than forty files",
         tags=("bookkeeping", "artifacts", "constraints", "decisions"),
-        prompt=render_prompt(values, task_seed),
+        prompt=draw_prompt(__package__, make_rng("rename-sweep", task_seed, "order"), values),
         workspace=files,
         runtime="python",
         checks=CHECKS,

@@ -1,10 +1,19 @@
 """What must be remembered: the facts, how each is read out of visible text, and the values that a seed gives them."""
 
-import hashlib
 from functools import partial
 
 from harness.task import Fact
-from harness.tasks.facts import make_file_fact, make_output_fact, make_prompt_fact, make_rng, with_former_patterns
+from harness.tasks.kit.facts import (
+    compute_digest,
+    derive_number,
+    draw_choices,
+    draw_salt,
+    make_file_fact,
+    make_output_fact,
+    make_prompt_fact,
+    make_rng,
+    with_former_patterns,
+)
 
 PROPOSED_PATTERN = r"plan proposed the name `(\w+)`"
 PLAN_PAGE, LEDGER_PAGE = "docs/plan.md", "docs/ledger.md"
@@ -59,22 +68,15 @@ CHOICES: dict[str, tuple[str, ...]] = {
 
 
 def draw_values(task_seed: int) -> dict[str, str]:
-    """The value of every fact under a seed; `key` is the workspace's own."""
+    """Draw the value of every fact under a seed, as tools/ledger.py computes some; `key` is the workspace's own."""
     rng_for = partial(make_rng, "rename-sweep", task_seed)
-    values = {name: rng_for(name).choice(choices) for name, choices in CHOICES.items()}
-    values["ticket"] = f"{rng_for('team').choice(('HB', 'QY', 'PT', 'MR'))}-{rng_for('ticket').randrange(1000, 10_000)}"
-    values["ledger_book"] = (
-        f"{rng_for('book').choice(('sweep', 'tide', 'broom', 'spring'))}-{rng_for('number').randrange(10, 99)}"
-    )
-    values["key"] = f"{rng_for('key').getrandbits(48):012x}"
-    values["voucher"] = compute_seal(values["key"], "voucher:1")[:6]
-    values["collision_name"] = HELPERS[int(compute_seal(values["key"], "name:1")[:8], 16) % len(HELPERS)]
-    closing_seal = compute_seal(values["key"], "close")
-    values["receipt"] = f"Q-{int(closing_seal[:8], 16) % 9000 + 1000}"
+    values = draw_choices(rng_for, CHOICES, ("HB", "QY", "PT", "MR"))
+    book = rng_for("book").choice(("sweep", "tide", "broom", "spring"))
+    values["ledger_book"] = f"{book}-{rng_for('number').randrange(10, 99)}"
+    values["key"] = draw_salt(rng_for, "key")
+    values["voucher"] = compute_digest(values["key"], "voucher:1")[:6]
+    values["collision_name"] = HELPERS[int(compute_digest(values["key"], "name:1")[:8], 16) % len(HELPERS)]
+    closing_seal = compute_digest(values["key"], "close")
+    values["receipt"] = derive_number(closing_seal[:8], "Q")
     values["desk"] = DESKS[int(closing_seal[8:12], 16) % len(DESKS)]
     return values
-
-
-def compute_seal(key: str, what: str) -> str:
-    """As tools/ledger.py computes it."""
-    return hashlib.sha256(f"{key}:{what}".encode()).hexdigest()

@@ -3,17 +3,11 @@
 from collections.abc import Iterable
 from functools import cache
 
-from harness.task import CallTemplate, Repair, Script
-from harness.tasks.rename_sweep.workspace import COLLISION_FOLDERS, FOLDERS, MODULES, STRAY_MODULES, load_template
-from harness.tasks.step_specs import StepSpec, build_steps, find_placeholders, list_directory, look, read, run, write
+from harness.task import CallTemplate, Script
+from harness.tasks.kit.steps import StepSpec, add_change, build_steps, do, look, look_around, make_repair, read, run, write
+from harness.tasks.kit.texts import load_text
+from harness.tasks.rename_sweep.workspace import COLLISION_FOLDERS, FOLDERS, MODULES, STRAY_MODULES
 
-LISTED_PREFIXES = ("HANDOVER.json",)
-"""What `orient` would show of the agent's own files."""
-
-FAREWELL = (
-    "The sweep is through: every folder has the new name, what had to be left alone was left alone, the registry is fit, all "
-    "tests pass, the book is closed and the hand-over written."
-)
 LEFT_COMMAND = "sh tools/left.sh"
 RENAME_COMMAND = r"sed -i 's/\b${old_name}\b/${new_name}/g'"
 WRITE_ALIAS_COMMAND = r'''cat > quay/${alias_module}.py <<'END'
@@ -28,8 +22,12 @@ END'''
 
 @cache
 def build_script() -> Script:
-    """The whole script; it holds no value."""
-    return Script(steps=build_steps(_all_steps(), LISTED_PREFIXES), final_text=FAREWELL)
+    """Build the whole script; it holds no value."""
+    return Script(
+        steps=build_steps(_all_steps(), ("HANDOVER.json",)),
+        final_text="The sweep is through: every folder has the new name, what had to be left alone was left alone, the registry "
+        "is fit, all tests pass, the book is closed and the hand-over written.",
+    )
 
 
 def _all_steps() -> Iterable[StepSpec]:
@@ -46,35 +44,43 @@ def _all_steps() -> Iterable[StepSpec]:
 
 def _run_ledger(name: str, says: str, words: str, named: str, about: str) -> StepSpec:
     """A line of the ledger: once, and known by what it printed."""
-    return StepSpec(name=name, says=says, calls=(run(f"python3 tools/ledger.py {words}"),), named=named, about=about, once=True)
+    return do(name, says, run(f"python3 tools/ledger.py {words}"), named=named, about=about, once=True)
 
 
 def _orientation_steps() -> Iterable[StepSpec]:
-    yield StepSpec(
-        name="orient",
-        says="Let me see what is here: the package folder by folder, the tests, the pages, the tools.",
-        calls=tuple(map(list_directory, (".", "quay", "tests", "docs", "tools"))),
-        once=True,
+    yield look_around(
+        "Let me see what is here: the package folder by folder, the tests, the pages, the tools.",
+        (".", "quay", "tests", "docs", "tools"),
     )
     yield look("read_plan", "The plan of the sweep, and the page on tests.", read("docs/plan.md"), read("docs/tests.md"))
     yield look("read_ledger", "How it is recorded.", read("docs/ledger.md"), read("tools/ledger.py"))
-    yield StepSpec(
-        name="state",
-        says="What is left of the old name `${old_name}`, folder by folder; what is swept already need not be done again.",
-        calls=(run(f"{LEFT_COMMAND} ${{old_name}}"),),
+    yield do(
+        "state",
+        "What is left of the old name `${old_name}`, folder by folder; what is swept already need not be done again.",
+        run(f"{LEFT_COMMAND} ${{old_name}}"),
         once=True,
     )
     yield look("read_tools", "The other tools.", read("tools/left.sh"), read("tools/run_tests.py"))
     yield look("read_figures", "One test module, to see what its figures rest on.", read(f"tests/test_{FOLDERS[0]}.py"))
     yield look("suite_before", "All tests, to know that they pass before.", run("python3 tools/run_tests.py | grep -v '^ok'"))
-    yield _run_ledger("open", "The book is opened, once. I note the voucher.", "open ${ledger_book}",
-                  r"voucher of this sweep is [0-9a-f]{6}", "voucher of this sweep")  # fmt: skip
-    yield _run_ledger("reserve", "And a name for helpers that are in the way, since some folders have one.", "name ${ledger_book}",
-                  r"helpers in its way are called `\w+`", "helpers in its way")  # fmt: skip
-    yield StepSpec(
-        name="both_names",
-        says="Now both names work: `${new_name}` is the function, the old name a temporary line.",
-        calls=(write("quay/core.py", load_template("agent/core_both.py")),),
+    yield _run_ledger(
+        "open",
+        "The book is opened, once. I note the voucher.",
+        "open ${ledger_book}",
+        r"voucher of this sweep is [0-9a-f]{6}",
+        "voucher of this sweep",
+    )
+    yield _run_ledger(
+        "reserve",
+        "And a name for helpers that are in the way, since some folders have one.",
+        "name ${ledger_book}",
+        r"helpers in its way are called `\w+`",
+        "helpers in its way",
+    )
+    yield do(
+        "both_names",
+        "Now both names work: `${new_name}` is the function, the old name a temporary line.",
+        write("quay/core.py", load_text(__package__, "agent/core_both.py")),
         named=r"^quay/\w+: swept, no file holds",
         about="swept, no file holds",
     )
@@ -83,7 +89,7 @@ def _orientation_steps() -> Iterable[StepSpec]:
 def _work_on_batch(folder: str, name: str, says: str, *calls: CallTemplate) -> StepSpec:
     """Work on a batch; a table of what is left tells too that it is done, once it tells that this folder is swept."""
     swept = f"quay/{folder}: swept"
-    return StepSpec(name=name, says=says, calls=calls, named=f"{swept}, no file holds", about=swept)
+    return do(name, says, *calls, named=f"{swept}, no file holds", about=swept)
 
 
 def _first_batch_steps() -> Iterable[StepSpec]:
@@ -96,9 +102,13 @@ def _first_batch_steps() -> Iterable[StepSpec]:
         ("test_first", "Do its tests pass?", "python3 tools/run_tests.py tests.test_${first_folder} | tail -n 5"),
     ):
         yield _work_on_batch(FOLDERS[0], name, says, run(command))
-    yield _run_ledger("record_first", "They do, so the batch is recorded, once, and as the first one.",
-                  "record ${ledger_book} ${first_folder} first",
-                  r"recorded the folder \w+ as the first in the book", "as the first in the book")  # fmt: skip
+    yield _run_ledger(
+        "record_first",
+        "They do, so the batch is recorded, once, and as the first one.",
+        "record ${ledger_book} ${first_folder} first",
+        r"recorded the folder \w+ as the first in the book",
+        "as the first in the book",
+    )
 
 
 def _batch_steps(folder: str) -> Iterable[StepSpec]:
@@ -114,8 +124,13 @@ def _batch_steps(folder: str) -> Iterable[StepSpec]:
         ("test", "Its tests.", f"python3 tools/run_tests.py tests.test_{folder}"),
     ):
         yield _work_on_batch(folder, f"{name}_{folder}", says, run(command))
-    yield _run_ledger(f"record_{folder}", "They pass, so the batch is recorded, once.", f"record ${{ledger_book}} {folder}",
-                  f"recorded the folder {folder} in the book", f"recorded the folder {folder}")  # fmt: skip
+    yield _run_ledger(
+        f"record_{folder}",
+        "They pass, so the batch is recorded, once.",
+        f"record ${{ledger_book}} {folder}",
+        f"recorded the folder {folder} in the book",
+        f"recorded the folder {folder}",
+    )
 
 
 def _halfway_steps() -> Iterable[StepSpec]:
@@ -136,8 +151,13 @@ def _last_batch_steps() -> Iterable[StepSpec]:
     )
     yield look("lines_last", "How often has each file the new name?", run(f"grep -ow ${{new_name}} {folder}/*.py | uniq -c"))
     yield look("test_last", "Its tests.", run("python3 tools/run_tests.py tests.test_${last_folder} | grep -v '^ok'"))
-    yield _run_ledger("record_last", "They pass, so the last batch is recorded, once.", "record ${ledger_book} ${last_folder} last",
-                  r"recorded the folder \w+ as the last in the book", "as the last in the book")  # fmt: skip
+    yield _run_ledger(
+        "record_last",
+        "They pass, so the last batch is recorded, once.",
+        "record ${ledger_book} ${last_folder} last",
+        r"recorded the folder \w+ as the last in the book",
+        "as the last in the book",
+    )
 
 
 def _stray_steps() -> Iterable[StepSpec]:
@@ -155,21 +175,19 @@ def _stray_steps() -> Iterable[StepSpec]:
             f"--exclude=core.py --exclude=${{alias_module}}.py | xargs -r {RENAME_COMMAND}"
         ),
     )
-    yield look(
-        "write_alias",
-        "The alias for programs outside, until release ${removal_release}.",
-        run(WRITE_ALIAS_COMMAND),
-    )
-    says = "The timetable wants another entry: `${registry_key}`. I write the registry again."
-    calls = (write("quay/registry.py", load_template("agent/registry.py")),)
-    yield StepSpec(
-        name="check_registry",
-        says="Is the registry fit?",
-        calls=(run("python3 tools/check_registry.py"),),
+    yield look("write_alias", "The alias for programs outside, until release ${removal_release}.", run(WRITE_ALIAS_COMMAND))
+    yield do(
+        "check_registry",
+        "Is the registry fit?",
+        run("python3 tools/check_registry.py"),
         named=r"^\W*the registry is fit for the timetable",
         about="registry is fit",
         repairs=(
-            Repair(error_pattern=r"registry is NOT fit", text=says, calls=calls, required_facts=find_placeholders(says, calls)),
+            make_repair(
+                r"registry is NOT fit",
+                "The timetable wants another entry: `${registry_key}`. I write the registry again.",
+                write("quay/registry.py", load_text(__package__, "agent/registry.py")),
+            ),
         ),
     )
     yield look("core_alone", "The temporary line goes away.", run("sed -i '/^${old_name} = /d' quay/core.py"))
@@ -177,21 +195,17 @@ def _stray_steps() -> Iterable[StepSpec]:
 
 
 def _paper_steps() -> Iterable[StepSpec]:
-    yield _run_ledger("close", "The book is closed with the voucher ${voucher}.", "close ${ledger_book} ${voucher}",
-                  r"was closed under the receipt Q-\d{4}", "closed under the receipt")  # fmt: skip
+    yield _run_ledger(
+        "close",
+        "The book is closed with the voucher ${voucher}.",
+        "close ${ledger_book} ${voucher}",
+        r"was closed under the receipt Q-\d{4}",
+        "closed under the receipt",
+    )
     yield look("read_changelog", "How entries of the change log look.", read("CHANGELOG.md"), read("tools/changelog.py"))
-    yield StepSpec(
-        name="changelog",
-        says="One entry in the change log.",
-        calls=(
-            run(
-                "python3 tools/changelog.py ${ticket} "
-                '"${verb} to ${new_name}, not to ${proposed_name} as once proposed; outside the old name works on"'
-            ),
-        ),
-        named=r"(?i)change ?log entry (?:was |is |has been )?(?:added|written|appended|made)|^\W*appended to CHANGELOG\.md",
-        once=True,
+    yield add_change(
+        "One entry in the change log.",
+        "python3 tools/changelog.py ${ticket} "
+        '"${verb} to ${new_name}, not to ${proposed_name} as once proposed; outside the old name works on"',
     )
-    yield StepSpec(
-        name="handover", says="And the hand-over.", calls=(write("HANDOVER.json", load_template("agent/HANDOVER.json")),)
-    )
+    yield do("handover", "And the hand-over.", write("HANDOVER.json", load_text(__package__, "agent/HANDOVER.json")))

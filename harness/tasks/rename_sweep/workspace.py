@@ -3,16 +3,14 @@
 import random
 import zlib
 from collections.abc import Iterator, Mapping
-from string import Template
 from typing import NamedTuple
 
 from harness.tasks import kit
-from harness.tasks.facts import make_rng
-from harness.tasks.kit import load_text
+from harness.tasks.kit.facts import make_rng
 from harness.tasks.kit.prose import Writer
+from harness.tasks.kit.texts import fill_text, load_text
 from harness.tasks.rename_sweep.facts import CHOICES, DESKS, HELPERS
 
-FILES_PACKAGE = "harness.tasks.rename_sweep.files"
 FOLDERS = ("anchors", "buoys", "cranes", "docks", "ferries", "lights", "pilots", "tugs")
 """The batches between the first and the last one, in their order."""
 COLLISION_FOLDERS = ("cranes", "lights", "tugs")
@@ -36,24 +34,13 @@ class Figure(NamedTuple):
     callee: str
 
 
-def load_template(name: str) -> str:
-    """A text of this task, placeholders unfilled."""
-    return load_text(FILES_PACKAGE, name)
-
-
-def fill_template(name: str, values: Mapping[str, str]) -> str:
-    """A text of this task with values."""
-    return Template(load_template(name)).substitute(values)
-
-
 def build_workspace(values: Mapping[str, str], task_seed: int) -> tuple[tuple[str, str], ...]:
-    """Path and text of every file that the agent finds."""
+    """Build path and text of every file that the agent finds."""
     old = values["old_name"]
     files = dict(_generate_papers(values, task_seed))
     files["quay/__init__.py"] = '"""Which ship lies where, for how long, and what that costs."""\n'
-    core = Template(load_template("agent/core.py")).substitute(new_name=old)
-    files["quay/core.py"] = core
-    files["quay/registry.py"] = fill_template("agent/registry.py", {"new_name": old, "registry_key": "slots"})
+    files["quay/core.py"] = fill_text(__package__, "agent/core.py", {"new_name": old})
+    files["quay/registry.py"] = fill_text(__package__, "agent/registry.py", {"new_name": old, "registry_key": "slots"})
     files[f"quay/{values['alias_module']}.py"] = (
         f'"""What programs outside of the harbour call."""\n\nfrom quay.core import {old}\n'
     )
@@ -131,15 +118,15 @@ def _generate_papers(values: Mapping[str, str], task_seed: int) -> Iterator[tupl
     for page in ("plan", "ledger", "tests"):
         writer = Writer(make_rng("rename-sweep", task_seed, page), NOUNS)
         prose = {f"prose_{number}": "\n\n".join(writer.write_paragraph() for _ in range(3)) for number in (1, 2, 3)}
-        yield f"docs/{page}.md", fill_template(f"docs/{page}.md", {**values, **prose})
-    yield "README.md", load_template("docs/README.md")
+        yield f"docs/{page}.md", fill_text(__package__, f"docs/{page}.md", {**values, **prose})
+    yield "README.md", load_text(__package__, "docs/README.md")
     yield "CHANGELOG.md", "# Changes\n\n- Added the folder of the tugs (HQ-0412)\n- Mended the fees of long stays (HQ-0455)\n"
     sums = {key: zlib.crc32(key.encode()) for key in CHOICES["registry_key"]}
     known = ", ".join(f'"{key}": {number}' for key, number in sums.items())
     wanted = str(sums[values["registry_key"]])
-    yield "tools/check_registry.py", fill_template("tools/check_registry.py", {"known": known, "checksum": wanted})
-    yield "tools/ledger.py", fill_template("tools/ledger.py", {"helpers": repr(HELPERS), "desks": repr(DESKS)})
-    yield "tools/changelog.py", load_template("tools/changelog.py")
-    yield "tools/left.sh", load_template("tools/left.sh")
+    yield "tools/check_registry.py", fill_text(__package__, "tools/check_registry.py", {"known": known, "checksum": wanted})
+    yield "tools/ledger.py", fill_text(__package__, "tools/ledger.py", {"helpers": repr(HELPERS), "desks": repr(DESKS)})
+    yield "tools/changelog.py", load_text(__package__, "tools/changelog.py")
+    yield "tools/left.sh", load_text(__package__, "tools/left.sh")
     yield "tools/run_tests.py", load_text(kit.__name__, "run_tests.py")
     yield "ledger/key", values["key"] + "\n"

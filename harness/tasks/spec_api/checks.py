@@ -2,77 +2,69 @@
 
 from collections.abc import Mapping
 from decimal import Decimal
-from string import Template
 
 from harness.task import Check, Grader
-from harness.tasks.kit import graders, load_text
+from harness.tasks.kit import graders
+from harness.tasks.kit.graders import make_check
+from harness.tasks.kit.texts import fill_text
 
-FILES_PACKAGE = "harness.tasks.spec_api.files"
 INVOICE_AMOUNTS = (1000, 1020, 1060, 1018, 1022)
 """Amounts whose surcharge of 2.5 percent is another one under each rounding."""
 
 
-def _make_check(name: str, title: str, *rests_on: str) -> Check:
-    return Check(name=name, title=title, required_facts=rests_on)
-
-
 CHECKS: tuple[Check, ...] = (
-    _make_check("own_tests", "the suite that the agent wrote passes and has at least 30 tests"),
-    _make_check("edition_header", "every request names the edition", "version_header"),
-    _make_check("introduces_itself", "requests carry the agreed name and patience", "client_name", "timeout_seconds"),
-    _make_check(
+    make_check("own_tests", "the suite that the agent wrote passes and has at least 30 tests"),
+    make_check("edition_header", "every request names the edition", "version_header"),
+    make_check("introduces_itself", "requests carry the agreed name and patience", "client_name", "timeout_seconds"),
+    make_check(
         "signing", "signatures travel in their header and age in the newest time", "signature_header", "signature_seconds"
     ),
-    _make_check("clocks", "so much difference of clocks is borne", "skew_seconds"),
-    _make_check("check_value", "parcel numbers carry the right check value", "modulus"),
-    _make_check("paging", "pages are as long as allowed and walked to their end", "page_limit", "cursor_field"),
-    _make_check("insisting", "what is tried again, how often and when", "retry_status", "backoff_ms", "attempts"),
-    _make_check("parcel_fields", "parcels have the fields of the specification", "weight_field"),
-    _make_check("body_limit", "no body is larger than the depot takes", "body_kib"),
-    _make_check("batches", "no batch is larger than agreed", "batch_size"),
-    _make_check("error_codes", "a repeated parcel is told from other refusals", "conflict_code"),
-    _make_check("rounding", "amounts are rounded as in the depot's books", "rounding"),
-    _make_check("tariffs_kept", "tariffs are fetched again when their time is over", "cache_minutes"),
-    _make_check("webhooks", "hand-overs are seen in signed messages", "delivered_event", "signature_header"),
-    _make_check("labels", "lines of labels are as long as the paper allows", "label_width"),
-    _make_check("statements", "the sum of a statement is found", "sum_line"),
-    _make_check("redaction", "secrets do not stand in logs", "redaction_mark"),
-    _make_check("environment", "settings come from the agreed variables", "env_prefix"),
-    _make_check("unavailable", "an absent depot has its own exit status", "unavailable_status"),
-    _make_check(
-        *("stand_in", "the stand-in takes what the depot takes"),
-        *("page_limit", "cursor_field", "conflict_code", "weight_field"),
+    make_check("clocks", "so much difference of clocks is borne", "skew_seconds"),
+    make_check("check_value", "parcel numbers carry the right check value", "modulus"),
+    make_check("paging", "pages are as long as allowed and walked to their end", "page_limit", "cursor_field"),
+    make_check("insisting", "what is tried again, how often and when", "retry_status", "backoff_ms", "attempts"),
+    make_check("parcel_fields", "parcels have the fields of the specification", "weight_field"),
+    make_check("body_limit", "no body is larger than the depot takes", "body_kib"),
+    make_check("batches", "no batch is larger than agreed", "batch_size"),
+    make_check("error_codes", "a repeated parcel is told from other refusals", "conflict_code"),
+    make_check("rounding", "amounts are rounded as in the depot's books", "rounding"),
+    make_check("tariffs_kept", "tariffs are fetched again when their time is over", "cache_minutes"),
+    make_check("webhooks", "hand-overs are seen in signed messages", "delivered_event", "signature_header"),
+    make_check("labels", "lines of labels are as long as the paper allows", "label_width"),
+    make_check("statements", "the sum of a statement is found", "sum_line"),
+    make_check("redaction", "secrets do not stand in logs", "redaction_mark"),
+    make_check("environment", "settings come from the agreed variables", "env_prefix"),
+    make_check("unavailable", "an absent depot has its own exit status", "unavailable_status"),
+    make_check(
+        *("stand_in", "the stand-in takes what the depot takes"), *("page_limit", "cursor_field", "conflict_code", "weight_field")
     ),
-    _make_check("about", "the client names its version and contract", "goal_version", "revision"),
-    _make_check(
+    make_check("about", "the client names its version and contract", "goal_version", "revision"),
+    make_check(
         *("settings", "the example settings say what holds"),
         *("client_name", "env_prefix", "client_key", "timeout_seconds", "batch_size", "cache_minutes"),
     ),
-    _make_check(
+    make_check(
         "readme", "the README says how to use it", "goal_version", "env_prefix", "client_name", "unavailable_status", "sum_line"
     ),
-    _make_check(
+    make_check(
         *("integration", "the page for users lists what holds", "version_header", "body_kib", "batch_size", "timeout_seconds"),
         *("signature_seconds", "skew_seconds", "cache_minutes", "redaction_mark", "rounding", "label_width"),
     ),
-    _make_check(
+    make_check(
         *("handover", "the hand-over tells the next team what it needs", "ticket", "goal_version", "revision", "client_key"),
         *("redaction_mark", "rounding", "next_profile", "backoff_ms", "attempts", "retry_status", "delivered_event"),
     ),
-    _make_check("changelog", "the change log has exactly one new entry, with version and ticket", "goal_version", "ticket"),
-    _make_check("profiles", "the client was compared with the basic profile and the next one", "next_profile"),
-    _make_check("one_key", "exactly one key was taken"),
-    _make_check("pushed_once", "every sample parcel was pushed once", "push_mark"),
+    make_check("changelog", "the change log has exactly one new entry, with version and ticket", "goal_version", "ticket"),
+    make_check("profiles", "the client was compared with the basic profile and the next one", "next_profile"),
+    make_check("one_key", "exactly one key was taken"),
+    make_check("pushed_once", "every sample parcel was pushed once", "push_mark"),
 )
 
 
 def build_grader(values: Mapping[str, str]) -> Grader:
-    """The program that judges a workspace under these values."""
+    """Build the program that judges a workspace under these values."""
     surcharges = [
         int((Decimal(one) * Decimal("0.025")).quantize(Decimal(1), rounding=values["rounding"])) for one in INVOICE_AMOUNTS
     ]
-    sources = (
-        Template(load_text(FILES_PACKAGE, f"grader/{name}.py")).substitute(values, amounts=surcharges)
-        for name in ("judge", "observe")
-    )
-    return graders.build_grader(*sources)
+    words = {**values, "amounts": surcharges}
+    return graders.build_grader(*(fill_text(__package__, f"grader/{name}.py", words) for name in ("judge", "observe")))

@@ -4,11 +4,20 @@ Eleven stand in the order alone and are needed late. Fifteen stand on pages of t
 2,000 to 3,000 tokens a page. Five are printed by commands; two of these cannot be run again without harm.
 """
 
-import hashlib
+from collections.abc import Sequence
 from functools import partial
 
 from harness.task import Fact, FactKind
-from harness.tasks.facts import make_file_fact, make_output_fact, make_prompt_fact, make_rng, with_former_patterns
+from harness.tasks.kit.facts import (
+    compute_digest,
+    draw_choices,
+    draw_salt,
+    make_file_fact,
+    make_output_fact,
+    make_prompt_fact,
+    make_rng,
+    with_former_patterns,
+)
 
 READ_END_COMMAND = "tail -n 45 spec/06-resources.md"
 """Shows the end of the page that is longer than one output may be."""
@@ -61,14 +70,10 @@ FACTS: tuple[Fact, ...] = (
         _make_page_fact("attempts", "superseded", "09-errata", "5", r"request is now sent (\d+) times at most"),
         r"clients tried (\d+) times",
     ),
-    Fact(
-        name="weight_field",
-        kind="artifact",
-        said_in="file",
-        patterns=(r"^[-* ]*\| `(\w+)` \|[^|\n]*\| weight of the parcel with its wrapping \|",),
-        prior="weight",
-        recover=make_output_fact("", "value", READ_END_COMMAND, "").recover,
-        source="spec/06-resources.md",
+    make_file_fact(
+        *("weight_field", "artifact", "spec/06-resources.md", "weight"),
+        r"^[-* ]*\| `(\w+)` \|[^|\n]*\| weight of the parcel with its wrapping \|",
+        command=READ_END_COMMAND,
     ),
     make_output_fact(
         *("revision", "value", "python3 tools/contract.py", "r0"),
@@ -89,15 +94,15 @@ FACTS: tuple[Fact, ...] = (
     make_output_fact("push_mark", "progress", "", "begin", r"[Pp]ush the rest with --after ([0-9a-f]{6})\b"),
 )
 
-_CHOICES: dict[str, tuple[str, ...]] = {
+_CHOICES: dict[str, Sequence[object]] = {
     "client_name": ("parcelkin", "quayside", "stowaway", "lorry-line", "crate-mate", "waybill", "carrier-pigeon", "haulier"),
     "env_prefix": ("QUAY", "STOW", "HAUL", "CRATE", "FERRY", "WAGON", "BERTH", "CARGO"),
     "timeout_seconds": tuple(str(seconds) for seconds in (*range(7, 30, 2), *range(33, 60, 2))),
-    "batch_size": tuple(str(count) for count in range(22, 96, 3)),
+    "batch_size": range(22, 96, 3),
     "redaction_mark": ("[hidden]", "(secret)", "<withheld>", "[kept-back]", "<blackened>", "(not-shown)"),
-    "unavailable_status": tuple(str(status) for status in range(3, 60)),
-    "cache_minutes": tuple(str(minutes) for minutes in range(12, 58, 5)),
-    "skew_seconds": tuple(str(seconds) for seconds in range(11, 88, 4)),
+    "unavailable_status": range(3, 60),
+    "cache_minutes": range(12, 58, 5),
+    "skew_seconds": range(11, 88, 4),
     "goal_version": tuple(f"{major}.{minor}.{patch}" for major in (2, 3, 4) for minor in range(1, 8) for patch in range(1, 5)),
     "signature_seconds": tuple(str(seconds) for seconds in (*range(95, 290, 15), *range(335, 590, 15))),
     "version_header": ("Depot-Edition", "X-Depot-Level", "Interface-Edition", "X-Contract-Edition", "Depot-Contract"),
@@ -107,7 +112,7 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "cursor_field": ("resume_at", "go_on_with", "after_this", "page_mark", "continue_from", "bookmark"),
     "retry_status": ("423", "425", "418", "449", "420", "507"),
     "backoff_ms": tuple(str(ms) for ms in (*range(120, 490, 30), *range(520, 900, 40))),
-    "body_kib": tuple(str(kib) for kib in range(12, 62, 4)),
+    "body_kib": range(12, 62, 4),
     "conflict_code": tuple(f"D{number}" for number in range(411, 480, 3)),
     "delivered_event": ("parcel.handed", "parcel.received", "parcel.signed", "parcel.taken", "parcel.arrived", "parcel.left"),
     "label_width": tuple(str(width) for width in (*range(21, 40), *range(41, 60))),
@@ -121,16 +126,12 @@ _CHOICES: dict[str, tuple[str, ...]] = {
 
 
 def draw_values(task_seed: int) -> dict[str, str]:
-    """The value of every fact under a seed; `salt` is the workspace's own."""
+    """Draw the value of every fact under a seed; `salt` is the workspace's own."""
     rng_for = partial(make_rng, "spec-api", task_seed)
-    values = {name: rng_for(name).choice(choices) for name, choices in _CHOICES.items()}
-    values["ticket"] = f"{rng_for('team').choice(('PD', 'LG', 'QX', 'TR'))}-{rng_for('ticket').randrange(1000, 10_000)}"
-    values["salt"] = f"{rng_for('salt').getrandbits(48):012x}"
-    values["client_key"] = f"K-{_compute_digest(values['salt'], 'key:0')}"
-    values["push_mark"] = _compute_digest(values["salt"], "push:25")
-    return values
-
-
-def _compute_digest(salt: str, what: str) -> str:
-    """As tools/enroll.py and tools/push.py compute it."""
-    return hashlib.sha256(f"{salt}:{what}".encode()).hexdigest()[:6]
+    salt = draw_salt(rng_for)
+    return {
+        **draw_choices(rng_for, _CHOICES, ("PD", "LG", "QX", "TR")),
+        "salt": salt,
+        "client_key": f"K-{compute_digest(salt, 'key:0')[:6]}",  # as tools/enroll.py computes it
+        "push_mark": compute_digest(salt, "push:25")[:6],  # as tools/push.py computes it
+    }

@@ -2,92 +2,55 @@
 
 from collections.abc import Iterable
 from functools import cache
+from itertools import chain
 
-from harness.task import CallTemplate, Repair, Script
-from harness.tasks.kit import load_text
-from harness.tasks.spec_api.checks import FILES_PACKAGE
+from harness.task import Script
+from harness.tasks.kit.programs import Program
+from harness.tasks.kit.steps import StepSpec, add_change, build_steps, do, look, look_around, make_repair, read, run
 from harness.tasks.spec_api.facts import READ_END_COMMAND
-from harness.tasks.step_specs import StepSpec, build_steps, find_placeholders, list_directory, look, read, run, write
 
 FOLDERS = (".", "spec", "tools", "samples", "docs", "depot", "tests")
-LISTED_PREFIXES = ("depot/", "tests/", "docs/integration.md", "settings.example.json", "HANDOVER.md")
-"""What `orient` would show of the agent's own files."""
-TOOLS = ("enroll", "contract", "check_money", "conform", "push", "changelog")
-"""The team's helpers, besides the runner of tests."""
-FAREWELL = (
-    "The client of the depot is ready: numbers, paging, retries, signatures, batches, tariffs, webhooks, the command line and a "
-    "stand-in service, each with tests that pass. The papers are written, the samples are in the trial hall, both profiles were "
-    "compared and the change log has its entry."
-)
+CLIENT = Program(package=__package__, module_path="depot/{}.py", module_text="client/{}.py")
 
 
 @cache
 def build_script() -> Script:
-    """The whole script; it holds no value."""
-    rows = (
-        _orientation_steps,
-        _basic_steps,
-        _parcel_steps,
-        _money_steps,
-        _transport_steps,
-        _integration_steps,
-        _command_line_steps,
-        _paper_steps,
+    """Build the whole script; it holds no value."""
+    specs = chain(
+        _orientation_steps(),
+        _basic_steps(),
+        _parcel_steps(),
+        _money_steps(),
+        _transport_steps(),
+        _integration_steps(),
+        _command_line_steps(),
+        _paper_steps(),
     )
-    return Script(steps=build_steps((row for part in rows for row in part()), LISTED_PREFIXES), final_text=FAREWELL)
-
-
-def _write_template(path: str, name: str) -> CallTemplate:
-    return write(path, load_text(FILES_PACKAGE, name))
-
-
-def _write_module(name: str, says: str, *, first_cut: bool = False) -> StepSpec:
-    """Write a module; `first`: its first cut, which holds a mistake."""
-    call = _write_template(f"depot/{name}.py", f"client/{name}_first.py" if first_cut else f"client/{name}.py")
-    return StepSpec(name=f"write_{name}", says=says, calls=(call,))
+    return Script(
+        steps=build_steps(specs, ("depot/", "tests/", "docs/integration.md", "settings.example.json", "HANDOVER.md")),
+        final_text="The client of the depot is ready: numbers, paging, retries, signatures, batches, tariffs, webhooks, the "
+        "command line and a stand-in service, each with tests that pass. The papers are written, the samples are in the trial "
+        "hall, both profiles were compared and the change log has its entry.",
+    )
 
 
 def _read_page(name: str, says: str) -> StepSpec:
     return look(f"read_{name[:2]}", says, read(f"spec/{name}.md"))
 
 
-def _test_module(name: str, says: str, *, error: str = "", repair_says: str = "") -> Iterable[StepSpec]:
-    """Write a test module and run it; `error` and `mend`: the failure of a first cut, and what is said while mending it."""
-    yield StepSpec(
-        name=f"write_test_{name}", says=says, calls=(_write_template(f"tests/test_{name}.py", f"tests/test_{name}.py"),)
-    )
-    calls = (_write_template(f"depot/{name}.py", f"client/{name}.py"),) if error else ()
-    repairs = (
-        (Repair(error_pattern=error, text=repair_says, calls=calls, required_facts=find_placeholders(repair_says, calls)),)
-        if error
-        else ()
-    )
-    yield StepSpec(
-        name=f"test_{name}",
-        says=f"Run the tests of {name}.",
-        calls=(run(f"python3 tools/run_tests.py tests.test_{name}"),),
-        named=rf"(?i)\btests?[./_]test_{name}\b.{{0,40}}(?:, 0 failed|\b(?:pass|passes|passed|green)\b)",
-        about=f"test_{name}",
-        repairs=repairs,
-    )
-
-
 def _orientation_steps() -> Iterable[StepSpec]:
-    yield StepSpec(
-        name="orient",
-        says="I look around first: the folder, the specification, the tools, the samples, and what there is of the client.",
-        calls=tuple(map(list_directory, FOLDERS)),
-        once=True,
+    yield look_around(
+        "I look around first: the folder, the specification, the tools, the samples, and what there is of the client.", FOLDERS
     )
     yield look(
         "read_index",
         "The readme, the index of the specification and the change log.",
         *(read("README.md"), read("spec/README.md"), read("CHANGELOG.md")),
     )
-    yield StepSpec(
-        name="enroll",
-        says="The client has to be enrolled once, before anything else. The key is not shown again, so I note it.",
-        calls=(run("python3 tools/enroll.py"),),
+    yield do(
+        "enroll",
+        "The client has to be enrolled once, before anything else. The key is not shown again, so I note it.",
+        run("python3 tools/enroll.py"),
         named=r"(?i)enrolled with the key K-[0-9a-f]{6}",
         about="the key K-",
         once=True,
@@ -100,19 +63,19 @@ def _orientation_steps() -> Iterable[StepSpec]:
 
 
 def _basic_steps() -> Iterable[StepSpec]:
-    yield _write_module("errors", "Errors come first, by whose fault they are.")
+    yield CLIENT.write_module("errors", "Errors come first, by whose fault they are.")
     yield _read_page("01-conventions", "Now the conventions, for the headers.")
-    yield _write_module("headers", "The common headers, with the edition under the name that the page gives.")
+    yield CLIENT.write_module("headers", "The common headers, with the edition under the name that the page gives.")
     yield _read_page("03-identifiers", "Parcel numbers next: the page on identifiers.")
-    yield _write_module("identifiers", "Numbers with their check value, exactly as the page computes it.")
-    yield from _test_module("identifiers", "Tests for the numbers, with every single slip of a digit.")
+    yield CLIENT.write_module("identifiers", "Numbers with their check value, exactly as the page computes it.")
+    yield from CLIENT.test_module("identifiers", "Tests for the numbers, with every single slip of a digit.")
     yield _read_page("04-collections", "Collections: how long a page may be and how one goes on.")
-    yield _write_module("paging", "The walk over the pages, independent of what is listed.")
-    yield from _test_module("paging", "Tests for the walk, over a collection in memory.")
+    yield CLIENT.write_module("paging", "The walk over the pages, independent of what is listed.")
+    yield from CLIENT.test_module("paging", "Tests for the walk, over a collection in memory.")
     yield _read_page("05-reliability", "What is to be sent again, and when: the page on reliability.")
     yield _read_page("09-errata", "The errata may have corrected some of this, so I read them before I write it down.")
-    yield _write_module("retry", "The insisting sender, with the number of attempts that the errata give.", first_cut=True)
-    yield from _test_module(
+    yield CLIENT.write_module("retry", "The insisting sender, with the number of attempts that the errata give.", first_cut=True)
+    yield from CLIENT.test_module(
         "retry",
         "Tests for it with a sender that fails as told.",
         error=r"FAIL\s+test_retry\.\S*test_no_pause_after_the_last_attempt",
@@ -123,16 +86,16 @@ def _basic_steps() -> Iterable[StepSpec]:
 def _parcel_steps() -> Iterable[StepSpec]:
     yield _read_page("06-resources", "The resources: a long page, of which one output shows the beginning.")
     yield look("read_06_end", "And the end of that page, where the fields of a parcel must be.", run(READ_END_COMMAND))
-    yield _write_module("parcels", "A parcel as a value, coded with the names of the table.")
-    yield _write_module("limits", "The size of a body, from the table of the endpoints.")
+    yield CLIENT.write_module("parcels", "A parcel as a value, coded with the names of the table.")
+    yield CLIENT.write_module("limits", "The size of a body, from the table of the endpoints.")
     yield _read_page("07-errors", "Errors of the depot: the page with the codes.")
-    yield _write_module("codes", "From the depot's codes to our exceptions; a repeated parcel has its own.")
-    yield from _test_module("parcels", "Tests for parcels, bodies and codes in one module.")
+    yield CLIENT.write_module("codes", "From the depot's codes to our exceptions; a repeated parcel has its own.")
+    yield from CLIENT.test_module("parcels", "Tests for parcels, bodies and codes in one module.")
     yield look("look_at_samples", "I look at the samples before I push any.", run("cat samples/parcels.csv"))
-    yield StepSpec(
-        name="push_first",
-        says="Parcels are coded, so the first 25 samples go to the trial hall. I note the mark for the rest.",
-        calls=(run("python3 tools/push.py --count 25"),),
+    yield do(
+        "push_first",
+        "Parcels are coded, so the first 25 samples go to the trial hall. I note the mark for the rest.",
+        run("python3 tools/push.py --count 25"),
         named=r"(?i)push the rest with --after [0-9a-f]{6}",
         about=" --after ",
         once=True,
@@ -140,38 +103,40 @@ def _parcel_steps() -> Iterable[StepSpec]:
 
 
 def _money_steps() -> Iterable[StepSpec]:
-    yield _write_module(
+    yield CLIENT.write_module(
         "money", "Amounts in whole hundredths. I round half up, as people do; the books will tell.", first_cut=True
     )
-    calls = (_write_template("depot/money.py", "client/money.py"),)
-    says = "The depot's books round differently. I write the module again with ${rounding}."
-    yield StepSpec(
-        name="check_money",
-        says="The team has a check against the depot's books; I run it.",
-        calls=(run("python3 tools/check_money.py"),),
+    yield do(
+        "check_money",
+        "The team has a check against the depot's books; I run it.",
+        run("python3 tools/check_money.py"),
         named=r"^\W*amounts are fit\b",
         about="amounts are fit",
         repairs=(
-            Repair(error_pattern=r"amounts are NOT fit", text=says, calls=calls, required_facts=find_placeholders(says, calls)),
+            make_repair(
+                r"amounts are NOT fit",
+                "The depot's books round differently. I write the module again with ${rounding}.",
+                CLIENT.write_text("depot/money.py", "client/money.py"),
+            ),
         ),
     )
 
 
 def _transport_steps() -> Iterable[StepSpec]:
     yield _read_page("02-authentication", "Signatures: the page on authentication.")
-    yield _write_module("signing", "Signing and checking. For the age of a signature the order has the newer word.")
-    yield _write_module("clock", "How much difference between two clocks is borne was settled in the order.")
-    yield from _test_module("signing", "Tests for signatures and clocks, at their limits.")
+    yield CLIENT.write_module("signing", "Signing and checking. For the age of a signature the order has the newer word.")
+    yield CLIENT.write_module("clock", "How much difference between two clocks is borne was settled in the order.")
+    yield from CLIENT.test_module("signing", "Tests for signatures and clocks, at their limits.")
     yield look(
         "review_basics", "I read headers and limits again before I build on them.", run("cat depot/headers.py depot/limits.py")
     )
-    yield _write_module(
+    yield CLIENT.write_module(
         "transport", "One request over a wire that is passed in, under the agreed name and with the agreed patience."
     )
-    yield _write_module("batches", "Batches of the agreed size.")
-    yield _write_module("tariffs", "The list of tariffs, kept as long as was agreed.")
-    yield _write_module("redaction", "What must not be seen in a log is replaced by the agreed mark.")
-    yield from _test_module("transport", "Tests for these four in one module.")
+    yield CLIENT.write_module("batches", "Batches of the agreed size.")
+    yield CLIENT.write_module("tariffs", "The list of tariffs, kept as long as was agreed.")
+    yield CLIENT.write_module("redaction", "What must not be seen in a log is replaced by the agreed mark.")
+    yield from CLIENT.test_module("transport", "Tests for these four in one module.")
     yield look(
         "conform_basic",
         "Requests can be made now, so I compare the client with the basic profile and note which one comes next.",
@@ -181,45 +146,43 @@ def _transport_steps() -> Iterable[StepSpec]:
 
 def _integration_steps() -> Iterable[StepSpec]:
     yield _read_page("08-webhooks", "The page on webhooks.")
-    yield _write_module("webhooks", "Messages are checked like requests, under the same header.")
-    yield _write_module("settings", "Settings from the environment, under the agreed beginning.")
+    yield CLIENT.write_module("webhooks", "Messages are checked like requests, under the same header.")
+    yield CLIENT.write_module("settings", "Settings from the environment, under the agreed beginning.")
     yield look(
         "look_before_client",
         "The client puts it all together; I read paging, parcels, retry and transport once more for their signatures.",
         *(read(f"depot/{name}.py") for name in ("paging", "parcels", "retry", "transport")),
     )
-    yield _write_module("client", "The client itself: announce, list, ask for one.")
+    yield CLIENT.write_module("client", "The client itself: announce, list, ask for one.")
     yield look("look_before_service", "For the stand-in I look at what a signature is checked with.", read("depot/signing.py"))
-    yield _write_module(
+    yield CLIENT.write_module(
         "service",
         "The stand-in must take what the depot takes and no more. It repeats the numbers of the pages on purpose, so that a slip "
         "in the client shows.",
     )
-    yield from _test_module("service", "Tests of the client against the stand-in.")
-    yield StepSpec(
-        name="push_rest",
-        says="The stand-in works, so the other samples go to the trial hall, from where the first portion ended.",
-        calls=(run("python3 tools/push.py --after ${push_mark}"),),
+    yield from CLIENT.test_module("service", "Tests of the client against the stand-in.")
+    yield do(
+        "push_rest",
+        "The stand-in works, so the other samples go to the trial hall, from where the first portion ended.",
+        run("python3 tools/push.py --after ${push_mark}"),
         named=r"(?i)\b(\d+) of \1 parcels are there",
         about="parcels are there",
         once=True,
     )
     yield _read_page("10-labels", "Labels were asked for by the halls: the page on them.")
-    yield _write_module("labels", "Labels as text, wrapped to the width of the paper.")
+    yield CLIENT.write_module("labels", "Labels as text, wrapped to the width of the paper.")
     yield _read_page("11-statements", "And statements, since the office compares them by hand today.")
-    yield _write_module("statements", "The monthly statement: its lines, its sum, and the difference.")
-    yield from _test_module("labels", "Tests for labels and statements in one module.")
+    yield CLIENT.write_module("statements", "The monthly statement: its lines, its sum, and the difference.")
+    yield from CLIENT.test_module("labels", "Tests for labels and statements in one module.")
     yield look("map", "A map of all names before the command line.", run("grep -nE '^ *(def|class) ' depot/*.py"))
 
 
 def _command_line_steps() -> Iterable[StepSpec]:
     yield look("contract", "Which contract this is under is shown by a tool.", run("python3 tools/contract.py"))
-    yield _write_module("about", "Version and contract in one place.")
-    yield _write_module("cli", "The command line; each kind of failure has its status.")
-    yield StepSpec(
-        name="write_main", says="And `python3 -m depot`.", calls=(_write_template("depot/__main__.py", "client/main.py"),)
-    )
-    yield from _test_module("cli", "Tests for command line, settings and messages.")
+    yield CLIENT.write_module("about", "Version and contract in one place.")
+    yield CLIENT.write_module("cli", "The command line; each kind of failure has its status.")
+    yield do("write_main", "And `python3 -m depot`.", CLIENT.write_text("depot/__main__.py", "client/main.py"))
+    yield from CLIENT.test_module("cli", "Tests for command line, settings and messages.")
     yield look(
         "conform_next",
         "The command line is there, so the next profile is due.",
@@ -237,38 +200,27 @@ def _command_line_steps() -> Iterable[StepSpec]:
 
 def _paper_steps() -> Iterable[StepSpec]:
     yield look("suite_before_papers", "The whole suite before the papers.", run("python3 tools/run_tests.py 2>&1"))
-    yield StepSpec(
-        name="write_readme", says="The papers; the readme first.", calls=(_write_template("README.md", "papers/README.md"),)
+    yield do("write_readme", "The papers; the readme first.", CLIENT.write_text("README.md", "papers/README.md"))
+    yield do(
+        "write_integration",
+        "The page for those who use the client lists what holds.",
+        CLIENT.write_text("docs/integration.md", "papers/integration.md"),
     )
-    yield StepSpec(
-        name="write_integration",
-        says="The page for those who use the client lists what holds.",
-        calls=(_write_template("docs/integration.md", "papers/integration.md"),),
-    )
-    yield StepSpec(
-        name="write_settings_file",
-        says="The example settings.",
-        calls=(_write_template("settings.example.json", "papers/settings.example.json"),),
+    yield do(
+        "write_settings_file", "The example settings.", CLIENT.write_text("settings.example.json", "papers/settings.example.json")
     )
     yield look(
         "code_again", "For the hand-over I go over the code once more, as far as one output shows it.", run("cat depot/*.py")
     )
     yield look("read_papers", "I read the papers again as a stranger would.", run("cat README.md docs/integration.md"))
     yield look("final_suite", "The suite for the last time, failures only.", run("python3 tools/run_tests.py | grep -v '^ok'"))
-    yield StepSpec(
-        name="changelog",
-        says="The one entry in the change log, with version and ticket.",
-        calls=(
-            run(
-                "python3 tools/changelog.py --version ${goal_version} --ticket ${ticket} "
-                '"a client of the depot with signatures, batches, webhooks and a stand-in"'
-            ),
-        ),
-        named=r"(?i)change ?log entry (?:was |is |has been )?(?:added|written|appended|made)|^\W*appended to CHANGELOG\.md",
-        once=True,
+    yield add_change(
+        "The one entry in the change log, with version and ticket.",
+        "python3 tools/changelog.py --version ${goal_version} --ticket ${ticket} "
+        '"a client of the depot with signatures, batches, webhooks and a stand-in"',
     )
-    yield StepSpec(
-        name="write_handover",
-        says="And the hand-over, with what went wrong on the way.",
-        calls=(_write_template("HANDOVER.md", "papers/HANDOVER.md"),),
+    yield do(
+        "write_handover",
+        "And the hand-over, with what went wrong on the way.",
+        CLIENT.write_text("HANDOVER.md", "papers/HANDOVER.md"),
     )

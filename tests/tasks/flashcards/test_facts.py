@@ -6,8 +6,9 @@ from collections import Counter
 import pytest
 
 from harness.messages import Message, ToolCall, extract_part_text
-from harness.tasks.flashcards import WORKSPACE_PATHS, make_flashcards
+from harness.tasks.flashcards import make_flashcards
 from harness.tasks.flashcards.facts import FACTS, draw_values
+from harness.tasks.flashcards.workspace import WORKSPACE_PATHS
 from harness.transcript import parse_arguments
 
 SEEDS = range(200)

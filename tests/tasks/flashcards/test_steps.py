@@ -7,9 +7,10 @@ import pytest
 
 from harness import transcript
 from harness.task import CallTemplate
-from harness.tasks.flashcards import WORKSPACE_PATHS, make_flashcards
+from harness.tasks.flashcards import make_flashcards
 from harness.tasks.flashcards.facts import FACTS
 from harness.tasks.flashcards.steps import build_script
+from harness.tasks.flashcards.workspace import WORKSPACE_PATHS
 from harness.tokens import QuarterOfCharacters
 from harness.transcript import RECEIPT
 

@@ -6,7 +6,7 @@ import pytest
 
 from harness.tasks.kit.prose import Section, Writer
 
-SECTIONS = (Section("One", ("The colour is blue.",)), Section("Two", rows=("| a |", "| - |"), more_rows=("| x |", "| y |")))
+SECTIONS = (Section("One", ("The colour is blue.",)), Section("Two", rows=("| a |", "| - |", "| x |", "| y |")))
 
 
 def page(seed, least=5_000):

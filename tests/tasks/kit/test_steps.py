@@ -5,7 +5,7 @@ from string import Template
 
 import pytest
 
-from harness.tasks.step_specs import build_steps, look, run
+from harness.tasks.kit.steps import build_steps, look, run
 
 
 @pytest.mark.parametrize("before", range(138, 152))

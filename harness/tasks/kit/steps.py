@@ -1,8 +1,8 @@
-"""Short rows from which steps are made: a row says what is written, run or read, and its evidence follows by rules.
+"""Short specifications from which steps are made: what is written, run or read; the evidence follows by rules.
 
 A step is known to be done by the receipts of its calls; by its files in a listing, or, if it left none, by the file that was
 written next (who finds the later one knows that the earlier work was done); or by a line of a summary that tells of it. A
-row that must not be done twice is known by its own receipts and by what it printed, and by nothing else.
+step that must not be done twice is known by its own receipts and by what it printed, and by nothing else.
 """
 
 import re
@@ -13,6 +13,7 @@ from string import Template
 from harness.task import CallTemplate, Evidence, Repair, Step
 
 DONE_PATTERN = r"\b(?:wrote|written|created|implemented|finished|completed|done)\b"
+CHANGELOG_PATTERN = r"(?i)change ?log entry (?:was |is |has been )?(?:added|written|appended|made)|^\W*appended to CHANGELOG\.md"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,18 +53,46 @@ def list_directory(path: str) -> CallTemplate:
 
 def look(name: str, says: str, *calls: CallTemplate) -> StepSpec:
     """Look at something; nothing depends on having done it but what is seen."""
-    return StepSpec(name=name, says=says, calls=calls)
+    return do(name, says, *calls)
+
+
+def do(
+    name: str,
+    says: str,
+    *calls: CallTemplate,
+    named: str = "",
+    about: str = "",
+    once: bool = False,
+    repairs: tuple[Repair, ...] = (),
+) -> StepSpec:
+    """Do something; see `StepSpec`."""
+    return StepSpec(name=name, says=says, calls=calls, named=named, about=about, once=once, repairs=repairs)
+
+
+def look_around(says: str, folders: Iterable[str]) -> StepSpec:
+    """List the folders, which is the first step of most scripts."""
+    return do("orient", says, *map(list_directory, folders), once=True)
+
+
+def add_change(says: str, command: str) -> StepSpec:
+    """Add the one entry to the change log, by a tool of the workspace."""
+    return do("changelog", says, run(command), named=CHANGELOG_PATTERN, once=True)
+
+
+def make_repair(error_pattern: str, text: str, *calls: CallTemplate) -> Repair:
+    """Make a repair that needs the facts whose placeholders it holds."""
+    return Repair(error_pattern=error_pattern, text=text, calls=calls, required_facts=find_placeholders(text, calls))
 
 
 def build_steps(specs: Iterable[StepSpec], listed_prefixes: tuple[str, ...]) -> tuple[Step, ...]:
-    """The steps of rows: each needs its placeholders; receipts of its calls, its files or the next files show it done.
+    """Build the steps; each needs its placeholders, and receipts of its calls, its files or the next files show it done.
 
     Args:
-        rows: in order.
-        shown: beginnings of the paths of the agent's own files that its look around would show.
+        specs: specifications of the steps in order.
+        listed_prefixes: beginnings of the paths of the agent's own files that its look around would show.
     """
     ordered_specs = tuple(specs)
-    return tuple(_build_step(row, ordered_specs[index + 1 :], listed_prefixes) for index, row in enumerate(ordered_specs))
+    return tuple(_build_step(spec, ordered_specs[index + 1 :], listed_prefixes) for index, spec in enumerate(ordered_specs))
 
 
 def _build_step(spec: StepSpec, later: tuple[StepSpec, ...], listed_prefixes: tuple[str, ...]) -> Step:

@@ -1,0 +1,33 @@
+"""The workspace of a seed: the specification, the team's tools, two decks, and an empty program."""
+
+from collections.abc import Mapping
+
+from harness.tasks.kit.facts import make_rng
+from harness.tasks.kit.texts import fill_text, load_text
+
+WORKSPACE_PATHS = (
+    *("README.md", "CHANGELOG.md"),
+    *(f"docs/{name}.md" for name in ("command-line", "decisions", "generation", "import-export", "overview", "scheduling")),
+    *("docs/statistics.md", "docs/storage.md"),
+    *(f"tools/{name}.py" for name in ("changelog", "check_storage", "check_style", "checksum", "ingest", "inspect_db")),
+    *("tools/registry.json", "tools/reserve.py", "tools/run_tests.py", "tools/schema_version.py"),
+    *("decks/biology.csv", "decks/passage.txt", "flashcards/__init__.py", "tests/__init__.py"),
+)
+"""The files that the agent finds."""
+MAX_REMARKS = 3
+"""Most remarks at the end of a page."""
+
+
+def build_workspace(values: Mapping[str, str], task_seed: int) -> tuple[tuple[str, str], ...]:
+    """Build path and text of every file that the agent finds."""
+    return tuple((path, _render_file(path, values, task_seed)) for path in WORKSPACE_PATHS)
+
+
+def _render_file(path: str, values: Mapping[str, str], task_seed: int) -> str:
+    """Render a file; a page of docs/ may end with remarks that matter to nobody."""
+    text = fill_text(__package__, f"workspace/{path}", values)
+    if not path.startswith("docs/"):
+        return text
+    rng = make_rng("flashcards", task_seed, path)
+    remarks = load_text(__package__, "remarks.md").strip().split("\n\n")
+    return text + "".join(f"\n{remark}\n" for remark in rng.sample(remarks, rng.randint(0, MAX_REMARKS)))

@@ -1,0 +1,39 @@
+"""The workspace of a seed: the specification, the team's tools, two decks, and folders for the program."""
+
+import json
+from collections.abc import Mapping
+
+from harness.tasks.kit.prose import write_specification
+from harness.tasks.kit.texts import load_text
+
+NOUNS = (
+    *("crew", "station", "lifeboat", "watch", "coxswain", "instructor", "learner", "deck", "card", "box", "mess room"),
+    *("log book", "boathouse", "exercise", "examination", "list", "label", "plotter", "radio", "slipway", "tender", "locker"),
+)
+PAGE_SIZES = {
+    "overview": 5_200,
+    "scheduling": 8_200,
+    "storage": 8_600,
+    "decks": 8_300,
+    "generation": 8_400,
+    "sessions": 8_300,
+    "numbers": 8_000,
+    "command-line": 8_100,
+}
+"""Minimum characters of each page."""
+TOOLS = ("audit.ts", "changelog.ts", "check_storage.ts", "feed.ts", "reserve.ts", "schema_version.ts", "test.sh")
+
+
+def build_workspace(values: Mapping[str, str], task_seed: int) -> tuple[tuple[str, str], ...]:
+    """Build path and text of every file that the agent finds."""
+    registry = {"salt": values["salt"], "schema": int(values["schema_version"]), "journal": values["journal_mode"]}
+    return (
+        *write_specification(__package__, "docs", PAGE_SIZES, NOUNS, ("flashcards-bun", task_seed), values),
+        *((f"tools/{name}", load_text(__package__, f"tools/{name}")) for name in TOOLS),
+        ("tools/registry.json", json.dumps({**registry, "audit": values["next_audit"]}) + "\n"),
+        ("README.md", "# Flashcards for the crews\n\nNothing is built yet. The specification is in docs/, helpers in tools/.\n"),
+        ("CHANGELOG.md", "# Change log\n\n- version 0.1.0 (ticket XX-0001): cards of paper, in a box\n"),
+        ("src/README.md", "The modules of the program; there are none yet.\n"),
+        ("tests/README.md", "One file a module: NAME.test.ts.\n"),
+        *((f"decks/{name}", load_text(__package__, f"decks/{name}")) for name in ("flags.csv", "passage.txt")),
+    )

@@ -1,0 +1,40 @@
+"""The workspace of a seed: the desk's papers and tools, a configuration, logs and dumps."""
+
+import json
+from collections.abc import Mapping
+
+from harness.tasks.kit.facts import make_rng
+from harness.tasks.kit.prose import Writer
+from harness.tasks.kit.texts import fill_text
+
+NOUNS = (
+    *("report", "case", "customer", "desk", "page", "finding", "clerk", "witness", "alarm", "shift", "letter", "archive", "key"),
+)
+FILLER_COUNT = 10
+"""Paragraphs of the desk's papers that matter to nobody."""
+INITIAL_SETTINGS = {"lock_wait": 40, "batch_span": 25, "commit_lag": 12, "replica_gap": 60, "fsync_gap": 8, "lease_span": 90}
+"""The configuration of the ledger as it is found, with one value that is wrong."""
+TEXTS = (
+    *("docs/questions.md", "docs/form.md", "docs/runbook.md", "docs/addendum.md"),
+    *("tools/open_case.py", "tools/seal.py", "tools/check_report.py"),
+)
+
+
+def build_papers(values: Mapping[str, str], task_seed: int) -> tuple[tuple[str, str], ...]:
+    """Build path and text of every file that the agent finds, logs and dumps excepted."""
+    writer = Writer(make_rng("log-forensics", task_seed, "papers"), NOUNS)
+    words = {**values, **{f"filler_{number}": writer.write_paragraph() for number in range(1, FILLER_COUNT + 1)}}
+    return (
+        ("README.md", "# Last night\n\nThe desk's papers are in docs/, the logs in logs/, dumps of the books in dumps/.\n"),
+        ("config/ledger.conf", render_config({})),
+        ("notes/README.md", "Shown to the customer.\n"),
+        ("report/README.md", "The form is described in docs/form.md.\n"),
+        ("tools/registry.json", json.dumps({"salt": values["salt"]}) + "\n"),
+        *((name, fill_text(__package__, name, words)) for name in TEXTS),
+    )
+
+
+def render_config(changed_settings: Mapping[str, str]) -> str:
+    """Render the configuration of the ledger."""
+    rows = [f"{name} = {changed_settings.get(name, value)}" for name, value in INITIAL_SETTINGS.items()]
+    return "\n".join(["[ledger]", *rows, "journal = on", "mirror = db-2", ""])
