@@ -9,7 +9,7 @@ from typing import NamedTuple
 from harness.errors import StoreError, UsageError
 from harness.events import Entry, SessionStarted
 from harness.replay.document import open_document
-from harness.replay.formats import FORMATS, detect_format
+from harness.replay.formats import detect_format, read_document
 from harness.replay.session_file import NAME, TimedEntry, encode_lines, read_log
 from harness.replay.session_log import build_entries
 from harness.store.journal import Journal
@@ -76,7 +76,7 @@ def read_session(file: Path) -> tuple[tuple[TimedEntry, ...], str, tuple[str, ..
     format_name = detect_format(document)
     if format_name == NAME:
         return read_log(document), format_name, tuple(caveat.text for caveat in document.caveats)
-    recordings = FORMATS[format_name].read(document)
+    recordings = read_document(document, format_name)
     if len(recordings) > 1:
         raise UsageError(f"{file}: {len(recordings)} sessions in one file; only a file of one session can be taken")
     log = tuple([TimedEntry(entry, 0) for entry in build_entries(recordings[0])])

@@ -1,6 +1,7 @@
-"""Recorded sessions of other agents, read into our values: one file a format.
+"""Recorded sessions of other agents, read into our values: one file a format, listed in `formats.FORMATS`.
 
-`reading.read_recording` finds out the format by content; `session_log.entries` makes a log of what was read, so that
+`formats.read_recording` detects the format by content; `session_log.build_entries` makes a log of a recording, so that
 everything that works on a log of ours (folding, policies, tables) works on a recording too. `recording` holds the values;
-`document`, `fields`, `drafting` and `pairing` are what the formats share; each other file knows one format and its pitfalls.
+`document` (a parsed file), `draft` (a recording that is being read) and `blocks` (parts of messages) are shared by the formats.
+Each other file knows one format and its pitfalls.
 """

@@ -1,20 +1,18 @@
-"""Message content in Anthropic's blocks, and providers' usage reports, as several formats have them."""
+"""Parts of messages, tool calls and usage reports in the forms of Anthropic and OpenAI, which several formats share."""
 
 from collections.abc import Iterator
 from typing import Any
 
 from harness.messages import File, Part, Reasoning, Text, ToolCall, ToolResult
+from harness.replay.document import Fields, encode_json
 from harness.replay.draft import Draft
-from harness.replay.fields import Fields, encode_json
 from harness.tokens import Measured, Usage
 
 
 def read_parts(owner: Fields, draft: Draft, name: str = "content") -> Iterator[Part]:
-    """The parts of a content field: a string, or a list of blocks. Results among them are parts of their own."""
-    content = owner.values.get(name)
-    if isinstance(content, str):
-        if text := owner.read_text(name):
-            yield Text(text=text)
+    """Yield the parts of a content field, which is a string or a list of blocks; results are parts of their own."""
+    if isinstance(owner.values.get(name), str):
+        yield from make_text_parts(owner.read_text(name))
         return
     for block in owner.read_objects(name):
         yield from _read_block(block, draft)
@@ -23,17 +21,14 @@ def read_parts(owner: Fields, draft: Draft, name: str = "content") -> Iterator[P
 def _read_block(block: Fields, draft: Draft) -> Iterator[Part]:
     match block.read_text("type"):
         case "text" | "input_text" | "output_text":
-            if text := block.read_text("text"):
-                yield Text(text=text)
-        case "thinking":
-            if thought := block.read_text("thinking"):
-                yield Reasoning(text=thought)
-            else:
-                draft.count_dropped("thinking without text (encrypted)")
-        case "redacted_thinking":
+            yield from make_text_parts(block.read_text("text"))
+        case "thinking" if thought := block.read_text("thinking"):
+            yield Reasoning(text=thought)
+        case "thinking" | "redacted_thinking":
             draft.count_dropped("thinking without text (encrypted)")
         case "tool_use" | "server_tool_use" | "toolCall":
-            yield read_tool_call(block)
+            arguments = block.values.get("input", block.values.get("arguments"))
+            yield make_call(block.read_text("id"), block.read_text("name"), arguments)
         case "tool_result":
             status = "error" if block.read_flag("is_error") else "completed"
             yield ToolResult(
@@ -51,21 +46,31 @@ def _read_block(block: Fields, draft: Draft) -> Iterator[Part]:
             draft.count_dropped(f"block of type {other!r} left out of a message")
 
 
-def read_tool_call(block: Fields) -> ToolCall:
-    """A call whose arguments are an object (`input` or `arguments`)."""
-    arguments = block.values.get("input", block.values.get("arguments"))
-    return ToolCall(call_id=block.read_text("id"), name=block.read_text("name"), arguments_json=encode_arguments(arguments))
+def make_text_parts(text: str) -> tuple[Part, ...]:
+    """Return a text as parts: none when it is empty."""
+    return (Text(text=text),) if text else ()
 
 
-def encode_arguments(arguments: Any) -> str:
-    """Arguments as the JSON text of a call; a string is what the model wrote."""
-    if isinstance(arguments, str):
-        return arguments
-    return encode_json({} if arguments is None else arguments)
+def make_reasoning_parts(text: str) -> tuple[Part, ...]:
+    """Return a model's reasoning as parts: none when it is empty."""
+    return (Reasoning(text=text),) if text else ()
+
+
+def make_call(call_id: str, name: str, arguments: Any) -> ToolCall:
+    """Return a call with its arguments as JSON text; a string is what the model wrote."""
+    written = arguments if isinstance(arguments, str) else encode_json({} if arguments is None else arguments)
+    return ToolCall(call_id=call_id, name=name, arguments_json=written)
+
+
+def read_openai_calls(message: Fields) -> Iterator[ToolCall]:
+    """Yield the calls of a message of OpenAI's chat interface."""
+    for call in message.read_objects("tool_calls"):
+        function = call.read_object("function")
+        yield make_call(call.read_text("id"), function.read_text("name"), function.values.get("arguments"))
 
 
 def flatten_text(owner: Fields, name: str, draft: Draft) -> str:
-    """The text of a result or an attachment: a string, or texts in a list; images are left out, other values stay JSON."""
+    """Return the text of a result or an attachment: a string, or texts in a list; images are left out, other values stay JSON."""
     content = owner.values.get(name)
     if content is None:
         return ""
@@ -87,19 +92,8 @@ def _flatten_item(item: Any, draft: Draft) -> str:
     return encode_json(item)
 
 
-def add_user_parts(draft: Draft, parts: Iterator[Part], place: str) -> None:
-    """A user row of parts: its results, then what else it says as one user message."""
-    rest: list[Part] = []
-    for part in parts:
-        if isinstance(part, ToolResult):
-            draft.add_result(part.call_id, part.output, place, status=part.status)
-        else:
-            rest.append(part)
-    draft.add_message("user", rest, place)
-
-
 def read_anthropic_usage(usage: Fields) -> Usage:
-    """Anthropic's report: the three kinds of prompt tokens apart."""
+    """Read Anthropic's report, which has the three kinds of prompt tokens apart."""
     return build_usage(
         usage.read_count("input_tokens"),
         usage.read_count("output_tokens"),
@@ -109,7 +103,7 @@ def read_anthropic_usage(usage: Fields) -> Usage:
 
 
 def read_openai_usage(usage: Fields) -> Usage:
-    """The report of OpenAI's chat interface and of litellm: the prompt includes what was read from and written to a cache."""
+    """Read the report of OpenAI's chat interface or litellm, whose prompt includes what was read from and written to a cache."""
     prompt, details = usage.read_count("prompt_tokens"), usage.read_object("prompt_tokens_details")
     read = max(
         details.read_count("cached_tokens"),
@@ -124,7 +118,7 @@ def read_openai_usage(usage: Fields) -> Usage:
 
 
 def build_usage(uncached: int, output: int, *, read: int = 0, written: int = 0, reasoning: int = 0) -> Usage:
-    """A usage from plain numbers of tokens; never below 0."""
+    """Return a usage from plain numbers of tokens; never below 0."""
     return Usage(
         input_tokens=Measured(max(0, uncached)),
         output_tokens=Measured(output),

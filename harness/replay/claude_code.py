@@ -7,20 +7,18 @@ results stays in the file, and so do the messages before a compaction.
 """
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import Literal
+from typing import Any, Literal
 
 from harness.messages import ToolResult
-from harness.replay.blocks import add_user_parts, read_anthropic_usage, read_parts
-from harness.replay.document import Document
+from harness.replay.blocks import read_anthropic_usage, read_parts
+from harness.replay.document import Document, Fields
 from harness.replay.draft import Draft
-from harness.replay.fields import Fields, is_object_with
-from harness.replay.recording import NativeCompaction, Recording
+from harness.replay.recording import NativeCompaction
 
-NAME = "claude-code"
 MID_SESSION_TOKENS = 100_000
 """A first prompt above this is not the beginning of a session."""
-_BOOKKEEPING_TYPES = ("file-history-snapshot", "queue-operation")
 _IGNORED_TYPES = {
     "progress",
     "system",
@@ -35,19 +33,24 @@ _IGNORED_TYPES = {
 
 def can_read(document: Document) -> bool:
     """Whether rows are events with uuids, or the bookkeeping that only this format has."""
-    return any(
-        (is_object_with(value, "type", "message", "sessionId") and value["type"] in ("user", "assistant"))
-        or (is_object_with(value, "type", "uuid", "sessionId", "isSidechain"))
-        or (is_object_with(value, "type", "leafUuid") and value["type"] == "summary")
-        or (is_object_with(value, "type") and value["type"] in _BOOKKEEPING_TYPES)
-        for _, value in document.rows
-    )
+    return any(_is_event(value) for _, value in document.rows)
 
 
-def read(document: Document) -> tuple[Recording, ...]:
-    """The one session of a file; sub-agents are left out, unless the file holds nothing else."""
-    draft = Draft(source=NAME, file=document.file, caveats=list(document.caveats))
-    rows = [Fields(value, document.file, f"line {line}") for line, value in document.rows if isinstance(value, dict)]
+def _is_event(value: Any) -> bool:
+    match value:
+        case (
+            {"type": "user" | "assistant", "message": _, "sessionId": _}
+            | {"type": _, "uuid": _, "sessionId": _, "isSidechain": _}
+            | {"type": "summary", "leafUuid": _}
+            | {"type": "file-history-snapshot" | "queue-operation"}
+        ):
+            return True
+    return False
+
+
+def read(document: Document) -> Iterator[Draft]:
+    """Yield the one session of a file; sub-agents are left out, unless the file holds nothing else."""
+    draft, rows = Draft(), document.list_objects()
     spoken = [row for row in rows if row.read_text("type") in {"user", "assistant"}]
     is_sidechain_file = {row.read_flag("isSidechain") for row in spoken} == {True}
     sessions = Counter(found for row in spoken if (found := row.read_text("sessionId")))
@@ -64,8 +67,7 @@ def read(document: Document) -> tuple[Recording, ...]:
         else:
             _read_row(row, draft)
         seen.add(uuid)
-    recording = draft.finish()
-    return (recording,)
+    yield draft
 
 
 def _read_row(row: Fields, draft: Draft) -> None:
@@ -89,12 +91,13 @@ def _read_answer_row(row: Fields, draft: Draft) -> None:
 
 
 def read_answer(message: Fields, draft: Draft, place: str) -> None:
-    """One row of an answer; rows with the same message id are one."""
+    """Add one row of an answer; rows with the same message id are one."""
     first = not any(turn.role == "assistant" for turn in draft.turns)
-    turn = draft.add_answer(read_parts(message, draft), place, key=message.read_text("id"))
-    usage = read_anthropic_usage(message.read_object("usage")) if message.has("usage") else None
-    draft.annotate_answer(turn, message.read_text("model"), usage)
-    if first and usage is not None and usage.prompt_tokens > MID_SESSION_TOKENS:
+    usage = read_anthropic_usage(message.read_object("usage"))
+    draft.add_answer(
+        read_parts(message, draft), place, key=message.read_text("id"), model=message.read_text("model"), usage=usage
+    )
+    if first and usage.prompt_tokens > MID_SESSION_TOKENS:
         draft.warn(place, f"the first recorded prompt has {usage.prompt_tokens} tokens: the file begins in mid-session")
 
 
@@ -106,14 +109,10 @@ def _read_user_row(row: Fields, draft: Draft) -> None:
         draft.count_dropped("row shown to the user only")
     else:
         before = len(draft.turns)
-        add_user_parts(draft, read_parts(message, draft), row.place)
-        if _was_interrupted(row):
-            _mark_interrupted(draft, before)
-
-
-def _was_interrupted(row: Fields) -> bool:
-    outcome = row.values.get("toolUseResult")
-    return isinstance(outcome, dict) and outcome.get("interrupted") is True
+        draft.add_message("user", read_parts(message, draft), row.place)
+        match row.values.get("toolUseResult"):
+            case {"interrupted": True}:
+                _mark_interrupted(draft, before)
 
 
 def _mark_interrupted(draft: Draft, since: int) -> None:
@@ -123,7 +122,7 @@ def _mark_interrupted(draft: Draft, since: int) -> None:
 
 
 def add_summary(summary: str, draft: Draft) -> None:
-    """The summary that follows a compaction boundary, or stands alone where the boundary is missing."""
+    """Add the summary that follows a compaction boundary, or stands alone where the boundary is missing."""
     if not draft.has_open_compaction:
         draft.add_compaction(NativeCompaction(kind="compaction", position=0))
     draft.revise_compaction(lambda event: replace(event, summary=summary))
@@ -135,21 +134,19 @@ def _read_system_row(row: Fields, draft: Draft) -> None:
             read_boundary(row.read_object("compactMetadata"), draft, "preTokens")
         case "microcompact_boundary":
             about = row.read_object("microcompactMetadata")
-            tool_ids = about.values.get("compactedToolIds")
-            cleared = tuple(found for found in tool_ids if isinstance(found, str)) if isinstance(tool_ids, list) else ()
             event = NativeCompaction(
                 kind="microcompaction",
                 position=0,
                 trigger=_read_trigger(about),
                 tokens_before=about.read_optional_count("preTokens"),
                 tokens_saved=about.read_optional_count("tokensSaved"),
-                cleared=cleared,
+                cleared=tuple(about.read_texts("compactedToolIds")),
             )
             draft.add_compaction(event)
 
 
 def read_boundary(about: Fields, draft: Draft, tokens_field: str) -> None:
-    """A compaction boundary; its summary comes in the next user row."""
+    """Add a compaction boundary; its summary comes in the next user row."""
     event = NativeCompaction(
         kind="compaction", position=0, trigger=_read_trigger(about), tokens_before=about.read_optional_count(tokens_field)
     )
@@ -158,8 +155,6 @@ def read_boundary(about: Fields, draft: Draft, tokens_field: str) -> None:
 
 def _read_trigger(about: Fields) -> Literal["auto", "manual", "unknown"]:
     match about.read_text("trigger"):
-        case "auto":
-            return "auto"
-        case "manual":
-            return "manual"
+        case "auto" | "manual" as trigger:
+            return trigger
     return "unknown"

@@ -4,16 +4,15 @@ Pitfalls: the first user prompt is not logged; a compaction's summary has no fla
 sub-agent says carries `parent_tool_use_id`; `result` has the true cost; some logs wrap system and result rows in `message`.
 """
 
+from collections.abc import Iterator
+
 from harness.messages import Text
-from harness.replay.blocks import add_user_parts, read_parts
+from harness.replay.blocks import read_parts
 from harness.replay.claude_code import add_summary, read_answer, read_boundary
 from harness.replay.claude_code import can_read as is_claude_code
-from harness.replay.document import Document
+from harness.replay.document import Document, Fields
 from harness.replay.draft import Draft
-from harness.replay.fields import Fields
-from harness.replay.recording import Recording
 
-NAME = "claude-sdk"
 SUMMARY_PREFIX = "This session is being continued from a previous conversation"
 """The first words of every summary that Claude Code makes."""
 
@@ -36,15 +35,14 @@ def _is_sdk_message(value: object) -> bool:
     return value["type"] == "system" and body.get("subtype") in ("init", "status", "compact_boundary")
 
 
-def read(document: Document) -> tuple[Recording, ...]:
-    """The one session of a log; sub-agents are left out."""
-    draft = Draft(source=NAME, file=document.file, caveats=list(document.caveats))
-    for line, value in document.rows:
-        if isinstance(value, dict):
-            _read_row(Fields(value, document.file, f"line {line}"), draft)
+def read(document: Document) -> Iterator[Draft]:
+    """Yield the one session of a log; sub-agents are left out."""
+    draft = Draft()
+    for row in document.list_objects():
+        _read_row(row, draft)
     if draft.turns and draft.turns[0].role == "assistant":
         draft.warn("", "The first user prompt is not in this log.")
-    return (draft.finish(),)
+    yield draft
 
 
 def _read_row(row: Fields, draft: Draft) -> None:
@@ -68,7 +66,7 @@ def _read_user_row(message: Fields, draft: Draft, place: str) -> None:
     if text.lstrip().startswith(SUMMARY_PREFIX):
         add_summary(text, draft)
     else:
-        add_user_parts(draft, iter(parts), place)
+        draft.add_message("user", parts, place)
 
 
 def _read_metadata(body: Fields, kind: str, draft: Draft) -> None:

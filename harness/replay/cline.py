@@ -4,13 +4,11 @@ Pitfalls: `metrics.inputTokens` includes what was read from the cache; attached 
 lists of `{query, result, success}`; the system prompt stands beside the messages, or is missing in the bare list.
 """
 
-from harness.replay.blocks import add_user_parts, build_usage, read_parts
-from harness.replay.document import Document
-from harness.replay.draft import Draft, make_text_parts
-from harness.replay.fields import Fields, is_object_with
-from harness.replay.recording import Recording
+from collections.abc import Iterator
 
-NAME = "cline"
+from harness.replay.blocks import build_usage, make_text_parts, read_parts
+from harness.replay.document import Document, Fields, is_object_with
+from harness.replay.draft import Draft
 
 
 def can_read(document: Document) -> bool:
@@ -23,30 +21,31 @@ def can_read(document: Document) -> bool:
     return marked and any(name in whole for name in ("system_prompt", "agent", "updated_at"))
 
 
-def read(document: Document) -> tuple[Recording, ...]:
-    """The one session of a file."""
-    values = document.single_value if isinstance(document.single_value, dict) else {"messages": document.single_value}
-    whole = Fields(values, document.file, "")
-    draft = Draft(source=NAME, file=document.file, caveats=list(document.caveats), session_id=whole.read_text("sessionId"))
+def read(document: Document) -> Iterator[Draft]:
+    """Yield the one session of a file."""
+    whole = document.read_root("messages")
+    draft = Draft(session_id=whole.read_text("sessionId"))
     draft.add_message("system", make_text_parts(whole.read_text("system_prompt")), "system_prompt")
     for message in whole.read_objects("messages"):
         _read_message(message, draft)
-    return (draft.finish(),)
+    yield draft
 
 
 def _read_message(message: Fields, draft: Draft) -> None:
     match message.read_text("role"):
-        case "user":
-            add_user_parts(draft, read_parts(message, draft), message.place)
+        case "user" | "system" as role:
+            draft.add_message(role, read_parts(message, draft), message.place)
         case "assistant":
-            turn = draft.add_answer(read_parts(message, draft), message.place)
             metrics = message.read_object("metrics")
             read, written = metrics.read_count("cacheReadTokens"), metrics.read_count("cacheWriteTokens")
-            usage = build_usage(
-                metrics.read_count("inputTokens") - read, metrics.read_count("outputTokens"), read=read, written=written
+            draft.add_answer(
+                read_parts(message, draft),
+                message.place,
+                model=message.read_object("modelInfo").read_text("id"),
+                usage=build_usage(
+                    metrics.read_count("inputTokens") - read, metrics.read_count("outputTokens"), read=read, written=written
+                ),
+                cost_usd=metrics.read_amount("cost"),
             )
-            draft.annotate_answer(turn, message.read_object("modelInfo").read_text("id"), usage, metrics.read_amount("cost"))
-        case "system":
-            draft.add_message("system" if not draft.turns else "user", read_parts(message, draft), message.place)
         case role:
             raise message.build_error("role", "user, assistant or system", role)

@@ -7,40 +7,42 @@ which may be repeated too; reasoning is encrypted (its tokens are counted, its t
 """
 
 import json
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
-from harness.messages import Part, Reasoning, ToolCall
-from harness.replay.blocks import build_usage, encode_arguments, flatten_text, read_parts
-from harness.replay.document import Document
-from harness.replay.draft import Draft, make_text_parts
-from harness.replay.fields import Fields, encode_json, is_object_with
-from harness.replay.pairing import Turn
-from harness.replay.recording import NativeCompaction, Recording
+from harness.messages import Part, ToolCall
+from harness.replay.blocks import build_usage, flatten_text, make_call, make_reasoning_parts, make_text_parts, read_parts
+from harness.replay.document import Document, Fields, encode_json
+from harness.replay.draft import Draft, Turn
+from harness.replay.recording import NativeCompaction
 
-NAME = "codex"
-_ENVELOPE_TYPES = {"session_meta", "response_item", "event_msg", "turn_context", "compacted"}
-_ITEM_TYPES = {"message", "reasoning", "function_call", "function_call_output", "custom_tool_call", "custom_tool_call_output"}
+_ENVELOPE_TYPES = ("session_meta", "response_item", "event_msg", "turn_context", "compacted")
+_ITEM_TYPES = ("message", "reasoning", "function_call", "function_call_output", "custom_tool_call", "custom_tool_call_output")
 
 
 def can_read(document: Document) -> bool:
     """Whether rows are envelopes, or bare items behind session data."""
-    return any(
-        (is_object_with(value, "type", "payload") and value["type"] in _ENVELOPE_TYPES)
-        or (is_object_with(value, "record_type") and value["record_type"] == "state")
-        or (is_object_with(value, "id", "timestamp", "instructions") and "type" not in value)
-        or (is_object_with(value, "type") and value["type"] in _ITEM_TYPES and ("call_id" in value or "summary" in value))
-        for _, value in document.rows
-        if isinstance(value, dict) and isinstance(value.get("type", ""), str)
-    )
+    return any(_is_row(value) for _, value in document.rows)
 
 
-def read(document: Document) -> tuple[Recording, ...]:
-    """The one session of a file."""
-    reader = _Reader(draft=Draft(source=NAME, file=document.file, caveats=list(document.caveats)))
-    for line, value in document.rows:
-        if isinstance(value, dict):
-            reader.read_row(Fields(value, document.file, f"line {line}"))
-    return (reader.draft.finish(),)
+def _is_row(value: Any) -> bool:
+    match value:
+        case {"type": str(kind)}:
+            return (kind in _ENVELOPE_TYPES and "payload" in value) or (
+                kind in _ITEM_TYPES and ("call_id" in value or "summary" in value)
+            )
+        case {"record_type": "state"} | {"id": _, "timestamp": _, "instructions": _}:
+            return "type" not in value
+    return False
+
+
+def read(document: Document) -> Iterator[Draft]:
+    """Yield the one session of a file."""
+    reader = _Reader(draft=Draft())
+    for row in document.list_objects():
+        reader.read_row(row)
+    yield reader.draft
 
 
 @dataclass(slots=True, kw_only=True)
@@ -89,11 +91,10 @@ class _Reader:
         place = item.place
         match item.read_text("type"):
             case "message" if item.read_text("role") == "assistant":
-                self.add_answer(list(read_parts(item, self.draft)), place)
+                self.add_answer(read_parts(item, self.draft), place)
             case "message":
                 self.end_response()
-                role = "system" if item.read_text("role") == "system" and not self.draft.turns else "user"
-                self.draft.add_message(role, read_parts(item, self.draft), place)  # type: ignore[arg-type]
+                self.draft.add_message(item.read_text("role"), read_parts(item, self.draft), place)
             case "reasoning":
                 self.add_answer(self.read_reasoning(item), place)
             case "function_call" | "custom_tool_call" | "local_shell_call":
@@ -107,9 +108,8 @@ class _Reader:
             case kind:
                 self.draft.count_dropped(f"item of type {kind!r}")
 
-    def add_answer(self, parts: list[Part], place: str) -> None:
-        self.last_answer = self.draft.add_answer(parts, place, key=f"response {self.response_number}")
-        self.draft.annotate_answer(self.last_answer, self.model)
+    def add_answer(self, parts: Iterable[Part], place: str) -> None:
+        self.last_answer = self.draft.add_answer(parts, place, key=f"response {self.response_number}", model=self.model)
         self.has_items = True
 
     def end_response(self) -> None:
@@ -117,12 +117,12 @@ class _Reader:
         self.response_number += self.has_items
         self.has_items = False
 
-    def read_reasoning(self, item: Fields) -> list[Part]:
+    def read_reasoning(self, item: Fields) -> Iterable[Part]:
         thoughts = [*item.read_objects("summary"), *item.read_objects("content")]
         text = "\n".join(found for thought in thoughts if (found := thought.read_text("text")))
         if not text:
             self.draft.count_dropped("reasoning without text (encrypted)")
-        return [Reasoning(text=text)] if text else []
+        return make_reasoning_parts(text)
 
     def read_output(self, item: Fields) -> tuple[str, str]:
         text = flatten_text(item, "output", self.draft)
@@ -156,16 +156,16 @@ class _Reader:
     def read_compaction(self, payload: Fields) -> None:
         self.end_response()
         summary = payload.read_text("message")
-        event = NativeCompaction(kind="compaction", position=0, tokens_before=self.context_tokens, summary=summary)
-        self.draft.add_compaction(event)
+        self.draft.add_compaction(
+            NativeCompaction(kind="compaction", position=0, tokens_before=self.context_tokens, summary=summary)
+        )
 
 
 def _read_call(item: Fields) -> ToolCall:
+    call_id = item.read_text("call_id") or item.read_text("id")
     match item.read_text("type"):
         case "custom_tool_call":
-            name, arguments = item.read_text("name"), encode_json({"input": item.read_text("input")})
+            return make_call(call_id, item.read_text("name"), {"input": item.read_text("input")})
         case "local_shell_call":
-            name, arguments = "local_shell", encode_json(dict(item.read_object("action").values))
-        case _:
-            name, arguments = item.read_text("name"), encode_arguments(item.values.get("arguments"))
-    return ToolCall(call_id=item.read_text("call_id") or item.read_text("id"), name=name, arguments_json=arguments)
+            return make_call(call_id, "local_shell", item.read_object("action").values)
+    return make_call(call_id, item.read_text("name"), item.values.get("arguments"))

@@ -6,14 +6,10 @@ whole conversation; prompts repeat everything and only the first is read, for th
 
 from collections.abc import Iterator
 
-from harness.messages import Part, Text, ToolCall
-from harness.replay.blocks import build_usage, encode_arguments, flatten_text, read_parts
-from harness.replay.document import Document
-from harness.replay.draft import Draft, make_text_parts
-from harness.replay.fields import Fields, encode_json, is_object_with
-from harness.replay.recording import Recording
-
-NAME = "debug-gym"
+from harness.messages import ToolCall
+from harness.replay.blocks import build_usage, flatten_text, make_call, make_text_parts, read_parts
+from harness.replay.document import Document, Fields, is_object_with
+from harness.replay.draft import Draft
 
 
 def can_read(document: Document) -> bool:
@@ -21,10 +17,10 @@ def can_read(document: Document) -> bool:
     return is_object_with(document.single_value, "problem", "log")
 
 
-def read(document: Document) -> tuple[Recording, ...]:
-    """The one session of a file."""
-    whole = Fields(document.single_value, document.file, "")
-    draft = Draft(source=NAME, file=document.file, caveats=list(document.caveats), session_id=whole.read_text("problem"))
+def read(document: Document) -> Iterator[Draft]:
+    """Yield the one session of a file."""
+    whole = document.read_root()
+    draft = Draft(session_id=whole.read_text("problem"))
     model = whole.read_object("config").read_text("llm_name")
     steps = list(whole.read_objects("log"))
     _read_prompt(steps, draft)
@@ -33,7 +29,7 @@ def read(document: Document) -> tuple[Recording, ...]:
     memory_size = whole.read_object("config").read_optional_count("memory_size")
     if memory_size is not None and memory_size < len(steps):
         draft.warn("config.memory_size", f"the agent saw its last {memory_size} steps only: recorded usage is of that window")
-    return (draft.finish(),)
+    yield draft
 
 
 def _list_pairs(step: Fields) -> list[Fields]:
@@ -41,10 +37,9 @@ def _list_pairs(step: Fields) -> list[Fields]:
 
 
 def _read_prompt(steps: list[Fields], draft: Draft) -> None:
-    """The system prompt, from the first prompt in the file."""
+    """Add the system prompt, from the first prompt in the file."""
     first = next((pair for step in steps for pair in _list_pairs(step)), None)
-    prompt = first.values.get("prompt") if first is not None else None
-    if first is None or not isinstance(prompt, list):
+    if first is None or not isinstance(first.values.get("prompt"), list):
         return
     for message in first.read_objects("prompt"):
         draft.add_message("system", read_parts(message, draft), message.place)
@@ -54,38 +49,36 @@ def _read_prompt(steps: list[Fields], draft: Draft) -> None:
 
 
 def _read_step(step: Fields, draft: Draft, model: str) -> None:
-    action = step.values.get("action")
-    if action is None and not _list_pairs(step):
-        draft.add_message("user", make_text_parts(flatten_text(step, "obs", draft)), step.place)
-        return
-    calls = list(_read_calls(step))
-    pairs = _list_pairs(step)
+    pairs, calls = _list_pairs(step), list(_read_calls(step))
     for pair in pairs[:-1]:
         _read_answer(pair, [], draft, model)
     if pairs:
         _read_answer(pairs[-1], calls, draft, model)
-    else:
-        draft.annotate_answer(draft.add_answer(calls, step.place), model)
+    elif step.has("action"):
+        draft.add_answer(calls, step.place, model=model)
+    observation = flatten_text(step, "obs", draft)
     if calls:
-        draft.add_result(calls[0].call_id, flatten_text(step, "obs", draft), step.place)
+        draft.add_result(calls[0].call_id, observation, step.place)
     else:
-        draft.add_message("user", make_text_parts(flatten_text(step, "obs", draft)), step.place)
+        draft.add_message("user", make_text_parts(observation), step.place)
 
 
 def _read_calls(step: Fields) -> Iterator[ToolCall]:
     made_up = f"call-{step.read_count('step_id')}"
     action = step.values.get("action")
     if isinstance(action, str):
-        yield ToolCall(call_id=made_up, name="action", arguments_json=encode_json({"text": step.read_text("action")}))
+        yield make_call(made_up, "action", {"text": step.read_text("action")})
     elif action is not None:
         call = step.read_object("action")
-        written = encode_arguments(call.values.get("arguments"))
-        yield ToolCall(call_id=call.read_text("id") or made_up, name=call.read_text("name"), arguments_json=written)
+        yield make_call(call.read_text("id") or made_up, call.read_text("name"), call.values.get("arguments"))
 
 
 def _read_answer(pair: Fields, calls: list[ToolCall], draft: Draft, model: str) -> None:
     text = flatten_text(pair, "response", draft)
-    parts: list[Part] = [Text(text=text)] if text and (not calls or calls[0].name != "action") else []
     tokens = pair.read_object("token_usage")
-    usage = build_usage(tokens.read_count("prompt"), tokens.read_count("response"))
-    draft.annotate_answer(draft.add_answer([*parts, *calls], pair.place), model, usage)
+    draft.add_answer(
+        [*make_text_parts("" if calls and calls[0].name == "action" else text), *calls],
+        pair.place,
+        model=model,
+        usage=build_usage(tokens.read_count("prompt"), tokens.read_count("response")),
+    )

@@ -1,13 +1,16 @@
-"""The bytes of a file as rows of JSON with their line numbers, or as plain text; never a foreign exception.
+"""A recorded file as rows of JSON with typed access to their fields, or as plain text; faults name their place in the file.
 
 A JSONL file that was cut in mid-line still gives its whole rows; a single JSON object that was cut gives nothing. Two objects
-on one line (a writer that was interrupted between text and newline) are read as two rows.
+on one line (a writer that was interrupted between text and newline) are read as two rows. A field that is absent or null gives
+its default; a field of a type that the format does not have is an error. So an importer reads fields in plain words and never
+meets an exception of the standard library.
 """
 
 import codecs
 import json
+import math
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,6 +25,9 @@ COMPRESSION_SIGNATURES = {b"\x1f\x8b": "gzip", b"PK\x03\x04": "a zip archive", b
 """How files begin that are to be unpacked first."""
 UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
+MAX_COUNT = 10**12
+"""Tokens, milliseconds and the like; more is not a count."""
+
 _DECODER = json.JSONDecoder()
 _SPACE = re.compile(r"\s*")
 
@@ -32,6 +38,98 @@ class Row(NamedTuple):
     line: int
     """From 1."""
     value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Fields:
+    """A JSON object and where it stands."""
+
+    values: Mapping[str, Any]
+    file: str
+    line: str
+    """The row of the file, as `line 7`; empty for a file that is one object."""
+    path: str = ""
+    """From the row down to this object, as `message.content[2]`."""
+
+    @property
+    def place(self) -> str:
+        """Row and path in words."""
+        return ", ".join(part for part in (self.line, self.path) if part)
+
+    def has(self, name: str) -> bool:
+        """Whether the field is there and not null."""
+        return self.values.get(name) is not None
+
+    def read_text(self, name: str) -> str:
+        """Return a string, empty when it is absent; lone surrogates become `?`."""
+        value = self.values.get(name)
+        if value is None:
+            return ""
+        if not isinstance(value, str):
+            raise self.build_error(name, "a string")
+        return replace_surrogates(value)
+
+    def read_count(self, name: str) -> int:
+        """Return a whole number of at least 0; absent = 0."""
+        return self.read_optional_count(name) or 0
+
+    def read_optional_count(self, name: str) -> int | None:
+        """Return a whole number of at least 0; absent = None."""
+        value = self.values.get(name)
+        if value is None:
+            return None
+        number = int(value) if isinstance(value, float) and math.isfinite(value) and value == int(value) else value
+        if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number <= MAX_COUNT:
+            raise self.build_error(name, f"a whole number from 0 to {MAX_COUNT:.0e}")
+        return number
+
+    def read_amount(self, name: str) -> float | None:
+        """Return a finite number of at least 0, such as a cost; absent = None."""
+        value = self.values.get(name)
+        if value is None:
+            return None
+        known = isinstance(value, int | float) and not isinstance(value, bool)
+        if not known or not 0 <= value <= MAX_COUNT:
+            raise self.build_error(name, "a number of at least 0")
+        return float(value)
+
+    def read_flag(self, name: str) -> bool:
+        """Return true or false; absent = false."""
+        value = self.values.get(name)
+        if value is not None and not isinstance(value, bool):
+            raise self.build_error(name, "true or false")
+        return bool(value)
+
+    def read_object(self, name: str) -> "Fields":
+        """Return an object; absent = empty."""
+        value = {} if self.values.get(name) is None else self.values[name]
+        if not isinstance(value, dict):
+            raise self.build_error(name, "an object")
+        return self._make_child(value, name)
+
+    def read_objects(self, name: str) -> Iterator["Fields"]:
+        """Yield the objects of a list; absent = none."""
+        value = self.values.get(name)
+        if value is not None and not isinstance(value, list):
+            raise self.build_error(name, "a list of objects")
+        for index, item in enumerate(value or ()):
+            if not isinstance(item, dict):
+                raise self.build_error(f"{name}[{index}]", "an object", item)
+            yield self._make_child(item, f"{name}[{index}]")
+
+    def read_texts(self, name: str) -> list[str]:
+        """Return the strings of a list; anything else is left out."""
+        value = self.values.get(name)
+        return [item for item in value if isinstance(item, str)] if isinstance(value, list) else []
+
+    def _make_child(self, value: Mapping[str, Any], name: str) -> "Fields":
+        return Fields(value, self.file, self.line, f"{self.path}.{name}" if self.path else name)
+
+    def build_error(self, name: str, expected: str, value: object = None) -> MalformedRecording:
+        """The error that a field is not what the format says."""
+        found = self.values.get(name) if value is None else value
+        where = ", ".join(part for part in (self.line, f"{self.path}.{name}" if self.path else name) if part)
+        return MalformedRecording(self.file, where, expected, type(found).__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +146,15 @@ class Document:
     def single_value(self) -> Any:
         """The one value of a file that holds no other, or None."""
         return self.rows[0].value if len(self.rows) == 1 else None
+
+    def read_root(self, list_name: str = "") -> Fields:
+        """Return the single value as an object; a bare list becomes its field `list_name`."""
+        value = self.single_value
+        return Fields({list_name: value} if isinstance(value, list) else value, self.file, "")
+
+    def list_objects(self) -> list[Fields]:
+        """Return the rows that are objects."""
+        return [Fields(value, self.file, f"line {line}") for line, value in self.rows if isinstance(value, dict)]
 
 
 def open_document(path: Path) -> Document:
@@ -170,3 +277,18 @@ def _list_children(value: Any) -> Iterable[Any]:
 
 def _build_depth_error(file: str, line: int) -> MalformedRecording:
     return MalformedRecording(file, f"line {line}", f"at most {MAX_DEPTH} levels of nesting")
+
+
+def replace_surrogates(text: str) -> str:
+    """The text with lone surrogates replaced by `?`, as no file or provider could take them."""
+    return text.encode(errors="replace").decode() if not text.isascii() else text
+
+
+def encode_json(value: object) -> str:
+    """A JSON value as text again: what a model wrote as arguments, or a result that is no text."""
+    return replace_surrogates(json.dumps(value, ensure_ascii=False))
+
+
+def is_object_with(value: object, *names: str) -> bool:
+    """Whether a value is a JSON object that has all these fields: what detection asks."""
+    return isinstance(value, dict) and all(name in value for name in names)

@@ -1,25 +1,39 @@
-"""A recording while it is being read: what an importer says, in file order, until `finish` brings it into a legal order.
+"""A recording while it is being read: importers add turns in file order, and `Draft.finish` puts them into a legal order.
 
-An importer tells turns in the order of the file and need not care about pairs: one answer may come in several pieces (same
-`key`), results may come late, twice, never, or for calls that are not there. `finish` repairs this and says so.
+Every provider wants a result right behind the message that calls, in the order of its calls. Recorded files break this in many
+ways: an answer comes in several pieces, results come late or in the order in which the tools ended, ids are used again, a call
+was aborted and has no result, a result has lost its call. Nothing is repaired without a caveat.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
-from typing import Literal, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
 
 from harness.errors import MalformedRecording
-from harness.messages import Part, Role, Text, ToolResult
-from harness.replay.pairing import PlacedMessage, Turn, order_turns
+from harness.messages import Message, Part, Role, Text, ToolCall, ToolResult, sanitize_message, system
+from harness.replay.document import Document
 from harness.replay.recording import Caveat, NativeCompaction, RecordedMessage, Recording
 from harness.tokens import Usage
 from harness.view import find_violation
 
-T = TypeVar("T")
-
 MISSING_SYSTEM_TEXT = "The system prompt, tool schemas and hidden reminders are not in this file."
-_SYSTEM_PLACEHOLDER = PlacedMessage.from_system_text("(not recorded)")
+NO_RESULT = "(no result was recorded)"
+"""The output of a result that was made up for a call without one."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Turn:
+    """One message as the file has it; a tool turn holds exactly one result."""
+
+    role: Role
+    parts: list[Part]
+    place: str
+    usage: Usage | None = None
+    cost_usd: float | None = None
+    model: str = ""
+    example: bool = False
+    """Part of a demonstration."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -33,10 +47,8 @@ class _DraftCompaction:
 
 @dataclass(slots=True, kw_only=True)
 class Draft:
-    """One session as an importer tells it."""
+    """One session while an importer adds to it."""
 
-    source: str
-    file: str
     session_id: str = ""
     cost_usd: float | None = None
     turns: list[Turn] = field(default_factory=list)
@@ -46,13 +58,40 @@ class Draft:
     _compactions: list[_DraftCompaction] = field(default_factory=list)
     _dropped_counts: Counter[str] = field(default_factory=Counter)
 
-    def add_message(self, role: Role, parts: Iterable[Part], place: str, *, example: bool = False) -> None:
-        """A system or user message; nothing when there are no parts."""
-        if told := tuple(parts):
-            self.turns.append(Turn(role=role, parts=list(told), place=place, example=example))
+    def add_message(self, role: str, parts: Iterable[Part], place: str, *, example: bool = False) -> None:
+        """Add a message that no model call wrote; nothing when there are no parts.
 
-    def add_answer(self, parts: Iterable[Part], place: str, *, key: str = "", example: bool = False) -> Turn:
-        """What a model call wrote; pieces with the same non-empty `key` are one message. The turn may still be completed."""
+        It is a system message if `role` says so and it is the first turn, else a message of the user. Tool results among the
+        parts become turns of their own.
+        """
+        rest: list[Part] = []
+        for part in parts:
+            match part:
+                case ToolResult():
+                    self.add_result(part.call_id, part.output, place, status=part.status)
+                case ToolCall():
+                    self.count_dropped("tool call outside of an answer")
+                case _:
+                    rest.append(part)
+        if rest:
+            first_system = role == "system" and not self.turns
+            self.turns.append(Turn(role="system" if first_system else "user", parts=rest, place=place, example=example))
+
+    def add_answer(
+        self,
+        parts: Iterable[Part],
+        place: str,
+        *,
+        key: str = "",
+        example: bool = False,
+        model: str = "",
+        usage: Usage | None = None,
+        cost_usd: float | None = None,
+    ) -> Turn:
+        """Add what a model call wrote; pieces with the same non-empty `key` are one message.
+
+        Model, usage and cost are as for `annotate_answer`, which may also complete the turn later.
+        """
         turn = self._answers.get(key) if key else None
         if turn is None:
             turn = Turn(role="assistant", parts=[], place=place, example=example)
@@ -60,25 +99,25 @@ class Draft:
             if key:
                 self._answers[key] = turn
         turn.parts.extend(parts)
+        self.annotate_answer(turn, model, usage, cost_usd)
         return turn
 
     def annotate_answer(self, turn: Turn, model: str, usage: Usage | None = None, cost_usd: float | None = None) -> None:
-        """Who wrote an answer and what it used. A repeated report (one a piece) counts once: the one with most output."""
-        if model:
-            self._models.setdefault(model)
-            turn.model = model
+        """Set the model of an answer, its usage and cost; of repeated reports (one a piece) that with most output counts."""
+        self.add_model(model)
+        turn.model = model or turn.model
         known = turn.usage
         if usage is not None and (known is None or usage.output_tokens >= known.output_tokens) and _has_tokens(usage):
             turn.usage = usage
         turn.cost_usd = turn.cost_usd if cost_usd is None else cost_usd
 
     def add_model(self, model: str) -> None:
-        """A model that is named apart from any answer."""
+        """Add a model that may be named apart from any answer; nothing when it is empty."""
         if model:
             self._models.setdefault(model)
 
     def add_result(self, call_id: str, output: str, place: str, *, status: str = "completed") -> None:
-        """The result of a call; its name is that of the call."""
+        """Add the result of a call; its name is that of the call."""
         known: Literal["completed", "error", "interrupted"] = "completed"
         if status in {"error", "interrupted"}:
             known = "error" if status == "error" else "interrupted"
@@ -86,52 +125,58 @@ class Draft:
         self.turns.append(Turn(role="tool", parts=[part], place=place))
 
     def add_compaction(self, event: NativeCompaction, *, kept_from_turn: int | None = None) -> None:
-        """The recorded agent compacted here; `event.position` is filled in by `finish`."""
+        """Add a compaction of the recorded agent at this point; `finish` fills in `event.position`."""
         self._compactions.append(_DraftCompaction(event=event, turn=len(self.turns), kept_from_turn=kept_from_turn))
 
     def warn(self, place: str, text: str) -> None:
-        """Something was dropped or repaired."""
+        """Note that something was dropped or repaired."""
         self.caveats.append(Caveat(place=place, text=text))
 
     def count_dropped(self, what: str) -> None:
-        """A row or part of a kind that is left out; told once with its count."""
+        """Count a row or part of a kind that is left out; one caveat gives the count of each kind."""
         self._dropped_counts[what] += 1
 
     @property
     def has_open_compaction(self) -> bool:
-        """Whether the last thing told is a compaction without a summary."""
+        """Whether the newest addition is a compaction without a summary."""
         if not self._compactions or self._compactions[-1].turn != len(self.turns):
             return False
         return self._compactions[-1].event.kind == "compaction" and not self._compactions[-1].event.summary
 
     def revise_compaction(self, change: Callable[[NativeCompaction], NativeCompaction]) -> None:
-        """Complete what was told about the last compaction."""
+        """Complete the newest compaction."""
         self._compactions[-1].event = change(self._compactions[-1].event)
 
-    def finish(self) -> Recording:
-        """The recording, in legal order.
+    def finish(self, source: str, document: Document) -> Recording:
+        """Return the recording, in legal order.
+
+        Args:
+            source: name of the format.
+            document: the file; its caveats stand first.
 
         Raises:
             MalformedRecording: there is no message in it.
         """
+        self.caveats[:0] = document.caveats
         self.caveats += [Caveat(place="", text=f"{count} × {what}") for what, count in sorted(self._dropped_counts.items())]
-        placed = order_turns(self.turns, self.caveats)
+        placed = _order_turns(self.turns, self.caveats)
         if not placed:
-            raise MalformedRecording(self.file, "", "at least one message of a user or a model")
+            raise MalformedRecording(document.file, "", "at least one message of a user or a model")
         messages = tuple(_number_steps(placed))
         system_recorded = messages[0].message.role == "system"
         self._warn_about_gaps(messages, system_recorded)
-        opening = () if system_recorded else (_SYSTEM_PLACEHOLDER.message,)
+        opening = () if system_recorded else (system("(not recorded)"),)
         broken = find_violation([*opening, *(recorded.message for recorded in messages)])
         assert broken is None, broken
+        costs = [recorded.cost_usd for recorded in messages if recorded.cost_usd is not None]
         return Recording(
-            source=self.source,
+            source=source,
             session_id=self.session_id,
             models=tuple(dict.fromkeys(m.model for m in messages if m.model)) or tuple(self._models),
             messages=messages,
             system_recorded=system_recorded,
-            compactions=tuple(_locate_compaction(squeeze, placed) for squeeze in self._compactions),
-            cost_usd=self._sum_cost_usd(messages),
+            compactions=tuple(_locate_compaction(compaction, placed) for compaction in self._compactions),
+            cost_usd=sum(costs) if costs and self.cost_usd is None else self.cost_usd,
             caveats=tuple(self.caveats),
         )
 
@@ -141,12 +186,6 @@ class Draft:
         redacted = sum(_is_redacted(recorded) for recorded in messages)
         if redacted:
             self.warn("", f"{redacted} messages hold REDACTED marks: their texts are not what the model read")
-
-    def _sum_cost_usd(self, messages: Sequence[RecordedMessage]) -> float | None:
-        if self.cost_usd is not None:
-            return self.cost_usd
-        costs = [recorded.cost_usd for recorded in messages if recorded.cost_usd is not None]
-        return sum(costs) if costs else None
 
 
 def _has_tokens(usage: Usage) -> bool:
@@ -161,7 +200,111 @@ def _is_redacted(recorded: RecordedMessage) -> bool:
     )
 
 
-def _number_steps(placed: Sequence[PlacedMessage]) -> Iterable[RecordedMessage]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _PlacedMessage:
+    """A message in its legal place."""
+
+    turn: Turn
+    message: Message
+    anchor: int
+    """Number of the turn that brought it; of a result: the turn that called."""
+    synthetic: bool = False
+    new_ids: Mapping[str, str] = field(default_factory=dict)
+    """Ids of its calls in the message, by their ids in the file."""
+
+
+@dataclass(slots=True, kw_only=True)
+class _PendingCall:
+    """A call that waits for its result."""
+
+    recorded_id: str
+    call: ToolCall
+    turn: int
+    result: tuple[Turn, ToolResult] | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class _CallTable:
+    """All calls of a session, by the id that the file gives them."""
+
+    pending: dict[str, list[_PendingCall]] = field(default_factory=dict)
+    """Calls without a result, by the id in the file; those that are answered leave an empty list."""
+    used_ids: set[str] = field(default_factory=set)
+    repeat_counts: Counter[str] = field(default_factory=Counter)
+    caveats: list[Caveat]
+
+    def open(self, call: ToolCall, turn: int, place: str) -> _PendingCall:
+        """Take a call in, under an id of its own."""
+        wanted = fresh = call.call_id or "call"
+        while fresh in self.used_ids:
+            self.repeat_counts[wanted] += 1
+            fresh = f"{wanted}-{self.repeat_counts[wanted] + 1}"
+        self.used_ids.add(fresh)
+        if fresh != call.call_id:
+            fault = f"call id {call.call_id!r} is used again" if call.call_id else "a call has no id"
+            self.caveats.append(Caveat(place=place, text=f"{fault}; read as {fresh!r}"))
+        pending_call = _PendingCall(recorded_id=call.call_id, call=replace(call, call_id=fresh), turn=turn)
+        self.pending.setdefault(call.call_id, []).append(pending_call)
+        return pending_call
+
+    def close(self, turn: Turn, result: ToolResult) -> None:
+        """Give a result to the first call of the latest message that waits for one with its id."""
+        waiting = self.pending.get(result.call_id)
+        if waiting:
+            first = len(waiting) - 1
+            while first and waiting[first - 1].turn == waiting[-1].turn:
+                first -= 1
+            waiting.pop(first).result = (turn, result)
+        else:
+            fault = "its call is not in the file" if waiting is None else "its call has a result already"
+            self.caveats.append(Caveat(place=turn.place, text=f"result of {result.call_id!r} dropped: {fault}"))
+
+
+def _order_turns(turns: Sequence[Turn], caveats: list[Caveat]) -> list[_PlacedMessage]:
+    """Return the messages of these turns, every call followed by its result; repairs are added to `caveats`."""
+    call_table = _CallTable(caveats=caveats)
+    calls: dict[int, list[_PendingCall]] = {}
+    for number, turn in enumerate(turns):
+        for part in turn.parts:
+            if isinstance(part, ToolCall):
+                calls.setdefault(number, []).append(call_table.open(part, number, turn.place))
+            elif isinstance(part, ToolResult):
+                call_table.close(turn, part)
+    placed: list[_PlacedMessage] = []
+    for number, turn in enumerate(turns):
+        if turn.role != "tool":
+            placed += _place_message(turn, number, calls.get(number, []), caveats)
+    return placed
+
+
+def _place_message(turn: Turn, number: int, calls: list[_PendingCall], caveats: list[Caveat]) -> list[_PlacedMessage]:
+    fresh = iter(calls)
+    parts = tuple(next(fresh).call if isinstance(part, ToolCall) else part for part in turn.parts)
+    if not parts:
+        if turn.usage is None:
+            caveats.append(Caveat(place=turn.place, text="an empty answer that used no tokens was dropped"))
+            return []
+        caveats.append(Caveat(place=turn.place, text="an empty answer was kept for its usage"))
+        parts = (Text(text=""),)
+    message = sanitize_message(Message(role=turn.role, parts=parts))
+    new_ids = {call.recorded_id: call.call.call_id for call in calls}
+    return [
+        _PlacedMessage(turn=turn, message=message, anchor=number, new_ids=new_ids),
+        *(_place_result(call, turn, caveats) for call in calls),
+    ]
+
+
+def _place_result(call: _PendingCall, turn: Turn, caveats: list[Caveat]) -> _PlacedMessage:
+    if call.result is None:
+        caveats.append(Caveat(place=turn.place, text=f"call {call.call.call_id!r} has no result; one was made up"))
+        placeholder = ToolResult(call_id=call.call.call_id, name=call.call.name, output=NO_RESULT, status="interrupted")
+        return _PlacedMessage(turn=turn, message=Message(role="tool", parts=(placeholder,)), anchor=call.turn, synthetic=True)
+    where, recorded_result = call.result
+    result = replace(recorded_result, call_id=call.call.call_id, name=call.call.name)
+    return _PlacedMessage(turn=where, message=sanitize_message(Message(role="tool", parts=(result,))), anchor=call.turn)
+
+
+def _number_steps(placed: Sequence[_PlacedMessage]) -> Iterator[RecordedMessage]:
     total = sum(item.turn.role == "assistant" and not item.turn.example for item in placed)
     step = 0
     for item in placed:
@@ -184,25 +327,16 @@ def _number_steps(placed: Sequence[PlacedMessage]) -> Iterable[RecordedMessage]:
         )
 
 
-def _locate_compaction(compaction: _DraftCompaction, placed: Sequence[PlacedMessage]) -> NativeCompaction:
-    """A native compaction in terms of messages."""
-    event, before = compaction.event, sum(item.anchor < compaction.turn for item in placed)
-    kept_from = None if compaction.kept_from_turn is None else sum(item.anchor < compaction.kept_from_turn for item in placed)
-    ids = {told: item for item in placed for told in item.recorded_ids}
-    cleared = tuple(ids[told].find_call_id(told) for told in event.cleared if told in ids)
-    return NativeCompaction(
-        kind=event.kind,
-        position=before,
-        trigger=event.trigger,
-        tokens_before=event.tokens_before,
-        tokens_saved=event.tokens_saved,
-        summary=event.summary,
-        in_place=event.in_place,
-        kept_from=kept_from,
-        cleared=cleared,
+def _locate_compaction(compaction: _DraftCompaction, placed: Sequence[_PlacedMessage]) -> NativeCompaction:
+    """Return a native compaction in terms of messages."""
+
+    def count_messages_before(turn: int) -> int:
+        return sum(item.anchor < turn for item in placed)
+
+    new_ids = {recorded_id: new_id for item in placed for recorded_id, new_id in item.new_ids.items()}
+    return replace(
+        compaction.event,
+        position=count_messages_before(compaction.turn),
+        kept_from=None if compaction.kept_from_turn is None else count_messages_before(compaction.kept_from_turn),
+        cleared=tuple(new_ids[recorded_id] for recorded_id in compaction.event.cleared if recorded_id in new_ids),
     )
-
-
-def make_text_parts(text: str) -> tuple[Part, ...]:
-    """A text as parts: none when it is empty."""
-    return (Text(text=text),) if text else ()

@@ -4,10 +4,10 @@ The format is found by content, never by the name of the file. Formats exclude e
 error, not a guess.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Protocol
 
 from harness.errors import MalformedRecording, UnknownName, UsageError
 from harness.replay import (
@@ -27,34 +27,37 @@ from harness.replay import (
     swe_agent,
 )
 from harness.replay.document import Document, open_document
+from harness.replay.draft import Draft
 from harness.replay.recording import Recording
 
 
-class Format(NamedTuple):
-    """How one format is known and read."""
+class Format(Protocol):
+    """One format; each is a module with these two functions."""
 
-    can_read: Callable[[Document], bool]
-    read: Callable[[Document], tuple[Recording, ...]]
+    def can_read(self, document: Document) -> bool:
+        """Whether a document has this format."""
+        ...
+
+    def read(self, document: Document) -> Iterator[Draft]:
+        """Yield the sessions of a document, at least one."""
+        ...
 
 
 FORMATS: Mapping[str, Format] = {
-    module.NAME: Format(module.can_read, module.read)
-    for module in (
-        claude_code,
-        claude_sdk,
-        pi,
-        codex,
-        swe_agent,
-        mini_swe_agent,
-        moatless,
-        openhands,
-        gemini,
-        cline,
-        debug_gym,
-        atif,
-        specstory,
-        session_file,
-    )
+    "claude-code": claude_code,
+    "claude-sdk": claude_sdk,
+    "pi": pi,
+    "codex": codex,
+    "swe-agent": swe_agent,
+    "mini-swe-agent": mini_swe_agent,
+    "moatless": moatless,
+    "openhands": openhands,
+    "gemini": gemini,
+    "cline": cline,
+    "debug-gym": debug_gym,
+    "atif": atif,
+    "specstory": specstory,
+    session_file.NAME: session_file,
 }
 """Every format by its name."""
 
@@ -82,10 +85,14 @@ def read_recordings(path: Path | str, format: str | None = None) -> tuple[Record
     if format is not None and format not in FORMATS:
         raise UnknownName("format", format, FORMATS)
     document = open_document(Path(path))
-    chosen = FORMATS[format or detect_format(document)]
-    if format is not None and not chosen.can_read(document):
+    if format is not None and not FORMATS[format].can_read(document):
         raise MalformedRecording(document.file, "", f"a recording in the format {format}")
-    return chosen.read(document)
+    return read_document(document, format or detect_format(document))
+
+
+def read_document(document: Document, format_name: str) -> tuple[Recording, ...]:
+    """Return all sessions of a document that has the format of this name."""
+    return tuple(draft.finish(format_name, document) for draft in FORMATS[format_name].read(document))
 
 
 def detect_format(document: Document) -> str:

@@ -8,13 +8,11 @@ include what was read from the cache, its thoughts are apart from its output; la
 from collections.abc import Iterator
 
 from harness.messages import Part, Reasoning, Text, ToolCall
-from harness.replay.blocks import build_usage, encode_arguments
-from harness.replay.document import Document
+from harness.replay.blocks import build_usage, make_call, make_reasoning_parts, make_text_parts
+from harness.replay.document import Document, Fields, encode_json, is_object_with, replace_surrogates
 from harness.replay.draft import Draft
-from harness.replay.fields import Fields, encode_json, is_object_with, replace_surrogates
-from harness.replay.recording import NativeCompaction, Recording
+from harness.replay.recording import NativeCompaction
 
-NAME = "gemini"
 _SNAPSHOT = "<state_snapshot>"
 _MASKED = "<tool_output_masked>"
 
@@ -27,14 +25,14 @@ def can_read(document: Document) -> bool:
     return any(is_object_with(value, "sessionId", "projectHash") for _, value in document.rows)
 
 
-def read(document: Document) -> tuple[Recording, ...]:
-    """The one session of a file."""
-    draft = Draft(source=NAME, file=document.file, caveats=list(document.caveats))
+def read(document: Document) -> Iterator[Draft]:
+    """Yield the one session of a file."""
+    draft = Draft()
     if isinstance(document.single_value, list):
-        _read_contents(Fields({"contents": document.single_value}, document.file, ""), draft)
+        _read_contents(document.read_root("contents"), draft)
     else:
         _read_session(document, draft)
-    return (draft.finish(),)
+    yield draft
 
 
 def _read_contents(whole: Fields, draft: Draft) -> None:
@@ -48,7 +46,7 @@ def _read_contents(whole: Fields, draft: Draft) -> None:
             if _begins_with_snapshot(parts):
                 text = "\n".join(part.text for part in parts if isinstance(part, Text))
                 draft.add_compaction(NativeCompaction(kind="compaction", position=0, summary=text, in_place=True))
-            draft.add_message("system" if role == "system" and not draft.turns else "user", parts, content.place)
+            draft.add_message(role, parts, content.place)
         else:
             raise content.build_error("role", "user, model or function", role)
 
@@ -58,26 +56,28 @@ def _begins_with_snapshot(parts: list[Part]) -> bool:
 
 
 def _read_parts(content: Fields, draft: Draft, waiting: dict[str, list[str]]) -> Iterator[Part]:
-    """The parts of a content; responses are told at once. `waiting` holds made-up ids of calls by the name of the tool."""
+    """Yield the parts of a content; responses are added at once. `waiting` holds made-up ids of calls by the name of the tool."""
     for number, part in enumerate(content.read_objects("parts")):
         if part.has("functionCall"):
             call = part.read_object("functionCall")
             call_id = call.read_text("id") or f"call-{len(draft.turns)}-{number}"
             if not call.has("id"):
                 waiting.setdefault(call.read_text("name"), []).append(call_id)
-            yield ToolCall(call_id=call_id, name=call.read_text("name"), arguments_json=encode_arguments(call.values.get("args")))
+            yield _read_call(call, call_id)
         elif part.has("functionResponse"):
             response = part.read_object("functionResponse")
             made_up = waiting.get(response.read_text("name"), [])
             call_id = response.read_text("id") or (made_up.pop(0) if made_up else "")
             _read_response(response, call_id, draft, part.place)
         elif part.has("text"):
-            text = part.read_text("text")
-            if text:
-                yield Reasoning(text=text) if part.values.get("thought") else Text(text=text)
+            yield from (make_reasoning_parts if part.values.get("thought") else make_text_parts)(part.read_text("text"))
         else:
             kind = ", ".join(sorted(map(replace_surrogates, part.values))) or "nothing"
             draft.count_dropped(f"part with {kind[:60]} left out")
+
+
+def _read_call(call: Fields, call_id: str) -> ToolCall:
+    return make_call(call_id, call.read_text("name"), call.values.get("args"))
 
 
 def _read_response(response: Fields, call_id: str, draft: Draft, place: str, status: str = "completed") -> None:
@@ -102,12 +102,9 @@ def _read_session(document: Document, draft: Draft) -> None:
 
 
 def _read_messages(document: Document, draft: Draft) -> list[Fields]:
-    """The messages of either form of a session; a later row with a known id takes the place of the earlier."""
+    """Return the messages of either form of a session; a later row with a known id takes the place of the earlier."""
     messages: dict[str, Fields] = {}
-    for line, value in document.rows:
-        if not isinstance(value, dict):
-            continue
-        row = Fields(value, document.file, f"line {line}" if len(document.rows) > 1 else "")
+    for row in document.list_objects() if len(document.rows) > 1 else [document.read_root()]:
         draft.session_id = draft.session_id or row.read_text("sessionId")
         if row.has("$rewindTo"):
             message_ids = list(messages)
@@ -124,8 +121,7 @@ def _read_messages(document: Document, draft: Draft) -> list[Fields]:
 def _read_content(message: Fields, draft: Draft) -> Iterator[Part]:
     content = message.values.get("content")
     if isinstance(content, str):
-        if text := message.read_text("content"):
-            yield Text(text=text)
+        yield from make_text_parts(message.read_text("content"))
     elif content is not None:
         as_list = content if isinstance(content, list) else [content]
         held = [{"text": item} if isinstance(item, str) else item for item in as_list]
@@ -138,13 +134,7 @@ def _read_answer(message: Fields, draft: Draft) -> None:
         for thought in message.read_objects("thoughts")
     ]
     calls = list(message.read_objects("toolCalls"))
-    tool_calls = [
-        ToolCall(
-            call_id=call.read_text("id"), name=call.read_text("name"), arguments_json=encode_arguments(call.values.get("args"))
-        )
-        for call in calls
-    ]
-    turn = draft.add_answer([*thoughts, *_read_content(message, draft), *tool_calls], message.place)
+    tool_calls = [_read_call(call, call.read_text("id")) for call in calls]
     tokens = message.read_object("tokens")
     read, reasoning = tokens.read_count("cached"), tokens.read_count("thoughts")
     usage = build_usage(
@@ -153,7 +143,8 @@ def _read_answer(message: Fields, draft: Draft) -> None:
         read=read,
         reasoning=reasoning,
     )
-    draft.annotate_answer(turn, message.read_text("model"), usage)
+    parts = [*thoughts, *_read_content(message, draft), *tool_calls]
+    draft.add_answer(parts, message.place, model=message.read_text("model"), usage=usage)
     for call in calls:
         _read_results(call, draft)
 

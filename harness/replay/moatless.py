@@ -8,13 +8,17 @@ calls apart from the conversation, whose cost counts and whose text does not.
 from collections.abc import Iterator
 
 from harness.messages import ToolCall, ToolResult
-from harness.replay.blocks import flatten_text, read_anthropic_usage, read_openai_usage, read_parts
-from harness.replay.document import Document
-from harness.replay.draft import Draft, make_text_parts
-from harness.replay.fields import Fields, encode_json, is_object_with
-from harness.replay.recording import Recording
-
-NAME = "moatless"
+from harness.replay.blocks import (
+    flatten_text,
+    make_call,
+    make_text_parts,
+    read_anthropic_usage,
+    read_openai_calls,
+    read_openai_usage,
+    read_parts,
+)
+from harness.replay.document import Document, Fields, is_object_with
+from harness.replay.draft import Draft
 
 
 def can_read(document: Document) -> bool:
@@ -27,12 +31,11 @@ def can_read(document: Document) -> bool:
     return flat_tree or is_object_with(whole.get("root"), "node_id", "children")
 
 
-def read(document: Document) -> tuple[Recording, ...]:
-    """The deepest path of the tree."""
-    whole = Fields(document.single_value, document.file, "")
+def read(document: Document) -> Iterator[Draft]:
+    """Yield the deepest path of the tree."""
+    whole = document.read_root()
     agent = whole.read_object("agent")
-    draft = Draft(source=NAME, file=document.file, caveats=list(document.caveats))
-    draft.session_id = whole.read_object("metadata").read_text("instance_id")
+    draft = Draft(session_id=whole.read_object("metadata").read_text("instance_id"))
     draft.add_message("system", make_text_parts(agent.read_text("system_prompt")), "agent.system_prompt")
     nodes = list(_list_nodes(whole))
     path = _find_deepest_path(nodes)
@@ -43,11 +46,11 @@ def read(document: Document) -> tuple[Recording, ...]:
         _read_node(node, draft, shown, agent.read_object("completion").read_text("model"))
     costs = [cost for node in nodes for cost in _read_costs(node)]
     draft.cost_usd = sum(costs) if costs else None
-    return (draft.finish(),)
+    yield draft
 
 
 def _list_nodes(whole: Fields) -> Iterator[tuple[int, int | None, Fields]]:
-    """Node id, id of the parent and the node itself."""
+    """Yield id, id of the parent and fields of each node."""
     if whole.has("nodes"):
         for node in whole.read_objects("nodes"):
             yield node.read_count("node_id"), node.read_optional_count("parent_id"), node
@@ -82,7 +85,7 @@ def _find_deepest_path(nodes: list[tuple[int, int | None, Fields]]) -> list[Fiel
 
 
 def _read_shown_results(node: Fields, draft: Draft) -> Iterator[tuple[str, str]]:
-    """Results as the request of a node shows them, by call id."""
+    """Yield call id and output of each result as the request of a node shows it."""
     request = node.read_object("completions").read_object("build_action").values.get("input")
     if not isinstance(request, list):
         return
@@ -115,31 +118,25 @@ def _read_answer(node: Fields, completion: Fields, draft: Draft, model: str) -> 
     parts = list(read_parts(response, draft))
     for choice in response.read_objects("choices"):
         message = choice.read_object("message")
-        parts += [*read_parts(message, draft), *map(_read_call, message.read_objects("tool_calls"))]
+        parts += [*read_parts(message, draft), *read_openai_calls(message)]
     if not parts and node.has("action"):
         action = {key: value for key, value in node.read_object("action").values.items() if key != "action_args_class"}
         name = node.read_object("action").read_text("action_args_class").rsplit(".", 1)[-1].removesuffix("Args") or "action"
-        parts = [ToolCall(call_id=f"node-{node.read_count('node_id')}", name=name, arguments_json=encode_json(action))]
-    turn = draft.add_answer(parts, node.place)
+        parts = [make_call(f"node-{node.read_count('node_id')}", name, action)]
     usage = response.read_object("usage")
     report = (
         read_anthropic_usage(usage)
         if usage.has("input_tokens")
         else read_openai_usage(usage if usage.values else completion.read_object("usage"))
     )
-    draft.annotate_answer(turn, response.read_text("model") or completion.read_text("model") or model, report)
+    answer_model = response.read_text("model") or completion.read_text("model") or model
+    draft.add_answer(parts, node.place, model=answer_model, usage=report)
     return [part for part in parts if isinstance(part, ToolCall)]
-
-
-def _read_call(call: Fields) -> ToolCall:
-    function = call.read_object("function")
-    return ToolCall(call_id=call.read_text("id"), name=function.read_text("name"), arguments_json=function.read_text("arguments"))
 
 
 def _read_costs(entry: tuple[int, int | None, Fields]) -> Iterator[float]:
     completions = entry[2].read_object("completions")
     for name in completions.values:
-        usage = completions.read_object(name).read_object("usage")
-        cost = usage.read_amount("completion_cost")
+        cost = completions.read_object(name).read_object("usage").read_amount("completion_cost")
         if cost is not None:
             yield cost

@@ -6,32 +6,30 @@ condensation names the events that it forgets; old outputs hold pairs of action 
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from harness.errors import MalformedRecording
 from harness.messages import Part, ToolCall
-from harness.replay.blocks import encode_arguments, read_openai_usage, read_parts
-from harness.replay.document import Document
-from harness.replay.draft import Draft, make_text_parts
-from harness.replay.fields import Fields, encode_json, is_object_with
-from harness.replay.recording import NativeCompaction, Recording
+from harness.replay.blocks import make_call, make_text_parts, read_openai_calls, read_openai_usage, read_parts
+from harness.replay.document import Document, Fields
+from harness.replay.draft import Draft
+from harness.replay.recording import NativeCompaction
 
-NAME = "openhands"
 _IGNORED_EVENTS = {"change_agent_state", "recall", "null", "agent_state_changed", "loop_recovery", ""}
 
 
 def can_read(document: Document) -> bool:
     """Whether it is a list of events, or rows with a history of events."""
     if isinstance(document.single_value, list):
-        return any(_is_event(item) for item in _flatten_events(document.single_value))
+        return _has_event(document.single_value)
     return any(
-        is_object_with(value, "history")
-        and "trajectory" not in value
-        and isinstance(value["history"], list)
-        and any(_is_event(item) for item in _flatten_events(value["history"]))
-        for _, value in document.rows
+        isinstance(value, dict) and "trajectory" not in value and _has_event(value.get("history")) for _, value in document.rows
     )
+
+
+def _has_event(history: Any) -> bool:
+    return isinstance(history, list) and any(_is_event(item) for item in _flatten_events(history))
 
 
 def _is_event(item: Any) -> bool:
@@ -46,39 +44,30 @@ def _flatten_events(history: list[Any]) -> Iterator[Any]:
             yield item
 
 
-def read(document: Document) -> tuple[Recording, ...]:
-    """The session of a list, or one session for each row with a history."""
-    if isinstance(document.single_value, list):
-        whole = Fields({"history": list(_flatten_events(document.single_value))}, document.file, "")
-        return (_read_session(whole, document),)
-    rows = [Fields(value, document.file, f"line {line}") for line, value in document.rows if isinstance(value, dict)]
+def read(document: Document) -> Iterator[Draft]:
+    """Yield the session of a list, or one session for each row with a history."""
+    rows = [document.read_root("history")] if isinstance(document.single_value, list) else document.list_objects()
     session_rows = [row for row in rows if isinstance(row.values.get("history"), list) and row.values["history"]]
     if not session_rows:
         raise MalformedRecording(document.file, "", "a row with events in its history")
-    return tuple(
-        _read_session(
-            Fields({**row.values, "history": list(_flatten_events(row.values["history"]))}, row.file, row.line), document
-        )
-        for row in session_rows
-    )
+    for row in session_rows:
+        yield _read_session(replace(row, values={**row.values, "history": list(_flatten_events(row.values["history"]))}))
 
 
-def _read_session(whole: Fields, document: Document) -> Recording:
-    draft = Draft(source=NAME, file=document.file, caveats=list(document.caveats))
-    value = whole.values.get("instance_id")
-    draft.session_id = value if isinstance(value, str) else ""
-    draft.cost_usd = (
-        whole.read_object("metrics").read_amount("accumulated_cost") if isinstance(whole.values.get("metrics"), dict) else None
-    )
+def _read_session(whole: Fields) -> Draft:
+    session_id = whole.values.get("instance_id")
+    draft = Draft(session_id=session_id if isinstance(session_id, str) else "")
+    if isinstance(whole.values.get("metrics"), dict):
+        draft.cost_usd = whole.read_object("metrics").read_amount("accumulated_cost")
     reader = _Reader(draft=draft)
     for event in whole.read_objects("history"):
         reader.read_event(event)
-    return draft.finish()
+    return draft
 
 
 @dataclass(slots=True, kw_only=True)
 class _Reader:
-    """Tells events; remembers which event made which call and which responses were told."""
+    """Adds events to a draft; remembers which event made which call and which responses were added."""
 
     draft: Draft
     call_of_event: dict[int, str] = field(default_factory=dict)
@@ -95,8 +84,7 @@ class _Reader:
     def read_action(self, event: Fields, action: str) -> None:
         arguments, source = event.read_object("args"), event.read_text("source")
         if action == "system":
-            role = "user" if self.draft.turns else "system"
-            self.draft.add_message(role, make_text_parts(arguments.read_text("content")), event.place)  # type: ignore[arg-type]
+            self.draft.add_message("system", make_text_parts(arguments.read_text("content")), event.place)
         elif action == "condensation":
             self.draft.add_compaction(
                 NativeCompaction(kind="compaction", position=0, trigger="auto", summary=arguments.read_text("summary"))
@@ -123,30 +111,25 @@ class _Reader:
             parts += read_parts(message, self.draft) if message is not None else make_text_parts(_read_text(action, arguments))
         if metadata.has("tool_call_id") or action != "message":
             parts.append(self.read_call(event, metadata, message, arguments))
-        turn = self.draft.add_answer(parts, event.place, key=key)
-        usage = read_openai_usage(response.read_object("usage")) if response.has("usage") else None
-        self.draft.annotate_answer(turn, response.read_text("model"), usage)
+        usage = read_openai_usage(response.read_object("usage"))
+        self.draft.add_answer(parts, event.place, key=key, model=response.read_text("model"), usage=usage)
 
     def read_call(self, event: Fields, metadata: Fields, message: Fields | None, arguments: Fields) -> ToolCall:
         call_id = metadata.read_text("tool_call_id") or f"event-{event.read_count('id')}"
         if event.has("id"):
             self.call_of_event[event.read_count("id")] = call_id
-        for call in message.read_objects("tool_calls") if message is not None else ():
-            if call.read_text("id") == call_id:
-                function = call.read_object("function")
-                written = encode_arguments(function.values.get("arguments"))
-                return ToolCall(call_id=call_id, name=function.read_text("name"), arguments_json=written)
-        name = metadata.read_text("function_name") or event.read_text("action")
+        for call in read_openai_calls(message) if message is not None else ():
+            if call.call_id == call_id:
+                return call
         rest = {key: value for key, value in arguments.values.items() if key != "thought"}
-        return ToolCall(call_id=call_id, name=name, arguments_json=encode_json(rest))
+        return make_call(call_id, metadata.read_text("function_name") or event.read_text("action"), rest)
 
     def read_observation(self, event: Fields, observation: str) -> None:
         call_id = event.read_object("tool_call_metadata").read_text("tool_call_id")
         if not call_id and observation not in _IGNORED_EVENTS and event.has("cause"):
             call_id = self.call_of_event.get(event.read_count("cause"), "")
-        failed = observation == "error"
         if call_id:
-            self.draft.add_result(call_id, event.read_text("content"), event.place, status="error" if failed else "completed")
+            self.draft.add_result(call_id, event.read_text("content"), event.place, status=observation)
         elif observation not in _IGNORED_EVENTS:
             self.draft.add_message("user", make_text_parts(event.read_text("content")), event.place)
 

@@ -4,34 +4,35 @@ Pitfalls: an aborted call is an empty assistant row; a compaction keeps a tail, 
 session; every call has its own cost; later versions are trees, whose last row names the branch that counts.
 """
 
+from collections.abc import Iterator
+from typing import Any
+
 from harness.messages import Part, Text
 from harness.replay.blocks import build_usage, flatten_text, read_parts
-from harness.replay.document import Document
+from harness.replay.document import Document, Fields
 from harness.replay.draft import Draft
-from harness.replay.fields import Fields, is_object_with
-from harness.replay.recording import NativeCompaction, Recording
-from harness.tokens import Usage
+from harness.replay.recording import NativeCompaction
 
-NAME = "pi"
 _ROLES = ("user", "assistant", "toolResult", "bashExecution", "custom", "branchSummary", "compactionSummary", "hookMessage")
 
 
 def can_read(document: Document) -> bool:
     """Whether there is a session row, or a message row with one of pi's roles."""
-    return any(
-        is_object_with(value, "type")
-        and (
-            (value["type"] == "session" and "id" in value and "cwd" in value)
-            or (value["type"] == "message" and isinstance(value.get("message"), dict) and value["message"].get("role") in _ROLES)
-        )
-        for _, value in document.rows
-    )
+    return any(_is_row(value) for _, value in document.rows)
 
 
-def read(document: Document) -> tuple[Recording, ...]:
-    """The one session of a file."""
-    draft = Draft(source=NAME, file=document.file, caveats=list(document.caveats))
-    rows = [Fields(value, document.file, f"line {line}") for line, value in document.rows if isinstance(value, dict)]
+def _is_row(value: Any) -> bool:
+    match value:
+        case {"type": "session", "id": _, "cwd": _}:
+            return True
+        case {"type": "message", "message": {"role": role}}:
+            return role in _ROLES
+    return False
+
+
+def read(document: Document) -> Iterator[Draft]:
+    """Yield the one session of a file."""
+    draft, rows = Draft(), document.list_objects()
     on_branch = _find_branch(rows)
     turn_of_row: list[int] = []
     turn_of_id: dict[str, int] = {}
@@ -42,11 +43,11 @@ def read(document: Document) -> tuple[Recording, ...]:
             _read_row(row, draft, turn_of_row, turn_of_id)
         else:
             draft.count_dropped("row of an abandoned branch")
-    return (draft.finish(),)
+    yield draft
 
 
 def _find_branch(rows: list[Fields]) -> set[str] | None:
-    """Ids of the rows from the last one up to the root; None for a file that is no tree."""
+    """Return the ids of the rows from the last one up to the root; None for a file that is no tree."""
     parents = {row.read_text("id"): row.read_text("parentId") for row in rows if "parentId" in row.values}
     if not parents:
         return None
@@ -87,10 +88,18 @@ def _read_message(message: Fields, draft: Draft, place: str) -> None:
         case "user":
             draft.add_message("user", read_parts(message, draft), place)
         case "assistant":
-            turn = draft.add_answer(read_parts(message, draft), place)
             usage = message.read_object("usage")
-            draft.annotate_answer(
-                turn, message.read_text("model"), _read_usage(usage), usage.read_object("cost").read_amount("total")
+            draft.add_answer(
+                read_parts(message, draft),
+                place,
+                model=message.read_text("model"),
+                usage=build_usage(
+                    usage.read_count("input"),
+                    usage.read_count("output"),
+                    read=usage.read_count("cacheRead"),
+                    written=usage.read_count("cacheWrite"),
+                ),
+                cost_usd=usage.read_object("cost").read_amount("total"),
             )
         case "toolResult":
             status = "error" if message.read_flag("isError") else "completed"
@@ -101,17 +110,8 @@ def _read_message(message: Fields, draft: Draft, place: str) -> None:
             draft.count_dropped(f"message of role {role!r}")
 
 
-def _read_usage(usage: Fields) -> Usage:
-    return build_usage(
-        usage.read_count("input"),
-        usage.read_count("output"),
-        read=usage.read_count("cacheRead"),
-        written=usage.read_count("cacheWrite"),
-    )
-
-
 def _render_shell(message: Fields) -> tuple[Part, ...]:
-    """A command that the user ran, as the model is told of it."""
+    """Return a command that the user ran, as the model sees it."""
     code = message.read_optional_count("exitCode")
     ended = "" if code in {None, 0} else f"\n(exit code {code})"
     return (Text(text=f"Ran `{message.read_text('command')}`\n{message.read_text('output')}{ended}"),)

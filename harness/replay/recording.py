@@ -1,8 +1,8 @@
-"""A recorded session as a frozen value: its messages in legal order, what each call used, and what its own agent compacted.
+"""A recorded session as a frozen value: its messages in legal order, the usage of each call, and its own agent's compactions.
 
-The messages are those before any native compaction: a summary that the recorded agent was given is told by its
-`NativeCompaction` and left out of `messages`, except where the file holds nothing else (`in_place`). What could not be
-read, was left out or was repaired is told in `caveats`, so that nothing is lost unseen.
+The messages are those before any native compaction: a summary that the recorded agent was given stands in its
+`NativeCompaction` and is left out of `messages`, except where the file holds nothing else (`in_place`). Everything that could
+not be read, was left out or was repaired has a caveat, so that nothing is lost unseen.
 """
 
 from dataclasses import dataclass

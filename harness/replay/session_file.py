@@ -26,10 +26,9 @@ from harness.codec import build_adapter, to_plain
 from harness.errors import MalformedRecording
 from harness.events import Compaction, Entry, Event, Insert, ItemId, MessageAdded, Patch, RolledBack, SessionStarted, StepFinished
 from harness.messages import Message, Text
-from harness.replay.document import Document
+from harness.replay.document import Document, is_object_with
 from harness.replay.draft import Draft
-from harness.replay.fields import is_object_with
-from harness.replay.recording import NativeCompaction, Recording
+from harness.replay.recording import NativeCompaction
 from harness.tokens import Counter, QuarterOfCharacters
 from harness.view import View, drop_rolled_back, fold, fold_all
 
@@ -218,10 +217,9 @@ def encode_lines(log: Iterable[TimedEntry]) -> Iterator[str]:
         yield json.dumps(row, ensure_ascii=True, separators=(",", ":")) + "\n"
 
 
-def read(document: Document) -> tuple[Recording, ...]:
-    """The one session of a file as a recording, for whoever compacts it anew; without what was rolled back."""
-    log = [logged.entry for logged in read_log(document)]
-    draft = Draft(source=NAME, file=document.file, caveats=list(document.caveats))
+def read(document: Document) -> Iterator[Draft]:
+    """Yield the one session of a file, without what was rolled back."""
+    log, draft = [logged.entry for logged in read_log(document)], Draft()
     usage = {entry.event.step: entry.event for entry in log if isinstance(entry.event, StepFinished)}
     turns: dict[ItemId, int] = {}
     live_seqs = {entry.seq for entry in drop_rolled_back(log)}
@@ -236,18 +234,19 @@ def read(document: Document) -> tuple[Recording, ...]:
             _add_message(event, draft, f"line {line}", usage)
         elif isinstance(event, Compaction) and event.status == "applied":
             _add_compaction(event, draft, turns, log[: seq - 1])
-    return (draft.finish(),)
+    yield draft
 
 
 def _add_message(event: MessageAdded, draft: Draft, place: str, usage: Mapping[int, StepFinished]) -> None:
     message = event.message
     if message.role == "assistant":
-        turn, finished = draft.add_answer(message.parts, place), usage.get(event.step)
-        if finished is not None:
-            draft.annotate_answer(turn, "", finished.usage, finished.cost_usd)
-    elif message.role == "tool":
-        for result in message.results:
-            draft.add_result(result.call_id, result.output, place, status=result.status)
+        finished = usage.get(event.step)
+        draft.add_answer(
+            message.parts,
+            place,
+            usage=None if finished is None else finished.usage,
+            cost_usd=None if finished is None else finished.cost_usd,
+        )
     else:
         draft.add_message(message.role, message.parts, place)
 

@@ -11,7 +11,7 @@ from itertools import accumulate
 from harness.codec import digest_message
 from harness.events import Entry, Event, MessageAdded, SessionEnded, SessionStarted, StepFinished, StopReason
 from harness.messages import Message, system
-from harness.replay.fields import encode_json
+from harness.replay.document import encode_json
 from harness.replay.recording import RecordedMessage, Recording
 from harness.tokens import Counter, Estimated, Measured, QuarterOfCharacters, Usage
 from harness.view import OPENING_MESSAGE, render_messages

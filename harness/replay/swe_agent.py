@@ -6,81 +6,71 @@ result (ids are made up), and a demonstration may stand in front (`is_demo`); wi
 `info.submission` can be a huge diff, which is not read.
 """
 
-from harness.messages import Part, Reasoning, Role, ToolCall
-from harness.replay.blocks import encode_arguments, flatten_text, read_parts
-from harness.replay.document import Document
-from harness.replay.draft import Draft, make_text_parts
-from harness.replay.fields import Fields, encode_json, is_object_with
-from harness.replay.recording import Recording
+from collections.abc import Iterator
 
-NAME = "swe-agent"
+from harness.replay.blocks import (
+    flatten_text,
+    make_call,
+    make_reasoning_parts,
+    make_text_parts,
+    read_openai_calls,
+    read_parts,
+)
+from harness.replay.document import Document, Fields, is_object_with
+from harness.replay.draft import Draft
+
 _TOOL = "bash"
 
 
 def can_read(document: Document) -> bool:
     """Whether it is an object with a history of messages (demonstrations may have nothing else)."""
-    if not is_object_with(document.single_value, "history") or not isinstance(document.single_value["history"], list):
-        return False
-    return any(is_object_with(item, "role", "content") for item in document.single_value["history"])
+    match document.single_value:
+        case {"history": [*items]}:
+            return any(is_object_with(item, "role", "content") for item in items)
+    return False
 
 
-def read(document: Document) -> tuple[Recording, ...]:
-    """The one trajectory of a file."""
-    whole = Fields(document.single_value, document.file, "")
-    draft = Draft(source=NAME, file=document.file, caveats=list(document.caveats), session_id=whole.read_text("instance_id"))
+def read(document: Document) -> Iterator[Draft]:
+    """Yield the one trajectory of a file."""
+    whole = document.read_root()
+    draft = Draft(session_id=whole.read_text("instance_id"))
     waiting = ""
     for index, message in enumerate(whole.read_objects("history")):
         waiting = _read_message(message, draft, index, waiting)
     stats = whole.read_object("info").read_object("model_stats")
     draft.cost_usd = stats.read_amount("instance_cost") if stats.read_count("tokens_sent") else None
     draft.warn("history", "what was sent may have been less: history processors cut it at each query")
-    return (draft.finish(),)
+    yield draft
 
 
 def _read_message(message: Fields, draft: Draft, index: int, waiting: str) -> str:
-    """Tell one message; the id of a call whose output is the next user message, or nothing."""
+    """Add one message; return the id of a call whose output is the next user message, or nothing."""
     example = message.read_flag("is_demo")
     match message.read_text("role"):
         case "assistant":
             return _read_answer(message, draft, index, example=example)
         case "tool":
-            _read_results(message, draft)
+            text = flatten_text(message, "content", draft)
+            for call_id in message.read_texts("tool_call_ids") or [message.read_text("tool_call_id")]:
+                draft.add_result(call_id, text, message.place)
         case "user" if waiting and not example:
             draft.add_result(waiting, flatten_text(message, "content", draft), message.place)
         case "system" | "user" as role:
-            message_role: Role = "system" if role == "system" and not draft.turns else "user"
-            draft.add_message(message_role, read_parts(message, draft), message.place, example=example)
+            draft.add_message(role, read_parts(message, draft), message.place, example=example)
         case role:
             raise message.build_error("role", "system, user, assistant or tool", role)
     return ""
 
 
 def _read_answer(message: Fields, draft: Draft, index: int, *, example: bool) -> str:
-    calls = [_read_call(call) for call in message.read_objects("tool_calls")]
+    calls = list(read_openai_calls(message))
     action, pending_id = message.read_text("action"), ""
-    parts: list[Part] = [Reasoning(text=thought)] if (thought := message.read_text("reasoning_content")) else []
+    parts = list(make_reasoning_parts(message.read_text("reasoning_content")))
     if calls or not action.strip() or example:
         parts += [*read_parts(message, draft), *calls]
     else:
         pending_id = f"call-{index}"
-        command = ToolCall(call_id=pending_id, name=_TOOL, arguments_json=encode_json({"command": action}))
-        parts += [*make_text_parts(message.read_text("thought").strip()), command]
+        parts += make_text_parts(message.read_text("thought").strip())
+        parts.append(make_call(pending_id, _TOOL, {"command": action}))
     draft.add_answer(parts, message.place, example=example)
     return pending_id
-
-
-def _read_call(call: Fields) -> ToolCall:
-    function = call.read_object("function")
-    return ToolCall(
-        call_id=call.read_text("id"),
-        name=function.read_text("name"),
-        arguments_json=encode_arguments(function.values.get("arguments")),
-    )
-
-
-def _read_results(message: Fields, draft: Draft) -> None:
-    ids = message.values.get("tool_call_ids")
-    call_ids = [found for found in ids if isinstance(found, str)] if isinstance(ids, list) else []
-    text = flatten_text(message, "content", draft)
-    for call_id in call_ids or [message.read_text("tool_call_id")]:
-        draft.add_result(call_id, text, message.place)

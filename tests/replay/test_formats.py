@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from harness.errors import HarnessError, MalformedRecording, UnknownName, UsageError
 from harness.replay.document import Document, parse_document
-from harness.replay.formats import FORMATS, detect_format, read_recording, read_recordings
+from harness.replay.formats import FORMATS, detect_format, read_document, read_recording, read_recordings
 from harness.replay.session_log import build_entries
 from harness.view import find_violation, fold_all
 from tests.replay.outline import FIXTURES, told
@@ -67,7 +67,7 @@ def read_safely(data, name="recording"):
     """The sessions of some bytes, each of which folds into a legal view; or nothing, where an error of ours was raised."""
     try:
         document = parse_document(data, name)
-        recordings = FORMATS[detect_format(document)].read(document)
+        recordings = read_document(document, detect_format(document))
     except HarnessError:
         return ()
     for recording in recordings:

@@ -17,8 +17,8 @@ from harness.compaction.presets.window import MessageWindow
 from harness.errors import MalformedRecording
 from harness.events import Compaction, Entry
 from harness.replay.document import parse_document
-from harness.replay.formats import detect_format
-from harness.replay.session_file import TimedEntry, encode_lines, read, read_log
+from harness.replay.formats import detect_format, read_document
+from harness.replay.session_file import TimedEntry, encode_lines, read_log
 from harness.testing.session_strategies import sessions, sessions_with_rollback
 from harness.view import find_violation, fold_all
 from tests.replay.outline import FIXTURES, fixture, outline, squeezes
@@ -126,7 +126,7 @@ def test_without_the_patches_a_reader_sees_at_least_what_was_in_view(log):
 def test_an_exported_session_is_a_recording_like_that_of_any_agent(log):
     recorded = document(logged(log))
     assert detect_format(recorded) == "harness"
-    (recording,) = read(recorded)
+    (recording,) = read_document(recorded, "harness")
     applied = [entry.event for entry in log if isinstance(entry.event, Compaction) and entry.event.status == "applied"]
     assert [one.summary for one in recording.compactions] == [one.summary for one in applied]
     assert find_violation([one.message for one in recording.messages]) is None

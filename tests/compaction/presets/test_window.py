@@ -12,8 +12,8 @@ from harness.events import Notice
 from harness.messages import Message, ToolCall, ToolResult, assistant, system, tool, user
 from harness.models.openai_format import decode_messages
 from harness.replay.blocks import read_parts
+from harness.replay.document import Fields
 from harness.replay.draft import Draft
-from harness.replay.fields import Fields
 from harness.testing.strategies import conversations
 from harness.tokens import QuarterOfCharacters
 from tests.compaction.talk import Room, grown, numbers, step, view_of
@@ -125,7 +125,7 @@ def anthropic(count: int) -> list[Message]:
         call = {"type": "tool_use", "id": f"t{at}", "name": "read_file", "input": {"path": f"{at}.py"}}
         plain.append({"role": "assistant", "content": [{"type": "text", "text": "I read."}, call]})
         plain.append({"role": "user", "content": [{"type": "tool_result", "tool_use_id": f"t{at}", "content": "text " * 20}]})
-    draft, read = Draft(source="blocks", file="made up", caveats=[], session_id=""), list[Message]()
+    draft, read = Draft(), list[Message]()
     for one in plain:
         parts = tuple(read_parts(Fields(one, "made up", ""), draft))
         role = "tool" if any(isinstance(part, ToolResult) for part in parts) else one["role"]
