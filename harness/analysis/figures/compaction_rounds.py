@@ -17,12 +17,12 @@ from harness.analysis.figures.style import (
     TEXT_COLOUR,
     add_footer,
     add_header,
-    apply_style,
+    draw_chart,
     make_figure,
 )
-from harness.analysis.formatting import describe_level, format_label
-from harness.analysis.tables import Tables, require_single_level
-from harness.errors import UsageError, format_count
+from harness.analysis.formatting import format_label
+from harness.analysis.tables import Tables
+from harness.errors import format_count
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -57,15 +57,8 @@ def draw(table: pd.DataFrame, ax: "Axes | None" = None) -> "Figure":
     Raises:
         UsageError: an empty table, or several levels.
     """
-    if table.empty:
-        raise UsageError("there is no trial that counts, so there are no rounds to draw")
-    level = describe_level(require_single_level(table))
-    with apply_style():
-        if ax is None:
-            return _draw_figure(table, level)
-        _draw_distribution(ax, table)
-        figure: Figure = ax.figure  # type: ignore[assignment]
-        return figure
+    message = "there is no trial that counts, so there are no rounds to draw"
+    return draw_chart(table, ax, _draw_figure, _draw_distribution, empty_message=message)
 
 
 def _draw_figure(table: pd.DataFrame, level: str) -> "Figure":
@@ -86,8 +79,7 @@ def _draw_figure(table: pd.DataFrame, level: str) -> "Figure":
 def _draw_distribution(ax: "Axes", table: pd.DataFrame) -> None:
     most = int(table["rounds"].max())
     rounds = np.arange(most + 1)
-    won = np.array([int((table["success"] & (table["rounds"] == r)).sum()) for r in rounds])
-    lost = np.array([int((~table["success"] & (table["rounds"] == r)).sum()) for r in rounds])
+    won, lost = (np.bincount(table["rounds"][table["success"] == success], minlength=most + 1) for success in (True, False))
     ax.bar(rounds, won, color=SUCCESS_COLOUR, width=0.78, label=f"success ({won.sum()})")
     ax.bar(
         rounds,

@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from harness.analysis.arms import order_arms, select_valid, tabulate_axes
-from harness.analysis.figures.style import MUTED_COLOUR, PALETTE, TEXT_COLOUR, add_header, apply_style, make_figure
-from harness.analysis.formatting import describe_level, format_label
+from harness.analysis.figures.style import MUTED_COLOUR, PALETTE, TEXT_COLOUR, add_header, add_legend, draw_chart, make_figure
+from harness.analysis.formatting import format_label
 from harness.analysis.retention import FACT_KINDS, estimate_survival, find_cliff_round, measure_lifetimes
 from harness.analysis.tables import Tables, require_single_level
-from harness.errors import UsageError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -86,28 +85,29 @@ def draw(table: pd.DataFrame, ax: "Axes | None" = None) -> "Figure":
     Raises:
         UsageError: an empty table, or several levels.
     """
-    if table.empty:
-        raise UsageError("no fact was probed at a compaction, so there is no retention to draw")
-    level = describe_level(require_single_level(table))
-    kinds = [kind for kind in FACT_KINDS if kind in set(table["kind"])]
-    with apply_style():
-        if ax is None:
-            return _draw_figure(table, kinds, level)
-        _draw_panel(ax, table[table["kind"] == kinds[0]], kinds[0], int(table["rounds"].max()))
-        _label_axes(ax)
-        figure: Figure = ax.figure  # type: ignore[assignment]
-        return figure
+    message = "no fact was probed at a compaction, so there is no retention to draw"
+    return draw_chart(table, ax, _draw_figure, _draw_first_kind, empty_message=message)
 
 
-def _draw_figure(table: pd.DataFrame, kinds: list[str], level: str) -> "Figure":
+def _draw_first_kind(ax: "Axes", table: pd.DataFrame) -> None:
+    _draw_panel(ax, table, _list_kinds(table)[0])
+    ax.set_xlabel("compactions since told (count)", color=TEXT_COLOUR)
+    ax.set_ylabel("in view (share of values)")
+
+
+def _list_kinds(table: pd.DataFrame) -> list[str]:
+    return [kind for kind in FACT_KINDS if kind in set(table["kind"])]
+
+
+def _draw_figure(table: pd.DataFrame, level: str) -> "Figure":
+    kinds = _list_kinds(table)
     across = min(4, len(kinds))
     down = -(-len(kinds) // across)
     figure = make_figure(max(5.6, 2.45 * across + 0.7), 1.95 * down + 1.75)
     axes = figure.subplots(down, across, sharex=True, sharey=True, squeeze=False)
-    most = int(table["rounds"].max())
     for place, ax in enumerate(axes.flat):
         if place < len(kinds):
-            _draw_panel(ax, table[table["kind"] == kinds[place]], kinds[place], most)
+            _draw_panel(ax, table, kinds[place])
             ax.tick_params(labelbottom=place + across >= len(kinds))
         else:
             ax.set_visible(False)
@@ -122,20 +122,13 @@ def _draw_figure(table: pd.DataFrame, kinds: list[str], level: str) -> "Figure":
     return figure
 
 
-def _draw_panel(ax: "Axes", rows: pd.DataFrame, kind: str, max_rounds: int) -> None:
+def _draw_panel(ax: "Axes", table: pd.DataFrame, kind: str) -> None:
+    rows, max_rounds = table[table["kind"] == kind], int(table["rounds"].max())
     for (place, _), curve in rows.groupby(["place", "group"], sort=True):
         ordered = pd.concat([curve, curve.tail(1).assign(rounds=max_rounds)]) if curve["alive"].iloc[-1] == 0 else curve
-        x, colour = ordered["rounds"].to_numpy(), PALETTE[place % len(PALETTE)]
-        ax.step(
-            x,
-            ordered["alive"],
-            where="post",
-            color=colour,
-            linewidth=1.5,
-            linestyle=LINE_STYLES[place % len(LINE_STYLES)],
-            zorder=3,
-        )
-        ax.fill_between(x, ordered["low"], ordered["high"], step="post", color=colour, alpha=0.13, linewidth=0, zorder=1)
+        x, line = ordered["rounds"].to_numpy(), _choose_line(place)
+        ax.step(x, ordered["alive"], where="post", linewidth=1.5, zorder=3, **line)
+        ax.fill_between(x, ordered["low"], ordered["high"], step="post", color=line["color"], alpha=0.13, linewidth=0, zorder=1)
     ax.axhline(0.5, color=MUTED_COLOUR, linewidth=0.7, linestyle=(0, (1, 2)), zorder=0.5)
     ax.set_title(f"{kind} (n = {int(rows.loc[rows['rounds'] == 0, 'at_risk'].sum())})")
     ax.set_xlim(0, max(1, max_rounds))
@@ -143,25 +136,13 @@ def _draw_panel(ax: "Axes", rows: pd.DataFrame, kind: str, max_rounds: int) -> N
     ax.grid(axis="y")
 
 
-def _label_axes(ax: "Axes") -> None:
-    ax.set_xlabel("compactions since told (count)", color=TEXT_COLOUR)
-    ax.set_ylabel("in view (share of values)")
-
-
 def _add_legend(figure: "Figure", table: pd.DataFrame) -> None:
     from matplotlib.lines import Line2D
 
     groups = table.drop_duplicates("place").sort_values("place")
-    handles = [
-        Line2D(
-            [],
-            [],
-            color=PALETTE[one.place % len(PALETTE)],
-            linestyle=LINE_STYLES[one.place % len(LINE_STYLES)],
-            label=format_label(one.group, 50),
-        )
-        for one in groups.itertuples()
-    ]
-    widest = max(len(str(handle.get_label())) for handle in handles)
-    columns = max(1, min(len(handles), int(float(figure.get_figwidth()) / (0.06 * widest + 0.55))))
-    figure.legend(handles=handles, loc="outside lower left", fontsize=7.5, handlelength=2.4, ncols=columns)
+    handles = [Line2D([], [], **_choose_line(group.place), label=format_label(group.group, 50)) for group in groups.itertuples()]
+    add_legend(figure, handles, 2.4)
+
+
+def _choose_line(place: int) -> dict[str, Any]:
+    return {"color": PALETTE[place % len(PALETTE)], "linestyle": LINE_STYLES[place % len(LINE_STYLES)]}

@@ -4,15 +4,22 @@ Figures are made without pyplot, so drawing leaves no global state behind, works
 notebook exactly once.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pandas as pd
+
+from harness.analysis.formatting import describe_level
+from harness.analysis.tables import require_single_level
+from harness.errors import UsageError
+
 if TYPE_CHECKING:
-    import pandas as pd
+    from matplotlib.artist import Artist
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
@@ -21,6 +28,7 @@ PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#0
 SUCCESS_COLOUR, FAILURE_COLOUR = "#0072B2", "#E69F00"
 TEXT_COLOUR, MUTED_COLOUR, FAINT_COLOUR = "#1a1a1a", "#5f6570", "#d9dce1"
 DOTS_PER_INCH = 130
+LEGEND_POINTS = 7.5
 
 RC_PARAMS: Mapping[str, Any] = {
     "font.family": "DejaVu Sans",
@@ -80,6 +88,37 @@ def _load_figure_class() -> type[Any]:
     return NotebookFigure
 
 
+def draw_chart(
+    table: pd.DataFrame,
+    ax: "Axes | None",
+    draw_figure: "Callable[[pd.DataFrame, str], Figure]",
+    draw_axes: "Callable[[Axes, pd.DataFrame], None]",
+    *,
+    empty_message: str,
+) -> "Figure":
+    """Draw the table of a figure in the style of all charts and return the figure.
+
+    Args:
+        table: rows of one fidelity level.
+        ax: where to draw; None = a figure of its own.
+        draw_figure: makes the figure from the table and the level in words.
+        draw_axes: draws the table, or its single panel, on given axes.
+        empty_message: error for an empty table.
+
+    Raises:
+        UsageError: an empty table, or several levels.
+    """
+    if table.empty:
+        raise UsageError(empty_message)
+    level = describe_level(require_single_level(table))
+    with apply_style():
+        if ax is None:
+            return draw_figure(table, level)
+        draw_axes(ax, table)
+        figure: Figure = ax.figure  # type: ignore[assignment]
+        return figure
+
+
 def make_figure(width_inches: float, height_inches: float) -> "Figure":
     """An empty figure that belongs to nobody else."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -131,7 +170,7 @@ def add_level_badge(figure: "Figure", level: str) -> None:
     )
 
 
-def describe_excluded_repeats(table: "pd.DataFrame") -> str:
+def describe_excluded_repeats(table: pd.DataFrame) -> str:
     """What to say behind the number of sessions where repeats of an arm (A/A) are not among them; empty = nothing."""
     repeats = table.attrs.get("repeats", 0)
     return f" (without {repeats} A/A repeats)" if repeats else ""
@@ -140,3 +179,18 @@ def describe_excluded_repeats(table: "pd.DataFrame") -> str:
 def add_footer(figure: "Figure", text: str) -> None:
     """A quiet line below the axes: how to read marks and intervals."""
     figure.supxlabel(text, x=0.1 / float(figure.get_figwidth()), ha="left", fontsize=7.5, color=MUTED_COLOUR)
+
+
+def add_legend(figure: "Figure", handles: "Sequence[Artist]", handle_ems: float) -> None:
+    """Add a legend below the axes, in as many columns as fit; `handle_ems` is the length of a line in it."""
+    widest = max(len(str(handle.get_label())) for handle in handles)
+    column_inches = 0.058 * widest + (handle_ems + 2.6) * LEGEND_POINTS / 72
+    columns = max(1, min(len(handles), int(float(figure.get_figwidth()) / column_inches)))
+    figure.legend(
+        handles=handles,
+        loc="outside lower left",
+        fontsize=LEGEND_POINTS,
+        handlelength=handle_ems,
+        ncols=columns,
+        columnspacing=1.4,
+    )

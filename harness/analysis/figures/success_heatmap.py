@@ -21,11 +21,11 @@ from harness.analysis.figures.style import (
     TEXT_COLOUR,
     add_footer,
     add_header,
-    apply_style,
     describe_excluded_repeats,
+    draw_chart,
     make_figure,
 )
-from harness.analysis.formatting import describe_level, format_label
+from harness.analysis.formatting import format_label
 from harness.analysis.tables import Tables, require_single_level
 from harness.errors import UsageError, format_count
 
@@ -84,44 +84,31 @@ def draw(table: pd.DataFrame, ax: "Axes | None" = None) -> "Figure":
     Raises:
         UsageError: an empty table, several levels, or several summarizers for one `ax`.
     """
-    if table.empty:
-        raise UsageError("no trial has a policy with threshold, keep_last and summarizer, so there is no such grid to draw")
-    level = describe_level(require_single_level(table))
-    panels = sorted(table["summarizer"].unique())
-    if ax is not None and len(panels) > 1:
-        raise UsageError(f"one ax holds one panel and there are {len(panels)} summarizers; select one or leave ax out")
-    with apply_style():
-        return _draw_on_axes(ax, table) if ax is not None else _draw_figure(table, panels, level)
+    message = "no trial has a policy with threshold, keep_last and summarizer, so there is no such grid to draw"
+    return draw_chart(table, ax, _draw_figure, _draw_single_panel, empty_message=message)
 
 
-def _draw_on_axes(ax: "Axes", table: pd.DataFrame) -> "Figure":
+def _draw_single_panel(ax: "Axes", table: pd.DataFrame) -> None:
+    if (panels := table["summarizer"].nunique()) > 1:
+        raise UsageError(f"one ax holds one panel and there are {panels} summarizers; select one or leave ax out")
     _draw_panel(ax, table, _list_axis_values(table))
-    figure: Figure = ax.figure  # type: ignore[assignment]
-    return figure
 
 
-def _draw_figure(table: pd.DataFrame, panels: list[str], level: str) -> "Figure":
-    scale = _list_axis_values(table)
+def _draw_figure(table: pd.DataFrame, level: str) -> "Figure":
+    scale, panels = _list_axis_values(table), sorted(table["summarizer"].unique())
     width = len(panels) * (len(scale["keep_last"]) * CELL_WIDTH_INCHES + 0.35) + 1.5
     figure = make_figure(max(width, 5.6), len(scale["threshold"]) * CELL_HEIGHT_INCHES + 1.75)
     axes = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
-    images = [
-        _draw_panel(ax, table[table["summarizer"] == summarizer], scale) for ax, summarizer in zip(axes, panels, strict=True)
-    ]
+    images = [_draw_panel(ax, table[table["summarizer"] == name], scale) for ax, name in zip(axes, panels, strict=True)]
     for ax, summarizer in zip(axes, panels, strict=True):
         ax.set_title(f"summarizer {format_label(summarizer, 40)}")
-    for ax in axes[1:]:
-        ax.set_ylabel("")
+        ax.label_outer()
     bar = figure.colorbar(images[0], ax=list(axes), shrink=0.95, aspect=18, pad=0.015, ticks=[0, 0.25, 0.5, 0.75, 1])
     bar.ax.set_yticklabels(["0", "25", "50", "75", "100"])
     bar.set_label("successful trials (%)")
     bar.outline.set_visible(False)
-    add_header(
-        figure,
-        "Success by threshold and kept messages",
-        f"{format_count(int(table['trials'].sum()), 'trial')}{describe_excluded_repeats(table)}",
-        level,
-    )
+    about = f"{format_count(int(table['trials'].sum()), 'trial')}{describe_excluded_repeats(table)}"
+    add_header(figure, "Success by threshold and kept messages", about, level)
     add_footer(figure, "Each cell: successful / all trials, share, 95 % Wilson interval. Success = every check passed.")
     return figure
 

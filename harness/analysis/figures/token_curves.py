@@ -6,9 +6,8 @@ step to step, falls where it is compacted (triangle), and ends in a dot (success
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import isnan
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pandas as pd
 
@@ -19,41 +18,28 @@ from harness.analysis.figures.style import (
     PALETTE,
     TEXT_COLOUR,
     add_header,
-    apply_style,
+    add_legend,
     describe_excluded_repeats,
+    draw_chart,
     make_figure,
 )
-from harness.analysis.formatting import describe_level, format_label, format_short_number
-from harness.analysis.tables import Tables, require_single_level
-from harness.errors import UsageError, format_count
+from harness.analysis.formatting import format_label, format_short_number
+from harness.analysis.tables import Tables
+from harness.errors import format_count
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-COLUMNS = (
-    "trial_id",
-    "row",
-    "column",
-    "line",
-    "reference",
-    "seed",
-    "step",
-    "view_tokens",
-    "tokens_before",
-    "threshold_tokens",
-    "window_tokens",
-    "success",
-    "level",
-)
+TOKEN_COLUMNS = ("view_tokens", "tokens_before", "threshold_tokens", "window_tokens")
+COLUMNS = ("trial_id", "row", "column", "line", "reference", "seed", "step", *TOKEN_COLUMNS, "success", "level")
 MAX_PANELS = 24
 MAX_COLUMNS = 4
 CROWDED_SESSIONS = 6
 """More sessions in a panel than this are drawn lighter."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _PanelPosition:
+class _PanelPosition(NamedTuple):
     """Where a session is drawn."""
 
     row: str = ""
@@ -79,15 +65,14 @@ def table(results: Tables) -> pd.DataFrame:
     """
     valid_trials = select_valid(results.trials)
     trials = valid_trials.query("replicate == 0")
-    places = _assign_positions(trials)
+    positions = pd.DataFrame.from_dict(_assign_positions(trials), orient="index", columns=list(_PanelPosition._fields))
     applied = results.compactions[results.compactions["status"] == "applied"]
     drops = applied.groupby(["trial_id", "step"], as_index=False)["tokens_before"].max()
-    shown_trials = trials[["trial_id", "seed", "threshold_tokens", "window_tokens", "success", "level"]]
+    shown_trials = trials[["trial_id", "seed", "threshold_tokens", "window_tokens", "success", "level"]].join(
+        positions, on="trial_id"
+    )
     steps = results.steps[["trial_id", "step", "view_tokens"]].merge(shown_trials, on="trial_id").merge(drops, how="left")
-    for name in ("row", "column", "line", "reference"):
-        steps[name] = [getattr(places[trial_id], name) for trial_id in steps["trial_id"]]
-    numbers = ["view_tokens", "tokens_before", "threshold_tokens", "window_tokens"]
-    steps[numbers] = steps[numbers].astype(float)
+    steps[list(TOKEN_COLUMNS)] = steps[list(TOKEN_COLUMNS)].astype(float)
     steps["window_tokens"] = steps["window_tokens"].where(steps["window_tokens"] > 0)
     steps["success"] = steps["success"].astype(bool)
     curve_table = steps[list(COLUMNS)].sort_values(["trial_id", "step"], ignore_index=True)
@@ -134,16 +119,13 @@ def draw(table: pd.DataFrame, ax: "Axes | None" = None) -> "Figure":
     Raises:
         UsageError: an empty table, or several levels.
     """
-    if table.empty:
-        raise UsageError("no step of a trial that counts was stored, so there is no token curve to draw")
-    level = describe_level(require_single_level(table))
-    with apply_style():
-        if ax is None:
-            return _draw_figure(table, level)
-        _draw_panel(ax, table, _assign_colours(table))
-        _finish_axes(ax, table)
-        figure: Figure = ax.figure  # type: ignore[assignment]
-        return figure
+    message = "no step of a trial that counts was stored, so there is no token curve to draw"
+    return draw_chart(table, ax, _draw_figure, _draw_all_sessions, empty_message=message)
+
+
+def _draw_all_sessions(ax: "Axes", table: pd.DataFrame) -> None:
+    _draw_panel(ax, table, _assign_colours(table))
+    _finish_axes(ax, table)
 
 
 def _draw_figure(table: pd.DataFrame, level: str) -> "Figure":
@@ -162,8 +144,8 @@ def _draw_figure(table: pd.DataFrame, level: str) -> "Figure":
     _finish_axes(axes[rows - 1][0], table)
     _add_legend(figure, table, colours)
     trials = format_count(table["trial_id"].nunique(), "session")
-    about = f"{trials}{describe_excluded_repeats(table)}, one line each{_describe_omitted_panels(grid, panels)}; tokens by the policy's estimate"
-    add_header(figure, "Context at each step", about, level)
+    sessions = f"{trials}{describe_excluded_repeats(table)}, one line each{_describe_omitted_panels(grid, panels)}"
+    add_header(figure, "Context at each step", f"{sessions}; tokens by the policy's estimate", level)
     return figure
 
 
@@ -280,7 +262,4 @@ def _add_legend(figure: "Figure", table: pd.DataFrame, colours: dict[Any, str]) 
         Line2D([], [], color=MUTED_COLOUR, linewidth=0, marker=mark, markersize=5, label=label)
         for mark, label in (("v", "compaction"), ("o", "success"), ("X", "failure"))
     ]
-    handles = [*lines[:8], *beside, *marks]
-    widest = max(len(str(handle.get_label())) for handle in handles)
-    columns = min(len(handles), int(figure.get_figwidth() / (0.055 * widest + 0.42)))
-    figure.legend(handles=handles, loc="outside lower left", fontsize=7.5, handlelength=1.3, ncols=columns, columnspacing=1.4)
+    add_legend(figure, [*lines[:8], *beside, *marks], 1.3)
