@@ -1,4 +1,4 @@
-"""What every sandbox must do: commands, files, snapshots, life and death. Inherit `SandboxContract` and set `recipe`.
+"""What every sandbox must do: commands, files, snapshots, life and death. Inherit `SandboxContract` and set `sandbox_options`.
 
 What a backend cannot do stands in its `cannot`: the name of an ability and the reason. The law is then skipped with that
 reason, and never run: some would harm the machine where nothing holds them.

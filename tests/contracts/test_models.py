@@ -103,7 +103,7 @@ class TestLocal(ModelContract):
         Request(messages=(system("You answer in few words."), user(asked)), max_output_tokens=12)
         for asked in ("Which colour has the sky?", "Count to three.")
     )
-    cannot: ClassVar = {"call": "it was given no tools"}
+    missing_abilities: ClassVar = {"call": "it was given no tools"}
 
     @pytest.fixture
     def model(self, local):

@@ -33,8 +33,10 @@ NO_ISOLATION = "it is no sandbox"
 
 @pytest.mark.bubblewrap
 class TestBubblewrap(SandboxContract, SandboxAttacks):
-    recipe: ClassVar = {"backend": "bubblewrap"}
-    cannot: ClassVar = {} if GROUPS else {"memory_bytes": "without control groups memory is limited for each process only"}
+    sandbox_options: ClassVar = {"backend": "bubblewrap"}
+    missing_abilities: ClassVar = (
+        {} if GROUPS else {"memory_bytes": "without control groups memory is limited for each process only"}
+    )
 
 
 @pytest.mark.bubblewrap
@@ -42,8 +44,8 @@ class TestBubblewrap(SandboxContract, SandboxAttacks):
 class TestBubblewrapOfRoot(ProcessAttacks):
     """Its programs lie where nobody else can come, so that root stays root."""
 
-    recipe: ClassVar = {"backend": "bubblewrap"}
-    cannot: ClassVar = {} if COUNTS else {"pids": "without control groups nothing counts the processes of root"}
+    sandbox_options: ClassVar = {"backend": "bubblewrap"}
+    missing_abilities: ClassVar = {} if COUNTS else {"pids": "without control groups nothing counts the processes of root"}
 
     @pytest.fixture(autouse=True)
     def closed(self, monkeypatch):
@@ -54,7 +56,7 @@ class TestBubblewrapOfRoot(ProcessAttacks):
 class TestCached(SandboxContract):
     """Every law twice: the second time all that can be answered from the cache is."""
 
-    recipe: ClassVar = {"backend": "bubblewrap"}
+    sandbox_options: ClassVar = {"backend": "bubblewrap"}
 
     @pytest.fixture(params=["cold", "warm"], autouse=True)
     def kept_actions(self, request, tmp_path_factory):
@@ -67,16 +69,16 @@ class TestCached(SandboxContract):
 
     actions: ActionCache
 
-    def make(self, limits=SMALL_LIMITS):
+    def make_sandbox(self, limits=SMALL_LIMITS):
         opened = open_sandbox(session_id="contract", limits=limits, **self.sandbox_options)
         return CachedSandbox(opened, self.actions, kind=limits, task="contract")
 
 
 @pytest.mark.docker
 class TestDocker(SandboxContract, SandboxAttacks):
-    recipe: ClassVar = {"backend": "docker", "image": IMAGE}
+    sandbox_options: ClassVar = {"backend": "docker", "image": IMAGE}
 
-    def nothing_left(self, session_id):
+    def has_no_leftovers(self, session_id):
         import docker
 
         client = docker.from_env()
@@ -88,8 +90,8 @@ class TestDocker(SandboxContract, SandboxAttacks):
 
 
 class TestLocal(SandboxContract, SandboxAttacks):
-    recipe: ClassVar = {"backend": "local", "unsafe_local": True}
-    cannot: ClassVar = dict.fromkeys(
+    sandbox_options: ClassVar = {"backend": "local", "unsafe_local": True}
+    missing_abilities: ClassVar = dict.fromkeys(
         (
             "memory_bytes",
             "pids",
@@ -104,7 +106,7 @@ class TestLocal(SandboxContract, SandboxAttacks):
         NO_ISOLATION,
     )
 
-    def nothing_left(self, session_id):
+    def has_no_leftovers(self, session_id):
         leftovers.reap_directories(local.DIRECTORY_PREFIX)
         owners = [
             path.read_text() for path in Path(tempfile.gettempdir()).glob(f"{local.DIRECTORY_PREFIX}*/{leftovers.OWNER_FILE}")

@@ -25,7 +25,7 @@ IMPORTS = frozenset(
         *("hashlib.sha256", "json.dumps", "random.Random", "threading.Lock", "types.MappingProxyType", "typing.NamedTuple"),
         *("harness.errors", "harness.events", "harness.messages", "harness.models.prices", "harness.models.tokenizer"),
         *("harness.protocols", "harness.task", "harness.tokens", "harness.transcript"),
-        *(f"harness.models.scripted.{name}" for name in ("agent", "patterns", "profiles", "ranking", "reading")),
+        *(f"harness.models.scripted.{name}" for name in ("agent", "patterns", "profiles", "ranking", "visible_state")),
     )
 )
 """Modules, or the only name of a module that is used: values and pure functions, and what of the house a request is made of."""
@@ -219,7 +219,7 @@ SIDE_CHANNELS = {
 @pytest.mark.parametrize("act", SIDE_CHANNELS.values(), ids=SIDE_CHANNELS.keys())
 def test_a_side_channel_in_the_agent_is_seen(act: str) -> None:
     (agent,) = (module for module in ROOMS if module.path == f"{ROOM}agent.py")
-    head = "    def _decide(self, now: _Now) -> Message:\n"
+    head = "    def _decide(self, context: _CallContext) -> Message:\n"
     before, after = source_of(agent).split(head)
     assert breaches(parse(f"{before}{head}{textwrap.indent(act, ' ' * 8)}\n{after}", agent.path))
 

@@ -26,7 +26,7 @@ def touched(made, first, last):
     """Whether a call between two calls touched what the last is about."""
     asked = made[last][1]
     for _, act in made[first + 1 : last]:
-        if act.deed == "retrieval":
+        if act.effect == "retrieval":
             continue
         if asked.deed == "execution" or not asked.paths:
             return True
@@ -134,7 +134,7 @@ def complete(moves):
     alike = [(act.signature, act.observation) for act in calls]
     if len(calls) >= 4 and alike[-4:] == [alike[-1]] * 4:
         yield "same call and answer", calls[-4].step
-    if len(calls) >= 3 and all(act.signature == calls[-1].signature and not act.well for act in calls[-3:]):
+    if len(calls) >= 3 and all(act.signature == calls[-1].signature and not act.succeeded for act in calls[-3:]):
         yield "same failing call", calls[-3].step
     if len(calls) >= 6 and alike[-6:] == alike[-2:] * 3 and alike[-1] != alike[-2]:
         yield "alternation", calls[-6].step

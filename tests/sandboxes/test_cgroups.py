@@ -33,7 +33,7 @@ def test_a_tree_that_takes_more_than_its_group_has_is_killed(group):
     code = "x = bytearray(200 << 20)"
     door = group.open_join_fd()
     with Path(os.devnull).open("r+b", buffering=0) as null:
-        result = subprocess.run([*group.join, sys.executable, "-c", code], stdin=null, stdout=door, check=False)
+        result = subprocess.run([*group.join_command, sys.executable, "-c", code], stdin=null, stdout=door, check=False)
     os.close(door)
     assert result.returncode == -9
 
@@ -42,7 +42,7 @@ def test_a_group_is_joined_by_who_has_become_another_user(group):
     door = group.open_join_fd()
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        command: list[str] = [*group.join, "/bin/cat", "/proc/self/cgroup"]
+        command: list[str] = [*group.join_command, "/bin/cat", "/proc/self/cgroup"]
         subprocess.run(command, stdin=theirs.fileno(), stdout=door, check=True, user=65534, group=65534)
         assert group.path.name.encode() in ours.recv(100_000)
     os.close(door)

@@ -97,7 +97,7 @@ def test_a_message_that_is_sent_while_it_works_waits_for_its_turn_and_is_told_it
     """S1.4."""
     live = living()
     assert [live.send("first"), live.send("second")] == [1, 2]
-    assert live.queued == ("first", "second")
+    assert live.queued_messages == ("first", "second")
     assert live.wait(SECONDS) == "idle", live.failure
     assert live.queued == ()
     assert user_texts(live)[-2:] == ["first", "second"]
@@ -167,7 +167,7 @@ def test_what_waits_when_a_turn_is_stopped_stays_until_somebody_wishes_otherwise
     live.start()
     live.stop()
     live.wait(SECONDS)
-    assert live.queued == ("later",)
+    assert live.queued_messages == ("later",)
     live.send("now")
     live.wait(SECONDS)
     assert live.queued == ()
@@ -228,7 +228,7 @@ def test_rolling_back_brings_back_view_and_workspace(living):
     live = living()
     live.wait(SECONDS)
     end = next(e.seq for e in live.entries if isinstance(e.event, StepFinished) and e.event.step == 4)
-    assert live.summary().files == 1
+    assert live.summarize_changes().files == 1
     live.rollback(4)
     assert live.view == fold_all(live.entries[:end])
     assert live.summary().files == 0
@@ -267,7 +267,7 @@ def test_a_fork_has_the_workspace_of_its_step_wherever_it_is_kept(living, tmp_pa
     live.close()
     fork.start()
     assert fork.wait(SECONDS) == "idle", fork.failure
-    assert [(one.path, one.kind) for one in fork.summary().changes] == [("conf.txt", "added")]
+    assert [(one.path, one.kind) for one in fork.summarize_changes().changes] == [("conf.txt", "added")]
     fork.resume()
     fork.wait(SECONDS)
     assert all(check.passed for check in fork.close().checks)
@@ -290,7 +290,7 @@ def test_the_changes_of_a_turn_are_told_by_path(living):
 def test_a_closed_session_is_taken_up_again_with_log_and_workspace(living, tmp_path):
     live = stopped_after(living, 9)
     live.close()
-    again = LiveSession.reopen(tmp_path / "j.sqlite", live.session_id, spec=live.session)
+    again = LiveSession.reopen(tmp_path / "j.sqlite", live.session_id, spec=live.spec)
     living.too(again)
     assert again.entries == live.entries
     again.start()
@@ -312,7 +312,7 @@ def test_what_is_sent_to_a_reopened_session_is_kept_although_its_sandbox_does_no
     assert [again.send("first"), again.send("second")] == [1, 2]
     assert again.start().wait(SECONDS) == "failed"
     assert "unsafe_local=True" in again.failure
-    assert LiveSession.reopen(file, live.session_id).queued_messages == again.queued == ("first", "second")
+    assert LiveSession.reopen(file, live.session_id).queued_messages == again.queued_messages == ("first", "second")
     once_more = living.too(LiveSession.reopen(file, live.session_id, spec=live.session))
     once_more.start().send("third")
     assert once_more.wait(SECONDS) == "idle", once_more.failure
@@ -322,7 +322,7 @@ def test_what_is_sent_to_a_reopened_session_is_kept_although_its_sandbox_does_no
 def test_a_session_that_runs_is_not_run_a_second_time_and_goes_on(living, tmp_path):
     live = living()
     assert live.wait(SECONDS) == "idle", live.failure
-    second = living.too(LiveSession.reopen(tmp_path / "j.sqlite", live.session_id, spec=live.session))
+    second = living.too(LiveSession.reopen(tmp_path / "j.sqlite", live.session_id, spec=live.spec))
     with pytest.raises(UsageError, match="close it there first, or fork it"):
         second.start()
     assert second.state == "new"
@@ -594,7 +594,7 @@ def test_a_call_that_ran_when_the_process_died_is_told_to_have_no_result_and_its
     assert live.wait(SECONDS) == "idle"
     assert live.view.messages[-1].text == "Now I say it."
     assert [one["role"] for one in stub.asked[-1]["messages"]] == ["system", "user", "assistant", "tool"]
-    assert live.summary().changes == ()
+    assert live.summarize_changes().changes == ()
 
 
 REAL = {"model": "hosted_vllm/stub", "window_tokens": 50_000, "task": None, "request": "do something"}
@@ -711,7 +711,7 @@ def test_a_running_tool_finishes_when_the_turn_is_stopped_and_no_other_starts(li
     live.stop()
     assert live.wait(SECONDS) == "idle"
     assert [one.results[0].status for one in live.view.messages if one.role == "tool"] == ["completed", "interrupted"]
-    assert [one.path for one in live.summary().changes] == ["one"]
+    assert [one.path for one in live.summarize_changes().changes] == ["one"]
 
 
 @pytest.mark.slow  # the library of real models takes its time to load
@@ -743,7 +743,7 @@ def test_a_summary_that_takes_its_time_leaves_the_queue_open_and_can_be_stopped(
     live.stop()
     assert live.wait(5) == "idle"
     assert time.monotonic() - began < 1.0
-    assert live.queued == ("hurry up",)
+    assert live.queued_messages == ("hurry up",)
 
 
 @pytest.mark.slow  # the library of real models takes its time to load
@@ -806,7 +806,7 @@ def test_a_sandbox_that_is_gone_fails_the_session_with_advice_and_the_log_goes_o
     with pytest.raises(UsageError, match="reopen"):
         live.send("more")
     assert "reopen the session: its log and its last workspace come back" in live.failure
-    again = living.too(LiveSession.reopen(tmp_path / "j.sqlite", live.session_id, spec=live.session)).start()
+    again = living.too(LiveSession.reopen(tmp_path / "j.sqlite", live.session_id, spec=live.spec)).start()
     assert again.wait(SECONDS) == "idle", again.failure
     assert again.queued == ("still there?",)
     again.resume()
@@ -890,7 +890,7 @@ def test_a_sub_agent_explores_with_a_context_of_its_own(living, provider, tmp_pa
         narrator(entry)
     assert (narrator.prompt_tokens, narrator.output_tokens) == (own.prompt_tokens, own.output_tokens)
     assert f"of these by 1 sub-agents: 2 steps, {its.prompt_tokens:,} tokens in" in narrator.format_total(simulated=False)
-    figures = build_feed(CompactionHistory(None, live.session.policy.counter), live.entries).totals
+    figures = build_feed(CompactionHistory(None, live.spec.policy.counter), live.entries).totals
     assert (figures.prompt_tokens, figures.sub_agent_tokens) == (own.prompt_tokens, its.prompt_tokens + its.output_tokens)
 
 
@@ -899,9 +899,7 @@ def test_what_a_compaction_dropped_is_told_again_in_a_fork(living):
     live = living(policy=policy, window_tokens=16_000)
     assert live.wait(SECONDS) == "idle", live.failure
     assert not live.close().checks[0].passed, "the port was forgotten"
-    restored = living.too(
-        live.fork_after_compaction(1, session=replace(live.session, policy=policy_from_plain({"kind": "none"})))
-    )
+    restored = living.too(live.fork_after_compaction(1, session=replace(live.spec, policy=policy_from_plain({"kind": "none"}))))
     plain = living.too(
         live.fork_after_compaction(1, remind=False, session=replace(live.session, policy=policy_from_plain({"kind": "none"})))
     )
@@ -920,7 +918,7 @@ def test_what_a_compaction_dropped_is_told_again_in_a_fork(living):
 def test_a_resumed_session_extends_its_last_request_as_if_nothing_had_been(living, tmp_path):
     live = stopped_after(living, 5)
     live.close()
-    again = living.too(LiveSession.reopen(tmp_path / "j.sqlite", live.session_id, spec=live.session)).start()
+    again = living.too(LiveSession.reopen(tmp_path / "j.sqlite", live.session_id, spec=live.spec)).start()
     again.resume()
     assert again.wait(SECONDS) == "idle", again.failure
     steps = [entry.event for entry in again.entries if isinstance(entry.event, StepFinished)]
@@ -951,7 +949,7 @@ def test_many_who_send_at_once_lose_nothing_and_change_no_order(living):
     live.resume()
     assert live.wait(SECONDS) == "idle", live.failure
     said = [text for text in user_texts(live)[1:] if text != "Go on."]
-    assert live.queued == ()
+    assert live.queued_messages == ()
     queued = [entry.event.text for entry in live.entries if isinstance(entry.event, MessageQueued)]
     assert said == queued
     assert sorted(said) == sorted(f"{name} {number}" for name in "abcd" for number in range(8))

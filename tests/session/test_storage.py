@@ -90,7 +90,7 @@ def test_the_agent_reads_back_what_was_offloaded_also_reopened_and_in_a_fork(liv
     if journal is not None:
         with Journal.open(journal) as opened:
             assert opened.remove_outputs(2**60) == 1, "it was kept long enough"
-        again = living.too(LiveSession.reopen(journal, live.session_id, spec=live.session))
+        again = living.too(LiveSession.reopen(journal, live.session_id, spec=live.spec))
     for one, found in ((again, "336: 1334"), (fork, "337: 1335"))[: 2 if journal else 1]:
         one.start()
         assert one.wait(SECONDS) == "idle", one.failure

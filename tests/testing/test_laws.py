@@ -90,7 +90,7 @@ def content_with(task, condition):
 def with_constant(task):
     """The value of a fact is in the script."""
     task = replace(task, values={**task.values, "times": "23"}, prompt="Greet 23 times.\n")
-    return changed_step(task, "write", says="Greet 23 times with `${greeting}`.")
+    return changed_step(task, "write", text="Greet 23 times with `${greeting}`.")
 
 
 def with_idle_fact(task):
@@ -98,9 +98,9 @@ def with_idle_fact(task):
     colour = task.values["greeting"].lower()
     fact = make_prompt_fact("colour", "preference", "red", r"cook likes (\w+)\.$")
     task = replace(task, facts=(*task.facts, fact), values={**task.values, "colour": colour})
-    task = changed_check(task, "times", rests_on=("times", "colour"))
+    task = changed_check(task, "times", required_facts=("times", "colour"))
     task = replace(task, prompt=f"{task.prompt}\nThe cook likes {colour}.")
-    return changed_step(task, "try", says="I keep ${colour} in mind.", needs=("colour",))
+    return changed_step(task, "try", text="I keep ${colour} in mind.", needs=("colour",))
 
 
 def with_idle_print(task):
@@ -109,17 +109,17 @@ def with_idle_print(task):
     fact = make_output_fact("colour", "value", "cat colour.txt", "red", r"^The cook likes (\w+)\.$", source="colour.txt")
     task = replace(task, facts=(*task.facts, fact), values={**task.values, "colour": colour})
     task = replace(
-        changed_check(task, "times", rests_on=("times", "colour")),
+        changed_check(task, "times", required_facts=("times", "colour")),
         workspace=(*task.workspace, ("colour.txt", f"The cook likes {colour}.\n")),
     )
-    return changed_step(doing(task, "guests_7", "cat colour.txt"), "try", says="I keep ${colour} in mind.", needs=("colour",))
+    return changed_step(doing(task, "guests_7", "cat colour.txt"), "try", text="I keep ${colour} in mind.", needs=("colour",))
 
 
 def around_the_prompt(task):
     """What only the prompt should say stands in a file, which a command uses."""
     task = replace(task, workspace=(*task.workspace, ("times.txt", f"{task.values['times']}\n")))
     command = 'for i in $(seq $(cat times.txt)); do echo "echo x $i"; done > out.sh'
-    return changed_step(doing(task, "write", command), "write", says="Do it.", needs=("times", "greeting"))
+    return changed_step(doing(task, "write", command), "write", text="Do it.", needs=("times", "greeting"))
 
 
 def early(task):
@@ -135,7 +135,7 @@ def unseen(task):
 
 
 def seeded(task):
-    return changed_step(task, "try", says=f"Try it with {task.values['times']}.")
+    return changed_step(task, "try", text=f"Try it with {task.values['times']}.")
 
 
 TOLD_LATER = (LaterMessage(step=3, text="Greet 2 times, no more."),)
@@ -159,7 +159,7 @@ BAD: dict[str, tuple[Any, ...]] = {
         *(("style", "tone", ""), "no fact"),
     ),
     "writes a bare dollar": (
-        *("names", lambda task: changed_step(task, "try", says="5 $ each")),
+        *("names", lambda task: changed_step(task, "try", text="5 $ each")),
         *(("try", "", ""), r"write `\$\$`"),
     ),
     "calls a tool that there is not": (
@@ -195,11 +195,11 @@ BAD: dict[str, tuple[Any, ...]] = {
         *(("", "", ""), "2 steps have the name 'write'"),
     ),
     "rests a check on what is no fact": (
-        *("names", lambda task: changed_check(task, "times", rests_on=("times", "tone"))),
+        *("names", lambda task: changed_check(task, "times", required_facts=("times", "tone"))),
         *(("", "tone", "times"), "'tone', which is no fact"),
     ),
     "rests no check on a fact": (
-        *("names", lambda task: changed_check(task, "times", rests_on=())),
+        *("names", lambda task: changed_check(task, "times", required_facts=())),
         *(("write", "times", ""), "no check rests on it"),
     ),
     "has a prior that can be right": (
@@ -406,7 +406,7 @@ def test_a_template_that_is_random_is_told_with_its_facts_and_steps(good):
     def random(seed):
         task, number = good(seed), str(next(numbers))
         task = replace(task, values={**task.values, "times": number}, prompt=f"Greet {number} times.")
-        return changed_step(task, "try", says=f"Try it {number} times.")
+        return changed_step(task, "try", text=f"Try it {number} times.")
 
     findings = found(random, "template")
     assert about(findings) == {("", "times", ""), ("try", "", ""), ("", "", "")}
@@ -517,7 +517,7 @@ def test_laws_of_later_stages_are_not_tried_on_a_task_that_breaks_an_earlier_one
 class Careless(SessionCache):
     """Leaves no room in the window."""
 
-    def tight(self, seed):
+    def choose_small_window(self, seed):
         free = KeepLast(system_reserve_tokens=0, output_reserve_tokens=0, safety_reserve_tokens=0)
         return SmallWindow(window_tokens=super().choose_small_window(seed).window_tokens, scaled_preset=free)
 
@@ -545,11 +545,11 @@ def test_a_policy_that_acts_in_a_large_window_is_told(good):
 class Moody(SessionCache):
     """A session that is run again ends before its last two calls; in a compacted one every request got another answer."""
 
-    def again(self, task, policy, window_tokens):
+    def run_uncached(self, task, policy, window_tokens):
         done = super().run_uncached(task, policy, window_tokens)
         return replace(done, requests=done.requests[:-2]) if self._runs else done
 
-    def compacted(self, seed, preset, summarizer=None):
+    def run_compacted(self, seed, preset, summarizer=None):
         done = super().run_compacted(seed, preset, summarizer)
         requests = tuple(
             (request, replace(reply, message=assistant(f"Well. {reply.message.text}", *reply.message.calls)))

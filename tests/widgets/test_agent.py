@@ -491,7 +491,7 @@ def test_a_page_may_say_anything(value, panel):
     fields = dict.fromkeys(("seq", "row", "before", "view", "text", "whole", "request", "answer", "have"), value)
     for kind in ("rows", "body", "round", "beat", "send", "diff", "sync", "answer", value):
         try:
-            widget.heard({**fields, "kind": kind})
+            widget.handle_message({**fields, "kind": kind})
         except UsageError:
             assert kind == "answer"
 

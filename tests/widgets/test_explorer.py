@@ -45,7 +45,7 @@ def shown(page, name):
 
 
 def test_the_table_says_what_became_of_every_message(explorer):
-    table = explorer.table()
+    table = explorer.to_dataframe()
     assert set(table["fate"]) == {"kept", "summarized"}
     assert (table.loc[table["fate"] == "kept", "tokens_before"] == table.loc[table["fate"] == "kept", "tokens_after"]).all()
     assert (table.loc[table["fate"] == "summarized", "since_step"] > 0).all()
@@ -53,7 +53,7 @@ def test_the_table_says_what_became_of_every_message(explorer):
 
 
 def test_one_may_look_elsewhere_by_name(explorer):
-    explorer.look(step=3)
+    explorer.change_settings(step=3)
     assert set(explorer.table()["fate"]) == {"kept"}
     explorer.look(policy="drop-all", step=explorer.steps)
     assert "dropped" in set(explorer.table()["fate"])
@@ -83,7 +83,7 @@ def test_a_policy_with_fields_of_its_own_is_taken_as_it_is(session):
     ],
 )
 def test_what_cannot_be_is_refused_and_the_look_stays(explorer, change, said):
-    before = explorer.as_text()
+    before = explorer.render_text()
     with pytest.raises(UsageError, match=said):
         explorer.look(**{"nominal_window_tokens": None, **change})
     assert explorer.as_text() == before
@@ -98,7 +98,7 @@ def test_a_session_that_is_not_there_is_refused():
     "message", [{}, {"kind": "look"}, {"kind": "look", "look": {"policy": 7}}, {"kind": "read", "message": "x"}]
 )
 def test_a_page_may_say_anything(explorer, message):
-    before = explorer.as_text()
+    before = explorer.render_text()
     explorer.heard(message)
     assert explorer.as_text() == before
 
@@ -115,7 +115,7 @@ def test_the_fallback_tells_the_same_and_is_escaped(post):
 @pytest.mark.browser
 def test_the_page_shows_what_the_table_says(link, explorer, page):
     link(explorer)
-    table = explorer.table()
+    table = explorer.to_dataframe()
     for fate in ("kept", "masked", "summarized", "dropped"):
         rows = table[table["fate"] == fate]
         assert shown(page, fate) == (len(rows), rows["tokens_after"].sum())
@@ -141,7 +141,7 @@ def test_dragging_the_threshold_redraws_everything(link, explorer, page):
     slider = page.get_by_role("slider", name="threshold", exact=True)
     drag(page, slider)
     linked.settle()
-    assert 0.35 < explorer._exploration.look.fields["threshold"] < 0.45
+    assert 0.35 < explorer._exploration.settings.fields["threshold"] < 0.45
     assert f"{explorer._exploration.look.fields['threshold']:.2f}" in page.locator(".h-knob").first.inner_text()
     assert page.locator(".h-curve").get_attribute("points") != before
     table = explorer.table()
@@ -155,7 +155,7 @@ def test_sliders_and_rows_are_moved_by_keys(link, explorer, page):
     for _ in range(4):
         page.keyboard.press("ArrowLeft")
     linked.settle()
-    assert explorer._exploration.look.fields == {"keep_last": 6}
+    assert explorer._exploration.settings.fields == {"keep_last": 6}
     page.get_by_role("slider", name="step", exact=True).focus()
     page.keyboard.press("Home")
     linked.settle()
@@ -179,7 +179,7 @@ def test_sliders_and_rows_are_moved_by_keys(link, explorer, page):
 @pytest.mark.browser
 def test_the_buttons_and_the_timeline_lead_to_compactions_and_steps(link, explorer, page):
     linked = link(explorer)
-    steps = [attempt.step for attempt in explorer._exploration.attempts()]
+    steps = [attempt.step for attempt in explorer._exploration.list_attempts()]
     page.get_by_role("button", name="the compaction before").click()
     linked.settle()
     assert explorer._exploration.look.step in steps
@@ -202,7 +202,7 @@ def test_any_policy_can_be_chosen_and_brings_its_own_sliders(link, explorer, pag
     linked.settle()
     assert page.get_by_role("slider", name="keep results").is_visible()
     assert page.get_by_role("slider", name="threshold", exact=True).count() == 0
-    assert shown(page, "masked")[0] == (explorer.table()["fate"] == "masked").sum() > 0
+    assert shown(page, "masked")[0] == (explorer.to_dataframe()["fate"] == "masked").sum() > 0
     masked = explorer.table().query("fate == 'masked'")["message"].iloc[0]
     page.locator(".h-row").nth(masked).click()
     linked.settle()
@@ -220,13 +220,13 @@ def test_what_cannot_be_is_said_and_mended_by_the_next_move(link, explorer, page
     page.get_by_role("checkbox", name="constants scaled").click()
     linked.settle()
     assert page.get_by_role("alert").inner_text() == ""
-    assert explorer._exploration.look.window_tokens == 8192
+    assert explorer._exploration.settings.window_tokens == 8192
 
 
 @pytest.mark.browser
 def test_python_and_page_look_at_the_same(link, explorer, page):
     linked = link(explorer)
-    explorer.look(policy="drop-all", threshold=0.5, step=10)
+    explorer.change_settings(policy="drop-all", threshold=0.5, step=10)
     linked.settle()
     assert page.get_by_label("policy").input_value() == "drop-all"
     assert page.get_by_role("slider", name="threshold", exact=True).input_value() == "0.5"

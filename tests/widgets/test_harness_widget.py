@@ -35,7 +35,7 @@ class ListWidget(HarnessWidget):
     _esm = (ASSETS_FOLDER / "surface.js").read_text() + LIST
     _css = (ASSETS_FOLDER / "surface.css").read_text()
 
-    def heard(self, message):
+    def handle_message(self, message):
         if message["kind"] == "ask":
             raise UsageError(f"no {message['what']}")
 
@@ -51,7 +51,7 @@ def test_a_script_that_would_is_seen():
 
 def test_the_fallback_is_escaped_and_lies_beside_the_live_view():
     class Hostile(ListWidget):
-        def as_text(self):
+        def render_text(self):
             return HOSTILE
 
     data, _ = Hostile()._repr_mimebundle_()
@@ -130,7 +130,7 @@ def test_plain_keys_stay_in_a_widget_and_others_reach_the_notebook(link, post, p
 def test_a_view_that_is_removed_hears_nothing_more(link, post, page):
     linked = link(ListWidget(post))
     page.evaluate("ended()")
-    linked.widget.wire.append([{"text": "late"}])
+    linked.widget.channel.append([{"text": "late"}])
     linked.settle()
     assert page.locator("li").count() == 0
 

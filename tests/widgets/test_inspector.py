@@ -67,7 +67,7 @@ def told(page, name):
 
 
 def test_it_tells_of_each_step_what_was_sent_and_what_came_back(inspector, session):
-    for step in (1, inspector.steps // 2, inspector.steps):
+    for step in (1, inspector.step_count // 2, inspector.step_count):
         inspector.show_step(step)
         sent = reconstruct_request(session.entries, step)
         told = dict(inspector._told())
@@ -111,7 +111,7 @@ def test_a_session_without_a_step_is_refused():
 
 @pytest.mark.parametrize("message", [{}, {"kind": "look"}, {"kind": "look", "look": [1]}, {"kind": "read", "message": None}])
 def test_a_page_may_say_anything(inspector, message):
-    inspector.heard(message)
+    inspector.handle_message(message)
     assert inspector._step_number == 1
 
 
@@ -132,7 +132,7 @@ def test_keys_and_buttons_go_through_the_steps(link, inspector, page):
         ("ArrowRight", 2),
         ("ArrowRight", 3),
         ("ArrowLeft", 2),
-        ("End", inspector.steps),
+        ("End", inspector.step_count),
         ("Home", 1),
         ("ArrowLeft", 1),
     ):

@@ -70,7 +70,7 @@ def test_a_page_that_loses_messages_ends_with_every_item_in_order_and_the_newest
 class QuietPost(MessageSender):
     """Leaves delivering to the test."""
 
-    def hand_in(self, wire):
+    def schedule(self, channel):
         """Nothing."""
 
 

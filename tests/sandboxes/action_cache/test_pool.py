@@ -32,7 +32,7 @@ def cached(cache, kind="a kind"):
 
 def served(sandbox):
     """The real sandbox at work below a cached one."""
-    sandbox.uncached()
+    sandbox.bypass_cache()
     return sandbox._real
 
 
@@ -124,7 +124,7 @@ def test_a_named_sandbox_ends_with_its_session(spares, tmp_path):
     local = open_sandbox("local", session_id="spares", unsafe_local=True)
     local.start()
     with closing(local):
-        assert not spares.keep("local", local)
+        assert not spares.give_back("local", local)
 
 
 def test_closing_ends_all_that_wait(cache):

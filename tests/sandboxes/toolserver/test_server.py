@@ -56,12 +56,12 @@ class TestWorkspacePaths:
 
     @pytest.mark.parametrize("path", ["/workspace/a/b", "a/b", "./a//b/", "/workspace//a/./b"])
     def test_a_path_has_the_same_parts_however_it_is_written(self, workspace, path):
-        assert workspace.parts(path) == ["a", "b"]
+        assert workspace.split_path(path) == ["a", "b"]
 
     def test_the_real_root_may_be_named_too(self, workspace, tmp_path):
-        assert workspace.parts(f"{tmp_path}/a") == ["a"]
+        assert workspace.split_path(f"{tmp_path}/a") == ["a"]
 
     @pytest.mark.parametrize("path", ["/", "/workspacex", "/etc", "//workspace/../etc"])
     def test_other_absolute_paths_are_refused(self, workspace, path):
         with pytest.raises(server.RequestError):
-            workspace.parts(path)
+            workspace.split_path(path)

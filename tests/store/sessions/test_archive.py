@@ -36,7 +36,7 @@ def write(journal, name, *more):
     log.append(events)
     log.save_draft(Draft(4, f"half an answer of {name}"))
     journal.record_metrics(name, CONDUCT, PROBES)
-    journal.outputs(name, ticking().__next__).save(f"{name}{LONG}")
+    journal.open_outputs(name, ticking().__next__).save(f"{name}{LONG}")
 
 
 def cleaned(journal, quiet_before_ms=10**13):
