@@ -152,6 +152,10 @@ class Window:
     """Longest answer of the model; None = not known."""
 
 
+UNLIMITED_WINDOW = Window(tokens=10**9, source="configuration")
+"""Window that no session fills."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
     """How a window is divided: computed once by the policy and shown everywhere."""

@@ -26,8 +26,9 @@ from harness.models.wiring import ToolCallMode
 from harness.policies import policy_from_plain
 from harness.protocols import SandboxLimits
 from harness.sandboxes.backends import SandboxChoice
+from harness.session.execution import CopiedFiles, SessionResult, execute_session
 from harness.session.live_session import LiveSession
-from harness.session.spec import CopiedFiles, SessionResult, SessionSpec, execute_session
+from harness.session.spec import SessionSpec
 from harness.session.storage import load_log, restore_spec
 from harness.store.sessions.lookup import find_session
 from harness.task import Runtime, Task

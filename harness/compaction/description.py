@@ -29,11 +29,22 @@ class Abilities:
     """It could ask for a summary."""
 
 
+def name_policy(policy: object) -> str:
+    """Return the name of a policy's family: its `kind`, or its class without one."""
+    return str(getattr(policy, "kind", type(policy).__name__))
+
+
+def find_summarizer(policy: object) -> str | None:
+    """Return the model that a policy names for its summaries; None = the policy asks for none."""
+    name: str | None = getattr(policy, "summarizer", None)
+    return name
+
+
 def inspect_abilities(policy: object) -> Abilities:
     """What a policy could do, as it is configured."""
     pipeline = getattr(policy, "pipeline", None)
     if not isinstance(pipeline, Pipeline):
-        return Abilities(can_act=True, can_summarize=getattr(policy, "summarizer", None) is not None)
+        return Abilities(can_act=True, can_summarize=find_summarizer(policy) is not None)
     reducers = [part for rule in pipeline.rules for part in walk_parts(rule.reducer)]
     return Abilities(can_act=bool(pipeline.rules), can_summarize=any(isinstance(part, SummaryFormat) for part in reducers))
 

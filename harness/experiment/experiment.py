@@ -26,6 +26,7 @@ from harness.models.cassette import Cassette
 from harness.models.factory import is_scripted
 from harness.models.local.server import serve_models
 from harness.models.prices import identify_price_table
+from harness.models.wiring import Wiring
 from harness.sandboxes.action_cache import ActionCache, find_default_folder
 
 if TYPE_CHECKING:
@@ -179,8 +180,10 @@ class _ExperimentRun:
                 stop_event=self.stop_event,
             )
             try:
-                with serve_models(self._list_live_models(jobs)) as endpoints:
-                    runner.run([replace(job, endpoints=endpoints) for job in jobs])
+                live_models = () if self._wiring.is_replay else [name for job in jobs for name in job.trial.models]
+                with serve_models(live_models) as endpoints:
+                    wiring = replace(self._wiring, endpoints=endpoints)
+                    runner.run([replace(job, wiring=wiring) for job in jobs])
             finally:
                 self.display.close()
                 output.recover_journals()
@@ -188,10 +191,10 @@ class _ExperimentRun:
             if interrupted.is_set():
                 raise KeyboardInterrupt
 
-    def _list_live_models(self, jobs: Sequence[Job]) -> Sequence[str]:
-        """The models that will really answer."""
-        cassette = self.experiment.cassette
-        return [] if cassette is not None and cassette.mode == "replay" else [name for job in jobs for name in job.trial.models]
+    @property
+    def _wiring(self) -> Wiring:
+        """Connection to real models before local ones are served."""
+        return Wiring(cassette=self.experiment.cassette, stall_seconds=self.experiment.settings.stall_seconds)
 
     def _build_job(
         self, cell: Cell, backend: str, provenance: Provenance, output: OutputFolder, cache_settings: CacheSettings | None
@@ -209,8 +212,6 @@ class _ExperimentRun:
             journal=output.locate_trial_journal(trial_id),
             unsafe_local=self.unsafe_local,
             cache_settings=cache_settings if uses_cache else None,
-            cassette=self.experiment.cassette,
-            stall_seconds=self.experiment.settings.stall_seconds,
         )
 
     def _prepare_cache(self) -> CacheSettings | None:

@@ -1,16 +1,17 @@
 """What goes to a worker and what comes back: the only two values that cross between the runner and a trial."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from harness.agent.loop import Limits
 from harness.experiment.provenance import Provenance
 from harness.experiment.trial import Trial
-from harness.models.cassette import Cassette
-from harness.models.litellm_model import STALL_SECONDS
-from harness.models.local.server import Endpoints
+from harness.models.wiring import DEFAULT_WIRING, Wiring
+from harness.session.spec import SessionSpec
 from harness.store.records import CheckRecord, TrialRecord
+from harness.task import Task
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,12 +39,8 @@ class Job:
     unsafe_local: bool = False
     cache_settings: CacheSettings | None = None
     """None = every command is run."""
-    endpoints: Endpoints = field(default_factory=dict)
-    """Where the parent serves local models."""
-    cassette: Cassette | None = None
-    """Where answers of real models are recorded or played from; None = nowhere."""
-    stall_seconds: float = STALL_SECONDS
-    """Silence of a provider after which a call has stalled."""
+    wiring: Wiring = DEFAULT_WIRING
+    """Connection to real models, as the run configures it; what the trial configures goes before it."""
 
 
 class FinishedTrial(NamedTuple):
@@ -51,3 +48,30 @@ class FinishedTrial(NamedTuple):
 
     record: TrialRecord
     checks: tuple[CheckRecord, ...]
+
+
+def build_session_spec(trial: Trial, task: Task, wiring: Wiring = DEFAULT_WIRING) -> SessionSpec:
+    """Translate a trial into the configuration of its session.
+
+    Args:
+        trial: configuration of the trial.
+        task: task of the trial, made with its seed and world.
+        wiring: connection to real models, as the run configures it.
+    """
+    return SessionSpec(
+        request=task.prompt,
+        policy=trial.policy,
+        model=trial.model,
+        task=task,
+        seed=trial.model_seed,
+        window_tokens=trial.window_tokens,
+        tool_calls=trial.tool_calls,
+        cassette=wiring.cassette,
+        take=trial.replicate,
+        stall_seconds=wiring.stall_seconds,
+        nominal_window_tokens=trial.nominal_window_tokens,
+        limits=Limits(max_steps=trial.max_steps, parallel_tools=trial.parallel_tools),
+        command_timeout_seconds=trial.command_timeout_seconds,
+        sandbox=trial.sandbox,
+        repeated="continue",
+    )

@@ -3,22 +3,24 @@
 Nothing is written and no model is called. What was found out on the way (the sandbox backend of each trial) is handed on.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from harness.agent.prompts import build_system_prompt
-from harness.compaction.feasibility import check_feasible
-from harness.compaction.scaling import fit_policy
 from harness.errors import UsageError
+from harness.experiment.job import build_session_spec
 from harness.experiment.trial import Trial
-from harness.messages import Message, system, user
 from harness.models.cassette import Cassette
-from harness.models.factory import SCRIPTED_WINDOW_TOKENS, check_tool_calls, is_scripted, open_model, open_summarizer
+from harness.models.factory import SCRIPTED_WINDOW_TOKENS, is_scripted
 from harness.models.registry import look_up_window
 from harness.models.wiring import Wiring
 from harness.sandboxes import choose_backend
-from harness.session.oracle import supply_oracle
-from harness.session.preflight import PolicyCase, check_fits, count_first_request_tokens, count_output_tool_tokens, find_warnings
+from harness.session.preflight import (
+    check_assembly,
+    check_fits,
+    count_first_request_tokens,
+    count_output_tool_tokens,
+    find_warnings,
+)
 from harness.task import Task, World
 from harness.tasks import make_task
 from harness.tokens import Window
@@ -59,33 +61,27 @@ def check_trials(trials: Iterable[Trial], cassette: Cassette | None = None) -> N
         arm = (*key, trial.model, trial.tool_calls, trial.window_tokens, trial.nominal_window_tokens, trial.policy)
         if arm not in checked.arms:
             checked.arms.add(arm)
-            wiring = Wiring(tool_calls=trial.tool_calls, cassette=cassette)
-            _check_models(trial, wiring, checked.tasks[key], checked.first_tokens[key])
+            window = check_assembly(build_session_spec(trial, checked.tasks[key], Wiring(cassette=cassette)))
+            output_tool_tokens = count_output_tool_tokens() if choose_truncation(trial.policy).saved else 0
+            check_fits(trial.task, checked.first_tokens[key] + output_tool_tokens, window.tokens)
 
 
 def collect_warnings(trials: Sequence[Trial]) -> tuple[str, ...]:
-    """What the policies of some trials will not do as it seems, each thing once."""
-    return tuple(dict.fromkeys(text for case in _build_cases(trials) for text in find_warnings(case)))
+    """Return what the policies of some trials will not do as their configuration suggests, each thing once.
 
-
-def _build_cases(trials: Sequence[Trial]) -> Iterator[PolicyCase]:
-    """What differs among trials in what decides such things; a task asks the same with every seed."""
+    Trials are looked at once for all seeds, since a task asks the same with every seed.
+    """
     distinct_trials = {
         (one.task, one.world, one.model, one.window_tokens, one.nominal_window_tokens, one.policy): one for one in trials
     }
-    requests: dict[tuple[str, World], tuple[Message, Message]] = {}
+    tasks: dict[tuple[str, World], Task] = {}
+    warnings = dict[str, None]()
     for (name, world, *_), trial in distinct_trials.items():
-        if (name, world) not in requests:
-            task = make_task(name, trial.seed, world)
-            requests[name, world] = system(build_system_prompt(task.runtime)), user(task.prompt)
-        yield PolicyCase(
-            name=trial.problem,
-            first_request=requests[name, world],
-            model=trial.model,
-            window=_find_window(trial),
-            policy=trial.policy,
-            nominal_window_tokens=trial.nominal_window_tokens,
-        )
+        if (name, world) not in tasks:
+            tasks[name, world] = make_task(name, trial.seed, world)
+        spec = build_session_spec(trial, tasks[name, world])
+        warnings.update(dict.fromkeys(find_warnings(spec, _find_window(trial), trial.problem)))
+    return tuple(warnings)
 
 
 def _find_window(trial: Trial) -> Window:
@@ -123,17 +119,3 @@ def _choose_usable_backend(backend: str, image: str | None, runtime: str, *, uns
             )
         return backend
     return choose_backend(image, runtime, backend)
-
-
-def _check_models(trial: Trial, wiring: Wiring, task: Task, first_tokens: int) -> None:
-    check_tool_calls(trial.model, trial.tool_calls)
-    model = open_model(trial.model, task=task, seed=trial.model_seed, window_tokens=trial.window_tokens, wiring=wiring)
-    window = model.window
-    output_tool_tokens = count_output_tool_tokens() if choose_truncation(trial.policy).saved else 0
-    check_fits(trial.task, first_tokens + output_tool_tokens, window.tokens)
-    summarizer_choice = getattr(trial.policy, "summarizer", None)
-    if summarizer_choice is not None:
-        open_summarizer(summarizer_choice, agent=model, task=task, seed=trial.model_seed, window_tokens=None, wiring=wiring)
-    policy = fit_policy(trial.policy, window, trial.nominal_window_tokens).policy
-    supply_oracle(policy, task)
-    check_feasible(policy, policy.budget(window))

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from harness import codec
-from harness.compaction.description import Abilities
+from harness.compaction.description import inspect_abilities
+from harness.compaction.scaling import FittedPolicy
 from harness.events import SessionStarted
 from harness.experiment.job import FinishedTrial, Job
 from harness.experiment.provenance import classify_level
@@ -41,10 +42,8 @@ class TrialRun:
     session_id: str = ""
     tally: SessionTally = field(default_factory=SessionTally)
     start_event: SessionStarted | None = None
-    scale: float | None = None
-    """Of the policy's constants; None = it broke off before that was known."""
-    abilities: Abilities | None = None
-    """Of the policy; None = it broke off before that was known."""
+    fitted_policy: FittedPolicy | None = None
+    """Policy in the window of the model; None = the trial broke off before its session was assembled."""
     sandbox: SandboxInfo | None = None
     container: str | None = None
     """Name that its container has where one is started (S0.2); None = its backend has none."""
@@ -63,7 +62,7 @@ def encode_axes(axes: Mapping[str, object]) -> str:
 
 
 def _build_trial_record(job: Job, run: TrialRun, wall_seconds: float) -> TrialRecord:
-    trial, tally, start_event, ending = job.trial, run.tally, run.start_event, run.ending
+    trial, tally, start_event, fitted, ending = job.trial, run.tally, run.start_event, run.fitted_policy, run.ending
     passed_count = sum(judged.passed for judged in run.graded_checks)
     return TrialRecord(
         trial_id=job.trial_id,
@@ -99,8 +98,8 @@ def _build_trial_record(job: Job, run: TrialRun, wall_seconds: float) -> TrialRe
         sandbox=run.sandbox.backend if run.sandbox else job.backend,
         action_hits=tally.cache_counts.hits if tally.cache_counts else None,
         action_misses=tally.cache_counts.misses if tally.cache_counts else None,
-        scale=1.0 if trial.nominal_window_tokens is None else run.scale,
-        activity=None if run.abilities is None else tally.classify_activity(run.abilities),
+        scale=1.0 if trial.nominal_window_tokens is None else fitted.scale if fitted else None,
+        activity=tally.classify_activity(inspect_abilities(fitted.policy)) if fitted else None,
         cache_saved_usd=tally.cache_saved_usd,
         cache_could_save_usd=tally.cache_could_save_usd,
         retries=tally.retries,
@@ -121,11 +120,11 @@ def _build_check_record(trial_id: str, graded_check: GradedCheck) -> CheckRecord
 
 
 def _encode_provenance(job: Job, run: TrialRun) -> str:
-    trial = job.trial
+    trial, cassette = job.trial, job.wiring.cassette
     trial_fields = {
         "model": trial.model,
         "summarizer": trial.summarizer,
-        "cassette": job.cassette.describe() if job.cassette and not all(map(is_scripted, trial.models)) else None,
+        "cassette": cassette.describe() if cassette and not all(map(is_scripted, trial.models)) else None,
         "local_models": [describe_local_model(name) for name in trial.models if is_local(name)],
         "task_seed": trial.seed,
         "model_seed": trial.model_seed,

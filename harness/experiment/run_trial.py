@@ -8,35 +8,25 @@ import secrets
 import time
 import traceback
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from harness import codec
 from harness.agent.cancellation import Cancellation
-from harness.agent.inbox import Inbox
-from harness.agent.loop import Agent, Limits
-from harness.agent.prompts import build_system_prompt
-from harness.compaction.compactor import SessionCompactor
-from harness.compaction.description import inspect_abilities
-from harness.compaction.scaling import fit_policy
 from harness.errors import IllegalPlan, SandboxError, StoreError
-from harness.events import SessionEnded, SessionStarted
-from harness.experiment.job import FinishedTrial, Job
+from harness.events import SessionEnded
+from harness.experiment.job import FinishedTrial, Job, build_session_spec
 from harness.experiment.record import Ending, TrialRun
 from harness.metrics.measurement import measure_session
-from harness.models.factory import open_model, open_summarizer, with_wait_listener
-from harness.models.wiring import Wiring
-from harness.protocols import Clock, Log, Model, OutputStore, Sandbox
-from harness.sandboxes import open_sandbox
+from harness.protocols import Clock, Log, OutputStore, Sandbox
 from harness.sandboxes.action_cache import CachedSandbox, open_cache
 from harness.sandboxes.client import ServedSandbox
 from harness.sandboxes.docker.launcher import format_container_name
+from harness.session.assembly import assemble_session
 from harness.session.grading import fail_all_checks, grade_workspace
-from harness.session.oracle import supply_oracle
+from harness.session.resources import SessionResources, write_workspace
 from harness.store.journal import Journal
 from harness.store.log import SessionLog
 from harness.task import Task
 from harness.tasks import make_task
-from harness.tools import make_session_tools
 
 
 def run_trial(job: Job, cancellation: Cancellation | None = None, clock: Clock = time.time) -> FinishedTrial:
@@ -97,8 +87,7 @@ class _TrialSession:
         with closing(self._make_sandbox(task)) as sandbox:
             sandbox.start()
             run.sandbox = sandbox.info
-            for path, text in task.workspace:
-                sandbox.write(path, text.encode())
+            write_workspace(task, sandbox)
             try:
                 run.ending = self._run_session(task, sandbox, log, outputs)
             finally:
@@ -125,78 +114,34 @@ class _TrialSession:
         return sandbox
 
     def _open_sandbox(self, task: Task) -> ServedSandbox:
-        choice = self.job.trial.sandbox
+        job = self.job
         sandbox_name = f"{self.trial_run.session_id}-{secrets.token_hex(3)}"  # two experiments may run one trial at once
-        self.trial_run.container = format_container_name(sandbox_name) if self.job.backend == "docker" else None
-        return open_sandbox(
-            self.job.backend,
-            session_id=sandbox_name,
-            image=choice.image,
-            runtime=task.runtime,
-            limits=choice.limits,
-            unsafe_local=self.job.unsafe_local,
-        )
+        self.trial_run.container = format_container_name(sandbox_name) if job.backend == "docker" else None
+        choice = replace(job.trial.sandbox, backend=job.backend)  # type: ignore[arg-type]  # a probe chose it among those
+        return choice.open(sandbox_name, task.runtime, unsafe_local=job.unsafe_local)
 
     def _run_session(self, task: Task, sandbox: Sandbox, log: Log, outputs: OutputStore) -> Ending:
         """Run the session to its end."""
-        trial, wiring = self.job.trial, self._wiring
-        unwrapped_model = open_model(
-            trial.model, task=task, seed=trial.model_seed, window_tokens=trial.window_tokens, wiring=wiring
-        )
-        model = with_wait_listener(unwrapped_model, self.trial_run.tally)
-        fitted_policy = fit_policy(trial.policy, model.window, trial.nominal_window_tokens)
-        self.trial_run.scale, self.trial_run.abilities = fitted_policy.scale, inspect_abilities(fitted_policy.policy)
-        policy = supply_oracle(fitted_policy.policy, task)
-        summarizer = self._open_summarizer(model, task)
-        compactor = SessionCompactor(policy=policy, window=model.window, summarizer=summarizer, outputs=outputs)
-        start_event = self.trial_run.start_event = SessionStarted(
-            session_id=self.trial_run.session_id,
-            task=task.prompt,
-            model=model.name,
-            policy_json=codec.to_canonical_json(fitted_policy.policy),
-            window_tokens=model.window.tokens,
-            threshold_tokens=compactor.budget.threshold_tokens,
-            budget_rule=fitted_policy.describe_rule(compactor.budget.rule),
-            sandbox=sandbox.info.backend,
-        )
-        timeout_seconds = trial.command_timeout_seconds
-        agent = Agent(
-            model=model,
-            tools=make_session_tools(policy, sandbox, outputs, timeout_seconds=timeout_seconds),
+        run, wiring = self.trial_run, self.job.wiring
+        spec = build_session_spec(self.job.trial, task, wiring)
+        resources = SessionResources(
+            session_id=run.session_id,
             log=log,
-            compactor=compactor,
             clock=self.clock,
-            limits=Limits(max_steps=trial.max_steps, parallel_tools=trial.parallel_tools),
-            inbox=Inbox(task.later_messages),
+            sandbox=sandbox,
+            outputs=outputs,
+            on_event=run.tally,
             cancellation=self.cancellation,
-            listen=self.trial_run.tally,
+            endpoints=wiring.endpoints,
         )
+        session = assemble_session(spec, resources)
+        run.start_event, run.fitted_policy = session.start_event, session.fitted_policy
         try:
-            outcome = agent.run(start_event, build_system_prompt(task.runtime))
+            outcome = session.agent.run(run.start_event, spec.system_prompt)
         except IllegalPlan as broken:  # the arm's own failure: what the agent left by then is judged
             return Ending(status="failed", reason="illegal_plan", error=str(broken))
         error = outcome.detail if outcome.status == "failed" else ""
         return Ending(status=outcome.status, reason=outcome.reason, error=error)
-
-    def _open_summarizer(self, model: Model, task: Task) -> Model | None:
-        """The model that the policy names; None when it never asks for a summary."""
-        summarizer_choice = getattr(self.job.trial.policy, "summarizer", None)
-        if summarizer_choice is None:
-            return None
-        seed, wiring = self.job.trial.model_seed, self._wiring
-        opened = open_summarizer(summarizer_choice, agent=model, task=task, seed=seed, window_tokens=None, wiring=wiring)
-        return with_wait_listener(opened, self.trial_run.tally)
-
-    @property
-    def _wiring(self) -> Wiring:
-        job = self.job
-        return Wiring(
-            endpoints=job.endpoints,
-            tool_calls=job.trial.tool_calls,
-            cassette=job.cassette,
-            take=job.trial.replicate,
-            stall_seconds=job.stall_seconds,
-        )
 
     def _end_log(self, log: Log) -> None:
         """End the log of a session that broke off, so that it does not look as if it still ran."""

@@ -9,26 +9,25 @@ were logged. Where a policy goes by the provider's report it is told the estimat
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple, cast
 
-from harness.compaction.compactor import SessionCompactor
-from harness.compaction.scaling import fit_policy
 from harness.errors import UsageError
 from harness.events import Compaction, Entry, Hook, ItemId, MessageAdded, Signal, StepFinished, TextDelta
 from harness.inspection.disposition import Disposition
 from harness.inspection.recorded_session import RecordedSession
 from harness.messages import Message, assistant
 from harness.protocols import Policy, Reply, Request, ignore_delta
-from harness.store.memory import MemoryOutputs
-from harness.tokens import Budget, Counter, Estimated, Measured, QuarterOfCharacters, Usage, Window
+from harness.session.assembly import assemble_session
+from harness.session.resources import SessionResources
+from harness.session.spec import SessionSpec
+from harness.store.memory import MemoryLog, MemoryOutputs
+from harness.tokens import UNLIMITED_WINDOW, Budget, Counter, Estimated, Measured, QuarterOfCharacters, Usage, Window
 from harness.view import View, drop_rolled_back, fold
 
 STAND_IN_TOKENS = 800
 STAND_IN_LINE = "This line stands in for a line of the summary, which nobody was asked to write.\n"
 CHARACTERS_PER_TOKEN = 4
-UNLIMITED_WINDOW = Window(tokens=10**9, source="configuration")
-"""Of the stand-in: a policy is shown as it is meant."""
 
 
 class TraceStep(NamedTuple):
@@ -162,17 +161,24 @@ class DryRun:
         Raises:
             UsageError: the policy does not work in this window, or must know a future that nobody knows.
         """
-        window = Window(tokens=spec.window_tokens, source="configuration")
-        fitted_policy = fit_policy(spec.policy, window, spec.nominal_window_tokens)
-        policy = _supply_oracle(fitted_policy.policy, session)
-        self._compactor = SessionCompactor(
-            policy=policy, window=window, summarizer=_StandInSummarizer(spec.summary_tokens), outputs=MemoryOutputs()
+        summarizer = _StandInSummarizer(spec.summary_tokens)
+        resources = SessionResources(
+            session_id=session.name,
+            log=MemoryLog(),
+            clock=lambda: 0.0,
+            outputs=MemoryOutputs(),
+            model=replace(summarizer, window=Window(tokens=spec.window_tokens, source="configuration")),
+            summarizer=summarizer,
+            oracle=session.oracle,
         )
+        session_spec = SessionSpec(request="", policy=spec.policy, nominal_window_tokens=spec.nominal_window_tokens)
+        assembled = assemble_session(session_spec, resources)
+        self._compactor = assembled.agent.compactor
         self.trace = trace
         self.budget: Budget = self._compactor.budget
-        self.budget_rule = fitted_policy.describe_rule(self.budget.rule)
+        self.budget_rule = assembled.fitted_policy.describe_rule(self.budget.rule)
         """How the window is divided, in words and numbers."""
-        self.counter = trace.make_cached_counter(policy.counter)
+        self.counter = trace.make_cached_counter(spec.policy.counter)
         self.scenes: list[StepState] = []
         self.attempts: list[Entry] = []
         """Compactions, fruitless ones too, in order."""
@@ -291,17 +297,6 @@ class _CompactionEffects:
         while summary_id is not None and summary_id not in visible_tokens:
             summary_id = self.summarized_by.get(summary_id)
         return summary_id
-
-
-def _supply_oracle(policy: Policy, session: RecordedSession) -> Policy:
-    with_oracle = getattr(policy, "with_oracle", None)
-    if with_oracle is None:
-        return policy
-    if session.oracle is None:
-        kind = getattr(policy, "kind", "")
-        raise UsageError(f"policy {kind!r} must know what will be needed, and of this session nobody does; choose another")
-    informed: Policy = with_oracle(session.oracle)
-    return informed
 
 
 def _ignore_signal(_: Signal) -> None:

@@ -18,17 +18,17 @@ from harness.replay.document import open_document
 from harness.replay.formats import detect_format, read_recordings
 from harness.replay.session_file import NAME
 from harness.replay.session_log import build_entries
-from harness.session.oracle import ScriptedOracle
-from harness.session.spec import SessionSpec, execute_session
+from harness.session.execution import execute_session
+from harness.session.oracle import build_scripted_oracle
+from harness.session.spec import SessionSpec
 from harness.store.sessions.lookup import find_session
 from harness.task import Task
 from harness.tasks import SUITE, make_task
+from harness.tokens import UNLIMITED_WINDOW
 
 SAMPLE_NAME = "sample"
 """Name of the session that policies are shown on: made up, of one request, one and a half times 200,000 tokens long."""
 SQLITE_HEADER = b"SQLite format 3\0"
-UNLIMITED_WINDOW_TOKENS = 10**8
-"""Window of a scripted session that is run to be looked at: nothing is ever compacted in it."""
 MAX_STEPS = 10_000
 MAX_NAMES_SHOWN = 5
 """Sessions that are named to who has to choose one."""
@@ -115,14 +115,13 @@ def _open_named(name: str) -> RecordedSession:
     if ":" not in name and name not in SUITE:
         raise UnknownName("session: no such file or folder, and no such task:", name, (*SUITE, SAMPLE_NAME))
     task = make_task(name, 0)
-    oracle = ScriptedOracle(task.facts, task.script) if task.script.steps else None
-    return RecordedSession(name=f"task {name}", entries=_run_scripted(task), oracle=oracle)
+    return RecordedSession(name=f"task {name}", entries=_run_scripted(task), oracle=build_scripted_oracle(task))
 
 
 def _run_scripted(task: Task) -> tuple[Entry, ...]:
     """The log of a task's scripted session in a window that holds all of it."""
     entries_log: list[Entry] = []
-    session = SessionSpec(request=task.prompt, policy=NoCompaction(), task=task, window_tokens=UNLIMITED_WINDOW_TOKENS)
+    session = SessionSpec(request=task.prompt, policy=NoCompaction(), task=task, window_tokens=UNLIMITED_WINDOW.tokens)
     session = replace(session, limits=replace(session.limits, max_steps=MAX_STEPS))
     execute_session(session, "looked-at", on_event=lambda one: entries_log.append(one) if isinstance(one, Entry) else None)
     return tuple(entries_log)

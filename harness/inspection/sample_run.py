@@ -8,20 +8,22 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from harness.agent.loop import Agent, Limits
-from harness.compaction.compactor import SessionCompactor
-from harness.compaction.description import inspect_abilities
+from harness.agent.loop import Limits, Outcome, ignore
+from harness.compaction.description import inspect_abilities, name_policy
 from harness.compaction.presets.none import NoCompaction
 from harness.errors import ContextOverflow
-from harness.events import Compaction, Entry, SessionStarted, Signal, TextDelta
+from harness.events import Compaction, Entry, Signal, TextDelta
 from harness.inspection.sample_session import SAMPLE_PROMPT, SampleOracle, make_sample_step
 from harness.messages import Message, ToolCall, ToolResult, assistant
 from harness.models.factory import open_summarizer
 from harness.protocols import Model, Policy, Reply, Request, ToolSpec, ignore_delta
+from harness.session.assembly import assemble_session
+from harness.session.resources import AssembledSession, SessionResources
+from harness.session.spec import SessionSpec
 from harness.session.totals import SessionTally
 from harness.store.memory import MemoryLog, MemoryOutputs
 from harness.store.records import Activity
-from harness.tokens import Budget, Counter, Measured, QuarterOfCharacters, Usage, Window
+from harness.tokens import UNLIMITED_WINDOW, Budget, Counter, Measured, QuarterOfCharacters, Usage, Window
 from harness.tools.session_tools import choose_truncation
 from harness.tools.standard import SandboxTool
 from harness.truncation import Truncation
@@ -31,8 +33,6 @@ SYSTEM_PROMPT = "You are a coding agent. You work in a sandbox, with tools to ru
 WINDOW_TOKENS = 200_000
 """In which the constants of most published policies are at home."""
 DEFAULT_SUMMARIZER = "scripted/extractive"
-UNLIMITED_WINDOW_TOKENS = 10**9
-"""Window of a scripted summarizer here: a policy is shown as it is meant, not as its summarizer lets it be."""
 LENGTH_IN_WINDOWS = 1.5
 """The session ends when all that was said fills the window so many times; without a policy it never gets there."""
 TOOL_NAMES = ("execute_command", "read_file", "write_file")
@@ -86,58 +86,55 @@ def run_on_sample(
         UsageError: the policy does not work in this window.
         IllegalPlan: it broke a guard.
     """
-    with_oracle = getattr(policy, "with_oracle", None)
     recorder = _CompactionRecorder(policy.counter, SessionTally())
     model = _SampleModel(window=Window(tokens=window_tokens, source="configuration"), counter=policy.counter)
     model.should_stop = lambda: recorder.tally.compactions == max_compactions
-    supplied_policy = with_oracle(SampleOracle()) if with_oracle else policy
-    compactor = SessionCompactor(
-        policy=supplied_policy,
-        window=model.window,
-        summarizer=summarizer or open_sample_summarizer(DEFAULT_SUMMARIZER),
-        outputs=MemoryOutputs(),
-    )
-    tools = [_SampleTool(name, choose_truncation(policy)) for name in TOOL_NAMES]
-    log = MemoryLog()
-    agent = Agent(
-        model=model,
-        tools=tools,
-        log=log,
-        compactor=compactor,
-        clock=lambda: 0.0,
-        limits=Limits(max_steps=window_tokens),
-        listen=recorder,
-    )
-    outcome = agent.run(_make_start_event(policy, compactor.budget), SYSTEM_PROMPT)
+    session = _assemble_sample(policy, model, summarizer or open_sample_summarizer(DEFAULT_SUMMARIZER), recorder)
+    outcome = _run_sample(session)
     return SampleRun(
         policy=policy,
-        budget=compactor.budget,
+        budget=session.agent.compactor.budget,
         attempts=tuple(recorder.attempts),
         activity=recorder.tally.classify_activity(inspect_abilities(policy)),
         steps=outcome.steps,
         has_overflowed=outcome.reason == "overflow",
         was_stopped_early=model.should_stop(),
-        entries=log.entries(),
+        entries=tuple(session.agent.log.entries()),
     )
 
 
 def build_sample_log(length_tokens: int = int(LENGTH_IN_WINDOWS * WINDOW_TOKENS)) -> tuple[Entry, ...]:
     """The log of the sample session where nothing is ever compacted, until so many tokens were said."""
-    model = _SampleModel(window=Window(tokens=UNLIMITED_WINDOW_TOKENS, source="configuration"), counter=DEFAULT_COUNTER)
+    model = _SampleModel(window=UNLIMITED_WINDOW, counter=DEFAULT_COUNTER)
     model.should_stop = lambda: model.emitted_tokens >= length_tokens
-    compactor = SessionCompactor(policy=NoCompaction(), window=model.window, summarizer=None)
-    log = MemoryLog()
-    tools = [_SampleTool(name, choose_truncation(compactor.policy)) for name in TOOL_NAMES]
-    agent = Agent(
-        model=model,
-        tools=tools,
-        log=log,
-        compactor=compactor,
+    session = _assemble_sample(NoCompaction(), model)
+    _run_sample(session)
+    return tuple(session.agent.log.entries())
+
+
+def _assemble_sample(
+    policy: Policy,
+    model: "_SampleModel",
+    summarizer: Model | None = None,
+    on_event: Callable[[Entry | Signal], None] = ignore,
+) -> AssembledSession:
+    spec = SessionSpec(request=SAMPLE_PROMPT, policy=policy, limits=Limits(max_steps=UNLIMITED_WINDOW.tokens))
+    resources = SessionResources(
+        session_id="sample",
+        log=MemoryLog(),
         clock=lambda: 0.0,
-        limits=Limits(max_steps=UNLIMITED_WINDOW_TOKENS),
+        outputs=MemoryOutputs(),
+        on_event=on_event,
+        model=model,
+        summarizer=summarizer,
+        oracle=SampleOracle(),
+        tools=[_SampleTool(name, choose_truncation(policy)) for name in TOOL_NAMES],
     )
-    agent.run(_make_start_event(compactor.policy, compactor.budget), SYSTEM_PROMPT)
-    return log.entries()
+    return assemble_session(spec, resources)
+
+
+def _run_sample(session: AssembledSession) -> Outcome:
+    return session.agent.run(session.make_start_event(name_policy(session.spec.policy)), SYSTEM_PROMPT)
 
 
 def open_sample_summarizer(name: str) -> Model:
@@ -147,20 +144,8 @@ def open_sample_summarizer(name: str) -> Model:
         UnknownName: no such summarizer.
     """
     agent = _SampleModel(window=Window(tokens=WINDOW_TOKENS, source="configuration"), counter=DEFAULT_COUNTER)
-    return open_summarizer(name, agent=agent, task=None, seed=0, window_tokens=UNLIMITED_WINDOW_TOKENS)
-
-
-def _make_start_event(policy: Policy, budget: Budget) -> SessionStarted:
-    return SessionStarted(
-        session_id="sample",
-        task=SAMPLE_PROMPT,
-        model="puppet",
-        policy_json=str(getattr(policy, "kind", "")),
-        window_tokens=budget.window_tokens,
-        threshold_tokens=budget.threshold_tokens,
-        budget_rule=budget.rule,
-        sandbox="none",
-    )
+    # the window of the summarizer limits no summary: a policy is shown as it is meant
+    return open_summarizer(name, agent=agent, task=None, seed=0, window_tokens=UNLIMITED_WINDOW.tokens)
 
 
 @dataclass(slots=True)

@@ -192,3 +192,14 @@ class SandboxChoice(StrictFields):
         """Refuse values of another type, and an image for a backend that has none."""
         refuse_mistyped_fields(self)
         check_image(self.backend, self.image)
+
+    def open(self, session_id: str, runtime: str, *, unsafe_local: bool = False) -> ServedSandbox:
+        """Open the sandbox of a session; see `open_sandbox`."""
+        return open_sandbox(
+            self.backend,
+            session_id=session_id,
+            image=self.image,
+            runtime=runtime,
+            limits=self.limits,
+            unsafe_local=unsafe_local,
+        )

@@ -25,9 +25,11 @@ from harness.sandboxes.snapshots import diff_snapshots
 from harness.session import history
 from harness.session.control import SessionControl
 from harness.session.diffs import FilePatch, build_patches
+from harness.session.execution import CopiedFiles, SessionResult
+from harness.session.preflight import check_spec
 from harness.session.restoration import find_compaction, find_dropped_facts
 from harness.session.setup import encode_setup
-from harness.session.spec import CopiedFiles, SessionResult, SessionSpec, check_spec
+from harness.session.spec import SessionSpec
 from harness.session.storage import load_log, refuse_without_workspace, restore_spec
 from harness.session.worker import SessionWorker
 from harness.store.journal import Journal

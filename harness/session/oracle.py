@@ -6,6 +6,7 @@ The compaction room knows no tasks and the models room no policies, so they meet
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from harness.compaction.description import name_policy
 from harness.errors import UsageError
 from harness.messages import Message
 from harness.models.scripted.visible_state import ConversationReader, MessageReading, VisibleState
@@ -14,20 +15,27 @@ from harness.task import Fact, Script, Task
 from harness.tokens import count_characters
 
 
-def supply_oracle(policy: Policy, task: Task | None) -> Policy:
-    """A policy as it runs on a task: one that has a method `with_oracle` is told what the script will need.
+def supply_oracle(policy: Policy, oracle: Oracle | None) -> Policy:
+    """Return a policy as it runs in a session: one with a method `with_oracle` is given the oracle.
 
     Raises:
-        UsageError: the policy must know the future, and no script tells it.
+        UsageError: the policy needs an oracle and there is none.
     """
     with_oracle = getattr(policy, "with_oracle", None)
     if with_oracle is None:
         return policy
-    if task is None or not task.script.steps:
-        where = "without a task" if task is None else f"on task {task.name!r}, which has no script"
-        raise UsageError(f"policy {getattr(policy, 'kind', '')!r} must know what will be needed, and runs {where}")
-    informed: Policy = with_oracle(ScriptedOracle(task.facts, task.script))
+    if oracle is None:
+        raise UsageError(
+            f"policy {name_policy(policy)!r} must know what will be needed, and only the script of a task says so; choose a task "
+            "with a script, or another policy"
+        )
+    informed: Policy = with_oracle(oracle)
     return informed
+
+
+def build_scripted_oracle(task: Task | None) -> Oracle | None:
+    """Build the oracle of a task; None without a task or a script."""
+    return ScriptedOracle(task.facts, task.script) if task and task.script.steps else None
 
 
 class ScriptedOracle:

@@ -1,61 +1,30 @@
 """Checks of a session before it starts: whether its first request fits, and what its policy will not do as it seems."""
 
+import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache
 from typing import cast
 
 from harness.agent.prompts import build_system_prompt
+from harness.compaction.description import name_policy
 from harness.compaction.feasibility import explain_never_due, has_unknown_threshold
 from harness.compaction.scaling import fit_policy
-from harness.errors import WindowTooSmall
-from harness.messages import Message, system, user
+from harness.errors import UsageError, WindowTooSmall
+from harness.messages import system, user
 from harness.models.scripted.agent import count_tool_tokens
 from harness.models.tokenizer import count_message_tokens
-from harness.protocols import OutputStore, Policy, Sandbox, WarningPolicy
+from harness.protocols import OutputStore, Sandbox, WarningPolicy
+from harness.session.assembly import assemble_session
+from harness.session.resources import SessionResources
+from harness.session.spec import SessionSpec
+from harness.store.memory import MemoryLog
 from harness.task import Runtime
-from harness.tokens import Budget, Window
+from harness.tokens import Window
 from harness.tools import make_standard_tools
 from harness.tools.outputs import make_output_tools
 
 UNKNOWN_WINDOW_WARNING = "policy {!r} never compacts: the context window of model {!r} is not known; set window_tokens"
 """Said where nobody knows the window (S2.8)."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PolicyCase:
-    """A policy on its way to work: in trials, or in a session that somebody watches."""
-
-    name: str
-    """Of the task; without one, what is asked in short."""
-    first_request: tuple[Message, ...]
-    """The first request: the system prompt, and what is asked."""
-    model: str
-    window: Window
-    policy: Policy
-    """As it was written, not yet scaled."""
-    nominal_window_tokens: int | None = None
-    """The window that the policy's constants were made for; None = they are not scaled."""
-
-    @property
-    def kind(self) -> str:
-        """What the policy is called."""
-        return str(getattr(self.policy, "kind", type(self.policy).__name__))
-
-
-def find_warnings(case: PolicyCase) -> Iterator[str]:
-    """What a policy will not do as it seems."""
-    if isinstance(case.policy, WarningPolicy):
-        yield from (f"policy {case.kind!r}: {text}" for text in case.policy.warnings)
-    policy = fit_policy(case.policy, case.window, case.nominal_window_tokens).policy
-    budget = policy.budget(case.window)
-    if has_unknown_threshold(policy, case.window):
-        yield UNKNOWN_WINDOW_WARNING.format(case.kind, case.model)
-    yield from _find_tight_threshold(case, policy, budget)
-    if text := explain_never_due(policy, budget):
-        yield f"policy {case.kind!r}: {text}"
-
-
 TIGHT_THRESHOLD_WARNING = (
     "policy {policy!r} is due at {threshold} tokens ({rule}), and the first request of task {task!r} has {first} with its system "
     "prompt: {room} are left where a summary may take {summary}, so it compacts again and again; raise window_tokens"
@@ -63,19 +32,51 @@ TIGHT_THRESHOLD_WARNING = (
 """Said where a summary and the request alone make a policy due again."""
 
 
-def _find_tight_threshold(case: PolicyCase, policy: Policy, budget: Budget) -> Iterator[str]:
-    """Of a policy whose threshold leaves no room beside the first request."""
-    if budget.threshold_tokens is None:
-        return
-    request_tokens, summary_tokens = (
-        sum(map(policy.counter.count, case.first_request)),
-        getattr(policy, "summary_max_tokens", None) or 0,
-    )
-    if budget.threshold_tokens <= request_tokens + summary_tokens:
+def check_spec(spec: SessionSpec) -> None:
+    """Refuse a session that could not run, before anything is started.
+
+    Raises:
+        WindowTooSmall: the first request cannot fit the window.
+        UsageError: an unknown name, a missing key, a folder that is not empty.
+    """
+    if spec.cassette is not None:
+        spec.cassette.check()
+    window = check_assembly(spec)
+    check_first_request(spec.name, f"{spec.instructions}\n{spec.request}", spec.needed_runtime, window.tokens)
+    if spec.keep is not None and spec.keep.exists() and (not spec.keep.is_dir() or any(spec.keep.iterdir())):
+        raise UsageError(f"{str(spec.keep)!r} is there and not empty; name a new folder to keep the files in")
+
+
+def check_assembly(spec: SessionSpec) -> Window:
+    """Assemble a session without a sandbox, which finds wrong names and policies, and return the agent's window."""
+    resources = SessionResources(session_id="check", log=MemoryLog(), clock=time.monotonic)
+    return assemble_session(spec, resources).agent.model.window
+
+
+def find_warnings(spec: SessionSpec, window: Window, name: str = "") -> Iterator[str]:
+    """Yield what the policy of a session will not do as its configuration suggests.
+
+    Args:
+        spec: configuration of the session; its policy is not yet scaled.
+        window: window of the agent's model.
+        name: name of the task in the messages; empty = that of the session.
+    """
+    kind = name_policy(spec.policy)
+    if isinstance(spec.policy, WarningPolicy):
+        yield from (f"policy {kind!r}: {text}" for text in spec.policy.warnings)
+    policy = fit_policy(spec.policy, window, spec.nominal_window_tokens).policy
+    budget = policy.budget(window)
+    if has_unknown_threshold(policy, window):
+        yield UNKNOWN_WINDOW_WARNING.format(kind, spec.model)
+    request_tokens = sum(map(policy.counter.count, (system(spec.system_prompt, spec.instructions), user(spec.request))))
+    summary_tokens = getattr(policy, "summary_max_tokens", None) or 0
+    if budget.threshold_tokens is not None and budget.threshold_tokens <= request_tokens + summary_tokens:
         yield TIGHT_THRESHOLD_WARNING.format(
-            policy=case.kind, threshold=budget.threshold_tokens, rule=budget.rule, task=case.name, first=request_tokens,
+            policy=kind, threshold=budget.threshold_tokens, rule=budget.rule, task=name or spec.name, first=request_tokens,
             room=max(0, budget.threshold_tokens - request_tokens), summary=summary_tokens,
         )  # fmt: skip
+    if text := explain_never_due(policy, budget):
+        yield f"policy {kind!r}: {text}"
 
 
 def check_first_request(name: str, request: str, runtime: Runtime, window_tokens: int) -> None:

@@ -7,53 +7,32 @@ no file may give.
 
 import json
 from collections.abc import Iterable, Mapping
-from typing import Any, Protocol
+from typing import Any, get_type_hints
 
 from harness import codec
-from harness.agent.loop import Limits
 from harness.errors import UsageError
 from harness.events import Entry, SessionForked, SessionResumed, SessionStarted
-from harness.models.cassette import Cassette
-from harness.models.wiring import ToolCallMode
 from harness.policies import policy_from_plain
-from harness.protocols import Policy
-from harness.sandboxes.backends import SandboxChoice
-from harness.task import Runtime, Task
+from harness.session.spec import SessionSpec
 
 UNSTORED_FIELDS = frozenset({"request", "journal", "keep", "unsafe_local"})
 """Fields of `SessionSpec` that are no part of it; the request is in the log itself."""
 STORED_FIELDS: Mapping[str, Any] = {
-    "model": str,
-    "task": Task | None,
-    "seed": int,
-    "window_tokens": int | None,
-    "instructions": str,
-    "tool_calls": ToolCallMode,
-    "cassette": Cassette | None,
-    "stall_seconds": float,
-    "nominal_window_tokens": int | None,
-    "limits": Limits,
-    "runtime": Runtime,
-    "sandbox": SandboxChoice,
-    "snapshots": bool,
-    "explore": bool,
-    "repeated": str,
+    name: value_type for name, value_type in get_type_hints(SessionSpec).items() if name not in UNSTORED_FIELDS | {"policy"}
 }
-"""Its other fields by type, but for the policy, whose type is the policy's own."""
+"""Other fields by type, except the policy, whose type is the policy's own."""
+NEW_FIELDS: Mapping[str, object] = {"take": 0, "command_timeout_seconds": 60.0}
+"""Fields added since version 0.1, with their defaults: left out at the default, so that equal setups have equal texts."""
 
 
-class HasPolicy(Protocol):
-    """What of `SessionSpec` is named here; its other fields are read by `KEPT`."""
-
-    @property
-    def policy(self) -> Policy:
-        """Decides what the model sees."""
-        ...
-
-
-def encode_setup(spec: HasPolicy) -> str:
-    """How an `SessionSpec` is set up, as canonical JSON."""
-    plain = {name: codec.to_plain(getattr(spec, name), of) for name, of in STORED_FIELDS.items()}
+def encode_setup(spec: SessionSpec) -> str:
+    """Return the setup of a session as canonical JSON."""
+    values = {name: getattr(spec, name) for name in STORED_FIELDS}
+    plain = {
+        name: codec.to_plain(value, STORED_FIELDS[name])
+        for name, value in values.items()
+        if name not in NEW_FIELDS or value != NEW_FIELDS[name]
+    }
     return codec.to_canonical_json({**plain, "policy": codec.to_plain(spec.policy)}, dict)
 
 

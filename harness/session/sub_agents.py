@@ -7,15 +7,15 @@ import json
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal
 
-from harness.agent.cancellation import Cancellation
-from harness.agent.loop import Agent, Limits, Outcome
+from harness.agent.loop import Outcome
 from harness.agent.prompts import COMPLETION_MARKER
 from harness.errors import SandboxDied
-from harness.events import MessageAdded, SessionStarted, SubAgentEnded
+from harness.events import Entry, MessageAdded, Signal, SubAgentEnded
 from harness.messages import ToolCall, ToolResult
-from harness.protocols import Clock, Compactor, Log, Model, Tool, ToolSpec
+from harness.protocols import Log, Tool, ToolSpec
+from harness.session.resources import AssembledSession
 from harness.session.totals import SessionTally
 
 EXPLORE_SPEC = ToolSpec(
@@ -45,30 +45,21 @@ MAX_ANSWER_CHARACTERS = 2_000
 """A longer answer is cut."""
 
 
-class ChildSession(NamedTuple):
-    """Where one sub-agent is logged."""
+EXPLORE_MAX_STEPS = 20
+"""Model calls after which a sub-agent ends without an answer."""
 
-    session_id: str
-    log: Log
+
+def select_exploring_tools(tools: Sequence[Tool]) -> tuple[Tool, ...]:
+    """Return those tools of a session that its sub-agents have too."""
+    return tuple(tool for tool in tools if tool.spec.name in EXPLORE_TOOL_NAMES)
 
 
 @dataclass(slots=True, kw_only=True)
 class ExploreTool:
-    """Runs one sub-agent a call, with the model of the session that asks."""
+    """Runs one sub-agent for each call."""
 
-    model: Model
-    tools: Sequence[Tool]
-    """Of the session; the sub-agent gets those of them that only look."""
-    make_compactor: Callable[[], Compactor]
-    """Makes one for each sub-agent."""
-    make_start_event: Callable[[str, str], SessionStarted]
-    """Makes the first event of a log from its name and the question."""
-    open_child: Callable[[], AbstractContextManager[ChildSession]]
-    """Opens a new log."""
-    clock: Clock
-    find_cancellation: Callable[[], Cancellation | None] = lambda: None
-    """That of the session that asks, whatever it is by then."""
-    limits: Limits = field(default_factory=lambda: Limits(max_steps=20))
+    open_sub_agent: Callable[[str, Callable[[Entry | Signal], None]], AbstractContextManager[AssembledSession]]
+    """Opens the session of a sub-agent for a question and a listener."""
     spec: ToolSpec = EXPLORE_SPEC
     _finished_children: list[tuple[str, SessionTally]] = field(default_factory=list)
     """Of the sub-agents that were not told of yet."""
@@ -83,24 +74,15 @@ class ExploreTool:
         question = _parse_question(call)
         if question is None:
             return _make_result(call, "error: explore takes an object with the string field: question", "error")
-        with self.open_child() as child:
-            tally = SessionTally()
-            agent = Agent(
-                model=self.model,
-                tools=[tool for tool in self.tools if tool.spec.name in EXPLORE_TOOL_NAMES],
-                log=child.log,
-                compactor=self.make_compactor(),
-                clock=self.clock,
-                limits=self.limits,
-                cancellation=self.find_cancellation(),
-                listen=tally,
-            )
+        tally = SessionTally()
+        with self.open_sub_agent(question, tally) as session:
+            session_id = session.resources.session_id
             try:
-                outcome = agent.run(self.make_start_event(child.session_id, question), EXPLORE_PROMPT)
+                outcome = session.agent.run(session.start_event, EXPLORE_PROMPT)
             finally:
-                self._finished_children.append((child.session_id, tally))
-            answer = _extract_answer(child.log) if outcome.status == "completed" else ""
-        return _build_outcome_result(call, outcome, answer, child.session_id)
+                self._finished_children.append((session_id, tally))
+            answer = _extract_answer(session.agent.log) if outcome.status == "completed" else ""
+        return _build_outcome_result(call, outcome, answer, session_id)
 
 
 def _make_ended_event(step: int, session_id: str, tally: SessionTally) -> SubAgentEnded:

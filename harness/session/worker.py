@@ -8,8 +8,6 @@ from dataclasses import replace
 from harness.agent.cancellation import Cancellation, run_interruptibly
 from harness.agent.inbox import Inbox
 from harness.agent.loop import Outcome, Session, Stop
-from harness.agent.loop_detection import LoopDetector, decide_always
-from harness.agent.prompts import build_system_prompt
 from harness.errors import HarnessError, SandboxDied, UsageError
 from harness.events import (
     Compaction,
@@ -28,8 +26,10 @@ from harness.messages import user
 from harness.protocols import Clock, Compactor, Policy
 from harness.session import history
 from harness.session.control import SessionControl
+from harness.session.execution import OpenSession, SessionResult, finish_session, open_session
+from harness.session.resources import SessionResources, write_workspace
 from harness.session.setup import find_setup
-from harness.session.spec import SessionResources, SessionResult, SessionSpec, finish_session, open_resources, write_workspace
+from harness.session.spec import SessionSpec
 from harness.session.storage import SessionStorage, open_storage
 from harness.store.workspaces import MemoryWorkspaces
 from harness.tokens import Budget, Usage
@@ -130,13 +130,13 @@ class SessionWorker:
             raise UsageError(
                 f"session {control.session_id!r} keeps no workspaces (snapshots = False), so it cannot be rolled back"
             )
-        self._resources.sandbox.restore(self._storage.workspaces.load(tree_id))
+        self._opened.sandbox.restore(self._storage.workspaces.load(tree_id))
         self._tree_id = tree_id
         loop_session = self._loop_session
         loop_session.record(RolledBack(step=step, to_event=to_event))
         loop_session.request_builder.forget_view()
         loop_session.usage = loop_session.conversation.usage
-        self._resources.agent.inbox = self._build_inbox()
+        self._opened.agent.inbox = self._build_inbox()
         with control.condition:
             control.has_unfinished_turn, control.should_continue, control.should_resume, control.last_stop = (
                 True,
@@ -149,7 +149,7 @@ class SessionWorker:
         """See `LiveSession.compact`."""
         control, loop_session = self._control, self._loop_session
         with control.condition:
-            control.cancellation = self._resources.agent.cancellation = Cancellation(control.flush)
+            control.cancellation = self._opened.agent.cancellation = Cancellation(control.flush)
         entry_count = len(control.log.entries())
         try:
             loop_session.compact(loop_session.conversation.view.steps + 1, "manual")
@@ -162,17 +162,20 @@ class SessionWorker:
     def _run_session(self, storage: SessionStorage, stack: ExitStack, spec: SessionSpec) -> None:
         control = self._control
         blobs = storage.workspaces if spec.snapshots else None
-        log_and_outputs = (control.log, storage.outputs)
-        resources = self._enter_context(
-            open_resources(spec, control.session_id, log_and_outputs, on_event=control.notify, clock=self._clock, blobs=blobs),
-            stack,
+        resources = SessionResources(
+            session_id=control.session_id,
+            log=control.log,
+            clock=self._clock,
+            outputs=storage.outputs,
+            on_event=control.notify,
+            decide_repeated_call=control.ask_user,
         )
-        if resources is None:
+        opened = self._enter_context(open_session(spec, resources, blobs), stack)
+        if opened is None:
             return
-        resources.agent.compactor = AnnouncingCompactor(resources.agent.compactor, control.mark_compacting)
-        resources.agent.loop_detector = LoopDetector(control.ask_user if spec.repeated == "ask" else decide_always(spec.repeated))
-        resources.agent.save_workspace = self._save_workspace
-        self._spec, self._storage, self._resources = spec, storage, resources
+        opened.agent.compactor = AnnouncingCompactor(opened.agent.compactor, control.mark_compacting)
+        opened.agent.save_workspace = self._save_workspace
+        self._spec, self._storage, self._opened = spec, storage, opened
         self._loop_session = control.inner = self._reopen_session() if control.log.has_begun else self._begin_session()
         control.log.log_early_messages()
         control.is_coming_up = False
@@ -180,19 +183,19 @@ class SessionWorker:
             todo()
         self._finish_session()
 
-    def _enter_context(self, context: AbstractContextManager[SessionResources], stack: ExitStack) -> SessionResources | None:
+    def _enter_context(self, context: AbstractContextManager[OpenSession], stack: ExitStack) -> OpenSession | None:
         """Enter a context in a thread of its own, since a sandbox may have to fetch its image; None = it is closed instead."""
-        resources = run_interruptibly(
+        opened = run_interruptibly(
             context.__enter__, self._control.end_request, undo=lambda _: context.__exit__(None, None, None)
         )
-        if resources is not None:
+        if opened is not None:
             stack.push(context)
-        return resources
+        return opened
 
     def _begin_session(self) -> Session:
-        write_workspace(self._spec, self._resources.sandbox)
-        loop_session = Session(self._resources.agent)
-        loop_session.begin(self._resources.start_event, build_system_prompt(self._spec.needed_runtime), *self._save_workspace(0))
+        write_workspace(self._spec.task, self._opened.sandbox)
+        loop_session = Session(self._opened.agent)
+        loop_session.begin(self._opened.start_event, self._spec.system_prompt, *self._save_workspace(0))
         return loop_session
 
     def _reopen_session(self) -> Session:
@@ -200,16 +203,16 @@ class SessionWorker:
         entries = self._control.log.entries()
         self._tree_id = history.find_tree(entries)
         if self._tree_id is not None:
-            self._resources.sandbox.restore(self._storage.workspaces.load(self._tree_id))
+            self._opened.sandbox.restore(self._storage.workspaces.load(self._tree_id))
         elif history.find_last_step(entries):
             raise UsageError(
                 f"the workspace of session {self._control.session_id!r} was not kept (snapshots = False): it cannot go on"
             )
         else:
-            write_workspace(self._spec, self._resources.sandbox)
-        self._resources.agent.inbox = self._build_inbox()
-        loop_session = Session(self._resources.agent)
-        start_event = self._resources.start_event
+            write_workspace(self._spec.task, self._opened.sandbox)
+        self._opened.agent.inbox = self._build_inbox()
+        loop_session = Session(self._opened.agent)
+        start_event = self._opened.start_event
         loop_session.record(
             SessionResumed(
                 model=start_event.model,
@@ -231,7 +234,7 @@ class SessionWorker:
         """Keep the workspace if it is another than the one kept last."""
         if not self._spec.snapshots:
             return ()
-        snapshot = self._resources.sandbox.snapshot()
+        snapshot = self._opened.sandbox.snapshot()
         if snapshot.tree_id == self._tree_id:
             return ()
         self._storage.workspaces.save(snapshot)
@@ -243,7 +246,7 @@ class SessionWorker:
         control, loop_session = self._control, self._loop_session
         with control.condition:
             continues_turn, control.should_resume = control.should_resume and control.has_unfinished_turn, False
-            self._resources.agent.cancellation = control.cancellation
+            self._opened.agent.cancellation = control.cancellation
         step = loop_session.conversation.view.steps + 1
         opening_events = self._make_continue_events(step) if continues_turn else control.log.take_next(step)
         stop = loop_session.run_turn(*opening_events)
@@ -265,4 +268,4 @@ class SessionWorker:
         self._loop_session.record(SessionEnded(status=stop.status, reason=stop.reason, detail=stop.detail))
         steps = self._loop_session.conversation.view.steps
         outcome = Outcome(status=stop.status, reason=stop.reason, detail=stop.detail, steps=steps)
-        self.result = finish_session(self._spec, self._resources.sandbox, outcome)
+        self.result = finish_session(self._spec, self._opened.sandbox, outcome)

@@ -7,19 +7,19 @@ from dataclasses import dataclass
 from hypothesis import strategies as st
 
 from harness.agent.inbox import Inbox
-from harness.agent.loop import Agent
-from harness.codec import to_canonical_json
-from harness.compaction.compactor import SessionCompactor
-from harness.events import Entry, Event, MessageAdded, RolledBack, SessionStarted, StepFinished, TurnEnded
+from harness.events import Entry, Event, MessageAdded, RolledBack, StepFinished, TurnEnded
 from harness.messages import Message, ToolCall, ToolResult, assistant, user
 from harness.protocols import Policy, ToolSpec
+from harness.session.assembly import assemble_session
+from harness.session.resources import SessionResources
+from harness.session.spec import SessionSpec
 from harness.store.memory import MemoryLog, MemoryOutputs
 from harness.task import LaterMessage
 from harness.testing.fake_model import FakeModel
+from harness.testing.memory_sandbox import MemorySandbox
 from harness.testing.strategies import TEXTS, make_step_finished
-from harness.tokens import Window
 
-WINDOW = Window(tokens=16_000, source="configuration")
+WINDOW_TOKENS = 16_000
 SUMMARY_COUNT = 60
 """More than a session of the longest kind could ask for."""
 
@@ -51,19 +51,20 @@ def sessions(draw: st.DrawFn, policy: Policy, max_steps: int = 12) -> tuple[Entr
         replies.append(assistant(draw(TEXTS), *calls))
         outputs.update({call.call_id: draw(_results(call)) for call in calls})
     later = draw(st.lists(st.builds(LaterMessage, step=st.integers(1, max_steps), text=TEXTS.filter(str.strip)), max_size=3))
-    log = MemoryLog()
-    agent = Agent(
-        model=FakeModel([*replies, assistant("done")]),
-        tools=[FakeTool(name, outputs) for name in ("execute_command", "read_file")],
-        log=log,
-        compactor=SessionCompactor(
-            policy=policy, window=WINDOW, summarizer=FakeModel(_draw_summaries(draw)), outputs=MemoryOutputs()
-        ),
+    resources = SessionResources(
+        session_id="made",
+        log=MemoryLog(),
         clock=itertools.count().__next__,
-        inbox=Inbox(later),
+        sandbox=MemorySandbox(),
+        outputs=MemoryOutputs(),
+        model=FakeModel([*replies, assistant("done")], window_tokens=WINDOW_TOKENS),
+        summarizer=FakeModel(_draw_summaries(draw)),
+        tools=[FakeTool(name, outputs) for name in ("execute_command", "read_file")],
     )
-    agent.run(_make_session_started(policy, draw(TEXTS) or "build it"), draw(TEXTS) or "be good")
-    return log.entries()
+    session = assemble_session(SessionSpec(request=draw(TEXTS) or "build it", policy=policy), resources)
+    session.agent.inbox = Inbox(later)
+    session.agent.run(session.start_event, draw(TEXTS) or "be good")
+    return tuple(session.agent.log.entries())
 
 
 @st.composite
@@ -96,17 +97,3 @@ def _results(call: ToolCall) -> st.SearchStrategy[ToolResult]:
 def _draw_summaries(draw: st.DrawFn) -> list[Message]:
     texts = draw(st.lists(TEXTS.filter(str.strip), min_size=1, max_size=4))
     return [assistant(text) for text in itertools.islice(itertools.cycle(texts), SUMMARY_COUNT)]
-
-
-def _make_session_started(policy: Policy, task: str) -> SessionStarted:
-    budget = policy.budget(WINDOW)
-    return SessionStarted(
-        session_id="made",
-        task=task,
-        model="puppet",
-        policy_json=to_canonical_json(policy),
-        window_tokens=WINDOW.tokens,
-        threshold_tokens=budget.threshold_tokens,
-        budget_rule=budget.rule,
-        sandbox="memory",
-    )

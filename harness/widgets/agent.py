@@ -21,8 +21,9 @@ from harness.errors import HarnessError, UsageError
 from harness.events import Entry, Signal, StateChanged, TextDelta
 from harness.protocols import Policy
 from harness.session.diffs import join_patches
+from harness.session.execution import SessionResult
 from harness.session.live_session import NO_COMPACTION_MESSAGE, LiveSession
-from harness.session.spec import SessionResult, SessionSpec
+from harness.session.spec import SessionSpec
 from harness.store.sessions.lookup import SESSIONS_FOLDER
 from harness.task import Task
 from harness.widgets.compaction_history import CompactionHistory

@@ -17,7 +17,7 @@ import pytest
 from harness.cli.agent import parse_fields, print_skipped_files, read_typed_lines, resolve_session_id, run_session
 from harness.cli.event_printer import EventPrinter
 from harness.errors import HarnessError, UsageError
-from harness.session.spec import CopiedFiles
+from harness.session.execution import CopiedFiles
 from harness.session.storage import load_log
 from harness.store.journal import Journal
 from harness.store.sessions.lookup import find_session

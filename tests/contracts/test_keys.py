@@ -43,7 +43,8 @@ WORK = (
     Say(pieces=("It is written.",)),
 )
 CELL = """
-from harness.session.spec import SessionSpec, execute_session
+from harness.session.execution import execute_session
+from harness.session.spec import SessionSpec
 from harness.sandboxes.backends import SandboxChoice
 from harness import open_model
 from harness.compaction.presets.none import NoCompaction

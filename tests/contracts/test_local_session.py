@@ -10,7 +10,8 @@ from harness.compaction.presets.keep_last import KeepLast
 from harness.compaction.presets.none import NoCompaction
 from harness.events import Compaction, Entry, MessageAdded, StepFinished
 from harness.sandboxes.backends import SandboxChoice
-from harness.session.spec import SessionSpec, execute_session
+from harness.session.execution import execute_session
+from harness.session.spec import SessionSpec
 
 pytestmark = [pytest.mark.local_coder, pytest.mark.bubblewrap, pytest.mark.timeout(3_600)]
 

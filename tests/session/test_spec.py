@@ -13,7 +13,8 @@ from harness.policies import policy_from_plain
 from harness.protocols import FileState, SandboxLimits, Snapshot
 from harness.sandboxes import open_sandbox
 from harness.sandboxes.backends import SandboxChoice
-from harness.session.spec import SessionSpec, copy_files, execute_session
+from harness.session.execution import copy_files, execute_session
+from harness.session.spec import SessionSpec
 from harness.store.journal import Journal
 from tests.experiment.run_grid import TINY
 from tests.experiment.tiny_task import tiny

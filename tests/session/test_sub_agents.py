@@ -7,16 +7,17 @@ import pytest
 
 from harness.agent.cancellation import Cancellation
 from harness.agent.loop import Limits
-from harness.compaction.compactor import SessionCompactor
 from harness.compaction.presets.none import NoCompaction
 from harness.errors import ProviderFailed, SandboxDied
 from harness.events import SessionEnded, StepFinished
 from harness.messages import ToolCall, assistant
-from harness.session.sub_agents import MAX_ANSWER_CHARACTERS, ChildSession, ExploreTool
+from harness.session.assembly import assemble_session
+from harness.session.resources import SessionResources
+from harness.session.spec import SessionSpec
+from harness.session.sub_agents import EXPLORE_MAX_STEPS, MAX_ANSWER_CHARACTERS, ExploreTool, select_exploring_tools
 from harness.store.memory import MemoryLog
 from harness.testing.fake_model import FakeModel
 from harness.testing.memory_sandbox import MemorySandbox
-from harness.testing.strategies import make_session_started
 from harness.tools import make_standard_tools
 
 ASKED = ToolCall(call_id="c", name="explore", arguments_json='{"question": "Where is it?"}')
@@ -26,21 +27,25 @@ LOOK = assistant("", ToolCall(call_id="l", name="execute_command", arguments_jso
 class Made:
     """An `ExploreTool` over a puppet, and what it left."""
 
-    def __init__(self, replies, answer=None, **changes):
+    def __init__(self, replies, answer=None, max_steps=EXPLORE_MAX_STEPS, cancellation=None):
         self.model, self.log = FakeModel(replies), MemoryLog()
-        self.tool = ExploreTool(
-            model=self.model,
-            tools=make_standard_tools(MemorySandbox(answer) if answer else MemorySandbox()),
-            make_compactor=lambda: SessionCompactor(policy=NoCompaction(), window=self.model.window, summarizer=None),
-            make_start_event=lambda name, question: make_session_started(name),
-            open_child=self.child,
-            clock=time.monotonic,
-            **changes,
-        )
+        self.max_steps, self.cancellation = max_steps, cancellation
+        self.sandbox = MemorySandbox(answer) if answer else MemorySandbox()
+        self.tool = ExploreTool(open_sub_agent=self.open_sub_agent)
 
     @contextmanager
-    def child(self):
-        yield ChildSession("parent.1", self.log)
+    def open_sub_agent(self, question, on_event):
+        resources = SessionResources(
+            session_id="parent.1",
+            log=self.log,
+            clock=time.monotonic,
+            on_event=on_event,
+            cancellation=self.cancellation,
+            model=self.model,
+            tools=select_exploring_tools(make_standard_tools(self.sandbox)),
+        )
+        spec = SessionSpec(request=question, policy=NoCompaction(), limits=Limits(max_steps=self.max_steps))
+        yield assemble_session(spec, resources)
 
 
 def test_its_last_words_are_the_answer_and_only_looking_is_allowed():
@@ -61,7 +66,7 @@ def test_what_it_took_is_told_once_whatever_came_of_it():
     assert spent.output_tokens == sum(one.usage.output_tokens for one in finished) > 0
     assert spent.cost_usd is None, "a puppet has no price"
     assert made.tool.collect_subagent_events(8) == []
-    for failing in (Made([LOOK, ProviderFailed("puppet", 500, "down")]), Made([LOOK, LOOK], limits=Limits(max_steps=1))):
+    for failing in (Made([LOOK, ProviderFailed("puppet", 500, "down")]), Made([LOOK, LOOK], max_steps=1)):
         failing.tool.run(ASKED)
         assert [one.steps for one in failing.tool.collect_subagent_events(1)] == [1]
 
@@ -84,7 +89,7 @@ def test_a_call_without_a_question_is_told_what_is_right(arguments):
     [([LOOK] * 3, "no answer after 3 steps: stopped after 3 steps"), ([ProviderFailed("puppet", 500, "down")], "down")],
 )
 def test_without_an_answer_the_asking_agent_is_told_why(replies, said):
-    result = Made(replies, limits=Limits(max_steps=3)).tool.run(ASKED)
+    result = Made(replies, max_steps=3).tool.run(ASKED)
     assert result.status == "error"
     assert said in result.output
 
@@ -92,7 +97,7 @@ def test_without_an_answer_the_asking_agent_is_told_why(replies, said):
 def test_it_is_stopped_with_the_session_that_asked():
     cancellation = Cancellation()
     cancellation.request()
-    assert Made([LOOK], cancellation=lambda: cancellation).tool.run(ASKED).status == "interrupted"
+    assert Made([LOOK], cancellation=cancellation).tool.run(ASKED).status == "interrupted"
 
 
 def test_a_lost_sandbox_is_lost_for_the_session_that_asked_too():

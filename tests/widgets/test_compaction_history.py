@@ -8,7 +8,8 @@ from harness.agent.loop import Limits
 from harness.compaction.presets.keep_last import KeepLast
 from harness.events import Compaction, Entry, RolledBack, Signal
 from harness.sandboxes.backends import SandboxChoice
-from harness.session.spec import SessionSpec, execute_session
+from harness.session.execution import execute_session
+from harness.session.spec import SessionSpec
 from harness.view import fold
 from harness.widgets.compaction_history import MAX_LINE_CHARACTERS, MAX_LISTED_MESSAGES, CompactionHistory, format_message_line
 from tests.experiment.run_grid import POLICY

@@ -13,8 +13,8 @@ from typing import TextIO
 from harness.agent.cancellation import MAIN_THREAD_WAIT_SECONDS
 from harness.cli.dialog.slash_commands import Quit, Terminal, build_resume_command
 from harness.errors import HarnessError
+from harness.session.execution import SessionResult
 from harness.session.live_session import LiveSession
-from harness.session.spec import SessionResult
 
 CHUNK_BYTES = 65_536
 

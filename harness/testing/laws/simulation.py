@@ -10,22 +10,18 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import NamedTuple, TypeVar
 
-from harness.agent.inbox import Inbox
-from harness.agent.loop import Agent, Limits, Outcome
-from harness.agent.prompts import build_system_prompt
-from harness.compaction.compactor import SessionCompactor
-from harness.events import Compaction, Entry, MessageAdded, SessionStarted, StepFinished, TextDelta
+from harness.agent.loop import Limits, Outcome
+from harness.events import Compaction, Entry, MessageAdded, StepFinished, TextDelta
 from harness.messages import ToolCall
-from harness.models.factory import open_model, open_summarizer
 from harness.protocols import Model, Policy, Reply, Request, Sandbox, ignore_delta
-from harness.sandboxes import open_sandbox
 from harness.sandboxes.backends import SandboxChoice
 from harness.sandboxes.client import ServedSandbox
+from harness.session.assembly import assemble_session
 from harness.session.grading import GradedCheck, grade_workspace
-from harness.session.oracle import supply_oracle
+from harness.session.resources import SessionResources, write_workspace
+from harness.session.spec import SessionSpec
 from harness.store.memory import MemoryLog, MemoryOutputs
 from harness.task import Task
-from harness.tools import make_session_tools
 from harness.transcript import find_key_argument
 
 E = TypeVar("E")
@@ -105,11 +101,11 @@ class _RecordingModel:
 
     def __init__(self, model: Model) -> None:
         self.model, self.name, self.window = model, model.name, model.window
-        self.kept: list[tuple[Request, Reply]] = []
+        self.answered: list[tuple[Request, Reply]] = []
 
     def reply(self, request: Request, listen: Callable[[TextDelta], None] = ignore_delta) -> Reply:
         reply = self.model.reply(request, listen)
-        self.kept.append((request, reply))
+        self.answered.append((request, reply))
         return reply
 
 
@@ -146,56 +142,32 @@ def run_session(
     model_spec: ScriptedModelSpec = ATTENTIVE_MODEL,
 ) -> Run:
     """As `simulate`, in a sandbox that was not started yet; who opened it closes it."""
-    sandbox.start()
-    log, model = (
-        MemoryLog(),
-        _RecordingModel(open_model(model_spec.name, task=task, seed=model_spec.seed, window_tokens=window_tokens)),
-    )
-    named = getattr(policy, "summarizer", None)
-    summarizer = (
-        None if named is None else open_summarizer(named, agent=model, task=task, seed=model_spec.seed, window_tokens=None)
-    )
-    outputs = MemoryOutputs()
-    told = supply_oracle(policy, task)
-    room = SessionCompactor(policy=told, window=model.window, summarizer=summarizer, outputs=outputs)
-    started = SessionStarted(
-        session_id="law",
-        task=task.prompt,
-        model=model.name,
-        policy_json="{}",
+    spec = SessionSpec(
+        request=task.prompt,
+        policy=policy,
+        model=model_spec.name,
+        task=task,
+        seed=model_spec.seed,
         window_tokens=window_tokens,
-        threshold_tokens=room.budget.threshold_tokens,
-        budget_rule=room.budget.rule,
-        sandbox=sandbox.info.backend,
-    )
-    for path, text in task.workspace:
-        sandbox.write(path, text.encode())
-    agent = Agent(
-        model=model,
-        tools=make_session_tools(policy, sandbox, outputs),
-        log=log,
-        compactor=room,
-        clock=time.monotonic,
         limits=Limits(max_steps=max_steps),
-        inbox=Inbox(task.later_messages),
     )
-    outcome = agent.run(started, build_system_prompt(task.runtime))
+    sandbox.start()
+    write_workspace(task, sandbox)
+    resources = SessionResources(
+        session_id="law", log=MemoryLog(), clock=time.monotonic, sandbox=sandbox, outputs=MemoryOutputs()
+    )
+    session = assemble_session(spec, resources)
+    session.agent.model = model = _RecordingModel(session.agent.model)
+    outcome = session.agent.run(session.make_start_event("{}"), spec.system_prompt)
     paths = [path for path, state in sorted(sandbox.snapshot().files.items()) if stat.S_ISREG(state.mode)]
     files = {path: sandbox.read(path).decode(errors="replace") for path in paths}
     judged = grade_workspace(task, sandbox)
-    return Run(outcome, tuple(log.entries()), tuple(model.kept), judged, files)
+    return Run(outcome, tuple(session.agent.log.entries()), tuple(model.answered), judged, files)
 
 
 def open_task_sandbox(task: Task, choice: SandboxChoice) -> ServedSandbox:
     """A sandbox for a task, not started yet; who asks for it closes it."""
-    return open_sandbox(
-        choice.backend,
-        session_id=f"law-{secrets.token_hex(4)}",
-        image=choice.image,
-        runtime=task.runtime,
-        limits=choice.limits,
-        unsafe_local=choice.backend == "local",
-    )
+    return choice.open(f"law-{secrets.token_hex(4)}", task.runtime, unsafe_local=choice.backend == "local")
 
 
 def rewrite_facts(task: Task, values: Mapping[str, str | None]) -> Task:

@@ -9,6 +9,7 @@ from harness.compaction.presets.none import NoCompaction
 from harness.errors import ToolError
 from harness.messages import ToolCall, ToolResult
 from harness.protocols import Sandbox
+from harness.session.resources import write_workspace
 from harness.task import CallTemplate, Fact, Task
 from harness.testing.laws.findings import Finding
 from harness.testing.laws.scripts import read_values
@@ -39,8 +40,7 @@ def check_recovery(sessions: SessionCache, seed: int, _: str) -> Iterator[Findin
     facts = [fact for fact in task.facts if fact.recover]
     with closing(open_task_sandbox(task, sessions.sandbox)) as sandbox:
         sandbox.start()
-        for path, text in task.workspace:
-            sandbox.write(path, text.encode())
+        write_workspace(task, sandbox)
         later = [fact for fact in facts if _find_recovery_error(fact, task, sandbox)]
     if not later:
         return

@@ -1,0 +1,161 @@
+"""Execution of one session from its start to its end, with its files copied and its checks run.
+
+A session is executed as a trial is, but its events can be followed, it can be stopped, its files can be kept, and errors are
+raised instead of recorded.
+"""
+
+import stat
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import replace
+from pathlib import Path, PurePosixPath
+from typing import NamedTuple
+
+from harness.agent.cancellation import Cancellation, raise_if_abandoned
+from harness.agent.loop import Agent, Outcome, ignore
+from harness.errors import StoreError, ToolError
+from harness.events import Entry, Notice, SessionStarted, Signal
+from harness.models.local.server import serve_models
+from harness.protocols import Clock, Sandbox
+from harness.sandboxes.client import ServedSandbox
+from harness.sandboxes.snapshots import BlobStore
+from harness.session.assembly import assemble_session, open_agent_model
+from harness.session.grading import GradedCheck, grade_workspace
+from harness.session.preflight import check_spec, find_warnings
+from harness.session.resources import SessionResources, open_log, write_workspace
+from harness.session.setup import encode_setup
+from harness.session.spec import SessionSpec
+
+
+class CopiedFiles(NamedTuple):
+    """What became of a workspace's files."""
+
+    files: int = 0
+    """Copied."""
+    skipped: tuple[tuple[str, str], ...] = ()
+    """Path and reason of everything else but directories; both are hostile text."""
+
+
+class SessionResult(NamedTuple):
+    """What is known when the session is over."""
+
+    outcome: Outcome
+    checks: tuple[GradedCheck, ...]
+    """Of the task; empty without one."""
+    copied_files: CopiedFiles
+
+
+def execute_session(
+    spec: SessionSpec,
+    session_id: str,
+    *,
+    on_event: Callable[[Entry | Signal], None] = ignore,
+    cancellation: Cancellation | None = None,
+    clock: Clock = time.time,
+) -> SessionResult:
+    """Run a session to its end.
+
+    Args:
+        spec: configuration of the session.
+        session_id: name in the journal, and of the container.
+        on_event: listener for every logged entry and every signal, called in the thread where it happens.
+        cancellation: request to end the session early.
+        clock: source of the time of each event.
+
+    Raises:
+        WindowTooSmall: the first request cannot fit the window; nothing was started.
+        UsageError: an unknown name, a missing key, a folder that is not empty; nothing was started.
+        ProviderFailed: a local model's server did not start.
+        SandboxError, StoreError: the sandbox did not start, or the journal or the files cannot be written.
+    """
+    check_spec(spec)
+    with open_log(spec.journal, session_id, clock) as (log, outputs):
+        resources = SessionResources(
+            session_id=session_id, log=log, clock=clock, outputs=outputs, on_event=on_event, cancellation=cancellation
+        )
+        with open_session(spec, resources) as (agent, sandbox, start_event):
+            write_workspace(spec.task, sandbox)
+            return finish_session(spec, sandbox, agent.run(start_event, spec.system_prompt))
+
+
+class OpenSession(NamedTuple):
+    """An agent over a sandbox that has started."""
+
+    agent: Agent
+    sandbox: ServedSandbox
+    start_event: SessionStarted
+    """First event of the log, with the setup by which the session can be reopened."""
+
+
+@contextmanager
+def open_session(spec: SessionSpec, resources: SessionResources, blobs: BlobStore | None = None) -> Iterator[OpenSession]:
+    """Start the local models and the sandbox of a session and assemble it; the workspace is empty.
+
+    Args:
+        spec: configuration of the session.
+        resources: everything but the sandbox and the servers of local models.
+        blobs: store of file contents of snapshots; None = in memory.
+
+    Raises:
+        ProviderFailed: a local model's server did not start.
+        SandboxError: the sandbox did not start.
+        WorkAbandoned: the caller no longer waits; everything that had started is gone.
+    """
+    live_models = () if spec.wiring.is_replay else spec.models
+    with (
+        serve_models(live_models, raise_if_abandoned) as endpoints,
+        closing(spec.sandbox.open(resources.session_id, spec.needed_runtime, unsafe_local=spec.unsafe_local)) as sandbox,
+    ):
+        resources = replace(resources, endpoints=endpoints, sandbox=sandbox)
+        model = open_agent_model(spec, resources)
+        for text in find_warnings(spec, model.window):
+            resources.on_event(Notice(text=text))
+        if blobs is not None:
+            sandbox.use_blobs(blobs)
+        raise_if_abandoned()
+        sandbox.start()
+        session = assemble_session(spec, replace(resources, model=model))
+        yield OpenSession(session.agent, sandbox, replace(session.start_event, setup_json=encode_setup(spec)))
+
+
+def finish_session(spec: SessionSpec, sandbox: Sandbox, outcome: Outcome) -> SessionResult:
+    """Copy the workspace, and run the checks of a session that was not stopped."""
+    sandbox_lost = outcome.reason == "sandbox_error"
+    copied_files = CopiedFiles() if sandbox_lost or spec.keep is None else copy_files(sandbox, spec.keep)
+    checks = grade_workspace(spec.task, sandbox) if spec.task and not sandbox_lost and outcome.reason != "cancelled" else ()
+    return SessionResult(outcome, checks, copied_files)
+
+
+def copy_files(sandbox: Sandbox, folder: Path) -> CopiedFiles:
+    """Copy a workspace's files into a folder, without their modes. Names are hostile: none leads out.
+
+    Links, empty directories and what the sandbox does not let be read stay behind.
+
+    Raises:
+        StoreError: the folder cannot be written.
+    """
+    file_count, skipped = 0, []
+    for name, state in sorted(sandbox.snapshot().files.items()):
+        if stat.S_ISDIR(state.mode):
+            continue
+        path = PurePosixPath(name)
+        if path.is_absolute() or ".." in path.parts:
+            skipped.append((name, "its name leads out of the folder"))
+        elif not stat.S_ISREG(state.mode):
+            skipped.append((name, "a link, not a file"))
+        else:
+            try:
+                _write_file(folder.joinpath(*path.parts), sandbox.read(name), folder)
+                file_count += 1
+            except ToolError as error:
+                skipped.append((name, str(error)))
+    return CopiedFiles(file_count, tuple(skipped))
+
+
+def _write_file(target: Path, content: bytes, folder: Path) -> None:
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(content)
+    except OSError as error:
+        raise StoreError(f"cannot write to {str(folder)!r}: {error.strerror}; name another folder") from None
