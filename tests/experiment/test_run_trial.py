@@ -19,6 +19,7 @@ from harness.experiment.job import CacheSettings, Job
 from harness.experiment.provenance import collect_provenance
 from harness.experiment.run_trial import run_trial
 from harness.experiment.trial import Trial
+from harness.models.wiring import Wiring
 from harness.plan import Plan
 from harness.sandboxes.backends import SandboxChoice
 from harness.store.journal import Journal
@@ -27,7 +28,7 @@ from tests.models.openai_stub import Say, serving
 
 pytestmark = pytest.mark.bubblewrap
 
-TINY = f"{Path(__file__).parents[1] / 'tiny_task.py'}:tiny"
+TINY = f"{Path(__file__).parent / 'tiny_task.py'}:tiny"
 BASE = Trial(task=TINY, policy=NoCompaction(), window_tokens=32_768, seed=5)
 TIGHT = KeepLast(
     threshold=0.3,
@@ -185,7 +186,7 @@ def test_a_sandbox_that_cannot_start_is_a_failure_with_its_reason(job):
 def test_a_bug_in_a_task_is_a_crash_of_this_trial_with_its_traceback(job):
     trial, checks = run_trial(job(replace(BASE, task=TINY.replace(":tiny", ":broken"))))
     assert (trial.status, trial.reason, trial.success, trial.score) == ("crashed", "crashed", False, 0.0)
-    assert trial.error.endswith("cannot be made of seed 5 (line 72): ZeroDivisionError: division by zero")
+    assert trial.error.endswith("cannot be made of seed 5 (line 75): ZeroDivisionError: division by zero")
     assert trial.scale == 1.0
     assert "in broken" in trial.traceback
     assert checks == ()
@@ -288,7 +289,7 @@ def test_a_provider_that_stalls_is_asked_again_after_the_time_that_was_set_and_t
     monkeypatch.setenv("HOSTED_VLLM_API_KEY", "planted")
     with serving(stalls, done) as stub:
         monkeypatch.setenv("HOSTED_VLLM_API_BASE", stub.base)
-        trial, _ = run_trial(job(replace(BASE, model="hosted_vllm/stub"), stall_seconds=1.0))
+        trial, _ = run_trial(job(replace(BASE, model="hosted_vllm/stub"), wiring=Wiring(stall_seconds=1.0)))
     assert (trial.status, trial.reason, trial.steps, trial.retries) == ("completed", "replied", 1, 1)
     assert 2.0 <= (trial.waited_seconds or 0.0) <= 3.0, "two seconds and up to one of jitter"
     assert json.loads(trial.provenance_json)["cassette"] is None
