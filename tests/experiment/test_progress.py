@@ -24,11 +24,11 @@ HOSTILE = "<img src=x onerror=alert(1)>[red]\x1b[2J\nnext"
 
 
 def standing(**changes):
-    return RunProgress(**{"experiment": "quickstart", "total": 10, **changes})
+    return RunProgress(**{"experiment": "quickstart", "total_trials": 10, **changes})
 
 
 def test_a_finished_trial_is_counted_by_what_it_came_to():
-    start = standing(kept=3)
+    start = standing(previously_finished=3)
     after = start.with_record(record(success=True)).with_record(record(status="crashed", reason="crashed", score=0.0))
     assert (after.finished, after.succeeded, after.crashed) == (2, 1, 1)
     assert after.summary == "5/10 trials, 1/2 succeeded, 3 kept from before, 1 crashed"
@@ -61,7 +61,7 @@ def test_a_terminal_bar_shows_names_as_text_not_as_markup():
     console = Console(file=io.StringIO(), force_terminal=True, width=200, color_system=None)
     display = RichDisplay(console)
     display.show(standing(experiment="[bold]x[/bold] [/]"))
-    display.show(standing(experiment="[bold]x[/bold] [/]", done=10, last=HOSTILE))
+    display.show(standing(experiment="[bold]x[/bold] [/]", finished=10, last_result=HOSTILE))
     display.close()
     drawn = console.file.getvalue()  # type: ignore[attr-defined]
     assert "[bold]x[/bold]" in drawn
@@ -70,7 +70,7 @@ def test_a_terminal_bar_shows_names_as_text_not_as_markup():
 
 
 def test_a_notebook_shows_escaped_html_and_a_text_for_other_readers():
-    text = render_html(standing(experiment=HOSTILE, last=HOSTILE, running=(HOSTILE,)))
+    text = render_html(standing(experiment=HOSTILE, last_result=HOSTILE, running_trials=(HOSTILE,)))
     assert "<img" not in text
     assert text.count("&lt;img") == 3
 

@@ -71,8 +71,8 @@ def test_every_trial_comes_back_once_under_its_own_name(tmp_path):
     display = Watch()
     records = run(tmp_path, range(12), display=display)
     assert {seed: (record.status, record.steps) for seed, record in records.items()} == dict.fromkeys(range(12), ("completed", 3))
-    assert (display.standings[-1].done, display.standings[-1].running) == (12, ())
-    assert display.standings[0].done == 0
+    assert (display.standings[-1].finished, display.standings[-1].running_trials) == (12, ())
+    assert display.standings[0].finished == 0
 
 
 def test_trouble_costs_the_trial_that_makes_it_and_no_other(tmp_path):
@@ -176,10 +176,10 @@ class EndsWhenStopped:
 
 def test_what_ends_between_the_last_look_and_the_stop_is_kept(tmp_path):
     stop = threading.Event()
-    display = Watch(lambda standing: stop.set() if standing.done else None)
+    display = Watch(lambda standing: stop.set() if standing.finished else None)
     records = run(tmp_path, [0, 1, OVERRUNS], pool=EndsWhenStopped, stop=stop, display=display)
     assert {seed: record.status for seed, record in records.items()} == {0: "completed", 1: "completed"}
-    assert display.standings[-1].done == 2
+    assert display.standings[-1].finished == 2
 
 
 @pytest.mark.parametrize(
@@ -213,7 +213,7 @@ def test_a_crashed_trial_is_run_again_by_the_next_run_and_a_finished_one_is_not(
     run(tmp_path, [0, KILLS_ITSELF])
     display = Watch()
     run(tmp_path, [0, KILLS_ITSELF], display=display)
-    assert (display.standings[0].kept, display.standings[-1].done) == (1, 1)
+    assert (display.standings[0].previously_finished, display.standings[-1].finished) == (1, 1)
 
 
 def test_a_trial_that_kills_its_worker_before_it_is_known_to_run_costs_only_itself(tmp_path):
@@ -227,7 +227,7 @@ def test_a_trial_that_kills_its_worker_before_it_is_known_to_run_costs_only_itse
 @pytest.mark.parametrize("pool", [ProcessWorkers, ThreadWorkers])
 def test_stopping_keeps_what_is_finished_and_the_next_run_does_the_rest(tmp_path, pool):
     stop = threading.Event()
-    display = Watch(lambda standing: stop.set() if standing.done >= 2 else None)
+    display = Watch(lambda standing: stop.set() if standing.finished >= 2 else None)
     began = time.monotonic()
     first = run(tmp_path / "a", [0, 1, OVERRUNS, 2, 3, 4, 5], pool=pool, stop=stop, display=display)
     assert time.monotonic() - began < 20

@@ -99,7 +99,7 @@ def test_a_message_that_is_sent_while_it_works_waits_for_its_turn_and_is_told_it
     assert [live.send("first"), live.send("second")] == [1, 2]
     assert live.queued_messages == ("first", "second")
     assert live.wait(SECONDS) == "idle", live.failure
-    assert live.queued == ()
+    assert live.queued_messages == ()
     assert user_texts(live)[-2:] == ["first", "second"]
     turns = [entry.event for entry in live.entries if isinstance(entry.event, TurnEnded)]
     assert [(one.turn, one.status, one.reason) for one in turns] == [(number, "completed", "replied") for number in (1, 2, 3)]
@@ -170,7 +170,7 @@ def test_what_waits_when_a_turn_is_stopped_stays_until_somebody_wishes_otherwise
     assert live.queued_messages == ("later",)
     live.send("now")
     live.wait(SECONDS)
-    assert live.queued == ()
+    assert live.queued_messages == ()
     assert user_texts(live)[-2:] == ["later", "now"]
 
 
@@ -229,9 +229,9 @@ def test_rolling_back_brings_back_view_and_workspace(living):
     live.wait(SECONDS)
     end = next(e.seq for e in live.entries if isinstance(e.event, StepFinished) and e.event.step == 4)
     assert live.summarize_changes().files == 1
-    live.rollback(4)
+    live.roll_back(4)
     assert live.view == fold_all(live.entries[:end])
-    assert live.summary().files == 0
+    assert live.summarize_changes().files == 0
     assert live.state == "idle"
     live.resume()
     live.wait(SECONDS)
@@ -278,13 +278,13 @@ def test_the_changes_of_a_turn_are_told_by_path(living):
     live = living()
     live.send("thanks")
     live.wait(SECONDS)
-    assert [(one.path, one.kind, one.added_lines) for one in live.diff(1)] == [("conf.txt", "added", 1)]
-    assert live.diff(2) == live.diff() == live.patch(2) == ()
-    [patch] = live.patch(1)
+    assert [(one.path, one.kind, one.added_lines) for one in live.list_changes(1)] == [("conf.txt", "added", 1)]
+    assert live.list_changes(2) == live.list_changes() == live.list_patches(2) == ()
+    [patch] = live.list_patches(1)
     assert patch.text == "--- /dev/null\n+++ b/conf.txt\n@@ -0,0 +1 @@\n+port=4000\n"
-    assert live.patch(whole=True) == live.patch(1)
+    assert live.list_patches(whole=True) == live.list_patches(1)
     with pytest.raises(UsageError, match="no turn 3; there are 1 to 2"):
-        live.diff(3)
+        live.list_changes(3)
 
 
 def test_a_closed_session_is_taken_up_again_with_log_and_workspace(living, tmp_path):
@@ -313,7 +313,7 @@ def test_what_is_sent_to_a_reopened_session_is_kept_although_its_sandbox_does_no
     assert again.start().wait(SECONDS) == "failed"
     assert "unsafe_local=True" in again.failure
     assert LiveSession.reopen(file, live.session_id).queued_messages == again.queued_messages == ("first", "second")
-    once_more = living.too(LiveSession.reopen(file, live.session_id, spec=live.session))
+    once_more = living.too(LiveSession.reopen(file, live.session_id, spec=live.spec))
     once_more.start().send("third")
     assert once_more.wait(SECONDS) == "idle", once_more.failure
     assert user_texts(once_more)[-3:] == ["first", "second", "third"]
@@ -333,7 +333,7 @@ def test_a_session_that_runs_is_not_run_a_second_time_and_goes_on(living, tmp_pa
     live.close()
     assert second.start().wait(SECONDS) == "failed", "it was opened before the other one went on"
     assert "was gone on with since it was opened here; reopen it" in second.failure
-    third = living.too(LiveSession.reopen(tmp_path / "j.sqlite", live.session_id, spec=live.session)).start()
+    third = living.too(LiveSession.reopen(tmp_path / "j.sqlite", live.session_id, spec=live.spec)).start()
     assert third.wait(SECONDS) == "idle", third.failure
     assert third.entries[: len(live.entries)] == live.entries
 
@@ -343,7 +343,7 @@ def test_closing_is_idempotent_and_nothing_is_wished_of_a_closed_session(living)
     live.wait(SECONDS)
     assert live.close() == live.close()
     assert live.state == "closed"
-    for wish in (lambda: live.send("more"), live.resume, lambda: live.rollback(1)):
+    for wish in (lambda: live.send("more"), live.resume, lambda: live.roll_back(1)):
         with pytest.raises(UsageError, match="closed"):
             wish()
 
@@ -357,10 +357,10 @@ def test_a_session_that_never_started_is_closed_at_once(living):
 def test_only_an_idle_session_is_rolled_back_and_only_to_a_step_that_it_has(living):
     live = living()
     with pytest.raises(UsageError, match="stop it and wait"):
-        live.rollback(1)
+        live.roll_back(1)
     live.wait(SECONDS)
     with pytest.raises(UsageError, match="no step 99; there are 0 to 10"):
-        live.rollback(99)
+        live.roll_back(99)
     with pytest.raises(UsageError, match="no step 99"):
         live.fork(99)
     assert live.state == "idle"
@@ -488,12 +488,12 @@ def test_what_was_queued_and_done_survives_the_death_of_the_process(living, tmp_
         assert victim.stdout.readline() == "told\n"
         victim.kill()
     live = living.too(LiveSession.reopen(tmp_path / "j.sqlite", "victim", spec=session(journal=None)))
-    assert live.queued == ("first", "second")
+    assert live.queued_messages == ("first", "second")
     live.start()
     assert live.wait(SECONDS) == "idle", live.failure
-    assert live.queued == ("first", "second"), "nobody wished to go on yet"
+    assert live.queued_messages == ("first", "second"), "nobody wished to go on yet"
     assert live.view.steps == 9
-    assert [one.path for one in live.summary().changes] == ["conf.txt"], "the workspace of the last step is back"
+    assert [one.path for one in live.summarize_changes().changes] == ["conf.txt"], "the workspace of the last step is back"
     live.resume()
     assert live.wait(SECONDS) == "idle"
     assert user_texts(live)[-2:] == ["first", "second"]
@@ -675,7 +675,7 @@ def test_the_third_equal_call_in_a_row_asks_what_to_do(living, provider, answer,
     live = living(heard.append, **REAL)
     assert live.wait(SECONDS) == "asking", live.failure
     with pytest.raises(UsageError, match="stop it"):
-        live.rollback(1)
+        live.roll_back(1)
     live.answer(answer)
     assert live.wait(SECONDS) == "idle"
     [asked] = [one for one in heard if isinstance(one, CallRepeated)]
@@ -808,10 +808,10 @@ def test_a_sandbox_that_is_gone_fails_the_session_with_advice_and_the_log_goes_o
     assert "reopen the session: its log and its last workspace come back" in live.failure
     again = living.too(LiveSession.reopen(tmp_path / "j.sqlite", live.session_id, spec=live.spec)).start()
     assert again.wait(SECONDS) == "idle", again.failure
-    assert again.queued == ("still there?",)
+    assert again.queued_messages == ("still there?",)
     again.resume()
     assert again.wait(SECONDS) == "idle"
-    assert [one.path for one in again.summary().changes] == ["conf.txt"]
+    assert [one.path for one in again.summarize_changes().changes] == ["conf.txt"]
     assert all(check.passed for check in again.close().checks)
 
 
@@ -899,9 +899,9 @@ def test_what_a_compaction_dropped_is_told_again_in_a_fork(living):
     live = living(policy=policy, window_tokens=16_000)
     assert live.wait(SECONDS) == "idle", live.failure
     assert not live.close().checks[0].passed, "the port was forgotten"
-    restored = living.too(live.fork_after_compaction(1, session=replace(live.spec, policy=policy_from_plain({"kind": "none"}))))
+    restored = living.too(live.fork_after_compaction(1, spec=replace(live.spec, policy=policy_from_plain({"kind": "none"}))))
     plain = living.too(
-        live.fork_after_compaction(1, remind=False, session=replace(live.session, policy=policy_from_plain({"kind": "none"})))
+        live.fork_after_compaction(1, remind=False, spec=replace(live.spec, policy=policy_from_plain({"kind": "none"})))
     )
     assert len(restored.entries) == len(plain.entries) + 1
     assert "The port is 4000." in restored.entries[-1].event.message.text

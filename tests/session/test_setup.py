@@ -83,7 +83,7 @@ def test_a_session_goes_on_under_what_it_was_set_up_with_and_nothing_else_is_tol
     live.close()
     again = living.too(LiveSession.reopen(tmp_path / "j.sqlite", live.session_id))
     assert replace(again.spec, unsafe_local=True) == live.spec
-    again.session = replace(again.session, unsafe_local=True)
+    again.spec = replace(again.spec, unsafe_local=True)
     again.start()
     assert again.wait(SECONDS) == "idle", again.failure
     assert again.budget == live.budget
@@ -117,12 +117,12 @@ def test_what_a_session_was_given_when_it_was_taken_up_holds_the_next_time(livin
 def test_a_fork_goes_on_as_its_original_or_as_it_was_given(living, tmp_path):
     live = stopped_after(living, 3, explore=True)
     path = tmp_path / "j.sqlite"
-    as_it_was, other = live.fork(2), live.fork(2, session=replace(live.spec, limits=Limits(max_steps=77)))
-    assert LiveSession.reopen(path, as_it_was.session_id).spec == replace(live.session, unsafe_local=False)
+    as_it_was, other = live.fork(2), live.fork(2, spec=replace(live.spec, limits=Limits(max_steps=77)))
+    assert LiveSession.reopen(path, as_it_was.session_id).spec == replace(live.spec, unsafe_local=False)
     assert LiveSession.reopen(path, other.session_id).spec.limits == Limits(max_steps=77)
     told = [[one.event.setup_json for one in fork.entries if isinstance(one.event, SessionForked)] for fork in (as_it_was, other)]
     assert told[0] == [""]
-    assert find_setup(other.entries) == told[1][0] == encode_setup(other.session)
+    assert find_setup(other.entries) == told[1][0] == encode_setup(other.spec)
 
 
 @pytest.mark.parametrize(

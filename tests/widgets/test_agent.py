@@ -510,7 +510,7 @@ from tests.widgets.test_agent import hostile_task
 panel = AgentWidget(hostile_task(), policy=POLICY, window_tokens=7_000, journal=Path("NAME.sqlite"), pace_seconds=0.7)
 panel
 """
-AGAIN = "panel.session.state, panel.session.queued"
+AGAIN = "panel.session.state, panel.session.queued_messages"
 END = "panel.close()"
 
 
