@@ -25,7 +25,7 @@ def test_a_function_in_a_file_is_a_task_too(tmp_path):
     file.write_text(
         "from dataclasses import replace\n"
         "from harness.tasks.flashcards import make_flashcards\n\n"
-        "def shorter(task_seed):\n    return replace(flashcards(task_seed), name='shorter')\n"
+        "def shorter(task_seed):\n    return replace(make_flashcards(task_seed), name='shorter')\n"
     )
     assert load_task(f"{file}:shorter")(3).name == "shorter"
 

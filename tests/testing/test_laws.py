@@ -100,7 +100,7 @@ def with_idle_fact(task):
     task = replace(task, facts=(*task.facts, fact), values={**task.values, "colour": colour})
     task = changed_check(task, "times", required_facts=("times", "colour"))
     task = replace(task, prompt=f"{task.prompt}\nThe cook likes {colour}.")
-    return changed_step(task, "try", text="I keep ${colour} in mind.", needs=("colour",))
+    return changed_step(task, "try", text="I keep ${colour} in mind.", required_facts=("colour",))
 
 
 def with_idle_print(task):
@@ -112,14 +112,16 @@ def with_idle_print(task):
         changed_check(task, "times", required_facts=("times", "colour")),
         workspace=(*task.workspace, ("colour.txt", f"The cook likes {colour}.\n")),
     )
-    return changed_step(doing(task, "guests_7", "cat colour.txt"), "try", text="I keep ${colour} in mind.", needs=("colour",))
+    return changed_step(
+        doing(task, "guests_7", "cat colour.txt"), "try", text="I keep ${colour} in mind.", required_facts=("colour",)
+    )
 
 
 def around_the_prompt(task):
     """What only the prompt should say stands in a file, which a command uses."""
     task = replace(task, workspace=(*task.workspace, ("times.txt", f"{task.values['times']}\n")))
     command = 'for i in $(seq $(cat times.txt)); do echo "echo x $i"; done > out.sh'
-    return changed_step(doing(task, "write", command), "write", text="Do it.", needs=("times", "greeting"))
+    return changed_step(doing(task, "write", command), "write", text="Do it.", required_facts=("times", "greeting"))
 
 
 def early(task):
@@ -147,7 +149,7 @@ GUESTS = tuple(f"guests_{number}" for number in range(8))
 # what is bad: the law that it breaks, how it comes about, (step, fact, check) of the finding, and some of its words
 BAD: dict[str, tuple[Any, ...]] = {
     "does not declare a placeholder": (
-        *("names", lambda task: changed_step(task, "write", needs=("greeting",))),
+        *("names", lambda task: changed_step(task, "write", required_facts=("greeting",))),
         *(("write", "times", ""), "not declared"),
     ),
     "does not declare a placeholder of a repair": (
@@ -155,7 +157,7 @@ BAD: dict[str, tuple[Any, ...]] = {
         *(("try", "times", ""), "not declared"),
     ),
     "needs what is no fact": (
-        *("names", lambda task: changed_step(task, "style", needs=("tone",))),
+        *("names", lambda task: changed_step(task, "style", required_facts=("tone",))),
         *(("style", "tone", ""), "no fact"),
     ),
     "writes a bare dollar": (
@@ -225,7 +227,7 @@ BAD: dict[str, tuple[Any, ...]] = {
         *(("write", "greeting", ""), "'Ave' out of old.md"),
     ),
     "reads another value out of a later message": (
-        *("patterns", lambda task: replace(task, later=TOLD_LATER)),
+        *("patterns", lambda task: replace(task, later_messages=TOLD_LATER)),
         *(("write", "times", ""), "'2' out of the message of step 3"),
     ),
     "has a prompt that fills the window": (
@@ -291,7 +293,10 @@ BAD: dict[str, tuple[Any, ...]] = {
         *(("guests_5", "times", ""), "its outputs differ"),
     ),
     "prints something else each time before it takes a value": (
-        *("repeats", lambda task: doing(changed_step(task, "try", needs=("greeting",)), "try", f"{NOISE}; sh out.sh > out.txt")),
+        *(
+            "repeats",
+            lambda task: doing(changed_step(task, "try", required_facts=("greeting",)), "try", f"{NOISE}; sh out.sh > out.txt"),
+        ),
         *(("try", "greeting", ""), "its outputs differ"),
     ),
     "leaves something else each time": (
@@ -427,7 +432,7 @@ def hashing(folder, spoiled, law="template"):
 
 
 def test_a_template_that_other_hashes_change_is_told_with_its_facts(tmp_path):
-    drawn = 'str(drawn("greeting", task_seed, "times").randrange(3, 40))'
+    drawn = 'str(make_rng("greeting", task_seed, "times").randrange(3, 40))'
     findings = hashing(tmp_path, {drawn: 'str(hash(f"times {task_seed}") % 10**9)'})
     assert about(findings) == {("", "times", ""), ("", "", "")}
     assert {one.message.split()[0] for one in findings if not one.fact} == {"`prompt`", "`grader`"}
@@ -559,7 +564,7 @@ class Moody(SessionCache):
 
 
 def test_another_course_is_told_by_its_step_and_the_fact_that_this_needs(good):
-    moody = Moody(lambda seed: changed_step(good(seed), "try", needs=("greeting",)), sandbox=LOCAL)
+    moody = Moody(lambda seed: changed_step(good(seed), "try", required_facts=("greeting",)), sandbox=LOCAL)
     moody.run_uncompacted(1)
     (finding,) = BY_NAME["repeats"].find(moody, 1, "extractive")
     assert (finding.step, finding.fact) == ("try", "greeting")
