@@ -9,9 +9,9 @@ from dataclasses import replace
 from itertools import groupby
 
 from harness.task import LaterMessage, Script, Step, Task, World
+from harness.tasks.kit.calls import run
 from harness.tasks.long_march import make_long_march
 from harness.tasks.long_march.prose import write_page
-from harness.tasks.kit.steps import run
 
 TURN_STEPS = 5
 ARCHIVE_CHARACTERS = 160_000

@@ -1,31 +1,113 @@
-"""A program of this package in a process of its own, where texts have other hashes: all that it knows comes as JSON."""
+"""A task's template and a scripted model in a process of its own, where texts have other hashes.
 
+All that such a process knows comes as JSON: the name of the template, and for a model its profile and one request.
+"""
+
+import hashlib
 import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import redirect_stdout
-from typing import Any
+from dataclasses import fields
+from typing import Any, Literal, NamedTuple, TypeAlias
 
+from harness import codec
 from harness.errors import UsageError
+from harness.models.factory import open_model
+from harness.protocols import Reply, Request
+from harness.task import Task
+from harness.tasks import load_task, make_task
 
 
-def run_in_fresh_process(module: str, arguments: object, *, hash_seed: int | None = None, failure_text: str) -> Any:
-    """What the `main` of a module answers in a new process.
+class TaskPart(NamedTuple):
+    """A part of a task that can differ alone."""
 
-    Args:
-        module: by its full name; its `main` calls `answer`.
-        given: JSON-ready.
-        hash_seed: of that process; None = another one than that of this process.
-        failing: what it says of the template if the process fails, as a sentence without its end.
+    kind: Literal["value", "fact", "step", "field"]
+    name: str
+    """Name of the fact, the step or the field of `Task`; a field that has names inside stands for these names."""
+
+
+Digests: TypeAlias = Mapping[TaskPart, str]
+
+
+class FreshModelSpec(NamedTuple):
+    """The model that answers a request."""
+
+    task: str
+    """Name by which a process finds the template, as in `load_task`."""
+    task_seed: int
+    model: str
+    """Name of the model, which includes its profile, e.g. `scripted:typical`."""
+    model_seed: int
+    window_tokens: int
+
+
+def digest_parts(task: Task) -> Digests:
+    """Return the digest of each part of a task; equal parts have equal ones in every process."""
+    plain = {one.name: getattr(task, one.name) for one in fields(task)}
+    plain["values"] = sorted(task.values)
+    plain["facts"] = [fact.name for fact in task.facts]
+    plain["script"] = [step.name for step in task.script.steps], task.script.final_text
+    parts: dict[TaskPart, object] = {TaskPart("value", name): value for name, value in task.values.items()}
+    parts |= {TaskPart("fact", fact.name): fact for fact in task.facts}
+    parts |= {TaskPart("step", step.name): step for step in task.script.steps}
+    parts |= {TaskPart("field", name): value for name, value in plain.items()}
+    return {part: hashlib.sha256(repr(value).encode(errors="replace")).hexdigest() for part, value in parts.items()}
+
+
+def digest_in_fresh_process(name: str, seeds: Iterable[int]) -> dict[int, Digests]:
+    """Digest the tasks that a template makes of some seeds, all in one new process.
 
     Raises:
-        UsageError: the process fails; tells the last line of what it said.
+        UsageError: the template makes no task there.
     """
+    made = _run_in_fresh_process(_digest_tasks, [name, list(seeds)], failure_text="the template makes no task")
+    return {seed: {TaskPart(kind, name): digest for kind, name, digest in parts} for seed, parts in made}
+
+
+def _digest_tasks(arguments: tuple[str, list[int]]) -> object:
+    name, seeds = arguments
+    template = load_task(name)
+    return [(seed, [(*part, digest) for part, digest in digest_parts(template(seed)).items()]) for seed in seeds]
+
+
+def answer_in_fresh_process(model_spec: FreshModelSpec, request: Request, hash_seed: int | None = None) -> object:
+    """Answer a request in a new process, which knows nothing else of the session; return what `encode_reply` returns.
+
+    Args:
+        model_spec: model that answers.
+        request: request as the model sees it.
+        hash_seed: seed of the hashes of the process; None = another one than that of this process.
+
+    Raises:
+        UsageError: the process makes no task or no answer.
+    """
+    arguments = [*model_spec, codec.to_plain(request)]
+    return _run_in_fresh_process(_answer_request, arguments, hash_seed=hash_seed, failure_text="the model gives no answer")
+
+
+def encode_reply(reply: Reply) -> object:
+    """Return message and usage of an answer, JSON-ready."""
+    return [codec.to_plain(reply.message), codec.to_plain(reply.usage)]
+
+
+def _answer_request(arguments: list[Any]) -> object:
+    *named, request = arguments
+    asked = FreshModelSpec(*named)
+    task = make_task(asked.task, asked.task_seed)
+    model = open_model(asked.model, task=task, seed=asked.model_seed, window_tokens=asked.window_tokens)
+    return encode_reply(model.reply(codec.from_plain(Request, request)))
+
+
+def _run_in_fresh_process(
+    handle: Callable[[Any], object], arguments: object, *, hash_seed: int | None = None, failure_text: str
+) -> Any:
+    """Call a function of this module in a new process; arguments and result are JSON-ready."""
     seed = hash_seed or (2 if os.environ.get("PYTHONHASHSEED") == "1" else 1)
     run = subprocess.run(
-        [sys.executable, "-P", "-c", f"from {module} import main; main()"],
+        [sys.executable, "-P", "-c", f"from {__name__} import {handle.__name__}, serve; serve({handle.__name__})"],
         input=json.dumps(arguments),
         capture_output=True,
         encoding="utf-8",
@@ -34,14 +116,14 @@ def run_in_fresh_process(module: str, arguments: object, *, hash_seed: int | Non
         env={**os.environ, "PYTHONHASHSEED": str(seed), "PYTHONPATH": os.pathsep.join(sys.path)},
     )
     if run.returncode or not run.stdout:
-        _, _, said = run.stderr.strip().rpartition("\n")
-        raise UsageError(f"in a process of its own {failure_text}: {said}")
+        _, _, error = run.stderr.strip().rpartition("\n")
+        raise UsageError(f"in a process of its own {failure_text}: {error}")
     return json.loads(run.stdout.splitlines()[-1])
 
 
-def serve_one_request(handle: Callable[[Any], object]) -> None:
-    """Do the work of such a process: given is what comes by standard input, the answer is the last line of standard output."""
-    given = json.load(sys.stdin)
+def serve(handle: Callable[[Any], object]) -> None:
+    """Do the work of such a process: arguments by standard input, the result on the last line of standard output."""
+    arguments = json.load(sys.stdin)
     with redirect_stdout(sys.stderr):  # foreign code may print
-        made = handle(given)
-    sys.stdout.write(f"\n{json.dumps(made)}\n")
+        result = handle(arguments)
+    sys.stdout.write(f"\n{json.dumps(result)}\n")

@@ -88,7 +88,7 @@ def test_a_file_outside_of_the_workspace_is_told_by_name_and_seed(tmp_path):
 def test_a_template_that_other_hashes_change_is_told_by_its_fact(tmp_path):
     file = tmp_path / "mine.py"
     assert within("task", "new", file).exit_code == 0
-    drawn = 'drawn("greeting", task_seed, "times").randrange(3, 40)'
+    drawn = 'make_rng("greeting", task_seed, "times").randrange(3, 40)'
     file.write_text(file.read_text().replace(drawn, 'hash(f"times {task_seed}") % 10**9'))
     told = within("task", "check", file, *LOCAL)
     assert told.exit_code == 1

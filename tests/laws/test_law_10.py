@@ -26,7 +26,7 @@ from harness.models.endpoint.model_finder import make_model_finder
 from harness.models.endpoint.server import serve_endpoint
 from harness.store.journal import Journal
 from harness.tasks import SUITE
-from harness.testing.fresh_answers import FreshModelSpec, answer_in_fresh_process, encode_reply
+from harness.testing.fresh_process import FreshModelSpec, answer_in_fresh_process, encode_reply
 from harness.testing.laws.simulation import WINDOW_TOKENS, Run, simulate
 from tests.laws.suite import FULL, TASKS, Case, spread
 

@@ -34,8 +34,8 @@ def read(fact: Fact, text: str) -> list[str]:
 @pytest.mark.parametrize("seed", range(50))
 def test_a_revised_rule_is_told_by_each_message_with_another_value_and_last_with_its_own(seed: int) -> None:
     here, values = task(seed), draw_values(seed)
-    told = {fact.name: [value for text in (here.prompt, *(late.text for late in here.later_messages)) for value in read(fact, text)]
-            for fact in REVISED}  # fmt: skip
+    texts = (here.prompt, *(late.text for late in here.later_messages))
+    told = {fact.name: [value for text in texts for value in read(fact, text)] for fact in REVISED}
     assert told["interval"] == [values["interval_1"], values["interval_2"], values["interval"]]
     for fact in REVISED:
         assert told[fact.name][-1] == here.values[fact.name]

@@ -17,7 +17,7 @@ from harness.events import MessageAdded
 from harness.models.tokenizer import count_text_tokens
 from harness.task import Evidence, Fact, Step, Task, World
 from harness.tasks import make_task
-from harness.tasks.kit.steps import run
+from harness.tasks.kit.calls import run
 from harness.tasks.long_march.facts import PRIOR, draw_values
 from harness.tasks.long_march.schedule import complete_world, plan_marks
 from harness.testing.laws.simulation import HUGE_WINDOW_TOKENS, Run, simulate

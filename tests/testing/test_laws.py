@@ -19,8 +19,8 @@ from harness.messages import assistant
 from harness.sandboxes.backends import SandboxChoice
 from harness.task import Evidence, Grader, LaterMessage, Repair
 from harness.tasks import load_task
+from harness.tasks.kit.calls import list_directory, read, run
 from harness.tasks.kit.facts import make_output_fact, make_prompt_fact
-from harness.tasks.kit.steps import list_directory, read, run
 from harness.testing.laws import LAWS, PRESETS, SessionCache, check_laws
 from harness.testing.laws.session_cache import SmallWindow
 from tests.cli.command import within

@@ -24,7 +24,7 @@ from harness.tasks.bug_hunt.checks import CHECKS, build_grader
 from harness.tasks.bug_hunt.facts import FACTS, draw_values
 from harness.tasks.bug_hunt.steps import build_script
 from harness.tasks.bug_hunt.workspace import build_workspace
-from harness.tasks.kit.facts import make_rng
+from harness.tasks.kit.draws import make_rng
 from harness.tasks.kit.prompts import draw_prompt
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from datetime import date, timedelta
 
 from harness.tasks.bug_hunt.stages import INVOICE_COUNT
-from harness.tasks.kit.facts import make_rng
+from harness.tasks.kit.draws import make_rng
 
 NIGHT_COUNT = 26
 MONTHS = ("2023-10", "2023-11", "2023-12", "2024-01", "2024-02", "2024-03")

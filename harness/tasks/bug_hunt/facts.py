@@ -9,17 +9,8 @@ from functools import partial
 
 from harness.task import CallTemplate, Fact, FactKind
 from harness.tasks.bug_hunt.stages import OLD_TIER_KWH, RATES, TIERED_STAGES
-from harness.tasks.kit.facts import (
-    compute_digest,
-    derive_number,
-    draw_choices,
-    draw_salt,
-    make_file_fact,
-    make_output_fact,
-    make_prompt_fact,
-    make_rng,
-    with_former_patterns,
-)
+from harness.tasks.kit.draws import compute_digest, derive_number, draw_choices, make_rng
+from harness.tasks.kit.facts import make_file_fact, make_output_fact, make_prompt_fact
 
 CULPRIT_NOTE = "notes/04-culprit.md"
 NIGHTLY_LOG = "logs/nightly.log"
@@ -42,9 +33,13 @@ FACTS: tuple[Fact, ...] = (
     make_prompt_fact("severity", "preference", "high", r"severity of the case is called `([a-z]+)`"),
     make_prompt_fact("frozen", "constraint", "none", r"module `(\w+)` is frozen until the audit"),
     make_prompt_fact("drift_goal", "goal", "0", r"case counts as closed at a drift of at most (\d+) cents a year"),
-    with_former_patterns(
-        make_file_fact("decree_tier", "value", "docs/decree.md", str(OLD_TIER_KWH), r"tier of all stages begins at `(\d+)` kWh"),
-        r"^TIER_KWH = (\d+)",
+    make_file_fact(
+        "decree_tier",
+        "value",
+        "docs/decree.md",
+        str(OLD_TIER_KWH),
+        r"tier of all stages begins at `(\d+)` kWh",
+        former_patterns=(r"^TIER_KWH = (\d+)",),
     ),
     make_file_fact("rounding", "decision", "docs/rounding.md", "half_up", r"settled in the mode `(\w+)`"),
     _make_log_fact("suspect", "value", "usage", r"operator blames the stage `(\w+)`", "operator blames"),
@@ -58,8 +53,8 @@ FACTS: tuple[Fact, ...] = (
         source="tools/compare.py",
     ),
     make_output_fact(*("provisional_rate", "superseded", _SHOW_NOTES_COMMAND, "30"), PROVISIONAL_PATTERN, source=CULPRIT_NOTE),
-    with_former_patterns(
-        make_output_fact("final_rate", "error", "", "20", r"the invoices imply a rate of `(\d+)`"), PROVISIONAL_PATTERN
+    make_output_fact(
+        "final_rate", "error", "", "20", r"the invoices imply a rate of `(\d+)`", former_patterns=(PROVISIONAL_PATTERN,)
     ),
     make_output_fact("attempt_id", "artifact", "", "A-0000", r"registered as attempt (A-\d{4})"),
     make_output_fact("desk", "next-step", "", "office", r"announce it at the desk `(\w+)`"),
@@ -93,13 +88,12 @@ _CHOICES: dict[str, Sequence[object]] = {
 def draw_values(task_seed: int) -> dict[str, str]:
     """Draw the value of every fact under a seed; `key` is the workspace's own, `stale_rate` the module's."""
     rng_for = partial(make_rng, "bug-hunt", task_seed)
-    values = draw_choices(rng_for, _CHOICES, ("WB", "KW", "TR", "QU"))
+    values = draw_choices("bug-hunt", task_seed, _CHOICES, ("WB", "KW", "TR", "QU"), salt_name="key")
     values["suspect"] = rng_for("suspect").choice([stage.name for stage in TIERED_STAGES if stage.name != values["culprit"]])
     values["ruled_out"] = values["suspect"]
     rates = rng_for("rates").sample(RATES, 3)
     values["stale_rate"], values["provisional_rate"], values["final_rate"] = map(str, rates)
     values["complaint"] = str(rng_for("complaint").randrange(21_000, 98_000))
-    values["key"] = draw_salt(rng_for, "key")
     return values | derive_acceptance_values(values["key"])
 
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 
-from harness.tasks.kit.facts import make_rng
+from harness.tasks.kit.draws import make_rng
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""What a competent agent does, in order, as rows: what it says and what it calls. No row holds a value, only names of facts."""
+"""What a competent agent does, in order: what it says and what it calls. No step holds a value, only names of facts."""
 
 from collections.abc import Iterable
 from functools import cache
@@ -7,7 +7,8 @@ from itertools import chain
 from harness.task import Script
 from harness.tasks.bug_hunt.archive import LETTER_COUNT, MONTHS
 from harness.tasks.bug_hunt.stages import STAGES, TIERED_STAGES
-from harness.tasks.kit.steps import StepSpec, add_change, build_steps, do, look, look_around, read, run, write
+from harness.tasks.kit.calls import read, run, write
+from harness.tasks.kit.steps import StepSpec, add_change, build_steps, do, do_once, look, look_around
 from harness.tasks.kit.texts import load_text
 
 FOLDERS = (
@@ -125,13 +126,12 @@ def _first_fix_steps() -> Iterable[StepSpec]:
         "The plain fix: the tier of the decree, ${decree_tier}, and the rate of the page, ${provisional_rate}.",
         write("patches/first.sed", load_text(__package__, "agent/first.sed")),
     )
-    yield do(
+    yield do_once(
         "first_try",
         "One try on the bench.",
-        run("python3 tools/ci.py patches/first.sed wattbook/stages/${culprit}.py"),
-        named=r"(?i)patches/first\.sed was refused",
-        about="patches/first.sed",
-        once=True,
+        "python3 tools/ci.py patches/first.sed wattbook/stages/${culprit}.py",
+        r"(?i)patches/first\.sed was refused",
+        "patches/first.sed",
     )
 
 
@@ -168,13 +168,12 @@ def _second_fix_steps() -> Iterable[StepSpec]:
         "${owner_tag}.",
         write("patches/second.sed", load_text(__package__, "agent/second.sed")),
     )
-    yield do(
+    yield do_once(
         "second_try",
         "The second try.",
-        run("python3 tools/ci.py patches/second.sed wattbook/stages/${culprit}.py"),
-        named=r"(?i)patches/second\.sed was accepted",
-        about="patches/second.sed",
-        once=True,
+        "python3 tools/ci.py patches/second.sed wattbook/stages/${culprit}.py",
+        r"(?i)patches/second\.sed was accepted",
+        "patches/second.sed",
     )
     yield _run_command(
         "reference_after", "The tests of the reference now.", "python3 tools/run_tests.py tests.test_reference tests.test_money"
@@ -205,13 +204,12 @@ def _paper_steps() -> Iterable[StepSpec]:
         '"one stage had figures from before the decree; invoices are right again"',
     )
     yield look("read_announce", "What the announcement does.", read("tools/announce.py"))
-    yield do(
+    yield do_once(
         "announce",
         "The announcement at the desk that the bench named.",
-        run('python3 tools/announce.py --desk ${desk} --severity ${severity} "${ticket} is fixed"'),
-        named=r"(?i)^\W*announced at \w+ as \w+",
-        about="announced at",
-        once=True,
+        'python3 tools/announce.py --desk ${desk} --severity ${severity} "${ticket} is fixed"',
+        r"(?i)^\W*announced at \w+ as \w+",
+        "announced at",
     )
     yield do(
         "report",

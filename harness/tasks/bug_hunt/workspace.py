@@ -15,7 +15,7 @@ from harness.tasks.bug_hunt.stages import (
     draw_readings,
     draw_tariff,
 )
-from harness.tasks.kit.facts import make_rng
+from harness.tasks.kit.draws import make_rng
 from harness.tasks.kit.texts import fill_text, load_text
 
 MODULES = ("__init__", "cli", "config", "engine", "errors", "ledger", "money", "reading", "reference", "text")

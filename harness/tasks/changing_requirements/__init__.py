@@ -19,7 +19,7 @@ from harness.tasks.changing_requirements.checks import CHECKS, build_grader
 from harness.tasks.changing_requirements.facts import FACTS, draw_values
 from harness.tasks.changing_requirements.steps import build_script, find_change_steps
 from harness.tasks.changing_requirements.workspace import build_workspace, describe_line
-from harness.tasks.kit.facts import make_rng
+from harness.tasks.kit.draws import make_rng
 from harness.tasks.kit.prompts import draw_prompt
 from harness.tasks.kit.texts import fill_text
 

@@ -3,7 +3,8 @@
 from functools import partial
 
 from harness.task import Fact
-from harness.tasks.kit.facts import draw_choices, make_file_fact, make_output_fact, make_prompt_fact, make_rng
+from harness.tasks.kit.draws import draw_choices, make_rng
+from harness.tasks.kit.facts import make_file_fact, make_output_fact, make_prompt_fact
 
 STOPS = (
     *("abbey", "bakery", "bridge", "castle", "cemetery", "cinema", "college", "depot", "ferry", "forge", "garden", "harbour"),
@@ -44,7 +45,7 @@ _MONTHS = ("March", "April", "May", "June", "July", "August")
 def draw_values(task_seed: int) -> dict[str, str]:
     """Draw the value of every fact under a seed, and what was said before the changes as `NAME_1` and `NAME_2`."""
     rng_for = partial(make_rng, "changing-requirements", task_seed)
-    values = draw_choices(rng_for, _CHOICES, ("TP", "RW", "VK", "ND"))
+    values = draw_choices("changing-requirements", task_seed, _CHOICES, ("TP", "RW", "VK", "ND"))
     intervals = rng_for("interval").sample(("8", "9", "11", "12", "14", "16", "18", "22", "24", "25"), 3)
     values["interval_1"], values["interval_2"], values["interval"] = intervals
     times = [f"{hour:02}:{minute:02}" for hour in (4, 5) for minute in range(5, 60, 5)]

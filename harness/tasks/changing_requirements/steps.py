@@ -4,7 +4,8 @@ from functools import cache
 
 from harness.task import Script
 from harness.tasks.changing_requirements.facts import BAYS, STOPS
-from harness.tasks.kit.steps import StepSpec, build_steps, do, list_directory, look, read, run, write
+from harness.tasks.kit.calls import list_directory, read, run, write
+from harness.tasks.kit.steps import StepSpec, build_steps, do, do_once, look
 
 SHEETS_BEFORE_FIRST_CHANGE, SHEETS_BEFORE_SECOND_CHANGE = 9, 17
 """Sheets that are written when the user changes the rules for the first and for the second time."""
@@ -38,14 +39,7 @@ def _check_sheet(stop: str) -> StepSpec:
 STEPS_BEFORE_FIRST_CHANGE = (
     look("orient", "Let me look around.", *(list_directory(folder) for folder in (".", "surveys", "sheets", "plan"))),
     *(row for stop in STOPS[:SHEETS_BEFORE_FIRST_CHANGE] for row in _write_sheet(stop)),
-    do(
-        "permit",
-        "The permit is asked for once.",
-        run("sh tools/permit.sh"),
-        named=r"has permit number P-\d{4}",
-        about="permit number",
-        once=True,
-    ),
+    do_once("permit", "The permit is asked for once.", "sh tools/permit.sh", r"has permit number P-\d{4}", "permit number"),
     *map(_check_sheet, ("abbey", "bridge", "cinema")),
 )
 """Until the user changes the rules."""

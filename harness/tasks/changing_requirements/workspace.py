@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 
 from harness.tasks.changing_requirements.facts import BAYS, STOPS
-from harness.tasks.kit.facts import make_rng
+from harness.tasks.kit.draws import make_rng
 from harness.tasks.kit.prose import Section, Writer
 from harness.tasks.kit.texts import fill_text
 

@@ -28,7 +28,7 @@ from harness.tasks.flashcards.checks import CHECKS, build_grader
 from harness.tasks.flashcards.facts import FACTS, draw_values
 from harness.tasks.flashcards.steps import build_script
 from harness.tasks.flashcards.workspace import build_workspace
-from harness.tasks.kit.facts import make_rng
+from harness.tasks.kit.draws import make_rng
 from harness.tasks.kit.prompts import draw_prompt
 
 STORY_SHARE = 0.35

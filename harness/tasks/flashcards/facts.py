@@ -10,16 +10,8 @@ from collections.abc import Sequence
 from functools import partial
 
 from harness.task import Fact, FactKind
-from harness.tasks.kit.facts import (
-    compute_digest,
-    derive_number,
-    draw_choices,
-    draw_salt,
-    make_file_fact,
-    make_output_fact,
-    make_prompt_fact,
-    make_rng,
-)
+from harness.tasks.kit.draws import compute_digest, derive_number, draw_choices, make_rng
+from harness.tasks.kit.facts import make_file_fact, make_output_fact, make_prompt_fact
 from harness.tasks.kit.texts import fill_text
 
 
@@ -90,8 +82,7 @@ _CHOICES: dict[str, Sequence[object]] = {
 def draw_values(task_seed: int) -> dict[str, str]:
     """Draw the value of every fact under a seed; `salt` and `last_row` are the workspace's own."""
     rng_for = partial(make_rng, "flashcards", task_seed)
-    values = draw_choices(rng_for, _CHOICES, ("LE", "KB", "SR", "ED"))
-    values["salt"] = draw_salt(rng_for)
+    values = draw_choices("flashcards", task_seed, _CHOICES, ("LE", "KB", "SR", "ED"))
     values["last_row"] = f"taxon,named group of related organisms,shelf {rng_for('row').randrange(100, 1000)} of a library,system"
     values["deck_checksum"] = f"{zlib.crc32(fill_text(__package__, 'workspace/decks/biology.csv', values).encode()):08x}"
     values["release_id"] = derive_number(compute_digest(values["salt"], "release:0")[:8], "R")  # as tools/reserve.py computes it

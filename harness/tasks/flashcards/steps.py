@@ -1,12 +1,13 @@
-"""What a competent agent does, in order, as rows: what it says and what it calls. No row holds a value, only names of facts."""
+"""What a competent agent does, in order: what it says and what it calls. No step holds a value, only names of facts."""
 
 from collections.abc import Iterable
 from functools import cache
 from itertools import chain
 
 from harness.task import Script
+from harness.tasks.kit.calls import read, run
 from harness.tasks.kit.programs import Program
-from harness.tasks.kit.steps import StepSpec, add_change, build_steps, do, look, look_around, make_repair, read, run
+from harness.tasks.kit.steps import StepSpec, add_change, build_steps, check_fitness, do, do_once, look, look_around
 
 FOLDERS = (".", "docs", "tools", "decks", "flashcards", "tests")
 
@@ -48,13 +49,12 @@ def _orientation_steps() -> Iterable[StepSpec]:
         "First the readme, the overview and the change log, to know the parts, their order and how entries look.",
         *(read("README.md"), read("docs/overview.md"), read("CHANGELOG.md")),
     )
-    yield do(
+    yield do_once(
         "reserve_release",
         "A release has to be reserved once, before anything else. I note the id, since it is not shown again.",
-        run("python3 tools/reserve.py"),
-        named=r"(?i)reserved release R-\d{4}",
-        about="release R-",
-        once=True,
+        "python3 tools/reserve.py",
+        r"(?i)reserved release R-\d{4}",
+        "release R-",
     )
     yield look(
         "look_at_runner",
@@ -121,20 +121,13 @@ def _storage_steps() -> Iterable[StepSpec]:
         "journal I begin with write-ahead logging, which is usually best.",
         first_cut=True,
     )
-    yield do(
+    yield check_fitness(
         "check_storage",
         "The page asks for a check of the journal mode on the shared volume.",
-        run("python3 tools/check_storage.py"),
-        named=r"^\W*storage is fit\b",
-        about="storage is fit",
-        repairs=(
-            make_repair(
-                r"storage is NOT fit",
-                "The shared volume does not offer write-ahead logging. I write the storage again with the mode "
-                "`${journal_mode}`.",
-                PROGRAM.write_text("flashcards/storage.py", "app/storage.py"),
-            ),
-        ),
+        "python3 tools/check_storage.py",
+        "storage is",
+        "The shared volume does not offer write-ahead logging. I write the storage again with the mode `${journal_mode}`.",
+        PROGRAM.write_text("flashcards/storage.py", "app/storage.py"),
     )
     yield look(
         "look_at_test_scheduler_again",
@@ -172,13 +165,12 @@ def _file_steps() -> Iterable[StepSpec]:
     yield PROGRAM.write_module("ids", "Ids follow from deck and front, behind the prefix that was settled with the schools.")
     yield PROGRAM.write_test("importer", "Tests for ids, importer and samples in one module, since they belong together.")
     yield PROGRAM.run_test("importer", "Run them.")
-    yield do(
+    yield do_once(
         "feed_first_rows",
         "The importer works, so the first 20 rows go to the schools' catalogue. I note the token for the rest.",
-        run("python3 tools/ingest.py decks/biology.csv --count 20"),
-        named=r"(?i)feed the rest of the deck with --resume [0-9a-f]{6}",
-        about=" --resume ",
-        once=True,
+        "python3 tools/ingest.py decks/biology.csv --count 20",
+        r"(?i)feed the rest of the deck with --resume [0-9a-f]{6}",
+        " --resume ",
     )
     yield look(
         "look_at_importer_again",
@@ -241,13 +233,12 @@ def _review_steps() -> Iterable[StepSpec]:
         repair_says="The allowance must be counted over the whole day: `queue` passes 0 instead of the new cards answered "
         "today. I write the module again with the number from the storage.",
     )
-    yield do(
+    yield do_once(
         "feed_other_rows",
         "A day's review works, so the rest of the sample deck goes to the catalogue, from where the first portion ended.",
-        run("python3 tools/ingest.py decks/biology.csv --resume ${ingest_token}"),
-        named=r"(?i)\b(\d+) of \1 rows are in the catalogue",
-        about="rows are in the catalogue",
-        once=True,
+        "python3 tools/ingest.py decks/biology.csv --resume ${ingest_token}",
+        r"(?i)\b(\d+) of \1 rows are in the catalogue",
+        "rows are in the catalogue",
     )
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from harness.tasks.kit.facts import make_rng
+from harness.tasks.kit.draws import make_rng
 from harness.tasks.kit.texts import fill_text, load_text
 
 WORKSPACE_PATHS = (

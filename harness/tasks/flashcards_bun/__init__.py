@@ -26,7 +26,7 @@ from harness.tasks.flashcards_bun.checks import CHECKS, build_grader
 from harness.tasks.flashcards_bun.facts import FACTS, draw_values
 from harness.tasks.flashcards_bun.steps import build_script
 from harness.tasks.flashcards_bun.workspace import build_workspace
-from harness.tasks.kit.facts import make_rng
+from harness.tasks.kit.draws import make_rng
 from harness.tasks.kit.prompts import draw_prompt
 
 

@@ -5,20 +5,10 @@ are printed by commands; two of these cannot be run again without harm.
 """
 
 from collections.abc import Sequence
-from functools import partial
 
 from harness.task import Fact, FactKind
-from harness.tasks.kit.facts import (
-    compute_digest,
-    derive_number,
-    draw_choices,
-    draw_salt,
-    make_file_fact,
-    make_output_fact,
-    make_prompt_fact,
-    make_rng,
-    with_former_patterns,
-)
+from harness.tasks.kit.draws import compute_digest, derive_number, draw_choices
+from harness.tasks.kit.facts import make_file_fact, make_output_fact, make_prompt_fact
 
 
 def _make_page_fact(name: str, kind: FactKind, page: str, prior: str, *patterns: str) -> Fact:
@@ -41,9 +31,12 @@ FACTS: tuple[Fact, ...] = (
     make_prompt_fact("draft_mark", "constraint", "draft", r"generator makes carries the tag `([\w-]+)`"),
     make_prompt_fact("goal_version", "goal", "1.0.0", r"goal is version (\d+\.\d+\.\d+) of the program"),
     make_prompt_fact("farewell", "preference", "done", r"session that is over says `([\w ]+)`"),
-    with_former_patterns(
-        make_prompt_fact("mature_days", "superseded", "21", r"called mature after (\d+) days from this order on"),
-        r"maturity began at an interval of (\d+) days",
+    make_prompt_fact(
+        "mature_days",
+        "superseded",
+        "21",
+        r"called mature after (\d+) days from this order on",
+        former_patterns=(r"maturity began at an interval of (\d+) days",),
     ),
     _make_page_fact("initial_ease", "value", "scheduling", "2.5", r"card that was never answered has an ease of (\d\.\d+)\b"),
     _make_page_fact("ease_floor", "value", "scheduling", "1.3", r"ease never sinks below (\d\.\d+)\b"),
@@ -87,11 +80,9 @@ _CHOICES: dict[str, Sequence[object]] = {
 
 def draw_values(task_seed: int) -> dict[str, str]:
     """Draw the value of every fact under a seed; `salt` is the workspace's own."""
-    rng_for = partial(make_rng, "flashcards-bun", task_seed)
-    salt = draw_salt(rng_for)
+    values = draw_choices("flashcards-bun", task_seed, _CHOICES, ("SR", "LB", "CX", "HV"))
     return {
-        **draw_choices(rng_for, _CHOICES, ("SR", "LB", "CX", "HV")),
-        "salt": salt,
-        "release_id": derive_number(compute_digest(salt, "release:0")[:8], "R"),  # as tools/reserve.ts computes it
-        "feed_mark": compute_digest(salt, "feed:12")[:6],  # as tools/feed.ts computes it
+        **values,
+        "release_id": derive_number(compute_digest(values["salt"], "release:0")[:8], "R"),  # as tools/reserve.ts computes it
+        "feed_mark": compute_digest(values["salt"], "feed:12")[:6],  # as tools/feed.ts computes it
     }

@@ -1,12 +1,13 @@
-"""What a competent agent does, in order, as rows: what it says and what it calls. No row holds a value, only names of facts."""
+"""What a competent agent does, in order: what it says and what it calls. No step holds a value, only names of facts."""
 
 from collections.abc import Iterable
 from functools import cache
 from itertools import chain
 
 from harness.task import Script
+from harness.tasks.kit.calls import read, run
 from harness.tasks.kit.programs import Program
-from harness.tasks.kit.steps import StepSpec, add_change, build_steps, do, look, look_around, make_repair, read, run
+from harness.tasks.kit.steps import StepSpec, add_change, build_steps, check_fitness, do, do_once, look, look_around
 
 FOLDERS = (".", "docs", "tools", "decks", "src", "tests")
 TABULATE_SCRIPT = (
@@ -60,13 +61,12 @@ def _orientation_steps() -> Iterable[StepSpec]:
         "The readme, the overview and the change log, to know the parts, their order and how entries look.",
         *(read("README.md"), read("docs/overview.md"), read("CHANGELOG.md")),
     )
-    yield do(
+    yield do_once(
         "reserve_release",
         "A release has to be reserved once, before anything else. I note the id, since it is not shown again.",
-        run("bun tools/reserve.ts"),
-        named=r"(?i)reserved release R-\d{4}",
-        about="release R-",
-        once=True,
+        "bun tools/reserve.ts",
+        r"(?i)reserved release R-\d{4}",
+        "release R-",
     )
     yield look(
         "look_at_tools",
@@ -112,19 +112,13 @@ def _storage_steps() -> Iterable[StepSpec]:
         "logging, which is usually best.",
         first_cut=True,
     )
-    yield do(
+    yield check_fitness(
         "check_storage",
         "The page asks for a check of the journal mode.",
-        run("bun tools/check_storage.ts"),
-        named=r"^\W*storage is fit\b",
-        about="storage is fit",
-        repairs=(
-            make_repair(
-                r"storage is NOT fit",
-                "The boats' disks do not take write-ahead logging. I write the storage again with the mode `${journal_mode}`.",
-                PROGRAM.write_text("src/storage.ts", "app/storage.ts"),
-            ),
-        ),
+        "bun tools/check_storage.ts",
+        "storage is",
+        "The boats' disks do not take write-ahead logging. I write the storage again with the mode `${journal_mode}`.",
+        PROGRAM.write_text("src/storage.ts", "app/storage.ts"),
     )
     yield from PROGRAM.test_module("storage", "Tests for the storage over a real file, including a file of another version.")
 
@@ -137,13 +131,12 @@ def _deck_steps() -> Iterable[StepSpec]:
         "decks", "Reading and writing decks, with the column of the page and the separator that was settled."
     )
     yield from PROGRAM.test_module("decks", "Tests for both directions: order of columns, quotes, bad rows, ids.")
-    yield do(
+    yield do_once(
         "feed_first_rows",
         "Decks can be read, so the first 12 rows of the sample deck go to the catalogue. I note the mark for the rest.",
-        run("bun tools/feed.ts decks/flags.csv --count 12"),
-        named=r"(?i)feed the rest of the deck with --resume [0-9a-f]{6}",
-        about=" --resume ",
-        once=True,
+        "bun tools/feed.ts decks/flags.csv --count 12",
+        r"(?i)feed the rest of the deck with --resume [0-9a-f]{6}",
+        " --resume ",
     )
 
 
@@ -184,13 +177,12 @@ def _session_steps() -> Iterable[StepSpec]:
         repair_says="The room for new cards must be what the day still allows: `queue` passes 0 instead of those answered "
         "today. I write the module again with the number from the storage.",
     )
-    yield do(
+    yield do_once(
         "feed_other_rows",
         "A day's session works, so the rest of the sample deck goes to the catalogue, from where the first portion ended.",
-        run("bun tools/feed.ts decks/flags.csv --resume ${feed_mark}"),
-        named=r"(?i)\b(\d+) of \1 rows are in the catalogue",
-        about="rows are in the catalogue",
-        once=True,
+        "bun tools/feed.ts decks/flags.csv --resume ${feed_mark}",
+        r"(?i)\b(\d+) of \1 rows are in the catalogue",
+        "rows are in the catalogue",
     )
 
 

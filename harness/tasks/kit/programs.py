@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 
 from harness.task import CallTemplate
-from harness.tasks.kit.steps import StepSpec, do, make_repair, run, write
+from harness.tasks.kit.calls import run, write
+from harness.tasks.kit.steps import StepSpec, do, make_repair
 from harness.tasks.kit.texts import load_text
 
 

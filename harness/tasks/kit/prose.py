@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from string import Template
 from typing import NamedTuple
 
-from harness.tasks.kit.facts import make_rng
+from harness.tasks.kit.draws import make_rng
 from harness.tasks.kit.texts import load_text
 
 _VERBS = (

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from string import Template
 
 from harness.task import CallTemplate, Evidence, Repair, Step
+from harness.tasks.kit.calls import list_directory, run
 
 DONE_PATTERN = r"\b(?:wrote|written|created|implemented|finished|completed|done)\b"
 CHANGELOG_PATTERN = r"(?i)change ?log entry (?:was |is |has been )?(?:added|written|appended|made)|^\W*appended to CHANGELOG\.md"
@@ -31,26 +32,6 @@ class StepSpec:
     repairs: tuple[Repair, ...] = ()
 
 
-def write(path: str, content: str) -> CallTemplate:
-    """Write a text with placeholders to a path."""
-    return CallTemplate(tool="write_file", arguments=(("path", path), ("content", content)))
-
-
-def read(path: str) -> CallTemplate:
-    """Read a file."""
-    return CallTemplate(tool="read_file", arguments=(("path", path),))
-
-
-def run(command: str) -> CallTemplate:
-    """Run a shell command."""
-    return CallTemplate(tool="execute_command", arguments=(("command", command),))
-
-
-def list_directory(path: str) -> CallTemplate:
-    """List a folder."""
-    return CallTemplate(tool="list_directory", arguments=(("path", path),))
-
-
 def look(name: str, says: str, *calls: CallTemplate) -> StepSpec:
     """Look at something; nothing depends on having done it but what is seen."""
     return do(name, says, *calls)
@@ -67,6 +48,17 @@ def do(
 ) -> StepSpec:
     """Do something; see `StepSpec`."""
     return StepSpec(name=name, says=says, calls=calls, named=named, about=about, once=once, repairs=repairs)
+
+
+def do_once(name: str, says: str, command: str, named: str, about: str) -> StepSpec:
+    """Run a command that must not be run twice, known by what it prints."""
+    return do(name, says, run(command), named=named, about=about, once=True)
+
+
+def check_fitness(name: str, says: str, command: str, subject: str, repair_text: str, *repair_calls: CallTemplate) -> StepSpec:
+    """Run a check that prints `SUBJECT fit` or `SUBJECT NOT fit`, and repair what it complains about."""
+    repair = make_repair(f"{subject} NOT fit", repair_text, *repair_calls)
+    return do(name, says, run(command), named=rf"^\W*{subject} fit\b", about=f"{subject} fit", repairs=(repair,))
 
 
 def look_around(says: str, folders: Iterable[str]) -> StepSpec:

@@ -21,7 +21,7 @@ Logs follow from the seed (`logs.py`) and are kept for the last seeds, since the
 from functools import lru_cache
 
 from harness.task import Task
-from harness.tasks.kit.facts import make_rng
+from harness.tasks.kit.draws import make_rng
 from harness.tasks.kit.prompts import draw_prompt
 from harness.tasks.log_forensics.checks import CHECKS, build_grader
 from harness.tasks.log_forensics.facts import FACTS, draw_values

@@ -10,16 +10,8 @@ from functools import partial
 from typing import NamedTuple
 
 from harness.task import Fact, FactKind
-from harness.tasks.kit.facts import (
-    compute_digest,
-    draw_choices,
-    draw_salt,
-    make_file_fact,
-    make_output_fact,
-    make_prompt_fact,
-    make_rng,
-    with_former_patterns,
-)
+from harness.tasks.kit.draws import compute_digest, draw_choices, make_rng
+from harness.tasks.kit.facts import make_file_fact, make_output_fact, make_prompt_fact
 
 COMPONENTS = ("gateway", "app", "ledger", "auth", "queue", "deploy")
 """Each has a log."""
@@ -78,9 +70,13 @@ FACTS: tuple[Fact, ...] = (
     make_file_fact(
         "incident_class", "decision", "docs/runbook.md", "C1", r"losing settled orders is an incident of class ([A-Z]\d)\b"
     ),
-    with_former_patterns(
-        make_file_fact("desk", "superseded", "docs/addendum.md", "operations", r"reports go to the desk `([a-z]+)` from now on"),
-        r"reports went to ([a-z]+)\b",
+    make_file_fact(
+        "desk",
+        "superseded",
+        "docs/addendum.md",
+        "operations",
+        r"reports go to the desk `([a-z]+)` from now on",
+        former_patterns=(r"reports went to ([a-z]+)\b",),
     ),
     _make_needle_fact("alarm_time", "progress", "alarm", "00:00:00", r"(\d\d:\d\d:\d\d) .{0,30}first alarm of this night"),
     _make_needle_fact("gateway_host", "value", "circuit", "gw-1", r"circuit opened for good by (gw-\d+)\b"),
@@ -140,7 +136,7 @@ TIME_RANGES = {"alarm_time": (3 * 3600, 4 * 3600), "healthy_time": (5 * 3600, 6 
 def draw_values(task_seed: int) -> dict[str, str]:
     """Draw the value of every fact under a seed but `damage_offset`, which follows from the logs, and the tools' `salt`."""
     rng_for = partial(make_rng, "log-forensics", task_seed)
-    values = draw_choices(rng_for, _CHOICES, ("NX", "FR", "OP", "LG"))
+    values = draw_choices("log-forensics", task_seed, _CHOICES, ("NX", "FR", "OP", "LG"))
     for name, (first, last) in TIME_RANGES.items():
         second = rng_for(name).randrange(first, last)
         values[name] = f"{second // 3600:02d}:{second // 60 % 60:02d}:{second % 60:02d}"
@@ -152,7 +148,6 @@ def draw_values(task_seed: int) -> dict[str, str]:
     values["fingerprint"] = ":".join(f"{rng_for(f'key{part}').randrange(16, 256):02x}" for part in range(3))
     values["ruled_out"] = f"d-{rng_for('deploy').randrange(1000, 10_000)}"
     values["lost_orders"] = str(rng_for("lost").randrange(300, 4000))
-    values["salt"] = draw_salt(rng_for)
     values["case_number"] = f"CASE-{int(compute_digest(values['salt'], 'case:0')[:6], 16) % 900 + 100}"
     values["seal_mark"] = compute_digest(values["salt"], "seal:3")[:6]
     return values

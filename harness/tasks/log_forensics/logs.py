@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
-from harness.tasks.kit.facts import make_rng
+from harness.tasks.kit.draws import make_rng
 
 NIGHT_SECONDS = 6 * 3600
 """From midnight to six."""

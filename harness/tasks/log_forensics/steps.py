@@ -1,11 +1,12 @@
-"""What a competent agent does, in order, as rows: what it says and what it calls. No row holds a value, only names of facts."""
+"""What a competent agent does, in order: what it says and what it calls. No step holds a value, only names of facts."""
 
 from collections.abc import Iterable
 from functools import cache
 from itertools import chain
 
 from harness.task import Script
-from harness.tasks.kit.steps import StepSpec, build_steps, do, look, look_around, read, run, write
+from harness.tasks.kit.calls import read, run, write
+from harness.tasks.kit.steps import StepSpec, build_steps, do, do_once, look, look_around
 from harness.tasks.kit.texts import load_text
 from harness.tasks.log_forensics.facts import SEARCHES
 
@@ -78,13 +79,12 @@ def _orientation_steps() -> Iterable[StepSpec]:
         "I look around first: papers, logs, dumps, configuration, tools, and what there is of notes and report.", FOLDERS
     )
     yield look("read_questions", "The questions and the form of the answers.", read("docs/questions.md"), read("docs/form.md"))
-    yield do(
+    yield do_once(
         "open_case",
         "A case has to be opened once, before anything else. Its number is not shown again, so I note it.",
-        run("python3 tools/open_case.py"),
-        named=r"(?i)opened as CASE-\d{3}",
-        about="opened as CASE-",
-        once=True,
+        "python3 tools/open_case.py",
+        r"(?i)opened as CASE-\d{3}",
+        "opened as CASE-",
     )
     yield look("read_runbook", "The desk's runbook and what was added to it.", read("docs/runbook.md"), read("docs/addendum.md"))
     yield look(
@@ -116,13 +116,12 @@ def _ledger_steps() -> Iterable[StepSpec]:
     yield _run_search("given_up", "The transaction that was given up, with its code.")
     yield _run_search("lagging", "And the replica that fell behind.")
     yield _write_note("ledger")
-    yield do(
+    yield do_once(
         "seal_first",
         "Three logs are searched, so they are sealed. I note the mark for the others.",
-        run("python3 tools/seal.py --count 3"),
-        named=r"(?i)seal the rest with --after [0-9a-f]{6}",
-        about=" --after ",
-        once=True,
+        "python3 tools/seal.py --count 3",
+        r"(?i)seal the rest with --after [0-9a-f]{6}",
+        " --after ",
     )
     yield _write_page("cause.txt", "Code and shard are fresh, so the page on the cause is written now.")
 
@@ -146,13 +145,12 @@ def _deploy_steps() -> Iterable[StepSpec]:
     yield _run_search("by_hand", "A setting was changed without a ticket, they say: which one, and what was it before?")
     yield _run_search("no_difference", "A release was taken back in vain, which rules it out.")
     yield _write_note("deploy")
-    yield do(
+    yield do_once(
         "seal_rest",
         "All logs are searched; the other ones are sealed, from where the first portion ended.",
-        run("python3 tools/seal.py --after ${seal_mark}"),
-        named=r"(?i)\b(\d+) of \1 logs are sealed",
-        about="logs are sealed",
-        once=True,
+        "python3 tools/seal.py --after ${seal_mark}",
+        r"(?i)\b(\d+) of \1 logs are sealed",
+        "logs are sealed",
     )
 
 

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Mapping
 
-from harness.tasks.kit.facts import make_rng
+from harness.tasks.kit.draws import make_rng
 from harness.tasks.kit.prose import Writer
 from harness.tasks.kit.texts import fill_text
 

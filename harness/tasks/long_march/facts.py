@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from harness.task import CallTemplate, Fact, FactKind
-from harness.tasks.kit.facts import make_rng
+from harness.tasks.kit.draws import make_rng
 from harness.tasks.long_march.schedule import Mark
 
 PRIOR = "0000"

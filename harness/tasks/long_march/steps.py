@@ -4,7 +4,7 @@ import re
 from functools import lru_cache
 
 from harness.task import CallTemplate, Evidence, Script, Step, World
-from harness.tasks.kit.steps import read, run, write
+from harness.tasks.kit.calls import read, run, write
 from harness.tasks.long_march.facts import FACT_FORMS
 from harness.tasks.long_march.schedule import Mark, plan_marks
 

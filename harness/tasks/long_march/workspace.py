@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 
 from harness.task import World
-from harness.tasks.kit.facts import make_rng
+from harness.tasks.kit.draws import make_rng
 from harness.tasks.kit.texts import fill_text
 from harness.tasks.long_march.facts import FACT_FORMS, Values, render_sentence
 from harness.tasks.long_march.prose import CHARACTERS_PER_TOKEN, WORDS, draw_sizes, write_page

@@ -17,7 +17,7 @@ The package is a real one; its modules, figures and tests are generated from the
 """
 
 from harness.task import Task
-from harness.tasks.kit.facts import make_rng
+from harness.tasks.kit.draws import make_rng
 from harness.tasks.kit.prompts import draw_prompt
 from harness.tasks.rename_sweep.checks import CHECKS, build_grader
 from harness.tasks.rename_sweep.facts import FACTS, draw_values

@@ -3,25 +3,14 @@
 from functools import partial
 
 from harness.task import Fact
-from harness.tasks.kit.facts import (
-    compute_digest,
-    derive_number,
-    draw_choices,
-    draw_salt,
-    make_file_fact,
-    make_output_fact,
-    make_prompt_fact,
-    make_rng,
-    with_former_patterns,
-)
+from harness.tasks.kit.draws import compute_digest, derive_number, draw_choices, make_rng
+from harness.tasks.kit.facts import make_file_fact, make_output_fact, make_prompt_fact
 
 PROPOSED_PATTERN = r"plan proposed the name `(\w+)`"
 PLAN_PAGE, LEDGER_PAGE = "docs/plan.md", "docs/ledger.md"
 
 FACTS: tuple[Fact, ...] = (
-    with_former_patterns(
-        make_prompt_fact("new_name", "constraint", "resolve", r"is called `(\w+)` from now on"), PROPOSED_PATTERN
-    ),
+    make_prompt_fact("new_name", "constraint", "resolve", r"is called `(\w+)` from now on", former_patterns=(PROPOSED_PATTERN,)),
     make_prompt_fact("excluded_folder", "constraint", "legacy", r"folder `(\w+)` is left alone"),
     make_prompt_fact("alias_module", "constraint", "deprecated", r"module `(\w+)` keeps the old name as an alias"),
     make_prompt_fact("removal_release", "value", "2.0", r"alias goes away in release (\d+\.\d+)\b"),
@@ -70,10 +59,9 @@ CHOICES: dict[str, tuple[str, ...]] = {
 def draw_values(task_seed: int) -> dict[str, str]:
     """Draw the value of every fact under a seed, as tools/ledger.py computes some; `key` is the workspace's own."""
     rng_for = partial(make_rng, "rename-sweep", task_seed)
-    values = draw_choices(rng_for, CHOICES, ("HB", "QY", "PT", "MR"))
+    values = draw_choices("rename-sweep", task_seed, CHOICES, ("HB", "QY", "PT", "MR"), salt_name="key")
     book = rng_for("book").choice(("sweep", "tide", "broom", "spring"))
     values["ledger_book"] = f"{book}-{rng_for('number').randrange(10, 99)}"
-    values["key"] = draw_salt(rng_for, "key")
     values["voucher"] = compute_digest(values["key"], "voucher:1")[:6]
     values["collision_name"] = HELPERS[int(compute_digest(values["key"], "name:1")[:8], 16) % len(HELPERS)]
     closing_seal = compute_digest(values["key"], "close")

@@ -1,10 +1,11 @@
-"""What a competent agent does, in order, as rows: what it says and what it calls. No row holds a value, only names of facts."""
+"""What a competent agent does, in order: what it says and what it calls. No step holds a value, only names of facts."""
 
 from collections.abc import Iterable
 from functools import cache
 
 from harness.task import CallTemplate, Script
-from harness.tasks.kit.steps import StepSpec, add_change, build_steps, do, look, look_around, make_repair, read, run, write
+from harness.tasks.kit.calls import read, run, write
+from harness.tasks.kit.steps import StepSpec, add_change, build_steps, do, do_once, look, look_around, make_repair
 from harness.tasks.kit.texts import load_text
 from harness.tasks.rename_sweep.workspace import COLLISION_FOLDERS, FOLDERS, MODULES, STRAY_MODULES
 
@@ -43,8 +44,8 @@ def _all_steps() -> Iterable[StepSpec]:
 
 
 def _run_ledger(name: str, says: str, words: str, named: str, about: str) -> StepSpec:
-    """A line of the ledger: once, and known by what it printed."""
-    return do(name, says, run(f"python3 tools/ledger.py {words}"), named=named, about=about, once=True)
+    """Write a line of the ledger."""
+    return do_once(name, says, f"python3 tools/ledger.py {words}", named, about)
 
 
 def _orientation_steps() -> Iterable[StepSpec]:

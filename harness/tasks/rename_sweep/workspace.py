@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from harness.tasks import kit
-from harness.tasks.kit.facts import make_rng
+from harness.tasks.kit.draws import make_rng
 from harness.tasks.kit.prose import Writer
 from harness.tasks.kit.texts import fill_text, load_text
 from harness.tasks.rename_sweep.facts import CHOICES, DESKS, HELPERS

@@ -21,7 +21,7 @@ Pages are generated from the seed; modules and tests are real and are written fr
 """
 
 from harness.task import Task
-from harness.tasks.kit.facts import make_rng
+from harness.tasks.kit.draws import make_rng
 from harness.tasks.kit.prompts import draw_prompt
 from harness.tasks.spec_api.checks import CHECKS, build_grader
 from harness.tasks.spec_api.facts import FACTS, draw_values

@@ -5,19 +5,10 @@ Eleven stand in the order alone and are needed late. Fifteen stand on pages of t
 """
 
 from collections.abc import Sequence
-from functools import partial
 
 from harness.task import Fact, FactKind
-from harness.tasks.kit.facts import (
-    compute_digest,
-    draw_choices,
-    draw_salt,
-    make_file_fact,
-    make_output_fact,
-    make_prompt_fact,
-    make_rng,
-    with_former_patterns,
-)
+from harness.tasks.kit.draws import compute_digest, draw_choices
+from harness.tasks.kit.facts import make_file_fact, make_output_fact, make_prompt_fact
 
 READ_END_COMMAND = "tail -n 45 spec/06-resources.md"
 """Shows the end of the page that is longer than one output may be."""
@@ -38,9 +29,12 @@ FACTS: tuple[Fact, ...] = (
     make_prompt_fact("cache_minutes", "decision", "60", r"list of tariffs is kept for (\d+) minutes"),
     make_prompt_fact("skew_seconds", "constraint", "5", r"clocks may differ by (\d+) seconds"),
     make_prompt_fact("goal_version", "goal", "1.0.0", r"goal is version (\d+\.\d+\.\d+) of the client"),
-    with_former_patterns(
-        make_prompt_fact("signature_seconds", "superseded", "300", r"a signature is good for (\d+) seconds from now on"),
-        r"signatures aged within (\d+) seconds",
+    make_prompt_fact(
+        "signature_seconds",
+        "superseded",
+        "300",
+        r"a signature is good for (\d+) seconds from now on",
+        former_patterns=(r"signatures aged within (\d+) seconds",),
     ),
     _make_page_fact(
         "version_header", "value", "01-conventions", "X-Api-Version", r"edition of the interface in the header `([\w-]+)`"
@@ -66,9 +60,13 @@ FACTS: tuple[Fact, ...] = (
     ),
     _make_page_fact("label_width", "constraint", "10-labels", "40", r"line of a label takes (\d+) characters"),
     _make_page_fact("sum_line", "artifact", "11-statements", "SUM", r"sum stands on the line that begins with `([A-Z]+)`"),
-    with_former_patterns(
-        _make_page_fact("attempts", "superseded", "09-errata", "5", r"request is now sent (\d+) times at most"),
-        r"clients tried (\d+) times",
+    make_file_fact(
+        "attempts",
+        "superseded",
+        "spec/09-errata.md",
+        "5",
+        r"request is now sent (\d+) times at most",
+        former_patterns=(r"clients tried (\d+) times",),
     ),
     make_file_fact(
         *("weight_field", "artifact", "spec/06-resources.md", "weight"),
@@ -127,11 +125,9 @@ _CHOICES: dict[str, Sequence[object]] = {
 
 def draw_values(task_seed: int) -> dict[str, str]:
     """Draw the value of every fact under a seed; `salt` is the workspace's own."""
-    rng_for = partial(make_rng, "spec-api", task_seed)
-    salt = draw_salt(rng_for)
+    values = draw_choices("spec-api", task_seed, _CHOICES, ("PD", "LG", "QX", "TR"))
     return {
-        **draw_choices(rng_for, _CHOICES, ("PD", "LG", "QX", "TR")),
-        "salt": salt,
-        "client_key": f"K-{compute_digest(salt, 'key:0')[:6]}",  # as tools/enroll.py computes it
-        "push_mark": compute_digest(salt, "push:25")[:6],  # as tools/push.py computes it
+        **values,
+        "client_key": f"K-{compute_digest(values['salt'], 'key:0')[:6]}",  # as tools/enroll.py computes it
+        "push_mark": compute_digest(values["salt"], "push:25")[:6],  # as tools/push.py computes it
     }

@@ -1,12 +1,13 @@
-"""What a competent agent does, in order, as rows: what it says and what it calls. No row holds a value, only names of facts."""
+"""What a competent agent does, in order: what it says and what it calls. No step holds a value, only names of facts."""
 
 from collections.abc import Iterable
 from functools import cache
 from itertools import chain
 
 from harness.task import Script
+from harness.tasks.kit.calls import read, run
 from harness.tasks.kit.programs import Program
-from harness.tasks.kit.steps import StepSpec, add_change, build_steps, do, look, look_around, make_repair, read, run
+from harness.tasks.kit.steps import StepSpec, add_change, build_steps, check_fitness, do, do_once, look, look_around
 from harness.tasks.spec_api.facts import READ_END_COMMAND
 
 FOLDERS = (".", "spec", "tools", "samples", "docs", "depot", "tests")
@@ -47,13 +48,12 @@ def _orientation_steps() -> Iterable[StepSpec]:
         "The readme, the index of the specification and the change log.",
         *(read("README.md"), read("spec/README.md"), read("CHANGELOG.md")),
     )
-    yield do(
+    yield do_once(
         "enroll",
         "The client has to be enrolled once, before anything else. The key is not shown again, so I note it.",
-        run("python3 tools/enroll.py"),
-        named=r"(?i)enrolled with the key K-[0-9a-f]{6}",
-        about="the key K-",
-        once=True,
+        "python3 tools/enroll.py",
+        r"(?i)enrolled with the key K-[0-9a-f]{6}",
+        "the key K-",
     )
     yield look(
         "look_at_tools",
@@ -92,13 +92,12 @@ def _parcel_steps() -> Iterable[StepSpec]:
     yield CLIENT.write_module("codes", "From the depot's codes to our exceptions; a repeated parcel has its own.")
     yield from CLIENT.test_module("parcels", "Tests for parcels, bodies and codes in one module.")
     yield look("look_at_samples", "I look at the samples before I push any.", run("cat samples/parcels.csv"))
-    yield do(
+    yield do_once(
         "push_first",
         "Parcels are coded, so the first 25 samples go to the trial hall. I note the mark for the rest.",
-        run("python3 tools/push.py --count 25"),
-        named=r"(?i)push the rest with --after [0-9a-f]{6}",
-        about=" --after ",
-        once=True,
+        "python3 tools/push.py --count 25",
+        r"(?i)push the rest with --after [0-9a-f]{6}",
+        " --after ",
     )
 
 
@@ -106,19 +105,13 @@ def _money_steps() -> Iterable[StepSpec]:
     yield CLIENT.write_module(
         "money", "Amounts in whole hundredths. I round half up, as people do; the books will tell.", first_cut=True
     )
-    yield do(
+    yield check_fitness(
         "check_money",
         "The team has a check against the depot's books; I run it.",
-        run("python3 tools/check_money.py"),
-        named=r"^\W*amounts are fit\b",
-        about="amounts are fit",
-        repairs=(
-            make_repair(
-                r"amounts are NOT fit",
-                "The depot's books round differently. I write the module again with ${rounding}.",
-                CLIENT.write_text("depot/money.py", "client/money.py"),
-            ),
-        ),
+        "python3 tools/check_money.py",
+        "amounts are",
+        "The depot's books round differently. I write the module again with ${rounding}.",
+        CLIENT.write_text("depot/money.py", "client/money.py"),
     )
 
 
@@ -161,13 +154,12 @@ def _integration_steps() -> Iterable[StepSpec]:
         "in the client shows.",
     )
     yield from CLIENT.test_module("service", "Tests of the client against the stand-in.")
-    yield do(
+    yield do_once(
         "push_rest",
         "The stand-in works, so the other samples go to the trial hall, from where the first portion ended.",
-        run("python3 tools/push.py --after ${push_mark}"),
-        named=r"(?i)\b(\d+) of \1 parcels are there",
-        about="parcels are there",
-        once=True,
+        "python3 tools/push.py --after ${push_mark}",
+        r"(?i)\b(\d+) of \1 parcels are there",
+        "parcels are there",
     )
     yield _read_page("10-labels", "Labels were asked for by the halls: the page on them.")
     yield CLIENT.write_module("labels", "Labels as text, wrapped to the width of the paper.")

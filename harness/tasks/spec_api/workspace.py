@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 
 from harness.tasks import kit
-from harness.tasks.kit.facts import make_rng
+from harness.tasks.kit.draws import make_rng
 from harness.tasks.kit.prose import write_specification
 from harness.tasks.kit.texts import fill_text, load_text
 

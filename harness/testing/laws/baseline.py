@@ -7,9 +7,8 @@ from dataclasses import replace
 from itertools import pairwise
 
 from harness.compaction.presets.none import NoCompaction
-from harness.testing.laws.findings import Finding
+from harness.testing.laws.findings import Finding, find_first_needing_step, make_check_finding, read_values
 from harness.testing.laws.moves import Move, list_shown_texts
-from harness.testing.laws.scripts import find_first_needing_step, make_check_finding, read_values
 from harness.testing.laws.session_cache import SessionCache
 from harness.testing.laws.simulation import HUGE_WINDOW_TOKENS
 

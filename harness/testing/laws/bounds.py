@@ -1,14 +1,19 @@
-"""Laws 1 to 4: what the window does to a session, between remembering everything and nothing."""
+"""Laws 1 to 4 and 7: what the window does to a session, between remembering everything and nothing."""
 
+import functools
 from collections.abc import Iterator
 
+from harness.codec import digest_message
 from harness.compaction.presets.none import NoCompaction
+from harness.messages import Message
+from harness.models.scripted.agent import count_tool_tokens
+from harness.models.tokenizer import count_message_tokens
 from harness.task import Task
-from harness.testing.laws.findings import Finding
+from harness.testing.laws.findings import Finding, make_check_finding, read_values
 from harness.testing.laws.moves import trace
-from harness.testing.laws.scripts import make_check_finding, read_values
-from harness.testing.laws.session_cache import DEFAULT_PRESET, SessionCache, look_up_policy
+from harness.testing.laws.session_cache import DEFAULT_PRESET, PRESETS, SessionCache, look_up_policy
 from harness.testing.laws.simulation import HUGE_WINDOW_TOKENS, Run
+from harness.view import find_violation, fold_all
 
 
 def check_law_1(sessions: SessionCache, seed: int, preset: str) -> Iterator[Finding]:
@@ -131,3 +136,28 @@ def _find_first_use(sessions: SessionCache, seed: int, fact: str) -> int:
     """The first request of the uncompacted session at which a step was taken that needs a fact."""
     needing = {step.name for step in sessions.make_task(seed).script.steps if fact in step.required_facts}
     return min((move.number for move in sessions.trace_moves(seed) if move.step in needing), default=0)
+
+
+def check_law_7(sessions: SessionCache, seed: int, preset: str) -> Iterator[Finding]:
+    """Every request is counted right, fits the window, and pairs calls with results.
+
+    A request that is refused is none: only presets, whose reserves are those of the window, may not let it come to that.
+    """
+    done, window_tokens = sessions.run_compacted(seed, preset), sessions.choose_small_window(seed).window_tokens
+    for number, ((request, reply), step) in enumerate(zip(done.requests, done.steps, strict=True), start=1):
+        counted = sum(map(count_message_tokens, request.messages)) + count_tool_tokens(request.tools)
+        if not counted == reply.usage.prompt_tokens == step.usage.prompt_tokens <= window_tokens:
+            yield Finding(message=f"request {number} has {counted} tokens and was counted or let through wrongly", seed=seed)
+        if (wrong := find_violation(request.messages)) is not None:
+            yield Finding(message=f"request {number} is not legal: {wrong}", seed=seed)
+        if _digest_messages(request.messages) != step.request_digest:
+            yield Finding(message=f"request {number} is not the one that was logged", seed=seed)
+    if done.outcome.reason == "overflow" and preset in PRESETS:
+        words = f"overflow at request {len(done.steps) + 1} in a window of {window_tokens:,} tokens ({preset})"
+        yield Finding(message=words, seed=seed)
+    if fold_all(done.entries).rounds != len(done.compactions):
+        yield Finding(message="the log does not fold to the rounds that were applied", seed=seed)
+
+
+def _digest_messages(messages: tuple[Message, ...]) -> str:
+    return functools.reduce(lambda before, message: digest_message(message, before), messages, b"").hex()

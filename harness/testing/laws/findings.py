@@ -1,9 +1,9 @@
 """What a law finds: which step, fact or check it is about, and what is wrong in plain words."""
 
-from collections.abc import Callable, Iterable
+import re
 from dataclasses import dataclass
 
-from harness.testing.laws.session_cache import SessionCache
+from harness.task import Check, Fact, Step, Task
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,7 +17,7 @@ class Finding:
     fact: str = ""
     check: str = ""
     seed: int | None = None
-    """Of the task; None = under any."""
+    """Seed of the task; None = under any."""
 
     def __str__(self) -> str:
         where = [f"step {self.step!r}"] * bool(self.step) + [f"fact {self.fact!r}"] * bool(self.fact)
@@ -25,17 +25,22 @@ class Finding:
         return f"{', '.join(where)}: {self.message}" if where else self.message
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Law:
-    """One thing that holds for every good task."""
+def read_values(text: str, fact: Fact) -> list[str]:
+    """Return what the patterns of a fact read out of a text."""
+    return [match[1] for pattern in fact.patterns for match in re.finditer(pattern, text, re.MULTILINE)]
 
-    name: str
-    """As in a test's id, e.g. `law-3`."""
-    title: str
-    """What holds, as a sentence."""
-    find: Callable[[SessionCache, int, str], Iterable[Finding]]
-    """From the sessions of a template, a task seed and the name of a preset to what is wrong."""
-    stage: int
-    """Laws of a later stage say nothing about a task that breaks one of an earlier stage."""
-    by_preset: bool = False
-    """Whether it depends on the policy."""
+
+def find_first_needing_step(task: Task, fact: str) -> str:
+    """Return the first step that needs a fact; empty = none does."""
+    return next((step.name for step in task.script.steps if fact in collect_needs(step)), "")
+
+
+def make_check_finding(task: Task, check: Check, words: str, seed: int) -> Finding:
+    """Report what is wrong with a check, with the first fact that it rests on and the first step that needs this."""
+    fact = next(iter(check.required_facts), "")
+    return Finding(message=words, step=find_first_needing_step(task, fact), fact=fact, check=check.name, seed=seed)
+
+
+def collect_needs(step: Step) -> set[str]:
+    """Return the facts that a step or one of its repairs needs."""
+    return {*step.required_facts, *(name for repair in step.repairs for name in repair.required_facts)}

@@ -6,8 +6,7 @@ from harness.compaction.presets.none import NoCompaction
 from harness.messages import ToolCall
 from harness.metrics.template_matcher import TemplateMatcher
 from harness.task import Fact, Task
-from harness.testing.laws.findings import Finding
-from harness.testing.laws.scripts import read_values
+from harness.testing.laws.findings import Finding, read_values
 from harness.testing.laws.session_cache import SessionCache
 from harness.testing.laws.simulation import HUGE_WINDOW_TOKENS, Run, rewrite_facts
 

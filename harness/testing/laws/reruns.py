@@ -1,7 +1,8 @@
-"""Laws of the session that is run again as it was: it repeats to the byte, and where it does not a step and a fact are named."""
+"""Laws of a session or a request that is run again: it repeats to the byte, and where it does not, step and fact are named."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import closing
+from dataclasses import replace
 from itertools import chain, zip_longest
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -9,16 +10,19 @@ from tempfile import TemporaryDirectory
 from harness.compaction.presets.none import NoCompaction
 from harness.errors import UsageError
 from harness.messages import Message
+from harness.models.factory import open_model
 from harness.sandboxes.action_cache import ActionCache, CachedSandbox
-from harness.task import Task
-from harness.testing.fresh_answers import FreshModelSpec, answer_in_fresh_process, encode_reply
-from harness.testing.laws.findings import Finding
+from harness.task import Grader, Task
+from harness.testing.fresh_process import FreshModelSpec, answer_in_fresh_process, encode_reply
+from harness.testing.laws.findings import Finding, make_check_finding, read_values
 from harness.testing.laws.moves import list_shown_texts, trace
-from harness.testing.laws.scripts import make_check_finding, read_values
 from harness.testing.laws.session_cache import DEFAULT_PRESET, PRESETS, SessionCache, compute_max_steps, look_up_policy
 from harness.testing.laws.simulation import ATTENTIVE_MODEL, HUGE_WINDOW_TOKENS, Run, open_task_sandbox, run_session
 from harness.transcript import parse_arguments
 
+NO_GRADER = Grader(files=(), command="false")
+MAX_REPEATED_REQUESTS = 15
+"""Requests of a session that a new model is asked once more."""
 MAX_REPORTED_FILES = 5
 """That differ and are told."""
 
@@ -34,7 +38,7 @@ def check_repeat(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]
 def check_compacted_repeat(sessions: SessionCache, seed: int, preset: str) -> Iterator[Finding]:
     """A compacted session repeats to the byte."""
     tight = sessions.choose_small_window(seed)
-    again = sessions.run_uncached(sessions.make_task(seed), tight.fit_policy(look_up_policy(preset)), tight.window_tokens)
+    again = sessions.run_uncached(sessions.make_task(seed), tight.scale_policy(look_up_policy(preset)), tight.window_tokens)
     when = f"when a compacted session ({preset}) is run again"
     yield from find_differences(sessions.make_task(seed), sessions.run_compacted(seed, preset), again, seed, when)
 
@@ -43,10 +47,10 @@ def find_differences(task: Task, first: Run, second: Run, seed: int, when: str) 
     """What differs between two sessions of a task that should be the same, each with the step and the fact behind it.
 
     Args:
-        task: of both.
-        first: of which the steps are told.
-        again: what should be the same.
-        seed: of the task.
+        task: task of both.
+        first: session whose steps are named.
+        second: session that should be the same.
+        seed: seed of the task.
         when: how the second came about, as the end of a sentence.
     """
     yield from _find_divergence(task, first, second, seed, when)
@@ -104,6 +108,21 @@ def _find_last_step_about(task: Task, path: str, run: Run) -> str:
     return next((step for name in names for step, text in reversed(called) if step and name in text), "")
 
 
+def check_same_answer(sessions: SessionCache, seed: int, preset: str) -> Iterator[Finding]:
+    """Requests of a compacted session, asked of a new model in another order, get the same answers.
+
+    The new model is made from a task without answer key, request, files and checks: what is not in view cannot have been known.
+    """
+    done, tight = sessions.run_compacted(seed, preset), sessions.choose_small_window(seed)
+    trade = replace(sessions.make_task(seed), values={}, prompt="", workspace=(), later_messages=(), checks=(), grader=NO_GRADER)
+    stride = max(1, len(done.requests) // MAX_REPEATED_REQUESTS)
+    for number in reversed(range(0, len(done.requests), stride)):
+        request, reply = done.requests[number]
+        fresh = open_model("scripted", task=trade, seed=1, window_tokens=tight.window_tokens)
+        if fresh.reply(request).message != reply.message:
+            yield make_answer_finding(sessions.make_task(seed), done, number, "from a new model", seed)
+
+
 def check_law_9(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
     """A compacted session through an empty cache, and through the one that this filled, is the one in a real sandbox.
 
@@ -131,7 +150,7 @@ def _run_through_cache(cache: ActionCache, sessions: SessionCache, seed: int) ->
     task, tight = sessions.make_task(seed), sessions.choose_small_window(seed)
     opened = open_task_sandbox(task, sessions.sandbox)
     with closing(CachedSandbox(opened, cache, kind=(sessions.sandbox, task.runtime), task=task.name)) as sandbox:
-        policy, steps = tight.fit_policy(PRESETS[DEFAULT_PRESET]), compute_max_steps(task)
+        policy, steps = tight.scale_policy(PRESETS[DEFAULT_PRESET]), compute_max_steps(task)
         run = run_session(sandbox, task, policy, window_tokens=tight.window_tokens, max_steps=steps)
         return run, sandbox.counts.misses
 

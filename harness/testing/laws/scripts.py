@@ -2,14 +2,14 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from string import Template
 from typing import cast
 
 from harness.protocols import Sandbox
 from harness.session.preflight import count_first_request_tokens
-from harness.task import CallTemplate, Check, Fact, Step, Task
-from harness.testing.laws.findings import Finding
+from harness.task import CallTemplate, Fact, Step
+from harness.testing.laws.findings import Finding, collect_needs, find_first_needing_step, read_values
 from harness.testing.laws.session_cache import SessionCache
 from harness.testing.laws.simulation import WINDOW_TOKENS
 from harness.tools import make_standard_tools
@@ -21,10 +21,15 @@ def check_names(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
     """Names are given once, and every name that is used is given."""
     task = sessions.make_task(seed)
     facts = {fact.name for fact in task.facts}
-    for what, names in _collect_names(task).items():
+    names_by_kind = {
+        "step": [step.name for step in task.script.steps],
+        "fact": [fact.name for fact in task.facts],
+        "check": [check.name for check in task.checks],
+    }
+    for kind, names in names_by_kind.items():
         for name, times in Counter(names).items():
             if times > 1:
-                yield Finding(message=f"{times} {what}s have the name {name!r}")
+                yield Finding(message=f"{times} {kind}s have the name {name!r}")
     for step in task.script.steps:
         yield from _check_placeholders(step, facts)
     for check in task.checks:
@@ -36,20 +41,8 @@ def check_names(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
         if not any(fact.name in check.required_facts for check in task.checks):
             words = "no check rests on it, so nobody notices when it is forgotten"
             yield Finding(message=words, step=find_first_needing_step(task, fact.name), fact=fact.name)
-        if not any(fact.name in _collect_needs(step) for step in task.script.steps):
+        if not any(fact.name in collect_needs(step) for step in task.script.steps):
             yield Finding(message="no step needs it", fact=fact.name)
-
-
-def _collect_names(task: Task) -> dict[str, list[str]]:
-    return {
-        "step": [step.name for step in task.script.steps],
-        "fact": [fact.name for fact in task.facts],
-        "check": [check.name for check in task.checks],
-    }
-
-
-def _collect_needs(step: Step) -> set[str]:
-    return {*step.required_facts, *(name for repair in step.repairs for name in repair.required_facts)}
 
 
 def _check_placeholders(step: Step, facts: set[str]) -> Iterator[Finding]:
@@ -61,7 +54,7 @@ def _check_placeholders(step: Step, facts: set[str]) -> Iterator[Finding]:
             continue
         used = {name for text in texts for name in Template(text).get_identifiers()}
         for name in sorted(used - set(needs)):
-            yield Finding(message="the placeholder is not declared in `needs`", step=step.name, fact=name)
+            yield Finding(message="the placeholder is not declared in `required_facts`", step=step.name, fact=name)
         for name in sorted(set(needs) - facts):
             yield Finding(message="it needs this, which is no fact", step=step.name, fact=name)
         for call in calls:
@@ -137,22 +130,6 @@ def check_patterns(sessions: SessionCache, seed: int, _: str) -> Iterator[Findin
             where = "the prompt" if fact.said_in == "prompt" else "any file of the workspace"
             words = f"its patterns match nothing in {where}, so nobody tells it"
             yield Finding(message=words, step=find_first_needing_step(task, fact.name), fact=fact.name, seed=seed)
-
-
-def read_values(text: str, fact: Fact) -> Iterable[str]:
-    """What the patterns of a fact read out of a text."""
-    return [match[1] for pattern in fact.patterns for match in re.finditer(pattern, text, re.MULTILINE)]
-
-
-def find_first_needing_step(task: Task, fact: str) -> str:
-    """The first step that needs a fact; empty = none does."""
-    return next((step.name for step in task.script.steps if fact in _collect_needs(step)), "")
-
-
-def make_check_finding(task: Task, check: Check, words: str, seed: int) -> Finding:
-    """What is wrong with a check, with the first fact that it rests on and the first step that needs this."""
-    fact = next(iter(check.required_facts), "")
-    return Finding(message=words, step=find_first_needing_step(task, fact), fact=fact, check=check.name, seed=seed)
 
 
 def check_first_request(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:

@@ -13,7 +13,7 @@ from harness.models.scripted.agent import count_tool_tokens
 from harness.protocols import Policy
 from harness.sandboxes.backends import SandboxChoice
 from harness.task import Task, TaskTemplate
-from harness.testing.fresh_tasks import Digests, digest_in_fresh_process
+from harness.testing.fresh_process import Digests, digest_in_fresh_process
 from harness.testing.laws.moves import Move, trace
 from harness.testing.laws.simulation import BUBBLEWRAP, HUGE_WINDOW_TOKENS, WINDOW_TOKENS, Run, simulate
 
@@ -47,8 +47,8 @@ class SmallWindow:
     scaled_preset: KeepLast | None = None
     """Reserves and number of kept messages that go with a small window; None = those of the preset."""
 
-    def fit_policy(self, policy: Policy) -> Policy:
-        """A policy made to work in this window; the tools print as much as ever."""
+    def scale_policy(self, policy: Policy) -> Policy:
+        """Return a policy made to work in this window; the tools print as much as ever."""
         if isinstance(policy, KeepLast):
             kept = self.scaled_preset
             return policy if kept is None else replace(kept, threshold=policy.threshold, summarizer=policy.summarizer)
@@ -133,7 +133,7 @@ class SessionCache:
         """
         policy = look_up_policy(preset) if summarizer is None else replace(PRESETS[preset], summarizer=summarizer)
         tight = self.choose_small_window(seed)
-        return self.run(seed, tight.fit_policy(policy), tight.window_tokens)
+        return self.run(seed, tight.scale_policy(policy), tight.window_tokens)
 
     def choose_small_window(self, seed: int) -> SmallWindow:
         """`WINDOW` where the session fills it; else a window that follows from the session.

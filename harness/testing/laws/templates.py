@@ -6,7 +6,7 @@ from typing import assert_never
 
 from harness.errors import UsageError
 from harness.task import Task
-from harness.testing.fresh_tasks import Digests, digest_parts
+from harness.testing.fresh_process import Digests, digest_parts
 from harness.testing.laws.findings import Finding
 from harness.testing.laws.session_cache import SessionCache
 

@@ -11,8 +11,7 @@ from harness.messages import ToolCall, ToolResult
 from harness.protocols import Sandbox
 from harness.session.resources import write_workspace
 from harness.task import CallTemplate, Fact, Task
-from harness.testing.laws.findings import Finding
-from harness.testing.laws.scripts import read_values
+from harness.testing.laws.findings import Finding, read_values
 from harness.testing.laws.session_cache import SessionCache, compute_max_steps
 from harness.testing.laws.simulation import HUGE_WINDOW_TOKENS, open_task_sandbox, run_session
 from harness.tools import make_session_tools

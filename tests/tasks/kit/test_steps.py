@@ -5,7 +5,8 @@ from string import Template
 
 import pytest
 
-from harness.tasks.kit.steps import build_steps, look, run
+from harness.tasks.kit.calls import run
+from harness.tasks.kit.steps import build_steps, look
 
 
 @pytest.mark.parametrize("before", range(138, 152))
