@@ -143,7 +143,7 @@ class Policy(Protocol):
             view: what would be sent next.
             budget: what `budget` gave.
             usage: the last step's report (never a sum, S1.2); None before the first step.
-            moment: when it is asked.
+            hook: when it is asked.
         """
         ...
 

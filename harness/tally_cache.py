@@ -44,8 +44,8 @@ class TallyCache:
         Args:
             items: of this growth.
             key: of the tally: who asks, as a value.
-            begin: makes the tally of no items.
-            told: reads the tally; it must not keep it.
+            make_tally: makes the tally of no items.
+            read_tally: reads the tally; it must not keep it.
         """
         count, last, tally = self._tallies.pop(key, (0, None, None))  # taken out, so that no other thread feeds it meanwhile
         if tally is None or count > len(items) or (count and items[count - 1] is not last):

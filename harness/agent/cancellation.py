@@ -23,7 +23,7 @@ class Cancellation:
         """Nobody wishes to stop yet.
 
         Args:
-            meanwhile: is called about twenty times a second by who waits for work that can be interrupted; must return quickly.
+            poll: is called about twenty times a second by who waits for work that can be interrupted; must return quickly.
         """
         self.poll = poll
         self._event = threading.Event()

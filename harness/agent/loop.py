@@ -138,7 +138,7 @@ class Session:
         """Work until the agent rests, a limit is reached, something fails or somebody stops it.
 
         Args:
-            said: what begins the turn, logged after the policy was asked; nothing = go on with what is there.
+            opening_events: what begins the turn, logged after the policy was asked; nothing = go on with what is there.
         """
         first_step = self.conversation.view.steps
         if opening_events and not self.open_turn(opening_events):

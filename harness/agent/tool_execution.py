@@ -23,7 +23,7 @@ class Toolbox:
         Args:
             calls: of one reply.
             parallel: run them at the same time.
-            stopped: once it is true no new call starts (S1.5).
+            should_stop: once it is true no new call starts (S1.5).
 
         Raises:
             SandboxError: the machinery was lost.

@@ -106,7 +106,8 @@ class Comparison:
         alone = [f"{format_count(self.unpaired_trials, 'trial')} without a partner, in no number"] if self.unpaired_trials else []
         idle = {"a": self.inert_pairs_a, "b": self.inert_pairs_b}
         inert = [
-            f"{name} is inert in {count} of {format_count(self.counts.pairs, 'pair')}: its policy was never due or changed nothing"
+            f"{name} is inert in {count} of {format_count(self.counts.pairs, 'pair')}: its policy was "
+            "never due or changed nothing"
             for name, count in idle.items()
             if count
         ]

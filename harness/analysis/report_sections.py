@@ -175,7 +175,8 @@ def _build_comparison_section(baseline: str, arms: Sequence[ArmSummary], compari
     adjusted = adjust_holm([one.p_value for one in comparisons])
     overflow_trials = sum(one.overflow_trials for one in arms if one.arm == baseline)
     overflow_note = (
-        f"{format_count(overflow_trials, 'trial')} of {baseline!r} ended because the window was full: differences to it say what any "
+        f"{format_count(overflow_trials, 'trial')} of {baseline!r} ended because the window was full: "
+        "differences to it say what any "
         "compaction is worth at this window, not which one."
     )
     heading, names = shorten_arm_names([one.arm for one in arms])
@@ -230,7 +231,10 @@ def _describe_power(comparisons: Sequence[Comparison]) -> Iterator[str]:
     if not comparisons:
         return
     pairs = max(one.counts.pairs for one in comparisons)
-    yield f"With {format_count(pairs, 'pair')} the least p that is possible is {compute_smallest_p(pairs):.2g}. {describe_detectable_effect(pairs)}"
+    yield (
+        f"With {format_count(pairs, 'pair')} the least p that is possible is "
+        f"{compute_smallest_p(pairs):.2g}. {describe_detectable_effect(pairs)}"
+    )
     effects_by_share = {share: compute_minimum_detectable_effect(pairs, share) for share in (0.16, 0.26, 0.5)}
     said = [
         f"{100 * effect:.0f} points if {100 * share:.0f} % of pairs differ"
@@ -246,7 +250,10 @@ def _describe_excluded_trials(trials: pd.DataFrame) -> Iterator[str]:
     lost = select_excluded(trials)
     if len(lost):
         reasons = ", ".join(f"{count} × {reason}" for reason, count in lost["reason"].value_counts().items())
-        yield f"{len(lost)} of {format_count(len(trials), 'trial')} were lost by the machinery and are in no number above: {reasons}."
+        yield (
+            f"{len(lost)} of {format_count(len(trials), 'trial')} were lost by the machinery and are in "
+            f"no number above: {reasons}."
+        )
 
 
 def _describe_level_limits(level: str) -> Iterator[str]:

@@ -84,7 +84,7 @@ def estimate_survival(lifetime_rows: pd.DataFrame, confidence: float = 0.95) -> 
     session are lost together, so they are too narrow.
 
     Args:
-        lives: rows of `lifetimes`, at least one.
+        lifetime_rows: rows of `lifetimes`, at least one.
         confidence: of the bounds, for each round by itself.
     """
     estimate = SurvfuncRight(lifetime_rows["rounds"].to_numpy(), lifetime_rows["lost"].to_numpy().astype(int))

@@ -40,7 +40,10 @@ def command(context: click.Context, folder: Path | None, task: str | None, large
         click.echo(replace_control_characters(f"there are no entries of task {task!r}"))
     for entry in entries:
         used = dt.datetime.fromtimestamp(entry.used_at, tz=dt.UTC).strftime("%Y-%m-%d %H:%M")
-        line = f"{entry.size_bytes:>10,} bytes  {entry.hits:>6,} hits  last used {used}  {entry.task}: {' '.join(entry.command.split())}"
+        line = (
+            f"{entry.size_bytes:>10,} bytes  {entry.hits:>6,} hits  last used {used}  {entry.task}: "
+            f"{' '.join(entry.command.split())}"
+        )
         click.echo(replace_control_characters(line))
 
 

@@ -248,6 +248,7 @@ class EventPrinter:
             else ""
         )
         return (
-            f"{format_count(self.steps, 'step')}, {format_count(self.compactions, 'compaction')}, {self.prompt_tokens:,} tokens in, "
+            f"{format_count(self.steps, 'step')}, {format_count(self.compactions, 'compaction')}, "
+            f"{self.prompt_tokens:,} tokens in, "
             f"{self.output_tokens:,} out, {cost}{' (simulated)' if simulated and self.cost_usd is not None else ''}{apart}"
         )

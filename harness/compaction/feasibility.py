@@ -67,7 +67,8 @@ def check_feasible(policy: object, budget: Budget) -> None:
         return
     kept, due = min(conflicts, key=lambda one: one.kept_amount.size)
     raise UsageError(
-        f"policy {getattr(policy, 'kind', type(policy).__name__)!r} keeps {kept}{_format_field_name(policy, kept, budget)} and is due at "
+        f"policy {getattr(policy, 'kind', type(policy).__name__)!r} keeps "
+        f"{kept}{_format_field_name(policy, kept, budget)} and is due at "
         f"{due} ({budget.rule}), so nothing would lie before what it keeps; lower what it keeps, raise window_tokens, "
         "or set nominal_window_tokens to the window that its constants were made for"
     )

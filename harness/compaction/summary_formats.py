@@ -64,7 +64,8 @@ class Checkpoint:
         instruction = f"Create a summary of this coding session in exactly this format.{merge}\n\n{_SECTIONS}"
         return (
             user(
-                f"The session so far is to be summarized.{former}\n\nMESSAGES TO SUMMARIZE:\n{transcript_text}{asked}\n\n{instruction}"
+                f"The session so far is to be summarized.{former}\n\nMESSAGES TO "
+                f"SUMMARIZE:\n{transcript_text}{asked}\n\n{instruction}"
             ),
         )
 
@@ -241,7 +242,10 @@ class RequestsAndTools:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WithoutOldest:
-    """Leaves out one more message at the beginning each time, a call together with its results. See `harness.plan.PromptShortener`."""
+    """Leave out one more message at the beginning each time, a call together with its results.
+
+    See `harness.plan.PromptShortener`.
+    """
 
     def shorten(self, messages: tuple[Message, ...], attempt: int) -> tuple[Message, ...]:
         """What is left after so many messages have gone."""

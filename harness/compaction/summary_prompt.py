@@ -32,7 +32,7 @@ def build_summary_prompt(slot: Slot, view: View, count_tokens: Callable[[tuple[M
     Args:
         slot: what is to be summarized.
         view: what it names items of.
-        count: tokens of a prompt as its reader counts them; asked only where there is a limit.
+        count_tokens: tokens of a prompt as its reader counts them; asked only where there is a limit.
 
     Raises:
         SummaryFailed: the prompt would be too long even with the newest message alone.

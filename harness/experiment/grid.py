@@ -155,7 +155,8 @@ def _drop_duplicates(cells: Iterator[Cell]) -> Iterator[Cell]:
             yield cell
         elif first_cell.quantiles != cell.quantiles:
             raise UsageError(
-                f"{_format_quantiles(first_cell) or 'a number'} and {_format_quantiles(cell) or 'a number'} are the same trial of "
+                f"{_format_quantiles(first_cell) or 'a number'} and "
+                f"{_format_quantiles(cell) or 'a number'} are the same trial of "
                 f"{cell.trial.problem}; leave one out"
             )
 
@@ -228,7 +229,8 @@ def _refuse_shared_names(cells: Sequence[Cell]) -> None:
                 path for path in dict.fromkeys([*first_table, *other_table]) if first_table.get(path) != other_table.get(path)
             ]
             raise UsageError(
-                f"arms: {cell.arm!r} names two configurations, which differ in {', '.join(differing_paths)}; give one another name"
+                f"arms: {cell.arm!r} names two configurations, which differ in "
+                f"{', '.join(differing_paths)}; give one another name"
             )
 
 

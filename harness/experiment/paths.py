@@ -69,9 +69,9 @@ def refuse_coerced(raw_value: object, parsed_value: object, location: str) -> No
     """Refuse what a lenient reader would bend into shape: text for a number, a number for a switch, no finite number.
 
     Args:
-        given: what stood in the plan.
-        got: what it was read as, as plain data.
-        where: dotted path, for the message.
+        raw_value: what stood in the plan.
+        parsed_value: what it was read as, as plain data.
+        location: dotted path, for the message.
 
     Raises:
         UsageError: names the path, what stood there and what is allowed.

@@ -76,7 +76,8 @@ def read_plan(path: Path) -> PlanFile:
     trial = _read_table(tables, "trial")
     for field_path, text in find_quantile_texts(trial).items():
         raise UsageError(
-            f"trial.{field_path}: a quantile such as {text!r} stands in axes or arms; write {field_path} = [{text!r}] under [axes]"
+            f"trial.{field_path}: a quantile such as {text!r} stands in axes or arms; write {field_path} = "
+            f"[{text!r}] under [axes]"
         )
     return PlanFile(
         folder=file.parent,

@@ -112,7 +112,10 @@ class PlainDisplay:
         if progress.finished == self._shown_count:
             return
         self._shown_count = progress.finished
-        line = f"[{progress.previously_finished + progress.finished}/{progress.total_trials}] {progress.last_result or progress.experiment}"
+        line = (
+            f"[{progress.previously_finished + progress.finished}/{progress.total_trials}] "
+            f"{progress.last_result or progress.experiment}"
+        )
         print(_replace_control_characters(line), file=self._stream, flush=True)
 
     def close(self) -> None:
@@ -179,9 +182,8 @@ class NotebookDisplay:
 def render_html(progress: RunProgress) -> str:
     """A progress bar with counts; every text is escaped."""
     finished = progress.previously_finished + progress.finished
-    rows = [
-        f"<b>{html.escape(progress.experiment)}</b> <progress value='{finished}' max='{max(1, progress.total_trials)}'></progress>"
-    ]
+    bar = f"<progress value='{finished}' max='{max(1, progress.total_trials)}'></progress>"
+    rows = [f"<b>{html.escape(progress.experiment)}</b> {bar}"]
     rows.append(html.escape(progress.summary))
     rows += [f"last: {html.escape(progress.last_result)}"] if progress.last_result and finished < progress.total_trials else []
     rows += [f"running: {html.escape('; '.join(progress.running_trials))}"] if progress.running_trials else []

@@ -128,7 +128,8 @@ class UncompressedRun:
         if not any(contexts):
             known_problems = ", ".join(sorted({_describe_problem(json.loads(trial.config_json)) for trial in self._trials}))
             raise UsageError(
-                f"{_format_setting(self._folder)}: no uncompressed session of {problem}, only of {known_problems:.400}; run one there"
+                f"{_format_setting(self._folder)}: no uncompressed session of {problem}, only of "
+                f"{known_problems:.400}; run one there"
             )
         cut_short = sum(trial.reason in CUT_SHORT_REASONS for trial in trials)
         return RequestPool(tuple(sorted(tokens for one in contexts for tokens in one)), len(trials), cut_short)
@@ -150,7 +151,7 @@ def resolve_quantiles(plain: Mapping[str, object], uncompressed: UncompressedRun
     Args:
         plain: every default written out.
         uncompressed: where quantiles are looked up; None = nowhere, so that there must be none.
-        where: it stands, for messages.
+        location: it stands, for messages.
 
     Raises:
         UnknownName, UsageError: see `harness.experiment.trial.from_plain`; or a quantile that cannot be looked up.

@@ -155,8 +155,8 @@ class DryRun:
 
         Args:
             session: tells a clairvoyant policy what it must know.
-            course: of that session.
-            setting: under what.
+            trace: of that session.
+            spec: under what.
 
         Raises:
             UsageError: the policy does not work in this window, or must know a future that nobody knows.

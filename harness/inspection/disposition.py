@@ -60,7 +60,7 @@ def sample_dispositions(dispositions: Sequence[MessageDisposition], cells: int, 
     """So many fates, at equal distances in tokens from the beginning of a view to its end.
 
     Args:
-        fated: the messages of the view, in order.
+        dispositions: the messages of the view, in order.
         cells: how many, at least 1.
         after: whether their tokens after the compaction count, instead of those before.
     """

@@ -104,7 +104,8 @@ def _choose_name(path: Path, names: tuple[str, ...], prefix: str | None) -> str:
         raise UnknownName(f"session in {str(path)!r}:", str(prefix), names)
     remainder_text = f" and {len(matching_names) - MAX_NAMES_SHOWN} more" if len(matching_names) > MAX_NAMES_SHOWN else ""
     raise UsageError(
-        f"{str(path)!r} holds {len(matching_names)} sessions; name one: {', '.join(matching_names[:MAX_NAMES_SHOWN])}{remainder_text}"
+        f"{str(path)!r} holds {len(matching_names)} sessions; name one: "
+        f"{', '.join(matching_names[:MAX_NAMES_SHOWN])}{remainder_text}"
     )
 
 

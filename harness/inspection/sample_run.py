@@ -80,7 +80,7 @@ def run_on_sample(
         policy: one that must know the future is told that of the sample.
         window_tokens: of the puppet.
         summarizer: writes the summaries; None = `scripted/extractive`.
-        most_compactions: break the session off once so many were applied; None = never.
+        max_compactions: break the session off once so many were applied; None = never.
 
     Raises:
         UsageError: the policy does not work in this window.

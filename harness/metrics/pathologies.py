@@ -99,7 +99,7 @@ class DeadEndDetector:
 
         Args:
             number: of the call.
-            act: the call.
+            call: the call.
             rounds: compactions applied so far.
         """
         if not call.succeeded:

@@ -47,8 +47,8 @@ class ReacquisitionTracker:
 
         Args:
             number: of the call.
-            act: the call.
-            writes: all calls before this one.
+            call: the call.
+            write_history: all calls before this one.
             tokens: of the message with its result.
         """
         if call.effect == "execution" or not call.succeeded:

@@ -42,7 +42,7 @@ def run_probe(backend: str, make_sandbox: Callable[[], Sandbox], program: str = 
 
     Args:
         backend: its name.
-        make: an unstarted sandbox.
+        make_sandbox: an unstarted sandbox.
         program: what commands must find in it besides python; empty = nothing more.
     """
     started = time.monotonic()

@@ -37,7 +37,7 @@ class DraftSaver:
         """Nothing was written yet.
 
         Args:
-            keep: takes the answer so far.
+            save_draft: takes the answer so far.
             clock: seconds that never go back.
         """
         self._save_draft, self._clock = save_draft, clock
@@ -84,7 +84,7 @@ class SessionControl:
 
         Args:
             session_id: names the session in errors.
-            listen: hears everything in order, in the session's thread.
+            on_event: hears everything in order, in the session's thread.
             entries: of a session that is gone on with: it rests until somebody wishes otherwise.
         """
         self.session_id = session_id

@@ -83,9 +83,9 @@ class LiveSession:
         """Prepare the session; nothing runs before `start`.
 
         Args:
-            session: what decides how it goes. An empty request means that the first message is the request.
+            spec: what decides how it goes. An empty request means that the first message is the request.
             session_id: names it in the journal and the sandbox; None = a new name.
-            listen: hears every logged entry and every signal in order, in the session's thread; must return quickly.
+            on_event: hears every logged entry and every signal in order, in the session's thread; must return quickly.
             clock: the time of each event.
         """
         self.spec = spec
@@ -114,9 +114,9 @@ class LiveSession:
         Args:
             journal: the file that it is logged in.
             session_id: its name there.
-            session: how it goes from here; None = as it was set up, which its log tells, but for `unsafe_local`: the leave to run
+            spec: how it goes from here; None = as it was set up, which its log tells, but for `unsafe_local`: the leave to run
                 commands without walls is never taken from a log.
-            listen: hears what is new.
+            on_event: hears what is new.
             clock: the time of each event.
 
         Raises:
@@ -370,8 +370,8 @@ class LiveSession:
         Args:
             step: 0 = before the first.
             journal: the file in which the new one is logged; None = that of this one.
-            session: how the new one goes on, e.g. under another policy; None = as this one, its files not kept.
-            listen: hears the new one.
+            spec: how the new one goes on, e.g. under another policy; None = as this one, its files not kept.
+            on_event: hears the new one.
 
         Returns:
             The new one, not started: `start`, then `send` or `resume`.
@@ -401,8 +401,8 @@ class LiveSession:
             round_number: of the applied compaction, from 1.
             journal: as in `fork`.
             remind: tell the facts again.
-            session: as in `fork`.
-            listen: hears the new one.
+            spec: as in `fork`.
+            on_event: hears the new one.
 
         Raises:
             UsageError: there is no such round, or no task that knows its facts.

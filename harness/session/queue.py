@@ -18,7 +18,7 @@ class QueuedLog:
         """Start with what is logged already.
 
         Args:
-            tell: hears each new entry in order, under the lock; must return at once.
+            on_entry: hears each new entry in order, under the lock; must return at once.
             entries: of a session that is gone on with.
         """
         self._on_entry = on_entry
@@ -35,7 +35,7 @@ class QueuedLog:
 
         Args:
             log: takes events.
-            draft: takes an answer as far as it has come.
+            save_draft: takes an answer as far as it has come.
         """
         with self._lock:
             self._log, self._save_draft = log, save_draft

@@ -58,7 +58,7 @@ def find_dropped_facts(entries: Sequence[Entry], task: Task, compaction_seq: int
     Args:
         entries: the log, at least up to the compaction.
         task: what the session worked on.
-        compaction: its event.
+        compaction_seq: its event.
         counter: the policy's.
     """
     live_entries = [entry for entry in drop_rolled_back(entries) if entry.seq <= compaction_seq]

@@ -51,7 +51,7 @@ def open_storage(
         journal: the file; None = memory.
         session_id: its name in the file.
         entries: what it has logged so far; what the file lacks of it is logged now.
-        memory: keeps its workspaces where there is no file.
+        memory_workspaces: keeps its workspaces where there is no file.
         clock: the time of each event.
 
     Raises:
@@ -154,7 +154,8 @@ def load_patches(location: SessionLocation, step: int | None = None) -> tuple[Fi
     with closing(JournalWorkspaces(location.journal, read_only=True)) as workspaces:
         if tree_pair is None or not all(map(workspaces.has_workspace, tree_pair)):
             raise UsageError(
-                f"the workspaces of session {location.session_id!r} are not in journal {str(location.journal)!r}: those of trials, of "
+                f"the workspaces of session {location.session_id!r} are not in journal "
+                f"{str(location.journal)!r}: those of trials, of "
                 "sessions of a pipe and of imported ones are not kept"
             )
         return build_patches(workspaces, *map(workspaces.load, tree_pair))

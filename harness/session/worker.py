@@ -86,11 +86,11 @@ class SessionWorker:
         """Prepare.
 
         Args:
-            desk: shared with those who wish something.
-            session: what decides how it goes.
-            memory: keeps workspaces where there is no journal.
+            control: shared with those who wish something.
+            spec: what decides how it goes.
+            memory_workspaces: keeps workspaces where there is no journal.
             clock: the time of each event.
-            held: what is let go of at the end, when the journal is closed.
+            exit_stack: what is let go of at the end, when the journal is closed.
         """
         self._exit_stack = exit_stack
         self._control, self._spec, self._memory_workspaces, self._clock = control, spec, memory_workspaces, clock

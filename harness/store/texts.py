@@ -42,7 +42,7 @@ def detach_texts(plain: Any, texts: dict[str, tuple[str, bool]], name: str = "")
 
     Args:
         plain: the data.
-        found: gets each long string and whether it is to be packed, by address.
+        texts: gets each long string and whether it is to be packed, by address.
         name: the field that holds `plain`.
     """
     if isinstance(plain, str):

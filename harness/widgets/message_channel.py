@@ -1,8 +1,8 @@
 """Messages from the kernel to every page that shows a widget: numbered, joined into batches, few a second.
 
 Jupyter's server drops the messages of a kernel that sends too many, without a word to anybody. So all widgets of a process send
-through one `MessageSender`, which keeps a pace, and what was sent is numbered: a page that misses something, because it was just opened,
-reloaded or cut off, says what it has and is sent the rest.
+through one `MessageSender`, which keeps a pace, and what was sent is numbered: a page that misses something, because it was
+just opened, reloaded or cut off, says what it has and is sent the rest.
 """
 
 import threading
@@ -93,8 +93,8 @@ class MessageChannel:
 
         Args:
             send: sends one message to all pages; called from the thread of `post`, never twice at a time.
-            post: keeps the pace.
-            keep_items: how many items a page can ask for again; older ones are gone.
+            sender: keeps the pace.
+            max_retained_items: how many items a page can ask for again; older ones are gone.
         """
         self._send, self._sender, self._max_retained_items = send, sender, max_retained_items
         self._lock = threading.Lock()

@@ -28,7 +28,9 @@ CALL = CallTemplate(tool="write_file", arguments=(("path", "conf"), ("content", 
 TASK = Task(
     name="t", title="T", tags=(), prompt="The port is 4711.", workspace=(), runtime="python",
     checks=(Check(name="c", title="C"),), grader=Grader(files=(), command="true"), facts=(PORT, TABLE),
-    script=Script(steps=(Step(name="s", text="", calls=(CALL,), done=Evidence(), required_facts=("port", "table")),), final_text=""),
+    script=Script(
+        steps=(Step(name="s", text="", calls=(CALL,), done=Evidence(), required_facts=("port", "table")),), final_text=""
+    ),
     values={"port": "4711", "table": "learners"},
 )  # fmt: skip
 

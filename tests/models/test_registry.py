@@ -106,7 +106,8 @@ from harness.errors import UnknownName
 from harness.models.prices import identify_price_table, look_up_prices
 from harness.models.registry import check_model_name, look_up_window
 check_model_name("openai/gpt-of-tomorrow", keys=False)
-print(look_up_window("openai/gpt-of-tomorrow").tokens, look_up_prices("openai/gpt-of-tomorrow")[0].output_usd, identify_price_table())
+name = "openai/gpt-of-tomorrow"
+print(look_up_window(name).tokens, look_up_prices(name)[0].output_usd, identify_price_table())
 try:
     check_model_name("openai/gpt-of-tomorow", keys=False)
 except UnknownName as error:

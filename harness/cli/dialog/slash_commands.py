@@ -109,7 +109,8 @@ def _print_patch(terminal: Terminal, number: int | None) -> None:
 def _print_summary(terminal: Terminal, _: int | None) -> None:
     change_summary = terminal.live.summarize_changes()
     terminal.printer.print_line(
-        f"{format_count(change_summary.files, 'file')} changed, {format_count(change_summary.additions, 'line')} added, {change_summary.deletions} removed"
+        f"{format_count(change_summary.files, 'file')} changed, "
+        f"{format_count(change_summary.additions, 'line')} added, {change_summary.deletions} removed"
     )
     _print_changes(terminal, change_summary.changes)
 

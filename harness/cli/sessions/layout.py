@@ -167,7 +167,8 @@ def _draw_compaction(point: CompactionPoint) -> Text:
     if point.status != "applied":
         return Text(f"{'':>11}  ▽ {point.status} before step {point.step}: {format_line(point.reason, 120)}", style="yellow")
     return Text(
-        f"{'':>11}  ▼ round {point.round} before step {point.step}: {point.outcome}, {point.tokens_before:,} → {point.tokens_after:,} tokens, "
+        f"{'':>11}  ▼ round {point.round} before step {point.step}: {point.outcome}, "
+        f"{point.tokens_before:,} → {point.tokens_after:,} tokens, "
         f"{point.messages_before} → {format_count(point.messages_after, 'message')} ({format_line(point.reason, 120)})",
         style="cyan",
     )

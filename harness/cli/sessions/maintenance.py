@@ -56,7 +56,8 @@ def archive_sessions(given: tuple[Path, ...], age_ms: int, with_trials: bool, dr
         else:
             for archived_session in archive.archive_sessions(journal, names):
                 click.echo(
-                    f"{format_line(archived_session.session_id)}: {archived_session.size_bytes:,} bytes in {format_line(str(archived_session.file))}"
+                    f"{format_line(archived_session.session_id)}: {archived_session.size_bytes:,} bytes in "
+                    f"{format_line(str(archived_session.file))}"
                 )
         left = f"; {len(due.trial_sessions)} belong to trials and stay (--with-trials)" if due.trial_sessions else ""
         click.echo(f"{format_line(str(journal.path))}: {format_count(len(names), 'session')} old enough{left}")

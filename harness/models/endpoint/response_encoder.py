@@ -39,7 +39,7 @@ def encode_chunks(model: str, reply: Reply, *, include_usage: bool) -> Iterator[
     Args:
         model: as it was asked for.
         reply: the answer.
-        usage: whether the last chunk tells the usage.
+        include_usage: whether the last chunk tells the usage.
     """
     yield _encode_chunk(model, {"role": "assistant", "content": ""})
     for line in reply.message.reasoning.splitlines(keepends=True):

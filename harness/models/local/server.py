@@ -53,7 +53,7 @@ def serve_models(names: Iterable[str], on_poll: Callable[[], None] = do_nothing)
 
     Args:
         names: of the models.
-        meanwhile: is called again and again while a server loads its weights; what it raises ends that.
+        on_poll: is called again and again while a server loads its weights; what it raises ends that.
 
     Raises:
         UsageError: the package or the weights of one are not here; nothing was started.

@@ -111,7 +111,7 @@ def fetch(weights: LocalWeights, report: Callable[[str], None], download: Downlo
 
     Args:
         weights: whose.
-        say: hears of each package.
+        report: hears of each package.
         download: how a package comes.
 
     Raises:

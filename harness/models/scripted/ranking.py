@@ -38,7 +38,7 @@ def score_lines(lines: Sequence[Sequence[str]], query: Collection[str]) -> list[
 
     Args:
         lines: the words of each, at least one word in all of them together.
-        asked: words, each of which stands in a line; all count alike.
+        query: words, each of which stands in a line; all count alike.
 
     Returns:
         One score a line, at least 0: sums of single precision, in the order of the alphabet.

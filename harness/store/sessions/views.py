@@ -57,9 +57,9 @@ def build_views(prefix: str, *, whole: bool) -> tuple[str, ...]:
     stored_text_sql = _WHOLE_TEXT_SQL if whole else _PLAIN_TEXT_SQL
     return (
         f"""{prefix} sessions AS
-    SELECT s.id, s.created_at_ms AS created_at, s.status, {_build_string_sql("e.body", "$.task", stored_text_sql)} AS task, s.reason, s.detail,
-      s.ended_at_ms AS ended_at, s.model, {_build_string_sql("e.body", "$.policy_json", stored_text_sql)} AS policy, s.window_tokens,
-      s.threshold_tokens, s.budget_rule, s.sandbox
+    SELECT s.id, s.created_at_ms AS created_at, s.status, {_build_string_sql("e.body", "$.task", stored_text_sql)} AS task, s.reason,
+      s.detail, s.ended_at_ms AS ended_at, s.model, {_build_string_sql("e.body", "$.policy_json", stored_text_sql)} AS policy,
+      s.window_tokens, s.threshold_tokens, s.budget_rule, s.sandbox
     FROM session AS s LEFT JOIN event AS e ON e.session = s.key AND e.seq = 1 AND e.kind = 'session-started'""",
         f"""{prefix} messages AS
     SELECT s.id || '/' || i.sequence AS id, s.id AS session_id, i.sequence, i.role,
@@ -76,7 +76,8 @@ def build_views(prefix: str, *, whole: bool) -> tuple[str, ...]:
         f"""{prefix} parts AS
     SELECT s.id || '/' || i.sequence || '/' || p.key AS id, s.id AS session_id, s.id || '/' || i.sequence AS message_id,
       p.key AS position, iif(json_extract(p.value, '$.kind') = 'tool-call', 'tool', json_extract(p.value, '$.kind')) AS type,
-      {_build_part_text_sql(stored_text_sql)} AS text, json_extract(p.value, '$.call_id') AS call_id, json_extract(p.value, '$.name') AS tool,
+      {_build_part_text_sql(stored_text_sql)} AS text, json_extract(p.value, '$.call_id') AS call_id,
+      json_extract(p.value, '$.name') AS tool,
       {_CALL_STATE_SQL} AS state,
       {_IS_COMPACTED_SQL} AS is_compacted, e.at_ms AS created_at, e.step
     FROM item AS i JOIN session AS s ON s.key = i.session JOIN event AS e ON e.session = i.session AND e.seq = i.seq

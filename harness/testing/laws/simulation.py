@@ -126,7 +126,7 @@ def simulate(
         window_tokens: of the scripted model.
         max_steps: the session ends after so many model calls.
         sandbox: where; `local` needs no other leave.
-        reader: the scripted model.
+        model_spec: the scripted model.
     """
     with closing(open_task_sandbox(task, sandbox)) as opened:
         return run_session(opened, task, policy, window_tokens=window_tokens, max_steps=max_steps, model_spec=model_spec)

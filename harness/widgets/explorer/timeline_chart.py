@@ -30,7 +30,7 @@ def draw_timeline(exploration: Exploration, ax: "Axes | None" = None) -> "Figure
     """Tokens over steps: the whole conversation, what is in view under the policy, threshold, window, compactions.
 
     Args:
-        explored: rehearsed to its end.
+        exploration: rehearsed to its end.
         ax: to draw on; None = a figure of its own.
     """
     with apply_style():
@@ -44,7 +44,8 @@ def draw_timeline(exploration: Exploration, ax: "Axes | None" = None) -> "Figure
         about = f"{exploration.session.name}; {exploration.rehearsal.budget_rule}"
         add_header(
             figure,
-            f"{exploration.settings.policy}: {format_count(applied, 'compaction')} in {format_count(len(exploration.course.steps), 'step')}",
+            f"{exploration.settings.policy}: {format_count(applied, 'compaction')} in "
+            f"{format_count(len(exploration.course.steps), 'step')}",
             about,
             FIDELITY_LEVEL,
         )
