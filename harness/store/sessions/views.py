@@ -57,7 +57,8 @@ def build_views(prefix: str, *, whole: bool) -> tuple[str, ...]:
     stored_text_sql = _WHOLE_TEXT_SQL if whole else _PLAIN_TEXT_SQL
     return (
         f"""{prefix} sessions AS
-    SELECT s.id, s.created_at_ms AS created_at, s.status, {_build_string_sql("e.body", "$.task", stored_text_sql)} AS task, s.reason,
+    SELECT s.id, s.created_at_ms AS created_at, s.status,
+      {_build_string_sql("e.body", "$.task", stored_text_sql)} AS task, s.reason,
       s.detail, s.ended_at_ms AS ended_at, s.model, {_build_string_sql("e.body", "$.policy_json", stored_text_sql)} AS policy,
       s.window_tokens, s.threshold_tokens, s.budget_rule, s.sandbox
     FROM session AS s LEFT JOIN event AS e ON e.session = s.key AND e.seq = 1 AND e.kind = 'session-started'""",
