@@ -21,7 +21,7 @@ import numpy as np
 import pandas as pd
 
 from harness.analysis.arms import order_arms
-from harness.analysis.formatting import Section, format_usd, shorten_arm_names
+from harness.analysis.formatting import Section, format_usd, make_arm_section
 from harness.analysis.tables import Tables
 from harness.errors import format_count
 
@@ -31,6 +31,8 @@ class Alert:
     """A condition on a session, and what to do where it holds."""
 
     name: str
+    label: str
+    """Heading of its column in the report."""
     severity: Literal["warning", "critical"]
     threshold: float
     fires_above: bool
@@ -47,6 +49,7 @@ class Alert:
 
 OVERFLOW_RATE = Alert(
     name="overflow rate",
+    label="overflow rate > 10 %",
     severity="warning",
     threshold=0.1,
     fires_above=True,
@@ -56,6 +59,7 @@ OVERFLOW_RATE = Alert(
 )
 CACHE_HIT_RATE = Alert(
     name="cache hit rate",
+    label="cache hits < 70 %",
     severity="warning",
     threshold=0.7,
     fires_above=False,
@@ -65,6 +69,7 @@ CACHE_HIT_RATE = Alert(
 )
 SUMMARIZATION_COST = Alert(
     name="summarization cost",
+    label="summaries > $10/h",
     severity="critical",
     threshold=10.0,
     fires_above=True,
@@ -83,6 +88,10 @@ _COMPACTION_COLUMNS = (
 """Columns that the alerts look at: tables are parted by trial, which costs by the column."""
 
 
+_SIMULATED_NOTE = "Cache hits are simulated, where the provider reports no cache: what requests share."
+_ALERT_COLUMNS = ("trial_id", "arm", "alert", "value", "threshold", "fired", "step", "simulated")
+
+
 def evaluate_alerts(results: Tables) -> pd.DataFrame:
     """One row for each trial and alert.
 
@@ -93,15 +102,14 @@ def evaluate_alerts(results: Tables) -> pd.DataFrame:
     compactions = results.compactions[[*_COMPACTION_COLUMNS]]
     compactions_by_trial = dict(tuple(compactions.groupby("trial_id")))
     rows = [
-        {"trial_id": trial_id, "arm": arm, "alert": alert.name, "value": value, "threshold": alert.threshold}
-        | {"fired": alert.should_fire(value), "step": step, "simulated": simulated}
+        (trial_id, arm, alert.name, value, alert.threshold, alert.should_fire(value), step, simulated)
         for trial_id, arm in zip(results.trials["trial_id"], results.trials["arm"], strict=True)
         if trial_id in steps_by_trial
         for alert, value, step, simulated in _evaluate_trial(
             steps_by_trial[trial_id], compactions_by_trial.get(trial_id, compactions.iloc[:0])
         )
     ]
-    table = pd.DataFrame(rows, columns=["trial_id", "arm", "alert", "value", "threshold", "fired", "step", "simulated"])
+    table = pd.DataFrame(rows, columns=list(_ALERT_COLUMNS))
     return table.astype({"value": "float64", "fired": "bool", "step": "Int64", "simulated": "bool"})
 
 
@@ -163,27 +171,18 @@ def build_alert_sections(results: Tables) -> Iterator[Section]:
     if alert_table.empty:
         return
     trials = results.trials
-    arms = [arm for arm in order_arms(trials) if arm in set(alert_table["arm"])]
-    heading, names = shorten_arm_names(arms)
-    simulated = bool(alert_table["simulated"].any())
-    yield Section(
-        heading="What monitoring would say: trials in which an alert goes off, and the worst value",
-        columns=(
-            heading,
-            "n",
-            "overflow rate > 10 %",
-            "cache hits < 70 %",
-            "summaries > $10/h",
-            "cache saved USD",
-            "could save",
-            "pruning ms",
-        ),
-        rows=tuple(
-            (names[arm], *_format_row(alert_table[alert_table["arm"] == arm], trials[trials["arm"] == arm])) for arm in arms
-        ),
-        notes=(
+    shown_arms = set(alert_table["arm"])
+    yield make_arm_section(
+        "What monitoring would say: trials in which an alert goes off, and the worst value",
+        ("n", *(alert.label for alert in ALERTS), "cache saved USD", "could save", "pruning ms"),
+        {
+            arm: _format_row(alert_table[alert_table["arm"] == arm], trials[trials["arm"] == arm])
+            for arm in order_arms(trials)
+            if arm in shown_arms
+        },
+        (
             "On each trial's own clock: summaries per model call in 5 minutes, cache hits of the session, dollars of an hour.",
-            *(["Cache hits are simulated, where the provider reports no cache: what requests share."] if simulated else []),
+            *([_SIMULATED_NOTE] if alert_table["simulated"].any() else []),
             "Cache saved: reported by the provider; could save: simulated, a cache that forgets nothing. Pruning: mean of one.",
             *_describe_fired_alerts(alert_table),
         ),

@@ -6,11 +6,13 @@ reason alone, and are counted where everyone sees them.
 
 import json
 from dataclasses import dataclass
+from math import isnan
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from harness.analysis.formatting import format_short_number
 from harness.analysis.statistics import Rate, estimate_rate
 from harness.analysis.tables import Tables, require_single_level, select
 from harness.errors import UnknownName
@@ -31,6 +33,12 @@ class Spread:
     high: float
     """The greatest value."""
     total: float
+
+    def __str__(self) -> str:
+        if isnan(self.median):
+            return "–"
+        number = format_short_number if self.high >= 1000 else "{:g}".format
+        return f"{number(self.median)} [{number(self.low)}–{number(self.high)}]"
 
     @classmethod
     def from_values(cls, values: pd.Series) -> "Spread":
@@ -76,6 +84,12 @@ class ArmSummary:
     overflow_trials: int
     excluded_trials: int
     """Trials that do not count; in none of the numbers above."""
+
+
+def add_total_cost(trials: pd.DataFrame) -> pd.DataFrame:
+    """Return the trials with `total_cost_usd`: the cost of agent and summarizer, NaN where either is not known."""
+    costs = trials[["cost_usd", "summarizer_cost_usd"]].astype(float)
+    return trials.assign(total_cost_usd=costs["cost_usd"] + costs["summarizer_cost_usd"])
 
 
 def select_valid(trials: pd.DataFrame) -> pd.DataFrame:

@@ -5,8 +5,8 @@ from typing import Any
 
 import pandas as pd
 
+from harness.analysis.arms import add_total_cost, select_arm, select_valid
 from harness.analysis.arms import estimate_success as success_of
-from harness.analysis.arms import select_arm, select_valid
 from harness.analysis.formatting import describe_level, format_interval, format_points, format_short_number
 from harness.analysis.paired_estimates import PairedDifference, PairedRatio, compute_paired_difference, compute_paired_ratio
 from harness.analysis.statistics import (
@@ -146,10 +146,7 @@ class ArmComparer:
 
     def __init__(self, results: Tables) -> None:
         """Gather it."""
-        costs = results.trials[["cost_usd", "summarizer_cost_usd"]].astype(float)
-        self._trials = results.trials[list(_REQUIRED_COLUMNS)].assign(
-            total_cost_usd=costs["cost_usd"] + costs["summarizer_cost_usd"]
-        )
+        self._trials = add_total_cost(results.trials)[[*_REQUIRED_COLUMNS, "total_cost_usd"]]
         self._requests = RequestDigests.from_results(results)
 
     def compare(self, a: str, b: str) -> Comparison:

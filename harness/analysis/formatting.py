@@ -1,6 +1,6 @@
 """A part of a report before anything is laid out: plain strings only."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import isnan
 
@@ -66,6 +66,19 @@ def format_label(text: object, max_characters: int = 60) -> str:
     """A name as it may stand on a chart: one line, and not longer than there is room for."""
     line = escape_control_characters(str(text))
     return line if len(line) <= max_characters else f"{line[: max_characters - 1]}…"
+
+
+def make_arm_section(
+    heading: str, columns: Iterable[str], rows: Mapping[str, Iterable[str]], notes: Iterable[str] = ()
+) -> Section:
+    """Return a section with a row for each arm, whose short name stands in a first column of its own."""
+    arm_column, names = shorten_arm_names(list(rows))
+    return Section(
+        heading=heading,
+        columns=(arm_column, *columns),
+        rows=tuple((names[arm], *cells) for arm, cells in rows.items()),
+        notes=tuple(notes),
+    )
 
 
 def shorten_arm_names(arms: Sequence[str]) -> tuple[str, dict[str, str]]:

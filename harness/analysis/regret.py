@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from harness.analysis.arms import order_arms, select_valid
+from harness.analysis.arms import add_total_cost, order_arms, select_valid
 from harness.analysis.paired_estimates import PairedDifference, compute_paired_difference
 from harness.analysis.statistics import Interval, PairedCounts, compute_newcombe_interval
 from harness.analysis.tables import Tables, require_single_level
@@ -62,9 +62,7 @@ def compute_regrets(results: Tables) -> list[Regret]:
     if not oracle_arms:
         return []
     require_single_level(trials)
-    costs = trials[["cost_usd", "summarizer_cost_usd"]].astype(float)
-    priced_trials = trials.assign(total_cost_usd=costs["cost_usd"] + costs["summarizer_cost_usd"])
-    return list(_compute_each_regret(priced_trials, oracle_arms))
+    return list(_compute_each_regret(add_total_cost(trials), oracle_arms))
 
 
 def _compute_each_regret(trials: pd.DataFrame, oracle_arms: list[str]) -> Iterator[Regret]:

@@ -108,11 +108,9 @@ def report(results: Tables, against: str | None = None) -> Report:
     current_results = drop_earlier_plans(results)
     all_sections = [section for part in split_by_level(current_results) for section in build_sections(part, against)]
     if earlier := len(trials) - len(current_results.trials):
-        earlier_note = (
-            f"{format_count(earlier, 'trial')} of earlier plans lie in the same folder and are "
-            "in nothing above; the tables have them."
-        )
-        all_sections.append(Section(heading="Earlier plans", notes=(earlier_note,)))
+        where = "lie in the same folder and are in nothing above; the tables have them."
+        note = f"{format_count(earlier, 'trial')} of earlier plans {where}"
+        all_sections.append(Section(heading="Earlier plans", notes=(note,)))
     return Report(
         title=f"Report on {names}: {format_count(len(current_results.trials), 'trial')}",
         sections=tuple(all_sections),
