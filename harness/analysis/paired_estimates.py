@@ -2,13 +2,20 @@
 
 from dataclasses import dataclass
 from math import nan
-from typing import Self, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import pandas as pd
 from scipy.stats import bootstrap, ttest_1samp
 
 from harness.analysis.statistics import Interval
+
+MIN_UNITS = 60
+"""Below this many resampled units a bootstrap interval is too narrow, and the text says so."""
+
+Sums: TypeAlias = np.ndarray[tuple[int], np.dtype[np.float64]]
+
+_UNKNOWN_INTERVAL = Interval(nan, nan)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,19 +55,11 @@ def compute_paired_difference(pairs: pd.DataFrame, metric: str) -> PairedDiffere
 
 def _compute_student_interval(means: pd.Series) -> Interval:
     if len(means) < 2:
-        return Interval(nan, nan)
+        return _UNKNOWN_INTERVAL
     if means.nunique() == 1:
         return Interval(float(means.iloc[0]), float(means.iloc[0]))
     low, high = ttest_1samp(means.to_numpy(), 0.0).confidence_interval(0.95)
     return Interval(float(low), float(high))
-
-
-MIN_UNITS = 60
-"""Below this many resampled units a bootstrap interval is too narrow, and the text says so."""
-
-Sums: TypeAlias = np.ndarray[tuple[int], np.dtype[np.float64]]
-
-_UNKNOWN_INTERVAL = Interval(nan, nan)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,41 +67,23 @@ class PairedRatio:
     """How much of something arm a takes for each unit that arm b takes, on the same tasks and seeds."""
 
     metric: str
-    pairs: int
-    """Pairs in which both values are known and above 0; the others are left out."""
+    pairs: int = 0
+    """Pairs in which both values are known and above 0; the others are left out. Without any, all estimates are NaN."""
     excluded_pairs: int
-    unit_count: int
+    unit_count: int = 0
     """Units that were resampled."""
     unit: str
-    """What a unit is: `task`, or `seed` when there is only one task."""
-    ratio_of_totals: float
+    """`task`, or `seed` when there is only one task."""
+    ratio_of_totals: float = nan
     """Sum over a divided by the sum over b."""
-    ratio_of_totals_interval: Interval
-    geometric_mean: float
+    ratio_of_totals_interval: Interval = _UNKNOWN_INTERVAL
+    geometric_mean: float = nan
     """Geometric mean of the ratios of the pairs."""
-    geometric_mean_interval: Interval
-    median_a: float
-    median_b: float
-    lower_share: float
+    geometric_mean_interval: Interval = _UNKNOWN_INTERVAL
+    median_a: float = nan
+    median_b: float = nan
+    lower_share: float = nan
     """Share of pairs in which a takes less than b, 0–1."""
-
-    @classmethod
-    def make_unknown(cls, metric: str, *, unit: str, excluded_pairs: int) -> Self:
-        """What can be said when no pair has both values."""
-        return cls(
-            metric=metric,
-            pairs=0,
-            excluded_pairs=excluded_pairs,
-            unit_count=0,
-            unit=unit,
-            ratio_of_totals=nan,
-            ratio_of_totals_interval=_UNKNOWN_INTERVAL,
-            geometric_mean=nan,
-            geometric_mean_interval=_UNKNOWN_INTERVAL,
-            median_a=nan,
-            median_b=nan,
-            lower_share=nan,
-        )
 
     @property
     def warning(self) -> str:
@@ -131,7 +112,7 @@ def compute_paired_ratio(pairs: pd.DataFrame, metric: str, *, resamples: int = 2
     known = (a > 0) & (b > 0)
     a, b, units = a[known], b[known], pairs[unit].to_numpy()[known]
     if not len(a):
-        return PairedRatio.make_unknown(metric, unit=unit, excluded_pairs=len(pairs))
+        return PairedRatio(metric=metric, unit=unit, excluded_pairs=len(pairs))
     logs, (names, places) = np.log(a / b), np.unique(units, return_inverse=True)
     sums = [np.bincount(places, weights=values).astype(np.float64) for values in (a, b, logs, np.ones(len(a)))]
     return PairedRatio(

@@ -5,14 +5,13 @@ estimate stands in it without its interval or range and its n. Names and errors 
 read as markup.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
@@ -24,12 +23,13 @@ from harness.analysis.report_sections import build_sections
 from harness.analysis.tables import Tables, require_single_level, split_by_level
 from harness.errors import StoreError, UsageError, format_count
 
-FIGURES: dict[str, tuple[Callable[[Tables], pd.DataFrame], Callable[[pd.DataFrame], Any]]] = {
-    "token_curves": (token_curves.table, token_curves.draw),
-    "compaction_rounds": (compaction_rounds.table, compaction_rounds.draw),
-    "success_heatmap": (success_heatmap.table, success_heatmap.draw),
-    "retention": (retention.table, retention.draw),
+FIGURES = {
+    "token_curves": token_curves,
+    "compaction_rounds": compaction_rounds,
+    "success_heatmap": success_heatmap,
+    "retention": retention,
 }
+"""Modules of the figures by the names of their files."""
 
 TEXT_WIDTH = 132
 
@@ -161,10 +161,10 @@ def write_charts(results: Tables, directory: Path) -> list[Path]:
     with _wrap_write_errors(directory / "charts"):
         for part in parts:
             level_suffix = f"_{format_label(require_single_level(part.trials))}" if len(parts) > 1 else ""
-            for name, (compute, draw) in FIGURES.items():
-                table = compute(part)
+            for name, figure in FIGURES.items():
+                table = figure.table(part)
                 if not table.empty:
-                    chart_paths.append(style.save(draw(table), directory / "charts" / f"{name}{level_suffix}.png"))
+                    chart_paths.append(style.save(figure.draw(table), directory / "charts" / f"{name}{level_suffix}.png"))
     return chart_paths
 
 

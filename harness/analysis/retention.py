@@ -84,26 +84,22 @@ def estimate_survival(lifetime_rows: pd.DataFrame, confidence: float = 0.95) -> 
     session are lost together, so they are too narrow.
 
     Args:
-        lifetime_rows: rows of `lifetimes`, at least one.
-        confidence: of the bounds, for each round by itself.
+        lifetime_rows: rows of `measure_lifetimes`, at least one.
+        confidence: level of the bounds, for each round by itself.
     """
     estimate = SurvfuncRight(lifetime_rows["rounds"].to_numpy(), lifetime_rows["lost"].to_numpy().astype(int))
     alive, error = np.asarray(estimate.surv_prob, dtype=float), np.asarray(estimate.surv_prob_se, dtype=float)
     low, high = _compute_bounds(alive, error, float(norm.ppf(0.5 + confidence / 2)))
-    begin = pd.DataFrame(
-        {"rounds": [0], "alive": [1.0], "low": [1.0], "high": [1.0], "at_risk": [len(lifetime_rows)], "lost": [0]}
-    )
-    curve = pd.DataFrame(
+    whole = pd.DataFrame(
         {
-            "rounds": np.asarray(estimate.surv_times, dtype=int),
-            "alive": alive,
-            "low": low,
-            "high": high,
-            "at_risk": np.asarray(estimate.n_risk, dtype=int),
-            "lost": np.asarray(estimate.n_events, dtype=int),
+            "rounds": np.append(0, estimate.surv_times).astype(int),
+            "alive": np.append(1.0, alive),
+            "low": np.append(1.0, low),
+            "high": np.append(1.0, high),
+            "at_risk": np.append(len(lifetime_rows), estimate.n_risk).astype(int),
+            "lost": np.append(0, estimate.n_events).astype(int),
         }
     )
-    whole = pd.concat([begin, curve], ignore_index=True)
     last = int(lifetime_rows["rounds"].max())
     if last > whole["rounds"].iloc[-1]:
         end = whole.tail(1).assign(rounds=last, at_risk=int((lifetime_rows["rounds"] == last).sum()), lost=0)

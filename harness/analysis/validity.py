@@ -47,10 +47,8 @@ class PlaceboCheck:
     def __str__(self) -> str:
         if self.compared_steps == 0:
             return "placebo check: nothing to compare"
-        head = (
-            f"placebo check: {self.equal_pairs} of {format_count(self.pairs, 'pair')} sent equal "
-            "requests until the first compaction"
-        )
+        pairs = format_count(self.pairs, "pair")
+        head = f"placebo check: {self.equal_pairs} of {pairs} sent equal requests until the first compaction"
         if self.has_passed:
             return f"{head} ({format_count(self.compared_steps, 'step')} compared)"
         if self.different_first_requests:
