@@ -292,7 +292,7 @@ class SandboxLimits(StrictFields):
 class SandboxInfo:
     """Where and under which limits a session's commands run; stands in every trial's record."""
 
-    backend: Literal["docker", "bubblewrap", "local", "memory"]
+    backend: str
     image: str | None
     isolation: tuple[str, ...]
     limits: SandboxLimits

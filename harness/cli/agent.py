@@ -25,6 +25,7 @@ from harness.models.litellm_model import STALL_SECONDS
 from harness.models.wiring import ToolCallMode
 from harness.policies import policy_from_plain
 from harness.protocols import SandboxLimits
+from harness.sandboxes import BACKEND_CHOICES, BackendName
 from harness.sandboxes.backends import SandboxChoice
 from harness.session.execution import CopiedFiles, SessionResult, execute_session
 from harness.session.live_session import LiveSession
@@ -75,9 +76,7 @@ MAX_SKIPPED_SHOWN = 10
 @click.option("--nominal-window", type=click.IntRange(min=1), help="Scale the policy's constants from this window.")
 @click.option("--max-steps", type=click.IntRange(min=1), default=50, show_default=True)
 @click.option("--parallel-tools", is_flag=True, help="Run the calls of one reply at the same time.")
-@click.option(
-    "--backend", type=click.Choice(["auto", "docker", "bubblewrap", "local"]), default="auto", show_default=True, help="Sandbox."
-)
+@click.option("--backend", type=click.Choice(BACKEND_CHOICES), default="auto", show_default=True, help="Sandbox.")
 @click.option("--unsafe-local", is_flag=True, help="Allow the sandbox `local`, which isolates nothing.")
 @click.option("--image", help="Docker image; no other sandbox will do then.  [default: that of the runtime]")
 @click.option("--runtime", type=click.Choice(["python", "bun"]), default="python", show_default=True)
@@ -117,7 +116,7 @@ def command(
     nominal_window: int | None,
     max_steps: int,
     parallel_tools: bool,
-    backend: Literal["auto", "docker", "bubblewrap", "local"],
+    backend: BackendName,
     unsafe_local: bool,
     image: str | None,
     runtime: Runtime,

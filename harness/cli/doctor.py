@@ -17,7 +17,7 @@ from harness.models.local.catalogue import CATALOGUE
 from harness.models.local.weights import explain_missing
 from harness.models.registry import BASE_VARIABLES, load_litellm
 from harness.policies import load_policy_classes
-from harness.sandboxes import Probe, probe_backend
+from harness.sandboxes import BACKENDS, Probe, probe_backend
 from harness.sandboxes.backends import DEFAULT_IMAGES
 from harness.tasks import SUITE
 
@@ -83,14 +83,14 @@ def run_checks(image: str) -> Iterator[CheckResult]:
 def check_sandboxes(image: str, run_probe: Callable[[str, str | None], Probe] = probe_backend) -> Iterator[CheckResult]:
     """Use each backend for real; one that works is enough."""
     working = []
-    for backend in ("docker", "bubblewrap"):
-        probe_result = run_probe(backend, image if backend == "docker" else None)
+    for name, backend in BACKENDS.items():
+        if not backend.isolates:
+            continue
+        probe_result = run_probe(name, image if backend.has_images else None)
         if probe_result.ok:
-            working.append(backend)
+            working.append(name)
         detail = f"{probe_result.reason} ({probe_result.seconds:.1f} s)"
-        yield CheckResult(
-            subject=backend, state="ok" if probe_result.ok else "missing", detail=detail, advice=probe_result.advice
-        )
+        yield CheckResult(subject=name, state="ok" if probe_result.ok else "missing", detail=detail, advice=probe_result.advice)
     if working:
         yield CheckResult(subject="sandbox", state="ok", detail=f"auto takes {working[0]}")
     else:

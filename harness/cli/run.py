@@ -16,6 +16,7 @@ from harness.experiment.trial import Trial
 from harness.models.local.catalogue import is_local
 from harness.models.prices import look_up_prices
 from harness.models.registry import look_up_window
+from harness.sandboxes import BACKEND_CHOICES, BackendName
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -29,7 +30,7 @@ ASSUMED_REPLY_TOKENS = 4_000
 @click.option("--workers", type=click.IntRange(min=1), help="Trials at a time.  [default: one a processor]")
 @click.option(
     "--backend",
-    type=click.Choice(["auto", "docker", "bubblewrap", "local"]),
+    type=click.Choice(BACKEND_CHOICES),
     help="Sandbox of all trials in place of the plan's; the trials are others then.",
 )
 @click.option("--unsafe-local", is_flag=True, help="Allow the sandbox `local`, which isolates nothing.")
@@ -50,7 +51,7 @@ ASSUMED_REPLY_TOKENS = 4_000
 def command(
     experiment: Path,
     workers: int | None,
-    backend: Literal["auto", "docker", "bubblewrap", "local"] | None,
+    backend: BackendName | None,
     unsafe_local: bool,
     output: Path | None,
     cache: Path | None,

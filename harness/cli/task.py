@@ -4,13 +4,12 @@ import importlib.resources
 import keyword
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Literal
 
 import click
 
 from harness.cli.terminal_text import format_line, replace_control_characters
 from harness.errors import StoreError, UsageError
-from harness.sandboxes import choose_backend
+from harness.sandboxes import BACKEND_CHOICES, BackendName, choose_backend, is_isolated
 from harness.sandboxes.backends import SandboxChoice
 from harness.task import Task, TaskTemplate
 from harness.tasks import find_only_function, load_task
@@ -46,11 +45,9 @@ def create_task_file(file: Path, name: str) -> None:
 @command.command("check")
 @click.argument("name")
 @click.option("--seeds", type=click.IntRange(min=1), default=2, show_default=True, help="Task seeds under which laws are tried.")
-@click.option(
-    "--backend", type=click.Choice(["auto", "docker", "bubblewrap", "local"]), default="auto", show_default=True, help="Sandbox."
-)
+@click.option("--backend", type=click.Choice(BACKEND_CHOICES), default="auto", show_default=True, help="Sandbox.")
 @click.option("--unsafe-local", is_flag=True, help="Allow the sandbox `local`, which isolates nothing.")
-def check_task(name: str, seeds: int, backend: Literal["auto", "docker", "bubblewrap", "local"], unsafe_local: bool) -> None:
+def check_task(name: str, seeds: int, backend: BackendName, unsafe_local: bool) -> None:
     """Try the laws of the simulation on a task and say which of them it breaks.
 
     NAME is a task of the suite, FILE.py, or FILE.py:FUNCTION. Sessions of the scripted model are run: with everything in
@@ -89,8 +86,8 @@ def _list_skipped_laws(backend: str) -> Iterator[str]:
     yield "other policies than `keep-last` with its defaults"
     yield "law-8, more fidelity never hurts, which needs a grid (see `harness run`)"
     yield "law-10 over the wire"
-    if backend == "local":
-        yield "law-9, since the sandbox `local` keeps no actions"
+    if not is_isolated(backend):
+        yield f"law-9, since the sandbox `{backend}` keeps no actions"
 
 
 def _choose_sandbox(template: TaskTemplate, backend: str, *, unsafe_local: bool) -> SandboxChoice:
@@ -100,12 +97,7 @@ def _choose_sandbox(template: TaskTemplate, backend: str, *, unsafe_local: bool)
         SandboxUnavailable: nothing works here, or not with what the task needs.
         UsageError: `local` without leave.
     """
-    if backend == "local":
-        if not unsafe_local:
-            raise UsageError("sandbox backend 'local' isolates nothing; run with --unsafe-local if you mean it")
-        return SandboxChoice(backend="local")
-    chosen_backend = choose_backend(runtime=_find_runtime(template), backend=backend)
-    return SandboxChoice(backend="docker" if chosen_backend == "docker" else "bubblewrap")
+    return SandboxChoice(backend=choose_backend(runtime=_find_runtime(template), backend=backend, unsafe_local=unsafe_local))
 
 
 def _find_runtime(template: TaskTemplate) -> str:

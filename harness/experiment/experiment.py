@@ -27,6 +27,7 @@ from harness.models.factory import is_scripted
 from harness.models.local.server import serve_models
 from harness.models.prices import identify_price_table
 from harness.models.wiring import Wiring
+from harness.sandboxes import BackendName
 from harness.sandboxes.action_cache import ActionCache, find_default_folder
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ class Experiment:
     folder: Path | None = None
     """Its `output/` holds the results; None = `experiments/<name>`."""
     settings: Settings = field(default_factory=Settings)
-    backend: Literal["auto", "docker", "bubblewrap", "local"] | None = None
+    backend: BackendName | None = None
     """Of the sandbox in all trials, whatever base, axes and arms say; None = as they say."""
     cassette: Cassette | None = None
     """Where answers of real models are recorded or played from; None = nowhere."""
@@ -76,7 +77,7 @@ class Experiment:
         """Where results go unless `run` is told otherwise."""
         return (self.folder or Path("experiments") / self.name) / "output"
 
-    def with_sandbox(self, backend: Literal["auto", "docker", "bubblewrap", "local"]) -> "Experiment":
+    def with_sandbox(self, backend: BackendName) -> "Experiment":
         """The same experiment with another sandbox backend in all trials; they are other trials then."""
         return replace(self, backend=backend)
 

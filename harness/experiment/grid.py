@@ -11,7 +11,7 @@ arms and axes show it as it was told.
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, is_dataclass, replace
-from typing import Any, Literal, overload
+from typing import Any, overload
 
 from harness import codec
 from harness.errors import UsageError, format_count
@@ -19,6 +19,7 @@ from harness.experiment.paths import flatten, list_changes, look_up_value, with_
 from harness.experiment.quantiles import Quantile, UncompressedRun, resolve_quantiles
 from harness.experiment.trial import Trial, to_plain
 from harness.policies import expand_shorthand
+from harness.sandboxes import BackendName
 from harness.task import World
 
 BLOCK_AXES = ("task", "seed", "world")
@@ -66,7 +67,7 @@ class Grid(Sequence[Cell]):
         axes: Mapping[str, Sequence[object]],
         arms: Sequence[Arm] = (),
         *,
-        backend: Literal["auto", "docker", "bubblewrap", "local"] | None = None,
+        backend: BackendName | None = None,
         uncompressed: UncompressedRun | None = None,
     ) -> None:
         """Expand.

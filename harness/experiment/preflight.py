@@ -6,7 +6,6 @@ Nothing is written and no model is called. What was found out on the way (the sa
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from harness.errors import UsageError
 from harness.experiment.job import build_session_spec
 from harness.experiment.trial import Trial
 from harness.models.cassette import Cassette
@@ -106,16 +105,6 @@ def choose_backends(trials: Iterable[Trial], *, unsafe_local: bool = False) -> M
         runtime = runtimes[trial.task]
         choice = (trial.sandbox.backend, trial.sandbox.image, runtime)
         if choice not in chosen:
-            chosen[choice] = _choose_usable_backend(*choice, unsafe_local=unsafe_local)
+            chosen[choice] = choose_backend(trial.sandbox.image, runtime, trial.sandbox.backend, unsafe_local=unsafe_local)
         backends[trial.trial_id] = chosen[choice]
     return backends
-
-
-def _choose_usable_backend(backend: str, image: str | None, runtime: str, *, unsafe_local: bool) -> str:
-    if backend == "local":
-        if not unsafe_local:
-            raise UsageError(
-                "sandbox backend 'local' isolates nothing; run with --unsafe-local (unsafe_local=True) if you mean it"
-            )
-        return backend
-    return choose_backend(image, runtime, backend)

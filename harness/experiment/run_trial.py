@@ -17,9 +17,9 @@ from harness.experiment.job import FinishedTrial, Job, build_session_spec
 from harness.experiment.record import Ending, TrialRun
 from harness.metrics.measurement import measure_session
 from harness.protocols import Clock, Log, OutputStore, Sandbox
+from harness.sandboxes import BACKENDS
 from harness.sandboxes.action_cache import CachedSandbox, open_cache
 from harness.sandboxes.client import ServedSandbox
-from harness.sandboxes.docker.launcher import format_container_name
 from harness.session.assembly import assemble_session
 from harness.session.grading import fail_all_checks, grade_workspace
 from harness.session.resources import SessionResources, write_workspace
@@ -116,8 +116,9 @@ class _TrialSession:
     def _open_sandbox(self, task: Task) -> ServedSandbox:
         job = self.job
         sandbox_name = f"{self.trial_run.session_id}-{secrets.token_hex(3)}"  # two experiments may run one trial at once
-        self.trial_run.container = format_container_name(sandbox_name) if job.backend == "docker" else None
-        choice = replace(job.trial.sandbox, backend=job.backend)  # type: ignore[arg-type]  # a probe chose it among those
+        name_container = BACKENDS[job.backend].format_container_name
+        self.trial_run.container = name_container(sandbox_name) if name_container else None
+        choice = replace(job.trial.sandbox, backend=job.backend)
         return choice.open(sandbox_name, task.runtime, unsafe_local=job.unsafe_local)
 
     def _run_session(self, task: Task, sandbox: Sandbox, log: Log, outputs: OutputStore) -> Ending:

@@ -1,20 +1,22 @@
-"""Choosing a backend: docker if it works, else bubblewrap, never none; decided by live probes, once in a process."""
+"""The sandbox backends, registered in `BACKENDS`, and the choice between them: the first that works, found by live probes.
+
+To add a backend, write a launcher and enter it in `BACKENDS`. Names in plans, options and errors come from that table.
+"""
 
 import functools
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from harness.codec import StrictFields, refuse_mistyped_fields
 from harness.errors import SandboxError, SandboxUnavailable, UnknownName, UsageError
 from harness.protocols import Sandbox, SandboxLimits
 from harness.sandboxes.bubblewrap import BubblewrapLauncher
 from harness.sandboxes.client import Launcher, ServedSandbox
-from harness.sandboxes.docker.launcher import DockerLauncher
-from harness.sandboxes.leftovers import reap_directories
-from harness.sandboxes.local import DIRECTORY_PREFIX, LocalLauncher
+from harness.sandboxes.docker.launcher import DockerLauncher, format_container_name
+from harness.sandboxes.local import LocalLauncher
 
 PROBE_SECONDS = 20.0
 _NO_ROUTES_COMMAND = "test $(wc -l < /proc/net/route) -le 1"
@@ -41,8 +43,8 @@ def run_probe(backend: str, make_sandbox: Callable[[], Sandbox], program: str = 
     """Start a sandbox, look at its user, try to write outside and to reach the network, and remove it.
 
     Args:
-        backend: its name.
-        make_sandbox: an unstarted sandbox.
+        backend: name of the backend.
+        make_sandbox: returns an unstarted sandbox.
         program: what commands must find in it besides python; empty = nothing more.
     """
     started = time.monotonic()
@@ -78,7 +80,31 @@ def _attack(sandbox: Sandbox, program: str) -> str:
         sandbox.close()
 
 
-BACKENDS = ("docker", "bubblewrap", "local")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Backend:
+    """One way to run a tool server, and the properties that callers depend on."""
+
+    make_launcher: Callable[[str, str, SandboxLimits], Launcher]
+    """Returns a launcher for a session id, an image and limits."""
+    isolates: bool = True
+    """Whether commands are confined; a backend without isolation is never chosen by `auto` and needs `unsafe_local`."""
+    has_images: bool = False
+    format_container_name: Callable[[str], str] | None = None
+    """Returns the container's name for a session id; None = sandboxes have no name, so sessions can share one in turn."""
+
+
+BACKENDS: Final[Mapping[str, Backend]] = {
+    "docker": Backend(make_launcher=DockerLauncher, has_images=True, format_container_name=format_container_name),
+    "bubblewrap": Backend(make_launcher=lambda _session_id, _image, limits: BubblewrapLauncher(limits)),
+    "local": Backend(make_launcher=lambda _session_id, _image, limits: LocalLauncher(limits), isolates=False),
+}
+"""Every backend by name; `auto` tries them in this order."""
+BACKEND_CHOICES = ("auto", *BACKENDS)
+if TYPE_CHECKING:
+    BackendName: TypeAlias = str
+else:
+    BackendName = Literal[BACKEND_CHOICES]  # checked wherever a configuration is read or made, by the names registered above
+
 DEFAULT_IMAGES = {"python": "python:3.12-slim", "bun": "oven/bun:latest"}
 """The docker image for each runtime that a task can ask for."""
 
@@ -97,7 +123,7 @@ def open_sandbox(
     Its snapshots keep contents in memory; `use_blobs` before the start names another place.
 
     Args:
-        backend: `docker`, `bubblewrap`, `local`, or `auto`: docker, else bubblewrap, by a live probe. To spare each worker the
+        backend: a name of `BACKENDS`, or `auto`: docker, else bubblewrap, by a live probe. To spare each worker the
             probe, call `choose_backend` once and hand its answer on.
         session_id: names the container, `coding-agent-{session_id}`.
         image: of docker, and then no other backend will do; None = the default of the runtime.
@@ -115,29 +141,41 @@ def open_sandbox(
     limits = SandboxLimits() if limits is None else limits
     if backend == "auto":
         backend = choose_backend(image, runtime)
-    return ServedSandbox(_make_launcher(backend, session_id, image or DEFAULT_IMAGES[runtime], limits, unsafe_local), limits)
+    launcher = _find_backend(backend, unsafe_local).make_launcher(session_id, image or DEFAULT_IMAGES[runtime], limits)
+    return ServedSandbox(launcher, limits)
+
+
+def is_isolated(backend: str) -> bool:
+    """Whether commands are confined in every sandbox of a backend, or of `auto`; False for an unknown backend."""
+    return backend == "auto" or (backend in BACKENDS and BACKENDS[backend].isolates)
 
 
 def check_image(backend: str, image: str | None) -> None:
     """Refuse a named image where it would be passed over. Raises UsageError."""
-    if image and backend in ("bubblewrap", "local"):
+    if image and backend in BACKENDS and not BACKENDS[backend].has_images:
         raise UsageError(f"image {image!r}: the sandbox {backend!r} has no images; leave it out, or take 'docker' or 'auto'")
 
 
-def choose_backend(image: str | None = None, runtime: str = "python", backend: str = "auto") -> str:
-    """The best backend that works here with that docker image and has that runtime.
+def choose_backend(
+    image: str | None = None, runtime: str = "python", backend: str = "auto", *, unsafe_local: bool = False
+) -> str:
+    """Return the first backend that works here with that image and has that runtime.
 
     Args:
-        image: of docker, and then no other backend will do; None = the default of the runtime.
+        image: an image, which excludes backends without images; None = the default of the runtime.
         runtime: what commands need.
-        backend: `docker` or `bubblewrap` allows no other one.
+        backend: the only backend allowed; `auto` = every backend that isolates commands.
+        unsafe_local: must be true for `local`, which is then returned without a probe.
 
     Raises:
-        SandboxUnavailable: none does; unsafe `local` is never chosen.
-        UsageError: an image for a backend that has none.
+        SandboxUnavailable: no backend works.
+        UsageError: an image for a backend that has none; `local` without the flag.
     """
     check_image(backend, image)
-    names = (backend,) if backend != "auto" else ("docker",) if image else ("docker", "bubblewrap")
+    if backend != "auto" and not _find_backend(backend, unsafe_local).isolates:
+        return backend
+    usable = [name for name, one in BACKENDS.items() if one.isolates and (one.has_images or not image)]
+    names = usable if backend == "auto" else [backend]
     failed_probes = []
     for name in names:
         result = probe_backend(name, image or DEFAULT_IMAGES[runtime], runtime)
@@ -155,34 +193,30 @@ def choose_backend(image: str | None = None, runtime: str = "python", backend: s
 def probe_backend(backend: str, image: str | None = None, runtime: str = "python") -> Probe:
     """Try a backend out for real; once in a process for each image and runtime."""
     limits = SandboxLimits()
+    make_launcher = _find_backend(backend, unsafe_local=False).make_launcher
 
     def make_sandbox() -> Sandbox:
-        return ServedSandbox(
-            _make_launcher(backend, f"probe-{os.getpid()}", image or DEFAULT_IMAGES["python"], limits, False), limits
-        )
+        return ServedSandbox(make_launcher(f"probe-{os.getpid()}", image or DEFAULT_IMAGES["python"], limits), limits)
 
     return run_probe(backend, make_sandbox, "" if runtime == "python" else runtime)  # the tool server itself is python
 
 
-def _make_launcher(backend: str, session_id: str, image: str, limits: SandboxLimits, unsafe_local: bool) -> Launcher:
-    match backend:
-        case "docker":
-            return DockerLauncher(session_id, image, limits)
-        case "bubblewrap":
-            return BubblewrapLauncher(limits)
-        case "local":
-            launcher = LocalLauncher(limits, unsafe=unsafe_local)
-            reap_directories(DIRECTORY_PREFIX)
-            return launcher
-        case _:
-            raise UnknownName("sandbox backend", backend, (*BACKENDS, "auto"))
+def _find_backend(name: str, unsafe_local: bool) -> Backend:
+    if name not in BACKENDS:
+        raise UnknownName("sandbox backend", name, (*BACKENDS, "auto"))
+    if not BACKENDS[name].isolates and not unsafe_local:
+        raise UsageError(
+            f"sandbox backend {name!r} isolates nothing; run with --unsafe-local (unsafe_local=True) if you mean it, "
+            "or pick 'auto', which takes docker or bubblewrap"
+        )
+    return BACKENDS[name]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SandboxChoice(StrictFields):
     """Where the commands of a trial run."""
 
-    backend: Literal["auto", "docker", "bubblewrap", "local"] = "auto"
+    backend: BackendName = "auto"
     """`auto` = docker, else bubblewrap; `local` has no walls and needs the runner's leave."""
     image: str | None = None
     """Docker image, and then `auto` is docker alone; None = the default of the task's runtime."""

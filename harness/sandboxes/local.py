@@ -10,11 +10,11 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
-from harness.errors import SandboxUnavailable, UsageError
+from harness.errors import SandboxUnavailable
 from harness.protocols import SandboxInfo, SandboxLimits
 from harness.sandboxes.bubblewrap import find_python, read_version
 from harness.sandboxes.client import LaunchedServer
-from harness.sandboxes.leftovers import OWNER_FILE, format_owner
+from harness.sandboxes.leftovers import OWNER_FILE, format_owner, reap_directories
 from harness.sandboxes.server_process import ServerProcess, build_python_command, build_rlimits
 
 BACKEND: Final = "local"
@@ -24,12 +24,7 @@ DIRECTORY_PREFIX = "harness-local-"
 class LocalLauncher:
     """Launches a tool server without any isolation."""
 
-    def __init__(self, limits: SandboxLimits, *, unsafe: bool = False) -> None:
-        if not unsafe:
-            raise UsageError(
-                "the local backend runs what a model writes with your own rights; say unsafe_local=True, on the command line "
-                "--unsafe-local (or pick 'auto', which takes docker or bubblewrap)"
-            )
+    def __init__(self, limits: SandboxLimits) -> None:
         self._limits = limits
         self._directory: Path | None = None
         self._server: ServerProcess | None = None
@@ -37,6 +32,7 @@ class LocalLauncher:
     def launch(self) -> LaunchedServer:
         """Start it in a new temporary directory and warn."""
         sys.stderr.write("warning: sandbox 'local' is NO sandbox; commands run with the rights of this user\n")
+        reap_directories(DIRECTORY_PREFIX)
         self._directory = Path(tempfile.mkdtemp(prefix=DIRECTORY_PREFIX))
         (self._directory / OWNER_FILE).write_text(format_owner())
         for name in ("workspace", "tmp"):

@@ -1,6 +1,6 @@
 """What every model must do, whoever answers behind it. Inherit `ModelContract`, set `requests` and make the fixture `model`.
 
-What a model cannot do stands in its `cannot`: the name of an ability and the reason. The law is then skipped with that reason.
+What a model cannot do stands in its `missing_abilities`: the name of an ability and the reason. The law is then skipped with that reason.
 """
 
 from collections.abc import Iterator, Mapping

@@ -17,7 +17,7 @@ from harness.sandboxes.local import LocalLauncher
 
 def test_a_backend_without_isolation_does_not_pass():
     limits = SandboxLimits()
-    found = run_probe("local", lambda: ServedSandbox(LocalLauncher(limits, unsafe=True), limits))
+    found = run_probe("local", lambda: ServedSandbox(LocalLauncher(limits), limits))
     assert not found.ok
     assert found.reason
     assert found.advice

@@ -107,8 +107,6 @@ def _compute_digest(key: bytes, body: bytes) -> bytes:
 
 KEY_VERSION = "1"
 """Of the meaning of a key; a change of the tool server that commands can notice takes the next one."""
-CACHEABLE_BACKENDS = frozenset({"docker", "bubblewrap"})
-"""Backends in which nothing but the workspace and known places can be written."""
 _PROGRAM_PATHS = (
     "/bin",
     "/sbin",
@@ -124,7 +122,7 @@ _RELEASE_FILE = Path("/etc/os-release")
 
 def compute_environment_id(info: SandboxInfo) -> bytes:
     """Digest of what surrounds every command of such a sandbox."""
-    own = describe_machine() if info.backend == "bubblewrap" else ()
+    own = describe_machine() if info.image is None else ()
     parts = {
         "version": KEY_VERSION,
         "info": codec.to_plain(info),

@@ -9,9 +9,8 @@ import threading
 from collections import defaultdict
 from collections.abc import Hashable
 
+from harness.sandboxes.backends import BACKENDS, is_isolated
 from harness.sandboxes.client import ServedSandbox
-
-POOLED_BACKENDS = frozenset({"bubblewrap"})
 
 
 class SandboxPool:
@@ -29,7 +28,8 @@ class SandboxPool:
 
     def give_back(self, kind: Hashable, sandbox: ServedSandbox) -> bool:
         """Empty a sandbox and keep it; False if it stays the caller's, who has to close it."""
-        if sandbox.info.backend not in POOLED_BACKENDS or not sandbox.reset_for_reuse():
+        backend = sandbox.info.backend
+        if not is_isolated(backend) or BACKENDS[backend].format_container_name or not sandbox.reset_for_reuse():
             return False
         with self._lock:
             self._waiting[kind].append(sandbox)

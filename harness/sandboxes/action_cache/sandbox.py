@@ -18,9 +18,10 @@ from typing import Self, TypeVar
 from harness.errors import SandboxDied, SandboxError, ToolError
 from harness.protocols import ExecResult, FileChange, FileEntry, SandboxInfo, Snapshot
 from harness.sandboxes.action_cache.cache import ActionCache
-from harness.sandboxes.action_cache.entry import CACHEABLE_BACKENDS, CacheEntry, compute_action_key, compute_environment_id
+from harness.sandboxes.action_cache.entry import CacheEntry, compute_action_key, compute_environment_id
 from harness.sandboxes.action_cache.mirror import Mirror, MirrorMiss
 from harness.sandboxes.action_cache.pool import SANDBOX_POOL
+from harness.sandboxes.backends import is_isolated
 from harness.sandboxes.client import ServedSandbox, check_timeout
 from harness.sandboxes.snapshots import diff_snapshots
 
@@ -77,7 +78,7 @@ class CachedSandbox:
             self._start_real()
         else:
             self._set_info(known_info)
-        if self.info.backend not in CACHEABLE_BACKENDS:
+        if not is_isolated(self.info.backend):
             self.bypass_cache()
 
     def run(self, command: str, *, timeout_seconds: float = 60.0) -> ExecResult:

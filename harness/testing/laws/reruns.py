@@ -11,6 +11,7 @@ from harness.compaction.presets.none import NoCompaction
 from harness.errors import UsageError
 from harness.messages import Message
 from harness.models.factory import open_model
+from harness.sandboxes import is_isolated
 from harness.sandboxes.action_cache import ActionCache, CachedSandbox
 from harness.task import Grader, Task
 from harness.testing.fresh_process import FreshModelSpec, answer_in_fresh_process, encode_reply
@@ -126,10 +127,10 @@ def check_same_answer(sessions: SessionCache, seed: int, preset: str) -> Iterato
 def check_law_9(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
     """A compacted session through an empty cache, and through the one that this filled, is the one in a real sandbox.
 
-    Nothing is kept in the sandbox `local`, and of a task that says that it cannot be.
+    Skipped for sandboxes without isolation and for tasks that are not cacheable, whose actions are never kept.
     """
     task = sessions.make_task(seed)
-    if not task.cacheable or sessions.sandbox.backend == "local":
+    if not task.cacheable or not is_isolated(sessions.sandbox.backend):
         return
     real = sessions.run_compacted(seed, DEFAULT_PRESET)
     with TemporaryDirectory() as folder, closing(ActionCache(Path(folder))) as cache:

@@ -27,9 +27,9 @@ entries = st.builds(
         ExecResult, exit_code=st.integers(0, 255), stdout=st.binary(), stderr=st.binary(), stdout_bytes=st.integers(0, 99),
         stderr_bytes=st.integers(0, 99), timed_out=st.just(False), oom_killed=st.just(False), seconds=st.floats(0, 9),
     ),
-    deleted=st.lists(paths).map(tuple),
-    changed=st.lists(st.builds(ChangedPath, path=paths, mode=st.integers(0, 2**16), content=st.binary())).map(tuple),
-    orders=st.dictionaries(paths, st.lists(paths).map(tuple)),
+    deleted_paths=st.lists(paths).map(tuple),
+    changed_paths=st.lists(st.builds(ChangedPath, path=paths, mode=st.integers(0, 2**16), content=st.binary())).map(tuple),
+    name_orders=st.dictionaries(paths, st.lists(paths).map(tuple)),
     state_id=paths,
 )  # fmt: skip
 
