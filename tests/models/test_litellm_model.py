@@ -99,7 +99,7 @@ def test_an_endpoint_that_reports_no_usage_is_counted(route):
 def test_a_rate_limit_is_waited_out_for_as_long_as_it_asks(route):
     heard: list[Waiting] = []
     with serving(SLOW_DOWN, OK) as stub:
-        model, waits = model_at(stub, route, waiting=heard.append)
+        model, waits = model_at(stub, route, on_wait=heard.append)
         assert model.reply(HELLO).message.text == "ok"
     assert waits == [7.0]
     assert "rate limited" in heard[0].what
