@@ -112,7 +112,7 @@ def restore_spec(entries: Sequence[Entry], journal: Path, spec: SessionSpec | No
         raise UsageError(
             f"the session ran in the sandbox {start_event.sandbox!r}, which never changes; {spec.sandbox.backend!r} was asked for"
         )
-    choice = replace(spec.sandbox, backend=start_event.sandbox)  # type: ignore[arg-type]  # it is one that ran
+    choice = replace(spec.sandbox, backend=start_event.sandbox)
     return replace(spec, request=start_event.task, journal=journal, sandbox=choice)
 
 
