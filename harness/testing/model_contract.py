@@ -1,6 +1,6 @@
 """What every model must do, whoever answers behind it. Inherit `ModelContract`, set `requests` and make the fixture `model`.
 
-What a model cannot do stands in its `missing_abilities`: the name of an ability and the reason. The law is then skipped with that reason.
+Abilities that a model lacks are named in `missing_abilities`, each with the reason; laws that need one are skipped with it.
 """
 
 from collections.abc import Iterator, Mapping

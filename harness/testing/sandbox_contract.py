@@ -1,6 +1,6 @@
 """What every sandbox must do: commands, files, snapshots, life and death. Inherit `SandboxContract` and set `sandbox_options`.
 
-What a backend cannot do stands in its `missing_abilities`: the name of an ability and the reason. The law is then skipped with that
+Abilities that a backend lacks are named in `missing_abilities`, each with the reason. Laws that need one are skipped with that
 reason, and never run: some would harm the machine where nothing holds them.
 """
 
