@@ -108,7 +108,7 @@ class Step:
     """The calls of one reply; several run as parallel tool calls."""
     done: Evidence
     required_facts: tuple[str, ...] = ()
-    """Names of the facts without which it cannot be done right; every placeholder of `says` and `calls` is among them."""
+    """Names of the facts without which it cannot be done right; every placeholder of `text` and `calls` is among them."""
     repairs: tuple[Repair, ...] = ()
 
 

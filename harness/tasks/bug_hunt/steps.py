@@ -36,12 +36,12 @@ def build_script() -> Script:
     )
 
 
-def _write_note(name: str, says: str) -> StepSpec:
-    return do(f"note_{name[:2]}", says, write(f"notes/{name}.md", load_text(__package__, f"agent/{name}.md")))
+def _write_note(name: str, text: str) -> StepSpec:
+    return do(f"note_{name[:2]}", text, write(f"notes/{name}.md", load_text(__package__, f"agent/{name}.md")))
 
 
-def _run_command(name: str, says: str, command: str) -> StepSpec:
-    return look(name, says, run(command))
+def _run_command(name: str, text: str, command: str) -> StepSpec:
+    return look(name, text, run(command))
 
 
 def _symptom_steps() -> Iterable[StepSpec]:

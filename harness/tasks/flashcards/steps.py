@@ -36,8 +36,8 @@ def build_script() -> Script:
     )
 
 
-def _read_page(name: str, says: str) -> StepSpec:
-    return look(f"read_{name.replace('-', '_')}", says, read(f"docs/{name}.md"))
+def _read_page(name: str, text: str) -> StepSpec:
+    return look(f"read_{name.replace('-', '_')}", text, read(f"docs/{name}.md"))
 
 
 def _orientation_steps() -> Iterable[StepSpec]:
@@ -95,7 +95,7 @@ def _foundation_steps() -> Iterable[StepSpec]:
         "scheduler",
         "Run them.",
         error=r"FAIL\s+test_scheduler\.\S*test_the_ease_has_a_floor",
-        repair_says="The floor of ${ease_floor} is defined, but `eased` does not use it. I write the module again with the "
+        repair_text="The floor of ${ease_floor} is defined, but `eased` does not use it. I write the module again with the "
         "larger one.",
     )
     yield look(
@@ -230,7 +230,7 @@ def _review_steps() -> Iterable[StepSpec]:
         "review",
         "Run the review's tests.",
         error=r"FAIL\s+test_review\.\S*test_new_cards_answered_today_count",
-        repair_says="The allowance must be counted over the whole day: `queue` passes 0 instead of the new cards answered "
+        repair_text="The allowance must be counted over the whole day: `queue` passes 0 instead of the new cards answered "
         "today. I write the module again with the number from the storage.",
     )
     yield do_once(
@@ -290,7 +290,7 @@ def _command_line_steps() -> Iterable[StepSpec]:
         "cli",
         "Run the command line's tests.",
         error=r"(?:ERROR|FAIL)\s+test_cli\.\S*test_a_missing_file_is_a_message",
-        repair_says="A missing file comes through as a traceback. Errors of the operating system are a person's to mend as "
+        repair_text="A missing file comes through as a traceback. Errors of the operating system are a person's to mend as "
         "well, so `main` catches them too.",
     )
     yield from _try_steps()
@@ -298,10 +298,10 @@ def _command_line_steps() -> Iterable[StepSpec]:
 
 def _try_steps() -> Iterable[StepSpec]:
     def try_command(
-        name: str, says: str, words: str, *, day: str = "2024-03-01", suffix: str = '; echo "exit status $$?"'
+        name: str, text: str, words: str, *, day: str = "2024-03-01", suffix: str = '; echo "exit status $$?"'
     ) -> StepSpec:
         command = f"python3 -m flashcards --db study/try.db --today {day} {words}{suffix}"
-        return look(f"try_{name}", says, run(command))
+        return look(f"try_{name}", text, run(command))
 
     yield try_command("help", "By hand now, as a learner would. The help first.", "--help")
     yield try_command("import", "The sample deck into a database for trying.", "import --deck biology")

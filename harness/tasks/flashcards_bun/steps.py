@@ -48,8 +48,8 @@ def build_script() -> Script:
     )
 
 
-def _read_page(name: str, says: str) -> StepSpec:
-    return look(f"read_{name.replace('-', '_')}", says, read(f"docs/{name}.md"))
+def _read_page(name: str, text: str) -> StepSpec:
+    return look(f"read_{name.replace('-', '_')}", text, read(f"docs/{name}.md"))
 
 
 def _orientation_steps() -> Iterable[StepSpec]:
@@ -89,7 +89,7 @@ def _scheduler_steps() -> Iterable[StepSpec]:
         "scheduler",
         "Tests for the scheduler: constants, growth, lapses, the floor of the ease, bad grades.",
         error=r"\(fail\) scheduler > the ease has a floor",
-        repair_says="The floor of ${ease_floor} is defined, but `eased` does not use it. I write the module again with the "
+        repair_text="The floor of ${ease_floor} is defined, but `eased` does not use it. I write the module again with the "
         "larger one.",
     )
     yield look(
@@ -174,7 +174,7 @@ def _session_steps() -> Iterable[StepSpec]:
         "session",
         "Tests for the queue and for answers, over a database in memory.",
         error=r"\(fail\) session > new cards that were answered today count",
-        repair_says="The room for new cards must be what the day still allows: `queue` passes 0 instead of those answered "
+        repair_text="The room for new cards must be what the day still allows: `queue` passes 0 instead of those answered "
         "today. I write the module again with the number from the storage.",
     )
     yield do_once(
@@ -219,7 +219,7 @@ def _command_line_steps() -> Iterable[StepSpec]:
         "cli",
         "Tests for the command line, in process, over a real database file.",
         error=r"\(fail\) cli > a missing file is a message",
-        repair_says="A missing file comes through with a stack. Errors of the operating system are a person's to mend as "
+        repair_text="A missing file comes through with a stack. Errors of the operating system are a person's to mend as "
         "well, so `main` takes them too.",
     )
     yield from _try_steps()
@@ -239,9 +239,9 @@ def _try_steps() -> Iterable[StepSpec]:
         ("numbers", "Then the numbers, and the days to come.", "numbers --days 21"),
         ("export", "The export as the stations will get it.", "export"),
     )
-    for name, says, words in tries:
+    for name, text, words in tries:
         command = f'bun src/main.ts --db study/try.db --today 2024-03-01 {words}; echo "exit status $$?"'
-        yield look(f"try_{name}", says, run(command))
+        yield look(f"try_{name}", text, run(command))
     yield look(
         "try_idle",
         "A day before the deck was imported: nothing can be due, and the status must say so.",

@@ -2,7 +2,9 @@
 
 import json
 from collections.abc import Mapping
+from functools import partial
 
+from harness.tasks.kit.draws import make_rng
 from harness.tasks.kit.prose import write_specification
 from harness.tasks.kit.texts import load_text
 
@@ -28,7 +30,7 @@ def build_workspace(values: Mapping[str, str], task_seed: int) -> tuple[tuple[st
     """Build path and text of every file that the agent finds."""
     registry = {"salt": values["salt"], "schema": int(values["schema_version"]), "journal": values["journal_mode"]}
     return (
-        *write_specification(__package__, "docs", PAGE_SIZES, NOUNS, ("flashcards-bun", task_seed), values),
+        *write_specification(__package__, "docs", PAGE_SIZES, NOUNS, partial(make_rng, "flashcards-bun", task_seed), values),
         *((f"tools/{name}", load_text(__package__, f"tools/{name}")) for name in TOOLS),
         ("tools/registry.json", json.dumps({**registry, "audit": values["next_audit"]}) + "\n"),
         ("README.md", "# Flashcards for the crews\n\nNothing is built yet. The specification is in docs/, helpers in tools/.\n"),

@@ -29,35 +29,35 @@ class Program:
         """Write the text of that name to a path; the name is the path if it is empty."""
         return write(path, load_text(self.package, name or path))
 
-    def write_module(self, name: str, says: str, *, first_cut: bool = False) -> StepSpec:
+    def write_module(self, name: str, text: str, *, first_cut: bool = False) -> StepSpec:
         """Write a module, or its first cut, which holds a mistake."""
-        return do(f"write_{name}", says, self._write_module(name, f"{name}_first" if first_cut else name))
+        return do(f"write_{name}", text, self._write_module(name, f"{name}_first" if first_cut else name))
 
     def _write_module(self, name: str, text_name: str) -> CallTemplate:
         return self.write_text(self.module_path.format(name), self.module_text.format(text_name))
 
-    def write_test(self, name: str, says: str) -> StepSpec:
+    def write_test(self, name: str, text: str) -> StepSpec:
         """Write the tests of a module."""
-        return do(f"write_test_{name}", says, self.write_text(self.test_path.format(name)))
+        return do(f"write_test_{name}", text, self.write_text(self.test_path.format(name)))
 
-    def run_test(self, name: str, says: str = "", *, error: str = "", repair_says: str = "") -> StepSpec:
+    def run_test(self, name: str, text: str = "", *, error: str = "", repair_text: str = "") -> StepSpec:
         """Run the tests of a module.
 
         Args:
             name: name of the module.
-            says: text of the step.
+            text: text of the step.
             error: regular expression for the failure of a first cut; empty if the module has none.
-            repair_says: text of the repair, which writes the whole module.
+            repair_text: text of the repair, which writes the whole module.
         """
         return do(
             f"test_{name}",
-            says or f"Run the tests of {name}.",
+            text or f"Run the tests of {name}.",
             run(self.test_command.format(name)),
-            named=self.passed_pattern.format(name),
-            about=self.test_name.format(name),
-            repairs=(make_repair(error, repair_says, self._write_module(name, name)),) if error else (),
+            summary_pattern=self.passed_pattern.format(name),
+            required_text=self.test_name.format(name),
+            repairs=(make_repair(error, repair_text, self._write_module(name, name)),) if error else (),
         )
 
-    def test_module(self, name: str, says: str, *, error: str = "", repair_says: str = "") -> tuple[StepSpec, StepSpec]:
+    def test_module(self, name: str, text: str, *, error: str = "", repair_text: str = "") -> tuple[StepSpec, StepSpec]:
         """Write the tests of a module and run them; see `run_test`."""
-        return self.write_test(name, says), self.run_test(name, error=error, repair_says=repair_says)
+        return self.write_test(name, text), self.run_test(name, error=error, repair_text=repair_text)

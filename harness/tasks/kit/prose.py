@@ -1,11 +1,10 @@
 """Pages from a seed: sentences and tables that are true of nothing, long enough to be in the way, and without any fact."""
 
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from string import Template
 from typing import NamedTuple
 
-from harness.tasks.kit.draws import make_rng
 from harness.tasks.kit.texts import load_text
 
 _VERBS = (
@@ -91,7 +90,7 @@ def write_specification(
     folder: str,
     page_sizes: Mapping[str, int],
     nouns: Sequence[str],
-    task: tuple[str, int],
+    rng_for: Callable[[str], random.Random],
     values: Mapping[str, str],
 ) -> Iterator[tuple[str, str]]:
     """Write pages of a specification, among whose generated prose each fact stands once; yield path and text.
@@ -101,14 +100,14 @@ def write_specification(
         folder: folder of the outlines in `files`, and of the pages in the workspace.
         page_sizes: minimum characters of each page, by its name.
         nouns: nouns of the generated prose.
-        task: name and seed of the task.
+        rng_for: makes the generator of a page by its name.
         values: values of the placeholders.
     """
     for name, min_characters in page_sizes.items():
         path = f"{folder}/{name}.md"
         title, *outlines = load_text(package, path).removeprefix("# ").strip().split("\n\n## ")
         sections = [_parse_section(outline) for outline in outlines]
-        text = Writer(make_rng(*task, name), nouns).write_page(title, sections, min_characters)
+        text = Writer(rng_for(name), nouns).write_page(title, sections, min_characters)
         yield path, Template(text).substitute(values)
 
 

@@ -22,53 +22,64 @@ class StepSpec:
     """A step before its evidence is completed."""
 
     name: str
-    says: str
+    text: str
     calls: tuple[CallTemplate, ...]
-    named: str = ""
-    about: str = ""
+    summary_pattern: str = ""
+    """As in `Evidence`; empty = follows from the first file that it writes."""
+    required_text: str = ""
     """As in `Evidence`; empty = the first file that it writes."""
     once: bool = False
     """Doing it twice does harm, or its output is needed: files written later do not count as evidence."""
     repairs: tuple[Repair, ...] = ()
 
 
-def look(name: str, says: str, *calls: CallTemplate) -> StepSpec:
+def look(name: str, text: str, *calls: CallTemplate) -> StepSpec:
     """Look at something; nothing depends on having done it but what is seen."""
-    return do(name, says, *calls)
+    return do(name, text, *calls)
 
 
 def do(
     name: str,
-    says: str,
+    text: str,
     *calls: CallTemplate,
-    named: str = "",
-    about: str = "",
+    summary_pattern: str = "",
+    required_text: str = "",
     once: bool = False,
     repairs: tuple[Repair, ...] = (),
 ) -> StepSpec:
     """Do something; see `StepSpec`."""
-    return StepSpec(name=name, says=says, calls=calls, named=named, about=about, once=once, repairs=repairs)
+    return StepSpec(
+        name=name,
+        text=text,
+        calls=calls,
+        summary_pattern=summary_pattern,
+        required_text=required_text,
+        once=once,
+        repairs=repairs,
+    )
 
 
-def do_once(name: str, says: str, command: str, named: str, about: str) -> StepSpec:
+def do_once(name: str, text: str, command: str, summary_pattern: str, required_text: str) -> StepSpec:
     """Run a command that must not be run twice, known by what it prints."""
-    return do(name, says, run(command), named=named, about=about, once=True)
+    return do(name, text, run(command), summary_pattern=summary_pattern, required_text=required_text, once=True)
 
 
-def check_fitness(name: str, says: str, command: str, subject: str, repair_text: str, *repair_calls: CallTemplate) -> StepSpec:
+def check_fitness(name: str, text: str, command: str, subject: str, repair_text: str, *repair_calls: CallTemplate) -> StepSpec:
     """Run a check that prints `SUBJECT fit` or `SUBJECT NOT fit`, and repair what it complains about."""
     repair = make_repair(f"{subject} NOT fit", repair_text, *repair_calls)
-    return do(name, says, run(command), named=rf"^\W*{subject} fit\b", about=f"{subject} fit", repairs=(repair,))
+    return do(
+        name, text, run(command), summary_pattern=rf"^\W*{subject} fit\b", required_text=f"{subject} fit", repairs=(repair,)
+    )
 
 
-def look_around(says: str, folders: Iterable[str]) -> StepSpec:
+def look_around(text: str, folders: Iterable[str]) -> StepSpec:
     """List the folders, which is the first step of most scripts."""
-    return do("orient", says, *map(list_directory, folders), once=True)
+    return do("orient", text, *map(list_directory, folders), once=True)
 
 
-def add_change(says: str, command: str) -> StepSpec:
+def add_change(text: str, command: str) -> StepSpec:
     """Add the one entry to the change log, by a tool of the workspace."""
-    return do("changelog", says, run(command), named=CHANGELOG_PATTERN, once=True)
+    return do("changelog", text, run(command), summary_pattern=CHANGELOG_PATTERN, once=True)
 
 
 def make_repair(error_pattern: str, text: str, *calls: CallTemplate) -> Repair:
@@ -92,23 +103,25 @@ def _build_step(spec: StepSpec, later: tuple[StepSpec, ...], listed_prefixes: tu
     own_paths = tuple(path for call in spec.calls if (path := _find_listed_path(call, listed_prefixes)))
     next_path = next((path for other in later for call in other.calls if (path := _find_listed_path(call, listed_prefixes))), "")
     listed = () if spec.once else own_paths or ((next_path,) if next_path else ())
-    named = spec.named or (_build_done_pattern(re.escape(own_paths[0])) if own_paths else "")
-    about = spec.about or (own_paths[0] if own_paths else "")
-    done = Evidence(
-        receipts=receipts, listed_paths=listed, summary_pattern=named, required_text=about, in_output=bool(spec.named)
-    )
+    own_path = own_paths[0] if own_paths else ""
     return Step(
         name=spec.name,
-        text=spec.says,
+        text=spec.text,
         calls=spec.calls,
-        done=done,
-        required_facts=find_placeholders(spec.says, spec.calls),
+        done=Evidence(
+            receipts=receipts,
+            listed_paths=listed,
+            summary_pattern=spec.summary_pattern or (own_path and _build_done_pattern(re.escape(own_path))),
+            required_text=spec.required_text or own_path,
+            in_output=bool(spec.summary_pattern),
+        ),
+        required_facts=find_placeholders(spec.text, spec.calls),
         repairs=spec.repairs,
     )
 
 
 def _build_receipt_pattern(call: CallTemplate) -> str:
-    """A regular expression for the key argument that a call leaves in its receipt, whatever its values were."""
+    """Return a regular expression for the key argument that a call leaves in its receipt, whatever its values were."""
     key = " ".join(call.arguments[0][1].split()).replace("$$", "$")
     shortened_key = key if len(key) <= 150 else re.sub(r"\$\{?\w*$", "", key[:150])  # no half of a placeholder
     parts = re.split(r"\$\{\w+\}", shortened_key)
@@ -122,11 +135,11 @@ def _find_listed_path(call: CallTemplate, listed_prefixes: tuple[str, ...]) -> s
 
 
 def _build_done_pattern(path: str) -> str:
-    """How a summary would tell that a file was written."""
+    """Return a regular expression for a line of a summary that tells that a file was written."""
     return rf"(?i:{DONE_PATTERN}.{{0,60}}{path}\b|{path}\W.{{0,60}}{DONE_PATTERN})"
 
 
-def find_placeholders(says: str, calls: tuple[CallTemplate, ...]) -> tuple[str, ...]:
-    """Names of the facts that these texts hold, in order of appearance."""
-    texts = [says, *(text for call in calls for _, text in call.arguments)]
+def find_placeholders(text: str, calls: tuple[CallTemplate, ...]) -> tuple[str, ...]:
+    """Return the names of the facts that these texts hold, in order of appearance."""
+    texts = [text, *(text for call in calls for _, text in call.arguments)]
     return tuple(dict.fromkeys(name for text in texts for name in Template(text).get_identifiers()))

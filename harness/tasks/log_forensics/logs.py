@@ -20,7 +20,7 @@ class _LogSpec(NamedTuple):
     hosts: tuple[str, ...]
     things: tuple[str, ...]
     needles: tuple[str, ...]
-    """Messages, placeholders unfilled; see `TIMED` for those whose time is a fact."""
+    """Messages, placeholders unfilled; see `TIME_FACTS` for those whose time is a fact."""
 
 
 LOGS = (

@@ -35,14 +35,14 @@ def build_script() -> Script:
     )
 
 
-def _write_page(name: str, says: str) -> StepSpec:
+def _write_page(name: str, text: str) -> StepSpec:
     """Write a page of the report."""
     path = f"report/{name}"
-    return do(f"write_{name.partition('.')[0]}", says, write(path, load_text(__package__, path)))
+    return do(f"write_{name.partition('.')[0]}", text, write(path, load_text(__package__, path)))
 
 
-def _run_search(search: str, says: str) -> StepSpec:
-    return look(f"find_{search}", says, run(SEARCHES[search].command))
+def _run_search(search: str, text: str) -> StepSpec:
+    return look(f"find_{search}", text, run(SEARCHES[search].command))
 
 
 def _write_note(component: str) -> StepSpec:

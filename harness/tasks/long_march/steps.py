@@ -25,12 +25,12 @@ def build_script(world: World) -> Script:
 
 def _build_step(number: int, page: Mark | None, due: Mark | None) -> Step:
     walk = f"sh tools/walk.sh {number}" if number else "sh tools/where.sh"
-    says = f"Walking to post {number}." if number else "Let me see where the march stands."
+    text = f"Walking to post {number}." if number else "Let me see where the march stands."
     calls: list[CallTemplate] = [run(walk)]
     if page:
         calls.append(read(page.page_path))
     if due:
-        says = f"Walking to post {number}; the {FACT_FORMS[due.form_index][1]} of {due.key} is due here."
+        text = f"Walking to post {number}; the {FACT_FORMS[due.form_index][1]} of {due.key} is due here."
         calls.append(write(due.note_path, f"{due.key}: ${{{due.name}}}\n"))
     done = Evidence(receipts=(("execute_command", f"^{re.escape(walk)}$"),), count_pattern=REACHED_PATTERN, minimum_count=number)
-    return Step(name=f"post-{number}", text=says, calls=tuple(calls), required_facts=(due.name,) if due else (), done=done)
+    return Step(name=f"post-{number}", text=text, calls=tuple(calls), required_facts=(due.name,) if due else (), done=done)

@@ -43,9 +43,9 @@ def _all_steps() -> Iterable[StepSpec]:
     yield from _paper_steps()
 
 
-def _run_ledger(name: str, says: str, words: str, named: str, about: str) -> StepSpec:
+def _run_ledger(name: str, text: str, words: str, summary_pattern: str, required_text: str) -> StepSpec:
     """Write a line of the ledger."""
-    return do_once(name, says, f"python3 tools/ledger.py {words}", named, about)
+    return do_once(name, text, f"python3 tools/ledger.py {words}", summary_pattern, required_text)
 
 
 def _orientation_steps() -> Iterable[StepSpec]:
@@ -82,27 +82,27 @@ def _orientation_steps() -> Iterable[StepSpec]:
         "both_names",
         "Now both names work: `${new_name}` is the function, the old name a temporary line.",
         write("quay/core.py", load_text(__package__, "agent/core_both.py")),
-        named=r"^quay/\w+: swept, no file holds",
-        about="swept, no file holds",
+        summary_pattern=r"^quay/\w+: swept, no file holds",
+        required_text="swept, no file holds",
     )
 
 
-def _work_on_batch(folder: str, name: str, says: str, *calls: CallTemplate) -> StepSpec:
+def _work_on_batch(folder: str, name: str, text: str, *calls: CallTemplate) -> StepSpec:
     """Work on a batch; a table of what is left tells too that it is done, once it tells that this folder is swept."""
     swept = f"quay/{folder}: swept"
-    return do(name, says, *calls, named=f"{swept}, no file holds", about=swept)
+    return do(name, text, *calls, summary_pattern=f"{swept}, no file holds", required_text=swept)
 
 
 def _first_batch_steps() -> Iterable[StepSpec]:
     """A drawn folder: where the one after it is swept, it was swept before."""
     folder = "quay/${first_folder}"
-    for name, says, command in (
+    for name, text, command in (
         ("read_first", "The first batch, ${first_folder}: all of it at once.", f"cat {folder}/*.py"),
         ("sweep_first", "It is renamed.", f"cd {folder} && {RENAME_COMMAND} *.py"),
         ("lines_first", "In how many lines of each file?", f"grep -cw ${{new_name}} {folder}/*.py"),
         ("test_first", "Do its tests pass?", "python3 tools/run_tests.py tests.test_${first_folder} | tail -n 5"),
     ):
-        yield _work_on_batch(FOLDERS[0], name, says, run(command))
+        yield _work_on_batch(FOLDERS[0], name, text, run(command))
     yield _run_ledger(
         "record_first",
         "They do, so the batch is recorded, once, and as the first one.",
@@ -119,12 +119,12 @@ def _batch_steps(folder: str) -> Iterable[StepSpec]:
     if folder in COLLISION_FOLDERS:
         moved = run(rf"sed -i 's/\b${{new_name}}\b/${{collision_name}}/g' quay/{folder}/stays.py")
         yield _work_on_batch(folder, f"helper_{folder}", "A helper is in the way here; it becomes `${collision_name}`.", moved)
-    for name, says, command in (
+    for name, text, command in (
         ("sweep", f"The batch {folder} is renamed.", f"{RENAME_COMMAND} quay/{folder}/*.py"),
         ("lines", "Every line that has the new name now.", f"grep -nw ${{new_name}} quay/{folder}/*.py"),
         ("test", "Its tests.", f"python3 tools/run_tests.py tests.test_{folder}"),
     ):
-        yield _work_on_batch(folder, f"{name}_{folder}", says, run(command))
+        yield _work_on_batch(folder, f"{name}_{folder}", text, run(command))
     yield _run_ledger(
         f"record_{folder}",
         "They pass, so the batch is recorded, once.",
@@ -181,8 +181,8 @@ def _stray_steps() -> Iterable[StepSpec]:
         "check_registry",
         "Is the registry fit?",
         run("python3 tools/check_registry.py"),
-        named=r"^\W*the registry is fit for the timetable",
-        about="registry is fit",
+        summary_pattern=r"^\W*the registry is fit for the timetable",
+        required_text="registry is fit",
         repairs=(
             make_repair(
                 r"registry is NOT fit",

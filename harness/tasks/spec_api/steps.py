@@ -35,8 +35,8 @@ def build_script() -> Script:
     )
 
 
-def _read_page(name: str, says: str) -> StepSpec:
-    return look(f"read_{name[:2]}", says, read(f"spec/{name}.md"))
+def _read_page(name: str, text: str) -> StepSpec:
+    return look(f"read_{name[:2]}", text, read(f"spec/{name}.md"))
 
 
 def _orientation_steps() -> Iterable[StepSpec]:
@@ -79,7 +79,7 @@ def _basic_steps() -> Iterable[StepSpec]:
         "retry",
         "Tests for it with a sender that fails as told.",
         error=r"FAIL\s+test_retry\.\S*test_no_pause_after_the_last_attempt",
-        repair_says="It sleeps after the last attempt too, which helps nobody. One pause fewer than there are attempts, then.",
+        repair_text="It sleeps after the last attempt too, which helps nobody. One pause fewer than there are attempts, then.",
     )
 
 

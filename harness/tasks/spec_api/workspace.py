@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from functools import partial
 
 from harness.tasks import kit
 from harness.tasks.kit.draws import make_rng
@@ -36,7 +37,7 @@ def build_workspace(values: Mapping[str, str], task_seed: int) -> tuple[tuple[st
     registry = {name: values[name] for name in ("salt", "revision", "rounding")} | {"profile": values["next_profile"]}
     return (
         ("spec/README.md", load_text(__package__, "spec/README.md")),
-        *write_specification(__package__, "spec", PAGE_SIZES, NOUNS, ("spec-api", task_seed), values),
+        *write_specification(__package__, "spec", PAGE_SIZES, NOUNS, partial(make_rng, "spec-api", task_seed), values),
         *((f"tools/{name}.py", fill_text(__package__, f"tools/{name}.py", values)) for name in TOOLS),
         ("tools/run_tests.py", load_text(kit.__name__, "run_tests.py")),
         ("tools/registry.json", json.dumps(registry) + "\n"),
