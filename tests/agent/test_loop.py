@@ -253,7 +253,7 @@ def test_the_states_of_a_call_are_pending_running_completed_and_compacted() -> N
 
 
 def test_a_loop_of_equal_calls_ends_the_session_before_the_third_is_made_if_a_policy_says_so() -> None:
-    outcome, events = run([assistant("", call(1)) for _ in range(9)], repeats=LoopDetector(decide_always("stop")))
+    outcome, events = run([assistant("", call(1)) for _ in range(9)], loop_detector=LoopDetector(decide_always("stop")))
     assert (outcome.status, outcome.reason, outcome.steps) == ("failed", "doom_loop", 3)
     assert "execute_command" in outcome.detail
     statuses = [one.message.results[0].status for one in events if isinstance(one, MessageAdded) and one.message.results]

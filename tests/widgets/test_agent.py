@@ -393,7 +393,7 @@ def test_a_session_that_failed_says_the_line_that_reopens_it_and_its_panel_is_ov
     linked = Panel(page, widget, SHARED_SENDER)
     linked.click("Start")
     linked.until("() => document.querySelectorAll('.a-tool').length >= 2")
-    widget.session._worker._resources.sandbox.close()
+    widget.session._worker._opened.sandbox.close()
     linked.phase("failed")
     alarm = page.locator(".a-alarm").nth(1).inner_text()
     assert "reopen the session: its log and its last workspace come back" in alarm
