@@ -12,7 +12,7 @@ more opens a `Session` and asks for one turn after the other.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from harness.agent.cancellation import Cancellation, run_interruptibly, run_to_completion
 from harness.agent.conversation import Conversation, PreparedRequest, RequestBuilder
@@ -49,17 +49,8 @@ class Limits:
     """Run the calls of one reply at the same time; the results keep the order of the calls either way (S1.3)."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
-    """How a session ended."""
-
-    status: Literal["completed", "failed"]
-    reason: StopReason
-    detail: str
-    steps: int
-
-
-class Stop(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Stop:
     """Why a turn is over."""
 
     reason: StopReason
@@ -69,6 +60,13 @@ class Stop(NamedTuple):
     def status(self) -> Literal["completed", "failed"]:
         """Whether the agent says that it is done."""
         return "completed" if self.reason in {"replied", "declared"} else "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome(Stop):
+    """How a session ended."""
+
+    steps: int = 0
 
 
 def ignore(_: Entry | Signal) -> None:
@@ -110,7 +108,7 @@ class Agent:
         live.begin(session, system_prompt)
         stop = live.run_turn()
         live.record(SessionEnded(status=stop.status, reason=stop.reason, detail=stop.detail))
-        return Outcome(status=stop.status, reason=stop.reason, detail=stop.detail, steps=live.conversation.view.steps)
+        return Outcome(stop.reason, stop.detail, live.conversation.view.steps)
 
 
 class Session:
@@ -143,14 +141,11 @@ class Session:
         first_step = self.conversation.view.steps
         if opening_events and not self.open_turn(opening_events):
             return Stop("cancelled", "stopped by the user")
-        stop: Stop | None = None
-        step = first_step
-        while stop is None:
-            if step - first_step == self.agent.limits.max_steps:
-                return Stop("max_steps", f"stopped after {format_count(step - first_step, 'step')}")
-            step += 1
-            stop = self.run_step(step)
-        return stop
+        max_steps = self.agent.limits.max_steps
+        for step in range(first_step + 1, first_step + max_steps + 1):
+            if stop := self.run_step(step):
+                return stop
+        return Stop("max_steps", f"stopped after {format_count(max_steps, 'step')}")
 
     def open_turn(self, opening_events: Sequence[Event]) -> bool:
         """Ask the policy before a turn, then log what begins it; False when it was stopped meanwhile."""

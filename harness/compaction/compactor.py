@@ -15,6 +15,7 @@ from functools import partial
 from itertools import count
 from time import perf_counter
 
+from harness.compaction.description import name_policy
 from harness.compaction.feasibility import check_feasible
 from harness.compaction.summary_prompt import SummaryPrompt, build_summary_prompt
 from harness.errors import ContextOverflow, IllegalPlan, ModelError, SummaryEmpty, SummaryFailed, UsageError
@@ -97,7 +98,7 @@ class SessionCompactor:
         self._warning_policy = (
             policy if isinstance(policy, WarningPolicy) else None
         )  # asked at every step, and the question takes longer
-        self._policy_name = str(getattr(policy, "kind", type(policy).__name__))
+        self._policy_name = name_policy(policy)
 
     def compact(
         self, view: View, usage: Usage | None, step: int, hook: Hook, signal: Callable[[Signal], None]

@@ -13,7 +13,7 @@ from dataclasses import fields, is_dataclass
 from typing import Literal, NamedTuple, TypeAlias
 
 from harness.compaction.cuts import LastMessages, LastOfWindow, LastShare, LastTokens
-from harness.compaction.description import walk_parts
+from harness.compaction.description import name_policy, walk_parts
 from harness.compaction.pipeline import Pipeline, Rule
 from harness.compaction.presets.pydantic_ai import LastBundles, MoreBundles
 from harness.compaction.stages import BeforeUserMessage, Middle, Prunable
@@ -67,7 +67,7 @@ def check_feasible(policy: object, budget: Budget) -> None:
         return
     kept, due = min(conflicts, key=lambda one: one.kept_amount.size)
     raise UsageError(
-        f"policy {getattr(policy, 'kind', type(policy).__name__)!r} keeps "
+        f"policy {name_policy(policy)!r} keeps "
         f"{kept}{_format_field_name(policy, kept, budget)} and is due at "
         f"{due} ({budget.rule}), so nothing would lie before what it keeps; lower what it keeps, raise window_tokens, "
         "or set nominal_window_tokens to the window that its constants were made for"

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, get_type_hints
 
 from harness import codec
+from harness.compaction.description import find_summarizer, name_policy
 from harness.errors import UnknownName, UsageError
 from harness.experiment.paths import list_paths, refuse_coerced
 from harness.models.factory import resolve_summarizer_name
@@ -86,12 +87,12 @@ class Trial(codec.StrictFields):
     @property
     def policy_kind(self) -> str:
         """Name of the policy's family."""
-        return str(getattr(self.policy, "kind", type(self.policy).__name__))
+        return name_policy(self.policy)
 
     @property
     def summarizer(self) -> str | None:
         """Name of the model that writes the summaries, with `same` resolved; None = the policy asks nobody."""
-        summarizer_choice = getattr(self.policy, "summarizer", None)
+        summarizer_choice = find_summarizer(self.policy)
         return None if summarizer_choice is None else resolve_summarizer_name(summarizer_choice, self.model)
 
     @property

@@ -12,6 +12,7 @@ from harness.agent.stream_buffer import StreamBuffer
 from harness.errors import UsageError
 from harness.events import (
     CallRepeated,
+    Compaction,
     Entry,
     MessageQueued,
     MessageUnqueued,
@@ -20,6 +21,7 @@ from harness.events import (
     StateChanged,
     TextDelta,
     ToolStarted,
+    Waiting,
 )
 from harness.messages import ToolCall
 from harness.session import history
@@ -176,10 +178,17 @@ class SessionControl:
             GivenUp: it comes from work that nobody waits for, which ends here.
         """
         raise_if_abandoned()
-        if not isinstance(item, Entry):
-            self.outbox.append(item)
-        elif isinstance(item.event, MessageUnqueued):
-            self.update_state()
+        match item:
+            case Entry(event=MessageUnqueued()):
+                self.update_state()
+            case Entry(event=Compaction()):
+                self._switch_state("compacting", "working")
+            case Entry():
+                pass
+            case _:
+                if isinstance(item, Waiting) and item.what == "summary":
+                    self._switch_state("working", "compacting")
+                self.outbox.append(item)
         self.flush()
 
     def flush(self) -> None:
@@ -197,11 +206,11 @@ class SessionControl:
         finally:
             self._is_flushing = False
 
-    def mark_compacting(self, begins: bool) -> None:
-        """A summary is being written, or no longer."""
+    def _switch_state(self, old: SessionState, new: SessionState) -> None:
+        """Go from one state to another; does nothing in a third one."""
         with self.condition:
-            if self.state == ("working" if begins else "compacting"):
-                self.update_state("compacting" if begins else "working")
+            if self.state == old:
+                self.update_state(new)
 
     def ask_user(self, call: ToolCall, times: int) -> LoopDecision:
         """What somebody answers about a repeated call; `stop` when the turn is stopped meanwhile."""

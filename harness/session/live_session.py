@@ -303,9 +303,7 @@ class LiveSession:
         if self._worker is not None and self._worker.result is not None:
             return self._worker.result
         detail = self.failure or "it never began"
-        return SessionResult(
-            Outcome(status="failed", reason="cancelled", detail=detail, steps=self.view.steps), (), CopiedFiles()
-        )
+        return SessionResult(Outcome("cancelled", detail, self.view.steps), (), CopiedFiles())
 
     def list_changes(self, turn: int | None = None) -> tuple[FileChange, ...]:
         """What a turn changed in the workspace, by path; None = the newest turn. Nothing where no snapshots are kept.

@@ -1,7 +1,7 @@
 """The work of a live session's thread: bring it up, take one turn after the other, keep workspaces, roll back, end."""
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
 
@@ -12,18 +12,15 @@ from harness.errors import HarnessError, SandboxDied, UsageError
 from harness.events import (
     Compaction,
     Event,
-    Hook,
     MessageAdded,
     RolledBack,
     SessionEnded,
     SessionResumed,
-    Signal,
     TurnEnded,
-    Waiting,
     WorkspaceSaved,
 )
 from harness.messages import user
-from harness.protocols import Clock, Compactor, Policy
+from harness.protocols import Clock
 from harness.session import history
 from harness.session.control import SessionControl
 from harness.session.execution import OpenSession, SessionResult, finish_session, open_session
@@ -32,46 +29,6 @@ from harness.session.setup import find_setup
 from harness.session.spec import SessionSpec
 from harness.session.storage import SessionStorage, open_storage
 from harness.store.workspaces import MemoryWorkspaces
-from harness.tokens import Budget, Usage
-from harness.view import View
-
-
-class AnnouncingCompactor:
-    """Another compactor, watched."""
-
-    def __init__(self, inner: Compactor, announce: Callable[[bool], None]) -> None:
-        """Call `announce` with True when a summary is asked for, and with False when that is over."""
-        self._inner, self._announce = inner, announce
-
-    @property
-    def policy(self) -> Policy:
-        """See `harness.protocols.Compactor`."""
-        return self._inner.policy
-
-    @property
-    def budget(self) -> Budget:
-        """See `harness.protocols.Compactor`."""
-        return self._inner.budget
-
-    def compact(
-        self, view: View, usage: Usage | None, step: int, hook: Hook, signal: Callable[[Signal], None]
-    ) -> Compaction | None:
-        """See `harness.protocols.Compactor`."""
-        has_announced = False
-
-        def forward_signal(item: Signal) -> None:
-            nonlocal has_announced
-            if isinstance(item, Waiting) and not has_announced:
-                has_announced = True
-                self._announce(True)
-            signal(item)
-
-        try:
-            return self._inner.compact(view, usage, step, hook, forward_signal)
-        finally:
-            if has_announced:
-                self._announce(False)
-
 
 CONTINUE_MESSAGE = "Go on."
 """Said for the user where the last words of an interrupted turn are the agent's own: several providers refuse to go on there."""
@@ -173,7 +130,6 @@ class SessionWorker:
         opened = self._enter_context(open_session(spec, resources, blobs), stack)
         if opened is None:
             return
-        opened.agent.compactor = AnnouncingCompactor(opened.agent.compactor, control.mark_compacting)
         opened.agent.save_workspace = self._save_workspace
         self._spec, self._storage, self._opened = spec, storage, opened
         self._loop_session = control.inner = self._reopen_session() if control.log.has_begun else self._begin_session()
@@ -266,6 +222,5 @@ class SessionWorker:
     def _finish_session(self) -> None:
         stop = self._control.last_stop or Stop("cancelled", "closed before it rested")
         self._loop_session.record(SessionEnded(status=stop.status, reason=stop.reason, detail=stop.detail))
-        steps = self._loop_session.conversation.view.steps
-        outcome = Outcome(status=stop.status, reason=stop.reason, detail=stop.detail, steps=steps)
+        outcome = Outcome(stop.reason, stop.detail, self._loop_session.conversation.view.steps)
         self.result = finish_session(self._spec, self._opened.sandbox, outcome)

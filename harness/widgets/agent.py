@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Self, get_args
 
 from harness.agent.loop import Limits
 from harness.agent.loop_detection import LoopDecision
+from harness.compaction.description import name_policy
 from harness.compaction.presets.keep_last import KeepLast
 from harness.errors import HarnessError, UsageError
 from harness.events import Entry, Signal, StateChanged, TextDelta
@@ -209,7 +210,7 @@ class AgentWidget(SnapshotWidget):
         self._feed.describe_session(
             id=name,
             model=configuration.model,
-            policy=str(getattr(configuration.policy, "kind", type(configuration.policy).__name__)),
+            policy=name_policy(configuration.policy),
             task=configuration.task.name if configuration.task else "",
             kept=f"logged in {journal}" if journal else "not logged into a file: it is lost when the kernel ends",
             reopen=f"AgentWidget.reopen({str(journal)!r}, {name!r}{leave})" if journal else "",

@@ -282,7 +282,7 @@ def test_the_changes_of_a_turn_are_told_by_path(living):
     assert live.list_changes(2) == live.list_changes() == live.list_patches(2) == ()
     [patch] = live.list_patches(1)
     assert patch.text == "--- /dev/null\n+++ b/conf.txt\n@@ -0,0 +1 @@\n+port=4000\n"
-    assert live.list_patches(whole=True) == live.list_patches(1)
+    assert live.list_patches(whole_session=True) == live.list_patches(1)
     with pytest.raises(UsageError, match="no turn 3; there are 1 to 2"):
         live.list_changes(3)
 
@@ -472,7 +472,7 @@ def listen(one):
         print("told", flush=True)
         time.sleep(60)
 
-live = LiveSession(session(journal=pathlib.Path(sys.argv[1])), session_id="victim", listen=listen)
+live = LiveSession(session(journal=pathlib.Path(sys.argv[1])), session_id="victim", on_event=listen)
 live.start()
 time.sleep(120)
 """
@@ -676,7 +676,7 @@ def test_the_third_equal_call_in_a_row_asks_what_to_do(living, provider, answer,
     assert live.wait(SECONDS) == "asking", live.failure
     with pytest.raises(UsageError, match="stop it"):
         live.roll_back(1)
-    live.answer(answer)
+    live.decide_repeated_call(answer)
     assert live.wait(SECONDS) == "idle"
     [asked] = [one for one in heard if isinstance(one, CallRepeated)]
     assert (asked.call.name, asked.times) == ("execute_command", 3)
@@ -684,7 +684,7 @@ def test_the_third_equal_call_in_a_row_asks_what_to_do(living, provider, answer,
     results = [part for one in live.view.messages for part in one.results]
     assert sum(one.status == "completed" for one in results) == made
     with pytest.raises(UsageError, match="asks nothing"):
-        live.answer("stop")
+        live.decide_repeated_call("stop")
 
 
 @pytest.mark.slow  # the library of real models takes its time to load
@@ -797,7 +797,7 @@ def test_a_summary_that_was_given_up_is_not_read_to_its_end(living, provider, su
 def test_a_sandbox_that_is_gone_fails_the_session_with_advice_and_the_log_goes_on_elsewhere(living, tmp_path):
     def listen(one):
         if isinstance(one, Entry) and isinstance(one.event, StepFinished) and one.event.step == 8:
-            live._worker._resources.sandbox.close()
+            live._worker._opened.sandbox.close()
 
     live = living(listen, start=False)
     live.start()
@@ -830,7 +830,7 @@ def listen(one):
         most = path.with_name(path.name + "-wal").stat().st_size
         resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
 
-live._desk._listen = listen
+live._control._on_event = listen
 live.start()
 live.wait(60)
 print(live.state)
