@@ -157,16 +157,21 @@ def _has_surrogates(text: str) -> bool:
     return False
 
 
+PART_TEXTS: dict[str, tuple[tuple[str, ...], str]] = {
+    "text": (("text",), ""),
+    "reasoning": (("text",), ""),
+    "compaction": (("text",), ""),
+    "tool-call": (("name", "arguments_json"), " "),
+    "tool-result": (("output",), ""),
+    "file": (("path", "content"), "\n"),
+    "subtask": (("prompt", "answer"), "\n"),
+}
+"""By kind of part: the fields that a model reads, and the text between them."""
+
+
 def extract_part_text(part: Part) -> str:
-    """Everything of a part that a model reads, as one string: what is counted, matched and searched."""
-    match part:
-        case Text() | Reasoning() | CompactionMarker():
-            return part.text
-        case ToolCall():
-            return f"{part.name} {part.arguments_json}"
-        case ToolResult():
-            return part.output
-        case File():
-            return f"{part.path}\n{part.content}"
-        case Subtask():
-            return f"{part.prompt}\n{part.answer}"
+    """Return everything of a part that a model reads, as one string: what is counted, matched and searched."""
+    names, separator = PART_TEXTS[part.kind]
+    if not separator:
+        return getattr(part, names[0])  # type: ignore[no-any-return]
+    return separator.join([getattr(part, name) for name in names])

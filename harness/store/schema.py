@@ -13,13 +13,15 @@ same names over them that show every text whole.
 """
 
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TypeAlias
 
 from harness.errors import StoreError
+from harness.store.columns import TABLES, list_added_columns
 from harness.store.sessions.views import build_views
 
-Migration: TypeAlias = Callable[[sqlite3.Connection], None]
+Migration: TypeAlias = tuple[str, ...]
+"""The SQL statements that bring a journal from one form to the next."""
 
 _TABLES = (
     """
@@ -254,20 +256,9 @@ _CONDUCT_TABLES = (
 )
 
 
-def _create_first_tables(connection: sqlite3.Connection) -> None:
-    for statement in (*_TABLES, *build_views("CREATE VIEW", whole=False)):
-        connection.execute(statement)
-
-
-def _create_conduct_tables(connection: sqlite3.Connection) -> None:
-    for statement in _CONDUCT_TABLES:
-        connection.execute(statement)
-
-
-def _create_action_table(connection: sqlite3.Connection) -> None:
-    """Commands that were answered from the action cache, and those that were run; nothing where no cache was used."""
-    connection.execute(
-        """
+_ACTION_STATEMENTS = (
+    # Commands that were answered from the action cache, and those that were run; nothing where no cache was used.
+    """
     CREATE TABLE action (
       session INTEGER NOT NULL REFERENCES session (key) ON DELETE CASCADE,
       step INTEGER NOT NULL,
@@ -275,46 +266,22 @@ def _create_action_table(connection: sqlite3.Connection) -> None:
       misses INTEGER NOT NULL,
       PRIMARY KEY (session, step)
     ) STRICT, WITHOUT ROWID
-    """
-    )
-    connection.execute("ALTER TABLE trial ADD COLUMN action_hits INTEGER")
-    connection.execute("ALTER TABLE trial ADD COLUMN action_misses INTEGER")
+    """,
+    "ALTER TABLE trial ADD COLUMN action_hits INTEGER",
+    "ALTER TABLE trial ADD COLUMN action_misses INTEGER",
+)
 
-
-def _add_scale_column(connection: sqlite3.Connection) -> None:
-    """By which the constants of a trial's policy were multiplied; before there was scaling, by 1."""
-    connection.execute("ALTER TABLE trial ADD COLUMN scale REAL DEFAULT 1.0")
-
-
-def _add_activity_column(connection: sqlite3.Connection) -> None:
-    """What became of a trial's policy; not known of older trials, whose policies nobody asked what they could do."""
-    connection.execute("ALTER TABLE trial ADD COLUMN activity TEXT")
-
-
-def _create_saved_output_table(connection: sqlite3.Connection) -> None:
-    """Tool outputs that were too long for the log; they go after a while, so they stand apart from its texts."""
-    connection.execute(
-        """
+_SAVED_OUTPUT_TABLE = """
     CREATE TABLE saved_output ( -- data: zstd of its UTF-8
       session INTEGER NOT NULL REFERENCES session (key) ON DELETE CASCADE,
       name TEXT NOT NULL, created_at_ms INTEGER NOT NULL, characters INTEGER NOT NULL, data BLOB NOT NULL,
       PRIMARY KEY (session, name)
     ) STRICT
     """
-    )
+"""Tool outputs that were too long for the log; they go after a while, so they stand apart from its texts."""
 
-
-def _add_cost_columns(connection: sqlite3.Connection) -> None:
-    """What a compaction took, and what a cache saved a trial; not known of what older versions logged."""
-    connection.execute("ALTER TABLE compaction ADD COLUMN wall_seconds REAL")
-    connection.execute("ALTER TABLE trial ADD COLUMN cache_saved_usd REAL")
-    connection.execute("ALTER TABLE trial ADD COLUMN cache_could_save_usd REAL")
-
-
-def _create_rollback_and_workspace_tables(connection: sqlite3.Connection) -> None:
-    """Sessions that are rolled back, and workspaces that outlive their sandbox; the views leave out what was taken back."""
-    for statement in (
-        """
+_ROLLBACK_AND_WORKSPACE_STATEMENTS = (
+    """
     CREATE TABLE rollback (
       session INTEGER NOT NULL REFERENCES session (key) ON DELETE CASCADE,
       seq INTEGER NOT NULL, -- the rollback
@@ -322,70 +289,50 @@ def _create_rollback_and_workspace_tables(connection: sqlite3.Connection) -> Non
       PRIMARY KEY (session, seq)
     ) STRICT, WITHOUT ROWID
     """,
-        """
+    """
     CREATE TABLE blob ( -- the content of a file of a workspace, by its SHA-256 (hex)
       sha256 TEXT NOT NULL PRIMARY KEY, bytes INTEGER NOT NULL, data BLOB NOT NULL -- zstd
     ) STRICT
     """,
-        """
+    """
     CREATE TABLE tree ( -- a state of a workspace: JSON of its paths, each with mode, SHA-256 and bytes
       tree_id TEXT NOT NULL PRIMARY KEY, data BLOB NOT NULL -- zstd
     ) STRICT
     """,
-        *(f"DROP VIEW {name}" for name in ("sessions", "messages", "compaction_events", "parts")),
-        *build_views("CREATE VIEW", whole=False),
-    ):
-        connection.execute(statement)
+    *(f"DROP VIEW {name}" for name in ("sessions", "messages", "compaction_events", "parts")),
+    *build_views("CREATE VIEW", whole=False),  # leave out what was rolled back
+)
 
-
-def _create_draft_table(connection: sqlite3.Connection) -> None:
-    """What a model has written of an answer that is still coming; it goes when the answer is logged."""
-    connection.execute(
-        """
+_DRAFT_TABLE = """
     CREATE TABLE draft (
       session INTEGER PRIMARY KEY REFERENCES session (key) ON DELETE CASCADE,
       step INTEGER NOT NULL, at_ms INTEGER NOT NULL, text TEXT NOT NULL
     ) STRICT
     """
-    )
+"""What a model has written of an answer that is still coming; the row goes when the answer is logged."""
 
-
-def _add_retry_columns(connection: sqlite3.Connection) -> None:
-    """Calls of real models that were made again, and the time before; not known of what older versions ran."""
-    connection.execute("ALTER TABLE trial ADD COLUMN retries INTEGER")
-    connection.execute("ALTER TABLE trial ADD COLUMN waited_seconds REAL")
-
-
-def _add_stands_after_column(connection: sqlite3.Connection) -> None:
-    """Whether a fact's value stands in a view word for word; not known of what older versions ran."""
-    connection.execute("ALTER TABLE probe ADD COLUMN stands_after INTEGER CHECK (stands_after IN (0, 1))")
-
-
-def _add_draft_columns(connection: sqlite3.Connection) -> None:
-    """What else has come of an answer: reasoning, and the calls that were started, as a JSON list."""
-    connection.execute("ALTER TABLE draft ADD COLUMN reasoning TEXT NOT NULL DEFAULT ''")
-    connection.execute("ALTER TABLE draft ADD COLUMN calls TEXT NOT NULL DEFAULT '[]'")
-
-
-MIGRATIONS: tuple[Migration, ...] = (
-    *(
-        _create_first_tables,
-        _create_conduct_tables,
-        _create_action_table,
-        _add_scale_column,
-        _add_activity_column,
-        _create_saved_output_table,
+_STATEMENTS: dict[int, Migration] = {
+    1: (*_TABLES, *build_views("CREATE VIEW", whole=False)),
+    2: _CONDUCT_TABLES,
+    3: _ACTION_STATEMENTS,
+    4: ("ALTER TABLE trial ADD COLUMN scale REAL DEFAULT 1.0",),  # before there was scaling, policies were multiplied by 1
+    6: (_SAVED_OUTPUT_TABLE,),
+    8: _ROLLBACK_AND_WORKSPACE_STATEMENTS,
+    9: (_DRAFT_TABLE,),
+    11: ("ALTER TABLE probe ADD COLUMN stands_after INTEGER CHECK (stands_after IN (0, 1))",),
+    12: (
+        "ALTER TABLE draft ADD COLUMN reasoning TEXT NOT NULL DEFAULT ''",
+        "ALTER TABLE draft ADD COLUMN calls TEXT NOT NULL DEFAULT '[]'",  # those that were started, as a JSON list
     ),
-    *(
-        _add_cost_columns,
-        _create_rollback_and_workspace_tables,
-        _create_draft_table,
-        _add_retry_columns,
-        _add_stands_after_column,
-        _add_draft_columns,
-    ),
+}
+"""By the form to which they lead. Those that have been released never change. Columns of results that are stored as they are need
+no statement here: their declaration names the form that adds them."""
+
+_NEWEST_FORM = max(*_STATEMENTS, *(column.form for columns in TABLES.values() for column in columns))
+MIGRATIONS: tuple[Migration, ...] = tuple(
+    (*_STATEMENTS.get(form, ()), *list_added_columns(form)) for form in range(1, _NEWEST_FORM + 1)
 )
-"""In order; one that has been released never changes, a new one is added behind it."""
+"""In order, from an empty file to the newest form."""
 
 
 def migrate(connection: sqlite3.Connection, steps: Sequence[Migration] = MIGRATIONS) -> None:
@@ -401,7 +348,8 @@ def migrate(connection: sqlite3.Connection, steps: Sequence[Migration] = MIGRATI
         connection.execute("BEGIN IMMEDIATE")
         try:
             if _read_version(connection) < number:
-                steps[number - 1](connection)
+                for statement in steps[number - 1]:
+                    connection.execute(statement)
                 connection.execute(f"PRAGMA user_version = {number}")
             connection.execute("COMMIT")
         except BaseException:
