@@ -56,10 +56,10 @@ def journal(tmp_path):
 def held(journal):
     """All that a journal says of its sessions, keys aside."""
     told: dict[Any, Any] = {}
-    for key, name in journal.rows("SELECT key, id FROM session"):
+    for key, name in journal.query("SELECT key, id FROM session"):
         for table in TABLES:
             where = "key" if table == "session" else "session"
-            rows = journal.rows(f'SELECT * FROM "{table}" WHERE {where} = ?', key)
+            rows = journal.query(f'SELECT * FROM "{table}" WHERE {where} = ?', key)
             told[name, table] = sorted(tuple(row)[1:] for row in rows)
         told[name, "log"] = list(journal.entries(name))
         told[name, "messages"] = queries.list_messages(journal, name)
@@ -68,7 +68,7 @@ def held(journal):
 
 
 def texts(journal):
-    return {tuple(row) for row in journal.rows("SELECT * FROM text")}
+    return {tuple(row) for row in journal.query("SELECT * FROM text")}
 
 
 @pytest.mark.parametrize("names", [["b"], ["a", "b", "of-trial"], []])
@@ -78,7 +78,7 @@ def test_what_was_put_away_comes_back_as_it_was(journal, names):
     put = archive.archive_sessions(journal, names)
     assert [one.session_id for one in put] == names
     assert {one.session_id for one in archive.list_archived(journal.path)} == set(names)
-    assert set(journal.session_ids()) == {"a", "b", "of-trial"} - set(names)
+    assert set(journal.list_session_ids()) == {"a", "b", "of-trial"} - set(names)
     assert bool(journal.trials()) == ("of-trial" not in names)
     cleaned(journal)
     assert archive.restore(journal, names) == tuple(names)
@@ -87,7 +87,7 @@ def test_what_was_put_away_comes_back_as_it_was(journal, names):
     assert archive.list_archived(journal.path) == ()
     for name in ("a", "b", "of-trial"):
         assert (
-            len(journal.rows("SELECT o.name FROM saved_output AS o JOIN session AS s ON s.key = o.session WHERE s.id = ?", name))
+            len(journal.query("SELECT o.name FROM saved_output AS o JOIN session AS s ON s.key = o.session WHERE s.id = ?", name))
             == 1
         )
 
@@ -98,8 +98,8 @@ def test_others_are_not_touched_and_their_texts_stay(journal):
     gone = cleaned(journal)
     assert gone.texts == 2, "its task and its long output; the rest is shared"
     assert {key: value for key, value in held(journal).items() if key == "trials" or key[0] != "b"} == before
-    assert journal.rows("PRAGMA foreign_key_check") == []
-    assert journal.rows("PRAGMA integrity_check")[0][0] == "ok"
+    assert journal.query("PRAGMA foreign_key_check") == []
+    assert journal.query("PRAGMA integrity_check")[0][0] == "ok"
 
 
 def test_a_file_holds_one_session_with_its_texts_alone_and_is_small(journal, tmp_path):
@@ -144,7 +144,7 @@ def test_journals_of_one_folder_keep_sessions_of_one_name_apart(journal):
         assert [one.session_id for one in archive.list_archived(copy.path)] == ["a"]
         archive.restore(copy, ["a"])
     archive.restore(journal, ["a"])
-    assert "a" in journal.session_ids()
+    assert "a" in journal.list_session_ids()
 
 
 def test_a_file_that_cannot_be_written_costs_nothing(journal, tmp_path):
