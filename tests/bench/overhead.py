@@ -14,11 +14,9 @@ from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
-from harness.agent.loop import Agent, Limits
-from harness.agent.prompts import build_system_prompt
-from harness.compaction.compactor import SessionCompactor
+from harness.agent.loop import Limits
 from harness.compaction.presets.keep_last import KeepLast
-from harness.events import Entry, MessageAdded, SessionStarted, Signal, StepFinished, TextDelta
+from harness.events import Entry, MessageAdded, Signal, StepFinished, TextDelta
 from harness.messages import ToolCall, ToolResult, assistant
 from harness.models.factory import open_model, open_summarizer
 from harness.models.scripted.patterns import compile_fact_patterns
@@ -26,6 +24,9 @@ from harness.models.scripted.summarizers import build_oracle_summarize, summariz
 from harness.models.scripted.visible_state import build_message_reader
 from harness.protocols import Model, Reply, Request, Tool, ToolSpec, ignore_delta
 from harness.sandboxes import open_sandbox
+from harness.session.assembly import assemble_session
+from harness.session.resources import SessionResources
+from harness.session.spec import SessionSpec
 from harness.session.totals import SessionTally
 from harness.store.journal import Journal
 from harness.task import CallTemplate, Evidence, Fact, Script, Step, Task
@@ -100,15 +101,12 @@ def run_session(
             marks.append(time.process_time())
 
     with Journal.open(path) as journal, closing(journal.open_session_log(session_id, created_at_ms=0, clock=time.time)) as log:
-        room = SessionCompactor(policy=KeepLast(), window=model.window, summarizer=summarizer)
-        started = SessionStarted(
-            session_id=session_id, task=task.prompt if task else "Measure", model=model.name, policy_json="{}",
-            window_tokens=model.window.tokens, threshold_tokens=room.budget.threshold_tokens, budget_rule=room.budget.rule,
-            sandbox="memory",
-        )  # fmt: skip
-        limits = Limits(max_steps=steps)
-        agent = Agent(model=model, tools=tools, log=log, compactor=room, clock=time.time, limits=limits, listen=listen)
-        agent.run(started, build_system_prompt("python"))
+        spec = SessionSpec(request=task.prompt if task else "Measure", policy=KeepLast(), limits=Limits(max_steps=steps))
+        resources = SessionResources(
+            session_id=session_id, log=log, clock=time.time, on_event=listen, model=model, summarizer=summarizer, tools=tools
+        )
+        session = assemble_session(spec, resources)
+        session.agent.run(session.start_event, spec.system_prompt)
         return marks, list(log.entries())
 
 

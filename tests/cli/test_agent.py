@@ -23,7 +23,7 @@ from harness.store.journal import Journal
 from harness.store.sessions.lookup import find_session
 from tests.cli.command import LOCAL, START, TINY, environment, harness, started, within
 from tests.models.openai_stub import Refuse, Say, serving
-from tests.session.test_spec import session
+from tests.session.test_execution import session
 from tests.store.samples import begun, opening
 
 COMPACTING = ("--task", TINY, "--window", "16000", "--threshold", "0.5", *LOCAL)

@@ -20,8 +20,8 @@ from harness.widgets.message_channel import SHARED_SENDER
 from tests.cli.command import LOCAL, harness, started
 from tests.cli.dialog.test_slash_commands import FULL
 from tests.cli.test_agent import SLOW, Person
+from tests.session.test_execution import session
 from tests.session.test_live_session import REAL
-from tests.session.test_spec import session
 from tests.widgets.linked import PageComm
 
 SECONDS = 120

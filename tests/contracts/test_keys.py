@@ -31,7 +31,7 @@ from harness.widgets.agent import AgentWidget
 from harness.widgets.message_channel import SHARED_SENDER
 from tests.cli.command import LOCAL, TINY
 from tests.models.openai_stub import Refuse, Say, serving
-from tests.session.test_spec import session
+from tests.session.test_execution import session
 
 pytestmark = pytest.mark.slow
 

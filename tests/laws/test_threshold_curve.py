@@ -14,12 +14,14 @@ from collections.abc import Callable
 
 import pytest
 
-from harness.agent.loop import Agent, Limits
-from harness.compaction.compactor import SessionCompactor
+from harness.agent.loop import Limits
 from harness.compaction.presets.keep_last import KeepLast
-from harness.events import Compaction, SessionStarted, StepFinished, TextDelta
+from harness.events import Compaction, StepFinished, TextDelta
 from harness.messages import ToolCall, ToolResult, assistant
 from harness.protocols import Reply, Request, ToolSpec, ignore_delta
+from harness.session.assembly import assemble_session
+from harness.session.resources import SessionResources
+from harness.session.spec import SessionSpec
 from harness.store.memory import MemoryLog
 from harness.tokens import Measured, Usage, Window
 
@@ -69,15 +71,17 @@ def session(threshold_tokens: float, seed: int) -> tuple[float, float]:
     """Mean cost of a call in tokens read, and mean size after a compaction."""
     share = threshold_tokens / WINDOW_TOKENS
     policy = KeepLast(threshold=share, keep_last=1, system_reserve_tokens=0, output_reserve_tokens=0, safety_reserve_tokens=0)
-    room = SessionCompactor(policy=policy, window=Growing.window, summarizer=FixedSummarizer())
-    log = MemoryLog()
-    started = SessionStarted(
-        session_id="curve", task="grow", model="growing", policy_json="{}", window_tokens=WINDOW_TOKENS,
-        threshold_tokens=room.budget.threshold_tokens, budget_rule=room.budget.rule, sandbox="memory",
-    )  # fmt: skip
-    limits = Limits(max_steps=CALLS)
-    Agent(model=Growing(seed), tools=[Note()], log=log, compactor=room, clock=time.monotonic, limits=limits).run(started, "grow")
-    events = [entry.event for entry in log.entries()]
+    resources = SessionResources(
+        session_id="curve",
+        log=MemoryLog(),
+        clock=time.monotonic,
+        model=Growing(seed),
+        summarizer=FixedSummarizer(),
+        tools=[Note()],
+    )
+    curve = assemble_session(SessionSpec(request="grow", policy=policy, limits=Limits(max_steps=CALLS)), resources)
+    curve.agent.run(curve.start_event, "grow")
+    events = [entry.event for entry in curve.agent.log.entries()]
     read = sum(event.view_tokens for event in events if isinstance(event, StepFinished))
     rounds = [event for event in events if isinstance(event, Compaction) and event.status == "applied"]
     paid = sum(event.summarizer_cost_usd or 0.0 for event in rounds)

@@ -43,7 +43,7 @@ from harness.view import fold_all
 from harness.widgets.compaction_history import CompactionHistory
 from harness.widgets.feed import build_feed
 from tests.models.openai_stub import Refuse, Say, serving
-from tests.session.test_spec import session
+from tests.session.test_execution import session
 
 SECONDS = 60
 
@@ -463,7 +463,7 @@ VICTIM = """
 import pathlib, sys, time
 from harness.events import Entry, StepFinished
 from harness.session.live_session import LiveSession
-from tests.session.test_spec import session
+from tests.session.test_execution import session
 
 def listen(one):
     if isinstance(one, Entry) and isinstance(one.event, StepFinished) and one.event.step == 9:
@@ -517,7 +517,7 @@ def provider(monkeypatch):
 SPEAKER = """
 import pathlib, sys, time
 from harness.session.live_session import LiveSession
-from tests.session.test_spec import session
+from tests.session.test_execution import session
 from tests.session.test_live_session import REAL
 
 live = LiveSession(session(journal=pathlib.Path(sys.argv[1]), **REAL), session_id="victim").start()
@@ -819,7 +819,7 @@ FULL = """
 import pathlib, resource, signal, sys
 from harness.errors import HarnessError
 from harness.session.live_session import LiveSession
-from tests.session.test_spec import session
+from tests.session.test_execution import session
 
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 path = pathlib.Path(sys.argv[1])

@@ -13,13 +13,13 @@ from harness.policies import policy_from_plain
 from harness.protocols import SandboxLimits
 from harness.sandboxes.backends import SandboxChoice
 from harness.session.live_session import LiveSession
-from harness.session.setup import STORED_FIELDS, UNSTORED_FIELDS, encode_setup, find_setup
+from harness.session.setup import NEW_FIELDS, STORED_FIELDS, UNSTORED_FIELDS, decode_setup, encode_setup, find_setup
 from harness.session.spec import SessionSpec
 from harness.store.journal import Journal
 from harness.widgets.agent import AgentWidget
 from tests.experiment.tiny_task import tiny
+from tests.session.test_execution import session
 from tests.session.test_live_session import SECONDS, living, stopped_after
-from tests.session.test_spec import session
 from tests.store.samples import started
 
 __all__ = ["living"]
@@ -51,6 +51,12 @@ def test_every_field_of_a_session_is_kept_or_said_not_to_be():
     assert {one.name for one in fields(SessionSpec)} == {*STORED_FIELDS, "policy"} | UNSTORED_FIELDS
     assert {*STORED_FIELDS, "policy"} == OTHER.keys()
     assert STORED_FIELDS.keys().isdisjoint(UNSTORED_FIELDS)
+
+
+def test_a_setting_that_version_0_1_did_not_have_is_stored_only_where_it_is_set():
+    plain = session()
+    assert not [name for name in NEW_FIELDS if name in encode_setup(plain)]
+    assert decode_setup(encode_setup(replace(plain, take=3)))["take"] == 3
 
 
 def logged(path, given):

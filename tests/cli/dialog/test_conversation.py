@@ -9,7 +9,7 @@ import pytest
 
 from harness.cli.dialog.conversation import read_lines
 from harness.session.live_session import LiveSession
-from tests.session.test_spec import session
+from tests.session.test_execution import session
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ from harness.cli.event_printer import EventPrinter
 from harness.events import SessionEnded
 from harness.session.live_session import LiveSession
 from tests.models.openai_stub import Say, serving
+from tests.session.test_execution import session
 from tests.session.test_live_session import REAL, SECONDS, asks
-from tests.session.test_spec import session
 
 MESSAGES = ("add a test for the parser", "can you look at b.txt instead?", "show me first")
 

@@ -16,8 +16,8 @@ from harness.store.records import Draft
 from harness.widgets.inspector import SessionInspector
 from tests.cli.command import LOCAL, TINY, harness, within
 from tests.replay.outline import FIXTURES
+from tests.session.test_execution import session
 from tests.session.test_live_session import SECONDS
-from tests.session.test_spec import session
 from tests.store.samples import ENDED, begun, compaction, finished, opening, step, trial
 
 

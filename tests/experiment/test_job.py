@@ -1,0 +1,37 @@
+"""A trial becomes the configuration of its session: nothing that decides how it goes is left behind."""
+
+from pathlib import Path
+
+from harness.agent.loop import Limits
+from harness.compaction.presets.keep_last import KeepLast
+from harness.experiment.job import build_session_spec
+from harness.experiment.trial import Trial
+from harness.models.cassette import Cassette
+from harness.models.wiring import Wiring
+from harness.sandboxes.backends import SandboxChoice
+from tests.experiment.tiny_task import tiny
+
+
+def test_every_setting_of_a_trial_and_of_its_run_reaches_the_session():
+    trial = Trial(
+        task="flashcards",
+        policy=KeepLast(keep_last=3),
+        seed=4,
+        replicate=2,
+        model="hosted_vllm/stub",
+        tool_calls="text",
+        window_tokens=9_000,
+        nominal_window_tokens=90_000,
+        max_steps=7,
+        parallel_tools=True,
+        command_timeout_seconds=5.0,
+        sandbox=SandboxChoice(backend="bubblewrap"),
+    )
+    cassette = Cassette(path=Path("tape.jsonl"), mode="replay")
+    task = tiny(0)
+    spec = build_session_spec(trial, task, Wiring(cassette=cassette, stall_seconds=3.0))
+    assert (spec.request, spec.task, spec.policy, spec.model) == (task.prompt, task, trial.policy, trial.model)
+    assert (spec.seed, spec.window_tokens, spec.nominal_window_tokens) == (trial.model_seed, 9_000, 90_000)
+    assert spec.limits == Limits(max_steps=7, parallel_tools=True)
+    assert (spec.command_timeout_seconds, spec.sandbox, spec.repeated) == (5.0, trial.sandbox, "continue")
+    assert spec.wiring == Wiring(tool_calls="text", cassette=cassette, take=2, stall_seconds=3.0)
