@@ -6,10 +6,13 @@ configuration. Adapters are built once for each type.
 
 import hashlib
 import json
+import os
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import MISSING, Field, fields, is_dataclass
 from functools import lru_cache
 from inspect import signature
+from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, cast, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
@@ -23,6 +26,9 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 T = TypeVar("T")
+
+ADDED_LATER: Mapping[str, object] = MappingProxyType({"added_later": True})
+"""Metadata of a field added to a configuration after version 0.1: at its default it is left out of hashes, so that ids stay."""
 
 VERSION_TAG = "harness-1"
 """Part of every configuration hash; changes when the meaning of a configuration changes."""
@@ -110,6 +116,11 @@ def refuse_mistyped_fields(made: "DataclassInstance") -> None:
     refuse_mistyped(type(made), {one.name: getattr(made, one.name) for one in fields(made) if one.init})
 
 
+def to_path(value: "str | os.PathLike[str] | None") -> Path | None:
+    """Return a path for a text or another path-like object, and any other value, e.g. None, as it is."""
+    return Path(value) if isinstance(value, str | os.PathLike) else value
+
+
 @lru_cache(maxsize=256)
 def _build_field_adapters(kind: Any) -> dict[str, TypeAdapter[Any]]:
     adapters = {}
@@ -166,6 +177,29 @@ CALLS_ADAPTER: TypeAdapter[tuple[ToolCall, ...]] = build_adapter(tuple[ToolCall,
 def to_canonical_json(value: object, value_type: Any = None) -> str:
     """Sorted keys, no spaces, no NaN: equal values give equal text."""
     return json.dumps(to_plain(value, value_type), sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
+def to_identity(value: object, plain: Mapping[str, object]) -> dict[str, object]:
+    """Return the part of a configuration that enters its hash: fields marked `ADDED_LATER` are left out at their default.
+
+    Args:
+        value: dataclass instance, whose fields may hold further ones.
+        plain: the same as JSON-ready data.
+    """
+    identity = dict(plain)
+    for one in fields(cast("DataclassInstance", value)):
+        if one.name not in plain:
+            continue
+        member = getattr(value, one.name)
+        if one.metadata.get("added_later") and member == _find_default(one):
+            del identity[one.name]
+        elif is_dataclass(member) and isinstance(inner := plain[one.name], Mapping):
+            identity[one.name] = to_identity(member, inner)
+    return identity
+
+
+def _find_default(of: "Field[Any]") -> object:
+    return of.default if of.default_factory is MISSING else of.default_factory()
 
 
 def hash_configuration(value: object, value_type: Any = None) -> str:

@@ -139,6 +139,18 @@ def _describe_defect(policy_class: object, name: str) -> str:
     return f"it has no {', no '.join(missing)} (see harness.protocols.Policy)" if missing else ""
 
 
+def resolve_policy(policy: Policy | str, where: str = "policy") -> Policy:
+    """Return a policy that is given as an object or by its public name, e.g. `"codex"` for `Codex()`.
+
+    Raises:
+        UnknownName: no policy of that name; the nearest names are offered.
+        UsageError: the value is no policy.
+    """
+    resolved = policy_from_plain({"kind": policy}, where) if isinstance(policy, str) else policy
+    check_policy(resolved, where)
+    return resolved
+
+
 def check_policy(value: object, where: str = "policy") -> None:
     """Refuse what is no policy but often stands for one: a class, a name, a table.
 
@@ -148,9 +160,7 @@ def check_policy(value: object, where: str = "policy") -> None:
     if isinstance(value, type):
         raise UsageError(f"{where}: a policy is needed and {value.__name__} is a class; write {value.__name__}(...)")
     if isinstance(value, str | int | Mapping):
-        raise UsageError(
-            f"{where}: a policy is needed (got {value!r:.80}); names and tables are for plans, or for policy_from_plain"
-        )
+        raise UsageError(f"{where}: a policy is needed (got {value!r:.80}); tables are for plans, or for policy_from_plain")
     if missing := [one for one in REQUIRED_ATTRIBUTES if not hasattr(value, one)]:
         lack = f"it has no {', no '.join(missing)}"
         raise UsageError(

@@ -5,6 +5,7 @@ reason alone, and are counted where everyone sees them.
 """
 
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import isnan
 from typing import Any
@@ -15,9 +16,12 @@ import pandas as pd
 from harness.analysis.formatting import format_short_number
 from harness.analysis.statistics import Rate, estimate_rate
 from harness.analysis.tables import Tables, require_single_level, select
-from harness.errors import UnknownName
+from harness.errors import UnknownName, UsageError
+from harness.experiment.paths import flatten
 from harness.store.records import EXTERNAL_FAILURE_REASONS
 
+MAX_NAMES_SHOWN = 8
+"""Arms that a message lists."""
 EARLIER_PLAN_MARKER = " (earlier plan "
 """In the names of arms that stand in the journal and not in the plan any more."""
 
@@ -243,7 +247,7 @@ def _build_group_sort_key(group: pd.DataFrame) -> tuple[int, float, str]:
 
 
 def select_arm(trials: pd.DataFrame, arm: str) -> pd.DataFrame:
-    """The trials of one arm.
+    """Return the trials of one arm.
 
     Raises:
         UnknownName: no trial of that arm; the nearest names are offered.
@@ -252,3 +256,56 @@ def select_arm(trials: pd.DataFrame, arm: str) -> pd.DataFrame:
     if chosen.empty:
         raise UnknownName("arm", arm, [str(name) for name in trials["arm"].unique()])
     return chosen
+
+
+def find_arm(trials: pd.DataFrame, selection: str | Mapping[str, object]) -> str:
+    """Return the name of the one arm that has the given name or the given values.
+
+    Args:
+        trials: rows with the columns `arm`, `axes_json` and `config_json`.
+        selection: name of an arm, or values by dotted path into a trial, e.g. `{"policy.threshold": 0.5}`. The last part of a
+            path is enough where no other path ends alike; axes go first. The value of an axis is the one in the plan. Task,
+            seed and world vary within an arm and select nothing.
+
+    Raises:
+        UnknownName: no such path; the nearest ones are offered.
+        UsageError: a path is ambiguous, or no arm or several have these values; names the candidates.
+    """
+    if isinstance(selection, str):
+        return str(select_arm(trials, selection)["arm"].iloc[0])
+    current = trials[~trials["arm"].str.contains(EARLIER_PLAN_MARKER, regex=False)].drop_duplicates("arm")
+    axes = {row.arm: _drop_blocks(json.loads(row.axes_json or "{}")) for row in current.itertuples()}
+    configurations = {row.arm: _drop_blocks(flatten(json.loads(row.config_json))) for row in current.itertuples()}
+    values = {arm: {**configurations[arm], **axes[arm]} for arm in axes}
+    axis_paths = sorted({path for arm in axes.values() for path in arm})
+    all_paths = sorted({path for arm in values.values() for path in arm})
+    wanted = {_complete_path(path, axis_paths, all_paths): value for path, value in selection.items()}
+    matches = [arm for arm in values if all(path in values[arm] and values[arm][path] == wanted[path] for path in wanted)]
+    if len(matches) == 1:
+        return str(matches[0])
+    if matches:
+        raise UsageError(
+            f"{dict(selection)!r} leaves {len(matches)} arms: {_list_names(matches)}; give more values or an arm's name"
+        )
+    raise UsageError(f"no arm has {dict(selection)!r}; the arms are {_list_names(order_arms(trials))}")
+
+
+def _drop_blocks(values: Mapping[str, object]) -> dict[str, object]:
+    """Return the values that belong to an arm: all but those of the task, the seed and the world."""
+    return {path: value for path, value in values.items() if path.partition(".")[0] not in {"task", "seed", "world"}}
+
+
+def _complete_path(path: str, axis_paths: Sequence[str], all_paths: Sequence[str]) -> str:
+    """Return the dotted path that ends in the given one."""
+    for known in (axis_paths, all_paths):
+        ends = [one for one in known if one == path or one.endswith(f".{path}")]
+        if path in ends or len(ends) == 1:
+            return path if path in ends else ends[0]
+        if ends:
+            raise UsageError(f"{path!r} may be any of {', '.join(ends)}; write the whole path")
+    raise UnknownName("path of a trial:", path, all_paths)
+
+
+def _list_names(arms: Sequence[str]) -> str:
+    names = ", ".join(repr(arm) for arm in arms[:MAX_NAMES_SHOWN])
+    return f"{names} and {len(arms) - MAX_NAMES_SHOWN} more" if len(arms) > MAX_NAMES_SHOWN else names

@@ -1,11 +1,12 @@
 """Two arms on the same tasks and seeds: the comparison that everything else of the analysis leads to."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
 
-from harness.analysis.arms import add_total_cost, select_arm, select_valid
+from harness.analysis.arms import add_total_cost, find_arm, select_arm, select_valid
 from harness.analysis.arms import estimate_success as success_of
 from harness.analysis.formatting import describe_level, format_interval, format_points, format_short_number
 from harness.analysis.paired_estimates import PairedDifference, PairedRatio, compute_paired_difference, compute_paired_ratio
@@ -175,11 +176,21 @@ class ArmComparer:
         )
 
 
-def compare(results: Tables, a: str, b: str) -> Comparison:
-    """Compare two arms, named as in the column `arm` of the trials.
+def compare(results: Tables, a: str | Mapping[str, object], b: str | Mapping[str, object]) -> Comparison:
+    """Compare two arms on the tasks and seeds that both ran.
+
+    Args:
+        results: tables of one experiment.
+        a: name of an arm as in the column `arm`, or values that leave one arm, e.g. `{"threshold": 0.5}`: by dotted path into a
+            trial, or by the last part of that path where it is unambiguous.
+        b: the arm to compare with, in the same way.
+
+    Example:
+        >>> compare(results, {"threshold": 0.5, "keep_last": 10}, {"threshold": 0.8, "keep_last": 10})  # doctest: +SKIP
 
     Raises:
-        UnknownName: no trial of that arm; the nearest names are offered.
-        UsageError: the arms are of different fidelity levels, or one has two trials of a task, seed and replicate.
+        UnknownName: no such arm or path; the nearest names are offered.
+        UsageError: the values leave no arm or several (names them), the arms are of different fidelity levels, or one has two
+            trials of a task, seed and replicate.
     """
-    return ArmComparer(results).compare(a, b)
+    return ArmComparer(results).compare(find_arm(results.trials, a), find_arm(results.trials, b))

@@ -5,6 +5,7 @@ estimate stands in it without its interval or range and its n. Names and errors 
 read as markup.
 """
 
+import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -57,23 +58,24 @@ class Report:
         blocks = [f"# {_escape_markdown(self.title)}", *(_render_section_markdown(section) for section in self.sections)]
         return "\n\n".join(blocks) + "\n"
 
-    def write(self, directory: Path) -> list[Path]:
+    def write(self, directory: str | os.PathLike[str]) -> list[Path]:
         """Write charts and texts (see `write_charts`, `write_texts`); gives their paths.
 
         Raises:
             StoreError: the folder cannot be written.
         """
-        return [*write_charts(self.results, directory), *self.write_texts(directory)]
+        return [*write_charts(self.results, Path(directory)), *self.write_texts(directory)]
 
-    def write_texts(self, directory: Path) -> list[Path]:
+    def write_texts(self, directory: str | os.PathLike[str]) -> list[Path]:
         """Write `report.txt` and `report.md`, each whole or not at all; gives their paths.
 
         Raises:
             StoreError: the folder cannot be written.
         """
         texts = {"report.txt": self.render_text(), "report.md": self.render_markdown()}
-        with _wrap_write_errors(directory):
-            return [_write_atomically(directory / name, text) for name, text in texts.items()]
+        folder = Path(directory)
+        with _wrap_write_errors(folder):
+            return [_write_atomically(folder / name, text) for name, text in texts.items()]
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         printer.text(self.render_text())

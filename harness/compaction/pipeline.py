@@ -7,7 +7,7 @@ leave it, and what all of them propose becomes one plan, so that a view is edite
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from harness.codec import StrictFields, refuse_mistyped
 from harness.compaction.stages import Reducer, apply_plan
@@ -124,6 +124,8 @@ class Preset(StrictFields, ABC):
 
     __slots__ = ()
 
+    revision: ClassVar[int] = 0
+    """Number of changes of this policy's behaviour since version 0.1; part of the ids of its trials from 1 on."""
     clip_characters: int
     """A longer tool output is cut to this before it is logged."""
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Self
 
+from harness.codec import to_path
 from harness.errors import UsageError
 from harness.experiment.grid import Arm, Cell, Grid
 from harness.experiment.job import CacheSettings, Job
@@ -56,13 +57,14 @@ class Experiment:
 
     def __post_init__(self) -> None:
         """Expand the grid, which refuses unknown paths and wrong types; quantiles are looked up now."""
+        object.__setattr__(self, "folder", to_path(self.folder))
         folder = self.settings.uncompressed
         uncompressed = UncompressedRun(Path(folder)) if folder else None
         grid = Grid(self.base, self.axes, self.arms, backend=self.backend, uncompressed=uncompressed)
         object.__setattr__(self, "grid", grid)
 
     @classmethod
-    def from_toml(cls, path: str | Path) -> Self:
+    def from_toml(cls, path: str | os.PathLike[str]) -> Self:
         """The experiment of a folder with a `plan.toml`, or of such a file.
 
         Raises:
@@ -81,19 +83,19 @@ class Experiment:
         """The same experiment with another sandbox backend in all trials; they are other trials then."""
         return replace(self, backend=backend)
 
-    def with_cache(self, use: Literal["auto", "on", "off"], folder: Path | None = None) -> "Experiment":
+    def with_cache(self, use: Literal["auto", "on", "off"], folder: str | os.PathLike[str] | None = None) -> "Experiment":
         """The same experiment with another use of the action cache; the trials are the same.
 
         Args:
             use: `on` for all trials, `auto` where the agent is scripted, `off`.
             folder: where it is; None = as the plan says.
         """
-        cache_folder = self.settings.action_cache_folder if folder is None else str(folder)
+        cache_folder = self.settings.action_cache_folder if folder is None else os.fspath(folder)
         return replace(self, settings=replace(self.settings, action_cache=use, action_cache_folder=cache_folder))
 
-    def with_cassette(self, path: Path, mode: Literal["record", "replay"]) -> "Experiment":
+    def with_cassette(self, path: str | os.PathLike[str], mode: Literal["record", "replay"]) -> "Experiment":
         """The same experiment with its real models recorded, or played from what was recorded; the trials are the same."""
-        return replace(self, cassette=Cassette(path=path.absolute(), mode=mode))
+        return replace(self, cassette=Cassette(path=Path(path).absolute(), mode=mode))
 
     def check(self) -> None:
         """Find everything that can be known to be wrong; nothing is written, no model is called.
@@ -105,7 +107,7 @@ class Experiment:
 
     def run(
         self,
-        output: str | Path | None = None,
+        output: str | os.PathLike[str] | None = None,
         *,
         workers: int | None = None,
         progress: str | Display = "auto",

@@ -15,12 +15,13 @@ from harness.errors import UnknownName, UsageError
 from harness.experiment.paths import list_paths, refuse_coerced
 from harness.models.factory import resolve_summarizer_name
 from harness.models.wiring import ToolCallMode
-from harness.policies import check_policy, expand_shorthand, policy_from_plain
+from harness.policies import expand_shorthand, policy_from_plain, resolve_policy
 from harness.protocols import Policy
 from harness.sandboxes.backends import SandboxChoice
 from harness.sandboxes.client import MAX_TIMEOUT_SECONDS
 from harness.task import World
-from harness.tasks import hash_task_file
+from harness.tasks import TASK_REVISIONS, hash_task_file
+from harness.tools.session_tools import find_tool_revisions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +31,7 @@ class Trial(codec.StrictFields):
     task: str
     """Name of the task template."""
     policy: Policy
-    """The treatment; names its summarizer itself."""
+    """The treatment, which names its summarizer itself. A public name such as `"codex"` stands for that policy's defaults."""
     seed: int = 0
     """Draws the values of the task's facts; with `replicate` it also gives the model's seed."""
     world: World = field(default_factory=World)
@@ -58,7 +59,7 @@ class Trial(codec.StrictFields):
         """Refuse values that no session could be run with."""
         if (name := getattr(self.task, "name", None)) or callable(self.task):
             raise UsageError(f"task: a task goes by its name here, e.g. {name or 'flashcards'!r} (got {self.task!r:.60})")
-        check_policy(self.policy)
+        object.__setattr__(self, "policy", resolve_policy(self.policy))
         codec.refuse_mistyped_fields(self)
         least_values = {"seed": 0, "replicate": 0, "max_steps": 1, "window_tokens": 1, "nominal_window_tokens": 1}
         for name, least in least_values.items():
@@ -73,10 +74,23 @@ class Trial(codec.StrictFields):
     def trial_id(self) -> str:
         """Twenty hex digits that name the configuration, with all that the file of a task of one's own says.
 
-        What such a file imports, and the code of policies and of this package, is no part of it.
+        What such a file imports, and the code of policies and of this package, is no part of it. Where the behaviour of a
+        policy, a task or a tool has changed since version 0.1, its revision is.
         """
         task_digest = hash_task_file(self.task)
-        return codec.hash_configuration(to_plain(self) | ({"task_file": task_digest} if task_digest else {}), dict)
+        own_task = {"task_file": task_digest} if task_digest else {}
+        revisions = {"revisions": self._revisions} if self._revisions else {}
+        return codec.hash_configuration({**codec.to_identity(self, to_plain(self)), **own_task, **revisions}, dict)
+
+    @property
+    def _revisions(self) -> dict[str, object]:
+        """Revisions of all that decides the trial's course and is not part of its configuration."""
+        revisions = {
+            "policy": getattr(self.policy, "revision", 0),
+            "task": TASK_REVISIONS.get(self.task, 0),
+            "tools": find_tool_revisions(self.policy),
+        }
+        return {name: revision for name, revision in revisions.items() if revision}
 
     @property
     def problem(self) -> str:

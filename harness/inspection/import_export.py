@@ -40,13 +40,14 @@ def read_timed_log(location: SessionLocation) -> tuple[TimedEntry, ...]:
     return tuple([TimedEntry(entry, at_ms) for entry, at_ms in zip(log, times, strict=False)])
 
 
-def export_session(location: SessionLocation, file: Path) -> int:
+def export_session(location: SessionLocation, file: str | os.PathLike[str]) -> int:
     """Write a session as JSONL, whole or not at all; returns its events.
 
     Raises:
         UsageError: the file is there already.
         StoreError: the journal cannot be read, or the file cannot be written.
     """
+    file = Path(file)
     if file.exists():
         raise UsageError(f"{str(file)!r} is there already; name another file")
     log = read_timed_log(location)
@@ -62,7 +63,7 @@ def export_session(location: SessionLocation, file: Path) -> int:
     return len(log)
 
 
-def read_session(file: Path) -> tuple[tuple[TimedEntry, ...], str, tuple[str, ...]]:
+def read_session(file: str | os.PathLike[str]) -> tuple[tuple[TimedEntry, ...], str, tuple[str, ...]]:
     """The log in a file of any known format, with the name of the format and what was repaired.
 
     Of our own format it is the log that was exported. Of other agents' it shows the session as if nobody had compacted, and no
@@ -72,7 +73,7 @@ def read_session(file: Path) -> tuple[tuple[TimedEntry, ...], str, tuple[str, ..
         MalformedRecording: the file is of no known format, or breaks its format.
         UsageError: it cannot be read, or holds more than one session.
     """
-    document = open_document(file)
+    document = open_document(Path(file))
     format_name = detect_format(document)
     if format_name == NAME:
         return read_log(document), format_name, tuple(caveat.text for caveat in document.caveats)
@@ -83,7 +84,7 @@ def read_session(file: Path) -> tuple[tuple[TimedEntry, ...], str, tuple[str, ..
     return log, format_name, tuple(caveat.text for caveat in recordings[0].caveats)
 
 
-def import_session(file: Path, journal: Path, session_id: str = "") -> ImportedSession:
+def import_session(file: str | os.PathLike[str], journal: str | os.PathLike[str], session_id: str = "") -> ImportedSession:
     """Log a session from a file into a journal, which is made if it is not there.
 
     Args:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
 from harness import codec
+from harness.codec import to_path
 from harness.errors import ContextOverflow, MalformedRecording, NotRecorded, StoreError, UsageError
 from harness.events import TextDelta
 from harness.protocols import LimitedInputModel, Model, Reply, Request, ToolSpec, ignore_delta
@@ -34,6 +35,10 @@ class Cassette:
     mode: Literal["record", "replay"]
     """`record` plays what is there and records what is not, so that a broken recording goes on where it ended; `replay` asks no
     model: what is not there is an error."""
+
+    def __post_init__(self) -> None:
+        """Take a path in any form."""
+        object.__setattr__(self, "path", to_path(self.path))
 
     def describe(self) -> dict[str, str]:
         """What a trial's record says of it: mode and file name, and of one that is replayed the SHA-256 of its content (hex)."""

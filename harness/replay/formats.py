@@ -4,6 +4,7 @@ The format is found by content, never by the name of the file. Formats exclude e
 error, not a guess.
 """
 
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -62,7 +63,7 @@ FORMATS: Mapping[str, Format] = {
 """Every format by its name."""
 
 
-def read_recording(path: Path | str, format: str | None = None) -> Recording:  # noqa: A002, the word users say
+def read_recording(path: str | os.PathLike[str], format: str | None = None) -> Recording:  # noqa: A002, the word users say
     """The recorded session in a file.
 
     Args:
@@ -80,7 +81,7 @@ def read_recording(path: Path | str, format: str | None = None) -> Recording:  #
     return recordings[0]
 
 
-def read_recordings(path: Path | str, format: str | None = None) -> tuple[Recording, ...]:  # noqa: A002
+def read_recordings(path: str | os.PathLike[str], format: str | None = None) -> tuple[Recording, ...]:  # noqa: A002
     """All recorded sessions in a file (at least one), in its order; arguments and errors as for `read_recording`."""
     if format is not None and format not in FORMATS:
         raise UnknownName("format", format, FORMATS)

@@ -4,6 +4,7 @@ One thread does the work and tells the listener; every method may be called from
 then, so a session outlives its process: `LiveSession.reopen` brings back log, queue and workspace.
 """
 
+import os
 import secrets
 import threading
 import time
@@ -17,6 +18,7 @@ from typing import Self, TypeVar
 from harness.agent.cancellation import MAIN_THREAD_WAIT_SECONDS
 from harness.agent.loop import Outcome, ignore
 from harness.agent.loop_detection import LoopDecision
+from harness.codec import to_path
 from harness.errors import UsageError
 from harness.events import Compaction, Entry, Event, MessageAdded, SessionState, Signal
 from harness.messages import user
@@ -99,7 +101,7 @@ class LiveSession:
     @classmethod
     def reopen(
         cls,
-        journal: Path,
+        journal: str | os.PathLike[str],
         session_id: str,
         *,
         spec: SessionSpec | None = None,
@@ -123,6 +125,7 @@ class LiveSession:
             StoreError: no such journal or session.
             UsageError: the session has not begun, ran in another kind of sandbox, or its workspace is not there.
         """
+        journal = Path(journal)
         entries = load_log(journal, session_id)
         refuse_without_workspace(entries, journal, session_id)
         return cls._from_entries(entries, restore_spec(entries, journal, spec), session_id, on_event, clock)
@@ -358,7 +361,7 @@ class LiveSession:
     def fork(
         self,
         step: int,
-        journal: Path | None = None,
+        journal: str | os.PathLike[str] | None = None,
         *,
         spec: SessionSpec | None = None,
         on_event: Callable[[Entry | Signal], None] = ignore,
@@ -379,12 +382,12 @@ class LiveSession:
             StoreError: it could not be written.
         """
         entries = self.entries
-        return self._branch(entries, history.find_step_end(entries, step), (), (journal, spec), on_event)
+        return self._branch(entries, history.find_step_end(entries, step), (), (to_path(journal), spec), on_event)
 
     def fork_after_compaction(
         self,
         round_number: int,
-        journal: Path | None = None,
+        journal: str | os.PathLike[str] | None = None,
         *,
         remind: bool = True,
         spec: SessionSpec | None = None,
@@ -413,7 +416,7 @@ class LiveSession:
         dropped_facts = find_dropped_facts(entries, task, compaction_seq, self.spec.policy.counter)
         step = history.find_last_step(entries[:compaction_seq]) + 1
         reminder = (MessageAdded(message=user(dropped_facts.reminder), step=step),) if remind and dropped_facts.lines else ()
-        return self._branch(entries, compaction_seq, reminder, (journal, spec), on_event)
+        return self._branch(entries, compaction_seq, reminder, (to_path(journal), spec), on_event)
 
     def _branch(
         self,

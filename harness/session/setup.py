@@ -25,6 +25,24 @@ NEW_FIELDS: Mapping[str, object] = {"take": 0, "command_timeout_seconds": 60.0}
 """Fields added since version 0.1, with their defaults: left out at the default, so that equal setups have equal texts."""
 
 
+TASK_FIELDS_OF_0_1: Mapping[str, Mapping[str, str]] = {
+    "": {"later": "later_messages"},
+    "checks": {"rests_on": "required_facts"},
+    "facts": {"former": "former_patterns", "word": "required_word"},
+    "script": {"farewell": "final_text"},
+    "script.steps": {"says": "text", "needs": "required_facts"},
+    "script.steps.repairs": {"error": "error_pattern", "says": "text", "needs": "required_facts"},
+    "script.steps.done": {
+        "listed": "listed_paths",
+        "named": "summary_pattern",
+        "about": "required_text",
+        "counted": "count_pattern",
+        "count": "minimum_count",
+    },
+}
+"""Fields of a task that version 0.1 stored under another name, by their place in it."""
+
+
 def encode_setup(spec: SessionSpec) -> str:
     """Return the setup of a session as canonical JSON."""
     values = {name: getattr(spec, name) for name in STORED_FIELDS}
@@ -54,7 +72,19 @@ def decode_setup(text: str) -> dict[str, Any]:
         raise UsageError(f"the setup of the session is not JSON: {error}") from None
     if not isinstance(plain, dict):
         raise UsageError(f"the setup of the session is no object of JSON (got {text!r:.80})")
+    if isinstance(plain.get("task"), dict):
+        plain["task"] = _rename_fields(plain["task"])
     stored_values = {
         name: codec.from_plain(of, plain[name], f"setup.{name}") for name, of in STORED_FIELDS.items() if name in plain
     }
     return {**stored_values, "policy": policy_from_plain(plain.get("policy", {}), "setup.policy")}
+
+
+def _rename_fields(plain: Any, place: str = "") -> Any:
+    """Return a stored task with the names that its fields have now."""
+    if isinstance(plain, list):
+        return [_rename_fields(one, place) for one in plain]
+    if not isinstance(plain, dict):
+        return plain
+    names = TASK_FIELDS_OF_0_1.get(place, {})
+    return {names.get(name, name): _rename_fields(value, f"{place}.{name}".strip(".")) for name, value in plain.items()}

@@ -17,7 +17,7 @@ from harness.models.cassette import Cassette
 from harness.models.factory import resolve_summarizer_name
 from harness.models.litellm_model import STALL_SECONDS
 from harness.models.wiring import ToolCallMode, Wiring
-from harness.policies import check_policy
+from harness.policies import resolve_policy
 from harness.protocols import Policy
 from harness.sandboxes.backends import SandboxChoice
 from harness.task import Runtime, Task
@@ -69,7 +69,9 @@ class SessionSpec(codec.StrictFields):
 
     def __post_init__(self) -> None:
         """Refuse values of another type, and what is no policy."""
-        check_policy(self.policy)
+        object.__setattr__(self, "policy", resolve_policy(self.policy))
+        for name in ("journal", "keep"):
+            object.__setattr__(self, name, codec.to_path(getattr(self, name)))
         refuse_mistyped_fields(self)
 
     @property

@@ -1,5 +1,6 @@
 """The journal: one SQLite file that holds sessions, trials and checks. The door of this room for who writes."""
 
+import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields
@@ -45,7 +46,7 @@ class Journal:
         self.database = database
 
     @classmethod
-    def open(cls, path: Path, *, read_only: bool = False) -> "Journal":
+    def open(cls, path: str | os.PathLike[str], *, read_only: bool = False) -> "Journal":
         """Open a journal file; a new one is made with its folder.
 
         Args:
@@ -55,6 +56,7 @@ class Journal:
         Raises:
             StoreError: it cannot be written, is no journal, or was written by a newer version.
         """
+        path = Path(path)
         if not read_only:
             try:
                 path.parent.mkdir(parents=True, exist_ok=True)

@@ -5,6 +5,7 @@ import importlib.util
 import inspect
 import sys
 import traceback
+from collections.abc import Mapping
 from dataclasses import fields
 from functools import partial
 from pathlib import Path
@@ -33,6 +34,10 @@ SUITE: dict[str, TaskTemplate] = {
     "spec-api": make_spec_api,
 }
 """Every task of this package by its name."""
+
+
+TASK_REVISIONS: Mapping[str, int] = {}
+"""Revision of each task whose behaviour changed since version 0.1, by its name; part of the ids of its trials."""
 
 
 def load_task(name: str) -> TaskTemplate:

@@ -1,9 +1,24 @@
 """Which tools a session has: the four of every agent, and two more where its policy keeps long outputs whole."""
 
+from collections.abc import Mapping
+from typing import cast
+
 from harness.protocols import OutputStore, Policy, Sandbox, Tool, TruncatingPolicy
 from harness.tools.outputs import make_output_tools
 from harness.tools.standard import make_standard_tools
 from harness.truncation import Truncation
+
+TOOL_REVISIONS: Mapping[str, int] = {}
+"""Revision of each tool whose behaviour changed since version 0.1, by its name; part of the ids of trials with that tool."""
+
+
+def find_tool_revisions(policy: Policy) -> dict[str, int]:
+    """Return the revisions of the tools that a session under this policy has, where there are any."""
+    if not TOOL_REVISIONS:
+        return {}
+    unopened, unsaved = cast("Sandbox", None), cast("OutputStore", object())  # only the names of the tools are read
+    names = [tool.spec.name for tool in make_session_tools(policy, unopened, unsaved)]
+    return {name: TOOL_REVISIONS[name] for name in names if name in TOOL_REVISIONS}
 
 
 def choose_truncation(policy: Policy) -> Truncation:

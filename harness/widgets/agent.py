@@ -5,6 +5,7 @@ which makes what pages show of it; the user's clicks come in on threads of the k
 widget never holds the truth: `session` does, and can be used from cells too.
 """
 
+import os
 import queue
 import secrets
 import threading
@@ -20,6 +21,7 @@ from harness.compaction.description import name_policy
 from harness.compaction.presets.keep_last import KeepLast
 from harness.errors import HarnessError, UsageError
 from harness.events import Entry, Signal, StateChanged, TextDelta
+from harness.policies import resolve_policy
 from harness.protocols import Policy
 from harness.session.diffs import join_patches
 from harness.session.execution import SessionResult
@@ -67,9 +69,9 @@ class AgentWidget(SnapshotWidget):
         request: str | Task,
         *,
         model: str = "scripted",
-        policy: Policy | None = None,
+        policy: Policy | str | None = None,
         window_tokens: int | None = None,
-        journal: Path | None = None,
+        journal: str | os.PathLike[str] | None = None,
         pace_seconds: float = 0.0,
     ) -> None:
         """Prepare a session; it starts with the button or with `session.start()`.
@@ -77,7 +79,7 @@ class AgentWidget(SnapshotWidget):
         Args:
             request: what the agent is asked to do, or a task, whose workspace is laid and whose own request is asked.
             model: any name that plans know; `scripted` needs a task.
-            policy: None = `KeepLast()`.
+            policy: an object or a public name, e.g. `"codex"`; None = `KeepLast()`.
             window_tokens: None = the model's own.
             journal: the file in which it is logged; None = a new one in the folder `sessions`.
             pace_seconds: waits so long whenever the model has written a line, and before a compaction, so that a scripted session
@@ -87,12 +89,12 @@ class AgentWidget(SnapshotWidget):
         name = secrets.token_hex(6)
         described = SessionSpec(
             request=task.prompt if task else str(request),
-            policy=policy or KeepLast(),
+            policy=KeepLast() if policy is None else resolve_policy(policy),
             model=model,
             task=task,
             window_tokens=window_tokens,
             limits=Limits(max_steps=MAX_TURN_STEPS),
-            journal=journal or DEFAULT_JOURNAL_FOLDER / f"{name}.sqlite",
+            journal=DEFAULT_JOURNAL_FOLDER / f"{name}.sqlite" if journal is None else Path(journal),
         )
         self._initialize(described, lambda: LiveSession(described, session_id=name, on_event=self._listen), pace_seconds)
 
@@ -107,7 +109,7 @@ class AgentWidget(SnapshotWidget):
     @classmethod
     def reopen(
         cls,
-        journal: str | Path,
+        journal: str | os.PathLike[str],
         session_id: str,
         *,
         task: Task | None = None,

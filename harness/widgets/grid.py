@@ -5,6 +5,7 @@ trial id, in this notebook or anywhere else.
 """
 
 import html
+import os
 import threading
 import time
 from collections.abc import Mapping
@@ -34,7 +35,9 @@ class GridWidget(SnapshotWidget):
     _esm: ClassVar[str] = load_script("grid")
     _css: ClassVar[str] = load_style("grid")
 
-    def __init__(self, experiment: Experiment, output: str | Path | None = None, *, workers: int | None = None) -> None:
+    def __init__(
+        self, experiment: Experiment, output: str | os.PathLike[str] | None = None, *, workers: int | None = None
+    ) -> None:
         """Prepare a run; it starts with the button or with `start()`. What an earlier run finished is shown at once.
 
         Args:

@@ -1,11 +1,13 @@
 """Gathering by arm: what counts, what is set aside, the order of the arms and the numbers of each."""
 
 import json
+import re
 
 import pytest
 
 from harness.analysis.arms import (
     estimate_exposure,
+    find_arm,
     order_arms,
     read_policy_field,
     select_arm,
@@ -110,3 +112,51 @@ def test_a_field_that_a_policy_does_not_have_is_none():
 def test_an_unknown_arm_is_refused_with_the_nearest():
     with pytest.raises(UnknownName, match=r"did you mean 'threshold=0\.5'"):
         select_arm(results([{"arm": "threshold=0.5"}]).trials, "treshold=0.5")
+
+
+def cell(threshold, keep_last):
+    policy = {"kind": "keep-last", "threshold": threshold, "keep_last": keep_last}
+    axes = {"policy.threshold": threshold, "policy.keep_last": keep_last, "seed": 0}
+    configuration = {"policy": policy, "sandbox": {"limits": {"pids": 4}}}
+    return {"arm": f"{threshold}, {keep_last}", "axes_json": json.dumps(axes), "config_json": json.dumps(configuration)}
+
+
+CELLS = [
+    *(cell(threshold, keep_last) for threshold in (0.5, 0.8) for keep_last in (4, 10)),
+    {"arm": "control", "policy": "none", "config_json": json.dumps({"policy": {"kind": "none"}})},
+]
+
+
+@pytest.mark.parametrize(
+    ("selection", "arm"),
+    [
+        ("control", "control"),
+        ({"threshold": 0.5, "keep_last": 10}, "0.5, 10"),
+        ({"policy.threshold": 0.8, "policy.keep_last": 4}, "0.8, 4"),
+        ({"kind": "none"}, "control"),
+        ({"pids": 4, "limits.pids": 4, "threshold": 0.8, "keep_last": 10}, "0.8, 10"),
+    ],
+)
+def test_an_arm_is_found_by_its_name_or_its_values(selection, arm):
+    assert find_arm(results(CELLS).trials, selection) == arm
+
+
+@pytest.mark.parametrize(
+    ("selection", "error", "words"),
+    [
+        ({"threshold": 0.5}, UsageError, "leaves 2 arms: '0.5, 4', '0.5, 10'; give more values"),
+        ({"threshold": 0.6}, UsageError, "no arm has {'threshold': 0.6}; the arms are 'control', '0.5, 4'"),
+        ({"treshold": 0.5}, UnknownName, "policy.threshold"),
+        ({"seed": 0}, UnknownName, "path of a trial: 'seed'"),
+        ("contrl", UnknownName, "control"),
+    ],
+)
+def test_values_that_leave_no_arm_or_several_are_refused_with_the_candidates(selection, error, words):
+    with pytest.raises(error, match=re.escape(words)):
+        find_arm(results(CELLS).trials, selection)
+
+
+def test_an_ambiguous_end_of_a_path_is_refused():
+    rows = [{"config_json": json.dumps({"policy": {"size": 1}, "sandbox": {"size": 1}})}]
+    with pytest.raises(UsageError, match=r"'size' may be any of policy.size, sandbox.size; write the whole path"):
+        find_arm(results(rows).trials, {"size": 1})

@@ -88,3 +88,13 @@ def test_unknown_arms_and_mixed_levels_are_refused():
         compare(arms([True], [True]), "a", "c")
     with pytest.raises(UsageError, match="never pooled"):
         compare(results([{"arm": "a"}, {"arm": "b", "level": "L3"}]), "a", "b")
+
+
+def test_arms_are_compared_by_their_values():
+    rows = [
+        {"arm": f"threshold={value}", "seed": seed, "axes_json": f'{{"policy.threshold": {value}}}', "success": value == 0.5}
+        for value in (0.5, 0.8)
+        for seed in range(3)
+    ]
+    found = compare(results(rows), {"threshold": 0.5}, {"threshold": 0.8})
+    assert (found.a, found.b, found.counts.only_a) == ("threshold=0.5", "threshold=0.8", 3)

@@ -3,17 +3,21 @@
 import pickle
 import subprocess
 import sys
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.codec import ADDED_LATER, to_identity
+from harness.codec import to_plain as encode
 from harness.compaction.presets.keep_last import KeepLast
 from harness.compaction.presets.none import NoCompaction
 from harness.errors import UnknownName, UsageError
 from harness.experiment.plan import Settings
 from harness.experiment.trial import Trial, from_plain, to_plain
+from harness.policies import PRESETS
 from harness.protocols import SandboxLimits
 from harness.sandboxes.backends import SandboxChoice
 from harness.session.spec import SessionSpec
@@ -197,7 +201,7 @@ def test_a_knob_that_there_is_not_or_that_is_out_of_range_is_refused(world, said
     ("wrong", "message"),
     [
         ({"policy": KeepLast}, r"KeepLast is a class; write KeepLast\(...\)"),
-        ({"policy": "keep-last"}, "names and tables are for plans"),
+        ({"policy": {"kind": "keep-last"}}, "tables are for plans"),
         ({"policy": 3.5}, "float is no policy: it has no budget"),
         ({"task": load_task("flashcards")(0)}, "a task goes by its name here, e.g. 'flashcards'"),
         ({"task": load_task("flashcards")}, "a task goes by its name here"),
@@ -246,3 +250,52 @@ def test_another_text_of_the_file_of_a_task_makes_another_trial(tmp_path):
     assert len(set(ids)) == 3
     file.write_text("def task(seed): ...")
     assert trial.trial_id == ids[1]
+
+
+def test_a_policy_goes_by_its_public_name_too():
+    named: Any = "codex"
+    trial = Trial(task="flashcards", policy=named)
+    assert trial == Trial(task="flashcards", policy=PRESETS["codex"]())
+    assert trial.trial_id == Trial(task="flashcards", policy=PRESETS["codex"]()).trial_id
+    unknown: Any = "codecs"
+    with pytest.raises(UnknownName, match="codex"):
+        Trial(task="flashcards", policy=unknown)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inner:
+    old: int = 1
+    new: int = field(default=2, metadata=ADDED_LATER)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outer:
+    inner: Inner = field(default_factory=Inner)
+    new: tuple[int, ...] = field(default_factory=tuple, metadata=ADDED_LATER)
+
+
+def test_a_field_added_later_is_left_out_of_the_id_at_its_default():
+    assert to_identity(Outer(), encode(Outer())) == {"inner": {"old": 1}}
+    changed = Outer(inner=Inner(new=3), new=(1,))
+    assert to_identity(changed, encode(changed)) == encode(changed)
+
+
+def test_a_revision_changes_the_ids_of_the_affected_trials_only(monkeypatch):
+    def ids():
+        policies = {"codex": PRESETS["codex"](), "three-tiers": PRESETS["three-tiers"]()}
+        return {
+            (task, name): Trial(task=task, policy=policies[name]).trial_id
+            for task in ("flashcards", "bug-hunt")
+            for name in policies
+        }
+
+    before = ids()
+    monkeypatch.setattr(PRESETS["codex"], "revision", 1)
+    policy = ids()
+    assert {key for key in before if before[key] != policy[key]} == {("flashcards", "codex"), ("bug-hunt", "codex")}
+    monkeypatch.setattr("harness.experiment.trial.TASK_REVISIONS", {"bug-hunt": 1})
+    task = ids()
+    assert {key for key in policy if policy[key] != task[key]} == {("bug-hunt", "codex"), ("bug-hunt", "three-tiers")}
+    monkeypatch.setattr("harness.tools.session_tools.TOOL_REVISIONS", {"search_output": 1})
+    tool = ids()
+    assert {key for key in task if task[key] != tool[key]} == {("flashcards", "three-tiers"), ("bug-hunt", "three-tiers")}

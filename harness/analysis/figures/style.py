@@ -4,6 +4,7 @@ Figures are made without pyplot, so drawing leaves no global state behind, works
 notebook exactly once.
 """
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
@@ -136,8 +137,9 @@ def render_png(figure: "Figure") -> bytes:
     return file.getvalue()
 
 
-def save(figure: "Figure", path: Path) -> Path:
+def save(figure: "Figure", path: str | os.PathLike[str]) -> Path:
     """Write the figure as PNG, whole or not at all."""
+    path = Path(path)
     part = path.with_suffix(".part")
     part.write_bytes(render_png(figure))
     part.replace(path)

@@ -4,6 +4,7 @@ A place is a journal file, the folder of an experiment, its output folder, or a 
 session or of a trial, or the beginning of one that no other shares.
 """
 
+import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -100,7 +101,7 @@ def _read_rows(path: Path) -> list[sqlite3.Row]:
         return []
 
 
-def find_session(name: str, places: Sequence[Path]) -> SessionLocation:
+def find_session(name: str, places: Sequence[str | os.PathLike[str]]) -> SessionLocation:
     """The session of a name.
 
     Args:
@@ -111,7 +112,7 @@ def find_session(name: str, places: Sequence[Path]) -> SessionLocation:
         UsageError: there is none, or there are several.
         StoreError: a place holds no journal, or one cannot be read.
     """
-    locations = list(iter_sessions(places))
+    locations = list(iter_sessions(map(Path, places)))
     exact_matches = [one for one in locations if name and name in {one.session_id, one.trial_id}]
     matches = exact_matches or _exclude_sub_agents(
         [one for one in locations if one.session_id.startswith(name) or one.trial_id.startswith(name)]

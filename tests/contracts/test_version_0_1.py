@@ -1,0 +1,111 @@
+"""Results of version 0.1 are still good: its journals open, its finished grid has nothing left to run, its ids are the same.
+
+`tests/golden/version_0_1` holds what that version wrote: a grid of three trials, a live session that was rolled back and
+resumed, and the ids of trials with every policy, every task and every field.
+"""
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import zstandard
+
+from harness.experiment.experiment import Experiment
+from harness.experiment.trial import Trial
+from harness.inspection.timeline import inspect_session
+from harness.policies import PRESETS
+from harness.protocols import SandboxLimits
+from harness.sandboxes.backends import SandboxChoice
+from harness.session.live_session import LiveSession
+from harness.store.columns import TABLES
+from harness.store.results import load
+from harness.task import World
+from harness.tasks import SUITE
+
+RECORDED = Path(__file__).parents[1] / "golden" / "version_0_1"
+TRIALS: dict[str, dict[str, str]] = json.loads((RECORDED / "trials.json").read_text())
+TRIAL_IDS: dict[str, str] = json.loads((RECORDED / "trial_ids.json").read_text())
+EVERY_FIELD = Trial(
+    task="long-march",
+    policy=PRESETS["keep-last"](threshold=0.5, keep_last=4, summarizer="scripted/empty"),
+    seed=3,
+    world=World(steps=90),
+    replicate=2,
+    model="openai/gpt-5",
+    tool_calls="text",
+    window_tokens=9_000,
+    nominal_window_tokens=200_000,
+    max_steps=7,
+    parallel_tools=True,
+    command_timeout_seconds=5.5,
+    sandbox=SandboxChoice(backend="docker", image="x:y", limits=SandboxLimits(pids=99, network=True)),
+)
+
+
+def unpack(name: str, target: Path) -> Path:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_bytes(zstandard.ZstdDecompressor().decompress((RECORDED / name).read_bytes()))
+    return target
+
+
+@pytest.fixture
+def grid(tmp_path: Path) -> Path:
+    """Folder of the grid as version 0.1 left it, without the tables, which are made from the journal."""
+    unpack("grid/journal.sqlite.zst", tmp_path / "grid" / "output" / "journal.sqlite")
+    shutil.copy(RECORDED / "grid" / "plan.toml", tmp_path / "grid")
+    return tmp_path / "grid"
+
+
+def test_a_finished_grid_has_nothing_left_to_run(grid: Path) -> None:
+    experiment = Experiment.from_toml(grid)
+    assert {cell.trial.trial_id for cell in experiment.grid} == set(TRIALS)
+    before = load(grid / "output").trials
+    after = experiment.run(progress="off", workers=1).trials
+    assert list(after["started_at"]) == list(before["started_at"]), "a trial was run again"
+
+
+def test_tables_are_made_from_its_journal(grid: Path) -> None:
+    results = load(grid / "output")
+    for trial in results.trials.to_dict("records"):
+        recorded = TRIALS[trial["trial_id"]]
+        assert {name: str(trial[name]) for name in recorded} == recorded
+    for name, columns in TABLES.items():
+        assert list(getattr(results, name).columns) == [column.name for column in columns]
+    sizes = {name: len(getattr(results, name)) for name in ("trials", "steps", "compactions", "checks", "probes")}
+    assert sizes == {"trials": 3, "steps": 72, "compactions": 43, "checks": 42, "probes": 194}
+
+
+@pytest.mark.bubblewrap
+def test_its_live_session_goes_on(tmp_path: Path) -> None:
+    journal = unpack("session.sqlite.zst", tmp_path / "session.sqlite")
+    live = LiveSession.reopen(journal, "live-by-0-1")
+    numbers = inspect_session(live.entries)
+    assert (numbers.turns, live.view.steps, live.view.rounds) == (2, 24, 15)
+    live.start()
+    live.send("Go on.")
+    live.wait(60)
+    assert live.view.steps > 24
+    live.close()
+
+
+def test_every_policy_and_task_has_the_same_trial_id() -> None:
+    ids = {f"policy {name}": Trial(task="flashcards", policy=preset()).trial_id for name, preset in PRESETS.items()}
+    ids |= {f"task {name}": Trial(task=name, policy=PRESETS["none"]()).trial_id for name in SUITE}
+    ids["every field"] = EVERY_FIELD.trial_id
+    assert {name: ids[name] for name in TRIAL_IDS} == TRIAL_IDS
+
+
+def test_each_field_is_part_of_the_id() -> None:
+    changes: dict[str, Any] = {
+        "seed": 4,
+        "replicate": 0,
+        "model": "openai/gpt-4",
+        "tool_calls": "native",
+        "max_steps": 8,
+        "window_tokens": None,
+    }
+    ids = {replace(EVERY_FIELD, **{name: value}).trial_id for name, value in changes.items()}
+    assert len(ids | {EVERY_FIELD.trial_id}) == len(changes) + 1
