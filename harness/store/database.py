@@ -4,7 +4,7 @@ import os
 import secrets
 import sqlite3
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from functools import cache
 from pathlib import Path
@@ -180,3 +180,15 @@ def translate_errors(path: Path) -> Iterator[None]:
         error_text = str(error)
         advice = next((advice for sign, advice in _ADVICE if sign in error_text), "see the message of SQLite")
         raise StoreError(f"journal {str(path)!r}: {error_text}; {advice}") from error
+
+
+def build_insert(table: str, names: Sequence[str]) -> str:
+    """Return the statement that inserts one row, given its values in the order of the names of columns."""
+    columns = ", ".join(f'"{name}"' for name in names)
+    return f'INSERT INTO "{table}" ({columns}) VALUES ({", ".join("?" * len(names))})'
+
+
+def extract_values(record: object, names: Sequence[str]) -> tuple[object, ...]:
+    """Return fields of a record as values of columns."""
+    values = [getattr(record, name) for name in names]
+    return tuple([sanitize_text(value) if isinstance(value, str) else value for value in values])

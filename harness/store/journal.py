@@ -12,7 +12,7 @@ from harness.codec import CALLS_ADAPTER
 from harness.errors import StoreError
 from harness.events import Entry
 from harness.protocols import Clock
-from harness.store.database import Database, translate_errors
+from harness.store.database import Database, build_insert, extract_values, translate_errors
 from harness.store.log import SavedOutputs, SessionLog, read_entries
 from harness.store.records import (
     CheckRecord,
@@ -25,7 +25,6 @@ from harness.store.records import (
     StepMetrics,
     TrialRecord,
 )
-from harness.store.texts import sanitize_text
 from harness.tokens import Counter, QuarterOfCharacters
 
 _TRIAL_COLUMNS = tuple(field.name for field in fields(TrialRecord))
@@ -134,9 +133,9 @@ class Journal:
         with self.database.transaction():
             self.database.execute('DELETE FROM "check" WHERE trial_id = ?', (trial.trial_id,))
             self.database.execute("DELETE FROM trial WHERE trial_id = ?", (trial.trial_id,))
-            self.database.execute(_build_insert("trial", _TRIAL_COLUMNS), _extract_values(trial, _TRIAL_COLUMNS))
+            self.database.execute(build_insert("trial", _TRIAL_COLUMNS), extract_values(trial, _TRIAL_COLUMNS))
             self.database.executemany(
-                _build_insert("check", _CHECK_COLUMNS), [_extract_values(check, _CHECK_COLUMNS) for check in checks]
+                build_insert("check", _CHECK_COLUMNS), [extract_values(check, _CHECK_COLUMNS) for check in checks]
             )
 
     def record_metrics(self, session_id: str, metrics: SessionMetrics, probes: Probes) -> None:
@@ -155,8 +154,8 @@ class Journal:
         with self.database.transaction():
             for table, names, records in tables:
                 self.database.execute(f"DELETE FROM {table} WHERE session = ?", (key,))
-                rows = [(key, *_extract_values(record, names)) for record in records]
-                self.database.executemany(_build_insert(table, ("session", *names)), rows)
+                rows = [(key, *extract_values(record, names)) for record in records]
+                self.database.executemany(build_insert(table, ("session", *names)), rows)
 
     def record_actions(self, session_id: str, actions: Iterable[StepActions]) -> None:
         """Keep beside the log of a session how the commands of its steps came by their results."""
@@ -186,16 +185,6 @@ class Journal:
         """The checks of a trial by name."""
         rows = self.query('SELECT * FROM "check" WHERE trial_id = ? ORDER BY "check"', trial_id)
         return tuple(CheckRecord(**{**_select_columns(row, _CHECK_COLUMNS), "passed": bool(row["passed"])}) for row in rows)
-
-
-def _build_insert(table: str, names: Sequence[str]) -> str:
-    columns = ", ".join(f'"{name}"' for name in names)
-    return f'INSERT INTO "{table}" ({columns}) VALUES ({", ".join("?" * len(names))})'
-
-
-def _extract_values(record: object, names: Sequence[str]) -> tuple[object, ...]:
-    values = (getattr(record, name) for name in names)
-    return tuple(sanitize_text(value) if isinstance(value, str) else value for value in values)
 
 
 def _select_columns(row: sqlite3.Row, names: Sequence[str]) -> dict[str, Any]:

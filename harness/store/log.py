@@ -6,7 +6,7 @@ Beside it, for a week, whole tool outputs that were too long for it: what is gon
 import json
 import threading
 from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, cast
 
 from harness.codec import CALLS_ADAPTER, MESSAGE_ADAPTER, build_adapter
@@ -31,10 +31,10 @@ from harness.events import (
 )
 from harness.messages import Message
 from harness.protocols import Clock
-from harness.store.database import Database, translate_errors
+from harness.store.database import Database, build_insert, extract_values, translate_errors
 from harness.store.records import Draft
 from harness.store.texts import Packer, attach_texts, detach_texts, list_addresses, sanitize_text
-from harness.tokens import Counter, Measured, Usage
+from harness.tokens import Counter, Usage
 from harness.truncation import name_output
 
 _EVENT_CLASSES: dict[str, Any] = {
@@ -56,13 +56,25 @@ _INLINE_TOKENS = 128
 _QUEUE_EVENT_KINDS = frozenset({"message-queued", "message-unqueued"})
 """Events that others log while the model writes."""
 
+_USAGE_FIELDS = tuple(one.name for one in fields(Usage))
+_STEP_FIELDS = tuple(one.name for one in fields(StepFinished) if one.name not in {"usage", "kind"})
+"""Both together are columns of `step`, which holds all of such an event."""
+_COMPACTION_FIELDS = tuple(
+    one.name
+    for one in fields(Compaction)
+    if one.name not in {"patch", "summary", "summarizer_usage", "failure", "offloaded", "kind"}
+)
+_COMPACTION_SIZES = ("forgotten", "replaced", "inserted", "summary_characters")
+_SUMMARIZER_USAGE = tuple(f"summarizer_{name}" for name in _USAGE_FIELDS if name != "reasoning_tokens")
+"""These three are columns of `compaction`, which repeats what tables of results ask for."""
+
 _STATEMENTS = {
     "text": "INSERT OR IGNORE INTO text (address, characters, head, data) VALUES (?, ?, ?, ?)",
     "event": "INSERT INTO event VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
     "version": "INSERT INTO version VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
     "retired": "INSERT INTO retired VALUES (?, ?, ?, ?, ?)",
-    "step": "INSERT INTO step VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-    "compaction": "INSERT INTO compaction VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+    "step": build_insert("step", ("session", "seq", *_STEP_FIELDS, *_USAGE_FIELDS)),
+    "compaction": build_insert("compaction", ("session", "seq", *_COMPACTION_FIELDS, *_COMPACTION_SIZES, *_SUMMARIZER_USAGE)),
     "rollback": "INSERT INTO rollback VALUES (?, ?, ?)",
     "started": (
         "UPDATE session SET model = ?, window_tokens = ?, threshold_tokens = ?, budget_rule = ?, sandbox = ?, "
@@ -246,27 +258,13 @@ class SessionLog:
         return self._places[item] or f"{item.event:08d}"
 
     def _build_step_row(self, seq: int, event: StepFinished) -> tuple[Any, ...]:
-        usage = event.usage
-        return (
-            *(self._key, seq, event.step, event.view_tokens, event.view_messages),
-            *(usage.input_tokens, usage.output_tokens, usage.reasoning_tokens, usage.cache_read_tokens),
-            *(usage.cache_write_tokens, event.cost_usd, event.request_digest, event.kept_prefix_messages),
-            *(event.kept_prefix_tokens, event.calls, event.call_errors, event.model_seconds, event.tool_seconds),
-        )
+        return (self._key, seq, *extract_values(event, _STEP_FIELDS), *extract_values(event.usage, _USAGE_FIELDS))
 
     def _build_compaction_row(self, seq: int, event: Compaction) -> tuple[Any, ...]:
         usage, patch = event.summarizer_usage, event.patch
-        tokens = (
-            (usage.input_tokens, usage.output_tokens, usage.cache_read_tokens, usage.cache_write_tokens)
-            if usage
-            else (None, None, None, None)
-        )
-        return (
-            *(self._key, seq, event.round, event.step, event.moment, event.status, sanitize_text(event.reason)),
-            *(event.tokens_before, event.tokens_after, event.messages_before, event.messages_after),
-            *(len(patch.forget), len(patch.replace), len(patch.insert), len(event.summary), sanitize_text(event.summarizer)),
-            *(*tokens, event.summarizer_cost_usd, event.summarizer_seconds, event.wall_seconds),
-        )
+        sizes = (len(patch.forget), len(patch.replace), len(patch.insert), len(event.summary))
+        tokens = [getattr(usage, name.removeprefix("summarizer_"), None) for name in _SUMMARIZER_USAGE]
+        return (self._key, seq, *extract_values(event, _COMPACTION_FIELDS), *sizes, *tokens)
 
 
 _to_json = json.JSONEncoder(separators=(",", ":")).encode
@@ -329,34 +327,14 @@ def _decode_event(database: Database, row: tuple[int, str, int, str], texts: dic
 
 
 def _read_steps(database: Database, key: int, first: int, last: int) -> dict[int, StepFinished]:
-    sql = "SELECT * FROM step WHERE session = ? AND seq BETWEEN ? AND ?"
+    sql = f"SELECT seq, {', '.join((*_STEP_FIELDS, *_USAGE_FIELDS))} FROM step WHERE session = ? AND seq BETWEEN ? AND ?"
     with translate_errors(database.path):
-        return {row[1]: _decode_step(row) for row in database.execute(sql, (key, first, last))}
+        return {row[0]: _decode_step(row[1:]) for row in database.execute(sql, (key, first, last))}
 
 
 def _decode_step(row: tuple[Any, ...]) -> StepFinished:
-    step, view_tokens, view_messages = row[2:5]
-    usage = Usage(
-        input_tokens=Measured(row[5]),
-        output_tokens=Measured(row[6]),
-        reasoning_tokens=Measured(row[7]),
-        cache_read_tokens=Measured(row[8]),
-        cache_write_tokens=Measured(row[9]),
-    )
-    return StepFinished(
-        step=step,
-        view_tokens=view_tokens,
-        view_messages=view_messages,
-        usage=usage,
-        cost_usd=row[10],
-        request_digest=row[11],
-        kept_prefix_messages=row[12],
-        kept_prefix_tokens=row[13],
-        calls=row[14],
-        call_errors=row[15],
-        model_seconds=row[16],
-        tool_seconds=row[17],
-    )
+    usage = Usage(**dict(zip(_USAGE_FIELDS, row[len(_STEP_FIELDS) :], strict=True)))
+    return StepFinished(usage=usage, **dict(zip(_STEP_FIELDS, row, strict=False)))
 
 
 RETENTION_MS = 7 * 24 * 60 * 60 * 1_000

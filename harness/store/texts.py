@@ -112,4 +112,4 @@ def _is_unicode(text: str) -> bool:
 
 def sanitize_text(text: str) -> str:
     """The text with `?` for lone surrogates, which no column can hold."""
-    return text.encode("utf-8", "replace").decode()
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()

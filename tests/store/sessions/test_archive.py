@@ -61,9 +61,9 @@ def held(journal):
             where = "key" if table == "session" else "session"
             rows = journal.query(f'SELECT * FROM "{table}" WHERE {where} = ?', key)
             told[name, table] = sorted(tuple(row)[1:] for row in rows)
-        told[name, "log"] = list(journal.entries(name))
+        told[name, "log"] = list(journal.read_entries(name))
         told[name, "messages"] = queries.list_messages(journal, name)
-    told["trials"] = [(journal.trials(), journal.checks("t"))]
+    told["trials"] = [(journal.list_trials(), journal.list_checks("t"))]
     return told
 
 
@@ -79,7 +79,7 @@ def test_what_was_put_away_comes_back_as_it_was(journal, names):
     assert [one.session_id for one in put] == names
     assert {one.session_id for one in archive.list_archived(journal.path)} == set(names)
     assert set(journal.list_session_ids()) == {"a", "b", "of-trial"} - set(names)
-    assert bool(journal.trials()) == ("of-trial" not in names)
+    assert bool(journal.list_trials()) == ("of-trial" not in names)
     cleaned(journal)
     assert archive.restore(journal, names) == tuple(names)
     assert held(journal) == before
