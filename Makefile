@@ -8,7 +8,7 @@ BIN := .venv/bin
 unexport PYTHONDONTWRITEBYTECODE # else every process compiles pandas, scipy and matplotlib again
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test pytest check sizes bench laws notebooks local-models test-local-llm peers lock clean
+.PHONY: help setup demo test pytest check sizes names bench laws notebooks local-models test-local-llm peers lock clean
 
 help:           ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 20
@@ -43,6 +43,9 @@ check: setup    ## format, lint, types and the order of the packages
 
 sizes: setup    ## how large modules, functions and signatures are
 	@$(BIN)/python -m tests.house.sizes
+
+names: setup    ## how many functions are named by participles
+	@$(BIN)/python -m tests.house.names
 
 bench: setup    ## measure speed and size against their bars, into bench.json; half an hour, needs docker for one of them
 	$(BIN)/python -m tests.bench

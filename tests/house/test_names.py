@@ -7,11 +7,13 @@ from pathlib import Path, PurePosixPath
 import pytest
 
 import harness
-from tests.house.source import PACKAGE, modules, read
+from tests.house.names import count_names, is_participle
+from tests.house.source import PACKAGE, modules, parse, read
 
 VAGUE_FILES = {"base", "common", "core", "helpers", "misc", "types", "util", "utils"}
 NOT_MIRRORED = {"bench", "contracts", "golden", "house", "laws", "notebooks", "peers"}
 NAMES_AT_MOST = 45
+PARTICIPLES_AT_MOST = 0.02
 
 exported: list[str] = list(getattr(harness, "__all__", ()))
 
@@ -100,3 +102,27 @@ def test_tests_mirror_the_code(checkout: Path):
     tests = (path.relative_to(checkout / "tests") for path in (checkout / "tests").rglob("test_*.py"))
     judged = [PurePosixPath(test) for test in tests if test.parts[0] not in NOT_MIRRORED]
     assert [str(test) for test in judged if not any((PACKAGE / place).exists() for place in mirrored(test))] == []
+
+
+def test_functions_are_named_by_verbs():
+    count = count_names(modules())
+    assert count.functions > 1_000
+    assert count.share <= PARTICIPLES_AT_MOST, count.participles
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("told", True),
+        ("_fitted_policy", True),
+        ("listening", True),
+        ("seed", False),
+        ("need", False),
+        ("tell", False),
+        ("is_told", False),
+    ],
+)
+def test_participles_are_recognised_by_the_first_word(name, expected):
+    assert is_participle(name) is expected
+    module = parse(f"def {name}(): ...\ndef __init__(): ...\n", "harness/made_up.py")
+    assert count_names([module]) == (1, (f"harness/made_up.py:1 {name}",) if expected else ())
