@@ -41,7 +41,7 @@ TASK_REVISIONS: Mapping[str, int] = {}
 
 
 def load_task(name: str) -> TaskTemplate:
-    """The task template of that name, or the function that `path/to/file.py:function` names.
+    """Return the task template of that name, or the function that `path/to/file.py:function` names.
 
     Raises:
         UnknownName: no such task, or the file has no such function.
@@ -56,14 +56,14 @@ def load_task(name: str) -> TaskTemplate:
 
 
 def hash_task_file(name: str) -> str:
-    """SHA-256 of the file that `path/to/file.py:function` names; empty for the suite, and where there is no such file."""
+    """Return the SHA-256 of the file that `path/to/file.py:function` names; empty for the suite, or if there is no such file."""
     path, colon, _ = name.rpartition(":")
     file = Path(path)
     return hashlib.sha256(file.read_bytes()).hexdigest() if colon and path.endswith(".py") and file.is_file() else ""
 
 
 def make_task(name: str, seed: int, world: World | None = None) -> Task:
-    """The task of that name under a seed, in a world: its own, if it has worlds, or one in which its user behaves otherwise.
+    """Make the task of that name under a seed, in a world: its own, if it has worlds, or one in which its user behaves otherwise.
 
     Raises:
         UsageError: as `load_task`; or its function makes no task, whatever it raises or gives instead; or the task has no such
@@ -77,7 +77,7 @@ def make_task(name: str, seed: int, world: World | None = None) -> Task:
 
 
 def _call_template(name: str, template: TaskTemplate, seed: int, **more: World) -> Task:
-    """What a template makes of a seed."""
+    """Call a template, and refuse anything that is not a task."""
     try:
         task: object = template(seed, **more)
     except UsageError:
@@ -92,7 +92,7 @@ def _call_template(name: str, template: TaskTemplate, seed: int, **more: World) 
 
 
 def list_knobs(template: TaskTemplate) -> tuple[str, ...]:
-    """The knobs of a task, by the names of the fields of `World`."""
+    """Return the knobs of a task, by the names of the fields of `World`."""
     return tuple(one.name for one in fields(World)) if _can_take_world(template) else KNOBS
 
 
@@ -101,7 +101,7 @@ def _can_take_world(template: TaskTemplate) -> bool:
 
 
 def find_only_function(path: str) -> str:
-    """The name of the one task that a file has: of its functions, the one that takes a seed and is not named with `_`.
+    """Return the name of the only task in a file: the function that takes a seed and whose name does not begin with `_`.
 
     Raises:
         UsageError: as `load_task`; or it has no such function, or several.
@@ -132,7 +132,7 @@ def _load_from_file(path: Path, function: str) -> TaskTemplate:
 
 
 def _load_module(path: Path) -> ModuleType:
-    """The file as a module, whose code is run."""
+    """Run the code of the file and return it as a module."""
     if not path.is_file():
         raise UsageError(f"no task file {str(path)!r}; name a task as path/to/file.py:function or by one of {sorted(SUITE)}")
     module_name = f"harness_task_{path.stem}"
@@ -152,7 +152,7 @@ def _load_module(path: Path) -> ModuleType:
 
 
 def _describe_error_line(error: BaseException, file: str | None) -> str:
-    """Where in that file it was raised: the innermost line of it that ran, or the one that does not parse."""
+    """Describe where in that file an error was raised: the innermost line that ran, or the line that does not parse."""
     executed_lines = [line for frame, line in traceback.walk_tb(error.__traceback__) if frame.f_code.co_filename == file]
     if isinstance(error, SyntaxError) and error.filename == file and error.lineno:
         executed_lines.append(error.lineno)

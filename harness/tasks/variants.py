@@ -68,16 +68,16 @@ class _MessagePlan:
     """Facts that are corrected."""
 
     def render_initial(self, line: _FactLine) -> str:
-        """A line as it is told first."""
+        """Return a line as it is told first."""
         return self.old_texts.get(line.index, line.text)
 
     def render_at(self, line: _FactLine, step: int) -> str:
-        """A line as it holds before a step."""
+        """Return a line as it holds before a step."""
         return line.text if line.correction_step <= step else self.render_initial(line)
 
 
 def vary_task(template: Callable[[int], Task], task_seed: int, world: World) -> Task:
-    """The task of a seed whose user behaves as the world says.
+    """Make the task of a seed whose user behaves as the world says.
 
     Raises:
         UsageError: a knob that only a task with worlds of its own has, a value for which the task has no room, or a request in
@@ -119,7 +119,7 @@ def _check_knobs(task: Task, world: World) -> None:
 
 
 def _find_fact_lines(task: Task, world: World) -> tuple[_FactLine, ...]:
-    """The lines of the request with facts that the task leaves as they are.
+    """Return the lines of the request with facts that the task leaves as they are.
 
     Raises:
         UsageError: there is none, or the world tells none of them later.
@@ -160,7 +160,7 @@ def _find_fact_lines(task: Task, world: World) -> tuple[_FactLine, ...]:
 
 
 def _find_need_steps(task: Task) -> dict[str, tuple[int, int]]:
-    """The first and the last step that needs each fact; the last of all where none does."""
+    """Return the first and the last step that needs each fact; the last step of all where none does."""
     steps = len(task.script.steps)
     needing: dict[str, list[int]] = {}
     for number, step in enumerate(task.script.steps, start=1):
@@ -171,14 +171,14 @@ def _find_need_steps(task: Task) -> dict[str, tuple[int, int]]:
 
 
 def _shuffle(seed_text: str, names: Iterable[str]) -> list[str]:
-    """In an order that no seed of a task moves."""
+    """Shuffle names into an order that no seed of a task moves."""
     shuffled_names = sorted(names)
     random.Random(seed_text).shuffle(shuffled_names)
     return shuffled_names
 
 
 def _choose_revised_facts(task: Task, lines: Sequence[_FactLine], share: float) -> frozenset[str]:
-    """The facts that are corrected."""
+    """Choose the facts that are corrected."""
     facts = [name for line in lines for name in line.facts]
     correctable_facts = [name for line in lines for name in line.facts if line.correction_step <= line.first_need_step]
     revised_count = round(share * len(facts))
@@ -192,7 +192,7 @@ def _choose_revised_facts(task: Task, lines: Sequence[_FactLine], share: float) 
 
 
 def _find_old_values(template: Callable[[int], Task], task_seed: int, task: Task, names: Iterable[str]) -> dict[str, str]:
-    """Another value of each of these facts, from the next seeds."""
+    """Return another value of each of these facts, from the next seeds."""
     old: dict[str, str] = {}
     missing = set(names)
     for other in range(task_seed + 1, task_seed + 1 + MAX_OTHER_SEEDS):
@@ -205,7 +205,7 @@ def _find_old_values(template: Callable[[int], Task], task_seed: int, task: Task
 
 
 def _insert_old_values(task: Task, lines: Iterable[_FactLine], old: Mapping[str, str]) -> dict[int, str]:
-    """The lines with an old value, by their index."""
+    """Return the lines with an old value, by their index."""
     patterns = {fact.name: fact.patterns for fact in task.facts}
     texts = {line.index: line.text for line in lines if old.keys() & line.facts}
     for line in lines:
@@ -216,13 +216,13 @@ def _insert_old_values(task: Task, lines: Iterable[_FactLine], old: Mapping[str,
 
 
 def _replace_value(text: str, pattern: str, value: str) -> str:
-    """A text in which the value that a pattern reads is another one."""
+    """Replace the value that a pattern reads in a text."""
     match = re.search(pattern, text)
     return text[: match.start(1)] + value + text[match.end(1) :] if match else text
 
 
 def _choose_written_lines(task: Task, lines: Sequence[_FactLine], share: float) -> frozenset[int]:
-    """Indexes of lines that hold that share of the facts."""
+    """Choose the indexes of lines that hold that share of the facts."""
     line_by_fact = {name: line for line in lines for name in line.facts}
     wanted_count, chosen_indexes, fact_count = round(share * len(line_by_fact)), set[int](), 0
     for name in _shuffle(f"{task.name}/file", line_by_fact):
@@ -233,7 +233,7 @@ def _choose_written_lines(task: Task, lines: Sequence[_FactLine], share: float) 
 
 
 def _render_prompt(prompt: str, plan: _MessagePlan) -> str:
-    """What the user says at the start."""
+    """Render what the user says at the start."""
     first = {line.index: plan.render_initial(line) for line in plan.lines}
     late = {line.index for line in plan.lines if line.told_step}
     prompt_lines = [first.get(at, text) for at, text in enumerate(prompt.split("\n")) if at not in late]
@@ -251,7 +251,7 @@ def _render_order_file(plan: _MessagePlan) -> str:
 
 
 def _schedule_messages(plan: _MessagePlan, steps: int, redundancy: int) -> Iterator[LaterMessage]:
-    """What the user says while the agent works."""
+    """Schedule what the user says while the agent works."""
     again = {1 + turn * steps // redundancy for turn in range(1, redundancy)}
     for step in range(2, steps + 1):
         news = [plan.render_initial(line) for line in plan.lines if line.told_step == step]
@@ -264,7 +264,7 @@ def _schedule_messages(plan: _MessagePlan, steps: int, redundancy: int) -> Itera
 
 
 def _vary_fact(fact: Fact, plan: _MessagePlan) -> Fact:
-    """The fact as it is in the world."""
+    """Return the fact as it is in the world."""
     if any(fact.name in line.facts for line in plan.lines if line.index in plan.written_indexes):
         fact = replace(fact, recover=CallTemplate(tool="read_file", arguments=(("path", ORDER_FILE),)), source=ORDER_FILE)
     return replace(fact, revised=True) if fact.name in plan.revised_facts else fact

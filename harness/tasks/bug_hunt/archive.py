@@ -40,7 +40,7 @@ LETTER_PARTS = (
 
 
 def generate_logs(values: Mapping[str, str], task_seed: int) -> Iterator[tuple[str, str]]:
-    """Path and text of the logs of March."""
+    """Generate path and text of the logs of March."""
     rng = make_rng("bug-hunt", task_seed, "logs")
     nights = [date(2024, 3, 1) + timedelta(days=day) for day in range(NIGHT_COUNT)]
     yield "logs/nightly.log", "".join(line + "\n" for night in nights for line in _generate_night(night, values, rng))
@@ -49,7 +49,7 @@ def generate_logs(values: Mapping[str, str], task_seed: int) -> Iterator[tuple[s
 
 
 def _generate_night(night: date, values: Mapping[str, str], rng: random.Random) -> Iterator[str]:
-    """A night of the booking machine; from the first drift on it complains, and nobody reads it."""
+    """Generate a night of the booking machine, with complaints from the first drift on."""
     drift_start = date.fromisoformat(values["drift_since"])
     yield f"{night} 02:00 INFO  night run begins, {rng.randint(3, 9)} ledgers open"
     for batch in range(rng.randint(9, 15)):
@@ -80,7 +80,7 @@ def _generate_collector_lines(rng: random.Random) -> Iterator[str]:
 
 
 def generate_minutes(task_seed: int) -> Iterator[tuple[str, str]]:
-    """Path and text of the minutes of the office's monthly meetings."""
+    """Generate path and text of the minutes of the office's monthly meetings."""
     for month in MONTHS:
         rng = make_rng("bug-hunt", task_seed, month)
         items = rng.sample(MINUTE_ITEMS, rng.randint(7, len(MINUTE_ITEMS)))
@@ -90,7 +90,7 @@ def generate_minutes(task_seed: int) -> Iterator[tuple[str, str]]:
 
 
 def generate_letters(task_seed: int) -> Iterator[tuple[str, str]]:
-    """Path and text of letters of customers that nobody has answered yet."""
+    """Generate path and text of letters of customers that nobody has answered yet."""
     for letter in range(1, LETTER_COUNT + 1):
         rng = make_rng("bug-hunt", task_seed, f"letter {letter}")
         parts = [

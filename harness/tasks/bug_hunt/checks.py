@@ -67,6 +67,6 @@ def build_grader(values: Mapping[str, str], initial_files: Mapping[str, str], ta
 
 
 def _compute_added_cents(values: Mapping[str, str], base: int, kwh: int) -> int:
-    """Cents that the stage with the bug should add."""
+    """Return the cents that the stage with the bug should add."""
     beyond = max(0, kwh - int(values["decree_tier"]))
     return settle(base * (kwh - beyond) + int(values["final_rate"]) * beyond, values["rounding"])

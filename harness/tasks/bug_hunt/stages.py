@@ -97,7 +97,7 @@ class Tariff:
     """Beyond the tier, of the tiered stages."""
 
     def compute_stage_cents(self, reading: Reading) -> dict[str, int]:
-        """Cents that each stage adds, as the regulator computes them."""
+        """Return the cents that each stage adds, as the regulator computes them."""
         cents_by_stage: dict[str, int] = {}
         for stage in STAGES:
             cents_by_stage[stage.name] = self._compute_cents(stage, reading, sum(cents_by_stage.values()))
@@ -121,12 +121,12 @@ class Tariff:
 
 
 def count_kwh(stage: Stage, reading: Reading) -> int:
-    """Kilowatt hours that a tiered stage looks at."""
+    """Return the kilowatt hours that a tiered stage looks at."""
     return reading["day_kwh"] + reading["night_kwh"] if stage.field == "kwh" else reading[stage.field]
 
 
 def settle(hundredths: int, mode: str) -> int:
-    """Whole cents, as `money.py` of the package settles them."""
+    """Return whole cents, as `money.py` of the package settles them."""
     if hundredths < 0:
         return -settle(-hundredths, mode)
     whole, rest = divmod(hundredths, 100)
@@ -137,7 +137,7 @@ def settle(hundredths: int, mode: str) -> int:
 
 
 def draw_tariff(values: Mapping[str, str], task_seed: int) -> Tariff:
-    """The right figures under a seed; the stage with the bug has the final rate."""
+    """Draw the right figures under a seed; the stage with the bug has the final rate."""
     rng = make_rng("bug-hunt", task_seed, "tariff")
     base = {stage.name: rng.randint(stage.min_figure, 2 * stage.min_figure) for stage in STAGES}
     rate = {stage.name: rng.choice(RATES) for stage in TIERED_STAGES}
@@ -146,7 +146,7 @@ def draw_tariff(values: Mapping[str, str], task_seed: int) -> Tariff:
 
 
 def draw_readings(values: Mapping[str, str], correct_tariff: Tariff, task_seed: int) -> dict[str, dict[str, int]]:
-    """Counts by invoice; every sixth reading meets the half of a cent in the stage with the bug."""
+    """Draw counts by invoice; every sixth reading meets the half of a cent in the stage with the bug."""
     rng = make_rng("bug-hunt", task_seed, "readings")
     stage = next(stage for stage in TIERED_STAGES if stage.name == values["culprit"])
     first = int(values["complaint"]) - rng.randrange(INVOICE_COUNT)

@@ -74,7 +74,7 @@ def _generate_code_files(values: Mapping[str, str], correct_tariff: Tariff) -> I
 
 
 def _render_module(stage: Stage, correct_tariff: Tariff, values: Mapping[str, str]) -> str:
-    """A stage as it is found: the one with the bug has stale figures."""
+    """Render a stage as the agent finds it; the stage with the bug has stale figures."""
     stale = stage.name == values["culprit"]
     words = {name: getattr(stage, name) for name in ("name", "title", "story", "letter", "field", "formula", "unit")}
     words |= {"base": str(correct_tariff.base[stage.name]), "mode": "down" if stale else correct_tariff.mode}

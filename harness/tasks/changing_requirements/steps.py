@@ -61,7 +61,7 @@ FINAL_STEPS = (
 
 
 def find_change_steps() -> tuple[int, int]:
-    """The steps before which the two changes are told: the first that follow them."""
+    """Return the numbers of the steps before which the user tells the two changes."""
     return len(STEPS_BEFORE_FIRST_CHANGE) + 1, len(STEPS_BEFORE_FIRST_CHANGE) + len(STEPS_BEFORE_SECOND_CHANGE) + 1
 
 

@@ -45,14 +45,14 @@ class Section(NamedTuple):
 
 
 class Writer:
-    """Writes about some nouns; every text follows from the draw."""
+    """Writer about some nouns; every text follows from the generator."""
 
     def __init__(self, rng: random.Random, nouns: Sequence[str]) -> None:
         """`nouns` take an article, e.g. `parcel`."""
         self._rng, self._nouns = rng, nouns
 
     def write_sentence(self) -> str:
-        """One sentence of 8 to 20 words."""
+        """Write one sentence of 8 to 20 words."""
         rng = self._rng
         subject, thing = rng.sample(self._nouns, 2)
         opening, quality = rng.choice(_OPENINGS), rng.choice(_QUALITIES)
@@ -60,14 +60,14 @@ class Writer:
         return text[0].upper() + text[1:]
 
     def write_paragraph(self, fact: str = "") -> str:
-        """Two to four sentences on one line; the fact, if there is one, is none of the first."""
+        """Write two to four sentences on one line; the fact, if there is one, is not the first."""
         sentences = [self.write_sentence() for _ in range(self._rng.randint(1, 2) if fact else self._rng.randint(2, 4))]
         if fact:
             sentences.insert(self._rng.randint(1, len(sentences)), fact)
         return " ".join(sentences)
 
     def write_page(self, title: str, sections: Sequence[Section], min_characters: int) -> str:
-        """A page of at least that length, its filler spread evenly over the sections."""
+        """Write a page of at least that length, its filler spread evenly over the sections."""
         parts = [list(self._write_section(section)) for section in sections]
         while sum(len(text) + 2 for part in parts for text in part) < min_characters:
             part = min(parts, key=lambda found: sum(map(len, found)))

@@ -122,12 +122,12 @@ POOL_SIZE = 400
 
 @lru_cache(maxsize=1)
 def _list_clock_times() -> tuple[str, ...]:
-    """Every second of the night as text."""
+    """Return every second of the night as text."""
     return tuple(f"{at // 3600:02d}:{at // 60 % 60:02d}:{at % 60:02d}" for at in range(NIGHT_SECONDS))
 
 
 def generate_logs(values: Mapping[str, str], task_seed: int) -> tuple[tuple[str, str], ...]:
-    """Path and text of every log and dump under a seed."""
+    """Generate path and text of every log and dump under a seed."""
     log_files = [
         (f"logs/{log.name}.log", _render_log(log, values, make_rng("log-forensics", task_seed, log.name))) for log in LOGS
     ]
@@ -135,7 +135,7 @@ def generate_logs(values: Mapping[str, str], task_seed: int) -> tuple[tuple[str,
 
 
 def find_damage_offset(texts: Mapping[str, str]) -> int:
-    """Where the damaged segment stands, in bytes from the beginning of its log."""
+    """Return where the damaged segment stands, in bytes from the beginning of its log."""
     return texts["logs/queue.log"].index("segment damaged beyond repair")
 
 
@@ -159,7 +159,7 @@ def _render_log(log: _LogSpec, values: Mapping[str, str], rng: random.Random) ->
 
 
 def _choose_second(needle: str, values: Mapping[str, str], rng: random.Random) -> int:
-    """When it is seen: as its fact says, or between half past midnight and half past five."""
+    """Choose the time of a needle: as its fact says, or between half past midnight and half past five."""
     fact = next((name for words, name in TIME_FACTS.items() if needle.startswith(words)), "")
     if not fact:
         return rng.randrange(1_800, NIGHT_SECONDS - 1_800)

@@ -57,7 +57,7 @@ def _write_note(component: str) -> StepSpec:
 
 
 def _survey_log(component: str, first_line: int, last_line: int) -> Iterable[StepSpec]:
-    """The look that every log gets before anything is searched: levels, errors, and some lines of its middle."""
+    """Look at levels, errors and some lines of the middle of a log, before anything is searched."""
     log = f"logs/{component}.log"
     yield look(
         f"count_{component}",

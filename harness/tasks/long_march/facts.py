@@ -33,7 +33,7 @@ class Values:
 
 
 def draw_values(marks: Sequence[Mark], task_seed: int) -> Values:
-    """The numbers of every mark under a seed."""
+    """Draw the numbers of every mark under a seed."""
     first, final = {}, {}
     for mark in marks:
         rng = make_rng("long-march", task_seed, mark.key)
@@ -43,13 +43,13 @@ def draw_values(marks: Sequence[Mark], task_seed: int) -> Values:
 
 
 def render_sentence(mark: Mark, value: str) -> str:
-    """The sentence that tells a mark."""
+    """Render the sentence that tells a mark."""
     words = (mark.key, value) if mark.key.startswith("cairn") else (value,)
     return FACT_FORMS[mark.form_index][2] % words
 
 
 def make_fact(mark: Mark) -> Fact:
-    """How a mark is read and got again. A revised one is told last by a report, whatever told it first."""
+    """Make the fact of a mark. A revised mark is told last by a report, whatever told it first."""
     recover_call = CallTemplate(tool="read_file", arguments=(("path", mark.page_path),)) if mark.on_page else None
     said_in = "output" if mark.revised_step else "file" if mark.on_page else "output" if mark.told_step else "prompt"
     return Fact(

@@ -19,7 +19,7 @@ MAX_CHARACTERS = 9_000
 
 
 def draw_sizes(count: int, mean: float, sigma: float, rng: random.Random) -> list[int]:
-    """So many sizes in characters with that mean: the quantiles of a lognormal distribution, in a drawn order.
+    """Draw sizes in characters with that mean: the quantiles of a lognormal distribution, in a drawn order.
 
     Quantiles instead of draws, so that a seed moves the order but neither mean nor tail. The longest are cut, and the others
     grow until the mean is met.
@@ -37,7 +37,7 @@ def draw_sizes(count: int, mean: float, sigma: float, rng: random.Random) -> lis
 
 
 def write_page(sentence: str, characters: int, rng: random.Random) -> str:
-    """A page of about that size with one sentence in it that counts."""
+    """Write a page of about that size with one sentence in it that counts."""
     words = {name: text.split() for name, text in WORDS.items()}
     lines = [sentence]
     size = len(sentence)

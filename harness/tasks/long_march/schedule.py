@@ -44,7 +44,7 @@ class Mark:
 
     @property
     def name(self) -> str:
-        """Of the fact."""
+        """Name of the fact."""
         return self.key.replace("cairn", "cairn_")
 
     @property
@@ -59,7 +59,7 @@ class Mark:
 
 
 def complete_world(world: World | None) -> World:
-    """The world with every knob set.
+    """Return the world with every knob set.
 
     Raises:
         UsageError: knobs that do not go together.
@@ -90,13 +90,13 @@ def _require_int(knob: float | None) -> int:
 
 
 def find_first_cairn_step() -> int:
-    """The step that tells the first cairn: after the pages of the orders."""
+    """Return the step that tells the first cairn, after the pages of the orders."""
     return len(ORDERS) + 2
 
 
 @lru_cache(maxsize=32)
 def plan_marks(world: World) -> tuple[Mark, ...]:
-    """All facts of a completed world: the orders, then the cairns in the order of the march."""
+    """Plan all facts of a completed world: the orders, then the cairns in the order of the march."""
     lag, steps = _require_int(world.use_lag_steps), _require_int(world.steps)
     cairns = range((steps - 1 - lag - find_first_cairn_step()) // SPACING_STEPS + 1)
     keys = [*ORDERS, *(f"cairn{number}" for number in cairns)]
@@ -120,7 +120,7 @@ def plan_marks(world: World) -> tuple[Mark, ...]:
 
 
 def _choose_keys(keys: list[str], share: float, draw_name: str) -> frozenset[str]:
-    """So many of the keys, spread over the march; the orders come last, since an order is what a prompt is for."""
+    """Choose a share of the keys, spread over the march; the orders come last, since an order is what a prompt is for."""
     cairns = keys[len(ORDERS) :]
     random.Random(f"long-march/{draw_name}").shuffle(cairns)
     count = round(share * len(keys))

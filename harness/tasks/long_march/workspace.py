@@ -17,7 +17,7 @@ LEG_POSTS = 100
 
 
 def render_prompt(world: World, marks: Sequence[Mark], values: Values) -> str:
-    """The request; it tells the orders, or on which pages they stand."""
+    """Render the request, which tells the orders or the pages on which they stand."""
     orders = (
         f"- The order of the {mark.key} stands on {mark.page_path}, to be read at post {mark.told_step}."
         if mark.on_page
@@ -33,7 +33,7 @@ def _find_last_post(world: World) -> int:
 
 
 def build_workspace(world: World, marks: Sequence[Mark], values: Values, task_seed: int) -> tuple[tuple[str, str], ...]:
-    """Tools, route, pages, and the log of posts, in which the march has not begun."""
+    """Build tools, route, pages, and the log of posts, in which the march has not begun."""
     assert world.tokens_per_step is not None
     assert world.output_sigma is not None
     last, rng_for = _find_last_post(world), partial(make_rng, "long-march", task_seed)
@@ -65,7 +65,7 @@ def build_workspace(world: World, marks: Sequence[Mark], values: Values, task_se
 
 
 def _collect_post_items(world: World, marks: Sequence[Mark], values: Values) -> list[list[str]]:
-    """What each post tells, by number: the items that tools/walk.awk reads."""
+    """Collect what each post tells, by its number: the items that tools/walk.awk reads."""
     items_by_post: list[list[str]] = [[] for _ in range(_find_last_post(world) + 1)]
     for mark in marks:
         for post, item in _generate_items(mark, values):

@@ -94,7 +94,7 @@ def _work_on_batch(folder: str, name: str, text: str, *calls: CallTemplate) -> S
 
 
 def _first_batch_steps() -> Iterable[StepSpec]:
-    """A drawn folder: where the one after it is swept, it was swept before."""
+    """Sweep the first folder, which is drawn; once the folder after it is swept, it was swept before."""
     folder = "quay/${first_folder}"
     for name, text, command in (
         ("read_first", "The first batch, ${first_folder}: all of it at once.", f"cat {folder}/*.py"),
@@ -113,7 +113,7 @@ def _first_batch_steps() -> Iterable[StepSpec]:
 
 
 def _batch_steps(folder: str) -> Iterable[StepSpec]:
-    """One folder: read, get helpers out of the way, rename, test, record."""
+    """Sweep one folder: read, get helpers out of the way, rename, test, record."""
     modules = (read(f"quay/{folder}/{module}.py") for module in MODULES)
     yield _work_on_batch(folder, f"read_{folder}", f"The batch {folder}: its files.", *modules)
     if folder in COLLISION_FOLDERS:
@@ -142,7 +142,7 @@ def _halfway_steps() -> Iterable[StepSpec]:
 
 
 def _last_batch_steps() -> Iterable[StepSpec]:
-    """A drawn folder too; of it nothing tells but its receipts and the ledger."""
+    """Sweep the last folder, which is drawn too; only its receipts and the ledger tell of it."""
     folder = "quay/${last_folder}"
     yield look("read_last", "The last batch, ${last_folder}.", run(f"tail -n +1 {folder}/*.py"))
     yield look(

@@ -54,7 +54,7 @@ def build_workspace(values: Mapping[str, str], task_seed: int) -> tuple[tuple[st
 
 
 def _generate_folder(folder: str, values: Mapping[str, str], task_seed: int) -> Iterator[tuple[str, str]]:
-    """The modules of a folder and its tests."""
+    """Generate the modules of a folder and its tests."""
     rng = make_rng("rename-sweep", task_seed, folder)
     writer = Writer(rng, NOUNS)
     core_module = f"quay.{values['alias_module']}" if folder == values["excluded_folder"] else "quay.core"
@@ -81,7 +81,7 @@ def _draw_figures(rng: random.Random, old: str, helper: str) -> list[Figure]:
 
 
 def _render_module(title: str, figures: list[Figure], old: str, core_module: str, writer: Writer, helper: str = "") -> str:
-    """A module as it is found."""
+    """Render a module as the agent finds it."""
     parts = [f'"""{title.capitalize()}.\n\n{writer.write_sentence()}\n"""\n\nfrom {core_module} import {old}\n']
     if helper:
         parts.append(
@@ -95,7 +95,7 @@ def _render_module(title: str, figures: list[Figure], old: str, core_module: str
 
 
 def _render_tests(folder: str, tested: list[tuple[str, list[Figure]]], old: str) -> str:
-    """The test module of a folder."""
+    """Render the test module of a folder."""
     imports = "".join(f"from quay.{folder} import {name}\n" for name, _ in tested)
     heading = f'"""Figures of {folder}, recorded years ago."""\n\nimport unittest\n\n{imports}\nCASES = {CASES!r}\n'
     parts = [heading, "\n\nclass FiguresTest(unittest.TestCase):\n"]
@@ -108,13 +108,13 @@ def _render_tests(folder: str, tested: list[tuple[str, list[Figure]]], old: str)
 
 
 def _compute_figure(figure: Figure, ship: str, hours: int, old: str) -> int:
-    """As the package computes it: the rule of core.py, or the guess of a helper."""
+    """Compute a figure as the package does: by the rule of core.py, or the guess of a helper."""
     place = (sum(map(ord, ship)) + 3 * hours) % 97 if figure.callee == old else len(ship) + hours
     return figure.factor * place + figure.offset
 
 
 def _generate_papers(values: Mapping[str, str], task_seed: int) -> Iterator[tuple[str, str]]:
-    """Pages, tools and what else lies around."""
+    """Generate pages, tools and other files."""
     for page in ("plan", "ledger", "tests"):
         writer = Writer(make_rng("rename-sweep", task_seed, page), NOUNS)
         prose = {f"prose_{number}": "\n\n".join(writer.write_paragraph() for _ in range(3)) for number in (1, 2, 3)}

@@ -14,7 +14,7 @@ from harness.testing.laws.simulation import HUGE_WINDOW_TOKENS
 
 
 def check_success(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
-    """Who forgets nothing finishes the script and passes every check."""
+    """Check that an agent that forgets nothing finishes the script and passes every check."""
     plain = sessions.run_uncompacted(seed)
     if plain.outcome.reason != "replied":
         words = f"the session does not end by itself: {plain.outcome.reason} after {plain.outcome.steps} model calls"
@@ -30,7 +30,7 @@ def _find_last_step(moves: tuple[Move, ...]) -> str:
 
 
 def check_sight(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
-    """No step takes a value that nothing has shown yet."""
+    """Check that no step takes a value that nothing has shown yet."""
     reported_facts: set[tuple[str, str]] = set()
     for move in sessions.trace_moves(seed):
         for name in move.guessed_facts:
@@ -43,7 +43,7 @@ def check_sight(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
 
 
 def check_readings(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
-    """Patterns read no other value out of anything that the session shows, outputs and the agent's own words included."""
+    """Check that patterns read no other value out of the session, outputs and the agent's own words included."""
     task = sessions.make_task(seed)
     shown = list(_list_texts_by_step(sessions, seed))
     for fact in task.facts:
@@ -57,7 +57,7 @@ def check_readings(sessions: SessionCache, seed: int, _: str) -> Iterator[Findin
 
 
 def _list_texts_by_step(sessions: SessionCache, seed: int) -> Iterator[tuple[str, str]]:
-    """Every text that the session shows, with the step that brought it about; empty = none did."""
+    """Return every text that the session shows, with the step that brought it about; empty = none did."""
     requests = sessions.run_uncompacted(seed).requests
     last, reply = requests[-1]
     began = [len(request.messages) for request, _ in requests]
@@ -67,7 +67,7 @@ def _list_texts_by_step(sessions: SessionCache, seed: int) -> Iterator[tuple[str
 
 
 def check_evidence(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
-    """Every step is taken, and none again that was not repaired: what it leaves shows it done, and nothing else does."""
+    """Check that every step is taken, and none again that was not repaired: what it leaves, and nothing else, shows it done."""
     moves = sessions.trace_moves(seed)
     taken = Counter(move.step for move in moves if move.kind == "step")
     repaired = Counter(move.step for move in moves if move.kind == "repair")
@@ -82,7 +82,7 @@ def check_evidence(sessions: SessionCache, seed: int, _: str) -> Iterator[Findin
 
 
 def _find_showing_step(step: str, moves: tuple[Move, ...]) -> str | None:
-    """The step after which another one counted as done; None = it never did."""
+    """Return the step after which another one counted as done; None = it never did."""
     for before, move in pairwise(moves):
         if step in move.done_steps:
             return before.step
@@ -90,7 +90,7 @@ def _find_showing_step(step: str, moves: tuple[Move, ...]) -> str | None:
 
 
 def check_idle(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
-    """Who does nothing passes no check, neither with the files of the workspace nor in an empty one."""
+    """Check that an agent that does nothing passes no check, neither with the files of the workspace nor in an empty one."""
     idle = replace(sessions.make_task(seed), script=replace(sessions.make_task(seed).script, steps=()))
     ways = {"although nothing was done": idle, "in an empty workspace": replace(idle, workspace=())}
     reported_checks: set[str] = set()

@@ -17,7 +17,7 @@ from harness.view import find_violation, fold_all
 
 
 def check_law_1(sessions: SessionCache, seed: int, preset: str) -> Iterator[Finding]:
-    """In a window larger than the session, a policy whose trigger is relative to the window does nothing."""
+    """Check that a policy whose trigger is relative to the window does nothing in a window larger than the session."""
     plain, other = sessions.run_uncompacted(seed), sessions.run(seed, look_up_policy(preset), HUGE_WINDOW_TOKENS)
     if other.compactions:
         yield Finding(message=f"compacted {len(other.compactions)} times in a window of {HUGE_WINDOW_TOKENS:,} tokens", seed=seed)
@@ -27,7 +27,7 @@ def check_law_1(sessions: SessionCache, seed: int, preset: str) -> Iterator[Find
 
 
 def _compare_course(plain: Run, other: Run, seed: int) -> Iterator[Finding]:
-    """Both sessions did and left the same."""
+    """Compare what both sessions did and left."""
     if plain.calls != other.calls:
         yield Finding(message="another course was taken although nothing was compacted", seed=seed)
     elif plain.files != other.files:
@@ -35,7 +35,7 @@ def _compare_course(plain: Run, other: Run, seed: int) -> Iterator[Finding]:
 
 
 def check_law_2(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
-    """Without compaction a smaller window overflows at the step at which the session outgrows it."""
+    """Check that without compaction a smaller window overflows at the step at which the session outgrows it."""
     window_tokens = sessions.choose_small_window(seed).window_tokens
     sizes = [step.usage.prompt_tokens for step in sessions.run_uncompacted(seed).steps]
     predicted = next((number for number, size in enumerate(sizes, start=1) if size > window_tokens), None)
@@ -53,7 +53,7 @@ def check_law_2(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
 
 
 def check_law_3(sessions: SessionCache, seed: int, preset: str) -> Iterator[Finding]:
-    """With oracle summaries every check passes, and nothing is done that would not be done without compaction."""
+    """Check that with oracle summaries every check passes, and nothing else is done than without compaction."""
     plain, oracle = sessions.run_uncompacted(seed), sessions.run_compacted(seed, preset, "scripted/oracle")
     if not oracle.compactions:
         yield Finding(message=f"the session is never compacted ({preset}); let it read or print more", seed=seed)
@@ -65,7 +65,7 @@ def check_law_3(sessions: SessionCache, seed: int, preset: str) -> Iterator[Find
 
 
 def _find_extra_call(task: Task, plain: Run, oracle: Run, seed: int) -> Iterator[Finding]:
-    """The first act that one session has and the other has not, with the step behind it."""
+    """Find the first call that one session has and the other has not, with the step behind it."""
     acts = zip([*plain.call_keys, None], [*oracle.call_keys, None], strict=False)
     parted = next((number for number, (here, there) in enumerate(acts) if here != there), None)
     if parted is None:
@@ -88,7 +88,7 @@ def _find_extra_call(task: Task, plain: Run, oracle: Run, seed: int) -> Iterator
 
 
 def check_law_4(sessions: SessionCache, seed: int, preset: str) -> Iterator[Finding]:
-    """With empty summaries the checks fail that rest on what only the prompt said and what was first needed afterwards.
+    """Check that with empty summaries those checks fail that rest on what only the prompt said and was first needed afterwards.
 
     A policy that compacts late may find all of it used. That is the task's fault only if the default policy finds so too, and
     finds it of all that the user tells: a user who tells most things later (a `World`) leaves to the prompt what is used early.
@@ -116,30 +116,30 @@ def check_law_4(sessions: SessionCache, seed: int, preset: str) -> Iterator[Find
 
 
 def _find_late_facts(sessions: SessionCache, seed: int, facts: set[str], run: Run) -> set[str]:
-    """Facts that are first needed when a session was compacted already."""
+    """Return the facts that are first needed when a session was compacted already."""
     return {name for name in facts if run.compactions and _find_first_use(sessions, seed, name) >= run.compactions[0].step}
 
 
 def find_prompt_only_facts(task: Task) -> set[str]:
-    """Facts that the prompt tells, no later message tells again, and no call shows again."""
+    """Return the facts that the prompt tells, no later message tells again, and no call shows again."""
     late = "\n".join(message.text for message in task.later_messages)
     asked = _find_user_facts(task)
     return {fact.name for fact in task.facts if fact.name in asked and not read_values(late, fact)}
 
 
 def _find_user_facts(task: Task) -> set[str]:
-    """Facts that the user tells, at the start or later, and no call shows again."""
+    """Return the facts that the user tells, at the start or later, and no call shows again."""
     return {fact.name for fact in task.facts if fact.said_in == "prompt" and fact.recover is None}
 
 
 def _find_first_use(sessions: SessionCache, seed: int, fact: str) -> int:
-    """The first request of the uncompacted session at which a step was taken that needs a fact."""
+    """Return the first request of the uncompacted session at which a step was taken that needs a fact."""
     needing = {step.name for step in sessions.make_task(seed).script.steps if fact in step.required_facts}
     return min((move.number for move in sessions.trace_moves(seed) if move.step in needing), default=0)
 
 
 def check_law_7(sessions: SessionCache, seed: int, preset: str) -> Iterator[Finding]:
-    """Every request is counted right, fits the window, and pairs calls with results.
+    """Check that every request is counted right, fits the window, and pairs calls with results.
 
     A request that is refused is none: only presets, whose reserves are those of the window, may not let it come to that.
     """

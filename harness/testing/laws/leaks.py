@@ -14,7 +14,7 @@ MAX_OTHER_SEEDS = 50
 
 
 def check_outputs_follow_facts(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
-    """Another value in prompt or files changes what is made, and a check that rests on the fact fails.
+    """Check that another value in prompt or files changes what is made, and that a check that rests on the fact fails.
 
     Facts are changed together as far as each keeps a check of its own; one that nobody notices is changed once more alone.
     """
@@ -43,7 +43,7 @@ def _report_unnoticed(task: Task, plain: Run, alone: Run, name: str, other: str)
 
 
 def check_blanks_become_priors(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
-    """Facts that are told to nobody are replaced by their priors, which the checks notice; no value leaks."""
+    """Check that facts that are told to nobody are replaced by their priors, which the checks notice, and no value leaks."""
     task = sessions.make_task(seed)
     facts = find_stated_facts(task)
     blank = _run_with_values(sessions, task, dict.fromkeys(fact.name for fact in facts))
@@ -70,7 +70,7 @@ def check_blanks_become_priors(sessions: SessionCache, seed: int, _: str) -> Ite
 
 
 def _find_used_values(task: Task, run: Run) -> dict[str, set[str]]:
-    """What stands in the calls of a session where the script has a placeholder, by fact; only of calls that are recognised."""
+    """Return by fact what stands in the calls of a session where the script has a placeholder, if the call is recognised."""
     uses, priors = TemplateMatcher(task.script), {fact.name: fact.prior for fact in task.facts}
     found: dict[str, set[str]] = {}
     for name, arguments in run.calls:
@@ -81,7 +81,7 @@ def _find_used_values(task: Task, run: Run) -> dict[str, set[str]]:
 
 
 def find_stated_facts(task: Task) -> list[Fact]:
-    """The facts that patterns read in messages or files, and that can so be told otherwise, whatever shows them to the agent."""
+    """Return the facts that patterns read in messages or files, and that can so be told otherwise."""
     laid = "\n".join([task.prompt, *(late.text for late in task.later_messages), *(text for _, text in task.workspace)])
     return [fact for fact in task.facts if task.values[fact.name] in read_values(laid, fact)]
 
@@ -100,12 +100,12 @@ def _find_other_value(sessions: SessionCache, seed: int, fact: Fact) -> str | No
 
 
 def _find_witness_checks(task: Task, name: str, group: Sequence[str]) -> set[str]:
-    """Checks that rest on a fact and on no other of the group."""
+    """Return the checks that rest on a fact and on no other of the group."""
     return {check.name for check in task.checks if set(check.required_facts) & set(group) == {name}}
 
 
 def _group_facts(task: Task, names: list[str]) -> list[list[str]]:
-    """The facts in few groups, in each of which every fact has a check that rests on no other one."""
+    """Split the facts into few groups, in each of which every fact has a check that rests on no other fact of the group."""
     groups: list[list[str]] = []
     for name in names:
         fitting = (group for group in groups if all(_find_witness_checks(task, one, [*group, name]) for one in [*group, name]))

@@ -43,7 +43,7 @@ class _ScriptedAction(NamedTuple):
 
 
 def trace(task: Task, requests: Sequence[tuple[Request, Reply]]) -> tuple[Move, ...]:
-    """One move for each request, in order."""
+    """Return one move for each request, in order."""
     reader, deeds = ConversationReader(task.facts, task.script), tuple(_list_actions(task))
     priors = {fact.name: fact.prior for fact in task.facts}
     names = [step.name for step in task.script.steps]
@@ -91,7 +91,7 @@ def _is_match(action: _ScriptedAction, message: Message, values: Mapping[str, st
 
 
 def list_shown_texts(message: Message) -> Iterator[str]:
-    """What a message shows: its text, its results, and what its calls wrote."""
+    """Return what a message shows: its text, its results, and what its calls wrote."""
     for part in message.parts:
         if isinstance(part, ToolCall):
             yield from (value for value in parse_arguments(part).values() if isinstance(value, str))

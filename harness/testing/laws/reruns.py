@@ -25,11 +25,11 @@ NO_GRADER = Grader(files=(), command="false")
 MAX_REPEATED_REQUESTS = 15
 """Requests of a session that a new model is asked once more."""
 MAX_REPORTED_FILES = 5
-"""That differ and are told."""
+"""Most files that differ and are reported."""
 
 
 def check_repeat(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
-    """The same session again makes the same calls, gets the same answers, leaves the same files and the same verdicts."""
+    """Check that the session repeats: the same calls, answers, files and verdicts."""
     again = sessions.run_uncached(sessions.make_task(seed), NoCompaction(), HUGE_WINDOW_TOKENS)
     yield from find_differences(
         sessions.make_task(seed), sessions.run_uncompacted(seed), again, seed, "when the session is run again"
@@ -37,7 +37,7 @@ def check_repeat(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]
 
 
 def check_compacted_repeat(sessions: SessionCache, seed: int, preset: str) -> Iterator[Finding]:
-    """A compacted session repeats to the byte."""
+    """Check that a compacted session repeats to the byte."""
     tight = sessions.choose_small_window(seed)
     again = sessions.run_uncached(sessions.make_task(seed), tight.scale_policy(look_up_policy(preset)), tight.window_tokens)
     when = f"when a compacted session ({preset}) is run again"
@@ -45,7 +45,7 @@ def check_compacted_repeat(sessions: SessionCache, seed: int, preset: str) -> It
 
 
 def find_differences(task: Task, first: Run, second: Run, seed: int, when: str) -> Iterator[Finding]:
-    """What differs between two sessions of a task that should be the same, each with the step and the fact behind it.
+    """Find differences between two sessions of a task that should be the same, each with the step and the fact behind it.
 
     Args:
         task: task of both.
@@ -66,14 +66,14 @@ def find_differences(task: Task, first: Run, second: Run, seed: int, when: str) 
 
 
 def make_answer_finding(task: Task, run: Run, index: int, where: str, seed: int) -> Finding:
-    """The request of an index gets another answer somewhere; with its step and the first fact that this needs."""
+    """Report that a request gets another answer somewhere, with its step and the first fact that this step needs."""
     step = trace(task, run.requests)[index].step
     words = f"request {index + 1} gets another answer {where}"
     return Finding(message=words, step=step, fact=_find_fact(task, step, "", ""), seed=seed)
 
 
 def _find_divergence(task: Task, first: Run, second: Run, seed: int, when: str) -> Iterator[Finding]:
-    """Where two sessions part: a request that differs shows another output, an answer to an equal one is another course."""
+    """Find where two sessions part: an unequal request shows another output, another answer to an equal one another course."""
     digests = zip(*([step.request_digest for step in run.steps] for run in (first, second)), strict=False)
     replies = zip_longest(*([reply.message for _, reply in run.requests] for run in (first, second)))
     sent, taken = (next((at for at, (here, there) in enumerate(both) if here != there), None) for both in (digests, replies))
@@ -88,19 +88,19 @@ def _find_divergence(task: Task, first: Run, second: Run, seed: int, when: str) 
 
 
 def _join_texts(messages: Iterable[Message]) -> str:
-    """All that stands in some messages."""
+    """Return all text of some messages."""
     return "\n".join(text for message in messages for text in list_shown_texts(message))
 
 
 def _find_fact(task: Task, step: str, here: str, there: str) -> str:
-    """The fact that is read otherwise out of one text than out of another, or one that a step needs; empty = there is none."""
+    """Find a fact that reads differently in two texts, or one that a step needs; empty = there is none."""
     otherwise = (fact.name for fact in task.facts if {*read_values(here, fact)} != {*read_values(there, fact)})
     needed = (name for one in task.script.steps if one.name == step for name in one.required_facts)
     return next(chain(otherwise, needed), "")
 
 
 def _find_last_step_about(task: Task, path: str, run: Run) -> str:
-    """The last step whose calls name a file by its path, or at least by its own name; empty = none does."""
+    """Find the last step whose calls name a file by its path, or at least by its own name; empty = none does."""
     called = [
         (move.step, "\n".join(value for call in reply.message.calls for value in map(str, parse_arguments(call).values())))
         for move, (_, reply) in zip(trace(task, run.requests), run.requests, strict=True)
@@ -110,7 +110,7 @@ def _find_last_step_about(task: Task, path: str, run: Run) -> str:
 
 
 def check_same_answer(sessions: SessionCache, seed: int, preset: str) -> Iterator[Finding]:
-    """Requests of a compacted session, asked of a new model in another order, get the same answers.
+    """Check that a new model gives the same answers to requests of a compacted session, in another order.
 
     The new model is made from a task without answer key, request, files and checks: what is not in view cannot have been known.
     """
@@ -125,7 +125,7 @@ def check_same_answer(sessions: SessionCache, seed: int, preset: str) -> Iterato
 
 
 def check_law_9(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
-    """A compacted session through an empty cache, and through the one that this filled, is the one in a real sandbox.
+    """Check that a compacted session is the same through an empty action cache, a filled one, and in a real sandbox.
 
     Skipped for sandboxes without isolation and for tasks that are not cacheable, whose actions are never kept.
     """
@@ -147,7 +147,7 @@ def check_law_9(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
 
 
 def _run_through_cache(cache: ActionCache, sessions: SessionCache, seed: int) -> tuple[Run, int]:
-    """A compacted session through a cache, and how many of its commands were run."""
+    """Run a compacted session through a cache; return it with the number of its commands that were run."""
     task, tight = sessions.make_task(seed), sessions.choose_small_window(seed)
     opened = open_task_sandbox(task, sessions.sandbox)
     with closing(CachedSandbox(opened, cache, kind=(sessions.sandbox, task.runtime), task=task.name)) as sandbox:
@@ -157,7 +157,7 @@ def _run_through_cache(cache: ActionCache, sessions: SessionCache, seed: int) ->
 
 
 def check_law_10(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
-    """Two requests of a compacted session, each sent to a process of its own that draws the task itself.
+    """Check the answers to two requests of a compacted session, each in a process of its own that draws the task itself.
 
     A template that no other process can find is not asked.
     """

@@ -18,7 +18,7 @@ _TOOLS = frozenset(tool.spec.name for tool in make_standard_tools(cast("Sandbox"
 
 
 def check_names(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
-    """Names are given once, and every name that is used is given."""
+    """Check that names are given once, and that every name that is used is given."""
     task = sessions.make_task(seed)
     facts = {fact.name for fact in task.facts}
     names_by_kind = {
@@ -76,7 +76,7 @@ def _describe_unknown_tool(call: CallTemplate) -> str:
 
 
 def _check_recovering_call(fact: Fact) -> Iterator[Finding]:
-    """What is wrong with the call that shows a fact again: it holds no value and no placeholder, since nothing is in view."""
+    """Check the call that shows a fact again: it holds no value and no placeholder, since nothing is in view."""
     if fact.recover is None:
         return
     if fact.recover.tool not in _TOOLS:
@@ -93,7 +93,7 @@ def _check_pattern_syntax(fact: Fact) -> Iterator[Finding]:
 
 
 def _find_group_error(pattern: str) -> str | None:
-    """What is wrong with a pattern that reads a value."""
+    """Return what is wrong with a pattern that reads a value."""
     if (wrong := _find_syntax_error(pattern)) is not None:
         return wrong
     groups = re.compile(pattern).groups
@@ -109,7 +109,7 @@ def _find_syntax_error(pattern: str) -> str | None:
 
 
 def check_patterns(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
-    """The patterns of a fact read its value where it is told, and nothing else anywhere."""
+    """Check that the patterns of a fact read its value where it is told, and nothing else anywhere."""
     task = sessions.make_task(seed)
     messages = [("the prompt", task.prompt), *((f"the message of step {late.step}", late.text) for late in task.later_messages)]
     places = {"prompt": messages, "file": list(task.workspace)}
@@ -133,7 +133,7 @@ def check_patterns(sessions: SessionCache, seed: int, _: str) -> Iterator[Findin
 
 
 def check_first_request(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
-    """The first request is shorter than the window."""
+    """Check that the first request leaves room in the window."""
     task = sessions.make_task(seed)
     tokens = count_first_request_tokens(task.prompt, task.runtime)
     if tokens > WINDOW_TOKENS // 2:

@@ -34,9 +34,9 @@ DEFAULT_PRESET = "extractive"
 NOMINAL_WINDOW_TOKENS = 200_000
 """The window that the constants of other policies are made for, in tokens."""
 SMALL_WINDOW_SHARE = 0.6
-"""Window of a session that does not fill `WINDOW`: this share of its longest request."""
+"""Window of a session that does not fill `WINDOW_TOKENS`: this share of its longest request."""
 MIN_WINDOW_FILL = 1.25
-"""A session is compacted in `WINDOW` if its longest request is so many times as long."""
+"""A session is compacted in `WINDOW_TOKENS` if its longest request is so many times as long."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,25 +59,25 @@ class SmallWindow:
 
 
 def look_up_policy(preset: str) -> Policy:
-    """The policy that laws know by a name."""
+    """Return the policy that laws know by a name."""
     return PRESETS[preset] if preset in PRESETS else POLICIES[preset]
 
 
 def compute_max_steps(task: Task) -> int:
-    """After so many model calls a session of a task is not going to end by itself."""
+    """Return the number of model calls after which a session of a task is not going to end by itself."""
     return 3 * len(task.script.steps) + 30
 
 
 class SessionCache:
-    """Everything that laws ask of a template, asked once. Not thread-safe."""
+    """Tasks and sessions of one template, each made once. Not thread-safe."""
 
     def __init__(self, template: TaskTemplate, *, name: str = "", sandbox: SandboxChoice = BUBBLEWRAP) -> None:
         """Nothing is run before it is asked for.
 
         Args:
-            template: of the tasks.
-            name: by which another process finds the template, as in `load_task`; empty = none can, so none is asked.
-            sandbox: of all sessions.
+            template: template of the tasks.
+            name: name by which another process finds the template, as in `load_task`; empty = none can.
+            sandbox: sandbox of all sessions.
         """
         self.template, self.name, self.sandbox = template, name, sandbox
         self._tasks: dict[int, Task] = {}
@@ -86,13 +86,13 @@ class SessionCache:
         self._moves: dict[int, tuple[Move, ...]] = {}
 
     def make_task(self, seed: int) -> Task:
-        """The task under a seed, made once."""
+        """Make the task under a seed, once."""
         if seed not in self._tasks:
             self._tasks[seed] = self.template(seed)
         return self._tasks[seed]
 
     def digest_in_fresh_process(self, seeds: Iterable[int]) -> Mapping[int, Digests]:
-        """What a process of its own makes of these seeds; those that were asked for together cost one process.
+        """Digest the tasks of these seeds in a process of its own; seeds that are passed together share one process.
 
         Raises:
             UsageError: it makes no task there.
@@ -103,40 +103,40 @@ class SessionCache:
         return self._afresh
 
     def run(self, seed: int, policy: Policy, window_tokens: int) -> Run:
-        """A session under a policy, run once."""
+        """Run a session under a policy, once."""
         key = (seed, policy, window_tokens)
         if key not in self._runs:
             self._runs[key] = self.run_uncached(self.make_task(seed), policy, window_tokens)
         return self._runs[key]
 
     def run_uncached(self, task: Task, policy: Policy, window_tokens: int) -> Run:
-        """A session that is not kept."""
+        """Run a session without keeping it."""
         return simulate(task, policy, window_tokens=window_tokens, max_steps=compute_max_steps(task), sandbox=self.sandbox)
 
     def run_uncompacted(self, seed: int) -> Run:
-        """The session in which nothing is ever forgotten."""
+        """Run the session in which nothing is ever forgotten."""
         return self.run(seed, NoCompaction(), HUGE_WINDOW_TOKENS)
 
     def trace_moves(self, seed: int) -> tuple[Move, ...]:
-        """What the agent did in the uncompacted session, request by request."""
+        """Return what the agent did in the uncompacted session, request by request."""
         if seed not in self._moves:
             self._moves[seed] = trace(self.make_task(seed), self.run_uncompacted(seed).requests)
         return self._moves[seed]
 
     def run_compacted(self, seed: int, preset: str, summarizer: str | None = None) -> Run:
-        """A session in the tight window under a preset, or a policy of `POLICIES`.
+        """Run a session in the small window under a preset, or a policy of `POLICIES`.
 
         Args:
-            seed: of the task.
-            preset: its name.
-            summarizer: another than the preset's; None = its own.
+            seed: seed of the task.
+            preset: name of the preset.
+            summarizer: summarizer in the place of the preset's; None = its own.
         """
         policy = look_up_policy(preset) if summarizer is None else replace(PRESETS[preset], summarizer=summarizer)
         tight = self.choose_small_window(seed)
         return self.run(seed, tight.scale_policy(policy), tight.window_tokens)
 
     def choose_small_window(self, seed: int) -> SmallWindow:
-        """`WINDOW` where the session fills it; else a window that follows from the session.
+        """Choose `WINDOW_TOKENS` where the session fills it; else a window that follows from the session.
 
         A small one leaves free what tool schemas take and what the longest step adds, and allows for the policy's estimate
         being lower than what the model counts.

@@ -15,7 +15,7 @@ SEEDS = range(50)
 
 
 def check_template(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
-    """The template raises under no seed, and makes the same task twice, the second time also in another process."""
+    """Check that the template raises under no seed, and makes the same task twice, the second time also in another process."""
     seeds = sorted({seed, *SEEDS})
     made = (_make_task(sessions.make_task, one) for one in seeds)
     wrong = next((one for one in made if isinstance(one, Finding)), None)
@@ -28,7 +28,7 @@ def check_template(sessions: SessionCache, seed: int, _: str) -> Iterator[Findin
 
 
 def _make_task(make: Callable[[int], object], seed: int) -> Task | Finding:
-    """What a template makes, or what is wrong with that."""
+    """Make a task, or report what is wrong with it."""
     try:
         made = make(seed)
     except (Exception, SystemExit) as error:  # noqa: BLE001  (foreign code is run here)
@@ -39,7 +39,7 @@ def _make_task(make: Callable[[int], object], seed: int) -> Task | Finding:
 
 
 def _compare_in_fresh_process(sessions: SessionCache, seeds: Iterable[int]) -> Iterable[Finding]:
-    """What differs in another process, of the first seed for which something does."""
+    """Find what differs in another process, for the first seed for which something does."""
     if not sessions.name:
         return ()
     try:
@@ -52,7 +52,7 @@ def _compare_in_fresh_process(sessions: SessionCache, seeds: Iterable[int]) -> I
 
 
 def _compare_digests(task: Task, other_digests: Digests, seed: int, when: str) -> Iterator[Finding]:
-    """Facts and steps that differ, each by its name, and fields of the task."""
+    """Find facts, steps and fields of the task that differ."""
     first = digest_parts(task)
     for part in dict.fromkeys((*first, *other_digests)):
         if first.get(part) == other_digests.get(part):
@@ -78,7 +78,7 @@ def _format_error(error: BaseException) -> str:
 
 
 def check_values(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
-    """Script and facts are the same for every seed, values are not, and no prior is a value."""
+    """Check that script and facts are the same for every seed, values are not, and no prior is a value."""
     first, other = sessions.make_task(seed), sessions.make_task(seed + 1)
     yield from _compare_scripts(first, other, seed)
     tasks = {one: sessions.make_task(one) for one in SEEDS}

@@ -19,7 +19,7 @@ from harness.transcript import find_key_argument
 
 
 def check_files(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
-    """Each file can be laid where it belongs."""
+    """Check that each file can be laid where it belongs."""
     task = sessions.make_task(seed)
     with closing(open_task_sandbox(task, sessions.sandbox)) as sandbox:
         sandbox.start()
@@ -31,7 +31,7 @@ def check_files(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
 
 
 def check_recovery(sessions: SessionCache, seed: int, _: str) -> Iterator[Finding]:
-    """The recovering call of a fact shows its value, in the workspace as it is laid or as the work leaves it.
+    """Check that the recovering call of a fact shows its value, in the workspace as it is laid or as the work leaves it.
 
     Of a fact that is told anew the call may show a value that no longer holds.
     """
@@ -52,7 +52,7 @@ def check_recovery(sessions: SessionCache, seed: int, _: str) -> Iterator[Findin
 
 
 def _find_recovery_error(fact: Fact, task: Task, sandbox: Sandbox) -> str:
-    """Why a fact cannot be got again from a workspace; empty = it can."""
+    """Return why a fact cannot be got again from a workspace; empty = it can."""
     files = sandbox.snapshot().files
     if fact.source and fact.source not in files and not any(path.startswith(f"{fact.source}/") for path in files):
         return f"its source {fact.source!r} is not there"
