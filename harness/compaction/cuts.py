@@ -9,10 +9,8 @@ from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias
 
 from harness.messages import Message
-from harness.tokens import Budget, Counter, QuarterOfCharacters, count_json_characters
+from harness.tokens import Budget, count_json_characters
 from harness.view import Item, count_events
-
-DEFAULT_COUNTER = QuarterOfCharacters()
 
 CutBoundary: TypeAlias = Literal["any", "no-result", "user", "assistant", "user-or-assistant"]
 """The first kept message: any at all; any but a tool result, which would lose its call; or one of certain roles."""
@@ -47,68 +45,6 @@ class LastMessages:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LastEvents:
-    """As many messages as make no more than so many events; a number below 0 keeps all."""
-
-    count: int
-    share: float = 0.0
-    """Of all events, added to the number, rounded down."""
-
-    def find_start(self, items: Sequence[Item], budget: Budget) -> int:
-        """See `Tail`."""
-        sizes = [count_events(item.message) for item in items]
-        room, index = int(self.share * sum(sizes)) + self.count, len(items)
-        if room < 0:
-            return 0
-        while index and sizes[index - 1] <= room:
-            index -= 1
-            room -= sizes[index]
-        return index
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LastBelowThreshold:
-    """As many messages as hold, together with the first ones, less than a share of the threshold."""
-
-    share: float
-    head_events: int
-    """Events at the beginning that count as the first ones; of a message that they do not hold whole, its first calls do."""
-    counter: Counter = DEFAULT_COUNTER
-
-    def find_start(self, items: Sequence[Item], budget: Budget) -> int:
-        """See `Tail`."""
-        head = count_messages_for_events(items, self.head_events)
-        room = int((budget.threshold_tokens or 0) * self.share) - self._count_head_tokens(items[:head])
-        index = len(items)
-        while index > head and items[index - 1].tokens < room:
-            index -= 1
-            room -= items[index].tokens
-        return index
-
-    def _count_head_tokens(self, head: Sequence[Item]) -> int:
-        """Of the first events."""
-        tokens = sum(item.tokens for item in head)
-        over = sum(count_events(item.message) for item in head) - self.head_events
-        if over <= 0:
-            return tokens
-        *_, last = head
-        gone = set(last.message.calls[len(last.message.calls) - over :])
-        held = Message(role=last.message.role, parts=tuple(part for part in last.message.parts if part not in gone))
-        return tokens - last.tokens + self.counter.count(held)
-
-
-@dataclass(frozen=True, slots=True)
-class ShortestTail:
-    """Whichever of several tails keeps least."""
-
-    tails: tuple[Tail, ...]
-
-    def find_start(self, items: Sequence[Item], budget: Budget) -> int:
-        """See `Tail`."""
-        return max(tail.find_start(items, budget) for tail in self.tails)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class LastTokens:
     """Messages of so many estimated tokens."""
 
@@ -128,20 +64,6 @@ class LastTokens:
             if self.reaching and held >= self.tokens:
                 return index
         return 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LastOfWindow:
-    """As many messages as hold no more than a share of the window."""
-
-    share: float
-    least_messages: int = 1
-    """Messages that stay whatever they hold."""
-
-    def find_start(self, items: Sequence[Item], budget: Budget) -> int:
-        """See `Tail`."""
-        tokens = max(1, int(budget.window_tokens * self.share))
-        return LastTokens(tokens=tokens, reaching=False, least_messages=self.least_messages).find_start(items, budget)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,18 +87,6 @@ class LastShare:
                 return index
             gone += size
         return len(items)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LastTurns:
-    """So many turns: from a message of the user to the next one."""
-
-    count: int
-
-    def find_start(self, items: Sequence[Item], budget: Budget) -> int:
-        """See `Tail`."""
-        starts = [index for index, item in enumerate(items) if item.message.role == "user"]
-        return starts[-self.count] if 0 < self.count <= len(starts) else 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,11 +12,13 @@ import math
 from dataclasses import fields, is_dataclass
 from typing import Literal, NamedTuple, TypeAlias
 
-from harness.compaction.cuts import LastMessages, LastOfWindow, LastShare, LastTokens
+from harness.compaction.cuts import LastMessages, LastShare, LastTokens
 from harness.compaction.description import name_policy, walk_parts
 from harness.compaction.pipeline import Pipeline, Rule
+from harness.compaction.presets.gemini import BeforeUserMessage
+from harness.compaction.presets.langchain import LastOfWindow
 from harness.compaction.presets.pydantic_ai import LastBundles, MoreBundles
-from harness.compaction.stages import BeforeUserMessage, Middle, Prunable
+from harness.compaction.stages import Middle, Prunable
 from harness.compaction.triggers import AnyOf, Full, MoreThan, Trigger
 from harness.compaction.wrappers import IfMessages, WithProcedure
 from harness.errors import UsageError

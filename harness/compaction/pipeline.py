@@ -10,16 +10,15 @@ from functools import lru_cache
 from typing import Any, ClassVar, Self
 
 from harness.codec import StrictFields, refuse_mistyped
-from harness.compaction.stages import Reducer, apply_plan
+from harness.compaction.stages import DEFAULT_COUNTER, Reducer, apply_plan
 from harness.compaction.triggers import Division, Trigger
 from harness.errors import UsageError
 from harness.events import Hook
 from harness.plan import Plan
-from harness.tokens import Budget, Counter, QuarterOfCharacters, Usage, Window
+from harness.tokens import Budget, Counter, Usage, Window
 from harness.truncation import Truncation
 from harness.view import View
 
-DEFAULT_COUNTER = QuarterOfCharacters()
 AUTOMATIC_HOOKS: tuple[Hook, ...] = ("step", "turn", "overflow")
 MANUAL_REASON = "asked for"
 """The reason of a compaction that somebody wished."""
@@ -87,33 +86,6 @@ def join_plans(first: Plan, second: Plan) -> Plan:
         texts_to_save=(*first.texts_to_save, *second.texts_to_save),
         fallback=fallback if fallback is not None else (replace(first, slots=()) if second.slots else None),
     )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Repeat:
-    """A reducer again and again, as one plan, until the view is no longer above its threshold or a pass has saved nothing."""
-
-    reducer: Reducer
-    max_passes: int
-    counter: Counter = DEFAULT_COUNTER
-
-    def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
-        """See `harness.compaction.stages.Reducer`."""
-        plan = self.reducer.reduce(view, budget, reason)
-        if plan.is_empty or plan.slots:
-            return plan
-        left, before = apply_plan(view, plan, self.counter), view.tokens + 1
-        for _ in range(self.max_passes - 1):
-            if left.tokens <= (budget.threshold_tokens or 0) or left.tokens >= before:
-                break
-            before, more = left.tokens, self.reducer.reduce(left, budget, reason)
-            if more.is_empty:
-                break
-            plan = replace(join_plans(plan, more), reason=plan.reason)
-            if more.slots:
-                break
-            left = apply_plan(view, plan, self.counter)
-        return plan
 
 
 class Preset(StrictFields, ABC):

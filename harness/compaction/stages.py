@@ -4,26 +4,27 @@ A reducer proposes; it neither asks a model nor changes anything. Each keeps the
 results; the guards of the compactor check it again for everybody.
 """
 
-import json
 import re
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from fnmatch import translate
 from functools import lru_cache
-from typing import Literal, Protocol, TypeVar
+from typing import Literal, NamedTuple, Protocol, TypeVar
 
 from harness import transcript
-from harness.compaction.cuts import SNAP_BACK, Snap, Tail, count_messages_for_events
+from harness.compaction.cuts import SNAP_BACK, LastMessages, Snap, Tail, count_messages_for_events
 from harness.events import ItemId, Patch, Replace
-from harness.messages import CompactionMarker, Message, Part, ToolCall, ToolResult
+from harness.messages import CompactionMarker, Message, ToolCall, ToolResult
 from harness.plan import Excerpt, Plan, Slot, SummaryFormat
 from harness.tally_cache import TallyCache
-from harness.tokens import Budget, Counter, Estimated, QuarterOfCharacters, Usage, count_json_characters
+from harness.tokens import Budget, Counter, Estimated, QuarterOfCharacters, Usage
 from harness.view import Item, View, apply_patch, count_events
 
 DEFAULT_COUNTER = QuarterOfCharacters()
 Answer = TypeVar("Answer")
+
+
 _WRITE_CALL_ID, _WRITE_NAME, _WRITE_OUTPUT, _WRITE_STATUS, _WRITE_CLIPPED, _WRITE_KIND = (
     getattr(ToolResult, field.name).__set__ for field in fields(ToolResult)
 )
@@ -63,6 +64,10 @@ class Middle:
         """Those between, pairs whole at both ends: a head that would end in a call takes its results along."""
         start = Snap(direction="forward").find_legal_index(view.items, self._count_head_messages(view))
         return view.items[start : self.snap.find_legal_index(view.items, self.tail.find_start(view.items, budget))]
+
+
+EVERYTHING = Middle(tail=LastMessages(count=0))
+"""All messages but the system message."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,36 +155,6 @@ class Summarize:
         if self.least_share == 0 or not self.in_events:
             return len(going) < self.least_share * len(view.items)
         return sum(count_events(item.message) for item in going) < self.least_share * view.events
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OrElse:
-    """A second reducer where the first finds nothing to do."""
-
-    first: Reducer
-    second: Reducer
-
-    def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
-        """See `Reducer`."""
-        plan = self.first.reduce(view, budget, reason)
-        return self.second.reduce(view, budget, plan.reason) if plan.is_empty else plan
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Periodic:
-    """One reducer each time, another one once enough messages are gone without a summary."""
-
-    every_messages: int
-    """Messages forgotten since the last summary, those about to go among them, at which the seldom one is taken."""
-    regular: Reducer
-    periodic: Reducer
-
-    def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
-        """See `Reducer`."""
-        plan = self.regular.reduce(view, budget, reason)
-        if view.forgotten_since_summary + len(plan.forget) < self.every_messages:
-            return plan
-        return self.periodic.reduce(view, budget, reason)
 
 
 def _number_markers(message: Message, round_number: int) -> Message:
@@ -407,284 +382,6 @@ class Prunable:
         return f"more than {least} tokens of tool results beyond the newest {protected}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AnsweredSpan:
-    """All but what the user has said since the last answer."""
-
-    def select_items(self, view: View, budget: Budget) -> tuple[Item, ...]:
-        """See `harness.compaction.stages.Span`."""
-        return view.items[1 : find_answered_end(view)]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BeforeUserMessage:
-    """The first share of the characters that were sent and answered, up to the next message of the user.
-
-    Without such a message behind that share: all of it where the last answer has no calls, else what lies before the user's
-    last message.
-    """
-
-    keep_share: float
-    answers: bool = False
-    """Whether a place before an answer of the model will do as well."""
-
-    def select_items(self, view: View, budget: Budget) -> tuple[Item, ...]:
-        """See `harness.compaction.stages.Span`."""
-        return view.items[1 : self._find_end(view.items)]
-
-    def _find_end(self, items: Sequence[Item]) -> int:
-        end = len(items)
-        while end > 1 and items[end - 1].message.role != "assistant":
-            end -= 1
-        sizes = [count_json_characters(item.message) for item in items[1:end]]
-        before, last_candidate = (1 - self.keep_share) * sum(sizes), 1
-        gone = 0
-        for index, size in enumerate(sizes, start=1):
-            role = items[index].message.role
-            if role == "user" or (self.answers and role == "assistant"):
-                if gone >= before:
-                    return index
-                last_candidate = index
-            gone += size
-        return end if end > 1 and not items[end - 1].message.calls else last_candidate
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UpToShare:
-    """A first share of the messages, in steps more of them, until what stays is less than a share of the window.
-
-    It ends at the last answer within that share; where nothing less will do, it is everything.
-    """
-
-    first_share: float
-    step_share: float
-    goal_share: float
-    """Of the window, for the system message and what stays."""
-
-    def select_items(self, view: View, budget: Budget) -> tuple[Item, ...]:
-        """See `harness.compaction.stages.Span`."""
-        items, goal = view.items, self.goal_share * budget.window_tokens
-        answers = [index for index, item in enumerate(items) if item.message.role == "assistant" and index > 1]
-        steps = 1
-        while (share := self.first_share + steps * self.step_share) < 1 - 1e-9:
-            end = max((index for index in answers if index <= round(share * len(items))), default=None)
-            if end is not None and items[0].tokens + sum(item.tokens for item in items[end:]) < goal:
-                return items[1:end]
-            steps += 1
-        return items[1:]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SizeTarget:
-    """How much a view may hold after a compaction, as shares of the trigger and of the longest input."""
-
-    input_share: float
-    """Longest input, as a share of the window."""
-    trigger_share: float
-    long_share: float
-    """Of the longest input, in its place once there are `long_answers`."""
-    long_answers: int
-
-    def compute_tokens(self, view: View, budget: Budget) -> int:
-        """The target in tokens."""
-        answers = sum(item.message.role == "assistant" for item in view.items)
-        if answers >= self.long_answers:
-            return int(self.long_share * self.input_share * budget.window_tokens)
-        return int(self.trigger_share * (budget.threshold_tokens or 0))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BeforeNewest:
-    """What lies before the newest tokens, and before the last message of the user unless that is the first message of all.
-
-    The newest tokens are no more than what the target leaves beside the system message. It ends at an answer or at a message
-    of the user.
-    """
-
-    most_tokens: int
-    target: SizeTarget
-
-    def select_items(self, view: View, budget: Budget) -> tuple[Item, ...]:
-        """See `harness.compaction.stages.Span`."""
-        items = view.items
-        keep = min(self.most_tokens, self.target.compute_tokens(view, budget) - items[0].tokens)
-        held, cut = 0, len(items)
-        while cut > 1 and held < keep:
-            cut -= 1
-            held += items[cut].tokens
-        typed = next((index for index in range(len(items) - 1, 0, -1) if is_from_user(view, index)), 1)
-        if typed > 1:
-            cut = min(cut, typed)
-        return items[1 : Snap(legal="user-or-assistant").find_legal_index(items, min(cut, len(items) - 1))]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BeforeTurns:
-    """What lies before the last turns, as far as these fit a share of the threshold between two bounds.
-
-    Newest first: a turn stays whole while it fits what is left; of the first that does not, the longest end that fits.
-    """
-
-    turns: int
-    share: float
-    least_tokens: int
-    most_tokens: int
-
-    def select_items(self, view: View, budget: Budget) -> tuple[Item, ...]:
-        """See `harness.compaction.stages.Span`."""
-        items, end = view.items, len(view.items)
-        room = min(self.most_tokens, max(self.least_tokens, int(self.share * (budget.threshold_tokens or 0))))
-        request_indexes = [index for index in range(1, end) if is_from_user(view, index) and not _is_before_summary(view, index)]
-        before = end
-        for start in request_indexes[::-1][: self.turns]:
-            size = sum(item.tokens for item in items[start:before])
-            if size > room:
-                return items[1 : _find_fitting_start(items, start + 1, before, room)]
-            before, room = start, room - size
-        return items[1:before]
-
-
-def _is_before_summary(view: View, index: int) -> bool:
-    """Whether a message stands right before a summary, as the question that it answers."""
-    return index + 1 < len(view.items) and view.items[index + 1].item_id in view.summaries
-
-
-def _find_fitting_start(items: Sequence[Item], start: int, end: int, room: int) -> int:
-    """The first place from which all up to `end` fits, never at a result; `end` if there is none."""
-    held, first_fitting = 0, end
-    for index in range(end - 1, start - 1, -1):
-        held += items[index].tokens
-        if held > room:
-            break
-        if items[index].message.role != "tool":
-            first_fitting = index
-    return first_fitting
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BeforeTurnsOrShare:
-    """What lies before the last turns; where nothing does, all but the last share of the messages since the last summary."""
-
-    turns: int
-    share: float
-    least_messages: int
-    """Of that share."""
-
-    def select_items(self, view: View, budget: Budget) -> tuple[Item, ...]:
-        """See `harness.compaction.stages.Span`."""
-        items = view.items
-        first = 1 + max((index for index, item in enumerate(items) if item.item_id in view.summaries), default=0)
-        request_indexes = [index for index in range(first, len(items)) if is_from_user(view, index)]
-        cut = request_indexes[-self.turns] if len(request_indexes) >= self.turns else first
-        if cut <= first:
-            new = len(items) - first
-            cut = Snap().find_legal_index(items, len(items) - max(self.least_messages, int(self.share * new)))
-        return items[1:cut] if cut > first else ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClipOldResults:
-    """Clips long results beyond the newest tokens of tool output, where another reducer leaves them in view.
-
-    Where the other one finds nothing to do, nothing is clipped either.
-    """
-
-    reducer: Reducer
-    protect_tokens: int
-    characters: int
-    """A longer result is clipped to this."""
-    head_share: float
-    """Of these, from its beginning; the rest is from its end."""
-    counter: Counter
-
-    def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
-        """See `harness.compaction.stages.Reducer`."""
-        plan = self.reducer.reduce(view, budget, reason)
-        if plan.is_empty:
-            return plan
-        gone, held, changes = set(plan.forget), 0, []
-        for item in reversed(view.items):
-            if item.message.role != "tool" or item.item_id in gone:
-                continue
-            if held + item.tokens > self.protect_tokens and any(self._is_long(result) for result in item.message.results):
-                changes.append(replace_results(item, self._clip_result))
-                held += self.counter.count(changes[-1].message)
-            else:
-                held += item.tokens
-        return replace(plan, replace=(*plan.replace, *changes[::-1]))
-
-    def _is_long(self, result: ToolResult) -> bool:
-        return len(result.output) > self.characters
-
-    def _clip_result(self, result: ToolResult) -> ToolResult:
-        text, head = result.output, int(self.characters * self.head_share)
-        if not self._is_long(result):
-            return result
-        gone = len(text) - self.characters
-        output = f"{text[:head]}\n[... {gone} characters ...]\n{text[len(text) - self.characters + head :]}"
-        return replace(result, output=output, clipped_characters=result.clipped_characters + gone)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShortenArguments:
-    """Of long texts among the arguments of certain calls before a tail, only the beginning stays, with a mark.
-
-    Where no call in view is long, the cost is that of what came since the last asking; else that of the tail is added.
-    """
-
-    tail: Tail
-    tools: tuple[str, ...]
-    characters: int
-    """A longer text is shortened."""
-    kept_characters: int
-    """To so many, before the mark."""
-    mark: str
-
-    def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
-        """See `harness.compaction.stages.Reducer`."""
-        first = view.tally_cache.read(view.items, self, lambda: _LongCallTally(self), lambda tally: tally.first)
-        start = 0 if first is None else self.tail.find_start(view.items, budget)
-        changes = [change for item in view.items[first:start] if (change := self.shorten_item(item))]
-        plan_reason = (
-            f"{reason}; long arguments of {len(changes)} old answers" if changes else f"{reason}, but no old call is long"
-        )
-        return Plan(reason=plan_reason, replace=tuple(changes))
-
-    def shorten_item(self, item: Item) -> Replace | None:
-        """What becomes of a message; None where it has nothing long."""
-        if item.message.role != "assistant":
-            return None
-        parts = tuple(map(self._shorten_part, item.message.parts))
-        return Replace(item=item.item_id, message=replace(item.message, parts=parts)) if parts != item.message.parts else None
-
-    def _shorten_part(self, part: Part) -> Part:
-        if not isinstance(part, ToolCall) or part.name not in self.tools or len(part.arguments_json) <= self.characters:
-            return part
-        given = dict(transcript.parse_arguments(part))
-        long = {name: text for name, text in given.items() if isinstance(text, str) and len(text) > self.characters}
-        if not long:
-            return part
-        short = {name: f"{text[: self.kept_characters]}{self.mark}" for name, text in long.items()}
-        return replace(part, arguments_json=json.dumps(given | short, ensure_ascii=False))
-
-
-class _LongCallTally:
-    """The tally of long calls: where the first one stands. See `harness.tally_cache`."""
-
-    __slots__ = ("_by", "_count", "first")
-
-    def __init__(self, stage: ShortenArguments) -> None:
-        self._by = stage
-        self._count = 0
-        self.first: int | None = None
-
-    def add(self, item: Item) -> None:
-        """See `harness.tally_cache.Tally`."""
-        if self.first is None and self._by.shorten_item(item):
-            self.first = self._count
-        self._count += 1
-
-
 def is_from_user(view: View, index: int) -> bool:
     """Whether a message of the view is the user's own, and no summary in that role."""
     item = view.items[index]
@@ -704,3 +401,25 @@ def find_answered_end(view: View) -> int:
     while end > 1 and is_from_user(view, end - 1):
         end -= 1
     return end
+
+
+class Block(NamedTuple):
+    """Items that only make sense together."""
+
+    items: tuple[Item, ...]
+
+    @property
+    def tokens(self) -> int:
+        """Of all its items."""
+        return sum([item.tokens for item in self.items])
+
+
+def group_blocks(items: Sequence[Item]) -> list[Block]:
+    """Items in blocks, in order: tool messages stay with the message before them."""
+    groups: list[list[Item]] = []
+    for item in items:
+        if item.message.role == "tool" and groups:
+            groups[-1].append(item)
+        else:
+            groups.append([item])
+    return [Block(tuple(one)) for one in groups]

@@ -1,79 +1,21 @@
-"""The Markdown document of the second seed: goal, constraints, progress, decisions, next steps, and the files touched (S2.4).
+"""Summary formats that several presets share, and what they ask around a summary.
 
-The lists of files are not left to the summarizer: they are read off the calls and carried from summary to summary.
+Lists of files are not left to the summarizer: they are read off the calls and carried from summary to summary.
 """
 
 import re
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from harness import transcript
-from harness.messages import Message, Part, Text, ToolCall, ToolResult, assistant, system, user
+from harness.messages import Message, Part, Text, ToolCall, ToolResult, system, user
 from harness.plan import SummaryRequest
 from harness.view import render_messages
-
-_SECTIONS = """\
-## Goal
-[What the user is trying to accomplish]
-
-## Constraints & Preferences
-- [Requirements and constraints mentioned by user]
-
-## Progress
-### Done
-- [x] [Completed tasks]
-
-### In Progress
-- [ ] [Current work]
-
-### Blocked
-- [Blockers, if any]
-
-## Key Decisions
-- **[Decision]**: [Rationale and context]
-
-## Next Steps
-1. [What should happen next]
-
-## Critical Context
-- [Data, values, or state needed to continue]"""
 
 READ_TAG, MODIFIED_TAG = "read-files", "modified-files"
 READ_TOOLS = frozenset({"read_file"})
 WRITE_TOOLS = frozenset({"write_file"})
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Checkpoint:
-    """Seven sections and two lists of files. Sections and tags are the seed's own: S2.4, S2.5."""
-
-    part_of_turn: bool = False
-    """Whether it sums up the beginning of a turn that was split, instead of the history before it (S2.3)."""
-
-    def build_prompt(self, request: SummaryRequest) -> tuple[Message, ...]:
-        """One user message; a former summary is to be merged with what is new (S2.5)."""
-        transcript_text = transcript.render(request.to_summarize)
-        if self.part_of_turn:
-            what = "This is the beginning of a turn whose end stays as it is. Say what was asked, what was done so far, and what "
-            return (user(f"{what}the rest of the turn needs to be understood.\n\nMESSAGES TO SUMMARIZE:\n{transcript_text}"),)
-        former = f"\n\nPREVIOUS SUMMARY:\n{request.previous_summary}" if request.previous_summary else ""
-        merge = " Merge the previous summary with the new messages into one document: keep what still holds." if former else ""
-        asked = f"\n\nORIGINAL USER TASK:\n{request.task}"
-        instruction = f"Create a summary of this coding session in exactly this format.{merge}\n\n{_SECTIONS}"
-        return (
-            user(
-                f"The session so far is to be summarized.{former}\n\nMESSAGES TO "
-                f"SUMMARIZE:\n{transcript_text}{asked}\n\n{instruction}"
-            ),
-        )
-
-    def render(self, text: str, request: SummaryRequest) -> str:
-        """The document with its lists; of a part of a turn, the text under a heading of its own."""
-        if self.part_of_turn:
-            return f"## Turn in progress\n{text.strip()}"
-        return append_file_lists(text, request)
 
 
 def append_file_lists(text: str, request: SummaryRequest) -> str:
@@ -194,17 +136,6 @@ def truncate_text(text: str, limit_characters: int) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Recheck:
-    """Asks the summarizer what its draft leaves out. See `harness.plan.Review`."""
-
-    question: str
-
-    def build_prompt(self, prompt: tuple[Message, ...], draft: Message) -> tuple[Message, ...]:
-        """The first prompt, the draft, the question."""
-        return (*prompt, assistant(draft.text), user(self.question))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ConstantText:
     """Always the same text. See `harness.plan.StandIn`."""
 
@@ -217,126 +148,6 @@ class ConstantText:
 
 ACCEPT_EMPTY = ConstantText(words="")
 """A summary without text is taken as it is."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RequestsAndTools:
-    """What was asked and which tools were used, read off the messages. See `harness.plan.StandIn`."""
-
-    request_characters: int = 200
-    """Of each request."""
-    requests: int = 5
-    """Newest ones that are repeated."""
-
-    def write_summary(self, request: SummaryRequest) -> str:
-        """One line for each request, and one for the tools with their numbers of calls."""
-        request_texts = [message.text for message in request.to_summarize if message.role == "user"] or [request.task]
-        lines = [
-            f"- asked: {truncate_text(' '.join(text.split()), self.request_characters)}"
-            for text in request_texts[-self.requests :]
-        ]
-        tools = Counter(call.name for message in request.to_summarize for call in message.calls)
-        used = ", ".join(f"{name} ({count})" for name, count in tools.most_common())
-        return "\n".join((*lines, f"- tools used: {used or 'none'}", f"- messages: {len(request.to_summarize)}"))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WithoutOldest:
-    """Leave out one more message at the beginning each time, a call together with its results.
-
-    See `harness.plan.PromptShortener`.
-    """
-
-    def shorten(self, messages: tuple[Message, ...], attempt: int) -> tuple[Message, ...]:
-        """What is left after so many messages have gone."""
-        starts = [index for index, message in enumerate(messages) if message.role != "tool"]
-        return messages[starts[attempt] :] if attempt < len(starts) else ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WithoutResults:
-    """Leaves out a growing share of the tool results, from the middle outwards. See `harness.plan.PromptShortener`."""
-
-    shares: tuple[float, ...]
-    """Of the results, by attempt."""
-
-    def shorten(self, messages: tuple[Message, ...], attempt: int) -> tuple[Message, ...]:
-        """The messages, results that are left out without their content."""
-        results = [index for index, message in enumerate(messages) if message.role == "tool"]
-        if attempt > len(self.shares) or not results:
-            return ()
-        count, middle = max(1, int(len(results) * self.shares[attempt - 1])), (len(results) - 1) / 2
-        gone = {results[at] for at in sorted(range(len(results)), key=lambda at: abs(at - middle))[:count]}
-        return tuple(_empty_results(message) if index in gone else message for index, message in enumerate(messages))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ends:
-    """First shorter tool results, then only the two ends of the messages. See `harness.plan.PromptShortener`."""
-
-    result_characters: int
-    share: float
-    """Of the characters, at either end."""
-
-    def shorten(self, messages: tuple[Message, ...], attempt: int) -> tuple[Message, ...]:
-        """Clamped in the first attempt, without the middle in the second; no third."""
-        clamped = CapTexts(result_characters=self.result_characters).select(messages)
-        if attempt == 1:
-            return clamped
-        sizes = [len(transcript.render((message,))) for message in clamped]
-        room = int(self.share * sum(sizes))
-        head, tail = _count_fitting(sizes, room), _count_fitting(sizes[::-1], room)
-        if attempt > 2 or head + tail >= len(clamped):
-            return ()
-        left_out = user(f"({len(clamped) - head - tail} messages in the middle are left out here.)")
-        return (*clamped[:head], left_out, *clamped[len(clamped) - tail :])
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WithoutMiddle:
-    """In a second attempt the two ends of what was told, by characters. See `harness.plan.PromptShortener`."""
-
-    share: float
-    """Of the characters that is told."""
-    head_share: float
-    """Of these, from the beginning; the others are from the end."""
-
-    def shorten(self, messages: tuple[Message, ...], attempt: int) -> tuple[Message, ...]:
-        """Both ends as one message; no third attempt."""
-        text = transcript.render(messages)
-        kept = int(self.share * len(text))
-        head = int(self.head_share * kept)
-        if attempt > 1 or not kept:
-            return ()
-        return (
-            user(f"{text[:head]}\n\n(The middle of the conversation is left out here.)\n\n{text[len(text) - kept + head :]}"),
-        )
-
-
-def _count_fitting(sizes: Sequence[int], room: int) -> int:
-    """How many of the first ones fit."""
-    for index, size in enumerate(sizes):
-        room -= size
-        if room < 0:
-            return index
-    return len(sizes)
-
-
-def _empty_results(message: Message) -> Message:
-    left_out = "(left out; together it was too long to be read)"
-    parts = tuple(replace(part, output=left_out) if isinstance(part, ToolResult) else part for part in message.parts)
-    return replace(message, parts=parts)
-
-
-HANDOVER_INSTRUCTION = (
-    "Summarize the conversation of a coding agent below, so that it can go on with its work from your summary alone."
-)
-"""Our words for the first seed's second document, which gives no prompt."""
-CONCISE_INSTRUCTION = (
-    "Summarize the following conversation history concisely. Focus on: what files were read/written, what decisions were made, "
-    "what problems were encountered, and what the current state of the task is. Be factual and brief."
-)
-"""The instruction of S4.3, word for word."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,6 @@ each step. Both are values, so that a preset can be read, compared and hashed.
 
 import math
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Literal, Protocol, TypeAlias
 
 from harness.errors import UsageError
@@ -58,12 +57,15 @@ class Reserves:
         return self.system_tokens + self.output_tokens + self.safety_tokens
 
 
+NO_RESERVES = Reserves(system_tokens=0, output_tokens=0, safety_tokens=0)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShareOfAvailable:
     """Act at a share of the window less its reserves (S0.4: 128,000 -> 117,000 -> 93,600 at 0.8)."""
 
     share: float
-    reserves: Reserves = Reserves()
+    reserves: Reserves = NO_RESERVES
     at_most_tokens: int | None = None
     """The threshold is no higher than this, and just this where the window is unknown; None = as high as the share says."""
 
@@ -202,21 +204,6 @@ class MoreThan:
         return f"{held} {self.unit} > {self.count}" if held > self.count else None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Steps:
-    """So many steps have ended since the last applied compaction, or since the beginning.
-
-    With another trigger in `AllOf` it is hysteresis: the view is edited at most every so many steps.
-    """
-
-    count: int
-
-    def check_due(self, view: View, budget: Budget, usage: Usage | None) -> str | None:
-        """See `Trigger`."""
-        steps = view.steps_since_compaction
-        return f"{steps} steps since the last compaction ≥ {self.count}" if steps >= self.count else None
-
-
 @dataclass(frozen=True, slots=True)
 class Always:
     """At every asking."""
@@ -281,95 +268,7 @@ class SmallestThreshold:
         return min(budgets, key=lambda budget: budget.threshold_tokens or 0)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WindowCap:
-    """Divides no more of a window than a cap, and the cap where the window is not known."""
-
-    tokens: int
-    division: Division
-
-    def compute_budget(self, window: Window) -> Budget:
-        """See `Division`."""
-        within = 0 < window.tokens <= self.tokens
-        return self.division.compute_budget(window if within else Window(tokens=self.tokens, source="policy"))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShareMinusReserve:
-    """Act beyond a share of the window less a reserve."""
-
-    share: float
-    reserve_tokens: int
-
-    def compute_budget(self, window: Window) -> Budget:
-        """See `Division`."""
-        if window.tokens == 0:
-            return UNKNOWN_BUDGET
-        usable = int(self.share * window.tokens - self.reserve_tokens)
-        if usable <= 0:
-            raise UsageError(
-                f"the reserve of {self.reserve_tokens} tokens leaves nothing of {self.share:g} × the window of {window.tokens} "
-                f"({window.source}); raise window_tokens or lower the reserve"
-            )
-        threshold = usable + 1
-        rule = f"more than {self.share:g} × {window.tokens} − {self.reserve_tokens}, that is {threshold} tokens"
-        return _make_budget(window, threshold, rule)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RemainingTokens:
-    """Act when no more is left than a share of the window, or than a fixed number of tokens in a large one."""
-
-    share: float
-    large_tokens: int
-    large_window_tokens: int
-    """A window above this is a large one."""
-
-    def compute_budget(self, window: Window) -> Budget:
-        """See `Division`."""
-        if window.tokens == 0:
-            return UNKNOWN_BUDGET
-        reserved = self.large_tokens if window.tokens > self.large_window_tokens else int(self.share * window.tokens)
-        threshold = subtract_reserves(window, reserved)
-        return _make_budget(window, threshold, f"{window.tokens} − {reserved} = {threshold} tokens")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WindowTable:
-    """Act at what a table allows for a window; where it has no row, at the larger of a share and of the window less a reserve."""
-
-    thresholds: tuple[tuple[int, int], ...]
-    """Pairs of window and threshold, both in tokens."""
-    share: float
-    reserve_tokens: int
-
-    def compute_budget(self, window: Window) -> Budget:
-        """See `Division`."""
-        if window.tokens == 0:
-            return UNKNOWN_BUDGET
-        other = max(window.tokens - self.reserve_tokens, int(self.share * window.tokens))
-        threshold = dict(self.thresholds).get(window.tokens, other)
-        return _make_budget(window, threshold, f"{threshold} tokens are allowed in a window of {window.tokens}")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FullBy:
-    """The view has reached a threshold other than that of the budget. See `harness.compaction.triggers.Trigger`."""
-
-    division: Division
-    measure: Measure
-
-    def check_due(self, view: View, budget: Budget, usage: Usage | None) -> str | None:
-        """See `Trigger`."""
-        return Full(measure=self.measure).check_due(view, _divide_window(self.division, budget.window_tokens), usage)
-
-
-@lru_cache(maxsize=1_000)
-def _divide_window(division: Division, window_tokens: int) -> Budget:
-    """Remembered, since it is asked for before every step and writes its arithmetic down each time."""
-    return division.compute_budget(Window(tokens=window_tokens, source="configuration"))
-
-
-def _make_budget(window: Window, threshold_tokens: int, rule: str) -> Budget:
+def make_budget(window: Window, threshold_tokens: int, rule: str) -> Budget:
+    """Return the budget of a window without reserves, with the source of the window added to its rule."""
     full_rule = f"{rule}; window from {window.source}"
     return Budget(window_tokens=window.tokens, reserved_tokens=0, threshold_tokens=threshold_tokens, rule=full_rule)

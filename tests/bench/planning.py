@@ -15,12 +15,12 @@ from typing import Any
 
 from harness.compaction.compactor import SessionCompactor
 from harness.compaction.presets.gemini import GeminiCli
+from harness.compaction.presets.goose import Goose
 from harness.compaction.presets.keep_last import KeepLast
 from harness.compaction.presets.langchain import AnthropicClear, DeepAgents, LangChainClear, LangChainSummary
 from harness.compaction.presets.opencode import OpenCodePrune
 from harness.compaction.presets.openhands import OpenHands, OpenHandsV0
 from harness.compaction.presets.pydantic_ai import PydanticClear, PydanticSummary, PydanticWindow
-from harness.compaction.presets.services import Goose
 from harness.compaction.presets.swe_agent import ComplexityTrapMask, ComplexityTrapSummary, SweAgent
 from harness.compaction.presets.three_tiers import ThreeTiers
 from harness.compaction.presets.window import MessageWindow

@@ -7,6 +7,7 @@ from harness.compaction.compactor import SessionCompactor
 from harness.errors import ModelError
 from harness.events import Compaction, Entry, Event, Hook, MessageAdded, Signal
 from harness.messages import Message, Part, ToolCall, ToolResult, assistant, system, tool, user
+from harness.plan import Plan
 from harness.protocols import Policy
 from harness.store.memory import MemoryOutputs
 from harness.testing.fake_model import FakeModel
@@ -98,3 +99,12 @@ def lengthened(log: tuple[Entry, ...]) -> tuple[Entry, ...]:
         return replace(one, message=replace(one.message, parts=tuple(map(part, one.message.parts))))
 
     return tuple(Entry(seq, event(one)) for seq, one in log)
+
+
+def work(first: int, count: int, size: int = 384) -> list[Message]:
+    """Steps of 9 tokens for the call and, by default, 96 for the result."""
+    return [message for number in range(first, first + count) for message in step(number, "o" * size)]
+
+
+def planned(policy: Policy, view: View, size: int, usage: Usage, moment: str = "step") -> Plan | None:
+    return policy.plan(view, policy.budget(window(size)), usage, moment)  # type: ignore[arg-type]

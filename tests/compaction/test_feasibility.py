@@ -11,6 +11,8 @@ from harness.compaction.feasibility import check_feasible, explain_never_due
 from harness.compaction.pipeline import Pipeline, Rule
 from harness.compaction.presets.cline import Cline, RooCode, RooSliding
 from harness.compaction.presets.codex import Codex
+from harness.compaction.presets.crush import Crush
+from harness.compaction.presets.dexto import Dexto
 from harness.compaction.presets.gemini import GeminiCli
 from harness.compaction.presets.inspect_ai import InspectTrim
 from harness.compaction.presets.langchain import AnthropicClear, DeepAgents, LangChainSummary
@@ -20,9 +22,8 @@ from harness.compaction.presets.pi import Pi
 from harness.compaction.presets.pydantic_ai import PydanticClear, PydanticSummary, PydanticWindow
 from harness.compaction.presets.ratio import Ratio, SeedGemini, SeedOpenCode
 from harness.compaction.presets.reserve import ReserveRecent
-from harness.compaction.presets.services import Crush, Dexto
-from harness.compaction.presets.window import MessageWindow
-from harness.compaction.stages import Forget, Mask, Middle, Periodic, Reducer
+from harness.compaction.presets.window import MessageWindow, Periodic
+from harness.compaction.stages import Forget, Mask, Middle, Reducer
 from harness.compaction.triggers import AnyOf, FixedTokens, Full, MoreThan, Trigger
 from harness.compaction.wrappers import IfMessages, WithProcedure
 from harness.errors import UsageError

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.compaction.compactor import SessionCompactor
-from harness.compaction.cuts import LastMessages, LastShare, LastTokens, LastTurns, Snap
+from harness.compaction.cuts import LastMessages, LastShare, LastTokens, Snap
 from harness.compaction.pipeline import Pipeline, Preset, Rule
 from harness.compaction.stages import Forget, Mask, Middle, Reducer, Summarize, apply_plan
 from harness.compaction.summary_formats import SixSections
@@ -32,7 +32,6 @@ TAILS = st.one_of(
     st.builds(LastMessages, count=st.integers(1, 20)),
     st.builds(LastTokens, tokens=st.integers(0, 2_000), reaching=st.booleans()),
     st.builds(LastShare, share=st.floats(0, 1), unit=st.sampled_from(["messages", "characters"])),
-    st.builds(LastTurns, count=st.integers(1, 4)),
 )
 SNAPS = st.builds(
     Snap,

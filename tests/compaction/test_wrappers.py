@@ -8,10 +8,9 @@ from hypothesis import strategies as st
 
 from harness.compaction.cuts import LastMessages
 from harness.compaction.presets.gemini import Offload, compute_least_characters
-from harness.compaction.presets.paced import Paced
+from harness.compaction.presets.paced import KeepPinned, Paced, has_matching_line
 from harness.compaction.stages import Forget, Mask, Middle, Reducer, Summarize
 from harness.compaction.summary_formats import SixSections
-from harness.compaction.wrappers import KeepPinned, has_matching_line
 from harness.events import Entry, Patch
 from harness.messages import Message, extract_part_text, user
 from harness.testing.strategies import logs

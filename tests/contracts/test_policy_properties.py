@@ -10,10 +10,14 @@ from harness.compaction.pipeline import Rule
 from harness.compaction.presets.bounds import DropAll, OracleRetention, RandomRetention
 from harness.compaction.presets.cline import Cline, ClineBasic, ClineClassic, RooCode, RooSliding
 from harness.compaction.presets.codex import Codex
+from harness.compaction.presets.crush import Crush
+from harness.compaction.presets.dexto import Dexto
 from harness.compaction.presets.gemini import GeminiCli, GeminiMasking
+from harness.compaction.presets.goose import Goose
 from harness.compaction.presets.inspect_ai import InspectEdit, InspectSummary, InspectTrim
 from harness.compaction.presets.keep_last import KeepLast
 from harness.compaction.presets.langchain import AnthropicClear, DeepAgents, LangChainClear, LangChainSummary
+from harness.compaction.presets.letta import Letta
 from harness.compaction.presets.none import NoCompaction
 from harness.compaction.presets.opencode import OpenCode, OpenCodePrune
 from harness.compaction.presets.openhands import OpenHands, OpenHandsV0
@@ -22,7 +26,6 @@ from harness.compaction.presets.pi import Pi
 from harness.compaction.presets.pydantic_ai import PydanticClear, PydanticSummary, PydanticWindow
 from harness.compaction.presets.ratio import Ratio, SeedGemini, SeedOpenCode
 from harness.compaction.presets.reserve import ReserveRecent
-from harness.compaction.presets.services import Crush, Dexto, Goose, Letta
 from harness.compaction.presets.swe_agent import ComplexityTrapMask, ComplexityTrapSummary, MiniSweAgent, SweAgent
 from harness.compaction.presets.three_tiers import ThreeTiers
 from harness.compaction.presets.window import MessageWindow

@@ -11,8 +11,9 @@ from harness.compaction.presets.bounds import OracleRetention
 from harness.compaction.presets.keep_last import KeepLast
 from harness.compaction.presets.none import NoCompaction
 from harness.compaction.presets.ratio import SeedOpenCode
+from harness.compaction.presets.window import CONCISE_INSTRUCTION
 from harness.compaction.stages import Middle, Summarize
-from harness.compaction.summary_formats import CONCISE_INSTRUCTION, Notes
+from harness.compaction.summary_formats import Notes
 from harness.compaction.triggers import FixedTokens, Full
 from harness.errors import IllegalPlan, UsageError
 from harness.events import Entry

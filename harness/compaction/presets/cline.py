@@ -2,37 +2,191 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import pairwise
 from typing import Literal
 
 from harness import transcript
-from harness.compaction.cuts import LastMessages
-from harness.compaction.pipeline import Pipeline, Preset, Rule
+from harness.compaction.cuts import Snap
+from harness.compaction.pipeline import Pipeline, Preset, Rule, join_plans
 from harness.compaction.presets.ranges import check_at_least, check_share
-from harness.compaction.stages import BeforeNewest, Middle, SizeTarget, Summarize, is_from_user, replace_results, with_output
+from harness.compaction.stages import (
+    EVERYTHING,
+    Reducer,
+    Summarize,
+    apply_plan,
+    is_from_user,
+    replace_results,
+    with_output,
+)
 from harness.compaction.summary_formats import READ_TOOLS, WRITE_TOOLS, Brief, CapTexts
 from harness.compaction.triggers import (
+    UNKNOWN_BUDGET,
     Always,
+    Division,
     Full,
-    FullBy,
-    Reserves,
-    ShareMinusReserve,
+    Measure,
     ShareOfAvailable,
     SmallestThreshold,
-    WindowTable,
+    make_budget,
 )
-from harness.compaction.wrappers import IfMessages, OnFailure, Unless, WithProcedure
-from harness.events import Insert, Replace
+from harness.compaction.wrappers import IfMessages, OnFailure, WithProcedure
+from harness.errors import UsageError
+from harness.events import Insert, Patch, Replace
 from harness.messages import Text, ToolCall, ToolResult, user
 from harness.plan import Plan, SummaryProcedure
-from harness.tokens import Budget, JsonCharacters, QuarterOfCharacters
-from harness.view import Item, View
+from harness.tokens import (
+    Budget,
+    Counter,
+    JsonCharacters,
+    QuarterOfCharacters,
+    Usage,
+    Window,
+    count_characters,
+)
+from harness.view import Item, View, apply_patch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SizeTarget:
+    """How much a view may hold after a compaction, as shares of the trigger and of the longest input."""
+
+    input_share: float
+    """Longest input, as a share of the window."""
+    trigger_share: float
+    long_share: float
+    """Of the longest input, in its place once there are `long_answers`."""
+    long_answers: int
+
+    def compute_tokens(self, view: View, budget: Budget) -> int:
+        """The target in tokens."""
+        answers = sum(item.message.role == "assistant" for item in view.items)
+        if answers >= self.long_answers:
+            return int(self.long_share * self.input_share * budget.window_tokens)
+        return int(self.trigger_share * (budget.threshold_tokens or 0))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BeforeNewest:
+    """What lies before the newest tokens, and before the last message of the user unless that is the first message of all.
+
+    The newest tokens are no more than what the target leaves beside the system message. It ends at an answer or at a message
+    of the user.
+    """
+
+    most_tokens: int
+    target: SizeTarget
+
+    def select_items(self, view: View, budget: Budget) -> tuple[Item, ...]:
+        """See `harness.compaction.stages.Span`."""
+        items = view.items
+        keep = min(self.most_tokens, self.target.compute_tokens(view, budget) - items[0].tokens)
+        held, cut = 0, len(items)
+        while cut > 1 and held < keep:
+            cut -= 1
+            held += items[cut].tokens
+        typed = next((index for index in range(len(items) - 1, 0, -1) if is_from_user(view, index)), 1)
+        if typed > 1:
+            cut = min(cut, typed)
+        return items[1 : Snap(legal="user-or-assistant").find_legal_index(items, min(cut, len(items) - 1))]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShareMinusReserve:
+    """Act beyond a share of the window less a reserve."""
+
+    share: float
+    reserve_tokens: int
+
+    def compute_budget(self, window: Window) -> Budget:
+        """See `Division`."""
+        if window.tokens == 0:
+            return UNKNOWN_BUDGET
+        usable = int(self.share * window.tokens - self.reserve_tokens)
+        if usable <= 0:
+            raise UsageError(
+                f"the reserve of {self.reserve_tokens} tokens leaves nothing of {self.share:g} × the window of {window.tokens} "
+                f"({window.source}); raise window_tokens or lower the reserve"
+            )
+        threshold = usable + 1
+        rule = f"more than {self.share:g} × {window.tokens} − {self.reserve_tokens}, that is {threshold} tokens"
+        return make_budget(window, threshold, rule)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WindowTable:
+    """Act at what a table allows for a window; where it has no row, at the larger of a share and of the window less a reserve."""
+
+    thresholds: tuple[tuple[int, int], ...]
+    """Pairs of window and threshold, both in tokens."""
+    share: float
+    reserve_tokens: int
+
+    def compute_budget(self, window: Window) -> Budget:
+        """See `Division`."""
+        if window.tokens == 0:
+            return UNKNOWN_BUDGET
+        other = max(window.tokens - self.reserve_tokens, int(self.share * window.tokens))
+        threshold = dict(self.thresholds).get(window.tokens, other)
+        return make_budget(window, threshold, f"{threshold} tokens are allowed in a window of {window.tokens}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FullBy:
+    """The view has reached a threshold other than that of the budget. See `harness.compaction.triggers.Trigger`."""
+
+    division: Division
+    measure: Measure
+
+    def check_due(self, view: View, budget: Budget, usage: Usage | None) -> str | None:
+        """See `Trigger`."""
+        return Full(measure=self.measure).check_due(view, _divide_window(self.division, budget.window_tokens), usage)
+
+
+@lru_cache(maxsize=1_000)
+def _divide_window(division: Division, window_tokens: int) -> Budget:
+    """Remembered, since it is asked for before every step and writes its arithmetic down each time."""
+    return division.compute_budget(Window(tokens=window_tokens, source="configuration"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unless:
+    """Does something more unless the first has saved enough of the view's characters."""
+
+    first: Reducer
+    then: Reducer
+    enough_share: float
+    counter: Counter
+    """Of the policy, for the view that the first leaves."""
+
+    def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
+        """See `harness.compaction.stages.Reducer`."""
+        plan = self.first.reduce(view, budget, reason)
+        if plan.is_empty:
+            return self.then.reduce(view, budget, reason)
+        before = sum(count_characters(item.message) for item in view.items)
+        left = apply_patch(view.items, Patch(forget=plan.forget, replace=plan.replace), 0, self.counter)
+        saved = before - sum(count_characters(item.message) for item in left)
+        if saved >= self.enough_share * before:
+            return plan
+        return join_plans(plan, self.then.reduce(apply_plan(view, plan, self.counter), budget, reason))
+
 
 HEADING = "[Older messages were left out. What was done in them:]"
+
+
 COMMAND_TOOLS = frozenset({"execute_command"})
+
+
 LABELS = {**dict.fromkeys(READ_TOOLS, "read"), **dict.fromkeys(WRITE_TOOLS, "edited"), **dict.fromkeys(COMMAND_TOOLS, "ran")}
+
+
 SAID_PREFIX = "said: "
+
+
 COMMAND_CHARACTERS = 100
+
+
 SAID_CHARACTERS = 500
 """Of one text in the notice; the source gives none, ours."""
 
@@ -205,10 +359,11 @@ class NoteRereads:
         return with_output(result, self.note) if result.call_id in paths else result
 
 
-NO_RESERVES = Reserves(system_tokens=0, output_tokens=0, safety_tokens=0)
 JSON_COUNTER = JsonCharacters(characters_of_token=3)
+
+
 NOTICE_TEXTS = 3
-EVERYTHING = Middle(tail=LastMessages(count=0))
+
 
 CLINE_INSTRUCTION = """\
 Create a summary of the session above, from which the work can be continued. Use these sections:
@@ -223,8 +378,13 @@ Create a summary of the session above, from which the work can be continued. Use
 ## Files
 ### Read
 ### Edited"""
+
+
 CLINE_MERGE = "Fold the new messages into the previous summary."
+
+
 CLINE_HEADING = "Context summary of the earlier conversation:"
+
 
 ROO_INSTRUCTION = """\
 Create a summary of the session above for whoever goes on with it. First go through it in <analysis> tags, then write:
@@ -237,7 +397,11 @@ Create a summary of the session above for whoever goes on with it. First go thro
 7. Tasks that are still open
 8. What was being done last
 9. The next step, with the words of the user that ask for it"""
+
+
 ROO_SYSTEM = "You sum up conversations with a coding agent. Write text only and call no tools."
+
+
 ROO_HEADING = "## Summary of the conversation"
 
 
@@ -270,7 +434,7 @@ class _ClineSdk(Preset):
         check_at_least(self, 1, "long_answers", "clip_characters")
 
     def _build_division(self) -> ShareOfAvailable:
-        return ShareOfAvailable(share=self.threshold * self.input_share, reserves=NO_RESERVES)
+        return ShareOfAvailable(share=self.threshold * self.input_share)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -466,7 +630,7 @@ class RooCode(_RooCode):
         )
         alone = IfMessages(count=self.least_messages, reducer=summarize, with_summary=True)
         reducer = OnFailure(first=alone, then=self._build_forget_half())
-        soft = ShareOfAvailable(share=self.condense_share, reserves=NO_RESERVES)
+        soft = ShareOfAvailable(share=self.condense_share)
         return Pipeline(
             division=SmallestThreshold(divisions=(soft, self._build_hard_division())),
             rules=(

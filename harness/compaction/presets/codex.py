@@ -6,14 +6,27 @@ from typing import Literal
 from harness.compaction.pipeline import Pipeline, Preset, Rule
 from harness.compaction.presets.ranges import check_at_least, check_share
 from harness.compaction.stages import find_answered_end, is_from_user
-from harness.compaction.summary_formats import Brief, ConstantText, WithoutOldest
-from harness.compaction.triggers import Division, FixedTokens, Full, Reserves, ShareOfAvailable, SmallestThreshold
+from harness.compaction.summary_formats import Brief, ConstantText
+from harness.compaction.triggers import Division, FixedTokens, Full, ShareOfAvailable, SmallestThreshold
 from harness.compaction.wrappers import WithProcedure
 from harness.events import Replace
-from harness.messages import Text
+from harness.messages import Message, Text
 from harness.plan import Plan, Slot, SummaryFormat, SummaryProcedure
 from harness.tokens import Budget, Counter, QuarterOfBytes
 from harness.view import Item, View
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WithoutOldest:
+    """Leave out one more message at the beginning each time, a call together with its results.
+
+    See `harness.plan.PromptShortener`.
+    """
+
+    def shorten(self, messages: tuple[Message, ...], attempt: int) -> tuple[Message, ...]:
+        """What is left after so many messages have gone."""
+        starts = [index for index, message in enumerate(messages) if message.role != "tool"]
+        return messages[starts[attempt] :] if attempt < len(starts) else ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,13 +94,14 @@ def remove_middle(text: str, half: int) -> str:
     return f"{text[:half]}[... {len(text) - 2 * half} characters ...]{text[len(text) - half :]}"
 
 
-NO_RESERVES = Reserves(system_tokens=0, output_tokens=0, safety_tokens=0)
 INSTRUCTION = """\
 Create a summary of this session, to be handed over to another model that takes the task on from here. Tell it:
 - progress and decisions so far
 - constraints and preferences of the user
 - what remains to be done, as next steps
 - data, examples and references that are critical for going on"""
+
+
 SUMMARY_HEADING = "Another model began this task. It left the following hand-over; build on it and do no work twice."
 
 
@@ -125,7 +139,7 @@ class Codex(Preset):
     @property
     def pipeline(self) -> Pipeline:
         """One rule: hand over."""
-        division: Division = ShareOfAvailable(share=self.threshold, reserves=NO_RESERVES)
+        division: Division = ShareOfAvailable(share=self.threshold)
         if self.compact_at_tokens is not None:
             division = SmallestThreshold(divisions=(division, FixedTokens(tokens=self.compact_at_tokens)))
         counter = QuarterOfBytes()

@@ -3,22 +3,110 @@
 Beside it its masking of tool output, which saves old results apart.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from harness.compaction.pipeline import Pipeline, Preset, Rule
 from harness.compaction.presets.ranges import check_at_least, check_share
-from harness.compaction.stages import BeforeUserMessage, ClipOldResults, Mask, Prunable, Summarize, with_output
-from harness.compaction.summary_formats import Brief, Recheck
-from harness.compaction.triggers import Full, NoThreshold, Reserves, ShareOfAvailable
+from harness.compaction.stages import Mask, Prunable, Reducer, Summarize, replace_results, with_output
+from harness.compaction.summary_formats import Brief
+from harness.compaction.triggers import Full, NoThreshold, ShareOfAvailable
 from harness.compaction.wrappers import WithProcedure
 from harness.events import Replace
-from harness.messages import Message, Part, ToolResult, assistant
+from harness.messages import Message, Part, ToolResult, assistant, user
 from harness.plan import Plan, SummaryProcedure
-from harness.tokens import Budget, WeightedCharacters
+from harness.tokens import Budget, Counter, WeightedCharacters, count_json_characters
 from harness.truncation import Truncation, describe_location, name_output
-from harness.view import View
+from harness.view import Item, View
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BeforeUserMessage:
+    """The first share of the characters that were sent and answered, up to the next message of the user.
+
+    Without such a message behind that share: all of it where the last answer has no calls, else what lies before the user's
+    last message.
+    """
+
+    keep_share: float
+    answers: bool = False
+    """Whether a place before an answer of the model will do as well."""
+
+    def select_items(self, view: View, budget: Budget) -> tuple[Item, ...]:
+        """See `harness.compaction.stages.Span`."""
+        return view.items[1 : self._find_end(view.items)]
+
+    def _find_end(self, items: Sequence[Item]) -> int:
+        end = len(items)
+        while end > 1 and items[end - 1].message.role != "assistant":
+            end -= 1
+        sizes = [count_json_characters(item.message) for item in items[1:end]]
+        before, last_candidate = (1 - self.keep_share) * sum(sizes), 1
+        gone = 0
+        for index, size in enumerate(sizes, start=1):
+            role = items[index].message.role
+            if role == "user" or (self.answers and role == "assistant"):
+                if gone >= before:
+                    return index
+                last_candidate = index
+            gone += size
+        return end if end > 1 and not items[end - 1].message.calls else last_candidate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClipOldResults:
+    """Clips long results beyond the newest tokens of tool output, where another reducer leaves them in view.
+
+    Where the other one finds nothing to do, nothing is clipped either.
+    """
+
+    reducer: Reducer
+    protect_tokens: int
+    characters: int
+    """A longer result is clipped to this."""
+    head_share: float
+    """Of these, from its beginning; the rest is from its end."""
+    counter: Counter
+
+    def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
+        """See `harness.compaction.stages.Reducer`."""
+        plan = self.reducer.reduce(view, budget, reason)
+        if plan.is_empty:
+            return plan
+        gone, held, changes = set(plan.forget), 0, []
+        for item in reversed(view.items):
+            if item.message.role != "tool" or item.item_id in gone:
+                continue
+            if held + item.tokens > self.protect_tokens and any(self._is_long(result) for result in item.message.results):
+                changes.append(replace_results(item, self._clip_result))
+                held += self.counter.count(changes[-1].message)
+            else:
+                held += item.tokens
+        return replace(plan, replace=(*plan.replace, *changes[::-1]))
+
+    def _is_long(self, result: ToolResult) -> bool:
+        return len(result.output) > self.characters
+
+    def _clip_result(self, result: ToolResult) -> ToolResult:
+        text, head = result.output, int(self.characters * self.head_share)
+        if not self._is_long(result):
+            return result
+        gone = len(text) - self.characters
+        output = f"{text[:head]}\n[... {gone} characters ...]\n{text[len(text) - self.characters + head :]}"
+        return replace(result, output=output, clipped_characters=result.clipped_characters + gone)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recheck:
+    """Asks the summarizer what its draft leaves out. See `harness.plan.Review`."""
+
+    question: str
+
+    def build_prompt(self, prompt: tuple[Message, ...], draft: Message) -> tuple[Message, ...]:
+        """The first prompt, the draft, the question."""
+        return (*prompt, assistant(draft.text), user(self.question))
+
 
 POINTER_CHARACTERS = 300
 """No pointer is longer, its preview left out."""
@@ -83,7 +171,6 @@ def _drop_empty_lines(*lines: str) -> Iterable[str]:
     return (line for line in lines if line)
 
 
-NO_RESERVES = Reserves(system_tokens=0, output_tokens=0, safety_tokens=0)
 INSTRUCTION = """\
 Create a summary of the session above as a snapshot of its state: afterwards it is all that the agent knows of it. If an earlier
 snapshot is among the messages, take over what still holds. Think first in a <scratchpad>, then write:
@@ -97,10 +184,14 @@ snapshot is among the messages, take over what still holds. Think first in a <sc
 <recent_actions></recent_actions>
 <task_state></task_state>
 </state_snapshot>"""
+
+
 RECHECK_QUESTION = (
     "Compare the snapshot with the session once more: is a path, a result, a decision or a demand of the user missing? Write the "
     "whole snapshot again with what is missing; if nothing is, write it as it is."
 )
+
+
 ACKNOWLEDGEMENT = "Understood. I go on from this snapshot."
 
 
@@ -161,7 +252,7 @@ class GeminiCli(Preset):
             counter=counter,
         )
         return Pipeline(
-            division=ShareOfAvailable(share=self.threshold, reserves=NO_RESERVES),
+            division=ShareOfAvailable(share=self.threshold),
             rules=(Rule(trigger=Full(measure="prompt"), reducer=clipping),),
             counter=counter,
         )

@@ -1,24 +1,61 @@
 """The three ways to compact of Inspect: summarize, trim, edit. All act above a share of the window and keep the task's input."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from harness.compaction.cuts import LastMessages, LastShare, Snap
-from harness.compaction.pipeline import Pipeline, Preset, Repeat, Rule
+from harness.compaction.pipeline import Pipeline, Preset, Rule, join_plans
 from harness.compaction.presets.ranges import check_at_least
-from harness.compaction.stages import Forget, Mask, Middle, Reducer, Summarize
+from harness.compaction.stages import DEFAULT_COUNTER, Forget, Mask, Middle, Reducer, Summarize, apply_plan
 from harness.compaction.summary_formats import ACCEPT_EMPTY, Sections
-from harness.compaction.triggers import Always, Full, Reserves, ShareOfAvailable
+from harness.compaction.triggers import Always, Full, ShareOfAvailable
 from harness.compaction.wrappers import WithProcedure
 from harness.errors import UsageError
-from harness.plan import SummaryProcedure
+from harness.plan import Plan, SummaryProcedure
+from harness.tokens import Budget, Counter
+from harness.view import View
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Repeat:
+    """A reducer again and again, as one plan, until the view is no longer above its threshold or a pass has saved nothing."""
+
+    reducer: Reducer
+    max_passes: int
+    counter: Counter = DEFAULT_COUNTER
+
+    def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
+        """See `harness.compaction.stages.Reducer`."""
+        plan = self.reducer.reduce(view, budget, reason)
+        if plan.is_empty or plan.slots:
+            return plan
+        left, before = apply_plan(view, plan, self.counter), view.tokens + 1
+        for _ in range(self.max_passes - 1):
+            if left.tokens <= (budget.threshold_tokens or 0) or left.tokens >= before:
+                break
+            before, more = left.tokens, self.reducer.reduce(left, budget, reason)
+            if more.is_empty:
+                break
+            plan = replace(join_plans(plan, more), reason=plan.reason)
+            if more.slots:
+                break
+            left = apply_plan(view, plan, self.counter)
+        return plan
+
 
 SECTIONS = ("Task Overview", "Current State", "Important Discoveries", "Next Steps", "Context to Preserve")
+
+
 OPENING = "[CONTEXT COMPACTION SUMMARY]\n\n(Written by the agent's memory, not by the user.)"
+
+
 CLOSING = "(Go on with the task from here.)"
-NO_RESERVES = Reserves(system_tokens=0, output_tokens=0, safety_tokens=0)
+
+
 MAX_PASSES = 4
 """The first one, and up to three more where the view is still above the threshold."""
+
+
 INPUT_MESSAGES = 2
 """Messages that always stay: the system message and the request."""
 
@@ -42,7 +79,7 @@ class _Inspect(Preset):
 
     def _build_pipeline(self, reducer: Reducer) -> Pipeline:
         return Pipeline(
-            division=ShareOfAvailable(share=self.threshold, reserves=NO_RESERVES),
+            division=ShareOfAvailable(share=self.threshold),
             rules=(
                 Rule(trigger=Full(measure="reported-and-since", above=True), reducer=reducer),
                 Rule(trigger=Always(), reducer=reducer, moment="overflow"),

@@ -1,16 +1,18 @@
 """The middleware of LangChain and of its deepagents, and the clearing of tool uses that LangChain took from Anthropic's API."""
 
+import json
 import math
-from dataclasses import dataclass
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from harness import transcript
-from harness.compaction.cuts import LastMessages, LastOfWindow, LastTokens, Tail
-from harness.compaction.excerpts import NewestFromUser
+from harness.compaction.cuts import LastMessages, LastTokens, Tail
 from harness.compaction.pipeline import Pipeline, Preset, Rule
 from harness.compaction.presets.ranges import check_at_least, check_share
-from harness.compaction.stages import Mask, Middle, ShortenArguments, Summarize
-from harness.compaction.summary_formats import ACCEPT_EMPTY, Sections, WithoutMiddle
+from harness.compaction.stages import Mask, Middle, Summarize
+from harness.compaction.summary_formats import ACCEPT_EMPTY, Sections
 from harness.compaction.triggers import (
     Always,
     AnyOf,
@@ -19,21 +21,155 @@ from harness.compaction.triggers import (
     Full,
     MoreThan,
     NoThreshold,
-    Reserves,
     ShareOfAvailable,
     Trigger,
 )
 from harness.compaction.wrappers import IfSaves, WithProcedure
 from harness.errors import UsageError
-from harness.messages import Message
-from harness.plan import SummaryProcedure
-from harness.tokens import Estimated, QuarterOfCharacters
+from harness.events import Replace
+from harness.messages import Message, Part, ToolCall, user
+from harness.plan import Plan, SummaryProcedure
+from harness.tokens import Budget, Counter, Estimated, QuarterOfCharacters
+from harness.view import Item, View
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShortenArguments:
+    """Of long texts among the arguments of certain calls before a tail, only the beginning stays, with a mark.
+
+    Where no call in view is long, the cost is that of what came since the last asking; else that of the tail is added.
+    """
+
+    tail: Tail
+    tools: tuple[str, ...]
+    characters: int
+    """A longer text is shortened."""
+    kept_characters: int
+    """To so many, before the mark."""
+    mark: str
+
+    def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
+        """See `harness.compaction.stages.Reducer`."""
+        first = view.tally_cache.read(view.items, self, lambda: _LongCallTally(self), lambda tally: tally.first)
+        start = 0 if first is None else self.tail.find_start(view.items, budget)
+        changes = [change for item in view.items[first:start] if (change := self.shorten_item(item))]
+        plan_reason = (
+            f"{reason}; long arguments of {len(changes)} old answers" if changes else f"{reason}, but no old call is long"
+        )
+        return Plan(reason=plan_reason, replace=tuple(changes))
+
+    def shorten_item(self, item: Item) -> Replace | None:
+        """What becomes of a message; None where it has nothing long."""
+        if item.message.role != "assistant":
+            return None
+        parts = tuple(map(self._shorten_part, item.message.parts))
+        return Replace(item=item.item_id, message=replace(item.message, parts=parts)) if parts != item.message.parts else None
+
+    def _shorten_part(self, part: Part) -> Part:
+        if not isinstance(part, ToolCall) or part.name not in self.tools or len(part.arguments_json) <= self.characters:
+            return part
+        given = dict(transcript.parse_arguments(part))
+        long = {name: text for name, text in given.items() if isinstance(text, str) and len(text) > self.characters}
+        if not long:
+            return part
+        short = {name: f"{text[: self.kept_characters]}{self.mark}" for name, text in long.items()}
+        return replace(part, arguments_json=json.dumps(given | short, ensure_ascii=False))
+
+
+class _LongCallTally:
+    """The tally of long calls: where the first one stands. See `harness.tally_cache`."""
+
+    __slots__ = ("_by", "_count", "first")
+
+    def __init__(self, stage: ShortenArguments) -> None:
+        self._by = stage
+        self._count = 0
+        self.first: int | None = None
+
+    def add(self, item: Item) -> None:
+        """See `harness.tally_cache.Tally`."""
+        if self.first is None and self._by.shorten_item(item):
+            self.first = self._count
+        self._count += 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LastOfWindow:
+    """As many messages as hold no more than a share of the window."""
+
+    share: float
+    least_messages: int = 1
+    """Messages that stay whatever they hold."""
+
+    def find_start(self, items: Sequence[Item], budget: Budget) -> int:
+        """See `Tail`."""
+        tokens = max(1, int(budget.window_tokens * self.share))
+        return LastTokens(tokens=tokens, reaching=False, least_messages=self.least_messages).find_start(items, budget)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewestFromUser:
+    """The newest messages that hold no more than so many tokens, from the first message of the user among them.
+
+    Where the message before them is the user's, its last lines are shown as far as there is room. Where no message of the user
+    is among the newest, nothing is shown.
+    """
+
+    tokens: int
+    counter: Counter
+
+    def select(self, messages: tuple[Message, ...]) -> tuple[Message, ...]:
+        """See `harness.plan.Excerpt`."""
+        start, room = len(messages), self.tokens
+        while start and (held := self.counter.count(messages[start - 1])) <= room:
+            start, room = start - 1, room - held
+        if start and messages[start - 1].role == "user" and (end := self._take_last_lines(messages[start - 1], room)):
+            return (user(end), *messages[start:])
+        while start < len(messages) and messages[start].role != "user":
+            start += 1
+        return messages[start:]
+
+    def _take_last_lines(self, message: Message, room: int) -> str:
+        """The last lines of a text that hold no more than so many tokens as a message."""
+        lines = transcript.extract_text(message).split("\n")
+        ends = ["\n".join(lines[len(lines) - count :]) for count in range(1, len(lines) + 1)]
+        fitting = bisect_right(ends, room, key=lambda end: self.counter.count(user(end)))
+        return ends[fitting - 1] if fitting else ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WithoutMiddle:
+    """In a second attempt the two ends of what was told, by characters. See `harness.plan.PromptShortener`."""
+
+    share: float
+    """Of the characters that is told."""
+    head_share: float
+    """Of these, from the beginning; the others are from the end."""
+
+    def shorten(self, messages: tuple[Message, ...], attempt: int) -> tuple[Message, ...]:
+        """Both ends as one message; no third attempt."""
+        text = transcript.render(messages)
+        kept = int(self.share * len(text))
+        head = int(self.head_share * kept)
+        if attempt > 1 or not kept:
+            return ()
+        return (
+            user(f"{text[:head]}\n\n(The middle of the conversation is left out here.)\n\n{text[len(text) - kept + head :]}"),
+        )
+
 
 SECTIONS = ("SESSION INTENT", "SUMMARY", "ARTIFACTS", "NEXT STEPS")
+
+
 OPENING = "(Summary of the conversation so far.)"
+
+
 SHORTENED_MARK = "...(the rest of this argument was left out)"
+
+
 TOO_LONG_SUMMARY = "(The conversation before this was too long to be summarized.)"
-NO_RESERVES = Reserves(system_tokens=0, output_tokens=0, safety_tokens=0)
+
+
 SUMMARY_PROCEDURE = SummaryProcedure(
     shorter=WithoutMiddle(share=0.5, head_share=0.25), stand_in=ACCEPT_EMPTY, stand_in_for="empty"
 )
@@ -69,8 +205,9 @@ class CharactersAndOverhead:
 
 
 COUNTER = CharactersAndOverhead()
+
+
 COUNTER_WITH_SYSTEM = CharactersAndOverhead(with_system=True)
-DEFAULT_COUNTER = QuarterOfCharacters()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,7 +340,7 @@ class LangChainSummary(Preset):
         if self.trigger_tokens is not None:
             return FixedTokens(tokens=self.trigger_tokens)
         if self.trigger_share is not None:
-            return ShareOfAvailable(share=self.trigger_share, reserves=NO_RESERVES)
+            return ShareOfAvailable(share=self.trigger_share)
         return NoThreshold(rule=f"at {self.trigger_messages} messages")
 
 
@@ -261,7 +398,7 @@ class DeepAgents(Preset):
         summarizing = WithProcedure(reducer=summarize, procedure=SUMMARY_PROCEDURE)
         full = AnyOf((Full(measure="rescaled"), Full(measure="reported")))
         return Pipeline(
-            division=ShareOfAvailable(share=self.threshold, reserves=NO_RESERVES),
+            division=ShareOfAvailable(share=self.threshold),
             rules=(
                 Rule(trigger=Full(measure="unedited"), reducer=shorten, quiet=True),
                 Rule(trigger=full, reducer=summarizing),
@@ -312,6 +449,6 @@ class AnthropicClear(Preset):
             exempt_count=True,
             clear_arguments=self.clear_arguments,
         )
-        reducer = IfSaves(tokens=self.least_saved_tokens, reducer=mask, counter=DEFAULT_COUNTER)
+        reducer = IfSaves(tokens=self.least_saved_tokens, reducer=mask, counter=QuarterOfCharacters())
         rule = Rule(trigger=Full(measure="unedited", above=True), reducer=reducer, quiet=True)
-        return Pipeline(division=FixedTokens(tokens=self.trigger_tokens), rules=(rule,), counter=DEFAULT_COUNTER)
+        return Pipeline(division=FixedTokens(tokens=self.trigger_tokens), rules=(rule,), counter=QuarterOfCharacters())

@@ -1,21 +1,69 @@
 """opencode: the conversation so far becomes the answer to a question, the last turns behind it; and its pruning of results."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from harness.compaction.pipeline import Pipeline, Preset, Rule
 from harness.compaction.presets.ranges import check_at_least, check_share
-from harness.compaction.stages import BeforeTurns, Mask, Prunable, Summarize
+from harness.compaction.stages import Mask, Prunable, Summarize, is_from_user
 from harness.compaction.summary_formats import Brief, CapTexts
 from harness.compaction.triggers import Always, Full, NoThreshold, UsableInput
 from harness.compaction.wrappers import WithClosingMessage, WithProcedure
 from harness.errors import UsageError
 from harness.messages import user
-from harness.tokens import JsonCharacters
+from harness.tokens import Budget, JsonCharacters
+from harness.view import Item, View
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BeforeTurns:
+    """What lies before the last turns, as far as these fit a share of the threshold between two bounds.
+
+    Newest first: a turn stays whole while it fits what is left; of the first that does not, the longest end that fits.
+    """
+
+    turns: int
+    share: float
+    least_tokens: int
+    most_tokens: int
+
+    def select_items(self, view: View, budget: Budget) -> tuple[Item, ...]:
+        """See `harness.compaction.stages.Span`."""
+        items, end = view.items, len(view.items)
+        room = min(self.most_tokens, max(self.least_tokens, int(self.share * (budget.threshold_tokens or 0))))
+        request_indexes = [index for index in range(1, end) if is_from_user(view, index) and not _is_before_summary(view, index)]
+        before = end
+        for start in request_indexes[::-1][: self.turns]:
+            size = sum(item.tokens for item in items[start:before])
+            if size > room:
+                return items[1 : _find_fitting_start(items, start + 1, before, room)]
+            before, room = start, room - size
+        return items[1:before]
+
+
+def _is_before_summary(view: View, index: int) -> bool:
+    """Whether a message stands right before a summary, as the question that it answers."""
+    return index + 1 < len(view.items) and view.items[index + 1].item_id in view.summaries
+
+
+def _find_fitting_start(items: Sequence[Item], start: int, end: int, room: int) -> int:
+    """The first place from which all up to `end` fits, never at a result; `end` if there is none."""
+    held, first_fitting = 0, end
+    for index in range(end - 1, start - 1, -1):
+        held += items[index].tokens
+        if held > room:
+            break
+        if items[index].message.role != "tool":
+            first_fitting = index
+    return first_fitting
+
 
 SYSTEM_PROMPT = (
     "You hand over the work of a coding agent. You only write the summary that is asked for; you do not answer what is in it."
 )
+
+
 INSTRUCTION = """\
 Create a summary of the session above, for the agent that goes on with it and sees nothing else of it. Use these headings:
 
@@ -27,8 +75,14 @@ Create a summary of the session above, for the agent that goes on with it and se
 ### Blocked
 ## Next Move
 ## Relevant Files"""
+
+
 MERGE_INSTRUCTION = "Bring the previous summary up to date with the messages: keep what still holds, drop what does not."
+
+
 QUESTION = "What did we do so far?"
+
+
 CONTINUE_REQUEST = "Go on with the next step if there is one; otherwise say what you need to know."
 
 

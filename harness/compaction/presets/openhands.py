@@ -6,16 +6,93 @@ from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 from harness import transcript
-from harness.compaction.cuts import LastBelowThreshold, LastEvents, LastMessages, ShortestTail, Snap, Tail
+from harness.compaction.cuts import Snap, Tail, count_messages_for_events
 from harness.compaction.pipeline import Pipeline, Preset, Rule
 from harness.compaction.presets.ranges import check_at_least
-from harness.compaction.stages import Forget, Middle, OrElse, Reducer, Summarize
+from harness.compaction.stages import DEFAULT_COUNTER, EVERYTHING, Forget, Middle, Reducer, Summarize
 from harness.compaction.summary_formats import ACCEPT_EMPTY
-from harness.compaction.triggers import AllOf, Always, Full, MoreThan, NoThreshold, Reserves, ShareOfAvailable
+from harness.compaction.triggers import AllOf, Always, Full, MoreThan, NoThreshold, ShareOfAvailable
 from harness.compaction.wrappers import OnFailure, WithProcedure
 from harness.errors import UsageError
 from harness.messages import Message, Part, Reasoning, Text, ToolCall, user
-from harness.plan import SummaryProcedure, SummaryRequest
+from harness.plan import Plan, SummaryProcedure, SummaryRequest
+from harness.tokens import Budget, Counter
+from harness.view import Item, View, count_events
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OrElse:
+    """A second reducer where the first finds nothing to do."""
+
+    first: Reducer
+    second: Reducer
+
+    def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
+        """See `Reducer`."""
+        plan = self.first.reduce(view, budget, reason)
+        return self.second.reduce(view, budget, plan.reason) if plan.is_empty else plan
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LastEvents:
+    """As many messages as make no more than so many events; a number below 0 keeps all."""
+
+    count: int
+    share: float = 0.0
+    """Of all events, added to the number, rounded down."""
+
+    def find_start(self, items: Sequence[Item], budget: Budget) -> int:
+        """See `Tail`."""
+        sizes = [count_events(item.message) for item in items]
+        room, index = int(self.share * sum(sizes)) + self.count, len(items)
+        if room < 0:
+            return 0
+        while index and sizes[index - 1] <= room:
+            index -= 1
+            room -= sizes[index]
+        return index
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LastBelowThreshold:
+    """As many messages as hold, together with the first ones, less than a share of the threshold."""
+
+    share: float
+    head_events: int
+    """Events at the beginning that count as the first ones; of a message that they do not hold whole, its first calls do."""
+    counter: Counter = DEFAULT_COUNTER
+
+    def find_start(self, items: Sequence[Item], budget: Budget) -> int:
+        """See `Tail`."""
+        head = count_messages_for_events(items, self.head_events)
+        room = int((budget.threshold_tokens or 0) * self.share) - self._count_head_tokens(items[:head])
+        index = len(items)
+        while index > head and items[index - 1].tokens < room:
+            index -= 1
+            room -= items[index].tokens
+        return index
+
+    def _count_head_tokens(self, head: Sequence[Item]) -> int:
+        """Of the first events."""
+        tokens = sum(item.tokens for item in head)
+        over = sum(count_events(item.message) for item in head) - self.head_events
+        if over <= 0:
+            return tokens
+        *_, last = head
+        gone = set(last.message.calls[len(last.message.calls) - over :])
+        held = Message(role=last.message.role, parts=tuple(part for part in last.message.parts if part not in gone))
+        return tokens - last.tokens + self.counter.count(held)
+
+
+@dataclass(frozen=True, slots=True)
+class ShortestTail:
+    """Whichever of several tails keeps least."""
+
+    tails: tuple[Tail, ...]
+
+    def find_start(self, items: Sequence[Item], budget: Budget) -> int:
+        """See `Tail`."""
+        return max(tail.find_start(items, budget) for tail in self.tails)
 
 
 class TranscriptEvent(NamedTuple):
@@ -153,10 +230,15 @@ SECTIONS = (
     "VERSION_CONTROL_STATUS",
 )  # fmt: skip
 """Headings that both ask for."""
-NO_RESERVES = Reserves(system_tokens=0, output_tokens=0, safety_tokens=0)
+
+
 SNAP_FORWARD = Snap(direction="forward")
+
+
 RESET_ATTEMPTS = 5
 """`hard_context_reset_max_retries`: the first one tells events as they are."""
+
+
 RESET_SHARE = 0.8
 """`hard_context_reset_context_scaling`: the longest event of an attempt, as a share of the one before."""
 
@@ -216,7 +298,7 @@ class OpenHands(Preset):
         by_half = LastEvents(share=0.5, count=-self.keep_first - 1)
         many, full = MoreThan(count=self.max_size, unit="events"), Full(above=True)
         return Pipeline(
-            division=ShareOfAvailable(share=1.0, reserves=NO_RESERVES, at_most_tokens=self.max_tokens),
+            division=ShareOfAvailable(share=1.0, at_most_tokens=self.max_tokens),
             rules=(
                 Rule(trigger=AllOf((full, many)), reducer=self._build_hard_reset(ShortestTail((by_tokens, by_events)))),
                 Rule(trigger=full, reducer=self._build_hard_reset(by_tokens)),
@@ -234,7 +316,7 @@ class OpenHands(Preset):
     def _build_hard_reset(self, tail: Tail) -> Reducer:
         shorter = ShorterEvents(characters=self._event_characters, share=RESET_SHARE, attempts=RESET_ATTEMPTS - 1)
         procedure = SummaryProcedure(shorter=shorter, shorter_for="failed", stand_in=ACCEPT_EMPTY, stand_in_for="empty")
-        reset = WithProcedure(reducer=self._build_summarize(Middle(tail=LastMessages(count=0)), 0.0), procedure=procedure)
+        reset = WithProcedure(reducer=self._build_summarize(EVERYTHING, 0.0), procedure=procedure)
         return OrElse(first=OnFailure(first=self._build_condensation(tail), then=reset), second=reset)
 
     @property

@@ -1,17 +1,105 @@
 """Compaction at a pace: every so many steps of the agent, or at a share of the window but no more often than that."""
 
-from dataclasses import dataclass
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from fnmatch import translate
+from functools import lru_cache
 from typing import Literal
 
 from harness.compaction.cuts import LastMessages
 from harness.compaction.pipeline import Pipeline, Preset, Rule
-from harness.compaction.presets.ranges import check_at_least, check_patterns, check_share
-from harness.compaction.stages import Forget, Middle, Reducer, Summarize
+from harness.compaction.presets.ranges import check_at_least, check_share
+from harness.compaction.stages import Block, Forget, Middle, Reducer, Summarize, group_blocks
 from harness.compaction.summary_formats import SixSections
-from harness.compaction.triggers import AllOf, Full, NoThreshold, Reserves, ShareOfAvailable, Steps, Trigger
-from harness.compaction.wrappers import KeepPinned
+from harness.compaction.triggers import AllOf, Full, NoThreshold, ShareOfAvailable, Trigger
+from harness.errors import UsageError
+from harness.events import ItemId
+from harness.messages import extract_part_text
+from harness.plan import Plan
+from harness.tokens import Budget, Usage
+from harness.truncation import name_output
+from harness.view import View
 
-NO_RESERVES = Reserves(system_tokens=0, output_tokens=0, safety_tokens=0)
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Steps:
+    """So many steps have ended since the last applied compaction, or since the beginning.
+
+    With another trigger in `AllOf` it is hysteresis: the view is edited at most every so many steps.
+    """
+
+    count: int
+
+    def check_due(self, view: View, budget: Budget, usage: Usage | None) -> str | None:
+        """See `Trigger`."""
+        steps = view.steps_since_compaction
+        return f"{steps} steps since the last compaction ≥ {self.count}" if steps >= self.count else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeepPinned:
+    """Keeps whole what another reducer would take, where a line of it matches a pattern: nothing forgets, masks or moves it.
+
+    Shell patterns over whole lines, `*` for any text, since their time grows with the text alone; that of regular expressions has
+    no bound on what a model or a tool may write. A call stays with all its results. What stays is no part of what a summary is
+    told, and summaries are never pinned, or one that quotes a pinned line would stay beside the next for ever.
+    """
+
+    patterns: tuple[str, ...]
+    reducer: Reducer
+
+    def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
+        """See `harness.compaction.stages.Reducer`."""
+        plan = self.reducer.reduce(view, budget, reason)
+        changed_ids = {*plan.forget, *(change.item for change in plan.replace)} - set(view.summaries)
+        changed_blocks = [block for block in group_blocks(view.items) if any(item.item_id in changed_ids for item in block.items)]
+        pinned_ids = [item.item_id for block in changed_blocks if self._has_match(block) for item in block.items]
+        return exclude_items(plan, frozenset(pinned_ids) & changed_ids) if pinned_ids else plan
+
+    def _has_match(self, block: Block) -> bool:
+        return any(
+            has_matching_line(self.patterns, extract_part_text(part)) for item in block.items for part in item.message.parts
+        )
+
+
+def has_matching_line(patterns: tuple[str, ...], text: str) -> bool:
+    """Whether a line of a text is as one of some shell patterns says."""
+    return any(matches(line) for line in text.splitlines() for matches in _compile_patterns(patterns))
+
+
+@lru_cache(maxsize=1_000)
+def _compile_patterns(patterns: tuple[str, ...]) -> tuple[Callable[[str], object], ...]:
+    return tuple(re.compile(translate(pattern)).match for pattern in patterns)
+
+
+def exclude_items(plan: Plan, items: frozenset[ItemId]) -> Plan:
+    """A plan that leaves some items as they are; a summary that would stand for nothing else is not asked for."""
+    slots = (replace(slot, stands_for=tuple(one for one in slot.stands_for if one not in items)) for slot in plan.slots)
+    changes = tuple(change for change in plan.replace if change.item not in items)
+    written = "\n".join(result.output for change in changes for result in change.message.results)
+    left = replace(
+        plan,
+        forget=tuple(item for item in plan.forget if item not in items),
+        replace=changes,
+        slots=tuple(slot for slot in slots if slot.stands_for),
+        texts_to_save=tuple(text for text in plan.texts_to_save if name_output(text) in written),
+        fallback=None if plan.fallback is None else exclude_items(plan.fallback, items),
+    )
+    return replace(left, reason=f"{plan.reason}, but what is pinned stays") if left.is_empty else left
+
+
+def check_patterns(policy: object, name: str) -> None:
+    """Refuse shell patterns that select nothing or everything.
+
+    Raises:
+        UsageError: names the field, the pattern and what would be right.
+    """
+    for pattern in getattr(policy, name):
+        if not pattern.strip() or "\n" in pattern:
+            raise UsageError(f"{name}: {pattern!r} matches no line that says anything; write a shell pattern such as '*must*'")
+        if not pattern.strip("*?"):
+            raise UsageError(f"{name}: {pattern!r} matches every line, so nothing would ever go; write one such as '*must*'")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,5 +158,5 @@ class Paced(Preset):
                 division=NoThreshold(rule=f"every {self.every_steps} steps"), rules=(Rule(trigger=steps, reducer=reducer),)
             )
         trigger: Trigger = AllOf((Full(), steps))
-        division = ShareOfAvailable(share=self.threshold, reserves=NO_RESERVES)
+        division = ShareOfAvailable(share=self.threshold)
         return Pipeline(division=division, rules=(Rule(trigger=trigger, reducer=reducer),))

@@ -1,11 +1,10 @@
 """Three of the strategies of pydantic-ai-harness: summarize, drop, clear. It counts messages as it sends them: see `bundles`."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from harness.compaction.cuts import SNAP_BACK, LastTokens, Tail
-from harness.compaction.excerpts import ShortResults
 from harness.compaction.pipeline import Pipeline, Preset, Rule
 from harness.compaction.presets.ranges import check_at_least
 from harness.compaction.stages import Mask, Reducer, is_from_user
@@ -16,15 +15,38 @@ from harness.compaction.triggers import (
     FixedTokens,
     Full,
     NoThreshold,
-    Reserves,
     ShareOfAvailable,
 )
 from harness.compaction.wrappers import IfSaves, WithProcedure
 from harness.errors import UsageError
-from harness.messages import Message
+from harness.messages import Message, ToolResult
 from harness.plan import Excerpt, Plan, Slot, SummaryFormat, SummaryProcedure
 from harness.tokens import Budget, Estimated, Usage, iter_texts
 from harness.view import Item, View
+
+CUT_MARK = "[...]"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShortResults:
+    """Shows all messages, of each tool result no more than so many characters, the mark of the cut counted in."""
+
+    characters: int
+
+    def select(self, messages: tuple[Message, ...]) -> tuple[Message, ...]:
+        """See `harness.plan.Excerpt`."""
+        return tuple(self._shorten_message(message) if message.role == "tool" else message for message in messages)
+
+    def _shorten_message(self, message: Message) -> Message:
+        parts = (
+            replace(part, output=self._cut_text(part.output)) if isinstance(part, ToolResult) else part for part in message.parts
+        )
+        return replace(message, parts=tuple(parts))
+
+    def _cut_text(self, text: str) -> str:
+        if len(text) <= self.characters:
+            return text
+        return f"{text[: max(0, self.characters - len(CUT_MARK))]}{CUT_MARK}"[: self.characters]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,8 +170,9 @@ def find_request(view: View, end: int) -> Item | None:
 
 
 SECTIONS = ("Intent", "Key decisions", "Artifacts", "Current state", "Next steps", "Open questions")
+
+
 OPENING = "(Summary of the conversation so far.)"
-NO_RESERVES = Reserves(system_tokens=0, output_tokens=0, safety_tokens=0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,6 +190,8 @@ class QuarterOfTexts:
 
 
 COUNTER = QuarterOfTexts()
+
+
 RETRY_REQUEST = "The answer was empty. Write the summary."
 
 
@@ -203,7 +228,7 @@ class _PydanticAi(Preset):
         if self.trigger_tokens is not None:
             return FixedTokens(tokens=self.trigger_tokens)
         if self.trigger_share is not None:
-            return ShareOfAvailable(share=self.trigger_share, reserves=NO_RESERVES)
+            return ShareOfAvailable(share=self.trigger_share)
         return NoThreshold(rule=f"more than {self.trigger_messages} requests and answers")
 
 

@@ -26,16 +26,3 @@ def check_share(policy: object, *names: str) -> None:
         value = getattr(policy, name)
         if not 0 < value <= 1:
             raise UsageError(f"{name}={value!r} must be above 0 and at most 1")
-
-
-def check_patterns(policy: object, name: str) -> None:
-    """Refuse shell patterns that select nothing or everything.
-
-    Raises:
-        UsageError: names the field, the pattern and what would be right.
-    """
-    for pattern in getattr(policy, name):
-        if not pattern.strip() or "\n" in pattern:
-            raise UsageError(f"{name}: {pattern!r} matches no line that says anything; write a shell pattern such as '*must*'")
-        if not pattern.strip("*?"):
-            raise UsageError(f"{name}: {pattern!r} matches every line, so nothing would ever go; write one such as '*must*'")

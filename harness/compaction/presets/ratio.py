@@ -7,13 +7,18 @@ from harness.compaction.cuts import LastShare, Snap
 from harness.compaction.pipeline import Pipeline, Preset, Rule
 from harness.compaction.presets.ranges import check_at_least, check_share
 from harness.compaction.stages import Mask, Middle, Summarize
-from harness.compaction.summary_formats import HANDOVER_INSTRUCTION, Notes
-from harness.compaction.triggers import Full, Reserves, ShareOfAvailable
+from harness.compaction.summary_formats import Notes
+from harness.compaction.triggers import Full, ShareOfAvailable
 from harness.tokens import WeightedCharacters
+
+HANDOVER_INSTRUCTION = (
+    "Summarize the conversation of a coding agent below, so that it can go on with its work from your summary alone."
+)
+"""Our words for the first seed's second document, which gives no prompt."""
+
 
 HEADING = "Previous context summary:"
 """S1.6."""
-NO_RESERVES = Reserves(system_tokens=0, output_tokens=0, safety_tokens=0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +57,7 @@ class Ratio(Preset):
             role="system",
         )
         return Pipeline(
-            division=ShareOfAvailable(share=self.threshold, reserves=NO_RESERVES),
+            division=ShareOfAvailable(share=self.threshold),
             rules=(Rule(trigger=Full(measure="prompt"), reducer=summarize),),
         )
 
@@ -95,7 +100,7 @@ class SeedOpenCode(Preset):
             role="system",
         )
         return Pipeline(
-            division=ShareOfAvailable(share=self.threshold, reserves=NO_RESERVES),
+            division=ShareOfAvailable(share=self.threshold),
             rules=(
                 Rule(trigger=Full(measure="prompt"), reducer=Mask(keep_tokens=self.protect_tokens, stop_at_summary=True)),
                 Rule(trigger=Full(measure="prompt"), reducer=summarize),
@@ -137,7 +142,7 @@ class SeedGemini(Preset):
             max_tokens=self.summary_max_tokens,
         )
         return Pipeline(
-            division=ShareOfAvailable(share=self.threshold, reserves=NO_RESERVES),
+            division=ShareOfAvailable(share=self.threshold),
             rules=(Rule(trigger=Full(), reducer=summarize),),
             counter=WeightedCharacters(),
         )

@@ -4,14 +4,73 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from harness import transcript
 from harness.compaction.cuts import LastTokens, Snap
 from harness.compaction.pipeline import Pipeline, Preset, Rule
 from harness.compaction.presets.ranges import check_at_least
-from harness.compaction.summary_formats import Checkpoint
+from harness.compaction.summary_formats import append_file_lists
 from harness.compaction.triggers import Full, NoThreshold, WindowMinusReserve
-from harness.plan import Plan, Slot, SummaryFormat
+from harness.messages import Message, user
+from harness.plan import Plan, Slot, SummaryFormat, SummaryRequest
 from harness.tokens import Budget
 from harness.view import Item, View
+
+_SECTIONS = """\
+## Goal
+[What the user is trying to accomplish]
+
+## Constraints & Preferences
+- [Requirements and constraints mentioned by user]
+
+## Progress
+### Done
+- [x] [Completed tasks]
+
+### In Progress
+- [ ] [Current work]
+
+### Blocked
+- [Blockers, if any]
+
+## Key Decisions
+- **[Decision]**: [Rationale and context]
+
+## Next Steps
+1. [What should happen next]
+
+## Critical Context
+- [Data, values, or state needed to continue]"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkpoint:
+    """Seven sections and two lists of files. Sections and tags are the seed's own: S2.4, S2.5."""
+
+    part_of_turn: bool = False
+    """Whether it sums up the beginning of a turn that was split, instead of the history before it (S2.3)."""
+
+    def build_prompt(self, request: SummaryRequest) -> tuple[Message, ...]:
+        """One user message; a former summary is to be merged with what is new (S2.5)."""
+        transcript_text = transcript.render(request.to_summarize)
+        if self.part_of_turn:
+            what = "This is the beginning of a turn whose end stays as it is. Say what was asked, what was done so far, and what "
+            return (user(f"{what}the rest of the turn needs to be understood.\n\nMESSAGES TO SUMMARIZE:\n{transcript_text}"),)
+        former = f"\n\nPREVIOUS SUMMARY:\n{request.previous_summary}" if request.previous_summary else ""
+        merge = " Merge the previous summary with the new messages into one document: keep what still holds." if former else ""
+        asked = f"\n\nORIGINAL USER TASK:\n{request.task}"
+        instruction = f"Create a summary of this coding session in exactly this format.{merge}\n\n{_SECTIONS}"
+        return (
+            user(
+                f"The session so far is to be summarized.{former}\n\nMESSAGES TO SUMMARIZE:\n{transcript_text}"
+                f"{asked}\n\n{instruction}"
+            ),
+        )
+
+    def render(self, text: str, request: SummaryRequest) -> str:
+        """The document with its lists; of a part of a turn, the text under a heading of its own."""
+        if self.part_of_turn:
+            return f"## Turn in progress\n{text.strip()}"
+        return append_file_lists(text, request)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,10 +4,9 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from harness import transcript
-from harness.compaction.cuts import LastMessages
 from harness.compaction.pipeline import Pipeline, Preset, Rule
 from harness.compaction.presets.ranges import check_at_least
-from harness.compaction.stages import Mask, Middle, Prunable, Summarize
+from harness.compaction.stages import EVERYTHING, Mask, Prunable, Summarize
 from harness.compaction.triggers import Always, Full, NoThreshold, Trigger, UsableInput
 from harness.errors import UsageError
 from harness.events import Hook
@@ -182,7 +181,7 @@ class ThreeTiers(Preset):
 
     def _build_summarize(self) -> Summarize:
         return Summarize(
-            middle=Middle(tail=LastMessages(count=0)),
+            middle=EVERYTHING,
             format=Continuation(focus=STRATEGIES[self.agent].focus),
             max_tokens=self.summary_max_tokens,
             role="assistant",

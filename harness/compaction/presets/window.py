@@ -7,16 +7,44 @@ from typing import Literal, NamedTuple
 from harness.compaction.cuts import SNAP_BACK, LastMessages
 from harness.compaction.pipeline import Pipeline, Preset, Rule
 from harness.compaction.presets.ranges import check_at_least
-from harness.compaction.stages import Forget, Middle, Periodic, Reducer, Summarize
-from harness.compaction.summary_formats import CONCISE_INSTRUCTION, Notes
+from harness.compaction.stages import Forget, Middle, Reducer, Summarize
+from harness.compaction.summary_formats import Notes
 from harness.compaction.triggers import MoreThan, NoThreshold
 from harness.events import ItemId
 from harness.messages import Message
-from harness.tokens import Estimated, Window
+from harness.plan import Plan
+from harness.tokens import Budget, Estimated, Window
 from harness.view import Item, View
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Periodic:
+    """One reducer each time, another one once enough messages are gone without a summary."""
+
+    every_messages: int
+    """Messages forgotten since the last summary, those about to go among them, at which the seldom one is taken."""
+    regular: Reducer
+    periodic: Reducer
+
+    def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
+        """See `Reducer`."""
+        plan = self.regular.reduce(view, budget, reason)
+        if view.forgotten_since_summary + len(plan.forget) < self.every_messages:
+            return plan
+        return self.periodic.reduce(view, budget, reason)
+
+
+CONCISE_INSTRUCTION = (
+    "Summarize the following conversation history concisely. Focus on: what files were read/written, what decisions were made, "
+    "what problems were encountered, and what the current state of the task is. Be factual and brief."
+)
+"""The instruction of S4.3, word for word."""
+
 
 HEADING = "[Conversation Summary]"
 """S4.3."""
+
+
 SUMMARY_EVERY_MESSAGES = 10
 """S4.3: at most one summary for so many evicted messages."""
 

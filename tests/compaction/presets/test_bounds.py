@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from harness.compaction.presets.bounds import DropAll, OracleRetention, RandomRetention
 from harness.compaction.presets.keep_last import KeepLast
-from harness.compaction.retention import group_blocks
+from harness.compaction.stages import group_blocks
 from harness.errors import UsageError
 from harness.events import Entry, MessageAdded
 from harness.messages import Message, assistant, system, user

@@ -305,13 +305,13 @@ SHARED: dict[str, float] = {
     "compactor.FRUITLESS_IN_A_ROW": 2,
     "compactor.GROWTH_BEFORE_NEXT": 1.1,
     # where a cut stays as it is unless a preset says otherwise
-    "cuts.LastEvents.share": 0,
-    "cuts.LastOfWindow.least_messages": 1,
+    "presets.openhands.LastEvents.share": 0,
+    "presets.langchain.LastOfWindow.least_messages": 1,
     "cuts.LastShare.excluded_messages": 0,
     "cuts.LastTokens.least_messages": 0,
     # PEERS 2.21: dexto's list for a summary that did not come
-    "summary_formats.RequestsAndTools.request_characters": 200,
-    "summary_formats.RequestsAndTools.requests": 5,
+    "presets.dexto.RequestsAndTools.request_characters": 200,
+    "presets.dexto.RequestsAndTools.requests": 5,
     # S0.6
     "summary_formats.SixSections.max_tokens": 800,
     # PEERS 2.8: what cline's basic digest shows of a command and of a text
@@ -336,7 +336,7 @@ SHARED: dict[str, float] = {
     "presets.window.WARNING_SHARE": 0.8,
     "presets.window.SUMMARY_EVERY_MESSAGES": 10,
     # ours: no receipt counts as more to the clairvoyant bound
-    "retention.RECEIPT_CHARACTERS": 100,
+    "presets.bounds.RECEIPT_CHARACTERS": 100,
     "scaling.FittedPolicy.scale": 1,
     # a mask protects and asks nothing unless a preset says so; a middle begins behind the request
     "stages.Mask.enough_tokens": 0,

@@ -4,6 +4,8 @@ import json
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from harness.compaction.presets.langchain import (
     COUNTER,
@@ -13,9 +15,12 @@ from harness.compaction.presets.langchain import (
     DeepAgents,
     LangChainClear,
     LangChainSummary,
+    NewestFromUser,
 )
 from harness.errors import UsageError
-from harness.messages import Message, system
+from harness.messages import Message, assistant, system, user
+from harness.testing.strategies import conversations
+from harness.tokens import QuarterOfCharacters
 from tests.compaction.presets.examples import compacted, due, session
 
 
@@ -111,3 +116,25 @@ def test_the_clearing_of_the_api_saves_enough_or_nothing():
     assert view == ["0", "1", "2", "3~", "4", "5~", "6", "7", "8", "9", "10", "11"]
     assert not due(replace(clear, least_saved_tokens=1_000), session(5), 10_000)
     assert not due(replace(clear, trigger_tokens=5_000), session(5), 10_000)
+
+
+QUARTER = QuarterOfCharacters()
+
+
+@given(messages=conversations(), tokens=st.integers(1, 2_000))
+def test_an_excerpt_begins_with_the_user_and_holds_no_more_than_its_tokens(messages, tokens):
+    shown = NewestFromUser(tokens=tokens, counter=QUARTER).select(messages)
+    assert sum(map(QUARTER.count, shown)) <= tokens
+    assert not shown or shown[0].role == "user"
+    assert shown[1:] == messages[len(messages) - len(shown) + 1 :][: len(shown)]
+
+
+def test_of_a_request_that_is_too_long_the_last_lines_are_shown():
+    messages = (user("first line\nlast"), assistant("four"))
+    assert NewestFromUser(tokens=2, counter=QUARTER).select(messages) == (user("last"), assistant("four"))
+
+
+def test_without_a_user_among_the_newest_messages_nothing_is_shown():
+    messages = (user("go"), assistant("x" * 40), assistant("y" * 40))
+    assert NewestFromUser(tokens=10, counter=QUARTER).select(messages) == ()
+    assert NewestFromUser(tokens=21, counter=QUARTER).select(messages) == messages

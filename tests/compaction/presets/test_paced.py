@@ -5,8 +5,7 @@ from itertools import pairwise
 
 import pytest
 
-from harness.compaction.presets.paced import Paced
-from harness.compaction.triggers import Steps
+from harness.compaction.presets.paced import Paced, Steps
 from harness.errors import UsageError
 from harness.events import Compaction, Entry
 from harness.messages import user

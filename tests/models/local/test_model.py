@@ -5,7 +5,7 @@ import json
 import pytest
 
 from harness.compaction.compactor import SessionCompactor
-from harness.compaction.presets.services import Goose
+from harness.compaction.presets.goose import Goose
 from harness.errors import ContextOverflow, UsageError
 from harness.events import Entry, MessageAdded
 from harness.messages import assistant, system, user

@@ -1,0 +1,141 @@
+"""Letta: a sliding share of the messages becomes a summary."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from harness import transcript
+from harness.compaction.pipeline import Pipeline, Preset, Rule
+from harness.compaction.presets.ranges import check_at_least, check_share
+from harness.compaction.stages import EVERYTHING, Middle, Summarize
+from harness.compaction.summary_formats import Brief, CapTexts
+from harness.compaction.triggers import Always, Full, ShareOfAvailable
+from harness.compaction.wrappers import OnFailure, WithProcedure
+from harness.messages import Message, user
+from harness.plan import SummaryProcedure
+from harness.tokens import Budget
+from harness.view import Item, View
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpToShare:
+    """A first share of the messages, in steps more of them, until what stays is less than a share of the window.
+
+    It ends at the last answer within that share; where nothing less will do, it is everything.
+    """
+
+    first_share: float
+    step_share: float
+    goal_share: float
+    """Of the window, for the system message and what stays."""
+
+    def select_items(self, view: View, budget: Budget) -> tuple[Item, ...]:
+        """See `harness.compaction.stages.Span`."""
+        items, goal = view.items, self.goal_share * budget.window_tokens
+        answers = [index for index, item in enumerate(items) if item.message.role == "assistant" and index > 1]
+        steps = 1
+        while (share := self.first_share + steps * self.step_share) < 1 - 1e-9:
+            end = max((index for index in answers if index <= round(share * len(items))), default=None)
+            if end is not None and items[0].tokens + sum(item.tokens for item in items[end:]) < goal:
+                return items[1:end]
+            steps += 1
+        return items[1:]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ends:
+    """First shorter tool results, then only the two ends of the messages. See `harness.plan.PromptShortener`."""
+
+    result_characters: int
+    share: float
+    """Of the characters, at either end."""
+
+    def shorten(self, messages: tuple[Message, ...], attempt: int) -> tuple[Message, ...]:
+        """Clamped in the first attempt, without the middle in the second; no third."""
+        clamped = CapTexts(result_characters=self.result_characters).select(messages)
+        if attempt == 1:
+            return clamped
+        sizes = [len(transcript.render((message,))) for message in clamped]
+        room = int(self.share * sum(sizes))
+        head, tail = _count_fitting(sizes, room), _count_fitting(sizes[::-1], room)
+        if attempt > 2 or head + tail >= len(clamped):
+            return ()
+        left_out = user(f"({len(clamped) - head - tail} messages in the middle are left out here.)")
+        return (*clamped[:head], left_out, *clamped[len(clamped) - tail :])
+
+
+def _count_fitting(sizes: Sequence[int], room: int) -> int:
+    """How many of the first ones fit."""
+    for index, size in enumerate(sizes):
+        room -= size
+        if room < 0:
+            return index
+    return len(sizes)
+
+
+LETTA_INSTRUCTION = """\
+Create a summary of the messages above, which are about to leave your view, in at most 300 words: goals, what happened, details
+that matter (names, paths, numbers), errors and how they were mended, and hints where more can be looked up."""
+
+
+LETTA_HEADING = "[System alert: earlier messages are hidden from view. Summary of what they held:]"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Letta(Preset):
+    """Above 90 % of the window, 40 % of the messages, or as many more as it takes to fall below 70 %, become a summary.
+
+    Source: Letta 56ba9c25, `letta/services/summarizer`, mode `sliding_window`; PEERS 2.16. The cut stands before an answer. What
+    the original calls the share to keep is the share that goes, and the first step is added before the first look. When the
+    summary fails, everything is summed up instead, and if that fails too the session goes on as it is. An empty summary has
+    failed too. Of a text that is too long first the results are clamped, then its middle is left out. The original counts by the
+    provider's tokens; what a cut would leave is estimated here. Its look at the result, and a second pass over everything if that
+    is still above the trigger, is the next step's.
+    """
+
+    threshold: float = 0.9
+    """Share of the window above which the last call's tokens are compacted, above 0 and at most 1."""
+    sliding_share: float = 0.3
+    """Share of the messages that the first attempt adds a step to; what stays must be below the rest of the window."""
+    step_share: float = 0.1
+    """By which it grows until enough goes."""
+    summary_clip_characters: int = 50_000
+    """A longer summary is cut."""
+    result_characters: int = 2_000
+    """Of each result in the second attempt to be told; the source names no number, ours."""
+    summarizer: str = "same"
+    """Name of the model that writes summaries; `same` = the agent's own."""
+    summary_max_tokens: int = 4_096
+    """The source sets none; ours."""
+    clip_characters: int = 10_000
+    """A longer tool output is cut before it is logged (S0.9)."""
+    kind: Literal["letta"] = "letta"
+
+    def __post_init__(self) -> None:
+        """Refuse values that no session could be run with."""
+        check_share(self, "threshold", "sliding_share", "step_share")
+        check_at_least(self, 1, "summary_clip_characters", "result_characters", "summary_max_tokens", "clip_characters")
+
+    @property
+    def pipeline(self) -> Pipeline:
+        """The same before a step and after an overflow."""
+        sliding = UpToShare(first_share=self.sliding_share, step_share=self.step_share, goal_share=1 - self.sliding_share)
+        reducer = OnFailure(first=self._build_summarize(sliding), then=self._build_summarize(EVERYTHING))
+        return Pipeline(
+            division=ShareOfAvailable(share=self.threshold),
+            rules=(
+                Rule(trigger=Full(measure="reported", above=True), reducer=reducer),
+                Rule(trigger=Always(), reducer=reducer, moment="overflow"),
+            ),
+        )
+
+    def _build_summarize(self, stretch: UpToShare | Middle) -> WithProcedure:
+        summary = Summarize(
+            middle=stretch,
+            format=Brief(instruction=LETTA_INSTRUCTION, heading=LETTA_HEADING, most_characters=self.summary_clip_characters),
+            max_tokens=self.summary_max_tokens,
+            former="among",
+        )
+        return WithProcedure(
+            reducer=summary, procedure=SummaryProcedure(shorter=Ends(result_characters=self.result_characters, share=0.3))
+        )
