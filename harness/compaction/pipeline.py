@@ -10,6 +10,7 @@ from functools import lru_cache
 from typing import Any, ClassVar, Self
 
 from harness.codec import StrictFields, refuse_mistyped
+from harness.compaction.ranges import check_ranges
 from harness.compaction.stages import DEFAULT_COUNTER, Reducer, apply_plan
 from harness.compaction.triggers import Division, Trigger
 from harness.errors import UsageError
@@ -106,6 +107,18 @@ class Preset(StrictFields, ABC):
         preset = super().__new__(cls, **values)
         refuse_mistyped(cls, values)
         return preset
+
+    def __post_init__(self) -> None:
+        """Refuse values that no session could be run with."""
+        check_ranges(self)
+        self.check_combination()
+
+    def check_combination(self) -> None:
+        """Refuse fields that are in their ranges and contradict each other.
+
+        Raises:
+            UsageError: names the fields and what to change.
+        """
 
     @property
     @abstractmethod

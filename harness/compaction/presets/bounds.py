@@ -7,10 +7,11 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple, Protocol
+from typing import Annotated, Literal, NamedTuple, Protocol, TypeAlias
 
 from harness.compaction.cuts import LastMessages
 from harness.compaction.pipeline import Pipeline, Preset, Rule
+from harness.compaction.ranges import NonNegative, Positive, Range, Share
 from harness.compaction.stages import Block, Forget, Middle, Reducer, group_blocks
 from harness.compaction.triggers import Full, Reserves, make_threshold_division
 from harness.errors import UsageError
@@ -147,35 +148,24 @@ class MissingRanking:
         raise UsageError("policy 'oracle' must be told the future before it plans; see its method `with_oracle`")
 
 
+Seed: TypeAlias = Annotated[int, Range(lambda value: value >= 0, "must be at least 0")]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Bound(Preset):
     """What the bounds share: trigger and division of S0.4, its defaults, and no summarizer."""
 
-    threshold: float = 0.8
+    threshold: Share = 0.8
     """Share of the window less its reserves at which the view is compacted, above 0 and at most 1."""
-    system_reserve_tokens: int = 2_000
-    output_reserve_tokens: int = 4_000
-    safety_reserve_tokens: int = 5_000
-    trigger_tokens: int | None = None
+    system_reserve_tokens: NonNegative = 2_000
+    output_reserve_tokens: NonNegative = 4_000
+    safety_reserve_tokens: NonNegative = 5_000
+    trigger_tokens: Positive | None = None
     """Tokens at which it is compacted in place of the share, or what the reserves leave if that is less; None = by the share."""
-    context_window: int | None = None
+    context_window: Positive | None = None
     """Overrides the model's window for this policy (S2.8); None = the window of the model."""
-    clip_characters: int = 10_000
+    clip_characters: Positive = 10_000
     """A longer tool output is cut before it is logged (S0.9)."""
-
-    def __post_init__(self) -> None:
-        """Refuse values that no session could be run with."""
-        for name in ("threshold", "keep_share"):
-            value = getattr(self, name, 1.0)
-            if not 0 < value <= 1:
-                raise UsageError(f"{name}={value!r} must be above 0 and at most 1")
-        for name, least in {"trigger_tokens": 1, "clip_characters": 1, "context_window": 1, "seed": 0}.items():
-            value = getattr(self, name, None)
-            if value is not None and value < least:
-                raise UsageError(f"{name}={value!r} must be at least {least}")
-        for name in ("system_reserve_tokens", "output_reserve_tokens", "safety_reserve_tokens"):
-            if getattr(self, name) < 0:
-                raise UsageError(f"{name}={getattr(self, name)!r} must not be negative")
 
     def _build_pipeline(self, reducer: Reducer) -> Pipeline:
         reserves = Reserves(
@@ -207,9 +197,9 @@ class DropAll(_Bound):
 class RandomRetention(_Bound):
     """Keeps messages drawn by lot, whatever they say, up to a share of the threshold; system and newest message always stay."""
 
-    keep_share: float = 0.5
+    keep_share: Share = 0.5
     """Share of the threshold up to which the view is filled, above 0 and at most 1."""
-    seed: int = 0
+    seed: Seed = 0
     """Of the lots."""
     kind: Literal["random"] = "random"
 
@@ -233,7 +223,7 @@ class OracleRetention(_Bound):
     It needs to be told the future by `with_oracle`; the experiment does that for tasks that have a script.
     """
 
-    keep_share: float = 0.5
+    keep_share: Share = 0.5
     """Share of the threshold up to which the view is filled, above 0 and at most 1."""
     kind: Literal["oracle"] = "oracle"
 

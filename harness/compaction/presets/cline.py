@@ -9,7 +9,7 @@ from typing import Literal
 from harness import transcript
 from harness.compaction.cuts import Snap
 from harness.compaction.pipeline import Pipeline, Preset, Rule, join_plans
-from harness.compaction.presets.ranges import check_at_least, check_share
+from harness.compaction.ranges import NonNegative, Positive, Share
 from harness.compaction.stages import (
     EVERYTHING,
     Reducer,
@@ -409,16 +409,16 @@ ROO_HEADING = "## Summary of the conversation"
 class _ClineSdk(Preset):
     """What both modes of Cline share: trigger and target."""
 
-    threshold: float = 0.9
+    threshold: Share = 0.9
     """Share of the longest input at which the view is compacted, above 0 and at most 1."""
-    input_share: float = 0.9
+    input_share: Share = 0.9
     """Longest input as a share of the window, where nothing else is known of the model."""
-    target_share: float = 0.7
+    target_share: Share = 0.7
     """What a view may hold afterwards, as a share of the threshold in tokens."""
-    long_target_share: float = 0.5
+    long_target_share: Share = 0.5
     """The same once there are `long_answers`, as a share of the longest input."""
-    long_answers: int = 5
-    clip_characters: int = 10_000
+    long_answers: Positive = 5
+    clip_characters: Positive = 10_000
     """A longer tool output is cut before it is logged (S0.9)."""
 
     def _build_target(self) -> SizeTarget:
@@ -428,10 +428,6 @@ class _ClineSdk(Preset):
             long_share=self.long_target_share,
             long_answers=self.long_answers,
         )
-
-    def _check_fields(self) -> None:
-        check_share(self, "threshold", "input_share", "target_share", "long_target_share")
-        check_at_least(self, 1, "long_answers", "clip_characters")
 
     def _build_division(self) -> ShareOfAvailable:
         return ShareOfAvailable(share=self.threshold * self.input_share)
@@ -447,19 +443,14 @@ class Cline(_ClineSdk):
     policy does not see them. The lists of files are not left to the summarizer.
     """
 
-    keep_recent_tokens: int = 20_000
+    keep_recent_tokens: Positive = 20_000
     """Newest ones that stay at least, but no more than the target leaves."""
-    result_characters: int = 2_000
+    result_characters: Positive = 2_000
     """Of each tool result that the summarizer is shown."""
     summarizer: str = "same"
     """Name of the model that writes summaries; `same` = the agent's own."""
-    summary_max_tokens: int = 4_096
+    summary_max_tokens: Positive = 4_096
     kind: Literal["cline"] = "cline"
-
-    def __post_init__(self) -> None:
-        """Refuse values that no session could be run with."""
-        self._check_fields()
-        check_at_least(self, 1, "keep_recent_tokens", "result_characters", "summary_max_tokens")
 
     @property
     def pipeline(self) -> Pipeline:
@@ -496,10 +487,6 @@ class ClineBasic(_ClineSdk):
 
     kind: Literal["cline-basic"] = "cline-basic"
 
-    def __post_init__(self) -> None:
-        """Refuse values that no session could be run with."""
-        self._check_fields()
-
     @property
     def pipeline(self) -> Pipeline:
         """The same rule before a step and after an overflow."""
@@ -522,22 +509,16 @@ class ClineClassic(Preset):
     change of the model, which a session here has not.
     """
 
-    enough_share: float = 0.3
+    enough_share: Share = 0.3
     """Of the view's characters: if the notes save so much, no message goes."""
-    half_share: float = 0.5
+    half_share: Share = 0.5
     """Of the messages behind the first exchange that go."""
-    spare_tokens: int = 40_000
+    spare_tokens: NonNegative = 40_000
     """Kept free of a window that is not in the table, unless a fifth of it is less."""
-    spare_share: float = 0.8
-    clip_characters: int = 10_000
+    spare_share: Share = 0.8
+    clip_characters: Positive = 10_000
     """A longer tool output is cut before it is logged (S0.9)."""
     kind: Literal["cline-classic"] = "cline-classic"
-
-    def __post_init__(self) -> None:
-        """Refuse values that no session could be run with."""
-        check_share(self, "enough_share", "half_share", "spare_share")
-        check_at_least(self, 0, "spare_tokens")
-        check_at_least(self, 1, "clip_characters")
 
     @property
     def pipeline(self) -> Pipeline:
@@ -569,19 +550,14 @@ class ClineClassic(Preset):
 class _RooCode(Preset):
     """What both of Roo's ways share: when the window counts as full, and half that goes."""
 
-    max_output_tokens: int = 8_192
+    max_output_tokens: NonNegative = 8_192
     """Kept free for the answer, beside a tenth of the window."""
-    hard_share: float = 0.9
+    hard_share: Share = 0.9
     """Share of the window which, less the above, must not be exceeded."""
-    drop_share: float = 0.5
+    drop_share: Share = 0.5
     """Of the messages behind the first one that go when half is dropped, in even numbers."""
-    clip_characters: int = 10_000
+    clip_characters: Positive = 10_000
     """A longer tool output is cut before it is logged (S0.9)."""
-
-    def _check_fields(self) -> None:
-        check_share(self, "hard_share", "drop_share")
-        check_at_least(self, 0, "max_output_tokens")
-        check_at_least(self, 1, "clip_characters")
 
     def _build_hard_division(self) -> ShareMinusReserve:
         return ShareMinusReserve(share=self.hard_share, reserve_tokens=self.max_output_tokens)
@@ -603,21 +579,15 @@ class RooCode(_RooCode):
     up to three times, at 75 % of the window; the loop here tries once.
     """
 
-    condense_share: float = 1.0
+    condense_share: Share = 1.0
     """Share of the window at which it is condensed, if that comes before the hard limit (0.05 to 1 in the original)."""
-    least_messages: int = 2
+    least_messages: Positive = 2
     """Fewer since the last summary, itself among them, are not condensed."""
     summarizer: str = "same"
     """Name of the model that writes summaries; `same` = the agent's own."""
-    summary_max_tokens: int = 4_096
+    summary_max_tokens: Positive = 4_096
     """The source sets none; ours."""
     kind: Literal["roo-code"] = "roo-code"
-
-    def __post_init__(self) -> None:
-        """Refuse values that no session could be run with."""
-        self._check_fields()
-        check_share(self, "condense_share")
-        check_at_least(self, 1, "least_messages", "summary_max_tokens")
 
     @property
     def pipeline(self) -> Pipeline:
@@ -649,10 +619,6 @@ class RooSliding(_RooCode):
     """
 
     kind: Literal["roo-sliding"] = "roo-sliding"
-
-    def __post_init__(self) -> None:
-        """Refuse values that no session could be run with."""
-        self._check_fields()
 
     @property
     def pipeline(self) -> Pipeline:

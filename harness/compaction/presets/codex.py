@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from harness.compaction.pipeline import Pipeline, Preset, Rule
-from harness.compaction.presets.ranges import check_at_least, check_share
+from harness.compaction.ranges import NonNegative, Positive, Share
 from harness.compaction.stages import find_answered_end, is_from_user
 from harness.compaction.summary_formats import Brief, ConstantText
 from harness.compaction.triggers import Division, FixedTokens, Full, ShareOfAvailable, SmallestThreshold
@@ -116,25 +116,19 @@ class Codex(Preset):
     original puts back before the last message of the user are the system message here, which never goes.
     """
 
-    threshold: float = 0.9
+    threshold: Share = 0.9
     """Share of the window at which the last call's tokens and what came since are compacted, above 0 and at most 1."""
-    compact_at_tokens: int | None = None
+    compact_at_tokens: Positive | None = None
     """An earlier point, in tokens; None = the share alone. A later one does not count."""
-    keep_user_tokens: int = 20_000
+    keep_user_tokens: NonNegative = 20_000
     """Of the user's messages, newest first; the one that crosses it is cut in its middle."""
     summarizer: str = "same"
     """Name of the model that writes summaries; `same` = the agent's own."""
-    summary_max_tokens: int = 4_096
+    summary_max_tokens: Positive = 4_096
     """The source sets none; ours."""
-    clip_characters: int = 10_000
+    clip_characters: Positive = 10_000
     """A longer tool output is cut before it is logged (S0.9)."""
     kind: Literal["codex"] = "codex"
-
-    def __post_init__(self) -> None:
-        """Refuse values that no session could be run with."""
-        check_share(self, "threshold")
-        check_at_least(self, 0, "keep_user_tokens")
-        check_at_least(self, 1, "compact_at_tokens", "summary_max_tokens", "clip_characters")
 
     @property
     def pipeline(self) -> Pipeline:

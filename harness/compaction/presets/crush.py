@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from harness.compaction.pipeline import Pipeline, Preset, Rule
-from harness.compaction.presets.ranges import check_at_least, check_share
+from harness.compaction.ranges import Positive, Share
 from harness.compaction.stages import Summarize, find_answered_end
 from harness.compaction.summary_formats import Brief
 from harness.compaction.triggers import UNKNOWN_BUDGET, Full, make_budget, subtract_reserves
@@ -66,24 +66,19 @@ class Crush(Preset):
     summary has failed too. Lists of things to do are left out: no tool here keeps one.
     """
 
-    left_share: float = 0.2
+    left_share: Share = 0.2
     """Of the window, that may be left at least; for windows that are not large."""
-    left_tokens: int = 20_000
+    left_tokens: Positive = 20_000
     """The same for large ones."""
-    large_window_tokens: int = 200_000
+    large_window_tokens: Positive = 200_000
     """A window above this is large."""
     summarizer: str = "same"
     """Name of the model that writes summaries; `same` = the agent's own."""
-    summary_max_tokens: int = 4_096
+    summary_max_tokens: Positive = 4_096
     """The source sets none, and wants no limit; ours."""
-    clip_characters: int = 10_000
+    clip_characters: Positive = 10_000
     """A longer tool output is cut before it is logged (S0.9)."""
     kind: Literal["crush"] = "crush"
-
-    def __post_init__(self) -> None:
-        """Refuse values that no session could be run with."""
-        check_share(self, "left_share")
-        check_at_least(self, 1, "left_tokens", "large_window_tokens", "summary_max_tokens", "clip_characters")
 
     @property
     def pipeline(self) -> Pipeline:

@@ -6,7 +6,7 @@ from typing import Literal
 
 from harness.compaction.cuts import Snap
 from harness.compaction.pipeline import Pipeline, Preset, Rule
-from harness.compaction.presets.ranges import check_at_least, check_share
+from harness.compaction.ranges import NonNegative, Positive, Share
 from harness.compaction.stages import Mask, Reducer, Summarize, is_from_user
 from harness.compaction.summary_formats import Brief, CapTexts, truncate_text
 from harness.compaction.triggers import Division, Full, ShareOfAvailable
@@ -89,39 +89,32 @@ class Dexto(Preset):
     list of requests and tools takes its place. An empty summary has failed too.
     """
 
-    threshold: float = 0.9
+    threshold: Share = 0.9
     """Share of the window above which it is compacted, above 0 and at most 1."""
-    window_cap_tokens: int | None = None
+    window_cap_tokens: Positive | None = None
     """The smaller of this and the model's window counts; None = the window of the model."""
-    protect_tokens: int = 40_000
+    protect_tokens: NonNegative = 40_000
     """Newest tool output that stays."""
-    least_saved_tokens: int = 20_000
+    least_saved_tokens: NonNegative = 20_000
     """Nothing is cleared unless more than this would be saved."""
-    keep_turns: int = 2
+    keep_turns: Positive = 2
     """Last turns that stay."""
-    keep_share: float = 0.2
+    keep_share: Share = 0.2
     """Of the messages since the last summary, where no turn lies before these."""
-    keep_least_messages: int = 3
+    keep_least_messages: Positive = 3
     """Of that share."""
-    least_messages: int = 5
+    least_messages: Positive = 5
     """Fewer since the last summary are not summarized."""
-    text_characters: int = 2_000
+    text_characters: Positive = 2_000
     """Of each message that the summarizer is shown."""
-    result_characters: int = 500
+    result_characters: Positive = 500
     """Of each tool result that it is shown."""
     summarizer: str = "same"
     """Name of the model that writes summaries; `same` = the agent's own."""
-    summary_max_tokens: int = 2_000
-    clip_characters: int = 10_000
+    summary_max_tokens: Positive = 2_000
+    clip_characters: Positive = 10_000
     """A longer tool output is cut before it is logged (S0.9)."""
     kind: Literal["dexto"] = "dexto"
-
-    def __post_init__(self) -> None:
-        """Refuse values that no session could be run with."""
-        check_share(self, "threshold", "keep_share")
-        check_at_least(self, 0, "protect_tokens", "least_saved_tokens")
-        check_at_least(self, 1, "window_cap_tokens", "keep_turns", "keep_least_messages", "least_messages", "text_characters")
-        check_at_least(self, 1, "result_characters", "summary_max_tokens", "clip_characters")
 
     @property
     def pipeline(self) -> Pipeline:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from harness.compaction.pipeline import Pipeline, Preset, Rule
-from harness.compaction.presets.ranges import check_at_least, check_share
+from harness.compaction.ranges import NonNegative, Positive, Share
 from harness.compaction.stages import Mask, Prunable, Reducer, Summarize, replace_results, with_output
 from harness.compaction.summary_formats import Brief
 from harness.compaction.triggers import Full, NoThreshold, ShareOfAvailable
@@ -211,27 +211,21 @@ class GeminiCli(Preset):
 
     adapted: bool = False
     """Whether the cut may stand before an answer of the model."""
-    threshold: float = 0.5
+    threshold: Share = 0.5
     """Share of the window that the last prompt must reach, above 0 and at most 1."""
-    keep_share: float = 0.3
+    keep_share: Share = 0.3
     """Share of the characters that stay, above 0 and at most 1."""
-    protect_tokens: int = 50_000
+    protect_tokens: NonNegative = 50_000
     """Newest tool output that is never clipped."""
-    result_characters: int = 40_000
+    result_characters: Positive = 40_000
     """A longer result beyond these is clipped to this: its first fifth and its last four fifths."""
     summarizer: str = "same"
     """Name of the model that writes summaries; `same` = the agent's own."""
-    summary_max_tokens: int = 4_096
+    summary_max_tokens: Positive = 4_096
     """The source sets none; ours."""
-    clip_characters: int = 10_000
+    clip_characters: Positive = 10_000
     """A longer tool output is cut before it is logged (S0.9)."""
     kind: Literal["gemini-cli"] = "gemini-cli"
-
-    def __post_init__(self) -> None:
-        """Refuse values that no session could be run with."""
-        check_share(self, "threshold", "keep_share")
-        check_at_least(self, 0, "protect_tokens")
-        check_at_least(self, 1, "result_characters", "summary_max_tokens", "clip_characters")
 
     @property
     def pipeline(self) -> Pipeline:
@@ -270,22 +264,17 @@ class GeminiMasking(Preset):
     exempt there, none of which is ours.
     """
 
-    protect_tokens: int = 50_000
+    protect_tokens: NonNegative = 50_000
     """Newest tool output that stays: moving begins with the result that exceeds it."""
-    prune_minimum_tokens: int = 30_000
+    prune_minimum_tokens: Positive = 30_000
     """Nothing is moved unless at least so many tokens are."""
-    preview_characters: int = 250
+    preview_characters: NonNegative = 250
     """Of each end of a result that stay at most, in whole lines where the end has any."""
     exempt_tools: tuple[str, ...] = ()
     """Shell patterns of the calls whose results stay; see `harness.compaction.stages.Mask`."""
-    clip_characters: int = 10_000
+    clip_characters: Positive = 10_000
     """A longer tool output is cut before it is logged (S0.9), and the whole is saved for the same tools."""
     kind: Literal["gemini-masking"] = "gemini-masking"
-
-    def __post_init__(self) -> None:
-        """Refuse values that no session could be run with."""
-        check_at_least(self, 0, "protect_tokens", "preview_characters")
-        check_at_least(self, 1, "prune_minimum_tokens", "clip_characters")
 
     @property
     def truncation(self) -> Truncation:

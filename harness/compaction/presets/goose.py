@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from harness.compaction.pipeline import Pipeline, Preset, Rule
-from harness.compaction.presets.ranges import check_at_least, check_share
+from harness.compaction.ranges import Positive, Share
 from harness.compaction.stages import EVERYTHING, Summarize
 from harness.compaction.summary_formats import Brief
 from harness.compaction.triggers import Always, Full, ShareOfAvailable
@@ -66,20 +66,15 @@ class Goose(Preset):
 
     adapted: bool = False
     """Whether it looks within a turn too."""
-    threshold: float = 0.8
+    threshold: Share = 0.8
     """Share of the window above which it is compacted, above 0 and at most 1."""
     summarizer: str = "same"
     """Name of the model that writes summaries; `same` = the agent's own."""
-    summary_max_tokens: int = 4_096
+    summary_max_tokens: Positive = 4_096
     """The source sets none; ours."""
-    clip_characters: int = 10_000
+    clip_characters: Positive = 10_000
     """A longer tool output is cut before it is logged (S0.9)."""
     kind: Literal["goose"] = "goose"
-
-    def __post_init__(self) -> None:
-        """Refuse values that no session could be run with."""
-        check_share(self, "threshold")
-        check_at_least(self, 1, "summary_max_tokens", "clip_characters")
 
     @property
     def pipeline(self) -> Pipeline:

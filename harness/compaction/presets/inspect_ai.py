@@ -1,16 +1,15 @@
 """The three ways to compact of Inspect: summarize, trim, edit. All act above a share of the window and keep the task's input."""
 
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Annotated, Literal
 
 from harness.compaction.cuts import LastMessages, LastShare, Snap
 from harness.compaction.pipeline import Pipeline, Preset, Rule, join_plans
-from harness.compaction.presets.ranges import check_at_least
+from harness.compaction.ranges import NonNegative, Positive, Range, Share
 from harness.compaction.stages import DEFAULT_COUNTER, Forget, Mask, Middle, Reducer, Summarize, apply_plan
 from harness.compaction.summary_formats import ACCEPT_EMPTY, Sections
 from harness.compaction.triggers import Always, Full, ShareOfAvailable
 from harness.compaction.wrappers import WithProcedure
-from harness.errors import UsageError
 from harness.plan import Plan, SummaryProcedure
 from harness.tokens import Budget, Counter
 from harness.view import View
@@ -64,18 +63,12 @@ INPUT_MESSAGES = 2
 class _Inspect(Preset):
     """What the three share."""
 
-    threshold: float = 0.9
+    threshold: Share = 0.9
     """Share of the window above which the view is compacted, above 0 and at most 1."""
-    context_window: int | None = None
+    context_window: Positive | None = None
     """Overrides the model's window for this policy (S2.8); None = the window of the model."""
-    clip_characters: int = 10_000
+    clip_characters: Positive = 10_000
     """A longer tool output is cut before it is logged (S0.9)."""
-
-    def __post_init__(self) -> None:
-        """Refuse values that no session could be run with."""
-        check_at_least(self, 1, "context_window", "clip_characters")
-        if not 0 < self.threshold <= 1:
-            raise UsageError(f"threshold={self.threshold!r} must be above 0 and at most 1")
 
     def _build_pipeline(self, reducer: Reducer) -> Pipeline:
         return Pipeline(
@@ -100,14 +93,9 @@ class InspectSummary(_Inspect):
 
     summarizer: str = "same"
     """Name of the model that writes summaries; `same` = the agent's own."""
-    summary_max_tokens: int = 4_096
+    summary_max_tokens: Positive = 4_096
     """Output limit of a summary; the original sets none."""
     kind: Literal["inspect-summary"] = "inspect-summary"
-
-    def __post_init__(self) -> None:
-        """Refuse values that no session could be run with."""
-        _Inspect.__post_init__(self)
-        check_at_least(self, 1, "summary_max_tokens")
 
     @property
     def pipeline(self) -> Pipeline:
@@ -131,15 +119,9 @@ class InspectTrim(_Inspect):
     on where that is not enough; the last answer counts as it was reported.
     """
 
-    preserve: float = 0.8
+    preserve: Annotated[float, Range(lambda value: 0 <= value <= 1, "must be at least 0 and at most 1")] = 0.8
     """Share of the messages behind the request that stays each time, at least 0 and at most 1."""
     kind: Literal["inspect-trim"] = "inspect-trim"
-
-    def __post_init__(self) -> None:
-        """Refuse values that no session could be run with."""
-        _Inspect.__post_init__(self)
-        if not 0 <= self.preserve <= 1:
-            raise UsageError(f"preserve={self.preserve!r} must be at least 0 and at most 1")
 
     @property
     def pipeline(self) -> Pipeline:
@@ -158,18 +140,13 @@ class InspectEdit(_Inspect):
     not enough; the last answer counts as it was reported.
     """
 
-    keep_results: int = 3
+    keep_results: NonNegative = 3
     """Newest tool results that stay, those of exempt tools aside."""
     exempt_tools: tuple[str, ...] = ()
     """Tools whose results are never cleared."""
     stub: str = "(Tool result removed)"
     """What stands in the place of a cleared result."""
     kind: Literal["inspect-edit"] = "inspect-edit"
-
-    def __post_init__(self) -> None:
-        """Refuse values that no session could be run with."""
-        _Inspect.__post_init__(self)
-        check_at_least(self, 0, "keep_results")
 
     @property
     def pipeline(self) -> Pipeline:

@@ -1,14 +1,14 @@
 """The policy of the first design document: summarize everything but the last few messages (S0)."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
 from harness.compaction.cuts import LastMessages
 from harness.compaction.pipeline import Pipeline, Preset, Rule
+from harness.compaction.ranges import NonNegative, Positive, Range
 from harness.compaction.stages import Middle, Summarize
 from harness.compaction.summary_formats import SixSections
 from harness.compaction.triggers import Full, Reserves, make_threshold_division
-from harness.errors import UsageError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,40 +20,29 @@ class KeepLast(Preset):
     fails, the session goes on as it is (S0.9). An empty summary has failed too.
     """
 
-    threshold: float = 0.8
+    threshold: Annotated[
+        float, Range(lambda value: 0 < value <= 1, "must be above 0 and at most 1 (a share of the available window)")
+    ] = 0.8
     """Share of the window less its reserves at which the view is compacted, above 0 and at most 1."""
-    keep_last: int = 10
+    keep_last: Positive = 10
     """Messages at the end that stay verbatim, at least 1; more stay where a call would lose its results."""
     summarizer: str = "same"
     """Name of the model that writes summaries; `same` = the agent's own."""
-    summary_max_tokens: int = 800
-    summarizer_input_tokens: int | None = None
+    summary_max_tokens: Positive = 800
+    summarizer_input_tokens: Positive | None = None
     """Longest prompt that the summarizer is given; of a longer one the oldest messages are left out, and prompt and event say so.
     None = no limit; models on this machine (`local/...`) are given 4,000 tokens at most in any case. It is the summarizer's own
     window and is not scaled with the agent's."""
-    system_reserve_tokens: int = 2_000
-    output_reserve_tokens: int = 4_000
-    safety_reserve_tokens: int = 5_000
-    trigger_tokens: int | None = None
+    system_reserve_tokens: NonNegative = 2_000
+    output_reserve_tokens: NonNegative = 4_000
+    safety_reserve_tokens: NonNegative = 5_000
+    trigger_tokens: Positive | None = None
     """Tokens at which it is compacted in place of the share, or what the reserves leave if that is less; None = by the share."""
-    context_window: int | None = None
+    context_window: Positive | None = None
     """Overrides the model's window for this policy (S2.8); None = the window of the model."""
-    clip_characters: int = 10_000
+    clip_characters: Positive = 10_000
     """A longer tool output is cut before it is logged (S0.9)."""
     kind: Literal["keep-last"] = "keep-last"
-
-    def __post_init__(self) -> None:
-        """Refuse values that no session could be run with."""
-        if not 0 < self.threshold <= 1:
-            raise UsageError(f"threshold={self.threshold!r} must be above 0 and at most 1 (a share of the available window)")
-        least_one = ("trigger_tokens", "keep_last", "summary_max_tokens", "summarizer_input_tokens", "context_window")
-        for name in (*least_one, "clip_characters"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise UsageError(f"{name}={value!r} must be at least 1")
-        for name in ("system_reserve_tokens", "output_reserve_tokens", "safety_reserve_tokens"):
-            if getattr(self, name) < 0:
-                raise UsageError(f"{name}={getattr(self, name)!r} must not be negative")
 
     @property
     def pipeline(self) -> Pipeline:

@@ -10,7 +10,7 @@ from typing import Literal
 from harness import transcript
 from harness.compaction.cuts import LastMessages, LastTokens, Tail
 from harness.compaction.pipeline import Pipeline, Preset, Rule
-from harness.compaction.presets.ranges import check_at_least, check_share
+from harness.compaction.ranges import NonNegative, Positive, Share
 from harness.compaction.stages import Mask, Middle, Summarize
 from harness.compaction.summary_formats import ACCEPT_EMPTY, Sections
 from harness.compaction.triggers import (
@@ -219,11 +219,11 @@ class LangChainClear(Preset):
     are the same as long as the trigger looks at what the view would hold unedited, which it does.
     """
 
-    trigger_tokens: int = 100_000
+    trigger_tokens: Positive = 100_000
     """More than so many, counted as if nothing had been cleared yet."""
-    keep_results: int = 3
+    keep_results: NonNegative = 3
     """Newest tool results that stay, those of exempt tools among them."""
-    enough_tokens: int = 0
+    enough_tokens: NonNegative = 0
     """Once so many are saved, newer results stay (`clear_at_least` of the original); 0 = all but the kept are cleared."""
     clear_arguments: bool = False
     """Whether the arguments of the cleared calls are emptied too."""
@@ -231,14 +231,12 @@ class LangChainClear(Preset):
     """Tools whose results are never cleared."""
     stub: str = "[cleared]"
     """What stands in the place of a cleared result."""
-    clip_characters: int = 10_000
+    clip_characters: Positive = 10_000
     """A longer tool output is cut before it is logged (S0.9)."""
     kind: Literal["langchain-clear-tool-uses"] = "langchain-clear-tool-uses"
 
-    def __post_init__(self) -> None:
-        """Refuse values that no session could be run with."""
-        check_at_least(self, 1, "trigger_tokens", "clip_characters")
-        check_at_least(self, 0, "keep_results", "enough_tokens")
+    def check_combination(self) -> None:
+        """See `Preset`."""
         if self.enough_tokens and self.clear_arguments:
             raise UsageError(f"enough_tokens={self.enough_tokens!r} counts results alone; unset it or clear_arguments")
 
@@ -271,36 +269,30 @@ class LangChainSummary(Preset):
     When the summary fails, the session goes on as it is; there the run fails. An empty summary is taken.
     """
 
-    trigger_share: float | None = 0.8
+    trigger_share: Share | None = 0.8
     """Share of the window at which the view is summarized, by the estimate or by the provider's last report; None = not by it."""
-    trigger_tokens: int | None = None
+    trigger_tokens: Positive | None = None
     """The same as a number of tokens; only one of the two may be set."""
-    trigger_messages: int | None = None
+    trigger_messages: Positive | None = None
     """Messages, the system message aside, at which it is summarized too."""
-    keep_messages: int = 20
+    keep_messages: Positive = 20
     """Newest messages that stay; more where a result would lose its call."""
-    keep_tokens: int | None = None
+    keep_tokens: Positive | None = None
     """Instead of a number of messages: as many as hold no more than so many tokens, at least one."""
-    keep_share: float | None = None
+    keep_share: Share | None = None
     """Instead of both: as many as hold no more than a share of the window."""
-    trim_tokens: int | None = 4_000
+    trim_tokens: Positive | None = 4_000
     """What of the messages the summarizer is shown, from their end; None = all."""
     summarizer: str = "same"
     """Name of the model that writes summaries; `same` = the agent's own."""
-    summary_max_tokens: int = 4_096
+    summary_max_tokens: Positive = 4_096
     """Output limit of a summary; the original sets none."""
-    clip_characters: int = 10_000
+    clip_characters: Positive = 10_000
     """A longer tool output is cut before it is logged (S0.9)."""
     kind: Literal["langchain-summary"] = "langchain-summary"
 
-    def __post_init__(self) -> None:
-        """Refuse values that no session could be run with."""
-        check_at_least(self, 1, "trigger_tokens", "trigger_messages", "keep_messages", "keep_tokens", "trim_tokens")
-        check_at_least(self, 1, "summary_max_tokens", "clip_characters")
-        for name in ("trigger_share", "keep_share"):
-            value = getattr(self, name)
-            if value is not None and not 0 < value <= 1:
-                raise UsageError(f"{name}={value!r} must be above 0 and at most 1")
+    def check_combination(self) -> None:
+        """See `Preset`."""
         if self.trigger_share is not None and self.trigger_tokens is not None:
             raise UsageError(f"trigger_tokens={self.trigger_tokens!r} and trigger_share are two triggers in tokens; unset one")
         if self.trigger_share is self.trigger_tokens is self.trigger_messages is None:
@@ -357,27 +349,21 @@ class DeepAgents(Preset):
     What is too long for the summarizer is told as by `langchain-summary`.
     """
 
-    threshold: float = 0.85
+    threshold: Share = 0.85
     """Share of the window at which it acts, by the estimate or by the provider's last report, above 0 and at most 1."""
-    keep_share: float = 0.1
+    keep_share: Share = 0.1
     """Share of the window up to which newest messages stay, at least one; above 0 and at most 1."""
-    argument_characters: int = 2_000
+    argument_characters: Positive = 2_000
     """A longer argument of an old call that writes a file is shortened."""
-    short_characters: int = 20
+    short_characters: NonNegative = 20
     """To so many."""
     summarizer: str = "same"
     """Name of the model that writes summaries; `same` = the agent's own."""
-    summary_max_tokens: int = 4_096
+    summary_max_tokens: Positive = 4_096
     """Output limit of a summary; the original sets none."""
-    clip_characters: int = 10_000
+    clip_characters: Positive = 10_000
     """A longer tool output is cut before it is logged (S0.9)."""
     kind: Literal["deepagents"] = "deepagents"
-
-    def __post_init__(self) -> None:
-        """Refuse values that no session could be run with."""
-        check_share(self, "threshold", "keep_share")
-        check_at_least(self, 1, "argument_characters", "summary_max_tokens", "clip_characters")
-        check_at_least(self, 0, "short_characters")
 
     @property
     def pipeline(self) -> Pipeline:
@@ -418,11 +404,11 @@ class AnthropicClear(Preset):
     characters / 4; its trigger by the number of tool uses is left out; what must be saved is what is cleared anew.
     """
 
-    trigger_tokens: int = 100_000
+    trigger_tokens: Positive = 100_000
     """Clears when there are more than so many, counted as if nothing had been cleared yet."""
-    keep_results: int = 3
+    keep_results: NonNegative = 3
     """Results of the newest tool uses that stay, those of exempt tools among them."""
-    least_saved_tokens: int = 0
+    least_saved_tokens: NonNegative = 0
     """Nothing is cleared unless at least so many are saved (`clear_at_least` of the original)."""
     clear_arguments: bool = False
     """Whether the arguments of the cleared calls are emptied too."""
@@ -430,14 +416,9 @@ class AnthropicClear(Preset):
     """Tools whose results are never cleared."""
     stub: str = "[cleared]"
     """What stands in the place of a cleared result; the provider's text is not documented, ours."""
-    clip_characters: int = 10_000
+    clip_characters: Positive = 10_000
     """A longer tool output is cut before it is logged (S0.9)."""
     kind: Literal["anthropic-clear-tool-uses"] = "anthropic-clear-tool-uses"
-
-    def __post_init__(self) -> None:
-        """Refuse values that no session could be run with."""
-        check_at_least(self, 1, "trigger_tokens", "clip_characters")
-        check_at_least(self, 0, "keep_results", "least_saved_tokens")
 
     @property
     def pipeline(self) -> Pipeline:

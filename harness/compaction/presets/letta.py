@@ -6,7 +6,7 @@ from typing import Literal
 
 from harness import transcript
 from harness.compaction.pipeline import Pipeline, Preset, Rule
-from harness.compaction.presets.ranges import check_at_least, check_share
+from harness.compaction.ranges import Positive, Share
 from harness.compaction.stages import EVERYTHING, Middle, Summarize
 from harness.compaction.summary_formats import Brief, CapTexts
 from harness.compaction.triggers import Always, Full, ShareOfAvailable
@@ -93,28 +93,23 @@ class Letta(Preset):
     is still above the trigger, is the next step's.
     """
 
-    threshold: float = 0.9
+    threshold: Share = 0.9
     """Share of the window above which the last call's tokens are compacted, above 0 and at most 1."""
-    sliding_share: float = 0.3
+    sliding_share: Share = 0.3
     """Share of the messages that the first attempt adds a step to; what stays must be below the rest of the window."""
-    step_share: float = 0.1
+    step_share: Share = 0.1
     """By which it grows until enough goes."""
-    summary_clip_characters: int = 50_000
+    summary_clip_characters: Positive = 50_000
     """A longer summary is cut."""
-    result_characters: int = 2_000
+    result_characters: Positive = 2_000
     """Of each result in the second attempt to be told; the source names no number, ours."""
     summarizer: str = "same"
     """Name of the model that writes summaries; `same` = the agent's own."""
-    summary_max_tokens: int = 4_096
+    summary_max_tokens: Positive = 4_096
     """The source sets none; ours."""
-    clip_characters: int = 10_000
+    clip_characters: Positive = 10_000
     """A longer tool output is cut before it is logged (S0.9)."""
     kind: Literal["letta"] = "letta"
-
-    def __post_init__(self) -> None:
-        """Refuse values that no session could be run with."""
-        check_share(self, "threshold", "sliding_share", "step_share")
-        check_at_least(self, 1, "summary_clip_characters", "result_characters", "summary_max_tokens", "clip_characters")
 
     @property
     def pipeline(self) -> Pipeline:

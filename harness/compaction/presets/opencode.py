@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from harness.compaction.pipeline import Pipeline, Preset, Rule
-from harness.compaction.presets.ranges import check_at_least, check_share
+from harness.compaction.ranges import NonNegative, Positive, Share
 from harness.compaction.stages import Mask, Prunable, Summarize, is_from_user
 from harness.compaction.summary_formats import Brief, CapTexts
 from harness.compaction.triggers import Always, Full, NoThreshold, UsableInput
@@ -96,35 +96,30 @@ class OpenCode(Preset):
     as it is, where the original stops. An empty summary has failed too.
     """
 
-    max_output_tokens: int = 32_000
+    max_output_tokens: Positive = 32_000
     """Kept free for the answer: the smaller of this and the model's output limit, where that is known."""
     input_limit_tokens: int | None = None
     """Of the model, where it lists one apart from its window; None = it has none."""
-    input_reserve_tokens: int = 20_000
+    input_reserve_tokens: NonNegative = 20_000
     """Kept free of such a limit, but no more than the above; the original cuts only its default so, not one that is set."""
-    tail_turns: int = 2
+    tail_turns: NonNegative = 2
     """Turns at the end that stay as far as they fit."""
-    tail_share: float = 0.25
+    tail_share: Share = 0.25
     """Share of the usable window that these may fill, between the next two."""
-    tail_least_tokens: int = 2_000
-    tail_most_tokens: int = 8_000
-    result_characters: int = 2_000
+    tail_least_tokens: NonNegative = 2_000
+    tail_most_tokens: Positive = 8_000
+    result_characters: Positive = 2_000
     """Of each tool result that the summarizer is shown."""
     summarizer: str = "same"
     """Name of the model that writes summaries; `same` = the agent's own."""
-    summary_max_tokens: int = 4_096
+    summary_max_tokens: Positive = 4_096
     """The source sets none; ours."""
-    clip_characters: int = 10_000
+    clip_characters: Positive = 10_000
     """A longer tool output is cut before it is logged (S0.9)."""
     kind: Literal["opencode"] = "opencode"
 
-    def __post_init__(self) -> None:
-        """Refuse values that no session could be run with."""
-        check_share(self, "tail_share")
-        check_at_least(self, 0, "input_reserve_tokens", "tail_turns", "tail_least_tokens")
-        check_at_least(
-            self, 1, "max_output_tokens", "tail_most_tokens", "result_characters", "summary_max_tokens", "clip_characters"
-        )
+    def check_combination(self) -> None:
+        """See `Preset`."""
         if self.tail_least_tokens > self.tail_most_tokens:
             least, most = self.tail_least_tokens, self.tail_most_tokens
             raise UsageError(f"tail_least_tokens={least!r} must not be more than tail_most_tokens={most!r}")
@@ -181,22 +176,17 @@ class OpenCodePrune(Preset):
 
     adapted: bool = False
     """Whether it acts within a turn too."""
-    protect_tokens: int = 40_000
+    protect_tokens: NonNegative = 40_000
     """Newest tool output that stays."""
-    least_saved_tokens: int = 20_000
+    least_saved_tokens: NonNegative = 20_000
     """Nothing is cleared unless more than this would be saved."""
-    keep_turns: int = 2
+    keep_turns: NonNegative = 2
     """Last turns whose results stay; none where it is adapted."""
     exempt_tools: tuple[str, ...] = ("skill",)
     """Tools whose results are never cleared."""
-    clip_characters: int = 10_000
+    clip_characters: Positive = 10_000
     """A longer tool output is cut before it is logged (S0.9)."""
     kind: Literal["opencode-prune"] = "opencode-prune"
-
-    def __post_init__(self) -> None:
-        """Refuse values that no session could be run with."""
-        check_at_least(self, 0, "protect_tokens", "least_saved_tokens", "keep_turns")
-        check_at_least(self, 1, "clip_characters")
 
     @property
     def pipeline(self) -> Pipeline:

@@ -3,12 +3,12 @@
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 from harness import transcript
 from harness.compaction.cuts import Snap, Tail, count_messages_for_events
 from harness.compaction.pipeline import Pipeline, Preset, Rule
-from harness.compaction.presets.ranges import check_at_least
+from harness.compaction.ranges import NonNegative, Positive, Range
 from harness.compaction.stages import DEFAULT_COUNTER, EVERYTHING, Forget, Middle, Reducer, Summarize
 from harness.compaction.summary_formats import ACCEPT_EMPTY
 from harness.compaction.triggers import AllOf, Always, Full, MoreThan, NoThreshold, ShareOfAvailable
@@ -262,32 +262,28 @@ class OpenHands(Preset):
     step, not at once.
     """
 
-    max_size: int = 80
+    max_size: Positive = 80
     """Events in view at most."""
-    max_tokens: int | None = None
+    max_tokens: Positive | None = None
     """Estimated tokens in view at most; None = the window."""
-    keep_first: int = 4
+    keep_first: NonNegative = 4
     """Events at the beginning that stay, the system message among them."""
-    minimum_progress: float = 0.1
+    minimum_progress: Annotated[float, Range(lambda value: 0 < value < 1, "must be above 0 and below 1")] = 0.1
     """Share of the events that must go for it to be worth a summary, above 0 and below 1."""
-    event_characters: int = 500
+    event_characters: Positive = 500
     """What of each event the summarizer reads."""
     full_events: bool = False
     """Whether it reads whole events, arguments of calls included, instead."""
     summarizer: str = "same"
     """Name of the model that writes summaries; `same` = the agent's own."""
-    summary_max_tokens: int = 4_096
+    summary_max_tokens: Positive = 4_096
     """Output limit of a summary; the original sets none."""
-    clip_characters: int = 10_000
+    clip_characters: Positive = 10_000
     """A longer tool output is cut before it is logged (S0.9)."""
     kind: Literal["openhands"] = "openhands"
 
-    def __post_init__(self) -> None:
-        """Refuse values that no session could be run with."""
-        check_at_least(self, 1, "max_size", "max_tokens", "event_characters", "summary_max_tokens", "clip_characters")
-        check_at_least(self, 0, "keep_first")
-        if not 0 < self.minimum_progress < 1:
-            raise UsageError(f"minimum_progress={self.minimum_progress!r} must be above 0 and below 1")
+    def check_combination(self) -> None:
+        """See `Preset`."""
         _check_head(self.keep_first, self.max_size)
 
     @property
@@ -345,24 +341,22 @@ class OpenHandsV0(Preset):
     the run. An empty summary has failed too.
     """
 
-    max_size: int = 120
+    max_size: Positive = 120
     """Events in view at most."""
-    keep_first: int = 4
+    keep_first: NonNegative = 4
     """Events at the beginning that stay, the system message among them."""
-    event_characters: int = 10_000
+    event_characters: Positive = 10_000
     """What of each event and of the former summary the summarizer reads, half from the beginning and half from the end."""
     summarizer: str = "same"
     """Name of the model that writes summaries; `same` = the agent's own."""
-    summary_max_tokens: int = 4_096
+    summary_max_tokens: Positive = 4_096
     """Output limit of a summary; the original sets none."""
-    clip_characters: int = 10_000
+    clip_characters: Positive = 10_000
     """A longer tool output is cut before it is logged (S0.9)."""
     kind: Literal["openhands-v0"] = "openhands-v0"
 
-    def __post_init__(self) -> None:
-        """Refuse values that no session could be run with."""
-        check_at_least(self, 1, "max_size", "event_characters", "summary_max_tokens", "clip_characters")
-        check_at_least(self, 0, "keep_first")
+    def check_combination(self) -> None:
+        """See `Preset`."""
         _check_head(self.keep_first, self.max_size)
 
     @property

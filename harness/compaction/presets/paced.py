@@ -9,7 +9,7 @@ from typing import Literal
 
 from harness.compaction.cuts import LastMessages
 from harness.compaction.pipeline import Pipeline, Preset, Rule
-from harness.compaction.presets.ranges import check_at_least, check_share
+from harness.compaction.ranges import Positive, Share
 from harness.compaction.stages import Block, Forget, Middle, Reducer, Summarize, group_blocks
 from harness.compaction.summary_formats import SixSections
 from harness.compaction.triggers import AllOf, Full, NoThreshold, ShareOfAvailable, Trigger
@@ -112,9 +112,9 @@ class Paced(Preset):
     step. An empty summary has failed too.
     """
 
-    every_steps: int = 20
+    every_steps: Positive = 20
     """Steps since the last compaction, or since the beginning, before it is compacted."""
-    threshold: float | None = None
+    threshold: Share | None = None
     """Share of the window that the view must have reached besides, above 0 and at most 1; None = steps alone count."""
     summarize: bool = True
     """Whether a summary takes the place of what goes."""
@@ -123,20 +123,17 @@ class Paced(Preset):
     pins: tuple[str, ...] = ()
     """Shell patterns of lines, such as `*must*` or `RULE *`: a message that holds such a line stays whole for ever, whoever wrote
     it, with the call or the results that belong to it. No regular expressions: see `harness.compaction.wrappers.KeepPinned`."""
-    keep_last: int = 10
+    keep_last: Positive = 10
     """Messages at the end that stay verbatim; more stay where a call would lose its results."""
     summarizer: str = "same"
     """Name of the model that writes summaries; `same` = the agent's own. Asked only with `summarize`."""
-    summary_max_tokens: int = 800
-    clip_characters: int = 10_000
+    summary_max_tokens: Positive = 800
+    clip_characters: Positive = 10_000
     """A longer tool output is cut before it is logged (S0.9)."""
     kind: Literal["paced"] = "paced"
 
-    def __post_init__(self) -> None:
-        """Refuse values that no session could be run with."""
-        check_at_least(self, 1, "every_steps", "keep_last", "summary_max_tokens", "clip_characters")
-        if self.threshold is not None:
-            check_share(self, "threshold")
+    def check_combination(self) -> None:
+        """See `Preset`."""
         check_patterns(self, "pins")
 
     @property

@@ -6,7 +6,7 @@ from typing import Literal
 
 from harness.compaction.cuts import LastTokens, Snap
 from harness.compaction.pipeline import Pipeline, Preset, Rule
-from harness.compaction.presets.ranges import check_at_least
+from harness.compaction.ranges import NonNegative, Positive
 from harness.compaction.stages import is_from_user
 from harness.compaction.summary_formats import Brief, CapTexts
 from harness.compaction.triggers import Always, Full, NoThreshold, WindowMinusReserve
@@ -126,26 +126,20 @@ class Pi(Preset):
     """False: the session runs on until the provider refuses the prompt."""
     fixed: bool = True
     """Whether what a former compaction kept is told to the next one."""
-    reserve_tokens: int = 16_384
-    keep_recent_tokens: int = 20_000
+    reserve_tokens: NonNegative = 16_384
+    keep_recent_tokens: Positive = 20_000
     """Estimated tokens at the end that stay, at least, but for the rest of the message in which they begin."""
     summarizer: str = "same"
     """Name of the model that writes summaries; `same` = the agent's own."""
-    summary_max_tokens: int = 13_107
+    summary_max_tokens: Positive = 13_107
     """Four fifths of the reserve."""
-    turn_summary_max_tokens: int = 8_192
+    turn_summary_max_tokens: Positive = 8_192
     """Half of the reserve."""
-    result_characters: int = 2_000
+    result_characters: Positive = 2_000
     """Of each tool result that the summarizer is shown."""
-    clip_characters: int = 10_000
+    clip_characters: Positive = 10_000
     """A longer tool output is cut before it is logged (S0.9)."""
     kind: Literal["pi"] = "pi"
-
-    def __post_init__(self) -> None:
-        """Refuse values that no session could be run with."""
-        check_at_least(self, 0, "reserve_tokens")
-        check_at_least(self, 1, "keep_recent_tokens", "summary_max_tokens", "turn_summary_max_tokens")
-        check_at_least(self, 1, "result_characters", "clip_characters")
 
     @property
     def pipeline(self) -> Pipeline:

@@ -6,7 +6,7 @@ from typing import Literal
 
 from harness.compaction.cuts import SNAP_BACK, LastTokens, Tail
 from harness.compaction.pipeline import Pipeline, Preset, Rule
-from harness.compaction.presets.ranges import check_at_least
+from harness.compaction.ranges import NonNegative, Positive, Share
 from harness.compaction.stages import Mask, Reducer, is_from_user
 from harness.compaction.summary_formats import Sections
 from harness.compaction.triggers import (
@@ -199,19 +199,17 @@ RETRY_REQUEST = "The answer was empty. Write the summary."
 class _PydanticAi(Preset):
     """What the three share: the trigger. The original has none unless it is given one."""
 
-    trigger_share: float | None = None
+    trigger_share: Share | None = None
     """Share of the window above which the view is compacted, by the last report and the estimate of what came since."""
-    trigger_tokens: int | None = None
+    trigger_tokens: Positive | None = None
     """The same as a number of tokens; only one of the two may be set."""
-    trigger_messages: int | None = None
+    trigger_messages: Positive | None = None
     """Requests and answers above which it is compacted too, all results of an answer being one request."""
-    clip_characters: int = 10_000
+    clip_characters: Positive = 10_000
     """A longer tool output is cut before it is logged (S0.9)."""
 
-    def _check_fields(self) -> None:
-        check_at_least(self, 1, "trigger_tokens", "trigger_messages", "clip_characters")
-        if self.trigger_share is not None and not 0 < self.trigger_share <= 1:
-            raise UsageError(f"trigger_share={self.trigger_share!r} must be above 0 and at most 1")
+    def check_combination(self) -> None:
+        """See `Preset`."""
         if self.trigger_share is not None and self.trigger_tokens is not None:
             raise UsageError(f"trigger_tokens={self.trigger_tokens!r} and trigger_share are two triggers in tokens; unset one")
         if self.trigger_share is self.trigger_tokens is self.trigger_messages is None:
@@ -249,29 +247,23 @@ class PydanticSummary(_PydanticAi):
     for once more.
     """
 
-    trigger_share: float | None = 0.9
+    trigger_share: Share | None = 0.9
     """Share of the window above which the view is compacted, by the last report and the estimate of what came since."""
-    keep_messages: int = 20
+    keep_messages: NonNegative = 20
     """Newest requests and answers that stay, at least one; more where a result would lose its call."""
-    keep_tokens: int | None = None
+    keep_tokens: Positive | None = None
     """Instead: as few messages as hold at least so many tokens."""
     keep_request: bool = True
     """Whether the user's first message stays."""
     incremental: bool = True
     """Whether a former summary is brought up to date, instead of being one message among the others."""
-    result_characters: int = 500
+    result_characters: Positive = 500
     """Of each tool result that the summarizer is shown."""
     summarizer: str = "same"
     """Name of the model that writes summaries; `same` = the agent's own."""
-    summary_max_tokens: int = 4_096
+    summary_max_tokens: Positive = 4_096
     """Output limit of a summary; the original sets none."""
     kind: Literal["pydantic-summary"] = "pydantic-summary"
-
-    def __post_init__(self) -> None:
-        """Refuse values that no session could be run with."""
-        self._check_fields()
-        check_at_least(self, 0, "keep_messages")
-        check_at_least(self, 1, "keep_tokens", "result_characters", "summary_max_tokens")
 
     @property
     def pipeline(self) -> Pipeline:
@@ -296,21 +288,15 @@ class PydanticWindow(_PydanticAi):
     Different from the original as `pydantic-summary` is.
     """
 
-    trigger_messages: int | None = 80
+    trigger_messages: Positive | None = 80
     """Requests and answers above which it is compacted, all results of an answer being one request."""
-    keep_messages: int = 40
+    keep_messages: NonNegative = 40
     """Newest requests and answers that stay, at least one; more where a result would lose its call."""
-    keep_tokens: int | None = None
+    keep_tokens: Positive | None = None
     """Instead: as few messages as hold at least so many tokens."""
     keep_request: bool = True
     """Whether the user's first message stays."""
     kind: Literal["pydantic-window"] = "pydantic-window"
-
-    def __post_init__(self) -> None:
-        """Refuse values that no session could be run with."""
-        self._check_fields()
-        check_at_least(self, 0, "keep_messages")
-        check_at_least(self, 1, "keep_tokens")
 
     @property
     def pipeline(self) -> Pipeline:
@@ -327,11 +313,11 @@ class PydanticClear(_PydanticAi):
     trigger by messages counts those since the newest stub.
     """
 
-    trigger_tokens: int | None = 100_000
+    trigger_tokens: Positive | None = 100_000
     """Tokens above which results are cleared, by the last report and the estimate of what came since."""
-    keep_results: int = 3
+    keep_results: NonNegative = 3
     """Newest tool results that stay, those of exempt tools among them."""
-    least_saved_tokens: int | None = None
+    least_saved_tokens: NonNegative | None = None
     """Nothing is cleared unless at least so many are saved; None = also where a stub is longer than what it stands for."""
     clear_arguments: bool = False
     """Whether the arguments of the cleared calls are emptied too."""
@@ -340,11 +326,6 @@ class PydanticClear(_PydanticAi):
     stub: str = "[tool result cleared]"
     """What stands in the place of a cleared result."""
     kind: Literal["pydantic-clear"] = "pydantic-clear"
-
-    def __post_init__(self) -> None:
-        """Refuse values that no session could be run with."""
-        self._check_fields()
-        check_at_least(self, 0, "keep_results", "least_saved_tokens")
 
     @property
     def pipeline(self) -> Pipeline:

@@ -5,7 +5,7 @@ from typing import Literal
 
 from harness.compaction.cuts import LastShare, Snap
 from harness.compaction.pipeline import Pipeline, Preset, Rule
-from harness.compaction.presets.ranges import check_at_least, check_share
+from harness.compaction.ranges import NonNegative, Positive, Share
 from harness.compaction.stages import Mask, Middle, Summarize
 from harness.compaction.summary_formats import Notes
 from harness.compaction.triggers import Full, ShareOfAvailable
@@ -30,22 +30,17 @@ class Ratio(Preset):
     session goes on as it is. An empty summary has failed too.
     """
 
-    threshold: float = 0.8
+    threshold: Share = 0.8
     """Share of the window, above 0 and at most 1."""
-    keep_share: float = 0.3
+    keep_share: Share = 0.3
     """Share of the messages that stay, above 0 and at most 1."""
     summarizer: str = "same"
     """Name of the model that writes summaries; `same` = the agent's own."""
-    summary_max_tokens: int = 1_000
+    summary_max_tokens: Positive = 1_000
     """The seed gives none; ours."""
-    clip_characters: int = 10_000
+    clip_characters: Positive = 10_000
     """A longer tool output is cut before it is logged (S0.9)."""
     kind: Literal["ratio"] = "ratio"
-
-    def __post_init__(self) -> None:
-        """Refuse values that no session could be run with."""
-        check_share(self, "threshold", "keep_share")
-        check_at_least(self, 1, "summary_max_tokens", "clip_characters")
 
     @property
     def pipeline(self) -> Pipeline:
@@ -70,25 +65,19 @@ class SeedOpenCode(Preset):
     When the summary fails, the session goes on as it is, but for what was cleared. An empty summary has failed too.
     """
 
-    threshold: float = 0.8
+    threshold: Share = 0.8
     """Share of the window, above 0 and at most 1."""
-    protect_tokens: int = 40_000
+    protect_tokens: NonNegative = 40_000
     """Newest tool output that stays."""
-    keep_share: float = 0.3
+    keep_share: Share = 0.3
     """Share of the messages that stay when clearing was not enough, above 0 and at most 1."""
     summarizer: str = "same"
     """Name of the model that writes summaries; `same` = the agent's own."""
-    summary_max_tokens: int = 1_000
+    summary_max_tokens: Positive = 1_000
     """The seed gives none; ours."""
-    clip_characters: int = 10_000
+    clip_characters: Positive = 10_000
     """A longer tool output is cut before it is logged (S0.9)."""
     kind: Literal["seed-opencode"] = "seed-opencode"
-
-    def __post_init__(self) -> None:
-        """Refuse values that no session could be run with."""
-        check_share(self, "threshold", "keep_share")
-        check_at_least(self, 0, "protect_tokens")
-        check_at_least(self, 1, "summary_max_tokens", "clip_characters")
 
     @property
     def pipeline(self) -> Pipeline:
@@ -116,22 +105,17 @@ class SeedGemini(Preset):
     session goes on as it is. An empty summary has failed too.
     """
 
-    threshold: float = 0.5
+    threshold: Share = 0.5
     """Share of the window, above 0 and at most 1."""
-    keep_share: float = 0.3
+    keep_share: Share = 0.3
     """Share of the characters that stay, above 0 and at most 1."""
     summarizer: str = "same"
     """Name of the model that writes summaries; `same` = the agent's own."""
-    summary_max_tokens: int = 1_000
+    summary_max_tokens: Positive = 1_000
     """The seed gives none; ours."""
-    clip_characters: int = 10_000
+    clip_characters: Positive = 10_000
     """A longer tool output is cut before it is logged (S0.9)."""
     kind: Literal["seed-gemini"] = "seed-gemini"
-
-    def __post_init__(self) -> None:
-        """Refuse values that no session could be run with."""
-        check_share(self, "threshold", "keep_share")
-        check_at_least(self, 1, "summary_max_tokens", "clip_characters")
 
     @property
     def pipeline(self) -> Pipeline:

@@ -7,7 +7,7 @@ from typing import Literal
 from harness import transcript
 from harness.compaction.cuts import LastTokens, Snap
 from harness.compaction.pipeline import Pipeline, Preset, Rule
-from harness.compaction.presets.ranges import check_at_least
+from harness.compaction.ranges import NonNegative, Positive
 from harness.compaction.summary_formats import append_file_lists
 from harness.compaction.triggers import Full, NoThreshold, WindowMinusReserve
 from harness.messages import Message, user
@@ -138,23 +138,18 @@ class ReserveRecent(Preset):
 
     enabled: bool = True
     """False: the session runs on until the provider refuses the prompt (S2.9)."""
-    context_window: int | None = None
+    context_window: Positive | None = None
     """Overrides the model's window for this policy (S2.8); None = the window of the model."""
-    reserve_tokens: int = 16_384
-    keep_recent_tokens: int = 20_000
+    reserve_tokens: NonNegative = 16_384
+    keep_recent_tokens: Positive = 20_000
     """Estimated tokens at the end that stay verbatim, at least."""
     summarizer: str = "same"
     """Name of the model that writes summaries; `same` = the agent's own."""
-    summary_max_tokens: int = 13_107
+    summary_max_tokens: Positive = 13_107
     """Four fifths of the reserve; the seed gives none."""
-    clip_characters: int = 10_000
+    clip_characters: Positive = 10_000
     """A longer tool output is cut before it is logged (S0.9)."""
     kind: Literal["reserve-recent"] = "reserve-recent"
-
-    def __post_init__(self) -> None:
-        """Refuse values that no session could be run with."""
-        check_at_least(self, 0, "reserve_tokens")
-        check_at_least(self, 1, "context_window", "keep_recent_tokens", "summary_max_tokens", "clip_characters")
 
     @property
     def pipeline(self) -> Pipeline:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from harness.compaction.pipeline import Pipeline, Preset, Rule
-from harness.compaction.presets.ranges import check_at_least
+from harness.compaction.ranges import NonNegative, Positive
 from harness.compaction.stages import is_from_user, replace_results, with_output
 from harness.compaction.summary_formats import Notes
 from harness.compaction.triggers import NoThreshold
@@ -168,13 +168,9 @@ class MiniSweAgent(Preset):
     from it: the line between the two ends counts among the characters, so each is 30 shorter.
     """
 
-    clip_characters: int = 10_000
+    clip_characters: Positive = 10_000
     """Of a longer tool output the first and the last half of so many are logged."""
     kind: Literal["mini-swe-agent"] = "mini-swe-agent"
-
-    def __post_init__(self) -> None:
-        """Refuse values that no session could be run with."""
-        check_at_least(self, 1, "clip_characters")
 
     @property
     def truncation(self) -> Truncation:
@@ -191,14 +187,10 @@ class MiniSweAgent(Preset):
 class _LastObservations(Preset):
     """What both share: the newest results stay."""
 
-    polling: int = 1
+    polling: Positive = 1
     """Results that are masked at a time: between two maskings up to so many more, less one, stay."""
-    clip_characters: int = 10_000
+    clip_characters: Positive = 10_000
     """A longer tool output is cut before it is logged (S0.9)."""
-
-    def __post_init__(self) -> None:
-        """Refuse values that no session could be run with."""
-        check_at_least(self, 1, "keep_results", "polling", "clip_characters")
 
     def _build_pipeline(self, keep: int) -> Pipeline:
         """One rule: mask what is overdue."""
@@ -220,7 +212,7 @@ class SweAgent(_LastObservations):
     count of images is left out: there are none.
     """
 
-    keep_results: int = 5
+    keep_results: Positive = 5
     """Newest results that stay."""
     kind: Literal["swe-agent"] = "swe-agent"
 
@@ -238,7 +230,7 @@ class ComplexityTrapMask(_LastObservations):
     hybrid keeps too; its sweep has 5, 10 and 15. PEERS 2.12. Otherwise as `swe-agent`.
     """
 
-    keep_results: int = 10
+    keep_results: Positive = 10
     """Newest results that stay."""
     kind: Literal["complexity-trap-mask"] = "complexity-trap-mask"
 
@@ -264,26 +256,21 @@ class ComplexityTrapSummary(Preset):
     has failed too.
     """
 
-    turns: int = 21
+    turns: Positive = 21
     """Turns that a checkpoint stands for."""
-    keep_turns: int = 10
+    keep_turns: NonNegative = 10
     """Newest turns that stay."""
     latest_only: bool = False
     """Whether only the newest checkpoint stays (`static` of the original)."""
-    mask_results: int | None = None
+    mask_results: Positive | None = None
     """Newest results that stay, the others becoming a line each; None = all stay."""
     summarizer: str = "same"
     """Name of the model that writes summaries; `same` = the agent's own."""
-    summary_max_tokens: int = 4_096
+    summary_max_tokens: Positive = 4_096
     """The source sets none; ours."""
-    clip_characters: int = 10_000
+    clip_characters: Positive = 10_000
     """A longer tool output is cut before it is logged (S0.9)."""
     kind: Literal["complexity-trap-summary"] = "complexity-trap-summary"
-
-    def __post_init__(self) -> None:
-        """Refuse values that no session could be run with."""
-        check_at_least(self, 1, "turns", "mask_results", "summary_max_tokens", "clip_characters")
-        check_at_least(self, 0, "keep_turns")
 
     @property
     def pipeline(self) -> Pipeline:

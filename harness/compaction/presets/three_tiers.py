@@ -5,7 +5,7 @@ from typing import Literal, NamedTuple
 
 from harness import transcript
 from harness.compaction.pipeline import Pipeline, Preset, Rule
-from harness.compaction.presets.ranges import check_at_least
+from harness.compaction.ranges import NonNegative, Positive
 from harness.compaction.stages import EVERYTHING, Mask, Prunable, Summarize
 from harness.compaction.triggers import Always, Full, NoThreshold, Trigger, UsableInput
 from harness.errors import UsageError
@@ -98,19 +98,19 @@ class ThreeTiers(Preset):
 
     truncate: bool = True
     """Tier 1. Without it outputs are cut to `clip_characters`."""
-    truncate_lines: int = 2_000
-    truncate_bytes: int = 51_200
+    truncate_lines: Positive = 2_000
+    truncate_bytes: Positive = 51_200
     truncate_keep: Literal["head", "tail"] = "head"
     """Which end of a longer output stays in view; the whole is saved, to be read by tools."""
     prune: bool = True
     """Tier 2."""
     prune_at: Literal["turn", "step"] = "turn"
     """`step` is the adapted form for sessions of one prompt: asked before each step, and no turn is protected."""
-    protect_tokens: int = 40_000
+    protect_tokens: NonNegative = 40_000
     """Newest tool output that stays."""
-    prune_minimum_tokens: int = 20_000
+    prune_minimum_tokens: NonNegative = 20_000
     """Nothing is cleared unless it saves more."""
-    protect_turns: int = 2
+    protect_turns: NonNegative = 2
     """Newest turns of the user whose outputs stay; only with `prune_at = "turn"`."""
     preserve: tuple[str, ...] = ("skill_execution", "subtask_invocation")
     """Calls whose results are never cleared: shell patterns over tool names, or, with a blank, over name and key argument."""
@@ -118,9 +118,9 @@ class ThreeTiers(Preset):
     """Whether results that tell of a failure are never cleared either."""
     auto: bool = True
     """Tier 3."""
-    max_output_tokens: int = 32_000
+    max_output_tokens: Positive = 32_000
     """Kept free of the window for the answer, unless the model can write less. The seed gives none; ours."""
-    input_limit_tokens: int | None = None
+    input_limit_tokens: Positive | None = None
     """What the model takes as input, if it has a limit of its own; None = the window less the answer."""
     auto_continue: bool = True
     """Whether a user message behind the summary asks to go on."""
@@ -132,17 +132,14 @@ class ThreeTiers(Preset):
     """Whose strategy adds to `preserve` and tells the summarizer what to attend to."""
     summarizer: str = "same"
     """Name of the model that writes summaries, the seed advises a cheaper one; `same` = the agent's own."""
-    summary_max_tokens: int = 2_000
+    summary_max_tokens: Positive = 2_000
     """The seed's example; it sets no limit."""
-    clip_characters: int = 10_000
+    clip_characters: Positive = 10_000
     """A longer tool output is cut before it is logged (S0.9), where tier 1 is off."""
     kind: Literal["three-tiers"] = "three-tiers"
 
-    def __post_init__(self) -> None:
-        """Refuse values that no session could be run with."""
-        check_at_least(self, 0, "protect_tokens", "prune_minimum_tokens", "protect_turns")
-        check_at_least(self, 1, "truncate_lines", "truncate_bytes", "max_output_tokens", "input_limit_tokens")
-        check_at_least(self, 1, "summary_max_tokens", "clip_characters")
+    def check_combination(self) -> None:
+        """See `Preset`."""
         if self.agent not in STRATEGIES:
             raise UsageError(f"agent={self.agent!r} must be one of {', '.join(STRATEGIES)}")
 

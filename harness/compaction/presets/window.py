@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 
 from harness.compaction.cuts import SNAP_BACK, LastMessages
 from harness.compaction.pipeline import Pipeline, Preset, Rule
-from harness.compaction.presets.ranges import check_at_least
+from harness.compaction.ranges import NonNegative, Positive
 from harness.compaction.stages import Forget, Middle, Reducer, Summarize
 from harness.compaction.summary_formats import Notes
 from harness.compaction.triggers import MoreThan, NoThreshold
@@ -82,11 +82,11 @@ class MessageWindow(Preset):
     failed too.
     """
 
-    max_messages: int = 100
+    max_messages: NonNegative = 100
     """0 = nothing is ever evicted."""
-    preserve_first_n: int = 1
+    preserve_first_n: NonNegative = 1
     """Messages behind the system message that always stay: the request."""
-    preserve_last_n: int = 20
+    preserve_last_n: NonNegative = 20
     """Messages at the end that always stay."""
     summarize_on_trim: bool = False
     """Whether what is evicted is summarized, at most once for ten messages; when that fails, they just go.
@@ -96,16 +96,11 @@ class MessageWindow(Preset):
     """
     summarizer: str = "same"
     """Name of the model that writes summaries; `same` = the agent's own. Asked only with `summarize_on_trim`."""
-    summary_max_tokens: int = 1_024
+    summary_max_tokens: Positive = 1_024
     """S4.3."""
-    clip_characters: int = 10_000
+    clip_characters: Positive = 10_000
     """A longer tool output is cut before it is logged (S0.9)."""
     kind: Literal["message-window"] = "message-window"
-
-    def __post_init__(self) -> None:
-        """Refuse values that no session could be run with."""
-        check_at_least(self, 0, "max_messages", "preserve_first_n", "preserve_last_n")
-        check_at_least(self, 1, "summary_max_tokens", "clip_characters")
 
     @property
     def is_overcommitted(self) -> bool:
