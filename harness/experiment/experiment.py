@@ -190,7 +190,7 @@ class _ExperimentRun:
             finally:
                 self.display.close()
                 output.recover_journals()
-                export(folder / "journal.sqlite", folder / "results")
+                export(output.journal.path, folder / "results")
             if interrupted.is_set():
                 raise KeyboardInterrupt
 

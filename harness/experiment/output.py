@@ -8,7 +8,6 @@ A run locks the folder, so two runs never write to one journal. Whatever a dead 
 or deleted; its trial then runs again.
 """
 
-import fcntl
 import hashlib
 import json
 import re
@@ -20,13 +19,15 @@ from pathlib import Path
 from typing import NamedTuple
 
 from harness import codec
-from harness.errors import StoreError, UsageError
+from harness.errors import StoreError
 from harness.experiment.grid import BLOCK_AXES
 from harness.experiment.job import FinishedTrial
 from harness.store.journal import Journal
 from harness.store.log import RETENTION_MS
 from harness.store.merge import merge
 from harness.store.records import TrialRecord
+from harness.store.sessions.locks import acquire_lock
+from harness.store.sessions.lookup import JOURNAL_FILE, JOURNALS_FOLDER, list_trial_journals
 
 RETRIABLE_REASONS = frozenset({"model_error", "sandbox_error", "store_error", "illegal_plan"})
 """Reasons of failure after which another run may end otherwise: no fault of the arm, or one of a policy that was mended since."""
@@ -51,7 +52,7 @@ class OutputFolder:
 
     def locate_trial_journal(self, trial_id: str) -> Path:
         """Where a trial writes while it runs."""
-        return self.folder / "journals" / f"{trial_id}.sqlite"
+        return self.folder / JOURNALS_FOLDER / f"{trial_id}.sqlite"
 
     def list_finished(self, *, retry_failed: bool) -> set[str]:
         """Ids of the trials that need not run: all that did not crash; with `retry_failed` also not by outer causes."""
@@ -80,7 +81,7 @@ class OutputFolder:
 
     def recover_journals(self) -> None:
         """Bring in what an earlier run finished but could not take over; delete what it left half done."""
-        for source in sorted((self.folder / "journals").glob("*.sqlite")):
+        for source in list_trial_journals(self.folder):
             if read_finished_trial(source):
                 merge(source, self.journal)
             remove_journal(source)
@@ -94,16 +95,8 @@ def lock_folder(folder: Path) -> Iterator[None]:
         StoreError: the folder cannot be written.
         UsageError: a run is at work in it.
     """
-    try:
-        (folder / "journals").mkdir(parents=True, exist_ok=True)
-        lock = (folder / "run.lock").open("w")
-    except OSError as error:
-        raise StoreError(f"cannot write to {str(folder)!r}: {error.strerror}; name another output folder") from None
-    with lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise UsageError(f"another run is at work in {str(folder)!r}; wait for it or name another output folder") from None
+    busy = f"another run is at work in {str(folder)!r}; wait for it or name another output folder"
+    with acquire_lock(folder / "run.lock", busy, "name another output folder"):
         yield
 
 
@@ -115,7 +108,7 @@ def open_output(folder: Path) -> Iterator[OutputFolder]:
         StoreError: the folder cannot be written.
         UsageError: another run is at work in it.
     """
-    with lock_folder(folder), Journal.open(folder / "journal.sqlite") as journal:
+    with lock_folder(folder), Journal.open(folder / JOURNAL_FILE) as journal:
         journal.remove_outputs(int(time.time() * 1_000) - RETENTION_MS)
         output = OutputFolder(folder, journal)
         output.recover_journals()

@@ -33,11 +33,8 @@ def read_timed_log(location: SessionLocation) -> tuple[TimedEntry, ...]:
     Raises:
         StoreError: the journal cannot be read.
     """
-    with Journal.open(location.journal, read_only=True) as journal:
-        sql = "SELECT at_ms FROM event AS e JOIN session AS s ON s.key = e.session WHERE s.id = ? ORDER BY seq"
-        times = [row[0] for row in journal.query(sql, location.session_id)]
-        log = list(journal.read_entries(location.session_id))
-    return tuple([TimedEntry(entry, at_ms) for entry, at_ms in zip(log, times, strict=False)])
+    stored = location.read()
+    return tuple([TimedEntry(entry, at_ms) for entry, at_ms in zip(stored.entries, stored.times_ms, strict=True)])
 
 
 def export_session(location: SessionLocation, file: str | os.PathLike[str]) -> int:

@@ -93,8 +93,7 @@ def load_log(journal: Path, session_id: str) -> tuple[Entry, ...]:
     Raises:
         StoreError: no such journal or session.
     """
-    with Journal.open(journal, read_only=True) as opened:
-        entries, draft = tuple(opened.read_entries(session_id)), opened.read_draft(session_id)
+    entries, _, draft = SessionLocation(journal, session_id, trial_id="").read()
     return entries if draft is None else (*entries, *build_interrupted_entries(entries, draft))
 
 

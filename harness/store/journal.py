@@ -91,7 +91,7 @@ class Journal:
         """
         with self.database.transaction():
             self.database.execute("INSERT OR IGNORE INTO session (id, created_at_ms) VALUES (?, ?)", (session_id, created_at_ms))
-        return SessionLog(self.database, self._find_key(session_id), clock=clock, counter=counter or QuarterOfCharacters())
+        return SessionLog(self.database, self.find_key(session_id), clock=clock, counter=counter or QuarterOfCharacters())
 
     def list_session_ids(self) -> tuple[str, ...]:
         """All sessions, oldest first."""
@@ -103,7 +103,7 @@ class Journal:
         Raises:
             StoreError: no such session.
         """
-        return read_entries(self.database, self._find_key(session_id))
+        return read_entries(self.database, self.find_key(session_id))
 
     def read_draft(self, session_id: str) -> Draft | None:
         """What the model had written of an answer that was not logged; None = every answer was.
@@ -111,17 +111,22 @@ class Journal:
         Raises:
             StoreError: no such session.
         """
-        rows = self.query("SELECT step, text, reasoning, calls FROM draft WHERE session = ?", self._find_key(session_id))
+        rows = self.query("SELECT step, text, reasoning, calls FROM draft WHERE session = ?", self.find_key(session_id))
         if not rows:
             return None
         step, text, reasoning, calls = rows[0]
         return Draft(step, text, reasoning, CALLS_ADAPTER.validate_json(calls))
 
-    def _find_key(self, session_id: str) -> int:
+    def find_key(self, session_id: str) -> int:
+        """Return the key of a session in the tables of this file.
+
+        Raises:
+            StoreError: no such session.
+        """
         with translate_errors(self.path):
             row = self.database.execute("SELECT key FROM session WHERE id = ?", (session_id,)).fetchone()
         if row is None:
-            raise StoreError(f"journal {str(self.path)!r} has no session {session_id!r}")
+            raise StoreError(f"journal {str(self.path)!r} has no session {session_id!r}; `harness sessions list` shows them")
         return int(row[0])
 
     def query(self, sql: str, *parameters: object) -> list[sqlite3.Row]:
@@ -144,7 +149,7 @@ class Journal:
         Raises:
             StoreError: no such session, or nothing could be written.
         """
-        key = self._find_key(session_id)
+        key = self.find_key(session_id)
         tables: tuple[tuple[str, Sequence[str], Sequence[Any]], ...] = (
             ("conduct", _METRICS_COLUMNS, (metrics,)),
             ("step_conduct", _STEP_METRICS_COLUMNS, metrics.steps),
@@ -159,7 +164,7 @@ class Journal:
 
     def record_actions(self, session_id: str, actions: Iterable[StepActions]) -> None:
         """Keep beside the log of a session how the commands of its steps came by their results."""
-        key = self._find_key(session_id)
+        key = self.find_key(session_id)
         with self.database.transaction():
             self.database.executemany("INSERT OR REPLACE INTO action VALUES (?, ?, ?, ?)", [(key, *one) for one in actions])
 
@@ -169,7 +174,7 @@ class Journal:
         Raises:
             StoreError: no such session.
         """
-        return SavedOutputs(self.database, self._find_key(session_id), clock)
+        return SavedOutputs(self.database, self.find_key(session_id), clock)
 
     def remove_outputs(self, before_ms: int) -> int:
         """Forget the outputs that were saved before a time (S3.1); returns how many."""

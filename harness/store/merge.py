@@ -5,7 +5,8 @@ from pathlib import Path
 from harness.errors import StoreError
 from harness.store.database import translate_errors
 from harness.store.journal import Journal
-from harness.store.sessions.references import MIN_NAME_CHARACTERS, find_addresses, find_file_hashes, find_hashes
+from harness.store.texts import CONTENT_TABLES, MIN_NAME_CHARACTERS, find_addresses, find_hashes
+from harness.store.workspaces import find_file_hashes
 
 _SESSION_TABLES = (
     *("event", "version", "retired", "rollback", "step", "compaction", "action", "saved_output", "draft"),
@@ -44,14 +45,10 @@ def merge(source: Path, target: Journal, *, only: str | None = None) -> None:
             database.execute("DETACH source")
 
 
-_CONTENT_TABLES = {"text": "address", "blob": "sha256", "tree": "tree_id"}
-"""Tables of what sessions refer to, and what it is named by there."""
-
-
 def _merge_contents(target: Journal, only: str | None) -> None:
     execute, executemany = target.database.execute, target.database.executemany
     if only is None:
-        for table in _CONTENT_TABLES:
+        for table in CONTENT_TABLES:
             execute(f"INSERT OR IGNORE INTO main.{table} SELECT * FROM source.{table}")
         return
     bodies_sql = "SELECT e.body FROM source.session AS s JOIN source.event AS e ON e.session = s.key WHERE s.id = ?"
@@ -62,7 +59,7 @@ def _merge_contents(target: Journal, only: str | None) -> None:
         "tree": trees,
         "blob": find_file_hashes(target.database, trees, schema="source"),
     }
-    for table, name in _CONTENT_TABLES.items():
+    for table, name in CONTENT_TABLES.items():
         copied = f"INSERT OR IGNORE INTO main.{table} SELECT * FROM source.{table} WHERE {name} = ?"
         executemany(copied, [(one,) for one in needed_names[table]])
 

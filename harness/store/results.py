@@ -19,6 +19,7 @@ from harness.errors import StoreError, UsageError, format_count
 from harness.store.columns import TABLES
 from harness.store.export import compute_journal_state, export, read_exported_state
 from harness.store.journal import Journal
+from harness.store.sessions.lookup import JOURNAL_FILE, JOURNALS_FOLDER, list_trial_journals
 from harness.store.tables import build_schema, read_batches
 
 if TYPE_CHECKING:
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Results", "export", "load"]
 
-JOURNAL_FILE = "journal.sqlite"
-JOURNALS_FOLDER = "journals"
 RESULTS_FOLDER = "results"
 
 
@@ -136,7 +135,7 @@ class Results:
     def _journal_paths(self) -> tuple[Path, ...]:
         """The trials' own ones first: one that is brought in meanwhile is then read twice and counted once, never missed."""
         whole = self.output / JOURNAL_FILE
-        return (*sorted((self.output / JOURNALS_FOLDER).glob("*.sqlite")), *([whole] if whole.is_file() else []))
+        return (*list_trial_journals(self.output), *([whole] if whole.is_file() else []))
 
     @cached_property
     def _journal_state(self) -> bytes | None:

@@ -7,6 +7,7 @@ files are packed (zstd).
 
 import binascii
 import hashlib
+import re
 from typing import Any, NamedTuple
 
 import zstandard
@@ -17,6 +18,13 @@ PLAIN_CHARACTERS = 16_384
 HEAD_CHARACTERS = 60
 _PACKED_FIELDS = frozenset({"output", "arguments_json", "content", "policy_json", "setup_json"})
 _LEVEL = 3
+
+CONTENT_TABLES = {"text": "address", "blob": "sha256", "tree": "tree_id"}
+"""Tables of contents that sessions refer to, with the column of the name that references use."""
+_ADDRESS = re.compile(r"(?<![A-Za-z0-9+/])[A-Za-z0-9+/]{28}(?![A-Za-z0-9+/])")
+_HASH = re.compile(r"(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])")
+MIN_NAME_CHARACTERS = 28
+"""Characters of the shortest name of a content."""
 
 
 class StoredText(NamedTuple):
@@ -59,6 +67,16 @@ def detach_texts(plain: Any, texts: dict[str, tuple[str, bool]], name: str = "")
     if isinstance(plain, (list, tuple)):
         return [detach_texts(value, texts, name) for value in plain]
     return plain
+
+
+def find_addresses(text: str) -> list[str]:
+    """Return what looks like the address of a text, in whatever kind of event or table: rather one too many than too few."""
+    return _ADDRESS.findall(text)
+
+
+def find_hashes(text: str) -> list[str]:
+    """Return what looks like the hash of a workspace or a file."""
+    return _HASH.findall(text)
 
 
 def list_addresses(stored: Any) -> list[str]:

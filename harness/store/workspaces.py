@@ -15,8 +15,9 @@ import zstandard
 
 from harness.errors import SandboxError, StoreError
 from harness.protocols import FileState, Snapshot
-from harness.store.database import translate_errors
+from harness.store.database import Database, translate_errors
 from harness.store.journal import Journal
+from harness.store.texts import find_hashes
 
 _LEVEL = 3
 
@@ -165,3 +166,18 @@ def copy_workspaces(trees: Iterable[str], source: Workspaces, target: Workspaces
         for sha256 in {state.sha256 for state in snapshot.files.values() if not stat.S_ISDIR(state.mode)}:
             target.put(sha256, source.get(sha256))
         target.save(snapshot)
+
+
+def find_file_hashes(database: Database, trees: Iterable[str], *, schema: str = "main") -> set[str]:
+    """Return the hashes of the files of kept workspaces.
+
+    Args:
+        database: that holds the workspaces.
+        trees: their hashes; what is no workspace is left out.
+        schema: `main`, or the name of an attached database.
+    """
+    file_hashes: set[str] = set()
+    for tree in trees:
+        for (data,) in database.execute(f"SELECT data FROM {schema}.tree WHERE tree_id = ?", (tree,)):
+            file_hashes.update(find_hashes(database.packer.unpack(data)))
+    return file_hashes

@@ -16,6 +16,7 @@ from harness.errors import HarnessError, UsageError, format_count
 from harness.experiment.experiment import Experiment
 from harness.experiment.progress import RunProgress, format_record
 from harness.store.journal import Journal
+from harness.store.sessions.lookup import JOURNAL_FILE
 from harness.widgets.harness_widget import load_script, load_style, render_preformatted, render_table
 from harness.widgets.snapshot import SnapshotWidget
 from harness.widgets.success_grid import SuccessGrid
@@ -172,7 +173,7 @@ class GridWidget(SnapshotWidget):
 
     def _load_finished_trials(self) -> None:
         """What an earlier run finished."""
-        file = self.output / "journal.sqlite"
+        file = self.output / JOURNAL_FILE
         if not file.exists():
             return
         with Journal.open(file) as journal:

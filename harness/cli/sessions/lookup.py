@@ -76,8 +76,8 @@ def load_session(name: str, named_places: tuple[Path, ...]) -> SessionContent:
     path = Path(name)
     if name and not named_places and path.is_file() and not _is_journal(path):
         return SessionContent(load_entries(path))
-    session = resolve_session(name, named_places)
-    return SessionContent(session.read_entries(), session.read_draft())
+    entries, _, draft = resolve_session(name, named_places).read()
+    return SessionContent(entries, draft)
 
 
 def _is_journal(path: Path) -> bool:

@@ -4,10 +4,8 @@ from typing import NamedTuple
 
 from harness.store.database import translate_errors
 from harness.store.journal import Journal
-from harness.store.sessions.references import MIN_NAME_CHARACTERS, find_addresses, find_file_hashes, find_hashes
-
-_CONTENT_TABLES = ("text", "tree", "blob")
-"""Tables of what others refer to by name."""
+from harness.store.texts import CONTENT_TABLES, MIN_NAME_CHARACTERS, find_addresses, find_hashes
+from harness.store.workspaces import find_file_hashes
 
 
 class CleanupResult(NamedTuple):
@@ -44,7 +42,7 @@ def clean(journal: Journal, *, outputs_before_ms: int, quiet_before_ms: int) -> 
     database = journal.database
     with database.transaction():
         referenced_addresses, referenced_hashes = _collect_references(journal)
-        texts = _remove(journal, "text", "address", referenced_addresses)
+        texts = _remove(journal, "text", referenced_addresses)
         files = _remove_workspaces(journal, referenced_hashes) if _find_newest_ms(journal) < quiet_before_ms else 0
     with translate_errors(journal.path):
         database.execute("VACUUM")
@@ -53,17 +51,18 @@ def clean(journal: Journal, *, outputs_before_ms: int, quiet_before_ms: int) -> 
 
 
 def _remove_workspaces(journal: Journal, referenced_hashes: set[str]) -> int:
-    _remove(journal, "tree", "tree_id", referenced_hashes)
+    _remove(journal, "tree", referenced_hashes)
     tree_ids = [row[0] for row in journal.database.execute("SELECT tree_id FROM tree")]
-    return _remove(journal, "blob", "sha256", referenced_hashes | find_file_hashes(journal.database, tree_ids))
+    return _remove(journal, "blob", referenced_hashes | find_file_hashes(journal.database, tree_ids))
 
 
 def _find_newest_ms(journal: Journal) -> int:
     return int(journal.database.execute("SELECT coalesce(max(at_ms), 0) FROM event").fetchone()[0])
 
 
-def _remove(journal: Journal, table: str, name: str, needed: set[str]) -> int:
-    """Remove the rows whose name nobody needs; returns how many."""
+def _remove(journal: Journal, table: str, needed: set[str]) -> int:
+    """Remove the rows whose name nobody needs; return how many."""
+    name = CONTENT_TABLES[table]
     unused = {row[0] for row in journal.database.execute(f"SELECT {name} FROM {table}")} - needed
     journal.database.executemany(f"DELETE FROM {table} WHERE {name} = ?", [(one,) for one in unused])
     return len(unused)
@@ -81,7 +80,7 @@ def _collect_references(journal: Journal) -> tuple[set[str], set[str]]:
     referenced_hashes: set[str] = set()
     for (table,) in execute("SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite%'").fetchall():
         columns = [row[1] for row in execute(f'PRAGMA table_info("{table}")') if row[2] == "TEXT"]
-        for column in columns if table not in _CONTENT_TABLES else ():
+        for column in columns if table not in CONTENT_TABLES else ():
             for (value,) in execute(f'SELECT "{column}" FROM "{table}" WHERE length("{column}") >= {MIN_NAME_CHARACTERS}'):
                 referenced_addresses.update(find_addresses(value))
                 referenced_hashes.update(find_hashes(value))

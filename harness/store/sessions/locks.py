@@ -27,7 +27,11 @@ def lock_session(journal: Path | None, session_id: str) -> Iterator[None]:
         yield
         return
     path = journal.with_name(f"{journal.name}.{hashlib.sha256(session_id.encode()).hexdigest()[:12]}.lock")
-    with closing(_acquire_lock(path, journal, session_id)) as lock:
+    busy = (
+        f"session {session_id!r} of journal {str(journal)!r} runs already, here or in another process; go on with it there, "
+        "close it there first, or fork it"
+    )
+    with closing(acquire_lock(path, busy, "name another journal")) as lock:
         try:
             yield
         finally:
@@ -35,24 +39,31 @@ def lock_session(journal: Path | None, session_id: str) -> Iterator[None]:
             fcntl.flock(lock, fcntl.LOCK_UN)  # a forked worker may hold the file too
 
 
-def _acquire_lock(path: Path, journal: Path, session_id: str) -> IO[str]:
-    """The lock, held: that which lies there, not one that its owner has just taken away."""
+def acquire_lock(path: Path, busy: str, advice: str) -> IO[str]:
+    """Return the lock file, held until it is closed: the file at that path, not one that its owner has just removed.
+
+    Args:
+        path: of the file; it is created with its folder.
+        busy: message where somebody else holds the lock.
+        advice: what to do where the folder cannot be written.
+
+    Raises:
+        StoreError: the folder cannot be written.
+        UsageError: somebody else holds the lock.
+    """
     while True:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             lock = path.open("w")
         except OSError as error:
-            raise StoreError(f"cannot write to {str(path.parent)!r}: {error.strerror}; name another journal") from None
+            raise StoreError(f"cannot write to {str(path.parent)!r}: {error.strerror}; {advice}") from None
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if os.path.samestat(os.fstat(lock.fileno()), path.stat()):
                 return lock
         except FileNotFoundError:
-            pass  # taken away in between: another try
+            pass  # removed in between: another try
         except BlockingIOError:
             lock.close()
-            raise UsageError(
-                f"session {session_id!r} of journal {str(journal)!r} runs already, here or in another process; go on with it "
-                "there, close it there first, or fork it"
-            ) from None
+            raise UsageError(busy) from None
         lock.close()

@@ -17,11 +17,22 @@ from harness.store.records import Draft
 
 JOURNAL_FILE = "journal.sqlite"
 JOURNALS_FOLDER = "journals"
+"""Folder of the journals of trials that are running or not merged yet."""
 SESSIONS_FOLDER = "sessions"
 """Where the panels of notebooks keep their journals."""
 OUTPUT_FOLDER = "output"
 MAX_NAMES_SHOWN = 5
 _JOURNAL_FILES = "*.sqlite"
+
+
+class StoredSession(NamedTuple):
+    """All that a journal holds of the course of a session."""
+
+    entries: tuple[Entry, ...]
+    times_ms: tuple[int, ...]
+    """When each entry was logged, in milliseconds since the epoch."""
+    draft: Draft | None
+    """Unfinished answer that is still coming, or was when its process was killed; None = every answer was logged."""
 
 
 class SessionLocation(NamedTuple):
@@ -32,23 +43,22 @@ class SessionLocation(NamedTuple):
     trial_id: str
     """Empty = it belongs to no trial."""
 
+    def read(self) -> StoredSession:
+        """Read the session as it stands now.
+
+        Raises:
+            StoreError: the file cannot be read, or has no such session.
+        """
+        with Journal.open(self.journal, read_only=True) as journal:
+            entries, draft = tuple(journal.read_entries(self.session_id)), journal.read_draft(self.session_id)
+            times = journal.query(
+                "SELECT at_ms FROM event WHERE session = ? ORDER BY seq LIMIT ?", journal.find_key(self.session_id), len(entries)
+            )
+        return StoredSession(entries, tuple([row[0] for row in times]), draft)
+
     def read_entries(self) -> tuple[Entry, ...]:
-        """Its log.
-
-        Raises:
-            StoreError: the file cannot be read, or was changed meanwhile.
-        """
-        with Journal.open(self.journal, read_only=True) as journal:
-            return tuple(journal.read_entries(self.session_id))
-
-    def read_draft(self) -> Draft | None:
-        """What its model has written of an answer that is still coming, or was when its process was killed; None = nothing.
-
-        Raises:
-            StoreError: as `entries`.
-        """
-        with Journal.open(self.journal, read_only=True) as journal:
-            return journal.read_draft(self.session_id)
+        """Read the log; errors as for `read`."""
+        return self.read().entries
 
 
 def list_journals(place: Path) -> tuple[Path, ...]:
@@ -59,7 +69,12 @@ def list_journals(place: Path) -> tuple[Path, ...]:
     if place.is_file():
         return (place,)
     output = place / OUTPUT_FOLDER if (place / OUTPUT_FOLDER).is_dir() else place
-    return (*sorted((output / JOURNALS_FOLDER).glob(_JOURNAL_FILES)), *sorted(output.glob(_JOURNAL_FILES)))
+    return (*list_trial_journals(output), *sorted(output.glob(_JOURNAL_FILES)))
+
+
+def list_trial_journals(output: Path) -> list[Path]:
+    """Return the journals of trials that are running or not merged yet."""
+    return sorted((output / JOURNALS_FOLDER).glob(_JOURNAL_FILES))
 
 
 def find_scope(journal: Path, place: Path) -> Path:

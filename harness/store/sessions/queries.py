@@ -135,7 +135,7 @@ def list_messages(journal: Journal, session_id: str, *, active: bool = False) ->
     Raises:
         StoreError: no such session.
     """
-    _refuse_unknown(journal, session_id)
+    journal.find_key(session_id)  # refuses an unknown session
     rest = "AND NOT is_compacted ORDER BY place, sequence" if active else "ORDER BY sequence"
     return tuple([_build_message_row(row) for row in journal.query(f"{_MESSAGE} {rest}", session_id)])
 
@@ -171,7 +171,7 @@ def find_latest_compaction(journal: Journal, session_id: str) -> CompactionRow |
     Raises:
         StoreError: no such session.
     """
-    _refuse_unknown(journal, session_id)
+    journal.find_key(session_id)  # refuses an unknown session
     rows = journal.query(
         """SELECT id, round, step, reason, tokens_before, tokens_after, coalesce(summary_content, ''), created_at
         FROM compaction_events WHERE session_id = ? ORDER BY round DESC LIMIT 1""",
@@ -207,8 +207,3 @@ def _cut_excerpt(content: str, begin: int, end: int) -> str:
 
 def _build_message_row(row: Any) -> MessageRow:
     return MessageRow._make((*row[:5], bool(row[5]), *row[6:], ()))
-
-
-def _refuse_unknown(journal: Journal, session_id: str) -> None:
-    if not journal.query("SELECT 1 FROM session WHERE id = ?", session_id):
-        raise StoreError(f"journal {str(journal.path)!r} has no session {session_id!r}; `harness sessions list` shows them")
