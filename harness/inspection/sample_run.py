@@ -24,8 +24,8 @@ from harness.session.totals import SessionTally
 from harness.store.memory import MemoryLog, MemoryOutputs
 from harness.store.records import Activity
 from harness.tokens import UNLIMITED_WINDOW, Budget, Counter, Measured, QuarterOfCharacters, Usage, Window
+from harness.tools.function_tool import FunctionTool
 from harness.tools.session_tools import choose_truncation
-from harness.tools.standard import SandboxTool
 from harness.truncation import Truncation
 from harness.view import View, fold
 
@@ -214,4 +214,4 @@ class _SampleTool:
     def run(self, call: ToolCall) -> ToolResult:
         """See `harness.protocols.Tool`."""
         step = make_sample_step(int(call.call_id.removeprefix("step-")))
-        return SandboxTool(self.spec, lambda _: step.output, (), self.truncation, None, self.lock).run(call)
+        return FunctionTool(self.spec, lambda _: step.output, (), self.truncation, None, self.lock).run(call)

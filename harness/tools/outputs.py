@@ -4,14 +4,12 @@ Lines are numbered from 1. A very long line counts as several, so that every par
 a time is limited, so no result of these tools has to be truncated itself.
 """
 
-import json
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from harness.errors import ToolError
-from harness.messages import ToolCall, ToolResult
-from harness.protocols import OutputStore, ToolSpec
+from harness.protocols import OutputStore
+from harness.tools.function_tool import FunctionTool, build_spec
 
 PAGE_LINES = 200
 MAX_MATCHES = 50
@@ -22,23 +20,7 @@ PAGE_CHARACTERS = 8_000
 """A page ends before it."""
 
 
-@dataclass(frozen=True, slots=True)
-class OutputTool:
-    """One of the two: its description, and the function that does it."""
-
-    spec: ToolSpec
-    act: Callable[[Mapping[str, Any]], str]
-
-    def run(self, call: ToolCall) -> ToolResult:
-        """See `harness.protocols.Tool`."""
-        try:
-            output, status = self.act(_parse_arguments(call)), "completed"
-        except ToolError as error:
-            output, status = f"error: {error}", "error"
-        return ToolResult(call_id=call.call_id, name=call.name, output=output, status=status)  # type: ignore[arg-type]
-
-
-def make_output_tools(store: OutputStore) -> tuple[OutputTool, ...]:
+def make_output_tools(store: OutputStore) -> tuple[FunctionTool, ...]:
     """The tools `read_output` and `search_output` over a store; who opened it closes it."""
 
     def read(arguments: Mapping[str, Any]) -> str:
@@ -67,46 +49,21 @@ def make_output_tools(store: OutputStore) -> tuple[OutputTool, ...]:
 
     name = {"type": "string", "description": "Name of the saved output, as the mark of a truncated result tells it"}
     start = {"type": "integer", "description": "Line to begin with, from 1"}
-    return (
-        OutputTool(
-            _build_spec(
-                "read_output",
-                "Read a section of a saved output, its lines numbered",
-                {
-                    "output": name,
-                    "from_line": start,
-                    "lines": {"type": "integer", "description": f"How many, at most {PAGE_LINES}"},
-                },
-                "output",
-            ),
-            read,
-        ),
-        OutputTool(
-            _build_spec(
-                "search_output",
-                "Find the lines of a saved output that hold a text, whatever its case",
-                {"output": name, "text": {"type": "string", "description": "What the lines hold"}, "from_line": start},
-                "output",
-                "text",
-            ),
-            search,
-        ),
+    count = {"type": "integer", "description": f"How many, at most {PAGE_LINES}"}
+    wanted = {"type": "string", "description": "What the lines hold"}
+    read_spec = build_spec(
+        "read_output",
+        "Read a section of a saved output, its lines numbered",
+        {"output": name, "from_line": start, "lines": count},
+        ["output"],
     )
-
-
-def _build_spec(name: str, description: str, properties: Mapping[str, object], *required: str) -> ToolSpec:
-    schema = {"type": "object", "properties": properties, "required": list(required)}
-    return ToolSpec(name=name, description=description, parameters_json=json.dumps(schema))
-
-
-def _parse_arguments(call: ToolCall) -> Mapping[str, Any]:
-    try:
-        given: Any = json.loads(call.arguments_json)
-    except (ValueError, RecursionError) as error:
-        raise ToolError(f"the arguments are not valid JSON: {error}") from None
-    if not isinstance(given, dict):
-        raise ToolError(f"{call.name} takes an object")
-    return given
+    search_spec = build_spec(
+        "search_output",
+        "Find the lines of a saved output that hold a text, whatever its case",
+        {"output": name, "text": wanted, "from_line": start},
+        ["output", "text"],
+    )
+    return FunctionTool(read_spec, read), FunctionTool(search_spec, search)
 
 
 def _require_text(arguments: Mapping[str, Any], name: str) -> str:

@@ -12,7 +12,8 @@ from harness.messages import ToolCall, ToolResult
 from harness.protocols import ExecResult, Sandbox
 from harness.sandboxes import open_sandbox
 from harness.testing.memory_sandbox import MemorySandbox
-from harness.tools.standard import clip, make_standard_tools
+from harness.tools.function_tool import clip
+from harness.tools.standard import make_standard_tools
 
 
 @pytest.fixture(scope="module")
