@@ -21,8 +21,8 @@ from harness import codec
 from harness.codec import to_path
 from harness.errors import ContextOverflow, MalformedRecording, NotRecorded, StoreError, UsageError
 from harness.events import TextDelta
-from harness.protocols import LimitedInputModel, Model, Reply, Request, ToolSpec, ignore_delta
-from harness.tokens import Window
+from harness.models.wrapped_model import WrappedModel
+from harness.protocols import Model, Reply, Request, ToolSpec, ignore_delta
 
 HEADER = b'{"cassette":1}\n'
 
@@ -64,30 +64,12 @@ class Cassette:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CassetteModel:
-    """A model whose answers go through a cassette. Thread-safe."""
+class CassetteModel(WrappedModel):
+    """A model whose answers go through a cassette; in replay only its name and window are used. Thread-safe."""
 
-    model: Model
-    """Asked only while recording; replayed, it tells its name and window."""
     cassette: Cassette
     take: int = 0
     """Which of several answers to equal requests."""
-
-    @property
-    def name(self) -> str:
-        """That of the model."""
-        return self.model.name
-
-    @property
-    def window(self) -> Window:
-        """That of the model."""
-        return self.model.window
-
-    @property
-    def max_input_tokens(self) -> int | None:
-        """That of the model."""
-        model: object = self.model
-        return model.max_input_tokens if isinstance(model, LimitedInputModel) else None
 
     def reply(self, request: Request, listen: Callable[[TextDelta], None] = ignore_delta) -> Reply:
         """Answer from the cassette, or record the model's answer; seconds and costs are those of the recording.

@@ -29,6 +29,7 @@ from harness.models.scripted.summarizers import (
 )
 from harness.models.text_calls import RESULT_OPEN, TextCallModel
 from harness.models.wiring import DEFAULT_WIRING, ToolCallMode, Wiring
+from harness.models.wrapped_model import WrappedModel
 from harness.protocols import Model
 from harness.task import Task
 
@@ -135,11 +136,7 @@ def with_wait_listener(model: Model, on_wait: Callable[[Waiting], None]) -> Mode
     """The same model; a real one tells of each wait before a retry."""
     if isinstance(model, LitellmModel | LocalModel):
         return replace(model, on_wait=on_wait)
-    return (
-        replace(model, model=with_wait_listener(model.model, on_wait))
-        if isinstance(model, CassetteModel | TextCallModel)
-        else model
-    )
+    return replace(model, model=with_wait_listener(model.model, on_wait)) if isinstance(model, WrappedModel) else model
 
 
 def _open_real_model(name: str, window_tokens: int | None, wiring: Wiring) -> Model:

@@ -7,7 +7,7 @@ field of another type counts as missing.
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from harness.errors import UsageError
@@ -54,21 +54,27 @@ def _encode_message(message: Message) -> list[JsonObject]:
     content = _render_content(message.parts)
     if not message.calls:
         return [] if message.role == "assistant" and not content else [{"role": message.role, "content": content}]
-    return [{"role": message.role, "content": content or None, "tool_calls": [_encode_call(call) for call in message.calls]}]
+    calls = [encode_call(_mend_arguments(call)) for call in message.calls]
+    return [{"role": message.role, "content": content or None, "tool_calls": calls}]
 
 
 def _render_content(parts: Iterable[Part]) -> str:
     return "\n".join(extract_part_text(part) for part in parts if not isinstance(part, Reasoning | ToolCall | ToolResult))
 
 
-def _encode_call(call: ToolCall) -> JsonObject:
-    arguments = (
-        call.arguments_json if _is_json_object(call.arguments_json) else json.dumps({INVALID_ARGUMENTS_KEY: call.arguments_json})
-    )
-    return {"id": call.call_id, "type": "function", "function": {"name": call.name, "arguments": arguments}}
+def encode_call(call: ToolCall) -> JsonObject:
+    """Return a call with its arguments as the model wrote them, broken or not."""
+    return {"id": call.call_id, "type": "function", "function": {"name": call.name, "arguments": call.arguments_json}}
 
 
-def _is_json_object(text: str) -> bool:
+def _mend_arguments(call: ToolCall) -> ToolCall:
+    if is_json_object(call.arguments_json):
+        return call
+    return replace(call, arguments_json=json.dumps({INVALID_ARGUMENTS_KEY: call.arguments_json}))
+
+
+def is_json_object(text: str) -> bool:
+    """Whether a text is one JSON object."""
     try:
         return isinstance(json.loads(text), dict)
     except (ValueError, RecursionError):

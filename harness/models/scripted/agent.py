@@ -81,10 +81,7 @@ class ScriptedModel:
             message = self._decide(_CallContext(self._reader.read(request.messages), len(request.messages), prompt_tokens))
         for line in message.text.splitlines(keepends=True):
             listen(TextDelta(text=line))
-        output_tokens = count_message_tokens(message)
-        usage = Usage(input_tokens=Measured(prompt_tokens), output_tokens=output_tokens)
-        seconds = self._profile.compute_seconds(prompt_tokens, output_tokens)
-        return Reply(message=message, usage=usage, seconds=seconds, cost_usd=NOMINAL_PRICE.compute_cost_usd(usage))
+        return build_reply(message, prompt_tokens, self._profile)
 
     def _decide(self, context: _CallContext) -> Message:
         visible = context.visible
@@ -177,6 +174,13 @@ def _make_call_id(position: int, tool: str, taken: set[str]) -> str:
     """A call id that no visible call has; a function of what is visible."""
     ids = (f"call_{hashlib.sha256(f'{tool}/{number}'.encode()).hexdigest()[:12]}" for number in itertools.count(position))
     return next(call_id for call_id in ids if call_id not in taken)
+
+
+def build_reply(message: Message, prompt_tokens: int, profile: Profile) -> Reply:
+    """Return an answer with its token counts, the profile's time and the nominal price."""
+    usage = Usage(input_tokens=Measured(prompt_tokens), output_tokens=count_message_tokens(message))
+    seconds = profile.compute_seconds(prompt_tokens, usage.output_tokens)
+    return Reply(message=message, usage=usage, seconds=seconds, cost_usd=NOMINAL_PRICE.compute_cost_usd(usage))
 
 
 def count_tool_tokens(tools: tuple[ToolSpec, ...]) -> int:

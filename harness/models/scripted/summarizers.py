@@ -14,8 +14,7 @@ from harness import transcript
 from harness.errors import ContextOverflow
 from harness.events import TextDelta
 from harness.messages import Message, assistant
-from harness.models.prices import NOMINAL_PRICE
-from harness.models.scripted.agent import count_tool_tokens
+from harness.models.scripted.agent import build_reply, count_tool_tokens
 from harness.models.scripted.patterns import (
     MAX_CACHED_LINES,
     MAX_CACHED_TASKS,
@@ -29,7 +28,7 @@ from harness.models.scripted.visible_state import SUCCESS_OUTCOMES
 from harness.models.tokenizer import count_message_tokens, count_text_tokens
 from harness.protocols import Reply, Request, ignore_delta
 from harness.task import Fact, Script
-from harness.tokens import Measured, Usage, Window
+from harness.tokens import Measured, Window
 from harness.transcript import RECEIPT
 
 Summarize = Callable[[str, int], str]
@@ -66,15 +65,12 @@ class ScriptedSummarizer:
     def reply(self, request: Request, listen: Callable[[TextDelta], None] = ignore_delta) -> Reply:
         """See `harness.protocols.Model`."""
         prompt = render_prompt(request.messages)
-        input_tokens = Measured(self.count_prompt_tokens(request.messages) + count_tool_tokens(request.tools))
+        input_tokens = self.count_prompt_tokens(request.messages) + count_tool_tokens(request.tools)
         if input_tokens > self.window.tokens:
             raise ContextOverflow(self.name, input_tokens, self.window.tokens)
         text = self._summarize(prompt, request.max_output_tokens or DEFAULT_SUMMARY_TOKENS) or EMPTY_SUMMARY
-        message = assistant(text)
         listen(TextDelta(text=text))
-        usage = Usage(input_tokens=input_tokens, output_tokens=count_message_tokens(message))
-        seconds = self._profile.compute_seconds(input_tokens, usage.output_tokens)
-        return Reply(message=message, usage=usage, seconds=seconds, cost_usd=NOMINAL_PRICE.compute_cost_usd(usage))
+        return build_reply(assistant(text), input_tokens, self._profile)
 
 
 def render_prompt(messages: Sequence[Message]) -> str:

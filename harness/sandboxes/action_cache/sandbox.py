@@ -12,8 +12,7 @@ A real sandbox that nothing was left in is emptied and serves the next session o
 
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Self, TypeVar
+from typing import TypeVar
 
 from harness.errors import SandboxDied, SandboxError, ToolError
 from harness.protocols import ExecResult, FileChange, FileEntry, SandboxInfo, Snapshot
@@ -22,7 +21,7 @@ from harness.sandboxes.action_cache.entry import CacheEntry, compute_action_key,
 from harness.sandboxes.action_cache.mirror import Mirror, MirrorMiss
 from harness.sandboxes.action_cache.pool import SANDBOX_POOL
 from harness.sandboxes.backends import is_isolated
-from harness.sandboxes.client import ServedSandbox, check_timeout
+from harness.sandboxes.client import ServedSandbox, StartedOnce, check_timeout
 from harness.sandboxes.snapshots import diff_snapshots
 
 T = TypeVar("T")
@@ -38,7 +37,7 @@ class CacheCounts:
     misses: int = 0
 
 
-class CachedSandbox:
+class CachedSandbox(StartedOnce):
     """Keeps `harness.protocols.Sandbox` over a real sandbox that starts when it is first needed. Closes that one."""
 
     def __init__(self, real: ServedSandbox, cache: ActionCache, *, kind: Hashable, task: str) -> None:
@@ -57,16 +56,8 @@ class CachedSandbox:
         self._started = self._is_in_sync = False
         self._end_reason: str | None = "not started"
         self._blobs = mirror.blobs
-        self._info: SandboxInfo | None = None
         self._environment = b""
         real.use_blobs(self._blobs)
-
-    @property
-    def info(self) -> SandboxInfo:
-        """Of the real sandbox; known after `start`."""
-        if self._info is None:
-            raise SandboxError("the sandbox has not been started; call start() first")
-        return self._info
 
     def start(self) -> None:
         """Be ready; the real sandbox waits until it is needed."""
@@ -154,15 +145,6 @@ class CachedSandbox:
         if not (started and SANDBOX_POOL.give_back(self._kind, real)):
             real.close()
         self._cache.flush()
-
-    def __enter__(self) -> Self:
-        """Start it."""
-        self.start()
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        """Close it."""
-        self.close()
 
     def _check_open(self) -> None:
         if self._end_reason is not None:

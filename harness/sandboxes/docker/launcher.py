@@ -13,7 +13,7 @@ from typing import Any
 
 from harness.errors import SandboxUnavailable, UsageError
 from harness.protocols import SandboxInfo, SandboxLimits
-from harness.sandboxes.client import SCRATCH, WORKSPACE, LaunchedServer
+from harness.sandboxes.client import SCRATCH, SCRATCH_BYTES, WORKSPACE, LaunchedServer
 from harness.sandboxes.docker.engine import (
     BACKEND,
     EXPIRES_LABEL,
@@ -31,7 +31,6 @@ from harness.sandboxes.server_process import build_python_command
 
 MAX_LIFETIME_SECONDS = 24 * 3600
 """After this a container may be reaped even when nothing is known of its owner."""
-SCRATCH_BYTES = 64 * 2**20
 USER = "1000:1000"
 _SESSION_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 
