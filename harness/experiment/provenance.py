@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 
 from harness.codec import VERSION_TAG
 from harness.experiment.trial import Trial
-from harness.models.factory import is_scripted
+from harness.models.scripted.profiles import is_scripted
 
 Level: TypeAlias = Literal["L0", "L1", "L2-open", "L2-fork", "L3"]
 """How real a trial is (RESEARCH 5.2): L0 all scripted, L1 a real summarizer under a scripted agent, L3 a real agent."""

@@ -12,9 +12,9 @@ from harness.events import SessionStarted
 from harness.experiment.job import FinishedTrial, Job
 from harness.experiment.provenance import classify_level
 from harness.experiment.trial import to_plain
-from harness.models.factory import is_scripted
 from harness.models.local.catalogue import is_local
 from harness.models.local.model import describe_local_model
+from harness.models.scripted.profiles import is_scripted
 from harness.protocols import SandboxInfo
 from harness.session.grading import GradedCheck
 from harness.session.totals import SessionTally

@@ -18,7 +18,7 @@ from harness.models.local.catalogue import is_local, look_up_weights
 from harness.models.local.model import LocalModel
 from harness.models.registry import check_model_name
 from harness.models.scripted.agent import ScriptedModel
-from harness.models.scripted.profiles import PROFILE_NAMES, look_up_profile, parse_probability
+from harness.models.scripted.profiles import PROFILE_NAMES, is_scripted, look_up_profile, parse_probability
 from harness.models.scripted.summarizers import (
     ScriptedSummarizer,
     Summarize,
@@ -41,9 +41,15 @@ SCRIPTED_WINDOW_TOKENS = 128_000
 """Of a scripted model when none is configured: that of GPT-4o, the first design document's default."""
 
 
-def is_scripted(name: str) -> bool:
-    """Whether a name is that of a scripted model or summarizer, rightly spelled or not."""
-    return name.partition("/")[0].partition(":")[0] == "scripted"
+def split_scripted_name(name: str) -> tuple[str, str]:
+    """Return the task or summarizer that the name of a scripted model holds, and the profile; each may be empty."""
+    variant, _, profile_name = name.removeprefix("scripted").removeprefix("/").partition(":")
+    return variant, profile_name
+
+
+def is_summarizer_variant(variant: str) -> bool:
+    """Whether a scripted model of that variant writes summaries."""
+    return variant in SUMMARIZERS or LOSSY_PATTERN.fullmatch(variant) is not None
 
 
 def resolve_summarizer_name(name: str, agent_name: str) -> str:
@@ -77,8 +83,8 @@ def open_model(name: str, *, task: Task | None, seed: int, window_tokens: int | 
         raise UsageError(
             f"model {name!r} follows the script of a task, and none was given; name a task (--task), or a real model (--model)"
         )
-    variant, _, profile_name = name.removeprefix("scripted").removeprefix("/").partition(":")
-    if variant in SUMMARIZERS or LOSSY_PATTERN.fullmatch(variant):
+    variant, profile_name = split_scripted_name(name)
+    if is_summarizer_variant(variant):
         raise UsageError(f"model {name!r} writes summaries and cannot be the agent; use 'scripted/{task.name}:{DEFAULT_PROFILE}'")
     if variant not in {"", task.name}:
         raise UnknownName("scripted model", name, {f"scripted/{task.name}:{known}" for known in PROFILE_NAMES})

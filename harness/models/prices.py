@@ -16,6 +16,7 @@ from typing import Any
 
 from harness.models.local.catalogue import is_local
 from harness.models.registry import TABLE_VARIABLE, look_up_entry
+from harness.models.scripted.profiles import is_scripted
 from harness.tokens import Measured, Usage
 
 MILLION = 1_000_000
@@ -65,7 +66,7 @@ def look_up_prices(name: str) -> tuple[Price, ...]:
 
     The registry writes 0 for prices that it does not know, and for models at one's own endpoint; both are unknown.
     """
-    if name.partition("/")[0].partition(":")[0] == "scripted":
+    if is_scripted(name):
         return (NOMINAL_PRICE,)
     if is_local(name):
         return (FREE_PRICE,)

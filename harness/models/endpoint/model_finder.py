@@ -5,7 +5,8 @@ from functools import lru_cache
 
 from harness.errors import UnknownName, UsageError
 from harness.models.endpoint.server import FindModel
-from harness.models.factory import DEFAULT_PROFILE, LOSSY_PATTERN, SUMMARIZERS, is_scripted, open_model, open_summarizer
+from harness.models.factory import DEFAULT_PROFILE, is_summarizer_variant, open_model, open_summarizer, split_scripted_name
+from harness.models.scripted.profiles import is_scripted
 from harness.protocols import Model
 from harness.task import Task
 
@@ -37,8 +38,8 @@ def make_model_finder(tasks: Sequence[Task], *, seed: int = 0, window_tokens: in
 
     @lru_cache(maxsize=MAX_OPEN_MODELS)
     def find(name: str) -> Model:
-        variant = name.removeprefix("scripted").removeprefix("/").partition(":")[0]
-        if is_scripted(name) and (variant in SUMMARIZERS or LOSSY_PATTERN.fullmatch(variant)):
+        variant, _ = split_scripted_name(name)
+        if is_scripted(name) and is_summarizer_variant(variant):
             if variant == "oracle" and len(by_name) > 1:
                 raise UsageError("model 'scripted/oracle' knows the facts of one task; serve that task alone")
             agent = open_model("scripted", task=tasks[0], seed=seed, window_tokens=window_tokens)

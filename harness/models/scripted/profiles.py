@@ -124,3 +124,8 @@ def parse_probability(name: str, text: str) -> float:
     if not re.fullmatch(r"0(\.\d+)?|1(\.0+)?", text):
         raise UsageError(f"{name!r}: a probability from 0 to 1 must stand behind the '-' (got {text!r}), e.g. 0.25")
     return float(text)
+
+
+def is_scripted(name: str) -> bool:
+    """Whether a name is that of a scripted model or summarizer, rightly spelled or not."""
+    return name.partition("/")[0].partition(":")[0] == "scripted"
