@@ -1,6 +1,6 @@
-"""The presets: every policy that can be named in a plan.
+"""All policies by their public names, and how a plan names them.
 
-`PRESETS` lists ours. Another package adds a policy class, a frozen dataclass with a `kind` of its own, by the entry point
+A preset is registered by its name in `__all__`. Another package adds a policy class, a frozen dataclass with a `kind` of its own, by the entry point
 group `harness.policies` (S3.21).
 """
 
@@ -35,57 +35,76 @@ from harness.compaction.presets.window import MessageWindow
 from harness.errors import UnknownName, UsageError
 from harness.protocols import Policy
 
+__all__ = [
+    "ENTRY_POINT_GROUP",
+    "PRESETS",
+    "REQUIRED_ATTRIBUTES",
+    "AnthropicClear",
+    "Cline",
+    "ClineBasic",
+    "ClineClassic",
+    "Codex",
+    "ComplexityTrapMask",
+    "ComplexityTrapSummary",
+    "Crush",
+    "DeepAgents",
+    "Dexto",
+    "DropAll",
+    "GeminiCli",
+    "GeminiMasking",
+    "Goose",
+    "InspectEdit",
+    "InspectSummary",
+    "InspectTrim",
+    "KeepLast",
+    "LangChainClear",
+    "LangChainSummary",
+    "Letta",
+    "MessageWindow",
+    "MiniSweAgent",
+    "NoCompaction",
+    "OpenCode",
+    "OpenCodePrune",
+    "OpenHands",
+    "OpenHandsV0",
+    "OracleRetention",
+    "Paced",
+    "Pi",
+    "PydanticClear",
+    "PydanticSummary",
+    "PydanticWindow",
+    "RandomRetention",
+    "Ratio",
+    "ReserveRecent",
+    "RooCode",
+    "RooSliding",
+    "SeedGemini",
+    "SeedOpenCode",
+    "SweAgent",
+    "ThreeTiers",
+    "check_policy",
+    "expand_shorthand",
+    "list_policy_names",
+    "load_policy_class",
+    "load_policy_classes",
+    "policy_from_plain",
+    "resolve_policy",
+]
+
 ENTRY_POINT_GROUP = "harness.policies"
 """The entry point group."""
 
 REQUIRED_ATTRIBUTES = ("budget", "clip_characters", "counter", "plan")
 """What every policy has."""
 
-PRESETS: dict[str, type[Any]] = {
-    "anthropic-clear-tool-uses": AnthropicClear,
-    "cline": Cline,
-    "cline-basic": ClineBasic,
-    "cline-classic": ClineClassic,
-    "codex": Codex,
-    "complexity-trap-mask": ComplexityTrapMask,
-    "complexity-trap-summary": ComplexityTrapSummary,
-    "crush": Crush,
-    "deepagents": DeepAgents,
-    "dexto": Dexto,
-    "drop-all": DropAll,
-    "gemini-cli": GeminiCli,
-    "gemini-masking": GeminiMasking,
-    "goose": Goose,
-    "inspect-edit": InspectEdit,
-    "inspect-summary": InspectSummary,
-    "inspect-trim": InspectTrim,
-    "keep-last": KeepLast,
-    "langchain-clear-tool-uses": LangChainClear,
-    "langchain-summary": LangChainSummary,
-    "letta": Letta,
-    "message-window": MessageWindow,
-    "mini-swe-agent": MiniSweAgent,
-    "none": NoCompaction,
-    "opencode": OpenCode,
-    "opencode-prune": OpenCodePrune,
-    "openhands": OpenHands,
-    "openhands-v0": OpenHandsV0,
-    "oracle": OracleRetention,
-    "paced": Paced,
-    "pi": Pi,
-    "pydantic-clear": PydanticClear,
-    "pydantic-summary": PydanticSummary,
-    "pydantic-window": PydanticWindow,
-    "random": RandomRetention,
-    "ratio": Ratio,
-    "reserve-recent": ReserveRecent,
-    "roo-code": RooCode,
-    "roo-sliding": RooSliding,
-    "seed-gemini": SeedGemini,
-    "seed-opencode": SeedOpenCode,
-    "swe-agent": SweAgent,
-    "three-tiers": ThreeTiers,
-}
+PRESETS: dict[str, type[Any]] = dict(
+    sorted(
+        (exported.__dataclass_fields__["kind"].default, exported)
+        for name, exported in globals().items()
+        if name in __all__ and isinstance(exported, type)
+    )
+)
+"""Each preset that this module exports, by its kind."""
 
 
 def list_policy_names() -> tuple[str, ...]:

@@ -1,10 +1,13 @@
 """Policies of other packages, and what is refused of all policies."""
 
+import inspect
 import sys
 from dataclasses import fields, replace
 
 import pytest
 
+from harness import policies
+from harness.compaction.pipeline import Preset
 from harness.errors import UnknownName, UsageError
 from harness.policies import PRESETS, list_policy_names, load_policy_class, load_policy_classes, policy_from_plain
 from tests.compaction.plugin import install
@@ -105,3 +108,13 @@ def test_one_that_cannot_be_loaded_is_refused_by_entry_point_and_package(code, e
 def test_our_own_policies_work_beside_a_broken_package(tmp_path, monkeypatch):
     install(tmp_path, monkeypatch, "1 / 0\n")
     assert isinstance(policy_from_plain({"kind": "none"}), PRESETS["none"])
+
+
+def test_every_public_name_is_exported_and_every_preset_is_one_of_them():
+    own = {name for name, value in vars(policies).items() if getattr(value, "__module__", "") == policies.__name__}
+    presets = {name for name, value in vars(policies).items() if inspect.isclass(value) and issubclass(value, Preset)}
+    constants = {name for name in vars(policies) if name.isupper()}
+    assert set(policies.__all__) == {name for name in own | presets | constants if not name.startswith("_")}
+    assert {PRESETS[kind].__name__ for kind in PRESETS} == presets
+    assert all(kind == preset().kind for kind, preset in PRESETS.items())
+    assert policies.__all__ == sorted(policies.__all__, key=lambda name: (not name.isupper(), name.islower(), name))
