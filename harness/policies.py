@@ -1,7 +1,7 @@
 """All policies by their public names, and how a plan names them.
 
-A preset is registered by its name in `__all__`. Another package adds a policy class, a frozen dataclass with a `kind` of its own, by the entry point
-group `harness.policies` (S3.21).
+A preset is registered by its name in `__all__`. Another package adds a policy class, a frozen dataclass with a `kind` of its
+own, by the entry point group `harness.policies` (S3.21).
 """
 
 from collections.abc import Mapping
@@ -97,13 +97,8 @@ ENTRY_POINT_GROUP = "harness.policies"
 REQUIRED_ATTRIBUTES = ("budget", "clip_characters", "counter", "plan")
 """What every policy has."""
 
-PRESETS: dict[str, type[Any]] = dict(
-    sorted(
-        (exported.__dataclass_fields__["kind"].default, exported)
-        for name, exported in globals().items()
-        if name in __all__ and isinstance(exported, type)
-    )
-)
+_EXPORTED: list[Any] = [value for name, value in globals().items() if name in __all__ and isinstance(value, type)]
+PRESETS: dict[str, type[Any]] = dict(sorted((preset.__dataclass_fields__["kind"].default, preset) for preset in _EXPORTED))
 """Each preset that this module exports, by its kind."""
 
 
