@@ -12,6 +12,7 @@ from harness.replay.document import open_document
 from harness.replay.formats import detect_format, read_document
 from harness.replay.session_file import NAME, TimedEntry, encode_lines, read_log
 from harness.replay.session_log import build_entries
+from harness.store.files import replace_file
 from harness.store.journal import Journal
 from harness.store.sessions.lookup import SessionLocation
 
@@ -48,15 +49,11 @@ def export_session(location: SessionLocation, file: str | os.PathLike[str]) -> i
     if file.exists():
         raise UsageError(f"{str(file)!r} is there already; name another file")
     log = read_timed_log(location)
-    temporary_file = file.with_name(f".{file.name}.{os.getpid()}")
     try:
-        with temporary_file.open("w", encoding="utf-8") as opened:
+        with replace_file(file) as unfinished, unfinished.open("w", encoding="utf-8") as opened:
             opened.writelines(encode_lines(log))
-        temporary_file.replace(file)
     except OSError as error:
         raise StoreError(f"cannot write {str(file)!r}: {error.strerror}; name another file") from None
-    finally:
-        temporary_file.unlink(missing_ok=True)
     return len(log)
 
 

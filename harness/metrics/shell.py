@@ -13,26 +13,10 @@ WORKSPACE = "/workspace"
 
 READ_ONLY_PROGRAMS = frozenset(
     (
-        *(
-            "basename",
-            "cat",
-            "cd",
-            "cksum",
-            "cmp",
-            "column",
-            "comm",
-            "cut",
-            "date",
-            "df",
-            "diff",
-            "dirname",
-            "du",
-            "echo",
-            "egrep",
-        ),
-        *("expr", "fgrep", "file", "find", "grep", "head", "jq", "less", "ls", "md5sum", "more", "nl", "od", "printf", "pwd"),
-        *("readlink", "realpath", "rg", "sed", "sha1sum", "sha256sum", "sort", "stat", "strings", "tail", "test", "tr", "true"),
-        *("type", "uniq", "wc", "which"),
+        *("basename", "cat", "cd", "cksum", "cmp", "column", "comm", "cut", "date", "df", "diff", "dirname", "du", "echo"),
+        *("egrep", "expr", "fgrep", "file", "find", "grep", "head", "jq", "less", "ls", "md5sum", "more", "nl", "od"),
+        *("printf", "pwd", "readlink", "realpath", "rg", "sed", "sha1sum", "sha256sum", "sort", "stat", "strings", "tail"),
+        *("test", "tr", "true", "type", "uniq", "wc", "which"),
     )
 )
 """Programs that change nothing, but for the words of `_WRITE_OPTIONS`."""

@@ -234,17 +234,12 @@ TRIALS: tuple[Column, ...] = (
     ),
 )
 
+_ROUNDS_SQL = "(SELECT count(*) FROM compaction AS c WHERE c.session = t.session AND c.status = 'applied' AND c.seq < t.seq)"
 STEPS: tuple[Column, ...] = (
     _TRIAL,
     _SESSION,
     Column("step", "int64", "", "number of the model call, from 1; after a rollback it counts from there again"),
-    Column(
-        "rounds",
-        "int64",
-        "",
-        "compactions applied before this step, since the session began",
-        sql="(SELECT count(*) FROM compaction AS c WHERE c.session = t.session AND c.status = 'applied' AND c.seq < t.seq)",
-    ),
+    Column("rounds", "int64", "", "compactions applied before this step, since the session began", _ROUNDS_SQL),
     Column("view_tokens", "int64", "tokens", "the view that was sent, estimated by the policy's counter"),
     Column("view_messages", "int64", "messages", "in the view that was sent"),
     Column("prompt_tokens", "int64", "tokens", "measured: input + cache_read + cache_write", _PROMPT_SQL.format("t.")),
@@ -274,6 +269,7 @@ STEPS: tuple[Column, ...] = (
     _make_delay("d"),
 )
 
+_OFFLOADED_SQL = "coalesce(json_array_length(e.body, '$.offloaded'), 0)"
 COMPACTIONS: tuple[Column, ...] = (
     _TRIAL,
     _SESSION,
@@ -290,13 +286,7 @@ COMPACTIONS: tuple[Column, ...] = (
     Column("forgotten", "int64", "messages", "taken out of the view"),
     Column("replaced", "int64", "messages", "replaced by shorter ones"),
     Column("inserted", "int64", "messages", "summaries and markers put in"),
-    Column(
-        "offloaded",
-        "int64",
-        "texts",
-        "of tool results, moved out of the view into the saved outputs",
-        "coalesce(json_array_length(e.body, '$.offloaded'), 0)",
-    ),
+    Column("offloaded", "int64", "texts", "of tool results, moved out of the view into the saved outputs", _OFFLOADED_SQL),
     Column("summary", "str", "", "text of the summary; empty: none was written", "json_extract(e.body, '$.summary')"),
     Column("summary_characters", "int64", "characters", "length of it"),
     Column("summarizer", "str", "", "model that wrote it; empty: nobody was asked"),
@@ -326,7 +316,7 @@ CHECKS: tuple[Column, ...] = (
 )
 
 _ORIGIN_SQL = "CASE WHEN e.kind = 'message-added' THEN 'added' WHEN i.seq = i.item THEN 'inserted' ELSE 'replacement' END"
-_COMPACTED_BEFORE_SQL = f"""(SELECT step FROM (
+_LEFT_SQL = f"""(SELECT step FROM (
       SELECT g.seq, c.step FROM retired AS g JOIN compaction AS c ON c.session = g.session AND c.seq = g.seq
         WHERE g.session = i.session AND g.item = i.item AND g.slot = i.slot AND g.seq > i.seq
           AND NOT {build_undone_sql("i.session", "g.seq")}
@@ -334,6 +324,7 @@ _COMPACTED_BEFORE_SQL = f"""(SELECT step FROM (
         WHERE b.session = i.session AND b.to_event < i.seq AND b.seq > i.seq
     ) ORDER BY seq LIMIT 1)"""
 
+_BODY_SQL = "iif(e.role IS NOT NULL, e.body, json_extract(e.body, i.path))"
 MESSAGES: tuple[Column, ...] = (
     _TRIAL,
     _SESSION,
@@ -347,22 +338,10 @@ MESSAGES: tuple[Column, ...] = (
     Column("characters", "int64", "characters", "length of content", _FILLED_IN),
     Column("clipped_characters", "int64", "characters", "of tool output that were cut before it was logged", _FILLED_IN),
     Column("is_compacted", "bool", "", "no longer in the view at the end of the log", _FILLED_IN),
-    Column(
-        "compacted_before_step",
-        "Int64",
-        "",
-        "the step before which it left the view; missing: still in it",
-        _COMPACTED_BEFORE_SQL,
-    ),
+    Column("compacted_before_step", "Int64", "", "the step before which it left the view; missing: still in it", _LEFT_SQL),
     Column("place", "str", "", "sorts the messages of a view in the order in which they are sent"),
     Column("created_at", "datetime64[ms, UTC]", "", "when it was logged", "e.at_ms"),
-    Column(
-        "content",
-        "str",
-        "",
-        "all that a model reads of it, part after part",
-        "iif(e.role IS NOT NULL, e.body, json_extract(e.body, i.path))",
-    ),
+    Column("content", "str", "", "all that a model reads of it, part after part", _BODY_SQL),
 )
 
 PROBES: tuple[Column, ...] = (

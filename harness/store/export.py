@@ -1,6 +1,5 @@
 """Parquet files of the six tables, written beside a journal so that reading takes no time."""
 
-import os
 from pathlib import Path
 
 import pyarrow as pa
@@ -8,6 +7,7 @@ import pyarrow.parquet as pq
 
 from harness.errors import StoreError
 from harness.store.columns import TABLES
+from harness.store.files import replace_file
 from harness.store.journal import Journal
 from harness.store.tables import build_schema, read_batches
 
@@ -33,14 +33,9 @@ def export(journal_path: Path, results_dir: Path) -> tuple[Path, ...]:
 
 def _write(journal: Journal, name: str, path: Path) -> Path:
     schema = build_schema(TABLES[name]).with_metadata({_STATE: compute_journal_state(journal)})
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with pq.ParquetWriter(unfinished, schema, compression="zstd") as writer:
-            for table in read_batches(journal, name):
-                writer.write_table(table.cast(schema))
-        unfinished.replace(path)
-    finally:
-        unfinished.unlink(missing_ok=True)
+    with replace_file(path) as unfinished, pq.ParquetWriter(unfinished, schema, compression="zstd") as writer:
+        for table in read_batches(journal, name):
+            writer.write_table(table.cast(schema))
     return path
 
 

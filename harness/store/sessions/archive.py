@@ -18,6 +18,7 @@ from urllib.parse import quote, unquote
 import zstandard
 
 from harness.errors import StoreError
+from harness.store.files import replace_file
 from harness.store.journal import Journal
 from harness.store.merge import merge
 from harness.store.sessions import queries
@@ -94,17 +95,13 @@ def _archive_session(journal: Journal, session_id: str) -> ArchivedSession:
 
 def _write(file: Path, data: bytes) -> None:
     """Write a compressed file, make sure that it is on the disk, and that it reads back as it was."""
-    unfinished = file.with_name(f".{file.name}.{os.getpid()}")
-    try:
+    with replace_file(file) as unfinished:
         with unfinished.open("wb") as opened:
             opened.write(zstandard.ZstdCompressor(level=_LEVEL, write_checksum=True).compress(data))
             opened.flush()
             os.fsync(opened.fileno())
         if _read(unfinished) != data:
             raise StoreError(f"{str(file)!r} does not read back as it was written; nothing was put away")
-        unfinished.replace(file)
-    finally:
-        unfinished.unlink(missing_ok=True)
 
 
 def _read(file: Path) -> bytes:
