@@ -30,8 +30,8 @@ from harness.events import (
     TurnEnded,
     Waiting,
 )
-from harness.inspection.timeline import format_sub_agent_totals
 from harness.messages import ToolCall, ToolResult
+from harness.session.totals import SessionTotals, format_sub_agent_totals
 from harness.transcript import find_key_argument, format_receipt, read_outcome
 
 DIM_ON, DIM_OFF = "\x1b[2m", "\x1b[22m"
@@ -48,14 +48,7 @@ class EventPrinter:
     log_stream: TextIO
     """Where start, steps, compactions, errors and end go (S0.10), and the model's reasoning: a terminal shows it dimmed while
     it streams, a file gets how it begins."""
-    steps: int = 0
-    compactions: int = 0
-    prompt_tokens: int = 0
-    output_tokens: int = 0
-    cost_usd: float | None = 0.0
-    """Of the agent, its summaries and its sub-agents; None = a price is not known."""
-    sub_agents: list[SubAgentEnded] = field(default_factory=list)
-    """Of those that were asked: what they took, which is in the sums too."""
+    totals: SessionTotals = field(default_factory=SessionTotals)
     _pending_calls: dict[str, ToolCall] = field(default_factory=dict)
     _open_line_stream: TextIO | None = None
     """Where a line is not ended yet."""
@@ -73,6 +66,7 @@ class EventPrinter:
     def __call__(self, item: Entry | Signal) -> None:
         """Tell of one entry or signal."""
         with self._lock:
+            self.totals(item)
             self._print_event(item.event if isinstance(item, Entry) else item)
 
     def _print_event(self, event: object) -> None:
@@ -202,30 +196,20 @@ class EventPrinter:
                 self.print_line(format_receipt(call, result), indent="  ")
 
     def _print_step(self, event: StepFinished) -> None:
-        self.steps = event.step
-        self.prompt_tokens += event.usage.prompt_tokens
-        self.output_tokens += event.usage.output_tokens
-        self._add_cost(event.cost_usd)
         self.print_line(
             f"step {event.step}: {format_count(event.view_messages, 'message')}, about {event.view_tokens:,} tokens in view"
         )
 
     def _print_compaction(self, event: Compaction) -> None:
-        self._add_cost(event.summarizer_cost_usd if event.summarizer else 0.0)
         if event.status != "applied":
             self.print_line(f"compaction {event.status} before step {event.step}: {event.reason}")
             return
-        self.compactions = event.round
         self.print_line(
             f"compaction {event.round} before step {event.step}: {event.tokens_before:,} -> {event.tokens_after:,} tokens, "
             f"{event.messages_before} -> {format_count(event.messages_after, 'message')} ({event.reason})"
         )
 
     def _print_sub_agent(self, event: SubAgentEnded) -> None:
-        self.sub_agents.append(event)
-        self.prompt_tokens += event.prompt_tokens
-        self.output_tokens += event.output_tokens
-        self._add_cost(event.cost_usd)
         self.print_line(f"sub-agent {event.session_id}: {format_sub_agent_totals([event])}", indent="  ")
 
     def _print_session_start(self, event: SessionStarted) -> None:
@@ -236,19 +220,9 @@ class EventPrinter:
             f"({event.budget_rule}), sandbox {event.sandbox}"
         )
 
-    def _add_cost(self, cost_usd: float | None) -> None:
-        self.cost_usd = None if cost_usd is None or self.cost_usd is None else self.cost_usd + cost_usd
-
     def format_total(self, simulated: bool) -> str:
-        """What the session came to, in one line."""
-        cost = "at an unknown price" if self.cost_usd is None else f"${self.cost_usd:.4f}"
-        apart = (
-            f"; of these by {len(self.sub_agents)} sub-agents: {format_sub_agent_totals(self.sub_agents)}"
-            if self.sub_agents
-            else ""
-        )
-        return (
-            f"{format_count(self.steps, 'step')}, {format_count(self.compactions, 'compaction')}, "
-            f"{self.prompt_tokens:,} tokens in, "
-            f"{self.output_tokens:,} out, {cost}{' (simulated)' if simulated and self.cost_usd is not None else ''}{apart}"
-        )
+        """Return the totals of the session in one line."""
+        line, sub_agents = self.totals.describe(" (simulated)" if simulated else ""), self.totals.sub_agents
+        if not sub_agents:
+            return line
+        return f"{line}; of these by {len(sub_agents)} sub-agents: {format_sub_agent_totals(sub_agents)}"

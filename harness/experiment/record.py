@@ -17,7 +17,7 @@ from harness.models.local.model import describe_local_model
 from harness.models.scripted.profiles import is_scripted
 from harness.protocols import SandboxInfo
 from harness.session.grading import GradedCheck
-from harness.session.totals import SessionTally
+from harness.session.totals import TrialTotals
 from harness.store.records import CheckRecord, TrialRecord
 
 MAX_ERROR_CHARACTERS = 2_000
@@ -40,7 +40,7 @@ class TrialRun:
     started_at: float
     """Seconds since the epoch."""
     session_id: str = ""
-    tally: SessionTally = field(default_factory=SessionTally)
+    totals: TrialTotals = field(default_factory=TrialTotals)
     start_event: SessionStarted | None = None
     fitted_policy: FittedPolicy | None = None
     """Policy in the window of the model; None = the trial broke off before its session was assembled."""
@@ -62,7 +62,7 @@ def encode_axes(axes: Mapping[str, object]) -> str:
 
 
 def _build_trial_record(job: Job, run: TrialRun, wall_seconds: float) -> TrialRecord:
-    trial, tally, start_event, fitted, ending = job.trial, run.tally, run.start_event, run.fitted_policy, run.ending
+    trial, totals, start_event, fitted, ending = job.trial, run.totals, run.start_event, run.fitted_policy, run.ending
     passed_count = sum(judged.passed for judged in run.graded_checks)
     return TrialRecord(
         trial_id=job.trial_id,
@@ -85,25 +85,25 @@ def _build_trial_record(job: Job, run: TrialRun, wall_seconds: float) -> TrialRe
         reason=ending.reason,
         success=bool(run.graded_checks) and passed_count == len(run.graded_checks),
         score=passed_count / len(run.graded_checks) if run.graded_checks else 0.0,
-        steps=tally.steps,
-        compactions=tally.compactions,
-        prompt_tokens=tally.prompt_tokens,
-        output_tokens=tally.output_tokens,
-        cost_usd=tally.cost_usd,
-        summarizer_prompt_tokens=tally.summarizer_prompt_tokens,
-        summarizer_output_tokens=tally.summarizer_output_tokens,
-        summarizer_cost_usd=tally.summarizer_cost_usd,
-        peak_context_tokens=tally.peak_context_tokens,
-        treatment=tally.treatment,
+        steps=totals.steps,
+        compactions=totals.compactions,
+        prompt_tokens=totals.prompt_tokens,
+        output_tokens=totals.output_tokens,
+        cost_usd=totals.cost_usd,
+        summarizer_prompt_tokens=totals.summarizer_prompt_tokens,
+        summarizer_output_tokens=totals.summarizer_output_tokens,
+        summarizer_cost_usd=totals.summarizer_cost_usd,
+        peak_context_tokens=totals.peak_context_tokens,
+        treatment=totals.treatment,
         sandbox=run.sandbox.backend if run.sandbox else job.backend,
-        action_hits=tally.cache_counts.hits if tally.cache_counts else None,
-        action_misses=tally.cache_counts.misses if tally.cache_counts else None,
+        action_hits=totals.cache_counts.hits if totals.cache_counts else None,
+        action_misses=totals.cache_counts.misses if totals.cache_counts else None,
         scale=1.0 if trial.nominal_window_tokens is None else fitted.scale if fitted else None,
-        activity=tally.classify_activity(inspect_abilities(fitted.policy)) if fitted else None,
-        cache_saved_usd=tally.cache_saved_usd,
-        cache_could_save_usd=tally.cache_could_save_usd,
-        retries=tally.retries,
-        waited_seconds=tally.waited_seconds,
+        activity=totals.classify_activity(inspect_abilities(fitted.policy)) if fitted else None,
+        cache_saved_usd=totals.cache_saved_usd,
+        cache_could_save_usd=totals.cache_could_save_usd,
+        retries=totals.retries,
+        waited_seconds=totals.waited_seconds,
         started_at_ms=int(run.started_at * 1000),
         wall_seconds=wall_seconds,
         error=ending.error[:MAX_ERROR_CHARACTERS],

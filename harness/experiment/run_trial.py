@@ -43,8 +43,8 @@ def run_trial(job: Job, cancellation: Cancellation | None = None, clock: Clock =
     run = TrialRun(started_at=clock(), session_id=job.trial_id)
     with Journal.open(job.journal) as journal:
         _TrialSession(job=job, trial_run=run, cancellation=cancellation, clock=clock).run(journal)
-        if run.tally.step_actions:
-            journal.record_actions(run.session_id, run.tally.step_actions)
+        if run.totals.step_actions:
+            journal.record_actions(run.session_id, run.totals.step_actions)
         finished_trial = run.build_finished_trial(job, clock())
         journal.record_trial(finished_trial.record, finished_trial.checks)
     return finished_trial
@@ -110,7 +110,7 @@ class _TrialSession:
         cache = open_cache(cache_settings.folder, cache_settings.max_bytes)
         kind = (self.job.backend, choice.image or task.runtime, choice.limits)
         sandbox = CachedSandbox(uncached_sandbox, cache, kind=kind, task=self.job.trial.problem)
-        self.trial_run.tally.cache_counts = sandbox.counts
+        self.trial_run.totals.cache_counts = sandbox.counts
         return sandbox
 
     def _open_sandbox(self, task: Task) -> ServedSandbox:
@@ -131,7 +131,7 @@ class _TrialSession:
             clock=self.clock,
             sandbox=sandbox,
             outputs=outputs,
-            on_event=run.tally,
+            on_event=run.totals,
             cancellation=self.cancellation,
             endpoints=wiring.endpoints,
         )
@@ -146,7 +146,7 @@ class _TrialSession:
 
     def _end_log(self, log: Log) -> None:
         """End the log of a session that broke off, so that it does not look as if it still ran."""
-        if self.trial_run.tally.event_count and self.trial_run.tally.end_event is None:
+        if self.trial_run.totals.event_count and self.trial_run.totals.end_event is None:
             ending = self.trial_run.ending
             if ending.reason == "illegal_plan":
                 log.append((SessionEnded(status="failed", reason="illegal_plan", detail=ending.error),))

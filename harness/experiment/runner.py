@@ -161,10 +161,10 @@ class Runner:
         """Take what a journal tells into an attempt, and end the log of its session if nobody did."""
         for trial_run.session_id in journal.list_session_ids():
             for entry in journal.read_entries(trial_run.session_id):
-                trial_run.tally(entry)
+                trial_run.totals(entry)
                 if isinstance(entry.event, SessionStarted):
                     trial_run.start_event = entry.event
-            if trial_run.tally.event_count and trial_run.tally.end_event is None:
+            if trial_run.totals.event_count and trial_run.totals.end_event is None:
                 log = journal.open_session_log(
                     trial_run.session_id, created_at_ms=int(trial_run.started_at * 1000), clock=self.clock
                 )

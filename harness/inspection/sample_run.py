@@ -20,7 +20,7 @@ from harness.protocols import Model, Policy, Reply, Request, ToolSpec, ignore_de
 from harness.session.assembly import assemble_session
 from harness.session.resources import AssembledSession, SessionResources
 from harness.session.spec import SessionSpec
-from harness.session.totals import SessionTally
+from harness.session.totals import SessionTotals
 from harness.store.memory import MemoryLog, MemoryOutputs
 from harness.store.records import Activity
 from harness.tokens import UNLIMITED_WINDOW, Budget, Counter, Measured, QuarterOfCharacters, Usage, Window
@@ -86,16 +86,16 @@ def run_on_sample(
         UsageError: the policy does not work in this window.
         IllegalPlan: it broke a guard.
     """
-    recorder = _CompactionRecorder(policy.counter, SessionTally())
+    recorder = _CompactionRecorder(policy.counter, SessionTotals())
     model = _SampleModel(window=Window(tokens=window_tokens, source="configuration"), counter=policy.counter)
-    model.should_stop = lambda: recorder.tally.compactions == max_compactions
+    model.should_stop = lambda: recorder.totals.compactions == max_compactions
     session = _assemble_sample(policy, model, summarizer or open_sample_summarizer(DEFAULT_SUMMARIZER), recorder)
     outcome = _run_sample(session)
     return SampleRun(
         policy=policy,
         budget=session.agent.compactor.budget,
         attempts=tuple(recorder.attempts),
-        activity=recorder.tally.classify_activity(inspect_abilities(policy)),
+        activity=recorder.totals.classify_activity(inspect_abilities(policy)),
         steps=outcome.steps,
         has_overflowed=outcome.reason == "overflow",
         was_stopped_early=model.should_stop(),
@@ -153,12 +153,12 @@ class _CompactionRecorder:
     """Listens to the session and keeps its views where a compaction stands between two."""
 
     counter: Counter
-    tally: SessionTally
+    totals: SessionTotals
     view: View = field(default_factory=View)
     attempts: list[CompactionAttempt] = field(default_factory=list)
 
     def __call__(self, item: Entry | Signal) -> None:
-        self.tally(item)
+        self.totals(item)
         if not isinstance(item, Entry):
             return
         before, self.view = self.view, fold(self.view, item, self.counter)

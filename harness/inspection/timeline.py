@@ -9,10 +9,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, TypeAlias
 
-from harness.errors import UsageError, format_count
-from harness.events import Compaction, Entry, ItemId, MessageAdded, SessionEnded, SessionStarted, StepFinished, SubAgentEnded
+from harness.errors import UsageError
+from harness.events import Compaction, Entry, ItemId, MessageAdded, SessionStarted, StepFinished
 from harness.messages import Message
 from harness.policies import policy_from_plain
+from harness.session.totals import SessionTotals
 from harness.tokens import Counter as TokenCounter
 from harness.tokens import QuarterOfCharacters
 from harness.view import View, drop_rolled_back, fold
@@ -128,66 +129,18 @@ class Inspection:
     timeline: tuple[StepPoint, ...]
     compactions: tuple[CompactionPoint, ...]
     """Every attempt, in order."""
-    sub_agents: tuple[SubAgentEnded, ...] = ()
-    """What each took, in order; their steps are those of sessions of their own."""
-
-    @property
-    def steps(self) -> int:
-        """Model calls that were finished."""
-        return len(self.timeline)
+    totals: SessionTotals
+    """Steps, tokens, costs and compactions; the steps of sub-agents are those of sessions of their own."""
 
     @property
     def summaries(self) -> int:
-        """Applied compactions that put something in."""
+        """Number of applied compactions that inserted something."""
         return sum(one.outcome == "summary" for one in self.compactions)
 
     @property
     def prunings(self) -> int:
-        """Applied compactions that put nothing in."""
+        """Number of applied compactions that inserted nothing."""
         return sum(one.outcome == "pruning" for one in self.compactions)
-
-    @property
-    def fruitless_attempts(self) -> int:
-        """Attempts that failed or would have saved nothing."""
-        return sum(one.status != "applied" for one in self.compactions)
-
-    @property
-    def prompt_tokens(self) -> int:
-        """Measured, cached ones included, over all steps and sub-agents."""
-        return sum(point.prompt_tokens for point in self.timeline) + sum(one.prompt_tokens for one in self.sub_agents)
-
-    @property
-    def output_tokens(self) -> int:
-        """Measured, over all steps and sub-agents."""
-        return sum(point.output_tokens for point in self.timeline) + sum(one.output_tokens for one in self.sub_agents)
-
-    @property
-    def cache_read_tokens(self) -> int:
-        """Of the prompts, as the provider reports, over all steps."""
-        return sum(point.cache_read_tokens for point in self.timeline)
-
-    @property
-    def cost_usd(self) -> float | None:
-        """Of the agent's calls; None = a price is not known."""
-        return _sum_costs(point.cost_usd for point in self.timeline)
-
-    @property
-    def total_cost_usd(self) -> float | None:
-        """Of the agent's calls and its sub-agents; None = a price is not known."""
-        return _sum_costs((self.cost_usd, *(one.cost_usd for one in self.sub_agents)))
-
-    @property
-    def summarizer_cost_usd(self) -> float:
-        """Of the summaries as far as their prices are known."""
-        return sum(one.cost_usd or 0.0 for one in self.compactions)
-
-
-def format_sub_agent_totals(sub_agents: Sequence[SubAgentEnded]) -> str:
-    """What some sub-agents took together, in words."""
-    steps, cost = sum(one.steps for one in sub_agents), _sum_costs(one.cost_usd for one in sub_agents)
-    prompt_tokens, output_tokens = sum(one.prompt_tokens for one in sub_agents), sum(one.output_tokens for one in sub_agents)
-    price = "at an unknown price" if cost is None else f"${cost:.4f}"
-    return f"{format_count(steps, 'step')}, {prompt_tokens:,} tokens in, {output_tokens:,} out, {price}"
 
 
 def inspect_session(entries: Iterable[Entry]) -> Inspection:
@@ -214,11 +167,6 @@ def find_counter(entries: Sequence[Entry]) -> TokenCounter:
         return QuarterOfCharacters()
 
 
-def _sum_costs(costs: Iterable[float | None]) -> float | None:
-    known = list(costs)
-    return None if None in known else sum(cost for cost in known if cost is not None)
-
-
 def _parse_policy(policy_json: str) -> Mapping[str, object]:
     """The table of a policy; empty where it is none."""
     try:
@@ -235,8 +183,7 @@ class _LogReader:
     counter: TokenCounter
     events: Counter[str]
     view: View = field(default_factory=View)
-    start_event: SessionStarted | None = None
-    end_event: SessionEnded | None = None
+    totals: SessionTotals = field(default_factory=SessionTotals)
     added_messages: dict[ItemId, Message] = field(default_factory=dict)
     inserted_kinds: dict[ItemId, MessageKind] = field(default_factory=dict)
     removed_items: set[ItemId] = field(default_factory=set)
@@ -244,23 +191,18 @@ class _LogReader:
     logged_tokens: Counter[MessageKind] = field(default_factory=Counter)
     timeline: list[StepPoint] = field(default_factory=list)
     compactions: list[CompactionPoint] = field(default_factory=list)
-    sub_agents: list[SubAgentEnded] = field(default_factory=list)
 
     def read(self, entry: Entry) -> None:
         """Take in one event that counts."""
         before, event = self.view, entry.event
         self.view = fold(before, entry, self.counter)
-        self.end_event = event if isinstance(event, SessionEnded) else None
+        self.totals(entry)
         match event:
-            case SessionStarted():
-                self.start_event = self.start_event or event
             case MessageAdded():
                 self.added_messages[ItemId(entry.seq)] = event.message
                 self._count_logged(ItemId(entry.seq))
             case StepFinished():
                 self.timeline.append(_make_step_point(event, before.rounds))
-            case SubAgentEnded():
-                self.sub_agents.append(event)
             case Compaction():
                 self.compactions.append(_make_compaction_point(entry.seq, event))
                 if event.status == "applied":
@@ -299,7 +241,7 @@ class _LogReader:
 
     def build_inspection(self) -> Inspection:
         """What was read."""
-        start_event, end_event = self.start_event, self.end_event
+        start_event, end_event = self.totals.start_event, self.totals.end_event
         clipped_lengths = [result.clipped_characters for message in self.added_messages.values() for result in message.results]
         return Inspection(
             session_id=start_event.session_id if start_event else "",
@@ -324,7 +266,7 @@ class _LogReader:
             shares=self._compute_shares(),
             timeline=tuple(self.timeline),
             compactions=tuple(self.compactions),
-            sub_agents=tuple(self.sub_agents),
+            totals=self.totals,
         )
 
 

@@ -16,7 +16,7 @@ from harness.events import Entry, MessageAdded, Signal, SubAgentEnded
 from harness.messages import ToolCall, ToolResult
 from harness.protocols import Log, Tool, ToolSpec
 from harness.session.resources import AssembledSession
-from harness.session.totals import SessionTally
+from harness.session.totals import SessionTotals
 
 EXPLORE_SPEC = ToolSpec(
     name="explore",
@@ -61,39 +61,38 @@ class ExploreTool:
     open_sub_agent: Callable[[str, Callable[[Entry | Signal], None]], AbstractContextManager[AssembledSession]]
     """Opens the session of a sub-agent for a question and a listener."""
     spec: ToolSpec = EXPLORE_SPEC
-    _finished_children: list[tuple[str, SessionTally]] = field(default_factory=list)
+    _finished_children: list[tuple[str, SessionTotals]] = field(default_factory=list)
     """Of the sub-agents that were not told of yet."""
 
     def collect_subagent_events(self, step: int) -> Sequence[SubAgentEnded]:
         """What the sub-agents took that have ended since it was asked last."""
         finished_children, self._finished_children = self._finished_children, []
-        return [_make_ended_event(step, name, tally) for name, tally in finished_children]
+        return [_make_ended_event(step, name, totals) for name, totals in finished_children]
 
     def run(self, call: ToolCall) -> ToolResult:
         """See `harness.protocols.Tool`."""
         question = _parse_question(call)
         if question is None:
             return _make_result(call, "error: explore takes an object with the string field: question", "error")
-        tally = SessionTally()
-        with self.open_sub_agent(question, tally) as session:
+        totals = SessionTotals()
+        with self.open_sub_agent(question, totals) as session:
             session_id = session.resources.session_id
             try:
                 outcome = session.agent.run(session.start_event, EXPLORE_PROMPT)
             finally:
-                self._finished_children.append((session_id, tally))
+                self._finished_children.append((session_id, totals))
             answer = _extract_answer(session.agent.log) if outcome.status == "completed" else ""
         return _build_outcome_result(call, outcome, answer, session_id)
 
 
-def _make_ended_event(step: int, session_id: str, tally: SessionTally) -> SubAgentEnded:
-    cost, summarizer_cost = tally.cost_usd, tally.summarizer_cost_usd
+def _make_ended_event(step: int, session_id: str, totals: SessionTotals) -> SubAgentEnded:
     return SubAgentEnded(
         step=step,
         session_id=session_id,
-        steps=tally.steps,
-        prompt_tokens=tally.prompt_tokens + tally.summarizer_prompt_tokens,
-        output_tokens=tally.output_tokens + tally.summarizer_output_tokens,
-        cost_usd=None if cost is None or summarizer_cost is None else cost + summarizer_cost,
+        steps=totals.steps,
+        prompt_tokens=totals.prompt_tokens + totals.summarizer_prompt_tokens,
+        output_tokens=totals.output_tokens + totals.summarizer_output_tokens,
+        cost_usd=totals.total_cost_usd,
     )
 
 

@@ -1,9 +1,21 @@
-"""The sums of one session, taken while it runs: steps, tokens, cost, compactions, and whether the treatment was given."""
+"""Totals of one session, computed in one place for trial records, the terminal, the notebook widgets and `harness inspect`."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from harness.compaction.description import Abilities
-from harness.events import Compaction, Entry, SessionEnded, SessionStarted, Signal, StepFinished, Waiting
+from harness.errors import format_count
+from harness.events import (
+    Compaction,
+    Entry,
+    RolledBack,
+    SessionEnded,
+    SessionStarted,
+    Signal,
+    StepFinished,
+    SubAgentEnded,
+    Waiting,
+)
 from harness.models.prices import compute_cache_saving_usd
 from harness.sandboxes.action_cache import CacheCounts
 from harness.store.records import Activity, StepActions, Treatment
@@ -11,101 +23,143 @@ from harness.tokens import Measured, Usage
 
 
 @dataclass(slots=True)
-class SessionTally:
-    """Listens to a session and adds up. Costs are None once one call's price was not known."""
+class SessionTotals:
+    """Totals of one session, updated by every log entry and signal that they are called with, in order.
+
+    A cost is None once the price of one call is unknown. After a rollback `steps` and `compactions` count what is left; tokens
+    and costs stay, since they were paid.
+    """
 
     event_count: int = 0
-    """Events so far."""
+    """Number of log entries."""
+    start_event: SessionStarted | None = None
+    end_event: SessionEnded | None = None
+    """Last event of the log; None while the session can go on."""
     steps: int = 0
+    """Number of the last finished step."""
     prompt_tokens: int = 0
+    """Measured prompt tokens of the agent's calls, cached ones included."""
     output_tokens: int = 0
-    cost_usd: float | None = 0.0
+    """Measured output tokens of the agent's calls."""
+    cache_read_tokens: int = 0
+    """Prompt tokens that the provider read from its cache."""
     peak_context_tokens: int = 0
-    """Longest prompt by the model's own count."""
+    """Longest measured prompt."""
+    view_tokens: int = 0
+    """Estimated tokens of all views sent, by the policy's counter."""
+    kept_prefix_tokens: int = 0
+    """Tokens of those views that repeat the beginning of the request before, so that a provider's cache can hold them."""
+    cost_usd: float | None = 0.0
+    """Cost of the agent's calls."""
     compactions: int = 0
-    """Applied ones."""
+    """Applied compactions."""
     no_ops: int = 0
     failed_compactions: int = 0
     fallbacks: int = 0
-    """Applied ones that came without the summary that was planned."""
+    """Compactions applied without the planned summary."""
     summarizer_calls: int = 0
-    """Attempts for which the summarizer was asked, whatever came of it."""
+    """Attempts at a compaction that asked the summarizer, successful or not."""
     summarizer_prompt_tokens: int = 0
     summarizer_output_tokens: int = 0
     summarizer_cost_usd: float | None = 0.0
-    cache_saved_usd: float | None = 0.0
-    """By what the provider reports of its cache."""
-    cache_could_save_usd: float | None = 0.0
-    """By a cache that holds the whole request before, and forgets nothing."""
+    sub_agents: list[SubAgentEnded] = field(default_factory=list)
+    """Finished sub-agents, in order."""
+    sub_agent_prompt_tokens: int = 0
+    sub_agent_output_tokens: int = 0
+    sub_agent_cost_usd: float | None = 0.0
     retries: int = 0
-    """Calls of real models that were made again."""
+    """Repeated calls of real models."""
     waited_seconds: float = 0.0
-    """Before those."""
-    model: str = ""
-    """As the session's beginning names it; its prices are those of the cache."""
-    end_event: SessionEnded | None = None
-    cache_counts: CacheCounts | None = None
-    """Of the session's sandbox; None = it has no action cache."""
-    step_actions: list[StepActions] = field(default_factory=list)
-    """How the commands of each step came by their results; empty without an action cache."""
-
-    _previous_counts: CacheCounts = field(default_factory=CacheCounts)
+    """Time spent waiting before those calls."""
+    _rounds: list[tuple[int, int]] = field(default_factory=list)
+    """Number of the event and of the round of each applied compaction."""
 
     def __call__(self, item: Entry | Signal) -> None:
-        """Take in what the session tells."""
-        if isinstance(item, Waiting) and item.seconds is not None:  # else it is for a summary
+        """Add a log entry or a signal."""
+        if isinstance(item, Waiting) and item.seconds is not None:  # None: waiting for a summary
             self.retries += 1
             self.waited_seconds += item.seconds
         if not isinstance(item, Entry):
             return
         self.event_count += 1
+        self.end_event = None
         match item.event:
-            case SessionStarted() as session:
-                self.model = session.model
+            case SessionStarted() as started:
+                self.start_event = self.start_event or started
             case StepFinished() as step:
                 self._add_step(step)
             case Compaction() as compaction:
-                self._add_compaction(compaction)
+                self._add_compaction(item.seq, compaction)
+            case SubAgentEnded() as sub_agent:
+                self._add_sub_agent(sub_agent)
+            case RolledBack() as rollback:
+                self._roll_back(rollback)
             case SessionEnded() as ended:
                 self.end_event = ended
             case _:
                 pass
 
     @property
+    def all_prompt_tokens(self) -> int:
+        """Prompt tokens of the agent and its sub-agents, without the summarizer's."""
+        return self.prompt_tokens + self.sub_agent_prompt_tokens
+
+    @property
+    def all_output_tokens(self) -> int:
+        """Output tokens of the agent and its sub-agents, without the summarizer's."""
+        return self.output_tokens + self.sub_agent_output_tokens
+
+    @property
+    def agents_cost_usd(self) -> float | None:
+        """Cost of the agent and its sub-agents."""
+        return add_costs(self.cost_usd, self.sub_agent_cost_usd)
+
+    @property
+    def total_cost_usd(self) -> float | None:
+        """Cost of the agent, its summaries and its sub-agents."""
+        return add_costs(self.agents_cost_usd, self.summarizer_cost_usd)
+
+    @property
+    def fruitless_attempts(self) -> int:
+        """Number of compactions that failed or would have saved nothing."""
+        return self.no_ops + self.failed_compactions
+
+    @property
     def treatment(self) -> Treatment:
         """Whether the policy got what it asked for: nothing was due, or all of it, some, or none was done."""
-        if self.no_ops + self.failed_compactions and not self.compactions:
+        if self.fruitless_attempts and not self.compactions:
             return "not at all"
         return "partly" if self.failed_compactions + self.fallbacks else "as planned"
 
     def classify_activity(self, abilities: Abilities) -> Activity:
-        """What became of a policy that could do so much."""
+        """Return what a policy with these abilities did in the session."""
         if self.compactions:
             return "summarizer never asked" if abilities.can_summarize and not self.summarizer_calls else "active"
-        if self.no_ops + self.failed_compactions:
+        if self.fruitless_attempts:
             return "no effect"
         return "never fired" if abilities.can_act else "control"
 
+    def describe(self, cost_note: str = "") -> str:
+        """Return steps, compactions, tokens and total cost in one line, with a note behind a known cost."""
+        steps, compactions = format_count(self.steps, "step"), format_count(self.compactions, "compaction")
+        tokens = f"{self.all_prompt_tokens:,} tokens in, {self.all_output_tokens:,} out"
+        note = "" if self.total_cost_usd is None else cost_note
+        return f"{steps}, {compactions}, {tokens}, {format_price(self.total_cost_usd)}{note}"
+
     def _add_step(self, step: StepFinished) -> None:
-        self.steps += 1
+        self.steps = step.step
         self.prompt_tokens += step.usage.prompt_tokens
         self.output_tokens += step.usage.output_tokens
+        self.cache_read_tokens += step.usage.cache_read_tokens
         self.peak_context_tokens = max(self.peak_context_tokens, step.usage.prompt_tokens)
-        self.cost_usd = _sum_costs(self.cost_usd, step.cost_usd)
-        self.cache_saved_usd = _sum_costs(self.cache_saved_usd, self._compute_saving_usd(step.usage))
-        self.cache_could_save_usd = _sum_costs(self.cache_could_save_usd, self._compute_saving_usd(_assume_ideal_cache(step)))
-        if self.cache_counts is not None:
-            now = self.cache_counts
-            self.step_actions.append(
-                StepActions(step.step, now.hits - self._previous_counts.hits, now.misses - self._previous_counts.misses)
-            )
-            self._previous_counts = replace(now)
+        self.view_tokens += step.view_tokens
+        self.kept_prefix_tokens += step.kept_prefix_tokens
+        self.cost_usd = add_costs(self.cost_usd, step.cost_usd)
 
-    def _compute_saving_usd(self, usage: Usage) -> float | None:
-        return compute_cache_saving_usd(self.model, usage) if self.model else None
-
-    def _add_compaction(self, compaction: Compaction) -> None:
-        self.compactions += compaction.status == "applied"
+    def _add_compaction(self, seq: int, compaction: Compaction) -> None:
+        if compaction.status == "applied":
+            self.compactions = compaction.round
+            self._rounds.append((seq, compaction.round))
         self.no_ops += compaction.status == "no-op"
         self.failed_compactions += compaction.status == "failed"
         self.fallbacks += compaction.status == "applied" and bool(compaction.failure)
@@ -114,11 +168,71 @@ class SessionTally:
         if usage is not None:
             self.summarizer_prompt_tokens += usage.prompt_tokens
             self.summarizer_output_tokens += usage.output_tokens
-            self.summarizer_cost_usd = _sum_costs(self.summarizer_cost_usd, compaction.summarizer_cost_usd)
+        if compaction.summarizer or usage is not None:
+            self.summarizer_cost_usd = add_costs(self.summarizer_cost_usd, compaction.summarizer_cost_usd)
+
+    def _add_sub_agent(self, sub_agent: SubAgentEnded) -> None:
+        self.sub_agents.append(sub_agent)
+        self.sub_agent_prompt_tokens += sub_agent.prompt_tokens
+        self.sub_agent_output_tokens += sub_agent.output_tokens
+        self.sub_agent_cost_usd = add_costs(self.sub_agent_cost_usd, sub_agent.cost_usd)
+
+    def _roll_back(self, rollback: RolledBack) -> None:
+        self.steps = rollback.step
+        while self._rounds and self._rounds[-1][0] > rollback.to_event:
+            self.compactions = self._rounds.pop()[1] - 1
+
+
+@dataclass(slots=True)
+class TrialTotals(SessionTotals):
+    """Totals of a session together with what only a trial records: savings by a provider's cache, and the action cache's hits."""
+
+    cache_saved_usd: float | None = 0.0
+    """Saving by the cache hits that the provider reports."""
+    cache_could_save_usd: float | None = 0.0
+    """Saving by a cache that holds the whole request before and forgets nothing."""
+    cache_counts: CacheCounts | None = None
+    """Running counts of the sandbox's action cache; None = no action cache."""
+    step_actions: list[StepActions] = field(default_factory=list)
+    """Hits and misses of the action cache in each step; empty without an action cache."""
+    _previous_counts: CacheCounts = field(default_factory=CacheCounts)
+
+    def _add_step(self, step: StepFinished) -> None:
+        SessionTotals._add_step(self, step)
+        self.cache_saved_usd = add_costs(self.cache_saved_usd, self._compute_saving_usd(step.usage))
+        self.cache_could_save_usd = add_costs(self.cache_could_save_usd, self._compute_saving_usd(_assume_ideal_cache(step)))
+        if self.cache_counts is not None:
+            counts, previous_counts = replace(self.cache_counts), self._previous_counts
+            hits, misses = counts.hits - previous_counts.hits, counts.misses - previous_counts.misses
+            self.step_actions.append(StepActions(step.step, hits, misses))
+            self._previous_counts = counts
+
+    def _compute_saving_usd(self, usage: Usage) -> float | None:
+        return compute_cache_saving_usd(self.start_event.model, usage) if self.start_event else None
+
+
+def add_costs(total_usd: float | None, cost_usd: float | None) -> float | None:
+    """Return the sum of two costs; None if one of them is unknown."""
+    return None if total_usd is None or cost_usd is None else total_usd + cost_usd
+
+
+def format_price(cost_usd: float | None) -> str:
+    """Return a cost in dollars, in words if it is unknown."""
+    return "at an unknown price" if cost_usd is None else f"${cost_usd:.4f}"
+
+
+def format_sub_agent_totals(sub_agents: Sequence[SubAgentEnded]) -> str:
+    """Return steps, tokens and cost of some sub-agents together, in words."""
+    totals = SessionTotals()
+    for sub_agent in sub_agents:
+        totals._add_sub_agent(sub_agent)
+    steps = format_count(sum(one.steps for one in sub_agents), "step")
+    tokens = f"{totals.all_prompt_tokens:,} tokens in, {totals.all_output_tokens:,} out"
+    return f"{steps}, {tokens}, {format_price(totals.sub_agent_cost_usd)}"
 
 
 def _assume_ideal_cache(step: StepFinished) -> Usage:
-    """The usage of a step if a cache held all that the request before it held too; the rest is written to it."""
+    """Return the usage of a step if a cache held all that it shares with the request before; the rest is written to the cache."""
     shared = min(1.0, step.kept_prefix_tokens / step.view_tokens) if step.view_tokens else 0.0
     prompt_tokens = step.usage.prompt_tokens
     cached_tokens = Measured(round(prompt_tokens * shared))
@@ -128,7 +242,3 @@ def _assume_ideal_cache(step: StepFinished) -> Usage:
         cache_read_tokens=cached_tokens,
         cache_write_tokens=Measured(prompt_tokens - cached_tokens),
     )
-
-
-def _sum_costs(total: float | None, more: float | None) -> float | None:
-    return None if total is None or more is None else total + more

@@ -33,9 +33,9 @@ from harness.events import (
     TurnEnded,
     Waiting,
 )
-from harness.inspection.timeline import format_sub_agent_totals
 from harness.messages import File, Message, Reasoning, Text, ToolCall, ToolResult, extract_part_text
 from harness.session.grading import GradedCheck
+from harness.session.totals import SessionTotals, format_sub_agent_totals
 from harness.tokens import Budget
 from harness.transcript import find_key_argument, parse_arguments, read_outcome
 from harness.widgets.compaction_history import CompactionHistory, CompactionRound
@@ -63,42 +63,6 @@ class FeedUpdate(NamedTuple):
     """Rows as they are now, and what was written on (`grown`), in order."""
     state: JsonObject
     """Parts of the state by name."""
-
-
-@dataclass(slots=True)
-class SessionTotals:
-    """Sums over a session."""
-
-    steps: int = 0
-    compactions: int = 0
-    prompt_tokens: int = 0
-    """Cached ones included."""
-    cached_tokens: int = 0
-    """Of the prompts: read from the provider's cache."""
-    view_tokens: int = 0
-    """Of the views that were sent, by the policy's counter."""
-    same_tokens: int = 0
-    """Of these: the beginning that was the same as in the call before, which a provider's cache can know."""
-    output_tokens: int = 0
-    sub_agent_tokens: int = 0
-    """Of those sent and written: by sub-agents."""
-    cost_usd: float | None = 0.0
-    """Of agent, summarizer and sub-agents; None = a price is not known."""
-
-    def add_cost(self, cost_usd: float | None) -> None:
-        """Add a cost."""
-        self.cost_usd = None if cost_usd is None or self.cost_usd is None else self.cost_usd + cost_usd
-
-    def add_sub_agent(self, event: SubAgentEnded) -> None:
-        """Add what a sub-agent took."""
-        self.prompt_tokens += event.prompt_tokens
-        self.output_tokens += event.output_tokens
-        self.sub_agent_tokens += event.prompt_tokens + event.output_tokens
-        self.add_cost(event.cost_usd)
-
-    def to_plain(self) -> JsonObject:
-        """By name."""
-        return {name: getattr(self, name) for name in self.__slots__}
 
 
 @dataclass(slots=True)
@@ -146,6 +110,7 @@ class Feed:
 
     def receive(self, entry_or_signal: Entry | Signal) -> None:
         """Take note of what was logged or signalled."""
+        self.totals(entry_or_signal)
         if isinstance(entry_or_signal, Entry):
             found = self.history.receive(entry_or_signal)
             self._handle_event(entry_or_signal.event, found)
@@ -196,7 +161,6 @@ class Feed:
             case Compaction() if compaction_round is not None:
                 self._handle_compaction(event, compaction_round)
             case SubAgentEnded():
-                self.totals.add_sub_agent(event)
                 self.add_note(f"sub-agent {event.session_id}: {format_sub_agent_totals([event])}")
             case SessionEnded() | TurnEnded():
                 self._handle_end(event)
@@ -307,37 +271,22 @@ class Feed:
         self._update_row(row_number, status=shown, size=len(result.output))
 
     def _handle_step(self, event: StepFinished) -> None:
-        figures = self.totals
-        figures.steps = event.step
-        figures.prompt_tokens += event.usage.prompt_tokens
-        figures.cached_tokens += event.usage.cache_read_tokens
-        figures.view_tokens += event.view_tokens
-        figures.same_tokens += event.kept_prefix_tokens
-        figures.output_tokens += event.usage.output_tokens
-        figures.add_cost(event.cost_usd)
         self.curve.add(event.step, event.view_tokens)
-        self.set_state(figures=figures.to_plain(), curve=list(self.curve.points), step=0)
+        self.set_state(figures=_encode_totals(self.totals), curve=list(self.curve.points), step=0)
 
     def _handle_compaction(self, event: Compaction, compaction_round: CompactionRound) -> None:
-        self.totals.add_cost(event.summarizer_cost_usd if event.summarizer else 0.0)
-        if event.status == "applied":
-            self.totals.compactions = event.round
         points = [one.build_timeline_point() for one in self.history.rounds_by_seq.values()]
-        self.set_state(figures=self.totals.to_plain(), rounds=points)
+        self.set_state(figures=_encode_totals(self.totals), rounds=points)
         self._add_row(
             {"kind": "compaction", "step": event.step} | compaction_round.build_timeline_point() | {"reason": event.reason[:500]}
         )
         self._update_view_gauge()
 
     def _roll_back(self, step: int) -> None:
-        """Steps, curve and compactions are those that still count; what was paid stays paid."""
-        rounds = self.history.rounds_by_seq.values()
-        applied = (one.change.event.round for one in rounds if one.change.event.status == "applied")
-        self.totals.steps, self.totals.compactions = step, max(applied, default=0)
+        """Show the totals, the curve and the compactions that are left after a rollback."""
         self.curve.truncate(step)
-        self.set_state(
-            figures=self.totals.to_plain(), curve=list(self.curve.points), rounds=[one.build_timeline_point() for one in rounds]
-        )
+        rounds = [one.build_timeline_point() for one in self.history.rounds_by_seq.values()]
+        self.set_state(figures=_encode_totals(self.totals), curve=list(self.curve.points), rounds=rounds)
         self._update_view_gauge()
 
     def _update_view_gauge(self) -> None:
@@ -438,6 +387,21 @@ def build_feed(rounds: CompactionHistory, entries: Iterable[Entry]) -> Feed:
     for entry in entries:
         feed.receive(entry)
     return feed
+
+
+def _encode_totals(totals: SessionTotals) -> JsonObject:
+    """Return the figures of a session by the names that the page reads."""
+    return {
+        "steps": totals.steps,
+        "compactions": totals.compactions,
+        "prompt_tokens": totals.all_prompt_tokens,
+        "cached_tokens": totals.cache_read_tokens,
+        "view_tokens": totals.view_tokens,
+        "same_tokens": totals.kept_prefix_tokens,
+        "output_tokens": totals.all_output_tokens,
+        "sub_agent_tokens": totals.sub_agent_prompt_tokens + totals.sub_agent_output_tokens,
+        "cost_usd": totals.total_cost_usd,
+    }
 
 
 def _replace_surrogates(text: str) -> str:

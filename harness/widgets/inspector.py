@@ -12,10 +12,11 @@ from harness.errors import HarnessError, UsageError, format_count
 from harness.events import Compaction, WorkspaceSaved
 from harness.inspection.recorded_session import SAMPLE_NAME, RecordedSession, open_recorded_session
 from harness.inspection.requests import SentRequest, reconstruct_request
-from harness.inspection.timeline import format_sub_agent_totals, inspect_session
+from harness.inspection.timeline import inspect_session
 from harness.messages import Message
 from harness.session.diffs import join_patches
 from harness.session.storage import load_patches
+from harness.session.totals import format_price, format_sub_agent_totals
 from harness.store.sessions.lookup import SessionLocation
 from harness.view import drop_rolled_back
 from harness.widgets.explorer.exploration import format_full_text, format_message_line
@@ -66,7 +67,7 @@ class SessionInspector(HarnessWidget):
     @property
     def step_count(self) -> int:
         """How many steps were finished."""
-        return self._inspection.steps
+        return len(self._inspection.timeline)
 
     def show_step(self, step: int) -> None:
         """Show another step, from 1.
@@ -127,23 +128,23 @@ class SessionInspector(HarnessWidget):
 
     def _describe_session(self) -> list[tuple[str, str]]:
         """The session in words."""
-        session = self._inspection
-        cost = "at an unknown price" if session.total_cost_usd is None else f"for ${session.total_cost_usd:.4f}"
+        session, totals = self._inspection, self._inspection.totals
+        cost = f"{'' if totals.agents_cost_usd is None else 'for '}{format_price(totals.agents_cost_usd)}"
         ended = f"{session.status} {session.reason}".strip()
         return [
             ("session", self.session.name),
             ("model", session.model or "not recorded"),
             ("policy", f"{session.policy or 'none recorded'}; {session.budget_rule}".rstrip("; ")),
             ("ended", f"{ended}: {session.detail}" if session.detail else ended),
-            ("steps", f"{session.steps}, {session.prompt_tokens:,} tokens in, {session.output_tokens:,} out, {cost}"),
+            ("steps", f"{totals.steps}, {totals.all_prompt_tokens:,} tokens in, {totals.all_output_tokens:,} out, {cost}"),
             *(
                 [("of these by sub-agents", f"{len(asked)}: {format_sub_agent_totals(asked)}")]
-                if (asked := session.sub_agents)
+                if (asked := totals.sub_agents)
                 else []
             ),
             (
                 "compactions",
-                f"{session.summaries} summaries, {session.prunings} prunings, {session.fruitless_attempts} fruitless",
+                f"{session.summaries} summaries, {session.prunings} prunings, {totals.fruitless_attempts} fruitless",
             ),
         ]
 

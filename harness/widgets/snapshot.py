@@ -5,7 +5,6 @@ import secrets
 import threading
 from typing import Any
 
-from harness.errors import format_count
 from harness.widgets.feed import Feed, JsonObject
 from harness.widgets.harness_widget import VIEW_MIMETYPE, HarnessWidget, render_preformatted, render_table
 from harness.widgets.message_channel import SHARED_SENDER, MessageSender
@@ -63,14 +62,9 @@ MAX_TEXT_CHARACTERS = 1_000
 
 def render_text(feed: Feed) -> str:
     """The session in a line."""
-    session, figures = _read_mapping(feed, "session"), feed.totals
+    session = _read_mapping(feed, "session")
     phase = str(feed.state.get("phase", "new"))
-    cost = "at an unknown price" if figures.cost_usd is None else f"${figures.cost_usd:.4f}"
-    steps, compactions = format_count(figures.steps, "step"), format_count(figures.compactions, "compaction")
-    return (
-        f"session {session.get('id', '')} ({session.get('model', '')}): {phase}; {steps}, {compactions}, "
-        f"{figures.prompt_tokens:,} tokens in, {figures.output_tokens:,} out, {cost}"
-    )
+    return f"session {session.get('id', '')} ({session.get('model', '')}): {phase}; {feed.totals.describe()}"
 
 
 def render_html(feed: Feed) -> str:

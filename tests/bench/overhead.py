@@ -27,7 +27,7 @@ from harness.sandboxes import open_sandbox
 from harness.session.assembly import assemble_session
 from harness.session.resources import SessionResources
 from harness.session.spec import SessionSpec
-from harness.session.totals import SessionTally
+from harness.session.totals import TrialTotals
 from harness.store.journal import Journal
 from harness.task import CallTemplate, Evidence, Fact, Script, Step, Task
 from harness.tasks import load_task
@@ -93,10 +93,10 @@ def run_session(
 ) -> tuple[list[float], list[Entry]]:
     """CPU seconds of the process at the end of each step, and the log; the default policy."""
     marks: list[float] = []
-    tally = SessionTally()
+    totals = TrialTotals()
 
     def listen(heard: Entry | Signal) -> None:
-        tally(heard)
+        totals(heard)
         if isinstance(heard, Entry) and isinstance(heard.event, StepFinished):
             marks.append(time.process_time())
 

@@ -191,7 +191,7 @@ def test_one_unknown_price_makes_the_total_unknown():
 def test_a_failed_compaction_is_told_and_not_counted():
     narrator, _, log = told(compaction(status="failed", reason="the summarizer failed"))
     assert log == "compaction failed before step 7: the summarizer failed\n"
-    assert narrator.compactions == 0
+    assert narrator.totals.compactions == 0
 
 
 def test_hostile_words_cannot_drive_the_terminal():

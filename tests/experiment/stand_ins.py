@@ -66,7 +66,7 @@ def work(job, cancellation):
         log = journal.open_session_log(job.trial_id, created_at_ms=1000, clock=lambda: 1.0)
         for event in (started(job), *[step(Usage(input_tokens=Measured(10), output_tokens=Measured(1)))] * 3):
             for entry in log.append((event,)):
-                attempt.tally(entry)
+                attempt.totals(entry)
         trouble(job.trial.seed, cancellation)
         log.append((SessionEnded(status="completed", reason="replied"),))
         attempt.ending = Ending(status="completed", reason="replied")

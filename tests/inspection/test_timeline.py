@@ -37,7 +37,7 @@ def test_the_numbers_are_those_of_the_view_and_of_the_log(log):
     assert sum(share.view_tokens for share in found.shares) == view.tokens
     assert sum(share.view_messages for share in found.shares) == len(view.items)
     assert sum(share.logged_messages for share in found.shares if share.kind in MESSAGE_KINDS[:4]) == found.messages
-    assert (found.summaries + found.prunings, found.steps) == (view.rounds, view.steps)
+    assert (found.summaries + found.prunings, found.totals.steps) == (view.rounds, view.steps)
     assert sum(found.events.values()) == len(log)
     assert [point.step for point in found.timeline] == list(range(1, view.steps + 1))
     assert (found.status == "active") == (log[-1].event.kind != "session-ended")
@@ -62,7 +62,7 @@ def test_the_numbers_are_those_of_the_journal(log):
             "SELECT sum(input_tokens + cache_read_tokens + cache_write_tokens), sum(output_tokens) FROM step"
         )
     assert (found.compacted_parts, found.parts, found.clipped_characters) == (gone, parts, cut or 0)
-    assert (found.prompt_tokens, found.output_tokens) == (prompt, output)
+    assert (found.totals.prompt_tokens, found.totals.output_tokens) == (prompt, output)
 
 
 @settings(max_examples=30)
@@ -70,7 +70,7 @@ def test_the_numbers_are_those_of_the_journal(log):
 def test_a_log_that_goes_on_is_inspected_as_far_as_it_goes(log, length):
     beginning = log[:length]
     found, view = inspect_session(beginning), fold_all(beginning, find_counter(beginning))
-    assert (found.view_tokens, found.steps) == (view.tokens, view.steps)
+    assert (found.view_tokens, found.totals.steps) == (view.tokens, view.steps)
     assert found.status == ("active" if len(beginning) < len(log) else found.status)
 
 
@@ -79,7 +79,7 @@ def test_a_summary_and_a_pruning_are_told_apart_and_their_parts_counted(tmp_path
         log = begun(journal)
         entries = log.append([*opening(), *step(1), *step(2), compaction(forget=[4, 5], before_step=3), *step(3), ENDED])
     found = inspect_session(entries)
-    assert (found.summaries, found.prunings, found.fruitless_attempts, found.compacted_parts) == (1, 0, 0, 3)
+    assert (found.summaries, found.prunings, found.totals.fruitless_attempts, found.compacted_parts) == (1, 0, 0, 3)
     assert [(share.kind, share.view_messages) for share in found.shares] == [
         ("system", 1),
         ("user", 1),
@@ -88,8 +88,8 @@ def test_a_summary_and_a_pruning_are_told_apart_and_their_parts_counted(tmp_path
         ("summaries", 1),
     ]
     assert found.compactions[0].outcome == "summary"
-    assert (found.cost_usd, found.summarizer_cost_usd) == (0.75, 0.125)
-    assert (found.turns, found.messages, found.parts, found.cache_read_tokens) == (1, 8, 11, 90 + 180 + 270)
+    assert (found.totals.cost_usd, found.totals.summarizer_cost_usd) == (0.75, 0.125)
+    assert (found.turns, found.messages, found.parts, found.totals.cache_read_tokens) == (1, 8, 11, 90 + 180 + 270)
 
 
 @pytest.mark.parametrize(

@@ -876,22 +876,26 @@ def test_a_sub_agent_explores_with_a_context_of_its_own(living, provider, tmp_pa
     assert "do something" not in json.dumps(stub.asked[1]["messages"])
     with Journal.open(tmp_path / "j.sqlite", read_only=True) as journal:
         [child] = [name for name in journal.list_session_ids() if name != live.session_id]
-        own, its = (inspect_session(journal.read_entries(name)) for name in (live.session_id, child))
+        own, explored = (inspect_session(journal.read_entries(name)) for name in (live.session_id, child))
         assert child.startswith(f"{live.session_id}.")
         assert [entry.event.kind for entry in journal.read_entries(child)][-1] == "session-ended"
-    [took] = own.sub_agents
+    [took] = own.totals.sub_agents
     assert (took.step, took.session_id, took.steps) == (1, child, 2)
-    assert (took.prompt_tokens, took.output_tokens, took.cost_usd) == (its.prompt_tokens, its.output_tokens, its.cost_usd)
-    assert own.prompt_tokens == sum(point.prompt_tokens for point in own.timeline) + its.prompt_tokens > its.prompt_tokens > 0
-    assert own.output_tokens == sum(point.output_tokens for point in own.timeline) + its.output_tokens
-    assert own.total_cost_usd is None, "the price of this model is not known"
+    totals, its = own.totals, explored.totals
+    assert (took.prompt_tokens, took.output_tokens, took.cost_usd) == (its.prompt_tokens, its.output_tokens, its.total_cost_usd)
+    assert (
+        totals.all_prompt_tokens == sum(point.prompt_tokens for point in own.timeline) + its.prompt_tokens > its.prompt_tokens > 0
+    )
+    assert totals.all_output_tokens == sum(point.output_tokens for point in own.timeline) + its.output_tokens
+    assert totals.total_cost_usd is None, "the price of this model is not known"
     narrator = EventPrinter(text_stream=io.StringIO(), log_stream=io.StringIO())
     for entry in live.entries:
         narrator(entry)
-    assert (narrator.prompt_tokens, narrator.output_tokens) == (own.prompt_tokens, own.output_tokens)
+    assert narrator.totals == totals
     assert f"of these by 1 sub-agents: 2 steps, {its.prompt_tokens:,} tokens in" in narrator.format_total(simulated=False)
-    figures = build_feed(CompactionHistory(None, live.spec.policy.counter), live.entries).totals
-    assert (figures.prompt_tokens, figures.sub_agent_tokens) == (own.prompt_tokens, its.prompt_tokens + its.output_tokens)
+    figures = build_feed(CompactionHistory(None, live.spec.policy.counter), live.entries).state["figures"]
+    assert figures["prompt_tokens"] == totals.all_prompt_tokens
+    assert figures["sub_agent_tokens"] == its.prompt_tokens + its.output_tokens
 
 
 def test_what_a_compaction_dropped_is_told_again_in_a_fork(living):

@@ -1,6 +1,7 @@
 """The sums of a session, and whether the treatment was given."""
 
 from dataclasses import replace
+from itertools import count
 
 import pytest
 from hypothesis import given
@@ -8,7 +9,7 @@ from hypothesis import strategies as st
 
 from harness.compaction.description import Abilities
 from harness.events import Compaction, Entry, Patch, SessionEnded, SessionStarted, StepFinished, TextDelta, Waiting
-from harness.session.totals import SessionTally
+from harness.session.totals import TrialTotals
 from harness.tokens import Estimated, Measured, Usage
 
 USAGES = st.builds(
@@ -19,9 +20,9 @@ USAGES = st.builds(
 )
 
 
-def step(usage, cost_usd=0.5):
+def step(usage, cost_usd=0.5, number=1):
     return StepFinished(
-        step=1,
+        step=number,
         view_tokens=Estimated(1),
         view_messages=1,
         usage=usage,
@@ -55,21 +56,24 @@ def compaction(status, usage=None, cost_usd=0.25, **changes):
 
 
 def tallied(*events):
-    tally = SessionTally()
+    totals = TrialTotals()
+    applied = count(1)
     for seq, event in enumerate(events, 1):
-        tally(Entry(seq, event))
-    return tally
+        if isinstance(event, Compaction) and event.status == "applied":
+            event = replace(event, round=next(applied))
+        totals(Entry(seq, event))
+    return totals
 
 
 @given(st.lists(USAGES))
 def test_steps_add_up(usages):
     """S3.4."""
-    tally = tallied(*map(step, usages))
-    assert tally.steps == len(usages)
-    assert tally.prompt_tokens == sum(usage.prompt_tokens for usage in usages)
-    assert tally.output_tokens == sum(usage.output_tokens for usage in usages)
-    assert tally.peak_context_tokens == max((usage.prompt_tokens for usage in usages), default=0)
-    assert tally.cost_usd == pytest.approx(0.5 * len(usages))
+    totals = tallied(*(step(usage, number=number) for number, usage in enumerate(usages, 1)))
+    assert totals.steps == len(usages)
+    assert totals.prompt_tokens == sum(usage.prompt_tokens for usage in usages)
+    assert totals.output_tokens == sum(usage.output_tokens for usage in usages)
+    assert totals.peak_context_tokens == max((usage.prompt_tokens for usage in usages), default=0)
+    assert totals.cost_usd == pytest.approx(0.5 * len(usages))
 
 
 @given(USAGES, st.permutations([0.5, None, 0.25]))
@@ -79,10 +83,10 @@ def test_one_unknown_price_makes_the_sum_unknown(usage, costs):
 
 @given(USAGES)
 def test_a_summarizers_tokens_are_counted_apart_also_when_nothing_came_of_it(usage):
-    tally = tallied(compaction("applied", usage), compaction("no-op", usage), compaction("failed"))
-    assert tally.summarizer_prompt_tokens == 2 * usage.prompt_tokens
-    assert tally.summarizer_cost_usd == 0.5
-    assert (tally.prompt_tokens, tally.cost_usd) == (0, 0.0)
+    totals = tallied(compaction("applied", usage), compaction("no-op", usage), compaction("failed"))
+    assert totals.summarizer_prompt_tokens == 2 * usage.prompt_tokens
+    assert totals.summarizer_cost_usd == 0.5
+    assert (totals.prompt_tokens, totals.cost_usd) == (0, 0.0)
 
 
 @pytest.mark.parametrize(
@@ -97,9 +101,9 @@ def test_a_summarizers_tokens_are_counted_apart_also_when_nothing_came_of_it(usa
     ],
 )
 def test_the_treatment_is_what_was_done_of_what_was_due(statuses, treatment):
-    tally = tallied(*map(compaction, statuses))
-    assert tally.treatment == treatment
-    assert tally.compactions == statuses.count("applied")
+    totals = tallied(*map(compaction, statuses))
+    assert totals.treatment == treatment
+    assert totals.compactions == statuses.count("applied")
 
 
 RULED, SUMMARIZING = Abilities(can_act=True, can_summarize=False), Abilities(can_act=True, can_summarize=True)
@@ -125,12 +129,12 @@ def test_a_policy_is_judged_by_what_it_could_have_done(able, events, activity):
 
 
 def test_signals_are_not_events_and_the_end_is_kept():
-    tally = SessionTally()
-    tally(TextDelta(text="x"))
-    assert tally.event_count == 0
+    totals = TrialTotals()
+    totals(TextDelta(text="x"))
+    assert totals.event_count == 0
     for one in (Waiting(what="retry 1 of 3", seconds=2.5), Waiting(what="summary"), Waiting(what="retry 2 of 3", seconds=4.0)):
-        tally(one)
-    assert (tally.event_count, tally.retries, tally.waited_seconds) == (0, 2, 6.5)
+        totals(one)
+    assert (totals.event_count, totals.retries, totals.waited_seconds) == (0, 2, 6.5)
     end = SessionEnded(status="failed", reason="overflow")
     assert tallied(end).end_event == end
 
@@ -156,8 +160,8 @@ def test_what_a_cache_saved_is_its_cheap_reads_less_its_dear_writes():
         cache_read_tokens=Measured(1_000_000),
         cache_write_tokens=Measured(200_000),
     )
-    tally = tallied(begun("scripted/flashcards:attentive"), step(usage), step(usage))
-    assert tally.cache_saved_usd == pytest.approx(2 * (1.0 * 2.70 - 0.2 * 0.75))
+    totals = tallied(begun("scripted/flashcards:attentive"), step(usage), step(usage))
+    assert totals.cache_saved_usd == pytest.approx(2 * (1.0 * 2.70 - 0.2 * 0.75))
 
 
 @given(st.integers(0, 10**6), st.integers(0, 10**6), USAGES)
@@ -173,5 +177,7 @@ def test_what_a_cache_could_save_grows_with_what_requests_share(view, kept, usag
 
 
 def test_what_a_cache_saved_is_not_known_where_the_price_is_not():
-    tally = tallied(begun("hosted_vllm/nobody-has-priced-this"), step(Usage(input_tokens=Measured(1), output_tokens=Measured(1))))
-    assert (tally.cache_saved_usd, tally.cache_could_save_usd) == (None, None)
+    totals = tallied(
+        begun("hosted_vllm/nobody-has-priced-this"), step(Usage(input_tokens=Measured(1), output_tokens=Measured(1)))
+    )
+    assert (totals.cache_saved_usd, totals.cache_could_save_usd) == (None, None)

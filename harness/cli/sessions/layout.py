@@ -9,8 +9,9 @@ from rich.text import Text
 from harness.cli.terminal_text import format_line, replace_control_characters
 from harness.errors import format_count
 from harness.inspection.requests import SentRequest
-from harness.inspection.timeline import CompactionPoint, Inspection, StepPoint, format_sub_agent_totals
+from harness.inspection.timeline import CompactionPoint, Inspection, StepPoint
 from harness.messages import Message, Part, Reasoning, ToolCall, ToolResult, extract_part_text
+from harness.session.totals import format_sub_agent_totals
 from harness.store.records import Draft
 from harness.transcript import find_key_argument
 
@@ -40,7 +41,15 @@ def build_overview(session: Inspection, draft: Draft | None = None) -> Table:
             *([("unended", _describe_draft(draft))] if draft else []),
             (
                 "length",
-                ", ".join(format_count(getattr(session, f"{noun}s"), noun) for noun in ("turn", "step", "message", "part")),
+                ", ".join(
+                    format_count(count, noun)
+                    for count, noun in (
+                        (session.turns, "turn"),
+                        (session.totals.steps, "step"),
+                        (session.messages, "message"),
+                        (session.parts, "part"),
+                    )
+                ),
             ),
             ("in view", f"{format_count(session.view_messages, 'message')}, {session.view_tokens:,} tokens"),
             ("compacted", _describe_compactions(session)),
@@ -48,7 +57,7 @@ def build_overview(session: Inspection, draft: Draft | None = None) -> Table:
             ("measured", _describe_usage(session)),
             *(
                 [("sub-agents", f"{len(asked)}, in these sums: {format_sub_agent_totals(asked)}")]
-                if (asked := session.sub_agents)
+                if (asked := session.totals.sub_agents)
                 else []
             ),
             ("cost", _describe_cost(session)),
@@ -75,19 +84,20 @@ def _describe_draft(draft: Draft) -> str:
 
 
 def _describe_compactions(session: Inspection) -> str:
-    done = f"{session.summaries} summaries, {session.prunings} prunings, {session.fruitless_attempts} fruitless attempts"
+    done = f"{session.summaries} summaries, {session.prunings} prunings, {session.totals.fruitless_attempts} fruitless attempts"
     return f"{session.compacted_parts} parts; {done}"
 
 
 def _describe_usage(session: Inspection) -> str:
-    own = session.prompt_tokens - sum(one.prompt_tokens for one in session.sub_agents)
-    share = f", {100 * session.cache_read_tokens / own:.0f} % of the agent's own from a cache" if own else ""
-    return f"{session.prompt_tokens:,} tokens sent{share}, {session.output_tokens:,} written"
+    totals, own = session.totals, session.totals.prompt_tokens
+    share = f", {100 * totals.cache_read_tokens / own:.0f} % of the agent's own from a cache" if own else ""
+    return f"{totals.all_prompt_tokens:,} tokens sent{share}, {totals.all_output_tokens:,} written"
 
 
 def _describe_cost(session: Inspection) -> str:
-    agent = "not known" if session.total_cost_usd is None else f"${session.total_cost_usd:.4f}"
-    return f"{agent}, summaries ${session.summarizer_cost_usd:.4f}"
+    costs = session.totals.agents_cost_usd, session.totals.summarizer_cost_usd
+    agents, summaries = ("not known" if cost is None else f"${cost:.4f}" for cost in costs)
+    return f"{agents}, summaries {summaries}"
 
 
 def build_shares_table(session: Inspection) -> Table:
