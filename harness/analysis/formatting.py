@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from math import isnan
 
 from harness.analysis.statistics import Interval
+from harness.text import escape_control_characters
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,11 +56,6 @@ def format_interval(interval: Interval, *, signed: bool = False) -> str:
 def format_points(interval: Interval) -> str:
     """An interval of differences of rates, in percentage points."""
     return f"[{100 * interval.low:+.0f}, {100 * interval.high:+.0f}]"
-
-
-def escape_control_characters(text: str) -> str:
-    """One line without control characters, so that no name can steer a terminal."""
-    return "".join(sign if sign.isprintable() else f"\\x{ord(sign):02x}" for sign in text)
 
 
 def format_label(text: object, max_characters: int = 60) -> str:

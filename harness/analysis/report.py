@@ -19,10 +19,11 @@ from rich.text import Text
 
 from harness.analysis.arms import drop_earlier_plans
 from harness.analysis.figures import compaction_rounds, retention, style, success_heatmap, token_curves
-from harness.analysis.formatting import Section, escape_control_characters, format_label
+from harness.analysis.formatting import Section, format_label
 from harness.analysis.report_sections import build_sections
 from harness.analysis.tables import Tables, require_single_level, split_by_level
 from harness.errors import StoreError, UsageError, format_count
+from harness.text import escape_control_characters
 
 FIGURES = {
     "token_curves": token_curves,

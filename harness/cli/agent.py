@@ -12,12 +12,11 @@ from typing import Literal, TextIO
 
 import click
 
-from harness.agent.cancellation import Cancellation
+from harness.agent.cancellation import Cancellation, install_signal_handler
 from harness.agent.loop import Limits
-from harness.cli.dialog.conversation import install_signal_handler, read_lines, run_dialog
-from harness.cli.dialog.slash_commands import Terminal
+from harness.cli.dialog import Dialog, read_lines, run_dialog
 from harness.cli.event_printer import EventPrinter
-from harness.cli.terminal_text import format_line
+from harness.cli.terminal import format_line
 from harness.errors import UsageError, format_count
 from harness.events import Entry, Signal, StateChanged
 from harness.models.cassette import Cassette
@@ -254,7 +253,7 @@ def run_session(session: SessionSpec, resumed_id: str | None, printer: EventPrin
         live = LiveSession.reopen(session.journal, resumed_id, spec=session, on_event=handle_event)
     else:
         live = LiveSession(session, on_event=handle_event)
-    terminal = Terminal(live=live, printer=printer)
+    terminal = Dialog(live=live, printer=printer)
     with closing(live):  # whatever breaks the talk
         live.start()
         if sys.stdin.isatty():

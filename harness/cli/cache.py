@@ -5,10 +5,10 @@ from pathlib import Path
 
 import click
 
-from harness.cli.terminal_text import replace_control_characters
 from harness.errors import StoreError, UnknownName, format_count
 from harness.sandboxes.action_cache import ActionCache, find_default_folder, has_cache
 from harness.tasks import SUITE
+from harness.text import replace_control_characters
 
 _FOLDER_OPTION = click.option(
     "--cache", "folder", type=click.Path(path_type=Path, file_okay=False), help="Folder of the cache.  [default: the user's]"
@@ -40,11 +40,8 @@ def command(context: click.Context, folder: Path | None, task: str | None, large
         click.echo(replace_control_characters(f"there are no entries of task {task!r}"))
     for entry in entries:
         used = dt.datetime.fromtimestamp(entry.used_at, tz=dt.UTC).strftime("%Y-%m-%d %H:%M")
-        line = (
-            f"{entry.size_bytes:>10,} bytes  {entry.hits:>6,} hits  last used {used}  {entry.task}: "
-            f"{' '.join(entry.command.split())}"
-        )
-        click.echo(replace_control_characters(line))
+        line = f"{entry.size_bytes:>10,} bytes  {entry.hits:>6,} hits  last used {used}  {entry.task}: "
+        click.echo(replace_control_characters(line + " ".join(entry.command.split())))
 
 
 @command.command("clear")

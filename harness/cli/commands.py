@@ -3,46 +3,40 @@
 import importlib
 import signal
 import sys
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Mapping
 from types import FrameType
 from typing import IO, Any
 
 import click
 
-from harness.cli.terminal_text import replace_control_characters
+from harness.agent.cancellation import install_signal_handler
 from harness.errors import HarnessError, UsageError
+from harness.text import replace_control_characters
 
-COMMANDS = {
-    "run": "Run an experiment: what is there already is not run again.",
-    "report": "Show the table and draw the charts of an experiment.",
-    "inspect": "Show what a session came to, or what was sent at one of its steps.",
-    "sessions": "List, read and search sessions, put old ones away and clean up.",
-    "export": "Write a session to a file of JSONL.",
-    "import": "Log a session from a file into a journal.",
-    "agent": "Give the agent a task on standard input and watch it work.",
-    "tasks": "List the tasks of the suite, or show one.",
-    "task": "Begin a task of your own, or find out what is wrong with one.",
-    "policies": "List the compaction policies, or draw what one of them does.",
-    "models": "List the small real models of this machine, and fetch them.",
-    "serve-scripted": "Serve the scripted models to whoever speaks OpenAI's format, with faults to order.",
-    "cache": "Show or empty the action cache: commands that need not run again.",
-    "doctor": "Find out what works on this machine and what to install.",
+COMMANDS: Mapping[str, tuple[str, str]] = {
+    "run": ("run", "Run an experiment: what is there already is not run again."),
+    "report": ("report", "Show the table and draw the charts of an experiment."),
+    "inspect": ("inspect_session", "Show what a session came to, or what was sent at one of its steps."),
+    "sessions": ("sessions", "List, read and search sessions, put old ones away and clean up."),
+    "export": ("import_export:export_command", "Write a session to a file of JSONL."),
+    "import": ("import_export:import_command", "Log a session from a file into a journal."),
+    "agent": ("agent", "Give the agent a task on standard input and watch it work."),
+    "tasks": ("tasks", "List the tasks of the suite, or show one."),
+    "task": ("task", "Begin a task of your own, or find out what is wrong with one."),
+    "policies": ("policies", "List the compaction policies, or draw what one of them does."),
+    "models": ("models", "List the small real models of this machine, and fetch them."),
+    "serve-scripted": ("serve_scripted", "Serve the scripted models to whoever speaks OpenAI's format, with faults to order."),
+    "cache": ("cache", "Show or empty the action cache: commands that need not run again."),
+    "doctor": ("doctor", "Find out what works on this machine and what to install."),
 }
-"""Name and short help; the command itself is in the module of its name and loads only when it is used."""
-
-COMMAND_MODULES = {
-    "inspect": "sessions.inspect_command",
-    "export": "sessions.export_command",
-    "import": "sessions.import_command",
-}
-"""Of the commands that are not in the module of their name."""
+"""Module and short help of each command. A module loads when its command is used; after a colon stands the name of the click
+command in it, by default `command`."""
 
 
 def load_command(name: str) -> click.Command:
-    """The command of a name, from its module."""
-    command: click.Command = importlib.import_module(f"harness.cli.{COMMAND_MODULES.get(name, name.replace('-', '_'))}").command
+    """Return a command from its module."""
+    module, _, attribute = COMMANDS[name][0].partition(":")
+    command: click.Command = getattr(importlib.import_module(f"harness.cli.{module}"), attribute or "command")
     return command
 
 
@@ -76,12 +70,15 @@ class LazyCommandGroup(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The list for the help page, without loading any of them."""
         with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
+            formatter.write_dl([(name, help_text) for name, (_, help_text) in COMMANDS.items()])
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run a command; an error of ours becomes one line, with --debug a traceback."""
+        """Run a command; an error of ours becomes one line, with --debug a traceback.
+
+        SIGTERM unwinds like Ctrl-C, so that whatever was opened is closed, other processes included.
+        """
         try:
-            with unwind_on_sigterm():
+            with install_signal_handler(_raise_interrupt, (signal.SIGTERM,)):
                 return super().invoke(ctx)
         except HarnessError as error:
             if ctx.params["debug"]:
@@ -94,21 +91,8 @@ class LazyCommandGroup(click.Group):
             ctx.exit(130)
 
 
-@contextmanager
-def unwind_on_sigterm() -> Iterator[None]:
-    """While open, SIGTERM unwinds like Ctrl-C: whatever was opened is closed, other processes among it."""
-    if threading.current_thread() is not threading.main_thread():  # signals come only there
-        yield
-        return
-
-    def raise_interrupt(_number: int, _frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    previous_handler = signal.signal(signal.SIGTERM, raise_interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, previous_handler)
+def _raise_interrupt(_number: int, _frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
 
 
 @click.group(cls=LazyCommandGroup, context_settings={"help_option_names": ["-h", "--help"]})

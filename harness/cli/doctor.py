@@ -10,7 +10,7 @@ from typing import Literal
 
 import click
 
-from harness.cli.terminal_text import format_line
+from harness.cli.terminal import format_line
 from harness.errors import UsageError
 from harness.models.factory import SUMMARIZERS
 from harness.models.local.catalogue import CATALOGUE

@@ -5,7 +5,7 @@ import threading
 from dataclasses import dataclass, field
 from typing import TextIO
 
-from harness.cli.terminal_text import format_line, replace_control_characters
+from harness.cli.terminal import format_line
 from harness.errors import format_count
 from harness.events import (
     CallRepeated,
@@ -32,6 +32,7 @@ from harness.events import (
 )
 from harness.messages import ToolCall, ToolResult
 from harness.session.totals import SessionTotals, format_sub_agent_totals
+from harness.text import replace_control_characters
 from harness.transcript import find_key_argument, format_receipt, read_outcome
 
 DIM_ON, DIM_OFF = "\x1b[2m", "\x1b[22m"

@@ -186,10 +186,8 @@ def describe_cost(trials: list[Trial]) -> str:
     names = sorted(
         {name for trial in unknown for name in list_real_models(trial) if _compute_model_cost_bound_usd(trial, name) is None}
     )
-    what = (
-        f"the cost of {format_count(len(unknown), 'trial')} is not known, since the price or the window "
-        f"of {', '.join(names)} is not"
-    )
+    trials_text = format_count(len(unknown), "trial")
+    what = f"the cost of {trials_text} is not known, since the price or the window of {', '.join(names)} is not"
     return f"at most ${sum(known):,.2f} for {format_count(len(known), 'trial')}; {what}" if known else what
 
 

@@ -1,12 +1,10 @@
 """`harness serve-scripted`: the scripted models behind an OpenAI-compatible endpoint."""
 
-import signal
 import threading
-from types import FrameType
 
 import click
 
-from harness.agent.cancellation import MAIN_THREAD_WAIT_SECONDS
+from harness.agent.cancellation import MAIN_THREAD_WAIT_SECONDS, install_signal_handler
 from harness.errors import format_count
 from harness.models.endpoint.faults import parse_fault
 from harness.models.endpoint.model_finder import list_model_names, make_model_finder
@@ -43,15 +41,9 @@ def command(task_names: tuple[str, ...], seed: int, window: int | None, port: in
         faults=injected_faults,
         port=port,
     ) as endpoint:
-
-        def handle_signal(_number: int, _frame: FrameType | None) -> None:
-            stop.set()
-
-        previous_handlers = {number: signal.signal(number, handle_signal) for number in (signal.SIGINT, signal.SIGTERM)}
-        click.echo(f"HOSTED_VLLM_API_BASE={endpoint.address}")
-        click.echo("\n".join(f"  hosted_vllm/{name}" for name in endpoint.names), err=True)
-        while not stop.wait(MAIN_THREAD_WAIT_SECONDS):
-            pass
-        for number, handler in previous_handlers.items():
-            signal.signal(number, handler)
+        with install_signal_handler(lambda _number, _frame: stop.set()):
+            click.echo(f"HOSTED_VLLM_API_BASE={endpoint.address}")
+            click.echo("\n".join(f"  hosted_vllm/{name}" for name in endpoint.names), err=True)
+            while not stop.wait(MAIN_THREAD_WAIT_SECONDS):
+                pass
         click.echo(f"{format_count(len(endpoint.served), 'request')} answered", err=True)

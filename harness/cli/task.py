@@ -7,12 +7,13 @@ from pathlib import Path
 
 import click
 
-from harness.cli.terminal_text import format_line, replace_control_characters
+from harness.cli.terminal import format_line
 from harness.errors import StoreError, UsageError
 from harness.sandboxes import BACKEND_CHOICES, BackendName, choose_backend, is_isolated
 from harness.sandboxes.backends import SandboxChoice
 from harness.task import Task, TaskTemplate
 from harness.tasks import find_only_function, load_task
+from harness.text import replace_control_characters
 
 MAX_FINDING_CHARACTERS = 500
 

@@ -5,19 +5,17 @@ from collections import Counter
 from collections.abc import Iterator
 
 import click
-from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from harness.cli.terminal_text import format_line, replace_control_characters
+from harness.cli.terminal import build_table, format_line, print_renderables
 from harness.session.preflight import count_first_request_tokens
 from harness.task import Fact, Task
 from harness.tasks import SUITE, find_only_function, list_knobs, load_task, make_task
+from harness.text import replace_control_characters
 
 DISPLAY_SEED = 0
 """Under which a task is shown; facts, script and checks are the same under every other one."""
-PLAIN_WIDTH = 200
-"""Columns where the output is no terminal."""
 
 
 @click.command("tasks")
@@ -50,18 +48,9 @@ def command(name: str | None) -> None:
     )
 
 
-def print_renderables(*parts: RenderableType) -> None:
-    """Print to the terminal, or as wide as it takes where there is none."""
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console = Console(highlight=False, width=PLAIN_WIDTH)
-    for part in parts:
-        console.print(part)
-
-
 def build_suite_table() -> Table:
     """One row for each task."""
-    table = _build_table("task", "title", "loads", "steps", "first tokens", "facts", "recoverable", "runtime")
+    table = build_table("task", "title", "loads", "steps", "first tokens", "facts", "recoverable", "runtime")
     for name, template in sorted(SUITE.items()):
         task = template(DISPLAY_SEED)
         kinds = Counter(fact.kind for fact in task.facts)
@@ -80,7 +69,7 @@ def build_suite_table() -> Table:
 
 def build_facts_table(task: Task) -> Table:
     """What must be remembered."""
-    table = _build_table("fact", "kind", "said in", "got again by", "calls", "prior", "needed by")
+    table = build_table("fact", "kind", "said in", "got again by", "calls", "prior", "needed by")
     for fact in task.facts:
         needing_steps = [step.name for step in task.script.steps if fact.name in step.required_facts]
         table.add_row(
@@ -103,16 +92,9 @@ def _format_cells(fact: Fact, needed: str) -> Iterator[Text]:
 
 def build_checks_table(task: Task) -> Table:
     """What is looked at in the end."""
-    table = _build_table("check", "what must hold", "rests on")
+    table = build_table("check", "what must hold", "rests on")
     for check in task.checks:
         table.add_row(
             *(Text(replace_control_characters(cell)) for cell in (check.name, check.title, ", ".join(check.required_facts)))
         )
-    return table
-
-
-def _build_table(*columns: str) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in columns:
-        table.add_column(column, overflow="fold")
     return table

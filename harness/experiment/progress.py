@@ -17,6 +17,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 
 from harness.errors import UnknownName, format_count
 from harness.store.records import TrialRecord
+from harness.text import replace_control_characters
 
 DisplayKind: TypeAlias = Literal["auto", "rich", "plain", "notebook", "off"]
 DISPLAY_KINDS = ("auto", "rich", "plain", "notebook", "off")
@@ -112,11 +113,9 @@ class PlainDisplay:
         if progress.finished == self._shown_count:
             return
         self._shown_count = progress.finished
-        line = (
-            f"[{progress.previously_finished + progress.finished}/{progress.total_trials}] "
-            f"{progress.last_result or progress.experiment}"
-        )
-        print(_replace_control_characters(line), file=self._stream, flush=True)
+        count = f"{progress.previously_finished + progress.finished}/{progress.total_trials}"
+        line = f"[{count}] {progress.last_result or progress.experiment}"
+        print(replace_control_characters(line, " ", keep=""), file=self._stream, flush=True)
 
     def close(self) -> None:
         """Nothing is left to say."""
@@ -135,8 +134,8 @@ class RichDisplay:
     def show(self, progress: RunProgress) -> None:
         """Move the bar; it redraws itself."""
         name, last = (
-            escape(_replace_control_characters(progress.experiment)),
-            escape(_replace_control_characters(progress.last_result)),
+            escape(replace_control_characters(progress.experiment, " ", keep="")),
+            escape(replace_control_characters(progress.last_result, " ", keep="")),
         )
         if self._task is None:
             self._task = self._bar.add_task(name, total=progress.total_trials, last="")
@@ -171,7 +170,10 @@ class NotebookDisplay:
     def _flush(self) -> None:
         if self._pending is None:
             return
-        bundle = {"text/plain": _replace_control_characters(self._pending.summary), "text/html": render_html(self._pending)}
+        bundle = {
+            "text/plain": replace_control_characters(self._pending.summary, " ", keep=""),
+            "text/html": render_html(self._pending),
+        }
         if self._handle is None:
             self._handle = self._display(bundle, raw=True, display_id=True)
         else:
@@ -216,8 +218,3 @@ def _find_notebook_display() -> Callable[..., Any] | None:
     from IPython.display import display  # noqa: PLC0415  (only inside of a notebook)
 
     return display
-
-
-def _replace_control_characters(text: str) -> str:
-    """Printable text of one line: control characters of hostile names never reach a terminal."""
-    return "".join(character if character.isprintable() else " " for character in text)

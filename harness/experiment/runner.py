@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 
 from pebble import ProcessExpired
 
+from harness.agent.cancellation import install_signal_handler
 from harness.errors import HarnessError, StoreError
 from harness.events import SessionEnded, SessionStarted
 from harness.experiment.job import FinishedTrial, Job
@@ -194,9 +195,6 @@ def handle_interrupts(stop_event: threading.Event) -> Iterator[threading.Event]:
     Yields an event that says whether a signal came; it comes only to the main thread, so elsewhere nothing changes.
     """
     interrupted = threading.Event()
-    if threading.current_thread() is not threading.main_thread():
-        yield interrupted
-        return
 
     def on_signal(*_: object) -> None:
         if interrupted.is_set():
@@ -204,9 +202,5 @@ def handle_interrupts(stop_event: threading.Event) -> Iterator[threading.Event]:
         interrupted.set()
         stop_event.set()
 
-    previous_handlers = {number: signal.signal(number, on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
+    with install_signal_handler(on_signal):
         yield interrupted
-    finally:
-        for number, handler in previous_handlers.items():
-            signal.signal(number, handler)

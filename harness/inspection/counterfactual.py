@@ -151,12 +151,12 @@ class DryRun:
     """A session under a policy, from its first step on."""
 
     def __init__(self, session: RecordedSession, trace: SessionTrace, spec: DryRunSpec) -> None:
-        """Before the first step.
+        """Prepare the first step.
 
         Args:
-            session: tells a clairvoyant policy what it must know.
-            trace: of that session.
-            spec: under what.
+            session: source of the oracle that a clairvoyant policy needs.
+            trace: messages and steps of that session.
+            spec: policy, window and length of the summaries.
 
         Raises:
             UsageError: the policy does not work in this window, or must know a future that nobody knows.

@@ -57,12 +57,12 @@ def select_remaining(change: CompactionAttempt) -> tuple[MessageDisposition, ...
 
 
 def sample_dispositions(dispositions: Sequence[MessageDisposition], cells: int, *, after: bool = False) -> list[Disposition]:
-    """So many fates, at equal distances in tokens from the beginning of a view to its end.
+    """Return dispositions at equal distances in tokens from the beginning of a view to its end.
 
     Args:
-        dispositions: the messages of the view, in order.
-        cells: how many, at least 1.
-        after: whether their tokens after the compaction count, instead of those before.
+        dispositions: messages of the view, in order.
+        cells: number of dispositions to return, at least 1.
+        after: measure distances in tokens after the compaction instead of before.
     """
     sizes = [one.tokens_after if after else one.tokens_before for one in dispositions]
     total, sampled_values, index, end = sum(sizes), [], -1, 0.0

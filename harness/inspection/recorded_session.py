@@ -21,6 +21,7 @@ from harness.replay.session_log import build_entries
 from harness.session.execution import execute_session
 from harness.session.oracle import build_scripted_oracle
 from harness.session.spec import SessionSpec
+from harness.store.database import is_database
 from harness.store.sessions.lookup import find_session
 from harness.task import Task
 from harness.tasks import SUITE, make_task
@@ -28,7 +29,6 @@ from harness.tokens import UNLIMITED_WINDOW
 
 SAMPLE_NAME = "sample"
 """Name of the session that policies are shown on: made up, of one request, one and a half times 200,000 tokens long."""
-SQLITE_HEADER = b"SQLite format 3\0"
 MAX_STEPS = 10_000
 MAX_NAMES_SHOWN = 5
 """Sessions that are named to who has to choose one."""
@@ -68,7 +68,7 @@ def open_recorded_session(source: str | os.PathLike[str] = SAMPLE_NAME, session_
         SandboxError: a task's session cannot be run here.
     """
     path = Path(source)
-    if path.is_dir() or (path.is_file() and _is_journal(path)):
+    if path.is_dir() or (path.is_file() and is_database(path)):
         location = find_session(session_id or "", (path,))
         return RecordedSession(name=location.session_id, entries=tuple(location.read_entries()), journal=location.journal)
     if path.is_file():
@@ -76,14 +76,6 @@ def open_recorded_session(source: str | os.PathLike[str] = SAMPLE_NAME, session_
     if session_id is not None:
         raise UsageError(f"there is no journal or folder {str(source)!r} in which a session {session_id!r} could be")
     return _open_named(str(source))
-
-
-def _is_journal(path: Path) -> bool:
-    try:
-        with path.open("rb") as file:
-            return file.read(len(SQLITE_HEADER)) == SQLITE_HEADER
-    except OSError as error:
-        raise UsageError(f"cannot read {str(path)!r}: {error.strerror}") from None
 
 
 def _open_file(path: Path, session_id: str | None) -> RecordedSession:
@@ -102,11 +94,9 @@ def _choose_name(path: Path, names: tuple[str, ...], prefix: str | None) -> str:
         return matching_names[0]
     if not matching_names:
         raise UnknownName(f"session in {str(path)!r}:", str(prefix), names)
-    remainder_text = f" and {len(matching_names) - MAX_NAMES_SHOWN} more" if len(matching_names) > MAX_NAMES_SHOWN else ""
-    raise UsageError(
-        f"{str(path)!r} holds {len(matching_names)} sessions; name one: "
-        f"{', '.join(matching_names[:MAX_NAMES_SHOWN])}{remainder_text}"
-    )
+    more = f" and {len(matching_names) - MAX_NAMES_SHOWN} more" if len(matching_names) > MAX_NAMES_SHOWN else ""
+    listed = ", ".join(matching_names[:MAX_NAMES_SHOWN])
+    raise UsageError(f"{str(path)!r} holds {len(matching_names)} sessions; name one: {listed}{more}")
 
 
 def _open_named(name: str) -> RecordedSession:

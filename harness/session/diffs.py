@@ -15,6 +15,7 @@ from typing import Literal
 from harness.errors import format_count
 from harness.protocols import FileState, Snapshot
 from harness.sandboxes.snapshots import MAX_DIFFED_LINES, BlobStore, format_path
+from harness.text import escape_control_characters
 
 CONTEXT_LINES = 3
 MAX_LINE_CHARACTERS = 500
@@ -68,7 +69,7 @@ def _find_file(snapshot: Snapshot, path: str) -> FileState | None:
 
 
 def _build_patch(blobs: BlobStore, path: str, old: FileState | None, new: FileState | None) -> FilePatch:
-    name = _escape_unprintable(format_path(path))
+    name = escape_control_characters(format_path(path), keep="\t")
     head = f"--- {f'a/{name}' if old else '/dev/null'}\n+++ {f'b/{name}' if new else '/dev/null'}\n"
     lines = [*_describe_mode_change(old, new), *_iter_differences(blobs, old, new)]
     cut_note = [f"({format_count(len(lines) - MAX_FILE_LINES, 'more line')})\n"] if len(lines) > MAX_FILE_LINES else []
@@ -123,14 +124,10 @@ def _shift_header(header: str, offset: int) -> str:
 
 
 def _format_line(line: str) -> str:
-    text = _escape_unprintable(line.removesuffix("\n"))
+    text = escape_control_characters(line.removesuffix("\n"), keep="\t")
     cut = (
         f"{text[:MAX_LINE_CHARACTERS]}… ({len(text) - MAX_LINE_CHARACTERS:,} characters more)"
         if len(text) > MAX_LINE_CHARACTERS
         else text
     )
     return f"{cut}\n" if line.endswith("\n") else f"{cut}\n\\ No newline at end of file\n"
-
-
-def _escape_unprintable(text: str) -> str:
-    return "".join(one if one.isprintable() or one == "\t" else one.encode("unicode_escape").decode() for one in text)

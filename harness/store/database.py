@@ -16,6 +16,7 @@ from harness.store.schema import is_older, migrate
 from harness.store.sessions.views import build_views
 from harness.store.texts import Packer, sanitize_text
 
+SQLITE_HEADER = b"SQLite format 3\0"
 BUSY_TIMEOUT_SECONDS = 60.0
 _ADVICE = (
     ("full", "free some space on its disk and run again"),
@@ -103,6 +104,15 @@ class Database:
         """Close the file; idempotent."""
         with translate_errors(self.path):
             self._connection.close()
+
+
+def is_database(path: Path) -> bool:
+    """Whether a path is a readable SQLite file."""
+    try:
+        with path.open("rb") as file:
+            return file.read(len(SQLITE_HEADER)) == SQLITE_HEADER
+    except (OSError, ValueError):
+        return False
 
 
 @cache

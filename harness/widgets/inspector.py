@@ -45,7 +45,7 @@ class SessionInspector(HarnessWidget):
         Args:
             session: a journal file, an experiment's folder, a recorded or exported session, a task's name, or `sample`.
             session_id: which one, where there are several; its beginning is enough.
-            sender: keeps the pace of all widgets.
+            sender: limits the messages of all widgets together.
 
         Raises:
             UsageError: no such session, or it has no step.
@@ -154,11 +154,11 @@ class SessionInspector(HarnessWidget):
         cost = "price unknown" if point.cost_usd is None else f"${point.cost_usd:.4f}"
         same = "as logged" if sent.matches_log else f"NOT what was logged, {sent.logged_digest[:16]}…"
         messages = format_count(len(sent.messages), "message")
-        kept = format_count(sent.end_event.kept_prefix_messages, "message")
+        shared = format_count(sent.end_event.kept_prefix_messages, "message")
         rows = [
             ("step", f"{point.step}, number {self._step_number} of {self.step_count}"),
             ("sent", f"{messages}, {sent.view.tokens:,} tokens estimated, {point.prompt_tokens:,} reported"),
-            ("of these as before", f"{kept}; {point.cache_read_tokens:,} tokens from a cache"),
+            ("of these as before", f"{shared}; {point.cache_read_tokens:,} tokens from a cache"),
             ("digest", f"{sent.digest[:16]}… {same}"),
             ("answer", f"{point.output_tokens:,} tokens, {format_count(point.calls, 'call')}, {point.call_errors} with an error"),
             ("took", f"{point.seconds:.2f} s, {cost}"),

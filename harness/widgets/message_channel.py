@@ -1,8 +1,8 @@
 """Messages from the kernel to every page that shows a widget: numbered, joined into batches, few a second.
 
-Jupyter's server drops the messages of a kernel that sends too many, without a word to anybody. So all widgets of a process send
-through one `MessageSender`, which keeps a pace, and what was sent is numbered: a page that misses something, because it was
-just opened, reloaded or cut off, says what it has and is sent the rest.
+Jupyter's server silently drops the messages of a kernel that sends too many. So all widgets of a process send through one
+`MessageSender`, which limits their rate, and every message is numbered: a page that misses some, because it was just opened,
+reloaded or cut off, reports the last number that it has and is sent the rest.
 """
 
 import threading
@@ -92,9 +92,9 @@ class MessageChannel:
         """Nothing is sent before somebody tells something.
 
         Args:
-            send: sends one message to all pages; called from the thread of `post`, never twice at a time.
-            sender: keeps the pace.
-            max_retained_items: how many items a page can ask for again; older ones are gone.
+            send: sends one message to all pages; called from the thread of `sender`, never twice at a time.
+            sender: limits the messages of all widgets together.
+            max_retained_items: number of items that a page can ask for again.
         """
         self._send, self._sender, self._max_retained_items = send, sender, max_retained_items
         self._lock = threading.Lock()

@@ -9,7 +9,7 @@ from tests.cli.command import harness, within
 def test_help_lists_every_command_without_loading_any():
     shown = harness("--help")
     assert shown.returncode == 0
-    for name, text in COMMANDS.items():
+    for name, (_, text) in COMMANDS.items():
         assert f"{name} {text}" in " ".join(shown.stdout.split())
 
 

@@ -127,7 +127,7 @@ def test_trials_whose_sandboxes_were_lost_are_a_failure_and_are_run_again_when_t
         (("[0.5, 0.8]", '["high"]'), "policy.threshold"),
         (("window_tokens = 16000", "window_tokens = 20"), "more than the window"),
         ((":tiny", ":tinny"), "did you mean 'tiny'"),
-        ((":tiny", ":broken"), "(line 72): ZeroDivisionError"),
+        ((":tiny", ":broken"), "(line 75): ZeroDivisionError"),
         (("[axes]", "[axes"), "TOML"),
         (("[trial.policy]", 'model = "openai/gpt-4o-mnii"\n[trial.policy]'), "did you mean 'openai/gpt-4o-mini'"),
         (("[trial.policy]", 'model = "scripted/other"\n[trial.policy]'), "scripted/tiny:attentive"),

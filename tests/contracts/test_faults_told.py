@@ -18,8 +18,8 @@ import pytest
 from harness.widgets.agent import AgentWidget
 from harness.widgets.message_channel import SHARED_SENDER
 from tests.cli.command import LOCAL, harness, started
-from tests.cli.dialog.test_slash_commands import FULL
 from tests.cli.test_agent import SLOW, Person
+from tests.cli.test_dialog import FULL
 from tests.session.test_execution import session
 from tests.session.test_live_session import REAL
 from tests.widgets.linked import PageComm

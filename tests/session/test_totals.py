@@ -59,9 +59,8 @@ def tallied(*events):
     totals = TrialTotals()
     applied = count(1)
     for seq, event in enumerate(events, 1):
-        if isinstance(event, Compaction) and event.status == "applied":
-            event = replace(event, round=next(applied))
-        totals(Entry(seq, event))
+        is_applied = isinstance(event, Compaction) and event.status == "applied"
+        totals(Entry(seq, replace(event, round=next(applied)) if is_applied else event))
     return totals
 
 

@@ -21,7 +21,7 @@ from harness.session.spec import SessionSpec
 from harness.task import CallTemplate, Evidence
 from harness.widgets.agent import AgentWidget
 from harness.widgets.message_channel import SHARED_SENDER
-from tests.cli.dialog.test_slash_commands import FULL
+from tests.cli.test_dialog import FULL
 from tests.experiment.run_grid import POLICY
 from tests.experiment.tiny_task import tiny
 from tests.models.openai_stub import Say, serving

@@ -30,7 +30,7 @@ def draw_timeline(exploration: Exploration, ax: "Axes | None" = None) -> "Figure
     """Tokens over steps: the whole conversation, what is in view under the policy, threshold, window, compactions.
 
     Args:
-        exploration: rehearsed to its end.
+        exploration: a run that has been rehearsed to its end.
         ax: to draw on; None = a figure of its own.
     """
     with apply_style():
@@ -41,11 +41,11 @@ def draw_timeline(exploration: Exploration, ax: "Axes | None" = None) -> "Figure
         figure = make_figure(7.6, 3.3)
         _draw_lines(exploration, figure.subplots())
         applied = sum(one.status == "applied" for one in exploration.list_attempts())
+        steps = format_count(len(exploration.course.steps), "step")
         about = f"{exploration.session.name}; {exploration.rehearsal.budget_rule}"
         add_header(
             figure,
-            f"{exploration.settings.policy}: {format_count(applied, 'compaction')} in "
-            f"{format_count(len(exploration.course.steps), 'step')}",
+            f"{exploration.settings.policy}: {format_count(applied, 'compaction')} in {steps}",
             about,
             FIDELITY_LEVEL,
         )

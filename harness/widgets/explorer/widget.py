@@ -64,7 +64,7 @@ class CompactionExplorer(HarnessWidget):
             session_id: which one, where there are several; its beginning is enough.
             policy: to begin with, by name or with fields of one's own.
             window_tokens: to begin with; None = one that the session fills.
-            sender: keeps the pace of all widgets.
+            sender: limits the messages of all widgets together.
 
         Raises:
             UsageError: no such session or policy, or the policy does not work in that window.

@@ -8,11 +8,11 @@ import click
 from harness.errors import UsageError
 from harness.events import Entry
 from harness.inspection.import_export import load_entries
+from harness.store.database import is_database
 from harness.store.records import Draft
 from harness.store.sessions.lookup import SESSIONS_FOLDER, SessionLocation, find_session, list_journals
 
 EXPERIMENTS_FOLDER = "experiments"
-_SQLITE_HEADER = b"SQLite format 3\0"
 
 IN_OPTION = click.option(
     "--in",
@@ -53,7 +53,7 @@ def resolve_session(name: str, named_places: tuple[Path, ...]) -> SessionLocatio
         UsageError: there is none, or more than one.
     """
     path = Path(name)
-    if name and not named_places and (path.is_dir() or _is_journal(path)):
+    if name and not named_places and (path.is_dir() or is_database(path)):
         return find_session("", (path,))
     return find_session(name, resolve_places(named_places))
 
@@ -74,15 +74,7 @@ def load_session(name: str, named_places: tuple[Path, ...]) -> SessionContent:
         MalformedRecording: the file is no recording of a known format.
     """
     path = Path(name)
-    if name and not named_places and path.is_file() and not _is_journal(path):
+    if name and not named_places and path.is_file() and not is_database(path):
         return SessionContent(load_entries(path))
     entries, _, draft = resolve_session(name, named_places).read()
     return SessionContent(entries, draft)
-
-
-def _is_journal(path: Path) -> bool:
-    try:
-        with path.open("rb") as file:
-            return file.read(len(_SQLITE_HEADER)) == _SQLITE_HEADER
-    except (OSError, ValueError):
-        return False

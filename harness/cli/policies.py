@@ -1,15 +1,19 @@
-"""A policy and what it did to the sample session, laid out for a terminal. Its own words are hostile text like any other."""
+"""`harness policies`: every policy with its source, stages and defaults, and its effect on a sample session."""
 
+import inspect
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import click
 from rich.table import Table
 from rich.text import Text
 
-from harness.cli.terminal_text import format_line, replace_control_characters
-from harness.compaction.description import describe_stages, extract_source, list_defaults
+from harness.cli.agent import parse_fields
+from harness.cli.terminal import build_named_grid, format_line, print_renderables
+from harness.compaction.description import describe_stages, extract_description, extract_source, list_defaults
 from harness.compaction.feasibility import explain_never_due
+from harness.compaction.scaling import fit_policy
 from harness.errors import format_count
 from harness.inspection.disposition import (
     Disposition,
@@ -18,9 +22,72 @@ from harness.inspection.disposition import (
     sample_dispositions,
     select_remaining,
 )
-from harness.inspection.sample_run import CompactionAttempt, SampleRun
+from harness.inspection.sample_run import WINDOW_TOKENS, CompactionAttempt, SampleRun, open_sample_summarizer, run_on_sample
+from harness.policies import list_policy_names, load_policy_class, policy_from_plain
 from harness.protocols import Policy, WarningPolicy
+from harness.text import replace_control_characters
 from harness.tokens import Window
+
+FAST_SUMMARIZER = "scripted/empty"
+"""Writes the summaries where only the kind of what happens counts."""
+MAX_COMPACTIONS = 20
+"""Compactions that show that a policy acts."""
+
+_WINDOW_OPTION = click.option(
+    "--window",
+    type=click.IntRange(min=1),
+    default=WINDOW_TOKENS,
+    show_default=True,
+    help="Context window in tokens; the sample session is longer.",
+)
+
+
+@click.group("policies", invoke_without_command=True)
+@click.pass_context
+def command(context: click.Context) -> None:
+    """List the policies, ours and those of installed packages.
+
+    Each is tried on a sample session that overflows: one request of the user, then only the agent and its tools. A policy that
+    does nothing there waits for a second message of the user, or for more than the window holds.
+    """
+    if context.invoked_subcommand is not None:
+        return
+    for name in list_policy_names():
+        print_renderables(*_build_entry(name), Text())
+
+
+@command.command("show")
+@click.argument("name")
+@click.option("--set", "fields", multiple=True, metavar="FIELD=VALUE", help="A field of the policy, the value as in TOML.")
+@_WINDOW_OPTION
+@click.option("--nominal-window", type=click.IntRange(min=1), help="Scale the policy's constants from this window.")
+@click.option("--rounds", type=click.IntRange(min=1), default=3, show_default=True, help="How many compactions to draw.")
+def show_policy(name: str, fields: tuple[str, ...], window: int, nominal_window: int | None, rounds: int) -> None:
+    """Draw what the policy NAME does to a sample session: which messages it keeps, masks, summarizes and drops."""
+    policy = policy_from_plain({"kind": name, **parse_fields(fields)})
+    context_window = Window(tokens=window, source="configuration")
+    policy = fit_policy(policy, context_window, nominal_window).policy
+    sample_walk = run_on_sample(policy, window)
+    description = inspect.getdoc(type(policy)) or ""
+    print_renderables(
+        format_heading(name, description),
+        build_named_grid(list_properties(type(policy), policy, context_window), indent="  "),
+        Text(),
+        *draw_walk(sample_walk, rounds),
+    )
+
+
+def _build_entry(name: str) -> tuple[Text, Table]:
+    """What is listed of a policy; of one that fails, by what."""
+    title = format_heading(name)
+    try:
+        kind = load_policy_class(name)
+        title, policy = format_heading(name, extract_description(kind)), policy_from_plain({"kind": name})
+        sample_walk = run_on_sample(policy, summarizer=open_sample_summarizer(FAST_SUMMARIZER), max_compactions=MAX_COMPACTIONS)
+        return title, build_named_grid([*list_properties(kind, policy), ("sample", describe_walk(sample_walk))], indent="  ")
+    except Exception as error:  # noqa: BLE001  (foreign code is run here, and one policy must not hide the others)
+        return title, build_named_grid([("fails", f"{type(error).__name__}: {error}")], indent="  ")
+
 
 BAR_CELLS = 72
 """Width of a bar that stands for a whole view."""
@@ -58,16 +125,6 @@ def list_properties(kind: type[Any], policy: Policy, window: Window | None = Non
     return [("source", extract_source(kind) or OWN_SOURCE), *stage_rows, ("fields", constants), *warning_rows]
 
 
-def build_rows_table(entries: Sequence[tuple[str, str]]) -> Table:
-    """Names in a narrow column, texts beside them."""
-    table = Table.grid(padding=(0, 2))
-    table.add_column(min_width=10)
-    table.add_column(overflow="fold")
-    for name, text in entries:
-        table.add_row(Text(f"  {name}", style="dim"), Text(replace_control_characters(text)))
-    return table
-
-
 def describe_walk(walk: SampleRun) -> str:
     """What came of a policy in the sample, in a sentence."""
     end = (
@@ -92,7 +149,7 @@ def describe_walk(walk: SampleRun) -> str:
 def draw_walk(walk: SampleRun, max_compactions: int) -> Iterator[Text | Table]:
     """The budget, the first compactions one by one, and how it ended."""
     budget = walk.budget
-    yield build_rows_table([("window", f"{budget.window_tokens:,} tokens"), ("budget", budget.rule)])
+    yield build_named_grid([("window", f"{budget.window_tokens:,} tokens"), ("budget", budget.rule)], indent="  ")
     for change in walk.applied_attempts[:max_compactions]:
         yield Text()
         yield from draw_change(change)

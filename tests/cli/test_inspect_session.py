@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from harness.cli.dialog.slash_commands import Terminal
+from harness.cli.dialog import Dialog
 from harness.cli.event_printer import EventPrinter
 from harness.events import MessageAdded, WorkspaceSaved
 from harness.messages import ToolCall, ToolResult, tool
@@ -133,7 +133,7 @@ def test_what_a_session_and_a_step_changed_is_shown_line_by_line(tmp_path):
     live = LiveSession(session(journal=tmp_path / "j.sqlite")).start()
     assert live.wait(SECONDS) == "idle", live.failure
     log = io.StringIO()
-    Terminal(live=live, printer=EventPrinter(text_stream=io.StringIO(), log_stream=log)).handle_line("/patch")
+    Dialog(live=live, printer=EventPrinter(text_stream=io.StringIO(), log_stream=log)).handle_line("/patch")
     live.close()
     text = "--- /dev/null\n+++ b/conf.txt\n@@ -0,0 +1 @@\n+port=4000\n"
     [saved] = [one.event for one in live.entries if isinstance(one.event, WorkspaceSaved) and one.event.step]

@@ -1,16 +1,89 @@
+"""Typed lines, slash commands and Ctrl-C."""
+
+import os
+import pty
+import signal
 import sqlite3
-from contextlib import closing
+import threading
+import time
+from contextlib import closing, contextmanager
 from io import StringIO
 
 import pytest
 
-from harness.cli.dialog.slash_commands import Terminal
+from harness.cli.dialog import Dialog, read_lines
 from harness.cli.event_printer import EventPrinter
 from harness.events import SessionEnded
 from harness.session.live_session import LiveSession
 from tests.models.openai_stub import Say, serving
 from tests.session.test_execution import session
 from tests.session.test_live_session import REAL, SECONDS, asks
+
+
+@pytest.fixture
+def terminal():
+    ours, theirs = pty.openpty()
+    with os.fdopen(ours, "wb", buffering=0) as keyboard, os.fdopen(theirs, encoding="utf-8") as source:
+        yield keyboard, source
+
+
+def test_what_is_typed_comes_line_by_line_and_what_has_no_end_last(terminal):
+    keyboard, source = terminal
+    came = read_lines(source)
+    keyboard.write("schön\n\nand more\n".encode())
+    assert [next(came), next(came), next(came)] == ["schön", "", "and more"]
+    keyboard.write(b"cut\x04\x04")
+    assert list(came) == ["cut"]
+
+
+class Interrupted(Exception):
+    pass
+
+
+@contextmanager
+def taken_elsewhere():
+    """Within it a signal comes that another thread takes, so that it breaks no call of the main thread."""
+
+    def handler(_number, _frame):
+        raise Interrupted
+
+    def take():
+        time.sleep(0.3)
+        signal.pthread_kill(threading.get_ident(), signal.SIGUSR1)
+
+    before = signal.signal(signal.SIGUSR1, handler)
+    taker = threading.Thread(target=take)
+    taker.start()
+    try:
+        yield
+    finally:
+        taker.join()
+        signal.signal(signal.SIGUSR1, before)
+
+
+@pytest.mark.timeout(60)
+def test_a_signal_that_another_thread_took_is_heard_while_nobody_types(terminal):
+    _, source = terminal
+    with pytest.raises(Interrupted), taken_elsewhere():
+        next(read_lines(source))
+
+
+@pytest.mark.timeout(60)
+def test_it_is_heard_while_a_session_is_waited_for():
+    let_on = threading.Event()
+
+    def hold_up(_):
+        let_on.wait()
+
+    live = LiveSession(session(), on_event=hold_up)
+    try:
+        live.start()
+        with pytest.raises(Interrupted), taken_elsewhere():
+            live.wait()
+    finally:
+        let_on.set()
+        live.close()
+
 
 MESSAGES = ("add a test for the parser", "can you look at b.txt instead?", "show me first")
 
@@ -26,7 +99,7 @@ def test_only_an_answer_answers_the_question_and_all_else_is_a_message(tmp_path,
         live = LiveSession(session(journal=tmp_path / "j.sqlite", **REAL)).start()
         try:
             log = StringIO()
-            terminal = Terminal(live=live, printer=EventPrinter(text_stream=StringIO(), log_stream=log))
+            terminal = Dialog(live=live, printer=EventPrinter(text_stream=StringIO(), log_stream=log))
             assert live.wait(SECONDS) == "asking", live.failure
             for message in MESSAGES:
                 terminal.handle_line(message)
@@ -50,7 +123,7 @@ def test_an_order_that_fails_is_told_and_the_session_goes_on_to_its_end(tmp_path
             other.execute("UPDATE blob SET sha256 = upper(sha256)")
             for table in ("session", "event"):
                 other.execute(f"CREATE TRIGGER full_{table} {FULL.format(table)}")
-            terminal = Terminal(live=live, printer=EventPrinter(text_stream=StringIO(), log_stream=log))
+            terminal = Dialog(live=live, printer=EventPrinter(text_stream=StringIO(), log_stream=log))
             for line in ("/diff", "/patch", "/summary", "/fork 1", "is it there?"):
                 terminal.handle_line(line)
             other.execute("DROP TRIGGER full_event")

@@ -1,18 +1,27 @@
-"""A session laid out for a terminal. What models and tools wrote is shown as plain text, control characters taken out."""
+"""`harness inspect`: totals and timeline of a session, or one of its requests (S3.18).
+
+Texts of models and tools are printed as plain text without control characters.
+"""
 
 from collections.abc import Iterator, Sequence
 from math import ceil
+from pathlib import Path
 
+import click
 from rich.table import Table
 from rich.text import Text
 
-from harness.cli.terminal_text import format_line, replace_control_characters
+from harness.cli.session_lookup import IN_OPTION, load_session, resolve_session
+from harness.cli.terminal import build_named_grid, build_table, format_line, print_renderables
 from harness.errors import format_count
-from harness.inspection.requests import SentRequest
-from harness.inspection.timeline import CompactionPoint, Inspection, StepPoint
+from harness.inspection.requests import SentRequest, reconstruct_request
+from harness.inspection.timeline import CompactionPoint, Inspection, StepPoint, inspect_session
 from harness.messages import Message, Part, Reasoning, ToolCall, ToolResult, extract_part_text
+from harness.session.diffs import join_patches
+from harness.session.storage import load_patches
 from harness.session.totals import format_sub_agent_totals
 from harness.store.records import Draft
+from harness.text import replace_control_characters
 from harness.transcript import find_key_argument
 
 DEFAULT_TIMELINE_ROWS = 40
@@ -25,13 +34,44 @@ MAX_COMPACTIONS_SHOWN = 4
 """Shown in one row of the timeline."""
 
 
+@click.command("inspect")
+@click.argument("session", default="")
+@IN_OPTION
+@click.option("--step", type=click.IntRange(min=1), help="Show what was sent at this step, and what came back.")
+@click.option("--patch", is_flag=True, help="Show what it, or --step, changed in its workspace, line by line.")
+@click.option("--whole", is_flag=True, help="With --step: show long messages to their end.")
+@click.option(
+    "--rows", type=click.IntRange(min=1), default=DEFAULT_TIMELINE_ROWS, show_default=True, help="Of the timeline, at most."
+)
+def command(session: str, given: tuple[Path, ...], step: int | None, patch: bool, whole: bool, rows: int) -> None:
+    """Show what SESSION came to: totals, what is compacted, where its tokens are, and its timeline.
+
+    SESSION is the id of a session or a trial, or its beginning; or a journal file with one session, or the recorded session of
+    another agent. A session that still runs shows what it has. All sizes in tokens are estimates by its policy's counter,
+    except where it says measured.
+    """
+    if patch:
+        click.echo(
+            replace_control_characters(join_patches(load_patches(resolve_session(session, given), step)))
+            or "nothing was changed",
+            nl=False,
+        )
+        return
+    log, draft = load_session(session, given)
+    if step is not None:
+        print_renderables(*render_step(reconstruct_request(log, step), whole=whole))
+        return
+    inspection = inspect_session(log)
+    print_renderables(build_overview(inspection, draft), "", build_shares_table(inspection), "", *draw_timeline(inspection, rows))
+
+
 def build_overview(session: Inspection, draft: Draft | None = None) -> Table:
     """The totals, and how far an answer had come that is not logged."""
     due = "never compacted for its size" if session.threshold_tokens is None else f"compacted at {session.threshold_tokens:,}"
     window = f"window {session.window_tokens:,} tokens" if session.window_tokens else "window not known"
     ended = " ".join(part for part in (session.status, f"({session.reason})" if session.reason else "", session.detail) if part)
     others = [f"{count} {kind}" for kind, count in session.events.items()]
-    return _build_named_table(
+    return build_named_grid(
         [
             ("session", session.session_id or "not named"),
             ("task", format_line(session.task, 160)),
@@ -66,15 +106,6 @@ def build_overview(session: Inspection, draft: Draft | None = None) -> Table:
     )
 
 
-def _build_named_table(rows: Sequence[tuple[str, str]]) -> Table:
-    table = Table.grid(padding=(0, 2))
-    table.add_column(min_width=10)
-    table.add_column(overflow="fold")
-    for name, text in rows:
-        table.add_row(Text(name, style="dim"), Text(replace_control_characters(text)))
-    return table
-
-
 def _describe_draft(draft: Draft) -> str:
     if draft.calls:
         running = "; ".join(format_line(f"{call.name} {find_key_argument(call)}", 100) for call in draft.calls)
@@ -102,9 +133,7 @@ def _describe_cost(session: Inspection) -> str:
 
 def build_shares_table(session: Inspection) -> Table:
     """Where the tokens are."""
-    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-    for place, name in enumerate(("tokens by kind", "in view", "", "messages", "ever", "", "messages")):
-        table.add_column(name, justify="right" if place else "left")
+    table = build_table("tokens by kind", "in view", "", "messages", "ever", "", "messages", justify_rest="right")
     viewed, logged = session.view_tokens, sum(share.logged_tokens for share in session.shares)
     for share in session.shares:
         table.add_row(

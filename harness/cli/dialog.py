@@ -1,22 +1,33 @@
-"""What a person at the terminal types: a message, an order behind a slash, or an answer; and what is done about it."""
+"""A session of several turns at a terminal: typed lines, slash commands, Ctrl-C, and the end of the session."""
 
-from collections.abc import Callable, Sequence
+import codecs
+import os
+import shlex
+import signal
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import get_args
+from select import select
+from types import FrameType
+from typing import TextIO, get_args
 
+from harness.agent.cancellation import MAIN_THREAD_WAIT_SECONDS, install_signal_handler
 from harness.agent.loop_detection import LoopDecision
 from harness.cli.event_printer import EventPrinter
-from harness.cli.terminal_text import format_line
+from harness.cli.terminal import format_line
 from harness.errors import HarnessError, UsageError, format_count
 from harness.protocols import FileChange
 from harness.session.diffs import join_patches
+from harness.session.execution import SessionResult
 from harness.session.live_session import NO_COMPACTION_MESSAGE, LiveSession
 from harness.session.spec import SessionSpec
 
 ANSWER_WORDS: dict[str, LoopDecision] = {word: answer for answer in get_args(LoopDecision) for word in (answer, answer[0])}
-"""To a call that is made again and again, as words or by their first letters; all else is a message."""
+"""Answers to a repeated call, as words or by their first letters; every other line is a message."""
 MAX_CHANGES_SHOWN = 30
 MAX_PATCH_LINES = 300
+CHUNK_BYTES = 65_536
+BUSY_STATES = frozenset({"starting", "working", "compacting", "asking"})
 
 
 class Quit(Exception):
@@ -30,12 +41,12 @@ class SlashCommand:
     help: str
     parameter: str
     """Name of its number in the help; empty = it has none, in brackets = it may be left out."""
-    run: Callable[["Terminal", int | None], None]
+    run: Callable[["Dialog", int | None], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Terminal:
-    """A live session and who tells of it."""
+class Dialog:
+    """A live session and the printer of its events."""
 
     live: LiveSession
     printer: EventPrinter
@@ -76,27 +87,27 @@ def format_usage(name: str) -> str:
     return f"/{name} {SLASH_COMMANDS[name].parameter}".strip()
 
 
-def _print_help(terminal: Terminal, _: int | None) -> None:
+def _print_help(terminal: Dialog, _: int | None) -> None:
     for name, order in SLASH_COMMANDS.items():
         terminal.printer.print_line(f"{format_usage(name):<19} {order.help}", indent="  ")
 
 
-def _print_queue(terminal: Terminal, _: int | None) -> None:
+def _print_queue(terminal: Dialog, _: int | None) -> None:
     if not terminal.live.queued_messages:
         terminal.printer.print_line("nothing waits")
     for number, text in enumerate(terminal.live.queued_messages, 1):
         terminal.printer.print_line(f"{number}: {format_line(text, 100)}", indent="  ")
 
 
-def _withdraw(terminal: Terminal, number: int | None) -> None:
+def _withdraw(terminal: Dialog, number: int | None) -> None:
     terminal.printer.print_line(f"withdrawn: {format_line(terminal.live.withdraw(number or 1), 100)}")
 
 
-def _print_diff(terminal: Terminal, number: int | None) -> None:
+def _print_diff(terminal: Dialog, number: int | None) -> None:
     _print_changes(terminal, terminal.live.list_changes(number))
 
 
-def _print_patch(terminal: Terminal, number: int | None) -> None:
+def _print_patch(terminal: Dialog, number: int | None) -> None:
     lines = join_patches(terminal.live.list_patches(number)).splitlines() or ["nothing was changed"]
     for line in lines[:MAX_PATCH_LINES]:
         terminal.printer.print_raw(line)
@@ -106,16 +117,14 @@ def _print_patch(terminal: Terminal, number: int | None) -> None:
         )
 
 
-def _print_summary(terminal: Terminal, _: int | None) -> None:
-    change_summary = terminal.live.summarize_changes()
-    terminal.printer.print_line(
-        f"{format_count(change_summary.files, 'file')} changed, "
-        f"{format_count(change_summary.additions, 'line')} added, {change_summary.deletions} removed"
-    )
-    _print_changes(terminal, change_summary.changes)
+def _print_summary(terminal: Dialog, _: int | None) -> None:
+    summary = terminal.live.summarize_changes()
+    files, lines = format_count(summary.files, "file"), format_count(summary.additions, "line")
+    terminal.printer.print_line(f"{files} changed, {lines} added, {summary.deletions} removed")
+    _print_changes(terminal, summary.changes)
 
 
-def _print_changes(terminal: Terminal, changes: Sequence[FileChange]) -> None:
+def _print_changes(terminal: Dialog, changes: Sequence[FileChange]) -> None:
     if not changes:
         terminal.printer.print_line("nothing was changed")
     for change in changes[:MAX_CHANGES_SHOWN]:
@@ -125,24 +134,24 @@ def _print_changes(terminal: Terminal, changes: Sequence[FileChange]) -> None:
         terminal.printer.print_line(f"and {len(changes) - MAX_CHANGES_SHOWN} more", indent="  ")
 
 
-def _compact(terminal: Terminal, _: int | None) -> None:
+def _compact(terminal: Dialog, _: int | None) -> None:
     if terminal.live.compact() is None:
         terminal.printer.print_line(NO_COMPACTION_MESSAGE)
 
 
-def _rollback(terminal: Terminal, step: int | None) -> None:
+def _rollback(terminal: Dialog, step: int | None) -> None:
     terminal.live.roll_back(step or 0)
 
 
-def _fork(terminal: Terminal, step: int | None) -> None:
+def _fork(terminal: Dialog, step: int | None) -> None:
     _print_fork(terminal, lambda: terminal.live.fork(step or 0))
 
 
-def _fork_behind(terminal: Terminal, round_number: int | None) -> None:
+def _fork_behind(terminal: Dialog, round_number: int | None) -> None:
     _print_fork(terminal, lambda: terminal.live.fork_after_compaction(round_number or 0))
 
 
-def _print_fork(terminal: Terminal, fork: Callable[[], LiveSession]) -> None:
+def _print_fork(terminal: Dialog, fork: Callable[[], LiveSession]) -> None:
     if terminal.live.spec.journal is None:
         raise UsageError("a fork is kept in a journal; start with --journal FILE")
     terminal.printer.print_command("forked", *build_resume_command(terminal.live.spec, fork().session_id))
@@ -156,7 +165,7 @@ def build_resume_command(session: SessionSpec, session_id: str) -> Sequence[str]
     return ("harness", "agent", "--journal", str(session.journal), "--resume", session_id, *extra_options)
 
 
-def _quit(_: Terminal, __: int | None) -> None:
+def _quit(_: Dialog, __: int | None) -> None:
     raise Quit
 
 
@@ -178,3 +187,69 @@ SLASH_COMMANDS: dict[str, SlashCommand] = {
     "quit": SlashCommand(help="end the session (or the end of the input)", parameter="", run=_quit),
 }
 """By their names."""
+
+
+def read_lines(terminal: TextIO) -> Iterator[str]:
+    """One line after the other as it is typed, without its end, until the input ends.
+
+    It looks again and again (see `MAIN_THREAD_WAIT_SECONDS`) instead of waiting in one long read.
+    """
+    descriptor = terminal.fileno()
+    decoder = codecs.getincrementaldecoder(terminal.encoding)(errors="replace")
+    rest = ""
+    while True:
+        if not select([descriptor], [], [], MAIN_THREAD_WAIT_SECONDS)[0]:
+            continue
+        chunk = os.read(descriptor, CHUNK_BYTES)
+        *whole, rest = (rest + decoder.decode(chunk, final=not chunk)).split("\n")
+        yield from whole
+        if not chunk:
+            if rest:
+                yield rest
+            return
+
+
+def run_dialog(terminal: Dialog, lines: Iterable[str]) -> SessionResult:
+    """Obey line after line until the input ends, somebody quits or the session breaks; then close it.
+
+    At the end of the input the running turn and all that waits are worked off. Ctrl-C stops the turn, a second one the session.
+
+    Raises:
+        HarnessError: the session broke; the message says why and what to do.
+    """
+    live = terminal.live
+    try:
+        with stop_turn_on_interrupt(live):
+            for line in lines:
+                terminal.handle_line(line)
+                if live.state == "failed":
+                    break
+            else:
+                live.wait()
+    except (Quit, KeyboardInterrupt):
+        live.stop()
+    return close_session(live)
+
+
+def close_session(live: LiveSession) -> SessionResult:
+    """Close a session. Raises HarnessError if it broke: what was logged is kept, and the message says how to go on with it."""
+    ended = live.close()
+    if live.failure:
+        resume_command = shlex.join(build_resume_command(live.spec, live.session_id)) if live.entries else ""
+        raise HarnessError(
+            f"session {live.session_id!r} broke off: {live.failure}{resume_command and f'; to go on: {resume_command}'}"
+        )
+    return ended
+
+
+@contextmanager
+def stop_turn_on_interrupt(live: LiveSession) -> Iterator[None]:
+    """The first Ctrl-C stops a running turn; one that finds nothing to stop, and SIGTERM, is a KeyboardInterrupt."""
+
+    def handle_signal(number: int, _frame: FrameType | None) -> None:
+        if number == signal.SIGTERM or live.is_stopping or live.state not in BUSY_STATES:
+            raise KeyboardInterrupt
+        live.stop()
+
+    with install_signal_handler(handle_signal):
+        yield

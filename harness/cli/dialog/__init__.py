@@ -1,1 +1,0 @@
-"""A session of several turns at a terminal."""
