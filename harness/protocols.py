@@ -52,8 +52,8 @@ class Reply:
     """The output limit ended it."""
 
 
-def ignore_delta(_: TextDelta) -> None:
-    """The listener of those who do not listen."""
+def ignore(*_: object) -> None:
+    """Do nothing with whatever comes: the default of every callback."""
 
 
 class Model(Protocol):
@@ -69,7 +69,7 @@ class Model(Protocol):
         """Its context window; 0 tokens = unknown."""
         ...
 
-    def reply(self, request: Request, listen: Callable[[TextDelta], None] = ignore_delta) -> Reply:
+    def reply(self, request: Request, listen: Callable[[TextDelta], None] = ignore) -> Reply:
         """Answer, telling the listener of reasoning and text as they come, and of anything else that it came.
 
         Raises:

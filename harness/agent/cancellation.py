@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Generic, TypeVar
 
+from harness.protocols import ignore
+
 T = TypeVar("T")
 
 POLL_SECONDS = 0.05
@@ -15,14 +17,10 @@ MAIN_THREAD_WAIT_SECONDS = 0.1
 another thread took, or that came just before the call, does not bring it out."""
 
 
-def do_nothing() -> None:
-    """What is done meanwhile where there is nothing to do."""
-
-
 class Cancellation:
     """A wish to stop. Thread-safe; once made it stands."""
 
-    def __init__(self, poll: Callable[[], None] = do_nothing) -> None:
+    def __init__(self, poll: Callable[[], None] = ignore) -> None:
         """Nobody wishes to stop yet.
 
         Args:
@@ -91,13 +89,7 @@ def raise_if_abandoned() -> None:
         raise WorkAbandoned
 
 
-def ignore_result(_: object) -> None:
-    """What is done with a result that nobody waits for where it takes nothing."""
-
-
-def run_interruptibly(
-    work: Callable[[], T], cancellation: Cancellation | None, undo: Callable[[T], object] = ignore_result
-) -> T | None:
+def run_interruptibly(work: Callable[[], T], cancellation: Cancellation | None, undo: Callable[[T], object] = ignore) -> T | None:
     """The result of `work`, or None when the session was cancelled first; the work is then left to end by itself.
 
     It ends the next time that it tells anything (see `raise_if_abandoned`). So it does where waiting itself fails.
@@ -132,7 +124,7 @@ def run_to_completion(work: Callable[[], T], cancellation: Cancellation | None) 
     """
     if cancellation is None:
         return work()
-    box = _start(work, ignore_result)
+    box = _start(work, ignore)
     try:
         while not box.done.wait(POLL_SECONDS):
             cancellation.poll()

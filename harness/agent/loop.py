@@ -35,7 +35,7 @@ from harness.events import (
     StopReason,
 )
 from harness.messages import ToolCall, ToolResult, sanitize_message, system, tool, user
-from harness.protocols import Clock, Compactor, Log, Model, Reply, Request, Tool
+from harness.protocols import Clock, Compactor, Log, Model, Reply, Request, Tool, ignore
 from harness.view import compute_context_usage
 
 
@@ -67,10 +67,6 @@ class Outcome(Stop):
     """How a session ended."""
 
     steps: int = 0
-
-
-def ignore(_: Entry | Signal) -> None:
-    """The listener of those who do not listen."""
 
 
 @dataclass(slots=True, kw_only=True)

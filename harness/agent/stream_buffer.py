@@ -5,13 +5,13 @@ from collections.abc import Callable
 from harness.agent.cancellation import raise_if_abandoned
 from harness.events import TextDelta
 from harness.messages import Message, assistant
-from harness.protocols import ignore_delta
+from harness.protocols import ignore
 
 
 class StreamBuffer:
     """A listener that puts the pieces of an answer together. Not thread-safe."""
 
-    def __init__(self, listen: Callable[[TextDelta], None] = ignore_delta) -> None:
+    def __init__(self, listen: Callable[[TextDelta], None] = ignore) -> None:
         """Nothing came yet; `listen` is told of each piece that shows something."""
         self._listen = listen
         self._texts: list[str] = []

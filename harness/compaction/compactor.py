@@ -31,7 +31,7 @@ from harness.protocols import (
     Reply,
     Request,
     WarningPolicy,
-    ignore_delta,
+    ignore,
 )
 from harness.tally_cache import TallyCache
 from harness.tokens import Budget, Estimated, Usage, Window
@@ -77,7 +77,7 @@ class SessionCompactor:
         window: Window,
         summarizer: Model | None,
         outputs: OutputStore | None = None,
-        listen: Callable[[TextDelta], None] = ignore_delta,
+        listen: Callable[[TextDelta], None] = ignore,
     ) -> None:
         """Compute the budget.
 

@@ -13,11 +13,11 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple, cast
 
 from harness.errors import UsageError
-from harness.events import Compaction, Entry, Hook, ItemId, MessageAdded, Signal, StepFinished, TextDelta
+from harness.events import Compaction, Entry, Hook, ItemId, MessageAdded, StepFinished, TextDelta
 from harness.inspection.disposition import Disposition
 from harness.inspection.recorded_session import RecordedSession
 from harness.messages import Message, assistant
-from harness.protocols import Policy, Reply, Request, ignore_delta
+from harness.protocols import Policy, Reply, Request, ignore
 from harness.session.assembly import assemble_session
 from harness.session.resources import SessionResources
 from harness.session.spec import SessionSpec
@@ -103,7 +103,7 @@ class _StandInSummarizer:
     name: str = "stand-in"
     window: Window = UNLIMITED_WINDOW
 
-    def reply(self, request: Request, on_delta: Callable[[TextDelta], None] = ignore_delta) -> Reply:
+    def reply(self, request: Request, on_delta: Callable[[TextDelta], None] = ignore) -> Reply:
         """See `harness.protocols.Model`."""
         tokens = min(self.tokens, request.max_output_tokens or self.tokens)
         characters = max(1, tokens * CHARACTERS_PER_TOKEN)
@@ -229,7 +229,7 @@ class DryRun:
     def _compact(self, step: TraceStep, hook: Hook) -> None:
         """Let the policy fit the view."""
         edits = self._view.edits
-        event = self._compactor.compact(self._view, self._usage, step.end_event.step, hook, _ignore_signal)
+        event = self._compactor.compact(self._view, self._usage, step.end_event.step, hook, ignore)
         if event is not None:
             self.attempts.append(self._fold_event(event))
         if self._view.edits != edits:
@@ -297,10 +297,6 @@ class _CompactionEffects:
         while summary_id is not None and summary_id not in visible_tokens:
             summary_id = self.summarized_by.get(summary_id)
         return summary_id
-
-
-def _ignore_signal(_: Signal) -> None:
-    """A notice of the policy, or that it waits for a summary that is a stand-in."""
 
 
 def count_uncompacted_tokens(trace: SessionTrace, counter: Counter | None = None) -> Iterator[int]:

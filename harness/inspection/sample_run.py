@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from harness.agent.loop import Limits, Outcome, ignore
+from harness.agent.loop import Limits, Outcome
 from harness.compaction.description import inspect_abilities, name_policy
 from harness.compaction.presets.none import NoCompaction
 from harness.errors import ContextOverflow
@@ -16,7 +16,7 @@ from harness.events import Compaction, Entry, Signal, TextDelta
 from harness.inspection.sample_session import SAMPLE_PROMPT, SampleOracle, make_sample_step
 from harness.messages import Message, ToolCall, ToolResult, assistant
 from harness.models.factory import open_summarizer
-from harness.protocols import Model, Policy, Reply, Request, ToolSpec, ignore_delta
+from harness.protocols import Model, Policy, Reply, Request, ToolSpec, ignore
 from harness.session.assembly import assemble_session
 from harness.session.resources import AssembledSession, SessionResources
 from harness.session.spec import SessionSpec
@@ -180,7 +180,7 @@ class _SampleModel:
     _counts_by_id: dict[int, tuple[Message, int]] = field(default_factory=dict)
     """By identity, with the message so that it stays the same; a session would else be counted anew at every step."""
 
-    def reply(self, request: Request, on_delta: Callable[[TextDelta], None] = ignore_delta) -> Reply:
+    def reply(self, request: Request, on_delta: Callable[[TextDelta], None] = ignore) -> Reply:
         """See `harness.protocols.Model`."""
         prompt_tokens = self._count_tokens(request.messages)
         if prompt_tokens > self.window.tokens:

@@ -22,7 +22,7 @@ from harness.codec import to_path
 from harness.errors import ContextOverflow, MalformedRecording, NotRecorded, StoreError, UsageError
 from harness.events import TextDelta
 from harness.models.wrapped_model import WrappedModel
-from harness.protocols import Model, Reply, Request, ToolSpec, ignore_delta
+from harness.protocols import Model, Reply, Request, ToolSpec, ignore
 
 HEADER = b'{"cassette":1}\n'
 
@@ -71,7 +71,7 @@ class CassetteModel(WrappedModel):
     take: int = 0
     """Which of several answers to equal requests."""
 
-    def reply(self, request: Request, listen: Callable[[TextDelta], None] = ignore_delta) -> Reply:
+    def reply(self, request: Request, listen: Callable[[TextDelta], None] = ignore) -> Reply:
         """Answer from the cassette, or record the model's answer; seconds and costs are those of the recording.
 
         Raises:

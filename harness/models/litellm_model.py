@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 from harness.errors import ModelError, ProviderFailed
 from harness.events import TextDelta
-from harness.models import retry as retries
 from harness.models.cache_breakpoints import encode_messages_with_breakpoints, supports_cache_breakpoints
 from harness.models.failures import map_provider_error
 from harness.models.openai_format import StreamedReply, decode_usage, encode_messages, encode_tools, make_call_namer
 from harness.models.prices import compute_cost_usd
 from harness.models.registry import check_model_name, list_provider_errors, load_litellm, look_up_window, supports_parameter
 from harness.models.retry import Retry
-from harness.protocols import Reply, Request, ignore_delta
+from harness.protocols import Reply, Request, ignore
 from harness.tokens import Window
 
 if TYPE_CHECKING:
@@ -59,7 +58,7 @@ class LitellmModel:
     timeout_seconds: float = STALL_SECONDS
     """Silence after which a call has stalled."""
     retry: Retry = field(default_factory=Retry)
-    on_wait: Callable[["Waiting"], None] = retries.ignore_wait
+    on_wait: Callable[["Waiting"], None] = ignore
     """Hears of each wait before a retry."""
     clock: Callable[[], float] = time.monotonic
 
@@ -68,7 +67,7 @@ class LitellmModel:
         """Its context window; 0 tokens = unknown."""
         return look_up_window(self.name, self.window_tokens)
 
-    def reply(self, request: Request, listen: Callable[[TextDelta], None] = ignore_delta) -> Reply:
+    def reply(self, request: Request, listen: Callable[[TextDelta], None] = ignore) -> Reply:
         """Answer; after a failure the listener hears that the answer comes anew, then the new one from its beginning.
 
         `Reply.seconds` counts retries and waits too. Where an endpoint reports no usage, tokens are those of litellm's

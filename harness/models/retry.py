@@ -13,12 +13,9 @@ from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_at
 
 from harness.errors import ProviderFailed, RateLimited
 from harness.events import Waiting
+from harness.protocols import ignore
 
 T = TypeVar("T")
-
-
-def ignore_wait(_: Waiting) -> None:
-    """The listener of those who do not listen."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +38,7 @@ class Retry:
     draw: Callable[[], float] = SystemRandom().random
     """Uniform in [0, 1)."""
 
-    def run(self, attempt: Callable[[], T], on_wait: Callable[[Waiting], None] = ignore_wait) -> T:
+    def run(self, attempt: Callable[[], T], on_wait: Callable[[Waiting], None] = ignore) -> T:
         """The first result of `attempt`, telling the listener before each wait.
 
         Raises:

@@ -23,7 +23,7 @@ from harness.messages import Message, Reasoning, Text, ToolCall, extract_part_te
 from harness.models.openai_format import is_json_object, make_call_namer
 from harness.models.tool_text import AnswerFilter, render_calls, render_results
 from harness.models.wrapped_model import WrappedModel
-from harness.protocols import Model, Reply, Request, ToolSpec, ignore_delta
+from harness.protocols import Model, Reply, Request, ToolSpec, ignore
 
 CALL_OPEN, CALL_CLOSE = "<call_tool>", "</call_tool>"
 RESULT_TAG = "tool_result"
@@ -62,7 +62,7 @@ class ParsedAnswer(NamedTuple):
 class TextCallModel(WrappedModel):
     """A model that calls tools in text, as any other. Thread-safe if the model is."""
 
-    def reply(self, request: Request, listen: Callable[[TextDelta], None] = ignore_delta) -> Reply:
+    def reply(self, request: Request, listen: Callable[[TextDelta], None] = ignore) -> Reply:
         """Answer; the listener hears the reasoning, and the text before the first call.
 
         Raises:

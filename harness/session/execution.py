@@ -13,11 +13,11 @@ from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 from harness.agent.cancellation import Cancellation, raise_if_abandoned
-from harness.agent.loop import Agent, Outcome, ignore
+from harness.agent.loop import Agent, Outcome
 from harness.errors import StoreError, ToolError
 from harness.events import Entry, Notice, SessionStarted, Signal
 from harness.models.local.server import serve_models
-from harness.protocols import Clock, Sandbox
+from harness.protocols import Clock, Sandbox, ignore
 from harness.sandboxes.client import ServedSandbox
 from harness.sandboxes.snapshots import BlobStore
 from harness.session.assembly import assemble_session, open_agent_model

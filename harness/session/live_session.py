@@ -16,13 +16,13 @@ from pathlib import Path
 from typing import Self, TypeVar
 
 from harness.agent.cancellation import MAIN_THREAD_WAIT_SECONDS
-from harness.agent.loop import Outcome, ignore
+from harness.agent.loop import Outcome
 from harness.agent.loop_detection import LoopDecision
 from harness.codec import to_path
 from harness.errors import UsageError
 from harness.events import Compaction, Entry, Event, MessageAdded, SessionState, Signal
 from harness.messages import user
-from harness.protocols import Clock, FileChange
+from harness.protocols import Clock, FileChange, ignore
 from harness.sandboxes.snapshots import diff_snapshots
 from harness.session import history
 from harness.session.control import SessionControl

@@ -8,13 +8,13 @@ from typing import NamedTuple
 
 from harness import codec
 from harness.agent.cancellation import Cancellation
-from harness.agent.loop import Agent, ignore
+from harness.agent.loop import Agent
 from harness.agent.loop_detection import LoopDecision
 from harness.compaction.scaling import FittedPolicy
 from harness.events import Entry, SessionStarted, Signal
 from harness.messages import ToolCall
 from harness.models.local.server import Endpoint
-from harness.protocols import Clock, Log, Model, Oracle, OutputStore, Sandbox, Tool
+from harness.protocols import Clock, Log, Model, Oracle, OutputStore, Sandbox, Tool, ignore
 from harness.session.spec import SessionSpec
 from harness.store.journal import Journal
 from harness.store.log import RETENTION_MS

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from harness.errors import ModelError
 from harness.events import TextDelta
 from harness.messages import Message
-from harness.protocols import Reply, Request, ignore_delta
+from harness.protocols import Reply, Request, ignore
 from harness.tokens import Measured, QuarterOfCharacters, Usage, Window
 
 
@@ -19,7 +19,7 @@ class FakeModel:
         self.requests: list[Request] = []
         self._replies = iter(replies)
 
-    def reply(self, request: Request, listen: Callable[[TextDelta], None] = ignore_delta) -> Reply:
+    def reply(self, request: Request, listen: Callable[[TextDelta], None] = ignore) -> Reply:
         """The next prepared reply.
 
         Raises:

@@ -33,7 +33,7 @@ from harness.events import (
 )
 from harness.messages import Message, ToolCall, ToolResult, assistant, extract_part_text
 from harness.plan import Plan
-from harness.protocols import ExecResult, Model, Policy, Reply, Request, ignore_delta
+from harness.protocols import ExecResult, Model, Policy, Reply, Request, ignore
 from harness.store.memory import MemoryLog
 from harness.task import LaterMessage
 from harness.testing.fake_model import FakeModel
@@ -84,7 +84,7 @@ def test_system_and_user_message_are_logged_before_the_first_call() -> None:
     log = MemoryLog()
 
     class Watching(FakeModel):
-        def reply(self, request: Request, listen: Callable[[TextDelta], None] = ignore_delta) -> Reply:
+        def reply(self, request: Request, listen: Callable[[TextDelta], None] = ignore) -> Reply:
             self.logged = [entry.event.kind for entry in log.entries()]
             return super().reply(request, listen)
 
@@ -143,7 +143,7 @@ def test_text_that_cannot_be_encoded_is_mended_where_it_enters_the_log() -> None
 
 def test_an_answer_that_the_output_limit_cut_off_does_not_complete_a_session() -> None:
     class Cut(FakeModel):
-        def reply(self, request: Request, listen: Callable[[TextDelta], None] = ignore_delta) -> Reply:
+        def reply(self, request: Request, listen: Callable[[TextDelta], None] = ignore) -> Reply:
             return replace(super().reply(request, listen), cut_short=True)
 
     outcome = make(Cut([assistant("and so I")]), MemoryLog()).run(STARTED, "s")
@@ -270,7 +270,7 @@ class Stalling:
     def __init__(self) -> None:
         self.asked, self.let_go = threading.Event(), threading.Event()
 
-    def reply(self, request: Request, listen: Callable[[TextDelta], None] = ignore_delta) -> Reply:
+    def reply(self, request: Request, listen: Callable[[TextDelta], None] = ignore) -> Reply:
         listen(TextDelta(text="I was about to"))
         self.asked.set()
         self.let_go.wait(30)
@@ -302,7 +302,7 @@ def test_cancelling_while_a_model_stalls_comes_back_within_a_second_and_keeps_th
 class Stuttering(Stalling):
     """It broke off and was asked again before it stalls."""
 
-    def reply(self, request: Request, listen: Callable[[TextDelta], None] = ignore_delta) -> Reply:
+    def reply(self, request: Request, listen: Callable[[TextDelta], None] = ignore) -> Reply:
         listen(TextDelta(text="I was ab"))
         listen(TextDelta(text="", anew=True))
         return super().reply(request, listen)

@@ -22,7 +22,7 @@ from harness.models.factory import open_model, open_summarizer
 from harness.models.scripted.patterns import compile_fact_patterns
 from harness.models.scripted.summarizers import build_oracle_summarize, summarize_extractively
 from harness.models.scripted.visible_state import build_message_reader
-from harness.protocols import Model, Reply, Request, Tool, ToolSpec, ignore_delta
+from harness.protocols import Model, Reply, Request, Tool, ToolSpec, ignore
 from harness.sandboxes import open_sandbox
 from harness.session.assembly import assemble_session
 from harness.session.resources import SessionResources
@@ -48,7 +48,7 @@ class TrivialModel:
     def __init__(self, steps: int) -> None:
         self._numbers = iter(range(steps))
 
-    def reply(self, request: Request, listen: Callable[[TextDelta], None] = ignore_delta) -> Reply:
+    def reply(self, request: Request, listen: Callable[[TextDelta], None] = ignore) -> Reply:
         number = next(self._numbers, None)
         usage = Usage(input_tokens=Measured(1), output_tokens=Measured(1))
         if number is None:
@@ -175,7 +175,7 @@ class Timed:
         self.model, self.name, self.window = model, model.name, model.window
         return self
 
-    def reply(self, request: Request, listen: Callable[[TextDelta], None] = ignore_delta) -> Reply:
+    def reply(self, request: Request, listen: Callable[[TextDelta], None] = ignore) -> Reply:
         began = time.process_time()
         reply = self.model.reply(request, listen)
         self.seconds += time.process_time() - began

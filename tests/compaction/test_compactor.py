@@ -12,7 +12,7 @@ from harness.errors import FileMissing, IllegalPlan, ProviderFailed, StoreError,
 from harness.events import Compaction, Entry, Hook, Insert, ItemId, MessageAdded, Replace, TextDelta
 from harness.messages import Message, ToolCall, ToolResult, assistant, system, tool, user
 from harness.plan import Plan, Slot
-from harness.protocols import OutputStore, Reply, Request, ignore_delta
+from harness.protocols import OutputStore, Reply, Request, ignore
 from harness.store.memory import MemoryOutputs
 from harness.testing.fake_model import FakeModel
 from harness.tokens import Budget, QuarterOfCharacters, Usage, Window
@@ -123,7 +123,7 @@ def test_the_smaller_limit_of_slot_and_summarizer_holds(of_the_slot: int | None,
 class Slow(FakeModel):
     """Takes its time."""
 
-    def reply(self, request: Request, listen: Callable[[TextDelta], None] = ignore_delta) -> Reply:
+    def reply(self, request: Request, listen: Callable[[TextDelta], None] = ignore) -> Reply:
         time.sleep(0.05)
         return super().reply(request, listen)
 

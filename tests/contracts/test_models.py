@@ -18,7 +18,7 @@ from harness.models.litellm_model import LitellmModel
 from harness.models.local.server import serve_models
 from harness.models.retry import Retry
 from harness.models.wiring import Wiring
-from harness.protocols import Reply, Request, ignore_delta
+from harness.protocols import Reply, Request, ignore
 from harness.tasks import make_task
 from harness.testing.model_contract import ModelContract, StopListening
 from harness.tokens import Measured, Usage, Window
@@ -117,7 +117,7 @@ class Honest:
     name: str = "honest"
     window: Window = field(default_factory=lambda: Window(tokens=500, source="configuration"))
 
-    def reply(self, request: Request, listen: Callable[[TextDelta], None] = ignore_delta) -> Reply:
+    def reply(self, request: Request, listen: Callable[[TextDelta], None] = ignore) -> Reply:
         if len(str(request.messages)) > 3 * self.window.tokens:
             self.refuse()
         return self.answer(f"You said: {request.messages[-1].text}", listen)
@@ -211,7 +211,7 @@ class Stubborn(Honest):
         try:
             return super().answer(text, listen)
         except StopListening:
-            return super().answer(text, ignore_delta)
+            return super().answer(text, ignore)
 
 
 class Persistent(Honest):
@@ -225,7 +225,7 @@ class Persistent(Honest):
 
 
 class Mute(Honest):
-    def reply(self, request: Request, listen: Callable[[TextDelta], None] = ignore_delta) -> Reply:
+    def reply(self, request: Request, listen: Callable[[TextDelta], None] = ignore) -> Reply:
         raise AssertionError("a replayed cassette asks nobody")
 
 

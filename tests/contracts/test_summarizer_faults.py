@@ -23,7 +23,7 @@ from harness.events import Compaction, TextDelta
 from harness.inspection.sample_run import SampleRun, run_on_sample
 from harness.messages import Message, ToolCall, assistant
 from harness.policies import PRESETS
-from harness.protocols import Policy, Reply, Request, ignore_delta
+from harness.protocols import Policy, Reply, Request, ignore
 from harness.tokens import Measured, QuarterOfCharacters, Usage, Window
 from tests.contracts.test_policy_properties import POLICIES
 
@@ -108,7 +108,7 @@ class Faulty:
         self.asked = 0
         self._fault = fault
 
-    def reply(self, request: Request, listen: Callable[[TextDelta], None] = ignore_delta) -> Reply:
+    def reply(self, request: Request, listen: Callable[[TextDelta], None] = ignore) -> Reply:
         self.asked += 1
         message = self._fault(request)
         read = Measured(sum(map(COUNTER.count, request.messages)))
@@ -241,7 +241,7 @@ class ShortSighted(Faulty):
         self.max_input_tokens = max_input_tokens
         self.read: list[int] = []
 
-    def reply(self, request: Request, listen: Callable[[TextDelta], None] = ignore_delta) -> Reply:
+    def reply(self, request: Request, listen: Callable[[TextDelta], None] = ignore) -> Reply:
         self.read.append(sum(map(COUNTER.count, request.messages)))
         return super().reply(request, listen)
 

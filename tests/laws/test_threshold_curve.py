@@ -18,7 +18,7 @@ from harness.agent.loop import Limits
 from harness.compaction.presets.keep_last import KeepLast
 from harness.events import Compaction, StepFinished, TextDelta
 from harness.messages import ToolCall, ToolResult, assistant
-from harness.protocols import Reply, Request, ToolSpec, ignore_delta
+from harness.protocols import Reply, Request, ToolSpec, ignore
 from harness.session.assembly import assemble_session
 from harness.session.resources import SessionResources
 from harness.session.spec import SessionSpec
@@ -43,7 +43,7 @@ class Growing:
     def __init__(self, seed: int) -> None:
         self._draw, self._numbers = random.Random(seed), itertools.count()
 
-    def reply(self, request: Request, listen: Callable[[TextDelta], None] = ignore_delta) -> Reply:
+    def reply(self, request: Request, listen: Callable[[TextDelta], None] = ignore) -> Reply:
         characters = int(4 * self._draw.expovariate(1 / GROWTH_TOKENS))
         call = ToolCall(call_id=f"c{next(self._numbers)}", name="note", arguments_json="{}")
         return Reply(message=assistant("x" * characters, call), usage=FREE, seconds=0.0)
@@ -54,7 +54,7 @@ class FixedSummarizer:
 
     name, window = "fixed", Window(tokens=10 * WINDOW_TOKENS, source="configuration")
 
-    def reply(self, request: Request, listen: Callable[[TextDelta], None] = ignore_delta) -> Reply:
+    def reply(self, request: Request, listen: Callable[[TextDelta], None] = ignore) -> Reply:
         return Reply(message=assistant("s" * 8_000), usage=FREE, seconds=0.0, cost_usd=1.0)
 
 

@@ -14,7 +14,7 @@ from harness.errors import ContextOverflow, MalformedRecording, NotRecorded, Pro
 from harness.messages import assistant, user
 from harness.models.cassette import HEADER, Cassette, CassetteModel, open_cassette_file
 from harness.models.local.model import LocalModel
-from harness.protocols import Reply, Request, ToolSpec, ignore_delta
+from harness.protocols import Reply, Request, ToolSpec, ignore
 from harness.tokens import Measured, Usage, Window
 from tests.models.endpoint.test_response_encoder import replies
 from tests.models.test_openai_format import messages as conversations
@@ -44,7 +44,7 @@ class Counting:
     def window(self):
         return Window(tokens=100, source="configuration")
 
-    def reply(self, request, listen=ignore_delta):
+    def reply(self, request, listen=ignore):
         self.asked.append(request)
         if isinstance(self.answer, Exception):
             raise self.answer

@@ -21,7 +21,7 @@ from harness.models.text_calls import (
     render_call,
     render_messages,
 )
-from harness.protocols import Reply, Request, ToolSpec, ignore_delta
+from harness.protocols import Reply, Request, ToolSpec, ignore
 from harness.tokens import Measured, Usage, Window
 from tests.models.test_openai_format import json_objects, texts
 
@@ -117,7 +117,7 @@ class Parrot:
     def __init__(self, text, size=3):
         self.text, self.size, self.asked = text, size, []
 
-    def reply(self, request, listen=ignore_delta):
+    def reply(self, request, listen=ignore):
         self.asked.append(request)
         for at in range(0, len(self.text), self.size):
             listen(TextDelta(text=self.text[at : at + self.size]))
@@ -144,7 +144,7 @@ class Stutterer(Parrot):
 
     fails_after = 0
 
-    def reply(self, request, listen=ignore_delta):
+    def reply(self, request, listen=ignore):
         for character in self.text[: self.fails_after]:
             listen(TextDelta(text=character))
         listen(TextDelta(text="", anew=True))
@@ -177,7 +177,7 @@ def test_the_listener_hears_the_text_before_the_first_call_and_nothing_else(text
 class Thinker(Parrot):
     """A parrot that thinks before it speaks."""
 
-    def reply(self, request, listen=ignore_delta):
+    def reply(self, request, listen=ignore):
         listen(TextDelta(text="<call_tool>", part="reasoning"))
         return super().reply(request, listen)
 

@@ -12,7 +12,7 @@ from harness.compaction.compactor import SessionCompactor
 from harness.errors import ContextOverflow, ModelError, ProviderFailed
 from harness.events import Compaction, Entry, MessageAdded, TextDelta
 from harness.messages import Message, assistant
-from harness.protocols import Policy, Reply, Request, ignore_delta
+from harness.protocols import Policy, Reply, Request, ignore
 from harness.tokens import Measured, Usage, Window
 from harness.view import View, fold
 from tests.peers.drivers.serving import calls_of, said
@@ -36,7 +36,7 @@ class Faltering:
         self.answers = answers
         self.asked = 0
 
-    def reply(self, request: Request, listen: Callable[[TextDelta], None] = ignore_delta) -> Reply:
+    def reply(self, request: Request, listen: Callable[[TextDelta], None] = ignore) -> Reply:
         self.asked += 1
         fault = self.answers[self.asked - 1] if self.asked <= len(self.answers) else "fine"
         errors: dict[str, ModelError] = {

@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Any
 from harness.errors import ProviderFailed, UsageError
 from harness.events import TextDelta
 from harness.messages import Message
-from harness.models import retry as retries
 from harness.models.litellm_model import LitellmModel
 from harness.models.local.catalogue import look_up_weights
 from harness.models.local.schema_calls import CallFilter, build_answer_schema, parse_reply, render_messages
 from harness.models.local.server import Endpoint
 from harness.models.openai_format import encode_messages
 from harness.models.retry import Retry
-from harness.protocols import Reply, Request, ignore_delta
+from harness.protocols import Reply, Request, ignore
 from harness.tokens import Measured, Window
 
 if TYPE_CHECKING:
@@ -75,7 +74,7 @@ class LocalModel:
     """None = all that it is served with."""
     stop: tuple[str, ...] = ()
     """As of `LitellmModel`."""
-    on_wait: Callable[["Waiting"], None] = retries.ignore_wait
+    on_wait: Callable[["Waiting"], None] = ignore
     """As of `LitellmModel`; tried again once and at once, since nothing on this machine gets better by waiting."""
 
     def __post_init__(self) -> None:
@@ -94,7 +93,7 @@ class LocalModel:
         """See `harness.protocols.LimitedInputModel`; as an agent it is sent all that its window holds."""
         return MAX_SUMMARIZER_INPUT_TOKENS
 
-    def reply(self, request: Request, listen: Callable[[TextDelta], None] = ignore_delta) -> Reply:
+    def reply(self, request: Request, listen: Callable[[TextDelta], None] = ignore) -> Reply:
         """Answer; where there are tools, by one call or a text, see `harness.models.local.schema_calls`.
 
         Raises:

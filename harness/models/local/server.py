@@ -21,6 +21,7 @@ from typing import IO
 from harness.errors import ProviderFailed
 from harness.models.local.catalogue import LocalWeights, is_local, look_up_weights
 from harness.models.local.weights import check, verify
+from harness.protocols import ignore
 
 START_TIMEOUT_SECONDS = 300.0
 """Time that a server has to load its weights; it takes a second or two on an idle machine."""
@@ -43,12 +44,8 @@ Endpoints = Mapping[str, Endpoint]
 """By the name of the model."""
 
 
-def do_nothing() -> None:
-    """What is done meanwhile where there is nothing to do."""
-
-
 @contextmanager
-def serve_models(names: Iterable[str], on_poll: Callable[[], None] = do_nothing) -> Iterator[Endpoints]:
+def serve_models(names: Iterable[str], on_poll: Callable[[], None] = ignore) -> Iterator[Endpoints]:
     """Serve the local ones among some models while the context is open; the others are left alone.
 
     Args:
@@ -67,7 +64,7 @@ def serve_models(names: Iterable[str], on_poll: Callable[[], None] = do_nothing)
 
 
 @contextmanager
-def serve_model(weights: LocalWeights, on_poll: Callable[[], None] = do_nothing) -> Iterator[Endpoint]:
+def serve_model(weights: LocalWeights, on_poll: Callable[[], None] = ignore) -> Iterator[Endpoint]:
     """Serve one model while the context is open; `meanwhile` as in `serving`.
 
     Raises:

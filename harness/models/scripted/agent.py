@@ -32,7 +32,7 @@ from harness.models.scripted.patterns import build_call_key, list_look_ups
 from harness.models.scripted.profiles import Profile
 from harness.models.scripted.visible_state import ConversationReader, VisibleState
 from harness.models.tokenizer import PromptTokenCounter, count_message_tokens, count_text_tokens
-from harness.protocols import Reply, Request, ToolSpec, ignore_delta
+from harness.protocols import Reply, Request, ToolSpec, ignore
 from harness.task import CallTemplate, Fact, Repair, Script, Step
 from harness.tokens import Measured, Usage, Window
 
@@ -72,7 +72,7 @@ class ScriptedModel:
         self._reader, self._prompt_counter = ConversationReader(facts, script), PromptTokenCounter()
         self._lock = threading.Lock()
 
-    def reply(self, request: Request, listen: Callable[[TextDelta], None] = ignore_delta) -> Reply:
+    def reply(self, request: Request, listen: Callable[[TextDelta], None] = ignore) -> Reply:
         """See `harness.protocols.Model`."""
         prompt_tokens = self._prompt_counter.count(request.messages) + count_tool_tokens(request.tools)
         if prompt_tokens > self.window.tokens:

@@ -26,7 +26,7 @@ from harness.models.scripted.profiles import Profile
 from harness.models.scripted.ranking import score_lines, split_words
 from harness.models.scripted.visible_state import SUCCESS_OUTCOMES
 from harness.models.tokenizer import count_message_tokens, count_text_tokens
-from harness.protocols import Reply, Request, ignore_delta
+from harness.protocols import Reply, Request, ignore
 from harness.task import Fact, Script
 from harness.tokens import Measured, Window
 from harness.transcript import RECEIPT
@@ -62,7 +62,7 @@ class ScriptedSummarizer:
         """See `harness.protocols.PromptTokenCounter`."""
         return Measured(sum(map(count_message_tokens, messages)))
 
-    def reply(self, request: Request, listen: Callable[[TextDelta], None] = ignore_delta) -> Reply:
+    def reply(self, request: Request, listen: Callable[[TextDelta], None] = ignore) -> Reply:
         """See `harness.protocols.Model`."""
         prompt = render_prompt(request.messages)
         input_tokens = self.count_prompt_tokens(request.messages) + count_tool_tokens(request.tools)

@@ -13,7 +13,7 @@ from typing import NamedTuple, TypeVar
 from harness.agent.loop import Limits, Outcome
 from harness.events import Compaction, Entry, MessageAdded, StepFinished, TextDelta
 from harness.messages import ToolCall
-from harness.protocols import Model, Policy, Reply, Request, Sandbox, ignore_delta
+from harness.protocols import Model, Policy, Reply, Request, Sandbox, ignore
 from harness.sandboxes.backends import SandboxChoice
 from harness.sandboxes.client import ServedSandbox
 from harness.session.assembly import assemble_session
@@ -103,7 +103,7 @@ class _RecordingModel:
         self.model, self.name, self.window = model, model.name, model.window
         self.answered: list[tuple[Request, Reply]] = []
 
-    def reply(self, request: Request, listen: Callable[[TextDelta], None] = ignore_delta) -> Reply:
+    def reply(self, request: Request, listen: Callable[[TextDelta], None] = ignore) -> Reply:
         reply = self.model.reply(request, listen)
         self.answered.append((request, reply))
         return reply
