@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias
 
+from harness.compaction.amounts import ALL_KEPT, Amount
 from harness.messages import Message
 from harness.tokens import Budget, count_json_characters
 from harness.view import Item, count_events
@@ -21,6 +22,10 @@ class Tail(Protocol):
 
     def find_start(self, items: Sequence[Item], budget: Budget) -> int:
         """Index of the first item that stays, before any boundary rule."""
+        ...
+
+    def state_kept(self, budget: Budget) -> Amount | None:
+        """State the minimum that stays; None = no number can be stated."""
         ...
 
 
@@ -42,6 +47,10 @@ class LastMessages:
     def find_start(self, items: Sequence[Item], budget: Budget) -> int:
         """See `Tail`."""
         return max(0, len(items) - self.count)
+
+    def state_kept(self, budget: Budget) -> Amount | None:
+        """See `harness.compaction.cuts.Tail`."""
+        return Amount(self.count, "messages")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +74,10 @@ class LastTokens:
                 return index
         return 0
 
+    def state_kept(self, budget: Budget) -> Amount | None:
+        """See `harness.compaction.cuts.Tail`."""
+        return Amount(self.tokens, "tokens")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LastShare:
@@ -87,6 +100,10 @@ class LastShare:
                 return index
             gone += size
         return len(items)
+
+    def state_kept(self, budget: Budget) -> Amount | None:
+        """See `harness.compaction.cuts.Tail`."""
+        return ALL_KEPT if self.share >= 1 else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

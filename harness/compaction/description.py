@@ -52,12 +52,17 @@ def inspect_abilities(policy: object) -> Abilities:
 def walk_parts(value: object) -> Iterator[object]:
     """A value and everything that it holds, fields and tuples gone into."""
     yield value
+    for part in list_parts(value):
+        yield from walk_parts(part)
+
+
+def list_parts(value: object) -> tuple[object, ...]:
+    """Return the elements of a tuple or the fields of a dataclass; none of any other value."""
     if isinstance(value, tuple):
-        for one in value:
-            yield from walk_parts(one)
-    elif is_dataclass(value) and not isinstance(value, type):
-        for field in fields(value):
-            yield from walk_parts(getattr(value, field.name))
+        return value
+    if is_dataclass(value) and not isinstance(value, type):
+        return tuple(getattr(value, field.name) for field in fields(value))
+    return ()
 
 
 def describe_stages(policy: object) -> tuple[str, ...]:

@@ -9,48 +9,30 @@ always find something, and so may one whose stages are not known here.
 """
 
 import math
+from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
-from typing import Literal, NamedTuple, TypeAlias
+from typing import NamedTuple
 
-from harness.compaction.cuts import LastMessages, LastShare, LastTokens
-from harness.compaction.description import name_policy, walk_parts
+from harness.compaction.amounts import ALL_KEPT, Amount, Unit
+from harness.compaction.description import list_parts, name_policy
 from harness.compaction.pipeline import Pipeline, Rule
-from harness.compaction.presets.gemini import BeforeUserMessage
-from harness.compaction.presets.langchain import LastOfWindow
-from harness.compaction.presets.pydantic_ai import LastBundles, MoreBundles
-from harness.compaction.stages import Middle, Prunable
-from harness.compaction.triggers import AnyOf, Full, MoreThan, Trigger
-from harness.compaction.wrappers import IfMessages, WithProcedure
+from harness.compaction.stages import Retaining
+from harness.compaction.wrappers import count_required_messages
 from harness.errors import UsageError
 from harness.protocols import Policy
 from harness.tokens import Budget, Window
 
 UNBOUNDED_WINDOW = Window(tokens=2**31, source="configuration")
 
-Unit: TypeAlias = Literal["tokens", "messages", "requests and answers", "all"]
 SHARE_FIELDS = frozenset({"keep_share", "preserve"})
 """Fields that hold how much is kept, as a share."""
-
-
-class _Amount(NamedTuple):
-    """So many of something."""
-
-    size: float
-    """Infinite = all there are."""
-    unit: Unit
-
-    def __str__(self) -> str:
-        return "everything" if self.unit == "all" else f"{int(self.size)} {self.unit}"
-
-
-ALL_KEPT = _Amount(math.inf, "all")
 
 
 class _Conflict(NamedTuple):
     """A rule that finds nothing when it is due."""
 
-    kept_amount: _Amount
-    due_amount: _Amount
+    kept_amount: Amount
+    due_amount: Amount
 
 
 def check_feasible(policy: object, budget: Budget) -> None:
@@ -107,7 +89,7 @@ def _find_conflict(rule: Rule, budget: Budget) -> _Conflict | None:
     More tokens than the threshold are in no view that it is named for, whatever else makes it due. A quiet rule just waits
     until it finds something, in tokens no longer than the window goes.
     """
-    due_amounts, kept_amounts = _list_due_amounts(rule.trigger, budget), _find_kept_amounts(rule, budget)
+    due_amounts, kept_amounts = rule.trigger.state_due(budget).amounts, _find_kept_amounts(rule, budget)
     conflicts: list[_Conflict] = []
     for due in due_amounts:
         amount, limit = kept_amounts.get(due.unit, kept_amounts.get("all")), due.size
@@ -119,32 +101,11 @@ def _find_conflict(rule: Rule, budget: Budget) -> _Conflict | None:
     return by_tokens or (conflicts[0] if conflicts and len(conflicts) == len(due_amounts) else None)
 
 
-def _list_due_amounts(trigger: Trigger, budget: Budget) -> tuple[_Amount, ...]:
-    """Each of the amounts that make a rule due; none = it is due for something else, or never."""
-    match trigger:
-        case AnyOf(triggers):
-            each = [_list_due_amounts(one, budget) for one in triggers if not _is_off(one, budget)]
-            return tuple(amount for amounts in each for amount in amounts) if all(each) else ()
-        case Full() if budget.threshold_tokens is not None:
-            return (_Amount(budget.threshold_tokens, "tokens"),)
-        case MoreThan(unit="messages"):
-            return (_Amount(trigger.count + 1, "messages"),)
-        case MoreBundles():
-            return (_Amount(trigger.count + 1, "requests and answers"),)
-    return ()
-
-
-def _is_off(trigger: Trigger, budget: Budget) -> bool:
-    """Whether it waits for a threshold where there is none though the window is known."""
-    return isinstance(trigger, Full) and budget.threshold_tokens is None and budget.window_tokens > 0
-
-
-def _find_kept_amounts(rule: Rule, budget: Budget) -> dict[Unit, _Amount]:
+def _find_kept_amounts(rule: Rule, budget: Budget) -> dict[Unit, Amount]:
     """What a rule keeps at the least, by unit; `all` = everything, where nothing else is kept."""
-    smallest_by_unit: dict[Unit, _Amount] = {}
-    for part in walk_parts(rule.reducer):
-        amount = _read_kept_amount(part, budget)
-        if amount is not None and amount.size < smallest_by_unit.get(amount.unit, ALL_KEPT).size:
+    smallest_by_unit: dict[Unit, Amount] = {}
+    for amount in _list_kept_amounts(rule.reducer, budget):
+        if amount.size < smallest_by_unit.get(amount.unit, ALL_KEPT).size:
             smallest_by_unit[amount.unit] = amount
         elif amount == ALL_KEPT:
             smallest_by_unit.setdefault("all", ALL_KEPT)
@@ -153,53 +114,29 @@ def _find_kept_amounts(rule: Rule, budget: Budget) -> dict[Unit, _Amount]:
     return smallest_by_unit
 
 
-def _read_kept_amount(part: object, budget: Budget) -> _Amount | None:
-    """What a stage keeps at the least; None = nothing that could be told in a number."""
-    match part:
-        case LastTokens(tokens=tokens):
-            return _Amount(tokens, "tokens")
-        case LastOfWindow(share=share) if budget.window_tokens:
-            return _Amount(int(share * budget.window_tokens), "tokens")
-        case Middle(tail=LastMessages(count=count), head_messages=head):
-            return _Amount(count + max(1, head), "messages")
-        case LastBundles(count=count):
-            return _Amount(max(1, count), "requests and answers")
-        case LastShare(share=share) | BeforeUserMessage(keep_share=share) if share >= 1:
-            return ALL_KEPT
-    keeps: object = getattr(part, "keep_tokens", None)
-    return _Amount(keeps, "tokens") if isinstance(keeps, int) else None
+def _list_kept_amounts(part: object, budget: Budget) -> Iterator[Amount]:
+    """Yield what each stage of a reducer states to keep."""
+    if isinstance(part, Retaining):
+        amount = part.state_kept(budget)
+        if amount is not None:
+            yield amount
+    else:
+        for inner in list_parts(part):
+            yield from _list_kept_amounts(inner, budget)
 
 
-def _find_smallest_view(rule: Rule, budget: Budget) -> _Amount | None:
+def _find_smallest_view(rule: Rule, budget: Budget) -> Amount | None:
     """The smallest view that a rule does something with; None = it rests on nothing that is known here.
 
     Of messages only more are told than a window has tokens: each has at least one.
     """
-    due, reducer, messages = _find_smallest_due_view(rule.trigger, budget), rule.reducer, 0
-    while isinstance(reducer, IfMessages | WithProcedure):
-        messages = max(messages, reducer.count) if isinstance(reducer, IfMessages) else messages
-        reducer = reducer.reducer
+    due, messages = rule.trigger.state_due(budget).smallest_view, count_required_messages(rule.reducer)
     if messages <= budget.window_tokens:
         return due
-    return max(due or _Amount(0, "messages"), _Amount(messages, "messages"), key=lambda amount: amount.size)
+    return max(due or Amount(0, "messages"), Amount(messages, "messages"), key=lambda amount: amount.size)
 
 
-def _find_smallest_due_view(trigger: Trigger, budget: Budget) -> _Amount | None:
-    """The smallest view that makes a rule due; see `_least`."""
-    match trigger:
-        case AnyOf(triggers):
-            each = [_find_smallest_due_view(one, budget) for one in triggers]
-            return None if None in each else min((one for one in each if one is not None), key=lambda amount: amount.size)
-        case Full():
-            return _Amount(math.inf if budget.threshold_tokens is None else budget.threshold_tokens, "tokens")
-        case Prunable(mask=mask):
-            return _Amount(mask.keep_tokens + mask.least_saved_tokens + 1, "tokens")
-        case MoreThan(unit="messages") if trigger.count >= budget.window_tokens:
-            return _Amount(trigger.count + 1, "messages")
-    return None
-
-
-def _format_field_name(policy: object, kept: _Amount, budget: Budget) -> str:
+def _format_field_name(policy: object, kept: Amount, budget: Budget) -> str:
     """The field that says so, if one does."""
     if not is_dataclass(policy):
         return ""
@@ -207,7 +144,7 @@ def _format_field_name(policy: object, kept: _Amount, budget: Budget) -> str:
     return "".join(f" ({name})" for name in list(named)[:1])
 
 
-def _is_keep_field(name: str, value: object, kept: _Amount, budget: Budget) -> bool:
+def _is_keep_field(name: str, value: object, kept: Amount, budget: Budget) -> bool:
     if name in SHARE_FIELDS and isinstance(value, int | float):
         return value >= 1 if kept == ALL_KEPT else int(value * budget.window_tokens) == kept.size
     if not name.startswith(("keep", "protect")):

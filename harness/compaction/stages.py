@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from fnmatch import translate
 from functools import lru_cache
-from typing import Literal, NamedTuple, Protocol, TypeVar
+from typing import Literal, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from harness import transcript
+from harness.compaction.amounts import Amount, DueAmounts
 from harness.compaction.cuts import SNAP_BACK, LastMessages, Snap, Tail, count_messages_for_events
 from harness.events import ItemId, Patch, Replace
 from harness.messages import CompactionMarker, Message, ToolCall, ToolResult
@@ -45,6 +46,19 @@ class Span(Protocol):
         """They in view order, one stretch behind the system message, pairs whole; none = there is nothing to do."""
         ...
 
+    def state_kept(self, budget: Budget) -> Amount | None:
+        """State the minimum that stays; None = no number can be stated."""
+        ...
+
+
+@runtime_checkable
+class Retaining(Protocol):
+    """A stage that states how much of a view it retains: every tail and span, and a reducer that has neither."""
+
+    def state_kept(self, budget: Budget) -> Amount | None:
+        """State the minimum that stays; None = no number can be stated."""
+        ...
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Middle:
@@ -64,6 +78,11 @@ class Middle:
         """Those between, pairs whole at both ends: a head that would end in a call takes its results along."""
         start = Snap(direction="forward").find_legal_index(view.items, self._count_head_messages(view))
         return view.items[start : self.snap.find_legal_index(view.items, self.tail.find_start(view.items, budget))]
+
+    def state_kept(self, budget: Budget) -> Amount | None:
+        """See `Span`."""
+        kept = self.tail.state_kept(budget)
+        return kept._replace(size=kept.size + max(1, self.head_messages)) if kept and kept.unit == "messages" else kept
 
 
 EVERYTHING = Middle(tail=LastMessages(count=0))
@@ -219,6 +238,10 @@ class Mask:
     def is_worthwhile(self, view: View) -> bool:
         """Whether enough would be saved, all old results masked; the cost is that of what came since the last asking."""
         return self._read_old_results(view, lambda old: bool(old.chosen) and self._is_enough(old.tokens))
+
+    def state_kept(self, budget: Budget) -> Amount | None:
+        """See `Retaining`."""
+        return Amount(self.keep_tokens, "tokens")
 
     def count_old_tokens(self, view: View) -> int | None:
         """What all old results hold, at the cost of `worth`; None where arguments of calls go too, which hold who knows what."""
@@ -380,6 +403,10 @@ class Prunable:
             return None
         least, protected = self.mask.least_saved_tokens, self.mask.keep_tokens
         return f"more than {least} tokens of tool results beyond the newest {protected}"
+
+    def state_due(self, budget: Budget) -> DueAmounts:
+        """See `harness.compaction.triggers.Trigger`."""
+        return DueAmounts(smallest_view=Amount(self.mask.keep_tokens + self.mask.least_saved_tokens + 1, "tokens"))
 
 
 def is_from_user(view: View, index: int) -> bool:

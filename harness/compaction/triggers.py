@@ -8,6 +8,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias
 
+from harness.compaction.amounts import DUE_IN_ANY_VIEW, Amount, DueAmounts
 from harness.errors import UsageError
 from harness.events import ContextUsage
 from harness.tokens import Budget, Usage, Window
@@ -40,6 +41,10 @@ class Trigger(Protocol):
 
     def check_due(self, view: View, budget: Budget, usage: Usage | None) -> str | None:
         """The reason in words and numbers, or None."""
+        ...
+
+    def state_due(self, budget: Budget) -> DueAmounts:
+        """State which amounts of a view make the trigger due; `DUE_IN_ANY_VIEW` where it depends on none."""
         ...
 
 
@@ -190,6 +195,12 @@ class Full:
             return None
         return f"{tokens} tokens {'>' if self.above else '≥'} threshold {budget.threshold_tokens}"
 
+    def state_due(self, budget: Budget) -> DueAmounts:
+        """See `harness.compaction.triggers.Trigger`."""
+        size = math.inf if budget.threshold_tokens is None else budget.threshold_tokens
+        amount = Amount(size, "tokens")
+        return DueAmounts(amounts=() if size == math.inf else (amount,), smallest_view=amount)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MoreThan:
@@ -203,6 +214,11 @@ class MoreThan:
         held = view.events if self.unit == "events" else len(view.items)
         return f"{held} {self.unit} > {self.count}" if held > self.count else None
 
+    def state_due(self, budget: Budget) -> DueAmounts:
+        """See `harness.compaction.triggers.Trigger`."""
+        amount = Amount(self.count + 1, "messages")
+        return DueAmounts(amounts=(amount,), smallest_view=amount) if self.unit == "messages" else DUE_IN_ANY_VIEW
+
 
 @dataclass(frozen=True, slots=True)
 class Always:
@@ -211,6 +227,10 @@ class Always:
     def check_due(self, view: View, budget: Budget, usage: Usage | None) -> str | None:
         """See `Trigger`."""
         return "asked at every step"
+
+    def state_due(self, budget: Budget) -> DueAmounts:
+        """See `harness.compaction.triggers.Trigger`."""
+        return DUE_IN_ANY_VIEW
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,6 +243,16 @@ class AnyOf:
         """See `Trigger`."""
         return next((reason for trigger in self.triggers if (reason := trigger.check_due(view, budget, usage))), None)
 
+    def state_due(self, budget: Budget) -> DueAmounts:
+        """See `harness.compaction.triggers.Trigger`."""
+        statements = [trigger.state_due(budget) for trigger in self.triggers]
+        smallest = [due.smallest_view for due in statements if due.smallest_view is not None]
+        waiting = [due.amounts for due in statements if not (budget.window_tokens and due.is_never)]
+        return DueAmounts(
+            amounts=tuple(amount for amounts in waiting for amount in amounts) if all(waiting) else (),
+            smallest_view=min(smallest, key=lambda amount: amount.size) if len(smallest) == len(statements) else None,
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class AllOf:
@@ -234,6 +264,10 @@ class AllOf:
         """See `Trigger`."""
         reasons = [trigger.check_due(view, budget, usage) for trigger in self.triggers]
         return " and ".join(reason for reason in reasons if reason) if all(reasons) else None
+
+    def state_due(self, budget: Budget) -> DueAmounts:
+        """See `harness.compaction.triggers.Trigger`."""
+        return DUE_IN_ANY_VIEW
 
 
 def measure_tokens(measure: Measure, view: View, usage: Usage | None) -> int:

@@ -1,5 +1,6 @@
 """Reducers around reducers: what is done besides, instead or only if. Each takes another's proposal and changes it."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -9,6 +10,12 @@ from harness.messages import user
 from harness.plan import PLAIN_PROCEDURE, Excerpt, Plan, SummaryProcedure
 from harness.tokens import Budget, Counter
 from harness.view import View
+
+
+def count_required_messages(reducer: Reducer) -> int:
+    """Return the number of messages below which a reducer states that it does nothing; 0 = it states none."""
+    count: Callable[[], int] | None = getattr(reducer, "count_required_messages", None)
+    return count() if count else 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +32,10 @@ class WithProcedure:
         plan = self.reducer.reduce(view, budget, reason)
         slots = tuple(replace(slot, procedure=self.procedure, excerpt=self.excerpt or slot.excerpt) for slot in plan.slots)
         return replace(plan, slots=slots)
+
+    def count_required_messages(self) -> int:
+        """See `count_required_messages`."""
+        return count_required_messages(self.reducer)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,6 +98,10 @@ class IfMessages:
         if message_count < self.count:
             return Plan(reason=f"{reason}, but {message_count} messages since the last summary are fewer than {self.count}")
         return self.reducer.reduce(view, budget, reason)
+
+    def count_required_messages(self) -> int:
+        """See `count_required_messages`."""
+        return max(self.count, count_required_messages(self.reducer))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

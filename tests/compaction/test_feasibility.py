@@ -1,11 +1,15 @@
 """A policy that cannot find anything to do is refused; one that may find something never is."""
 
+import importlib
+import inspect
+import pkgutil
 from collections.abc import Iterator
 
 import pytest
 from hypothesis import assume, example, given, note, settings
 from hypothesis import strategies as st
 
+from harness import compaction
 from harness.compaction.cuts import LastMessages, LastTokens
 from harness.compaction.feasibility import check_feasible, explain_never_due
 from harness.compaction.pipeline import Pipeline, Rule
@@ -302,3 +306,12 @@ def test_what_is_refused_finds_nothing_while_the_view_is_within_what_it_keeps(ke
     if view.tokens < kept:
         for reducer in (forgetting(kept), Mask(keep_tokens=kept)):
             assert reducer.reduce(view, budget, "due").is_empty
+
+
+def test_every_trigger_and_every_cut_states_its_amounts() -> None:
+    modules = [importlib.import_module(info.name) for info in pkgutil.walk_packages(compaction.__path__, "harness.compaction.")]
+    stages = {value for module in modules for value in vars(module).values() if inspect.isclass(value)}
+    for method, statement in (("check_due", "state_due"), ("find_start", "state_kept"), ("select_items", "state_kept")):
+        stating = [stage for stage in stages if hasattr(stage, method)]
+        assert len(stating) > 3
+        assert [stage for stage in stating if not hasattr(stage, statement)] == []

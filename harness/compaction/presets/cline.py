@@ -7,6 +7,7 @@ from itertools import pairwise
 from typing import Literal
 
 from harness import transcript
+from harness.compaction.amounts import DUE_IN_ANY_VIEW, Amount, DueAmounts
 from harness.compaction.cuts import Snap
 from harness.compaction.pipeline import Pipeline, Preset, Rule, join_plans
 from harness.compaction.ranges import NonNegative, Positive, Share
@@ -90,6 +91,10 @@ class BeforeNewest:
             cut = min(cut, typed)
         return items[1 : Snap(legal="user-or-assistant").find_legal_index(items, min(cut, len(items) - 1))]
 
+    def state_kept(self, budget: Budget) -> Amount | None:
+        """See `harness.compaction.stages.Span`."""
+        return None
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShareMinusReserve:
@@ -141,6 +146,10 @@ class FullBy:
     def check_due(self, view: View, budget: Budget, usage: Usage | None) -> str | None:
         """See `Trigger`."""
         return Full(measure=self.measure).check_due(view, _divide_window(self.division, budget.window_tokens), usage)
+
+    def state_due(self, budget: Budget) -> DueAmounts:
+        """See `harness.compaction.triggers.Trigger`."""
+        return DUE_IN_ANY_VIEW
 
 
 @lru_cache(maxsize=1_000)

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from harness.compaction.amounts import Amount
 from harness.compaction.pipeline import Pipeline, Preset, Rule
 from harness.compaction.ranges import Positive, Share
 from harness.compaction.stages import Summarize, find_answered_end
@@ -20,6 +21,10 @@ class AnsweredSpan:
     def select_items(self, view: View, budget: Budget) -> tuple[Item, ...]:
         """See `harness.compaction.stages.Span`."""
         return view.items[1 : find_answered_end(view)]
+
+    def state_kept(self, budget: Budget) -> Amount | None:
+        """See `harness.compaction.stages.Span`."""
+        return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

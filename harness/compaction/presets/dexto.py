@@ -4,6 +4,7 @@ import collections
 from dataclasses import dataclass
 from typing import Literal
 
+from harness.compaction.amounts import Amount
 from harness.compaction.cuts import Snap
 from harness.compaction.pipeline import Pipeline, Preset, Rule
 from harness.compaction.ranges import NonNegative, Positive, Share
@@ -35,6 +36,10 @@ class BeforeTurnsOrShare:
             new = len(items) - first
             cut = Snap().find_legal_index(items, len(items) - max(self.least_messages, int(self.share * new)))
         return items[1:cut] if cut > first else ()
+
+    def state_kept(self, budget: Budget) -> Amount | None:
+        """See `harness.compaction.stages.Span`."""
+        return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from harness.compaction.amounts import ALL_KEPT, Amount
 from harness.compaction.pipeline import Pipeline, Preset, Rule
 from harness.compaction.ranges import NonNegative, Positive, Share
 from harness.compaction.stages import Mask, Prunable, Reducer, Summarize, replace_results, with_output
@@ -36,6 +37,10 @@ class BeforeUserMessage:
     def select_items(self, view: View, budget: Budget) -> tuple[Item, ...]:
         """See `harness.compaction.stages.Span`."""
         return view.items[1 : self._find_end(view.items)]
+
+    def state_kept(self, budget: Budget) -> Amount | None:
+        """See `harness.compaction.stages.Span`."""
+        return ALL_KEPT if self.keep_share >= 1 else None
 
     def _find_end(self, items: Sequence[Item]) -> int:
         end = len(items)

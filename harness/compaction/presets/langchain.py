@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from harness import transcript
+from harness.compaction.amounts import Amount
 from harness.compaction.cuts import LastMessages, LastTokens, Tail
 from harness.compaction.pipeline import Pipeline, Preset, Rule
 from harness.compaction.ranges import NonNegative, Positive, Share
@@ -105,6 +106,10 @@ class LastOfWindow:
         """See `Tail`."""
         tokens = max(1, int(budget.window_tokens * self.share))
         return LastTokens(tokens=tokens, reaching=False, least_messages=self.least_messages).find_start(items, budget)
+
+    def state_kept(self, budget: Budget) -> Amount | None:
+        """See `harness.compaction.cuts.Tail`."""
+        return Amount(int(self.share * budget.window_tokens), "tokens") if budget.window_tokens else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

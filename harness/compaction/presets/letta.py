@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from harness import transcript
+from harness.compaction.amounts import Amount
 from harness.compaction.pipeline import Pipeline, Preset, Rule
 from harness.compaction.ranges import Positive, Share
 from harness.compaction.stages import EVERYTHING, Middle, Summarize
@@ -40,6 +41,10 @@ class UpToShare:
                 return items[1:end]
             steps += 1
         return items[1:]
+
+    def state_kept(self, budget: Budget) -> Amount | None:
+        """See `harness.compaction.stages.Span`."""
+        return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from harness.compaction.amounts import Amount
 from harness.compaction.pipeline import Pipeline, Preset, Rule
 from harness.compaction.ranges import NonNegative, Positive, Share
 from harness.compaction.stages import Mask, Prunable, Summarize, is_from_user
@@ -40,6 +41,10 @@ class BeforeTurns:
                 return items[1 : _find_fitting_start(items, start + 1, before, room)]
             before, room = start, room - size
         return items[1:before]
+
+    def state_kept(self, budget: Budget) -> Amount | None:
+        """See `harness.compaction.stages.Span`."""
+        return None
 
 
 def _is_before_summary(view: View, index: int) -> bool:

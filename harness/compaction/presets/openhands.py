@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Literal, NamedTuple
 
 from harness import transcript
+from harness.compaction.amounts import Amount
 from harness.compaction.cuts import Snap, Tail, count_messages_for_events
 from harness.compaction.pipeline import Pipeline, Preset, Rule
 from harness.compaction.ranges import NonNegative, Positive, Range
@@ -52,6 +53,10 @@ class LastEvents:
             room -= sizes[index]
         return index
 
+    def state_kept(self, budget: Budget) -> Amount | None:
+        """See `harness.compaction.cuts.Tail`."""
+        return None
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LastBelowThreshold:
@@ -71,6 +76,10 @@ class LastBelowThreshold:
             index -= 1
             room -= items[index].tokens
         return index
+
+    def state_kept(self, budget: Budget) -> Amount | None:
+        """See `harness.compaction.cuts.Tail`."""
+        return None
 
     def _count_head_tokens(self, head: Sequence[Item]) -> int:
         """Of the first events."""
@@ -93,6 +102,10 @@ class ShortestTail:
     def find_start(self, items: Sequence[Item], budget: Budget) -> int:
         """See `Tail`."""
         return max(tail.find_start(items, budget) for tail in self.tails)
+
+    def state_kept(self, budget: Budget) -> Amount | None:
+        """See `harness.compaction.cuts.Tail`."""
+        return None
 
 
 class TranscriptEvent(NamedTuple):

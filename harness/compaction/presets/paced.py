@@ -7,6 +7,7 @@ from fnmatch import translate
 from functools import lru_cache
 from typing import Literal
 
+from harness.compaction.amounts import DUE_IN_ANY_VIEW, DueAmounts
 from harness.compaction.cuts import LastMessages
 from harness.compaction.pipeline import Pipeline, Preset, Rule
 from harness.compaction.ranges import Positive, Share
@@ -35,6 +36,10 @@ class Steps:
         """See `Trigger`."""
         steps = view.steps_since_compaction
         return f"{steps} steps since the last compaction ≥ {self.count}" if steps >= self.count else None
+
+    def state_due(self, budget: Budget) -> DueAmounts:
+        """See `harness.compaction.triggers.Trigger`."""
+        return DUE_IN_ANY_VIEW
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from harness.compaction.amounts import Amount
 from harness.compaction.cuts import LastTokens, Snap
 from harness.compaction.pipeline import Pipeline, Preset, Rule
 from harness.compaction.ranges import NonNegative, Positive
@@ -49,6 +50,10 @@ class SummarizeSplitTurn:
         slots = self._make_slots(view, former, before, view.items[turn:cut])
         gone = tuple(item.item_id for item in view.items[1:cut])
         return Plan(reason=f"{reason}{'; a turn is split' if turn < cut else ''}", forget=gone, slots=slots)
+
+    def state_kept(self, budget: Budget) -> Amount | None:
+        """See `harness.compaction.stages.Retaining`."""
+        return Amount(self.keep_tokens, "tokens")
 
     def _find_floor(self, view: View) -> int:
         """Index of the first item that can be told."""

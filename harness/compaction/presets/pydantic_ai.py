@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from harness.compaction.amounts import Amount, DueAmounts
 from harness.compaction.cuts import SNAP_BACK, LastTokens, Tail
 from harness.compaction.pipeline import Pipeline, Preset, Rule
 from harness.compaction.ranges import NonNegative, Positive, Share
@@ -59,6 +60,10 @@ class LastBundles:
         """See `harness.compaction.cuts.Tail`."""
         return _find_bundle_start(items, max(1, self.count))
 
+    def state_kept(self, budget: Budget) -> Amount | None:
+        """See `harness.compaction.cuts.Tail`."""
+        return Amount(max(1, self.count), "requests and answers")
+
 
 class _BundleTally:
     """The tally of bundles behind the newest one with a stub. See `harness.tally_cache`."""
@@ -98,6 +103,10 @@ class MoreBundles:
         ):
             return None
         return f"more than {self.count} requests and answers{'' if self.stub is None else ' since results were cleared'}"
+
+    def state_due(self, budget: Budget) -> DueAmounts:
+        """See `harness.compaction.triggers.Trigger`."""
+        return DueAmounts(amounts=(Amount(self.count + 1, "requests and answers"),))
 
 
 def _find_bundle_start(items: Sequence[Item], count: int) -> int:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from harness import transcript
+from harness.compaction.amounts import Amount
 from harness.compaction.cuts import LastTokens, Snap
 from harness.compaction.pipeline import Pipeline, Preset, Rule
 from harness.compaction.ranges import NonNegative, Positive
@@ -106,6 +107,10 @@ class SummarizeBeforeRecent:
                 slots.append(self._make_slot(view, within, alone, continues=True))
         gone = tuple(item.item_id for item in view.items[1:cut])
         return Plan(reason=f"{reason}{'; the newest turn is split' if within else ''}", forget=gone, slots=tuple(slots))
+
+    def state_kept(self, budget: Budget) -> Amount | None:
+        """See `harness.compaction.stages.Retaining`."""
+        return Amount(self.keep_tokens, "tokens")
 
     def _make_slot(self, view: View, items: Sequence[Item], summary_format: SummaryFormat, *, continues: bool = False) -> Slot:
         return Slot(

@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
+from harness.compaction.amounts import DUE_IN_ANY_VIEW, DueAmounts
 from harness.compaction.pipeline import Pipeline, Preset, Rule
 from harness.compaction.ranges import NonNegative, Positive
 from harness.compaction.stages import is_from_user, replace_results, with_output
@@ -67,6 +68,10 @@ class Overdue:
         )
         return f"more than {self.keep} results, {self.every} at a time" if count > 0 else None
 
+    def state_due(self, budget: Budget) -> DueAmounts:
+        """See `harness.compaction.triggers.Trigger`."""
+        return DUE_IN_ANY_VIEW
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ElideResults:
@@ -123,6 +128,10 @@ class TurnsSinceSummary:
         newest = view.summaries[-1] if view.summaries else None
         turns = view.tally_cache.read(view.items, _TurnTally, lambda: _TurnTally(newest), lambda tally: tally.count)
         return f"{self.count} turns without a summary" if turns >= self.count else None
+
+    def state_due(self, budget: Budget) -> DueAmounts:
+        """See `harness.compaction.triggers.Trigger`."""
+        return DUE_IN_ANY_VIEW
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
