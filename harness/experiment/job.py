@@ -1,4 +1,4 @@
-"""What goes to a worker and what comes back: the only two values that cross between the runner and a trial."""
+"""The two values that cross between the runner and a trial: a job and its finished trial."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from harness.task import Task
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CacheSettings:
-    """Which action cache a trial uses; no part of its configuration, since it makes no difference to what happens."""
+    """Action cache of a trial; no part of its configuration, since results are the same without it."""
 
     folder: Path
     max_bytes: int
@@ -24,7 +24,7 @@ class CacheSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """A trial, and all that a worker must know to run and record it."""
+    """A trial, and everything that a worker needs to run and record it."""
 
     trial: Trial
     trial_id: str
@@ -38,13 +38,13 @@ class Job:
     """The trial's own journal file, made by the worker."""
     unsafe_local: bool = False
     cache_settings: CacheSettings | None = None
-    """None = every command is run."""
+    """Action cache; None = every command is run."""
     wiring: Wiring = DEFAULT_WIRING
     """Connection to real models, as the run configures it; what the trial configures goes before it."""
 
 
 class FinishedTrial(NamedTuple):
-    """What is recorded of a trial."""
+    """The rows that are stored of a trial."""
 
     record: TrialRecord
     checks: tuple[CheckRecord, ...]

@@ -4,7 +4,6 @@ Nothing is written and no model is called. What was found out on the way (the sa
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 
 from harness.experiment.job import build_session_spec
 from harness.experiment.trial import Trial
@@ -27,15 +26,6 @@ from harness.tokens import Window
 from harness.tools.session_tools import choose_truncation
 
 
-@dataclass(slots=True)
-class _CheckedTrials:
-    """What was looked at already, so that a large grid is checked as fast as a small one."""
-
-    tasks: dict[tuple[str, int, World], Task] = field(default_factory=dict)
-    first_tokens: dict[tuple[str, int, World], int] = field(default_factory=dict)
-    arms: set[object] = field(default_factory=set)
-
-
 def check_trials(trials: Iterable[Trial], cassette: Cassette | None = None) -> None:
     """Refuse trials that could not run.
 
@@ -52,18 +42,21 @@ def check_trials(trials: Iterable[Trial], cassette: Cassette | None = None) -> N
     """
     if cassette is not None:
         cassette.check()
-    checked = _CheckedTrials()
+    wiring = Wiring(cassette=cassette)
+    tasks: dict[tuple[str, int, World], tuple[Task, int]] = {}
+    checked_arms = set[object]()
     for trial in trials:
         key = (trial.task, trial.seed, trial.world)
-        if key not in checked.tasks:
-            task = make_task(*key)
-            checked.tasks[key], checked.first_tokens[key] = task, count_first_request_tokens(task.prompt, task.runtime)
+        if key not in tasks:
+            made = make_task(*key)
+            tasks[key] = made, count_first_request_tokens(made.prompt, made.runtime)
         arm = (*key, trial.model, trial.tool_calls, trial.window_tokens, trial.nominal_window_tokens, trial.policy)
-        if arm not in checked.arms:
-            checked.arms.add(arm)
-            window = check_assembly(build_session_spec(trial, checked.tasks[key], Wiring(cassette=cassette)))
+        if arm not in checked_arms:
+            checked_arms.add(arm)
+            task, first_tokens = tasks[key]
+            window = check_assembly(build_session_spec(trial, task, wiring))
             output_tool_tokens = count_output_tool_tokens() if choose_truncation(trial.policy).saved else 0
-            check_fits(trial.task, checked.first_tokens[key] + output_tool_tokens, window.tokens)
+            check_fits(trial.task, first_tokens + output_tool_tokens, window.tokens)
 
 
 def collect_warnings(trials: Sequence[Trial]) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""What is known of an attempt at a trial, put into the rows that are stored of it."""
+"""Record of a trial: the rows that are stored of it, built from everything known about its run."""
 
 import json
 from collections.abc import Mapping
@@ -35,7 +35,7 @@ class Ending:
 
 @dataclass(slots=True, kw_only=True)
 class TrialRun:
-    """All that is known of a trial at work; whatever stands here when something breaks is what is recorded."""
+    """Everything known of a running trial; whatever stands here when something breaks is what is recorded."""
 
     started_at: float
     """Seconds since the epoch."""
@@ -46,18 +46,18 @@ class TrialRun:
     """Policy in the window of the model; None = the trial broke off before its session was assembled."""
     sandbox: SandboxInfo | None = None
     container: str | None = None
-    """Name that its container has where one is started (S0.2); None = its backend has none."""
+    """Name of the container (S0.2); None = the backend starts none."""
     graded_checks: tuple[GradedCheck, ...] = ()
     ending: Ending = field(default_factory=lambda: Ending(status="crashed", reason="crashed", error="it never began"))
 
     def build_finished_trial(self, job: Job, ended_at: float) -> FinishedTrial:
-        """The rows of the trial as it stands."""
+        """Build the rows of the trial as it stands."""
         record = _build_trial_record(job, self, ended_at - self.started_at)
         return FinishedTrial(record, tuple(_build_check_record(job.trial_id, judged) for judged in self.graded_checks))
 
 
 def encode_axes(axes: Mapping[str, object]) -> str:
-    """A trial's value on each axis, as it is stored."""
+    """Return the stored form of a trial's value on each axis."""
     return json.dumps(dict(axes), ensure_ascii=False, sort_keys=True)
 
 

@@ -24,7 +24,6 @@ from harness.session.assembly import assemble_session
 from harness.session.grading import fail_all_checks, grade_workspace
 from harness.session.resources import SessionResources, write_workspace
 from harness.store.journal import Journal
-from harness.store.log import SessionLog
 from harness.task import Task
 from harness.tasks import make_task
 
@@ -33,9 +32,9 @@ def run_trial(job: Job, cancellation: Cancellation | None = None, clock: Clock =
     """Run a trial into a journal file of its own and record it there.
 
     Args:
-        job: what to run.
-        cancellation: ends the session early; None = nobody can.
-        clock: tells the time of the records.
+        job: trial and everything that the run configures.
+        cancellation: request to end the session early; None = the session cannot be stopped.
+        clock: source of the time of the records.
 
     Raises:
         StoreError: the journal file cannot be written.
@@ -52,7 +51,7 @@ def run_trial(job: Job, cancellation: Cancellation | None = None, clock: Clock =
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _TrialSession:
-    """A trial at work."""
+    """A trial that runs."""
 
     job: Job
     trial_run: TrialRun
@@ -60,29 +59,29 @@ class _TrialSession:
     clock: Clock
 
     def run(self, journal: Journal) -> None:
-        """Do the trial; whatever is raised becomes its ending."""
+        """Run the trial; whatever is raised becomes its ending."""
+        run, trial = self.trial_run, self.job.trial
         try:
-            trial = self.job.trial
+            counter = trial.policy.counter
             task = make_task(trial.task, trial.seed, trial.world)
-            self.trial_run.graded_checks = fail_all_checks(task, "not run: the session broke off")
-            with closing(self._open_log(journal)) as log:
-                self._run_in_sandbox(task, log, journal.open_outputs(self.trial_run.session_id, self.clock))
-            self._record_metrics(task, journal)
+            run.graded_checks = fail_all_checks(task, "not run: the session broke off")
+            began_ms = int(run.started_at * 1000)
+            with closing(
+                journal.open_session_log(run.session_id, created_at_ms=began_ms, clock=self.clock, counter=counter)
+            ) as log:
+                self._run_in_sandbox(task, log, journal.open_outputs(run.session_id, self.clock))
+            metrics, probes = measure_session(journal.read_entries(run.session_id), task, counter)
+            journal.record_metrics(run.session_id, metrics, probes)
         except SandboxError as error:
-            self.trial_run.ending = Ending(status="failed", reason="sandbox_error", error=str(error))
+            run.ending = Ending(status="failed", reason="sandbox_error", error=str(error))
         except StoreError as error:
-            self.trial_run.ending = Ending(status="failed", reason="store_error", error=str(error))
+            run.ending = Ending(status="failed", reason="store_error", error=str(error))
         except Exception as error:  # noqa: BLE001  (the one place: a trial that breaks costs that trial, never the grid)
             error_text = f"{type(error).__name__}: {error}"
-            self.trial_run.ending = Ending(status="crashed", reason="crashed", error=error_text, traceback=traceback.format_exc())
-
-    def _open_log(self, journal: Journal) -> SessionLog:
-        run, counter = self.trial_run, self.job.trial.policy.counter
-        began_ms = int(run.started_at * 1000)
-        return journal.open_session_log(run.session_id, created_at_ms=began_ms, clock=self.clock, counter=counter)
+            run.ending = Ending(status="crashed", reason="crashed", error=error_text, traceback=traceback.format_exc())
 
     def _run_in_sandbox(self, task: Task, log: Log, outputs: OutputStore) -> None:
-        """Lay the workspace, let the agent work, judge what it left."""
+        """Write the workspace, run the session, and grade what it left."""
         run = self.trial_run
         with closing(self._make_sandbox(task)) as sandbox:
             sandbox.start()
@@ -95,14 +94,8 @@ class _TrialSession:
             if run.ending.reason not in {"sandbox_error", "cancelled"}:
                 run.graded_checks = grade_workspace(task, sandbox)
 
-    def _record_metrics(self, task: Task, journal: Journal) -> None:
-        """Keep how the session behaved, as its log tells it."""
-        session_id = self.trial_run.session_id
-        metrics, probes = measure_session(journal.read_entries(session_id), task, self.job.trial.policy.counter)
-        journal.record_metrics(session_id, metrics, probes)
-
     def _make_sandbox(self, task: Task) -> ServedSandbox | CachedSandbox:
-        """A new sandbox, over the action cache if there shall be one."""
+        """Open a sandbox, over the action cache where one is configured."""
         choice, cache_settings = self.job.trial.sandbox, self.job.cache_settings
         uncached_sandbox = self._open_sandbox(task)
         if cache_settings is None or not task.cacheable:

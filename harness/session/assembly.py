@@ -36,10 +36,9 @@ def assemble_session(spec: SessionSpec, resources: SessionResources) -> Assemble
     """
     model = resources.model or open_agent_model(spec, resources)
     summarizer = resources.summarizer or _open_summarizer(spec, resources, model)
-    oracle = resources.oracle or build_scripted_oracle(spec.task)
     fitted_policy = fit_policy(spec.policy, model.window, spec.nominal_window_tokens)
     compactor = SessionCompactor(
-        policy=supply_oracle(fitted_policy.policy, oracle),
+        policy=supply_oracle(fitted_policy.policy, resources.oracle, spec.task),
         window=model.window,
         summarizer=summarizer,
         outputs=resources.outputs,
@@ -59,7 +58,7 @@ def assemble_session(spec: SessionSpec, resources: SessionResources) -> Assemble
         loop_detector=_make_loop_detector(spec, resources),
     )
     if spec.explore:
-        _add_explore_tool(agent, spec, replace(resources, model=model, summarizer=summarizer, oracle=oracle))
+        _add_explore_tool(agent, spec, replace(resources, model=model, summarizer=summarizer))
     return AssembledSession(spec=spec, resources=resources, agent=agent, fitted_policy=fitted_policy)
 
 
@@ -102,7 +101,8 @@ def _add_explore_tool(agent: Agent, spec: SessionSpec, resources: SessionResourc
     child_spec = replace(
         spec, task=None, instructions="", limits=Limits(max_steps=EXPLORE_MAX_STEPS), explore=False, repeated="continue"
     )
-    child_resources = replace(resources, tools=select_exploring_tools(agent.tools))
+    oracle = resources.oracle or build_scripted_oracle(spec.task)
+    child_resources = replace(resources, oracle=oracle, tools=select_exploring_tools(agent.tools))
 
     @contextmanager
     def open_sub_agent(question: str, on_event: Callable[[Entry | Signal], None]) -> Iterator[AssembledSession]:

@@ -112,6 +112,12 @@ def list_trees(entries: Iterable[Entry]) -> tuple[str, ...]:
     return tuple(event.tree_id for _, event in drop_rolled_back(entries) if isinstance(event, WorkspaceSaved))
 
 
+def find_session_trees(entries: Iterable[Entry]) -> tuple[str, str] | None:
+    """Return the first workspace of a session and the last; None when no workspace was kept."""
+    trees = list_trees(entries)
+    return (trees[0], trees[-1]) if trees else None
+
+
 def find_turn_trees(entries: Iterable[Entry], number: int | None = None) -> tuple[str, str] | None:
     """The workspace before and after a turn, None = the newest; None when it was never kept.
 

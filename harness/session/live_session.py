@@ -323,12 +323,8 @@ class LiveSession:
         Raises:
             UsageError: no such turn.
         """
-        all_trees = history.list_trees(self.entries)
-        trees = (
-            ((all_trees[0], all_trees[-1]) if all_trees else None)
-            if whole_session
-            else history.find_turn_trees(self.entries, turn)
-        )
+        entries = self.entries
+        trees = history.find_session_trees(entries) if whole_session else history.find_turn_trees(entries, turn)
         if trees is None:
             return ()
         with self._open_workspaces() as workspaces:
@@ -336,8 +332,8 @@ class LiveSession:
 
     def summarize_changes(self) -> ChangeSummary:
         """What the whole session changed in its workspace (S3.11)."""
-        trees = history.list_trees(self.entries)
-        return summarize_changes(self._diff_trees(trees[0], trees[-1]) if trees else ())
+        trees = history.find_session_trees(self.entries)
+        return summarize_changes(self._diff_trees(*trees) if trees else ())
 
     def compact(self) -> Compaction | None:
         """Compact now, as the policy would before the next step if it were due; waits for the summary, which `stop` ends.

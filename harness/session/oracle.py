@@ -1,6 +1,6 @@
-"""The future of a scripted session, read off its script: what a clairvoyant policy is told when a trial is opened.
+"""Oracle of a scripted session: predicts from the task's script what will be needed, for clairvoyant policies.
 
-The compaction room knows no tasks and the models room no policies, so they meet here.
+`harness.compaction` imports no tasks and `harness.models` no policies, so the two meet here.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,8 +15,13 @@ from harness.task import Fact, Script, Task
 from harness.tokens import count_characters
 
 
-def supply_oracle(policy: Policy, oracle: Oracle | None) -> Policy:
+def supply_oracle(policy: Policy, oracle: Oracle | None, task: Task | None) -> Policy:
     """Return a policy as it runs in a session: one with a method `with_oracle` is given the oracle.
+
+    Args:
+        policy: policy of the session.
+        oracle: knowledge of what will be needed; None = read off the script of the task.
+        task: task of the session, if it has one.
 
     Raises:
         UsageError: the policy needs an oracle and there is none.
@@ -24,6 +29,7 @@ def supply_oracle(policy: Policy, oracle: Oracle | None) -> Policy:
     with_oracle = getattr(policy, "with_oracle", None)
     if with_oracle is None:
         return policy
+    oracle = oracle or build_scripted_oracle(task)
     if oracle is None:
         raise UsageError(
             f"policy {name_policy(policy)!r} must know what will be needed, and only the script of a task says so; choose a task "

@@ -1,8 +1,7 @@
-"""What a session was set up with, as it stands in its log: all that is needed to go on with it, wherever it is opened again.
+"""The setup of a session as its log stores it: everything that is needed to continue the session wherever it is reopened.
 
-It is read in one way, by `recorded`, whoever goes on: a panel, the command line, a fork. Three things belong to who opens a
-session and are not kept: where it is logged, where its files are copied to, and the leave to run commands without walls, which
-no file may give.
+The widget, the command line and forks all read it by `decode_setup`. Three settings belong to whoever reopens a session and are
+not stored: the journal, the folder for the files, and the permission to run commands without a sandbox.
 """
 
 import json
@@ -16,7 +15,7 @@ from harness.policies import policy_from_plain
 from harness.session.spec import SessionSpec
 
 UNSTORED_FIELDS = frozenset({"request", "journal", "keep", "unsafe_local"})
-"""Fields of `SessionSpec` that are no part of it; the request is in the log itself."""
+"""Fields of `SessionSpec` that are not part of the setup; the request is in the log itself."""
 STORED_FIELDS: Mapping[str, Any] = {
     name: value_type for name, value_type in get_type_hints(SessionSpec).items() if name not in UNSTORED_FIELDS | {"policy"}
 }
@@ -55,16 +54,16 @@ def encode_setup(spec: SessionSpec) -> str:
 
 
 def find_setup(entries: Iterable[Entry]) -> str:
-    """The newest setup that a log tells; empty = none, as in a trial or a session of another program."""
+    """Return the newest setup in a log; empty = none, as in a trial or a session of another program."""
     start_events = (entry.event for entry in entries if isinstance(entry.event, SessionStarted | SessionForked | SessionResumed))
     return next((event.setup_json for event in reversed(list(start_events)) if event.setup_json), "")
 
 
 def decode_setup(text: str) -> dict[str, Any]:
-    """The fields of `SessionSpec` that a setup tells.
+    """Return the fields of `SessionSpec` that a setup holds.
 
     Raises:
-        UsageError: it is none of ours, or names what is not there; says where and what.
+        UsageError: the text is no setup, or names something unknown; says where and what.
     """
     try:
         plain = json.loads(text)

@@ -16,10 +16,10 @@ from harness.session.diffs import FilePatch, build_patches
 from harness.session.history import (
     build_interrupted_entries,
     find_last_step,
+    find_session_trees,
     find_step_trees,
     find_tree,
     list_offloaded_texts,
-    list_trees,
 )
 from harness.session.setup import decode_setup, find_setup
 from harness.session.spec import SessionSpec
@@ -146,8 +146,7 @@ def load_patches(location: SessionLocation, step: int | None = None) -> tuple[Fi
         StoreError: the journal cannot be read.
     """
     entries = location.read_entries()
-    all_trees = list_trees(entries)
-    tree_pair = ((all_trees[0], all_trees[-1]) if all_trees else None) if step is None else find_step_trees(entries, step)
+    tree_pair = find_session_trees(entries) if step is None else find_step_trees(entries, step)
     if step is not None and not 1 <= step <= find_last_step(entries):
         raise UsageError(f"session {location.session_id!r} has no step {step}; there are 1 to {find_last_step(entries)}")
     with closing(JournalWorkspaces(location.journal, read_only=True)) as workspaces:

@@ -1,6 +1,7 @@
 """The tool `explore`: a sub-agent with a context of its own looks around in the same sandbox and returns a short answer (S3.20).
 
-What it reads costs the asking session nothing but the answer. Its log is a session of its own, named after the one that asked.
+Only the answer takes space in the context of the session that asks. The sub-agent has a log of its own, whose session id begins
+with that of the session that asks.
 """
 
 import json
@@ -40,7 +41,7 @@ You explore a workspace for another agent, who sees nothing but your last messag
 - Then reply without calling a tool: the answer in at most ten lines, with paths, names and numbers verbatim
 - If it cannot be found, say what you have looked at"""
 EXPLORE_TOOL_NAMES = frozenset({"execute_command", "read_file", "list_directory", "read_output", "search_output"})
-"""Tools that the sub-agent has, where the session has them: it explores, it does not write."""
+"""Tools of a sub-agent, where the session has them: it explores and does not write."""
 MAX_ANSWER_CHARACTERS = 2_000
 """A longer answer is cut."""
 
@@ -62,10 +63,10 @@ class ExploreTool:
     """Opens the session of a sub-agent for a question and a listener."""
     spec: ToolSpec = EXPLORE_SPEC
     _finished_children: list[tuple[str, SessionTotals]] = field(default_factory=list)
-    """Of the sub-agents that were not told of yet."""
+    """Session ids and totals of the sub-agents that no step has reported yet."""
 
     def collect_subagent_events(self, step: int) -> Sequence[SubAgentEnded]:
-        """What the sub-agents took that have ended since it was asked last."""
+        """Return one event for each sub-agent that has ended since the last call."""
         finished_children, self._finished_children = self._finished_children, []
         return [_make_ended_event(step, name, totals) for name, totals in finished_children]
 
@@ -106,7 +107,7 @@ def _parse_question(call: ToolCall) -> str | None:
 
 
 def _extract_answer(log: Log) -> str:
-    """The last words of a session that is done."""
+    """Return the last reply of a session that is done."""
     answer_texts = [
         event.message.text for _, event in log.entries() if isinstance(event, MessageAdded) and event.message.role == "assistant"
     ]

@@ -51,9 +51,9 @@ def test_only_the_newest_value_counts_and_only_one_message_for_a_step() -> None:
 
 def test_without_a_script_the_oracle_is_refused() -> None:
     with pytest.raises(UsageError, match="only the script of a task"):
-        supply_oracle(OracleRetention(), None)
+        supply_oracle(OracleRetention(), None, None)
     plain = KeepLast()
-    assert supply_oracle(plain, None) is plain
+    assert supply_oracle(plain, None, None) is plain
 
 
 def test_a_trial_with_the_oracle_passes_the_check() -> None:
