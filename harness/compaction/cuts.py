@@ -38,6 +38,15 @@ def count_messages_for_events(items: Sequence[Item], event_count: int) -> int:
     return index
 
 
+def find_fitting_start(sizes: Sequence[int], room: int) -> int:
+    """Return the index from which on all sizes together fit the room; the number of sizes if not even the last one fits."""
+    index = len(sizes)
+    while index and sizes[index - 1] <= room:
+        index -= 1
+        room -= sizes[index]
+    return index
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LastMessages:
     """So many messages. Source: S0.5 (where its picture and its algorithm differ, the algorithm counts)."""
@@ -65,12 +74,13 @@ class LastTokens:
 
     def find_start(self, items: Sequence[Item], budget: Budget) -> int:
         """See `Tail`."""
+        if not self.reaching:
+            fitting = find_fitting_start([item.tokens for item in items], self.tokens)
+            return max(0, min(fitting, len(items) - self.least_messages))
         held = 0
         for index in range(len(items) - 1, -1, -1):
-            if not self.reaching and held + items[index].tokens > self.tokens:
-                return max(0, min(index + 1, len(items) - self.least_messages))
             held += items[index].tokens
-            if self.reaching and held >= self.tokens:
+            if held >= self.tokens:
                 return index
         return 0
 

@@ -160,6 +160,25 @@ class NoThreshold:
         return Budget(window_tokens=window.tokens, reserved_tokens=0, threshold_tokens=None, rule=self.rule)
 
 
+def make_division(share: float | None, tokens: int | None, rule: str) -> Division:
+    """Act at a number of tokens or at a share of the window; without either, by the rule alone."""
+    if tokens is not None:
+        return FixedTokens(tokens=tokens)
+    return NoThreshold(rule=rule) if share is None else ShareOfAvailable(share=share)
+
+
+def check_triggers(share: float | None, tokens: int | None, messages: int | None) -> None:
+    """Refuse two triggers in tokens, and a policy without a trigger.
+
+    Raises:
+        UsageError: names the fields.
+    """
+    if share is not None and tokens is not None:
+        raise UsageError(f"trigger_tokens={tokens!r} and trigger_share are two triggers in tokens; unset one")
+    if share is tokens is messages is None:
+        raise UsageError("trigger_share, trigger_tokens or trigger_messages must be set: it would never act")
+
+
 UNKNOWN_BUDGET = Budget(window_tokens=0, reserved_tokens=0, threshold_tokens=None, rule="window unknown: compaction is off")
 
 

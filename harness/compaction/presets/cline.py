@@ -8,7 +8,7 @@ from typing import Literal
 
 from harness import transcript
 from harness.compaction.amounts import DUE_IN_ANY_VIEW, Amount, DueAmounts
-from harness.compaction.cuts import Snap
+from harness.compaction.cuts import Snap, find_fitting_start
 from harness.compaction.pipeline import Pipeline, Preset, Rule, join_plans
 from harness.compaction.ranges import NonNegative, Positive, Share
 from harness.compaction.stages import (
@@ -219,7 +219,9 @@ class Digest:
         for start, end in pairwise(request_indexes):
             survivors |= set(_find_last_plain_answer(view.items, start, end))
         room = self.target.compute_tokens(view, budget) - sum(view.items[index].tokens for index in survivors)
-        begin = _find_fitting_start(view.items, (request_indexes or [0])[-1] + 1, room)
+        turn = (request_indexes or [0])[-1] + 1
+        fitting = turn + find_fitting_start([item.tokens for item in view.items[turn:]], room)
+        begin = Snap(direction="forward", legal="assistant").find_legal_index(view.items, fitting)
         gone = [item for index, item in enumerate(view.items) if index not in survivors and index < begin]
         if not gone:
             return Plan(reason=f"{reason}, but everything that may go fits the target")
@@ -242,18 +244,6 @@ def _find_last_plain_answer(items: Sequence[Item], start: int, end: int) -> tupl
     """Index of the last answer without calls between two places, if there is one."""
     plain = [index for index in range(start, end) if items[index].message.role == "assistant" and not items[index].message.calls]
     return tuple(plain[-1:])
-
-
-def _find_fitting_start(items: Sequence[Item], start: int, room: int) -> int:
-    """The first answer from which on all fits; the number of items if there is none."""
-    first_fitting = len(items)
-    for index in range(len(items) - 1, start - 1, -1):
-        room -= items[index].tokens
-        if room < 0:
-            break
-        if items[index].message.role == "assistant":
-            first_fitting = index
-    return first_fitting
 
 
 def _format_notice_lines(gone: Iterable[Item]) -> Iterable[str]:

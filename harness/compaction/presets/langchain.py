@@ -21,9 +21,10 @@ from harness.compaction.triggers import (
     FixedTokens,
     Full,
     MoreThan,
-    NoThreshold,
     ShareOfAvailable,
     Trigger,
+    check_triggers,
+    make_division,
 )
 from harness.compaction.wrappers import IfSaves, WithProcedure
 from harness.errors import UsageError
@@ -298,10 +299,7 @@ class LangChainSummary(Preset):
 
     def check_combination(self) -> None:
         """See `Preset`."""
-        if self.trigger_share is not None and self.trigger_tokens is not None:
-            raise UsageError(f"trigger_tokens={self.trigger_tokens!r} and trigger_share are two triggers in tokens; unset one")
-        if self.trigger_share is self.trigger_tokens is self.trigger_messages is None:
-            raise UsageError("trigger_share, trigger_tokens or trigger_messages must be set: it would never act")
+        check_triggers(self.trigger_share, self.trigger_tokens, self.trigger_messages)
         if self.keep_tokens is not None and self.keep_share is not None:
             raise UsageError(f"keep_tokens={self.keep_tokens!r} and keep_share are two ways to keep; unset one")
 
@@ -334,11 +332,7 @@ class LangChainSummary(Preset):
 
     @property
     def _division(self) -> Division:
-        if self.trigger_tokens is not None:
-            return FixedTokens(tokens=self.trigger_tokens)
-        if self.trigger_share is not None:
-            return ShareOfAvailable(share=self.trigger_share)
-        return NoThreshold(rule=f"at {self.trigger_messages} messages")
+        return make_division(self.trigger_share, self.trigger_tokens, f"at {self.trigger_messages} messages")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,11 +1,11 @@
 """Letta: a sliding share of the messages becomes a summary."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from harness import transcript
 from harness.compaction.amounts import Amount
+from harness.compaction.cuts import find_fitting_start
 from harness.compaction.pipeline import Pipeline, Preset, Rule
 from harness.compaction.ranges import Positive, Share
 from harness.compaction.stages import EVERYTHING, Middle, Summarize
@@ -62,20 +62,11 @@ class Ends:
             return clamped
         sizes = [len(transcript.render((message,))) for message in clamped]
         room = int(self.share * sum(sizes))
-        head, tail = _count_fitting(sizes, room), _count_fitting(sizes[::-1], room)
+        head, tail = (len(sizes) - find_fitting_start(ordered, room) for ordered in (sizes[::-1], sizes))
         if attempt > 2 or head + tail >= len(clamped):
             return ()
         left_out = user(f"({len(clamped) - head - tail} messages in the middle are left out here.)")
         return (*clamped[:head], left_out, *clamped[len(clamped) - tail :])
-
-
-def _count_fitting(sizes: Sequence[int], room: int) -> int:
-    """How many of the first ones fit."""
-    for index, size in enumerate(sizes):
-        room -= size
-        if room < 0:
-            return index
-    return len(sizes)
 
 
 LETTA_INSTRUCTION = """\

@@ -1,10 +1,10 @@
 """opencode: the conversation so far becomes the answer to a question, the last turns behind it; and its pruning of results."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from harness.compaction.amounts import Amount
+from harness.compaction.cuts import Snap, find_fitting_start
 from harness.compaction.pipeline import Pipeline, Preset, Rule
 from harness.compaction.ranges import NonNegative, Positive, Share
 from harness.compaction.stages import Mask, Prunable, Summarize, is_from_user
@@ -38,7 +38,8 @@ class BeforeTurns:
         for start in request_indexes[::-1][: self.turns]:
             size = sum(item.tokens for item in items[start:before])
             if size > room:
-                return items[1 : _find_fitting_start(items, start + 1, before, room)]
+                fitting = start + 1 + find_fitting_start([item.tokens for item in items[start + 1 : before]], room)
+                return items[1 : Snap(direction="forward").find_legal_index(items[:before], fitting)]
             before, room = start, room - size
         return items[1:before]
 
@@ -50,18 +51,6 @@ class BeforeTurns:
 def _is_before_summary(view: View, index: int) -> bool:
     """Whether a message stands right before a summary, as the question that it answers."""
     return index + 1 < len(view.items) and view.items[index + 1].item_id in view.summaries
-
-
-def _find_fitting_start(items: Sequence[Item], start: int, end: int, room: int) -> int:
-    """The first place from which all up to `end` fits, never at a result; `end` if there is none."""
-    held, first_fitting = 0, end
-    for index in range(end - 1, start - 1, -1):
-        held += items[index].tokens
-        if held > room:
-            break
-        if items[index].message.role != "tool":
-            first_fitting = index
-    return first_fitting
 
 
 SYSTEM_PROMPT = (

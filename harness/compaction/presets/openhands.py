@@ -7,7 +7,7 @@ from typing import Annotated, Literal, NamedTuple
 
 from harness import transcript
 from harness.compaction.amounts import Amount
-from harness.compaction.cuts import Snap, Tail, count_messages_for_events
+from harness.compaction.cuts import Snap, Tail, count_messages_for_events, find_fitting_start
 from harness.compaction.pipeline import Pipeline, Preset, Rule
 from harness.compaction.ranges import NonNegative, Positive, Range
 from harness.compaction.stages import DEFAULT_COUNTER, EVERYTHING, Forget, Middle, Reducer, Summarize
@@ -45,13 +45,8 @@ class LastEvents:
     def find_start(self, items: Sequence[Item], budget: Budget) -> int:
         """See `Tail`."""
         sizes = [count_events(item.message) for item in items]
-        room, index = int(self.share * sum(sizes)) + self.count, len(items)
-        if room < 0:
-            return 0
-        while index and sizes[index - 1] <= room:
-            index -= 1
-            room -= sizes[index]
-        return index
+        room = int(self.share * sum(sizes)) + self.count
+        return find_fitting_start(sizes, room) if room >= 0 else 0
 
     def state_kept(self, budget: Budget) -> Amount | None:
         """See `harness.compaction.cuts.Tail`."""
@@ -71,11 +66,7 @@ class LastBelowThreshold:
         """See `Tail`."""
         head = count_messages_for_events(items, self.head_events)
         room = int((budget.threshold_tokens or 0) * self.share) - self._count_head_tokens(items[:head])
-        index = len(items)
-        while index > head and items[index - 1].tokens < room:
-            index -= 1
-            room -= items[index].tokens
-        return index
+        return head + find_fitting_start([item.tokens for item in items[head:]], room - 1)
 
     def state_kept(self, budget: Budget) -> Amount | None:
         """See `harness.compaction.cuts.Tail`."""

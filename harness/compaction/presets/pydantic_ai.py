@@ -13,13 +13,11 @@ from harness.compaction.summary_formats import Sections
 from harness.compaction.triggers import (
     AnyOf,
     Division,
-    FixedTokens,
     Full,
-    NoThreshold,
-    ShareOfAvailable,
+    check_triggers,
+    make_division,
 )
 from harness.compaction.wrappers import IfSaves, WithProcedure
-from harness.errors import UsageError
 from harness.messages import Message, ToolResult
 from harness.plan import Excerpt, Plan, Slot, SummaryFormat, SummaryProcedure
 from harness.tokens import Budget, Estimated, Usage, iter_texts
@@ -219,10 +217,7 @@ class _PydanticAi(Preset):
 
     def check_combination(self) -> None:
         """See `Preset`."""
-        if self.trigger_share is not None and self.trigger_tokens is not None:
-            raise UsageError(f"trigger_tokens={self.trigger_tokens!r} and trigger_share are two triggers in tokens; unset one")
-        if self.trigger_share is self.trigger_tokens is self.trigger_messages is None:
-            raise UsageError("trigger_share, trigger_tokens or trigger_messages must be set: it would never act")
+        check_triggers(self.trigger_share, self.trigger_tokens, self.trigger_messages)
 
     def _build_pipeline(self, reducer: Reducer, stub: str | None = None) -> Pipeline:
         full = Full(measure="reported-and-since", above=True)
@@ -232,11 +227,8 @@ class _PydanticAi(Preset):
 
     @property
     def _division(self) -> Division:
-        if self.trigger_tokens is not None:
-            return FixedTokens(tokens=self.trigger_tokens)
-        if self.trigger_share is not None:
-            return ShareOfAvailable(share=self.trigger_share)
-        return NoThreshold(rule=f"more than {self.trigger_messages} requests and answers")
+        rule = f"more than {self.trigger_messages} requests and answers"
+        return make_division(self.trigger_share, self.trigger_tokens, rule)
 
 
 def _make_tail(keep_messages: int, keep_tokens: int | None) -> Tail:
