@@ -30,14 +30,13 @@ from harness.session.spec import SessionSpec
 from harness.store.sessions.lookup import SESSIONS_FOLDER
 from harness.task import Task
 from harness.widgets.compaction_history import CompactionHistory
-from harness.widgets.feed import Feed, build_feed
+from harness.widgets.feed import RESTING_STATES, Feed, build_feed
 from harness.widgets.harness_widget import load_script, load_style
 from harness.widgets.message_channel import MessageChannel
 from harness.widgets.snapshot import SnapshotWidget, render_html, render_text
 
 DEFAULT_JOURNAL_FOLDER = Path(SESSIONS_FOLDER)
 """Where journals go unless another file is named."""
-RESTING_STATES = frozenset({"new", "idle", "failed", "closed"})
 _REFRESH = "look"
 MAX_TURN_STEPS = 300
 """Of a turn: somebody is there to stop it."""

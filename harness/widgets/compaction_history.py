@@ -14,6 +14,7 @@ from harness.messages import Message, extract_part_text
 from harness.metrics.probes import FactProber
 from harness.store.records import FactRecord
 from harness.task import Task
+from harness.text import shorten_line
 from harness.tokens import Counter as TokenCounter
 from harness.tokens import QuarterOfCharacters
 from harness.transcript import find_key_argument
@@ -139,7 +140,7 @@ def format_message_line(message: Message) -> str:
     """A message in one line of at most 160 characters: its calls, or the beginning of its text."""
     calls = "; ".join(f"{call.name} {find_key_argument(call)}" for call in message.calls)
     text = calls or " ".join(extract_part_text(part) for part in message.parts)
-    return " ".join(text[: 4 * MAX_LINE_CHARACTERS].split())[:MAX_LINE_CHARACTERS]
+    return shorten_line(text, MAX_LINE_CHARACTERS)
 
 
 def _encode_message(one: MessageDisposition) -> dict[str, object]:

@@ -7,7 +7,7 @@ somebody unfolds them. Nothing in here knows of widgets; all texts are hostile.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from harness.events import (
     CallRepeated,
@@ -39,9 +39,7 @@ from harness.session.totals import SessionTotals, format_sub_agent_totals
 from harness.tokens import Budget
 from harness.transcript import find_key_argument, parse_arguments, read_outcome
 from harness.widgets.compaction_history import CompactionHistory, CompactionRound
-
-JsonObject: TypeAlias = dict[str, Any]
-"""What JSON can say."""
+from harness.widgets.message_channel import JsonObject
 
 MAX_ROW_CHARACTERS = 20_000
 """Of a text that a row shows at once; the rest comes when it is unfolded."""

@@ -8,7 +8,10 @@ reloaded or cut off, reports the last number that it has and is sent the rest.
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
+
+JsonObject: TypeAlias = dict[str, Any]
+"""JSON object with string keys."""
 
 MESSAGES_PER_SECOND = 20
 """Of all widgets of a process together. The server drops what is above 1,000, and a page is slow long before."""

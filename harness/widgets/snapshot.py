@@ -5,9 +5,9 @@ import secrets
 import threading
 from typing import Any
 
-from harness.widgets.feed import Feed, JsonObject
+from harness.widgets.feed import Feed
 from harness.widgets.harness_widget import VIEW_MIMETYPE, HarnessWidget, render_preformatted, render_table
-from harness.widgets.message_channel import SHARED_SENDER, MessageSender
+from harness.widgets.message_channel import SHARED_SENDER, JsonObject, MessageSender
 
 
 class SnapshotWidget(HarnessWidget):

@@ -6,16 +6,13 @@ grid stand in a list. Trials are known by their ids, so what an earlier run fini
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
 
 from harness.analysis.statistics import Rate, estimate_rate
 from harness.experiment.experiment import Experiment
 from harness.experiment.grid import Cell, is_block
 from harness.experiment.progress import format_record
 from harness.store.records import TrialRecord
-
-JsonObject: TypeAlias = dict[str, Any]
-"""What JSON can say."""
+from harness.widgets.message_channel import JsonObject
 
 MAX_ERROR_CHARACTERS = 600
 

@@ -54,13 +54,13 @@ def test_the_table_says_what_became_of_every_message(explorer):
 
 def test_one_may_look_elsewhere_by_name(explorer):
     explorer.change_settings(step=3)
-    assert set(explorer.table()["fate"]) == {"kept"}
-    explorer.look(policy="drop-all", step=explorer.steps)
-    assert "dropped" in set(explorer.table()["fate"])
-    explorer.look(threshold=0.3)
-    assert "threshold=0.3" in explorer.as_text()
-    explorer.look(policy="keep-last")
-    assert "threshold" not in explorer.as_text().split("budget")[0]
+    assert set(explorer.to_dataframe()["fate"]) == {"kept"}
+    explorer.change_settings(policy="drop-all", step=explorer.step_count)
+    assert "dropped" in set(explorer.to_dataframe()["fate"])
+    explorer.change_settings(threshold=0.3)
+    assert "threshold=0.3" in explorer.render_text()
+    explorer.change_settings(policy="keep-last")
+    assert "threshold" not in explorer.render_text().split("budget")[0]
 
 
 def test_a_policy_with_fields_of_its_own_is_taken_as_it_is(session):
@@ -85,8 +85,8 @@ def test_a_policy_with_fields_of_its_own_is_taken_as_it_is(session):
 def test_what_cannot_be_is_refused_and_the_look_stays(explorer, change, said):
     before = explorer.render_text()
     with pytest.raises(UsageError, match=said):
-        explorer.look(**{"nominal_window_tokens": None, **change})
-    assert explorer.as_text() == before
+        explorer.change_settings(**{"nominal_window_tokens": None, **change})
+    assert explorer.render_text() == before
 
 
 def test_a_session_that_is_not_there_is_refused():
@@ -99,8 +99,8 @@ def test_a_session_that_is_not_there_is_refused():
 )
 def test_a_page_may_say_anything(explorer, message):
     before = explorer.render_text()
-    explorer.heard(message)
-    assert explorer.as_text() == before
+    explorer.handle_message(message)
+    assert explorer.render_text() == before
 
 
 def test_the_fallback_tells_the_same_and_is_escaped(post):
@@ -144,7 +144,7 @@ def test_dragging_the_threshold_redraws_everything(link, explorer, page):
     assert 0.35 < explorer._exploration.settings.fields["threshold"] < 0.45
     assert f"{explorer._exploration.look.fields['threshold']:.2f}" in page.locator(".h-knob").first.inner_text()
     assert page.locator(".h-curve").get_attribute("points") != before
-    table = explorer.table()
+    table = explorer.to_dataframe()
     assert shown(page, "summarized")[0] == (table["fate"] == "summarized").sum()
 
 
@@ -173,7 +173,7 @@ def test_sliders_and_rows_are_moved_by_keys(link, explorer, page):
     assert "stands in for a line of the summary" in texts
     page.keyboard.press("End")
     linked.settle()
-    assert int(page.locator(".h-row[aria-selected=true]").get_attribute("aria-posinset")) == len(explorer.table())
+    assert int(page.locator(".h-row[aria-selected=true]").get_attribute("aria-posinset")) == len(explorer.to_dataframe())
 
 
 @pytest.mark.browser
@@ -203,7 +203,7 @@ def test_any_policy_can_be_chosen_and_brings_its_own_sliders(link, explorer, pag
     assert page.get_by_role("slider", name="keep results").is_visible()
     assert page.get_by_role("slider", name="threshold", exact=True).count() == 0
     assert shown(page, "masked")[0] == (explorer.to_dataframe()["fate"] == "masked").sum() > 0
-    masked = explorer.table().query("fate == 'masked'")["message"].iloc[0]
+    masked = explorer.to_dataframe().query("fate == 'masked'")["message"].iloc[0]
     page.locator(".h-row").nth(masked).click()
     linked.settle()
     assert page.locator(".h-texts h4").all_inner_texts() == ["in view", "tool, as logged"]
@@ -269,7 +269,7 @@ SessionInspector(compacted_session())
 def test_in_jupyter_one_explores_and_inspects_and_the_saved_notebook_is_inert_and_readable(
     open_notebook, page, tmp_path, app, theme
 ):
-    notebook = open_notebook(IN_JUPYTER, "explorer.as_text().splitlines()[1]", INSPECTOR, app=app, theme=theme)
+    notebook = open_notebook(IN_JUPYTER, "explorer.render_text().splitlines()[1]", INSPECTOR, app=app, theme=theme)
     for cell in (0, 2):
         notebook.start_cell(cell)
         notebook.finish_cell(cell)

@@ -70,7 +70,7 @@ def test_it_tells_of_each_step_what_was_sent_and_what_came_back(inspector, sessi
     for step in (1, inspector.step_count // 2, inspector.step_count):
         inspector.show_step(step)
         sent = reconstruct_request(session.entries, step)
-        told = dict(inspector._told())
+        told = dict(inspector._describe_step())
         assert told["sent"].startswith(f"{len(sent.messages)} messages, {sent.view.tokens:,} tokens")
         assert sent.digest[:16] in told["digest"]
         assert told["digest"].endswith("as logged")

@@ -6,7 +6,7 @@ It is a `DryRun` that is kept: the same `plan`, no model. A look that was rehear
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import groupby
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, cast, get_args
 
 from harness import codec
 from harness.errors import UsageError, format_count
@@ -25,8 +25,9 @@ from harness.inspection.recorded_session import RecordedSession
 from harness.messages import Message, extract_part_text
 from harness.policies import policy_from_plain
 from harness.protocols import Policy
+from harness.text import shorten_line
 
-DISPOSITIONS: tuple[Disposition, ...] = ("kept", "masked", "summarized", "dropped", "summary")
+DISPOSITIONS: tuple[Disposition, ...] = get_args(Disposition)
 """In a picture a fate is its place here."""
 MAX_CACHED_REHEARSALS = 6
 WINDOW_CHOICES = (8_192, 16_384, 32_768, 65_536, 128_000, 200_000, 256_000, 400_000, 1_000_000)
@@ -263,7 +264,7 @@ def format_message_line(message: Message) -> str:
     """The beginning of a message, on one line."""
     named = "".join(f"[{result.name}] " for result in message.results)
     text = named + " ".join(extract_part_text(part)[: 4 * MAX_LABEL_CHARACTERS] for part in message.parts)
-    return " ".join(text.split())[:MAX_LABEL_CHARACTERS]
+    return shorten_line(text, MAX_LABEL_CHARACTERS)
 
 
 def format_full_text(message: Message) -> str:

@@ -159,7 +159,7 @@ class CompactionExplorer(HarnessWidget):
             explored = self._exploration
             rows = [f"{name}: {value}" for name, value in explored.describe()]
             rows += [
-                f"{one.fate}: {format_count(one.messages, 'message')}, {one.tokens_after:,} tokens in view"
+                f"{one.disposition}: {format_count(one.messages, 'message')}, {one.tokens_after:,} tokens in view"
                 for one in self._sum_by_disposition()
             ]
             return "\n".join(rows)
