@@ -24,8 +24,7 @@ from harness.models.litellm_model import STALL_SECONDS
 from harness.models.wiring import ToolCallMode
 from harness.policies import policy_from_plain
 from harness.protocols import SandboxLimits
-from harness.sandboxes import BACKEND_CHOICES, BackendName
-from harness.sandboxes.backends import SandboxChoice
+from harness.sandboxes.backends import BACKEND_CHOICES, BackendName, SandboxChoice
 from harness.session.execution import CopiedFiles, SessionResult, execute_session
 from harness.session.live_session import LiveSession
 from harness.session.spec import SessionSpec

@@ -17,8 +17,7 @@ from harness.models.local.catalogue import CATALOGUE
 from harness.models.local.weights import explain_missing
 from harness.models.registry import BASE_VARIABLES, load_litellm
 from harness.policies import load_policy_classes
-from harness.sandboxes import BACKENDS, Probe, probe_backend
-from harness.sandboxes.backends import DEFAULT_IMAGES
+from harness.sandboxes.backends import BACKENDS, DEFAULT_IMAGES, Probe, probe_backend
 from harness.tasks import SUITE
 
 PROVIDER_VARIABLES = (

@@ -16,7 +16,7 @@ from harness.experiment.trial import Trial
 from harness.models.local.catalogue import is_local
 from harness.models.prices import look_up_prices
 from harness.models.registry import look_up_window
-from harness.sandboxes import BACKEND_CHOICES, BackendName
+from harness.sandboxes.backends import BACKEND_CHOICES, BackendName
 
 if TYPE_CHECKING:
     import pandas as pd

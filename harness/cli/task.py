@@ -9,8 +9,7 @@ import click
 
 from harness.cli.terminal import format_line
 from harness.errors import StoreError, UsageError
-from harness.sandboxes import BACKEND_CHOICES, BackendName, choose_backend, is_isolated
-from harness.sandboxes.backends import SandboxChoice
+from harness.sandboxes.backends import BACKEND_CHOICES, BackendName, SandboxChoice, choose_backend, is_isolated
 from harness.task import Task, TaskTemplate
 from harness.tasks import find_only_function, load_task
 from harness.text import replace_control_characters

@@ -28,8 +28,8 @@ from harness.models.local.server import serve_models
 from harness.models.prices import identify_price_table
 from harness.models.scripted.profiles import is_scripted
 from harness.models.wiring import Wiring
-from harness.sandboxes import BackendName
 from harness.sandboxes.action_cache import ActionCache, find_default_folder
+from harness.sandboxes.backends import BackendName
 
 if TYPE_CHECKING:
     from harness.store.results import Results

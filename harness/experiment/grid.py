@@ -19,7 +19,7 @@ from harness.experiment.paths import flatten, list_changes, look_up_value, with_
 from harness.experiment.quantiles import Quantile, UncompressedRun, resolve_quantiles
 from harness.experiment.trial import Trial, to_plain
 from harness.policies import expand_shorthand
-from harness.sandboxes import BackendName
+from harness.sandboxes.backends import BackendName
 from harness.task import World
 
 BLOCK_AXES = ("task", "seed", "world")

@@ -17,8 +17,8 @@ from harness.experiment.job import FinishedTrial, Job, build_session_spec
 from harness.experiment.record import Ending, TrialRun
 from harness.metrics.measurement import measure_session
 from harness.protocols import Clock, Log, OutputStore, Sandbox
-from harness.sandboxes import BACKENDS
 from harness.sandboxes.action_cache import CachedSandbox, open_cache
+from harness.sandboxes.backends import BACKENDS
 from harness.sandboxes.client import ServedSandbox
 from harness.session.assembly import assemble_session
 from harness.session.grading import fail_all_checks, grade_workspace

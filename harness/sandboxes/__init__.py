@@ -1,23 +1,5 @@
 """Where commands run: one tool server, one client, and a launcher for each backend, opened by `open_sandbox`."""
 
-from harness.sandboxes.backends import (
-    BACKEND_CHOICES,
-    BACKENDS,
-    BackendName,
-    Probe,
-    choose_backend,
-    is_isolated,
-    open_sandbox,
-    probe_backend,
-)
+from harness.sandboxes.backends import Probe, choose_backend, open_sandbox, probe_backend
 
-__all__ = [
-    "BACKENDS",
-    "BACKEND_CHOICES",
-    "BackendName",
-    "Probe",
-    "choose_backend",
-    "is_isolated",
-    "open_sandbox",
-    "probe_backend",
-]
+__all__ = ["Probe", "choose_backend", "open_sandbox", "probe_backend"]

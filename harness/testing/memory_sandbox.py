@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 
 from harness.errors import FileMissing, PathRefused
 from harness.protocols import ExecResult, FileChange, FileEntry, FileState, SandboxInfo, SandboxLimits, Snapshot
+from harness.sandboxes.snapshots import MemoryBlobStore, diff_snapshots
 
 
 def succeed(_: str) -> ExecResult:
@@ -21,7 +22,7 @@ class MemorySandbox:
         self.info = SandboxInfo(backend="memory", image=None, isolation=(), limits=SandboxLimits(), enforced=())
         self._answer = answer
         self._files: dict[str, bytes] = {}
-        self._blobs: dict[str, bytes] = {}
+        self._blobs = MemoryBlobStore()
 
     def start(self) -> None:
         """Nothing to bring up."""
@@ -60,28 +61,17 @@ class MemorySandbox:
         files = {}
         for name, content in sorted(self._files.items()):
             digest = hashlib.sha256(content).hexdigest()
-            self._blobs[digest] = content
+            self._blobs.put(digest, content)
             files[name] = FileState(sha256=digest, mode=0o644, size_bytes=len(content))
         return Snapshot(tree_id=hashlib.sha256(repr(files).encode()).hexdigest(), files=files)
 
     def diff(self, older: Snapshot, newer: Snapshot) -> tuple[FileChange, ...]:
-        """What changed, by path; lines are counted as whole files."""
-        changes = []
-        for path in sorted({*older.files, *newer.files}):
-            old, new = older.files.get(path), newer.files.get(path)
-            if old != new:
-                kind = "added" if old is None else "deleted" if new is None else "modified"
-                changes.append(
-                    FileChange(path=path, kind=kind, added_lines=self._count_lines(new), removed_lines=self._count_lines(old))  # type: ignore[arg-type]
-                )
-        return tuple(changes)
-
-    def _count_lines(self, state: FileState | None) -> int:
-        return len(self._blobs[state.sha256].splitlines()) if state else 0
+        """Return what changed, by path."""
+        return diff_snapshots(self._blobs, older, newer)
 
     def restore(self, snapshot: Snapshot) -> None:
         """Bring the workspace back to a snapshot."""
-        self._files = {path: self._blobs[state.sha256] for path, state in snapshot.files.items()}
+        self._files = {path: self._blobs.get(state.sha256) for path, state in snapshot.files.items()}
 
     def lay(self, files: Mapping[str, bytes]) -> None:
         """Put files in place of whatever stands where they belong."""

@@ -7,7 +7,7 @@ What a command leaves beside its workspace (a process, a file in /tmp) is in no 
 is asked for it, and from then on this session has the real sandbox alone: it neither looks up nor keeps. The same holds once
 the workspace holds what a mirror cannot. What was kept before is right all the same.
 
-A real sandbox that nothing was left in is emptied and serves the next session of this process: see `spares`.
+A real sandbox that nothing was left in is emptied and serves the next session of this process: see `pool`.
 """
 
 from collections.abc import Callable, Hashable, Mapping

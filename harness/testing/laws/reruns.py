@@ -11,8 +11,8 @@ from harness.compaction.presets.none import NoCompaction
 from harness.errors import UsageError
 from harness.messages import Message
 from harness.models.factory import open_model
-from harness.sandboxes import is_isolated
 from harness.sandboxes.action_cache import ActionCache, CachedSandbox
+from harness.sandboxes.backends import is_isolated
 from harness.task import Grader, Task
 from harness.testing.fresh_process import FreshModelSpec, answer_in_fresh_process, encode_reply
 from harness.testing.laws.findings import Finding, make_check_finding, read_values
