@@ -273,8 +273,8 @@ class Mask:
             return True
         if self.exempt_failures and transcript.read_outcome(result) not in {"ok", "exit code 0"}:
             return True
-        for whole, matches in _compile_patterns(self.exempt_tools):
-            if matches(calls.get(result.call_id, result.name) if whole else result.name):
+        for pattern, matches in zip(self.exempt_tools, compile_patterns(self.exempt_tools), strict=True):
+            if matches(calls.get(result.call_id, result.name) if " " in pattern else result.name):
                 return True
         return False
 
@@ -293,9 +293,9 @@ class Mask:
 
 
 @lru_cache(maxsize=1_000)
-def _compile_patterns(patterns: tuple[str, ...]) -> tuple[tuple[bool, Callable[[str], object]], ...]:
-    """Shell patterns made ready, each with whether it looks at the key argument too."""
-    return tuple((" " in pattern, re.compile(translate(pattern)).match) for pattern in patterns)
+def compile_patterns(patterns: tuple[str, ...]) -> tuple[Callable[[str], object], ...]:
+    """Return a matcher for each shell pattern."""
+    return tuple(re.compile(translate(pattern)).match for pattern in patterns)
 
 
 class _OldResults:

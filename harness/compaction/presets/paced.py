@@ -1,17 +1,13 @@
 """Compaction at a pace: every so many steps of the agent, or at a share of the window but no more often than that."""
 
-import re
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from fnmatch import translate
-from functools import lru_cache
 from typing import Literal
 
 from harness.compaction.amounts import DUE_IN_ANY_VIEW, DueAmounts
 from harness.compaction.cuts import LastMessages
 from harness.compaction.pipeline import Pipeline, Preset, Rule
 from harness.compaction.ranges import Positive, Share
-from harness.compaction.stages import Block, Forget, Middle, Reducer, Summarize, group_blocks
+from harness.compaction.stages import Block, Forget, Middle, Reducer, Summarize, compile_patterns, group_blocks
 from harness.compaction.summary_formats import SixSections
 from harness.compaction.triggers import AllOf, Full, NoThreshold, ShareOfAvailable, Trigger
 from harness.errors import UsageError
@@ -70,12 +66,7 @@ class KeepPinned:
 
 def has_matching_line(patterns: tuple[str, ...], text: str) -> bool:
     """Whether a line of a text is as one of some shell patterns says."""
-    return any(matches(line) for line in text.splitlines() for matches in _compile_patterns(patterns))
-
-
-@lru_cache(maxsize=1_000)
-def _compile_patterns(patterns: tuple[str, ...]) -> tuple[Callable[[str], object], ...]:
-    return tuple(re.compile(translate(pattern)).match for pattern in patterns)
+    return any(matches(line) for line in text.splitlines() for matches in compile_patterns(patterns))
 
 
 def exclude_items(plan: Plan, items: frozenset[ItemId]) -> Plan:
