@@ -104,7 +104,7 @@ def read_answer(message: Fields, draft: Draft, place: str) -> None:
 def _read_user_row(row: Fields, draft: Draft) -> None:
     message = row.read_object("message")
     if row.read_flag("isCompactSummary"):
-        add_summary("\n".join(getattr(part, "text", "") for part in read_parts(message, draft)), draft)
+        draft.add_summary("\n".join(getattr(part, "text", "") for part in read_parts(message, draft)))
     elif row.read_flag("isVisibleInTranscriptOnly"):
         draft.count_dropped("row shown to the user only")
     else:
@@ -119,13 +119,6 @@ def _mark_interrupted(draft: Draft, since: int) -> None:
     for turn in draft.turns[since:]:
         if turn.role == "tool":
             turn.parts = [replace(part, status="interrupted") for part in turn.parts if isinstance(part, ToolResult)]
-
-
-def add_summary(summary: str, draft: Draft) -> None:
-    """Add the summary that follows a compaction boundary, or stands alone where the boundary is missing."""
-    if not draft.has_open_compaction:
-        draft.add_compaction(NativeCompaction(kind="compaction", position=0))
-    draft.revise_compaction(lambda event: replace(event, summary=summary))
 
 
 def _read_system_row(row: Fields, draft: Draft) -> None:

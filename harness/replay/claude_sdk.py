@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 from harness.messages import Text
 from harness.replay.blocks import read_parts
-from harness.replay.claude_code import add_summary, read_answer, read_boundary
 from harness.replay.claude_code import can_read as is_claude_code
+from harness.replay.claude_code import read_answer, read_boundary
 from harness.replay.document import Document, Fields
 from harness.replay.draft import Draft
 
@@ -64,7 +64,7 @@ def _read_user_row(message: Fields, draft: Draft, place: str) -> None:
     parts = list(read_parts(message, draft))
     text = "\n".join(part.text for part in parts if isinstance(part, Text))
     if text.lstrip().startswith(SUMMARY_PREFIX):
-        add_summary(text, draft)
+        draft.add_summary(text)
     else:
         draft.add_message("user", parts, place)
 

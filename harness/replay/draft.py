@@ -6,7 +6,7 @@ was aborted and has no result, a result has lost its call. Nothing is repaired w
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -136,16 +136,12 @@ class Draft:
         """Count a row or part of a kind that is left out; one caveat gives the count of each kind."""
         self._dropped_counts[what] += 1
 
-    @property
-    def has_open_compaction(self) -> bool:
-        """Whether the newest addition is a compaction without a summary."""
-        if not self._compactions or self._compactions[-1].turn != len(self.turns):
-            return False
-        return self._compactions[-1].event.kind == "compaction" and not self._compactions[-1].event.summary
-
-    def revise_compaction(self, change: Callable[[NativeCompaction], NativeCompaction]) -> None:
-        """Complete the newest compaction."""
-        self._compactions[-1].event = change(self._compactions[-1].event)
+    def add_summary(self, summary: str) -> None:
+        """Add the summary of the newest compaction, or of a new one if the newest is not at this point or has a summary."""
+        newest = self._compactions[-1] if self._compactions else None
+        if newest is None or newest.turn != len(self.turns) or newest.event.kind != "compaction" or newest.event.summary:
+            self.add_compaction(NativeCompaction(kind="compaction", position=0))
+        self._compactions[-1].event = replace(self._compactions[-1].event, summary=summary)
 
     def finish(self, source: str, document: Document) -> Recording:
         """Return the recording, in legal order.
