@@ -20,7 +20,7 @@ from typing import Any, Protocol, TypeAlias
 import pebble
 from pebble import ProcessExpired
 
-from harness.agent.cancellation import Cancellation
+from harness.agent.cancellation import Cancellation, install_signal_handler
 from harness.experiment.job import FinishedTrial, Job
 from harness.sandboxes.action_cache import SANDBOX_POOL
 
@@ -182,11 +182,10 @@ def _run_pickled_job(pickled_job: bytes) -> FinishedTrial:
 
     It comes packed, so that a job that cannot be read here is an error of its own and not the end of the worker.
     """
-    previous_handler = signal.signal(signal.SIGTERM, _raise_terminated)
     try:
-        work, job = pickle.loads(pickled_job)  # noqa: S301  (written by our own parent)
-        finished: FinishedTrial = work(job, None)
-        signal.signal(signal.SIGTERM, previous_handler)
+        with install_signal_handler(_raise_terminated, (signal.SIGTERM,)):
+            work, job = pickle.loads(pickled_job)  # noqa: S301  (written by our own parent)
+            finished: FinishedTrial = work(job, None)
     except _WorkerTerminated:
         os._exit(143)
     return finished

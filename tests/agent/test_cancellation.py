@@ -1,11 +1,19 @@
 """Work that can be given up: who waits comes back at once, and the work ends the next time that it tells anything."""
 
+import signal
 import threading
 import time
 
 import pytest
 
-from harness.agent.cancellation import Cancellation, WorkAbandoned, raise_if_abandoned, run_interruptibly, run_to_completion
+from harness.agent.cancellation import (
+    Cancellation,
+    WorkAbandoned,
+    install_signal_handler,
+    raise_if_abandoned,
+    run_interruptibly,
+    run_to_completion,
+)
 
 
 def slow():
@@ -126,3 +134,25 @@ def test_what_is_to_be_done_meanwhile_is_done_by_who_waits():
 def test_an_error_of_the_work_is_raised_where_it_is_waited_for(wait, cancellation):
     with pytest.raises(ZeroDivisionError):
         wait(lambda: 1 / 0, cancellation)
+
+
+def test_signals_are_handled_while_open_and_by_the_handler_before_afterwards():
+    before, seen = signal.getsignal(signal.SIGTERM), []
+    with install_signal_handler(lambda number, _frame: seen.append(number)):
+        signal.raise_signal(signal.SIGTERM)
+        signal.raise_signal(signal.SIGINT)
+    assert seen == [signal.SIGTERM, signal.SIGINT]
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_another_thread_leaves_the_handlers_as_they_are():
+    before, handlers = signal.getsignal(signal.SIGINT), []
+
+    def watch():
+        with install_signal_handler(lambda *_: None):
+            handlers.append(signal.getsignal(signal.SIGINT))
+
+    thread = threading.Thread(target=watch)
+    thread.start()
+    thread.join()
+    assert handlers == [before]
