@@ -431,3 +431,15 @@ class Sandbox(Protocol):
 
 Clock: TypeAlias = Callable[[], float]
 """Seconds since the epoch."""
+
+
+class BlobStore(Protocol):
+    """File contents by their SHA-256 (hex). Put is idempotent; nothing is ever removed. Shared freely between sandboxes."""
+
+    def put(self, sha256: str, content: bytes) -> None:
+        """Keep a content under its address, which the caller has checked."""
+        ...
+
+    def get(self, sha256: str) -> bytes:
+        """The content at an address. Raises SandboxError when it is not there."""
+        ...

@@ -20,17 +20,9 @@ from types import TracebackType
 from typing import Any, Literal, NamedTuple, NoReturn, Protocol, Self, TypeAlias, get_args
 
 from harness.errors import FileMissing, PathRefused, SandboxDied, SandboxError, SandboxUnavailable, ToolError, UsageError
-from harness.protocols import ExecResult, FileChange, FileEntry, FileState, SandboxInfo, SandboxLimits, Snapshot
+from harness.protocols import BlobStore, ExecResult, FileChange, FileEntry, FileState, SandboxInfo, SandboxLimits, Snapshot
 from harness.sandboxes.framing import ByteStream, Frame, FrameConnection
-from harness.sandboxes.snapshots import (
-    BlobStore,
-    MemoryBlobStore,
-    compute_tree_id,
-    diff_snapshots,
-    format_path,
-    order_files,
-    plan_restore,
-)
+from harness.sandboxes.snapshots import MemoryBlobStore, compute_tree_id, diff_snapshots, format_path, order_files, plan_restore
 from harness.sandboxes.toolserver import load_source
 
 

@@ -10,25 +10,12 @@ import os
 import stat
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Protocol
 
 from harness.errors import SandboxError
-from harness.protocols import FileChange, FileState, Snapshot
+from harness.protocols import BlobStore, FileChange, FileState, Snapshot
 
 MAX_DIFFED_LINES = 4_000
 """Beyond this the lines of a change are counted as multisets, without regard to order."""
-
-
-class BlobStore(Protocol):
-    """File contents by their SHA-256 (hex). Put is idempotent; nothing is ever removed. Shared freely between sandboxes."""
-
-    def put(self, sha256: str, content: bytes) -> None:
-        """Keep a content under its address, which the caller has checked."""
-        ...
-
-    def get(self, sha256: str) -> bytes:
-        """The content at an address. Raises SandboxError when it is not there."""
-        ...
 
 
 class MemoryBlobStore:

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from harness.errors import format_count
-from harness.protocols import FileState, Snapshot
-from harness.sandboxes.snapshots import MAX_DIFFED_LINES, BlobStore, format_path
+from harness.protocols import BlobStore, FileState, Snapshot
+from harness.sandboxes.snapshots import MAX_DIFFED_LINES, format_path
 from harness.text import escape_control_characters
 
 CONTEXT_LINES = 3

@@ -17,9 +17,8 @@ from harness.agent.loop import Agent, Outcome
 from harness.errors import StoreError, ToolError
 from harness.events import Entry, Notice, SessionStarted, Signal
 from harness.models.local.server import serve_models
-from harness.protocols import Clock, Sandbox, ignore
+from harness.protocols import BlobStore, Clock, Sandbox, ignore
 from harness.sandboxes.client import ServedSandbox
-from harness.sandboxes.snapshots import BlobStore
 from harness.session.assembly import assemble_session, open_agent_model
 from harness.session.grading import GradedCheck, grade_workspace
 from harness.session.preflight import check_spec, find_warnings

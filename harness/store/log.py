@@ -95,7 +95,7 @@ class _PendingRows:
 
 
 class SessionLog:
-    """The append-only record of one session. Not thread-safe; `Journal.session` makes it."""
+    """The append-only record of one session. Not thread-safe; `Journal.open_session_log` creates it."""
 
     def __init__(self, database: Database, key: int, *, clock: Clock, counter: Counter) -> None:
         self._database, self._key, self._clock, self._counter = database, key, clock, counter
@@ -345,7 +345,7 @@ class SavedOutputs:
     """The outputs of one session. Thread-safe as long as nobody else uses the journal meanwhile."""
 
     def __init__(self, database: Database, session: int, clock: Clock) -> None:
-        """See `Journal.outputs`."""
+        """See `Journal.open_outputs`."""
         self._database, self._session, self._clock = database, session, clock
         self._lock = threading.Lock()
 

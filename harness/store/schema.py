@@ -8,7 +8,7 @@ under their address; the event then holds `{"address": ...}` in their place.
 has not come to its end is no event yet.
 
 The views `sessions`, `messages`, `parts` and `compaction_events` can be queried by any SQLite program. Such a program cannot
-unpack zstd, so of a packed text (a long tool output or argument) it sees the head and a note; `Journal.rows` lays views of the
+unpack zstd, so of a packed text (a long tool output or argument) it sees the head and a note; `Journal.query` lays views of the
 same names over them that show every text whole.
 """
 

@@ -80,7 +80,7 @@ def find_hashes(text: str) -> list[str]:
 
 
 def list_addresses(stored: Any) -> list[str]:
-    """The addresses that stand in data from `detached`."""
+    """Return the addresses in data from `detach_texts`."""
     if isinstance(stored, dict):
         if stored.keys() == {"address"}:
             return [stored["address"]]
@@ -91,7 +91,7 @@ def list_addresses(stored: Any) -> list[str]:
 
 
 def attach_texts(stored: Any, texts: dict[str, str]) -> Any:
-    """The data that was given to `detached`, lists for tuples."""
+    """Return the data that was passed to `detach_texts`, with lists for tuples."""
     if isinstance(stored, dict):
         if stored.keys() == {"address"}:
             return texts[stored["address"]]

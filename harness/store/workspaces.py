@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import zstandard
 
 from harness.errors import SandboxError, StoreError
-from harness.protocols import FileState, Snapshot
+from harness.protocols import BlobStore, FileState, Snapshot
 from harness.store.database import Database, translate_errors
 from harness.store.journal import Journal
 from harness.store.texts import find_hashes
@@ -22,16 +22,8 @@ from harness.store.texts import find_hashes
 _LEVEL = 3
 
 
-class Workspaces(Protocol):
-    """Where snapshots of workspaces are kept, and the contents that a sandbox puts beside them. Thread-safe."""
-
-    def put(self, sha256: str, content: bytes) -> None:
-        """Keep a content under its address, which the caller has checked."""
-        ...
-
-    def get(self, sha256: str) -> bytes:
-        """The content at an address. Raises SandboxError when it is not there."""
-        ...
+class Workspaces(BlobStore, Protocol):
+    """Store of snapshots of workspaces, beside the contents of their files. Thread-safe."""
 
     def save(self, snapshot: Snapshot) -> None:
         """Keep a state whose contents were put before; idempotent.
@@ -59,7 +51,7 @@ class MemoryWorkspaces:
         self._snapshots: dict[str, Snapshot] = {}
 
     def put(self, sha256: str, content: bytes) -> None:
-        """See `Workspaces`."""
+        """See `harness.protocols.BlobStore`."""
         self._contents.setdefault(sha256, content)
 
     def get(self, sha256: str) -> bytes:

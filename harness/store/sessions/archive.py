@@ -64,7 +64,7 @@ def find_due_sessions(journal: Journal, before_ms: int, *, with_trials: bool) ->
 
 
 def archive_sessions(journal: Journal, session_ids: Sequence[str]) -> tuple[ArchivedSession, ...]:
-    """Put sessions into files and take them out of the journal; texts that nobody else has go with `cleaning.clean`.
+    """Put sessions into files and take them out of the journal; texts that nobody else has go with `cleanup.clean`.
 
     Raises:
         StoreError: a file cannot be written, or a name cannot be that of a file; sessions before it are put away.

@@ -52,7 +52,7 @@ def build_views(prefix: str, *, whole: bool) -> tuple[str, ...]:
 
     Args:
         prefix: `CREATE VIEW` or `CREATE TEMP VIEW`.
-        whole: show packed texts whole, by the SQL function `unpacked` that `Journal.rows` registers.
+        whole: show packed texts whole, by the SQL function `unpacked` that `Journal.query` registers.
     """
     stored_text_sql = _WHOLE_TEXT_SQL if whole else _PLAIN_TEXT_SQL
     return (
