@@ -142,7 +142,7 @@ def test_dragging_the_threshold_redraws_everything(link, explorer, page):
     drag(page, slider)
     linked.settle()
     assert 0.35 < explorer._exploration.settings.fields["threshold"] < 0.45
-    assert f"{explorer._exploration.look.fields['threshold']:.2f}" in page.locator(".h-knob").first.inner_text()
+    assert f"{explorer._exploration.settings.fields['threshold']:.2f}" in page.locator(".h-knob").first.inner_text()
     assert page.locator(".h-curve").get_attribute("points") != before
     table = explorer.to_dataframe()
     assert shown(page, "summarized")[0] == (table["fate"] == "summarized").sum()
@@ -159,7 +159,7 @@ def test_sliders_and_rows_are_moved_by_keys(link, explorer, page):
     page.get_by_role("slider", name="step", exact=True).focus()
     page.keyboard.press("Home")
     linked.settle()
-    assert explorer._exploration.look.step == 1
+    assert explorer._exploration.settings.step == 1
     assert shown(page, "summarized") == (0, 0)
     page.keyboard.press("End")
     linked.settle()
@@ -169,7 +169,7 @@ def test_sliders_and_rows_are_moved_by_keys(link, explorer, page):
     linked.settle()
     assert page.locator(".h-row[aria-selected=true]").inner_text().startswith("summarized")
     texts = page.locator(".h-texts").inner_text()
-    assert explorer._exploration.reading(1)["logged"].splitlines()[0] in texts
+    assert explorer._exploration.read_message(1)["logged"].splitlines()[0] in texts
     assert "stands in for a line of the summary" in texts
     page.keyboard.press("End")
     linked.settle()
@@ -182,14 +182,14 @@ def test_the_buttons_and_the_timeline_lead_to_compactions_and_steps(link, explor
     steps = [attempt.step for attempt in explorer._exploration.list_attempts()]
     page.get_by_role("button", name="the compaction before").click()
     linked.settle()
-    assert explorer._exploration.look.step in steps
-    assert f"before step {explorer._exploration.look.step}:" in page.locator(".h-said").inner_text()
+    assert explorer._exploration.settings.step in steps
+    assert f"before step {explorer._exploration.settings.step}:" in page.locator(".h-said").inner_text()
     page.locator(".h-plot svg").click(position={"x": 5, "y": 60})
     linked.settle()
-    assert explorer._exploration.look.step == 1
+    assert explorer._exploration.settings.step == 1
     page.get_by_role("button", name="the next compaction").click()
     linked.settle()
-    assert explorer._exploration.look.step == steps[0]
+    assert explorer._exploration.settings.step == steps[0]
 
 
 @pytest.mark.browser

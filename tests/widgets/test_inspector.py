@@ -139,7 +139,7 @@ def test_keys_and_buttons_go_through_the_steps(link, inspector, page):
         page.keyboard.press(key)
         linked.settle()
         assert inspector._step_number == place
-        assert told(page, "step").endswith(f"number {place} of {inspector.steps}")
+        assert told(page, "step").endswith(f"number {place} of {inspector.step_count}")
     page.get_by_role("button", name="the next step").click()
     linked.settle()
     assert inspector._step_number == 2
