@@ -26,7 +26,7 @@
 
 A failing command is not an error but a value (`ExecResult`); stopping is an event with a reason. Exceptions hold the facts
 they name in their message as attributes and do nothing else. How many of something there are is written alike here and in
-everything else that a person reads: see `counted`.
+everything else that a person reads: see `format_count`.
 """
 
 from collections.abc import Iterable

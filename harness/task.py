@@ -83,7 +83,7 @@ class Evidence:
     count_pattern: str = ""
     """Regular expression with one group, a number, for text of a summary or of tool output that counts what is done."""
     minimum_count: int = 0
-    """The step is done where `counted` reads at least this number."""
+    """The step is done where `count_pattern` reads at least this number."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -53,7 +53,7 @@ class View:
     tokens: Estimated = Estimated(0)
     """Sum over `items`, the system message included (S0.4)."""
     events: int = 0
-    """Sum of `events_of` over `items`."""
+    """Sum of `count_events` over `items`."""
     rounds: int = 0
     """Applied compactions so far."""
     edits: int = 0
@@ -95,7 +95,8 @@ def fold(view: View, entry: Entry, counter: Counter) -> View:
     """The view after one more event.
 
     Raises:
-        UsageError: it is a rollback, which leads back to events that a view does not hold; fold what `lived` leaves of the log.
+        UsageError: it is a rollback, which leads back to events that a view does not hold; fold what `drop_rolled_back` leaves
+            of the log.
     """
     event = entry.event
     match event:
@@ -110,7 +111,7 @@ def fold(view: View, entry: Entry, counter: Counter) -> View:
             return _fold_compaction(view, entry.seq, event, counter)
         case RolledBack():
             raise UsageError(
-                f"event {entry.seq} is a rollback: fold the log as a whole with fold_all, or what `lived` leaves of it"
+                f"event {entry.seq} is a rollback: fold the log as a whole with fold_all, or what `drop_rolled_back` leaves of it"
             )
         case SessionStarted() | SessionEnded() | TurnEnded() | SessionForked() | SessionResumed():
             return view
@@ -270,7 +271,7 @@ def find_violation(messages: Sequence[Message]) -> str | None:
 
 
 OPENING_MESSAGE = user("(The beginning of this conversation was compacted. Go on from the summary below.)")
-"""The synthetic user turn of `rendered`."""
+"""The synthetic user turn of `render_messages`."""
 
 
 def render_messages(messages: tuple[Message, ...]) -> tuple[Message, ...]:

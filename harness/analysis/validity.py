@@ -83,7 +83,7 @@ class RequestDigests:
         return self.digests.get(trial_id, ())
 
     def check_placebo(self, pairs: pd.DataFrame) -> PlaceboCheck:
-        """Compare the requests of paired trials up to the first compaction of either; pairs are as `pair` gives them."""
+        """Compare the requests of paired trials up to the first compaction of either; pairs are as `pair_trials` gives them."""
         differences = [self._find_first_difference(a, b) for a, b in _list_trial_id_pairs(pairs)]
         differ = [step for step, _ in differences if step is not None]
         return PlaceboCheck(

@@ -156,7 +156,7 @@ class SessionCompactor:
         return tuple(self._outputs.save(text) for text in dict.fromkeys(texts))
 
     def _fill_slots(self, plan: Plan, view: View, outcome: _SummaryOutcome, signal: Callable[[Signal], None]) -> Patch:
-        """The patch of a plan with its summaries; `asked` is filled as they come."""
+        """The patch of a plan with its summaries; `outcome` is filled as they come."""
         inserts: list[Insert] = []
         items = apply_patch(view.items, Patch(replace=plan.replace), 0, self.policy.counter)
         edited_view = replace(view, items=items, tally_cache=TallyCache())

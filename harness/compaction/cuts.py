@@ -1,6 +1,6 @@
 """Where a view is cut: which messages at the end of it stay as they are.
 
-A tail says where the kept end would begin; `snapped` moves that place to where a cut is legal. Places are indexes of the
+A tail says where the kept end would begin; `find_legal_index` moves that place to where a cut is legal. Places are indexes of the
 first kept item; a place at or before the kept head means that nothing lies between head and tail.
 """
 

@@ -244,7 +244,7 @@ class Mask:
         return Amount(self.keep_tokens, "tokens")
 
     def count_old_tokens(self, view: View) -> int | None:
-        """What all old results hold, at the cost of `worth`; None where arguments of calls go too, which hold who knows what."""
+        """Tokens of all old results, for `is_worthwhile`; None where arguments of calls go too, whose size is not counted."""
         return None if self.clear_arguments else self._read_old_results(view, lambda old: old.tokens)
 
     def _is_enough(self, tokens: int) -> bool:

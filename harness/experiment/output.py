@@ -45,7 +45,7 @@ class Label(NamedTuple):
 
 
 class OutputFolder:
-    """The output folder of a run at work; made by `opened`."""
+    """The output folder of a run at work; made by `open_output`."""
 
     def __init__(self, folder: Path, journal: Journal) -> None:
         self.folder, self.journal = folder, journal

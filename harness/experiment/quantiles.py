@@ -66,7 +66,7 @@ class RequestPool(NamedTuple):
         """The quantile that a text such as `q0.9` asks for.
 
         Raises:
-            UsageError: it is none, or not above 0 and below 1; names the place `where` it stands.
+            UsageError: it is none, or not above 0 and below 1; names the place `location` it stands.
         """
         match = _QUANTILE_PATTERN.fullmatch(text)
         share = Fraction(match[1]) if match else Fraction(0)

@@ -83,7 +83,7 @@ def _split_template(text: str) -> tuple[_TemplatePiece, ...]:
 def _matches_pieces(
     text: str, pieces: Sequence[_TemplatePiece], values: dict[str, str], list_candidates: CandidateLookup
 ) -> bool:
-    """Whether a text is what the pieces make with some values; these are added to `found`."""
+    """Whether a text is what the pieces make with some values; these are added to `values`."""
     position = 0
     for piece, following in zip(pieces, (*pieces[1:], None), strict=True):
         if not text.startswith(piece.fixed_text, position):

@@ -1,7 +1,7 @@
 """A recording as a log of ours, so that whatever reads logs (folding, policies, tables) reads it too.
 
 The log shows the session as if nobody had compacted: native compactions are in the recording, not in the log. What a recording
-does not have is filled in as said at `SYNTHETIC_SYSTEM` and `entries`.
+does not have is filled in as said at `SYNTHETIC_SYSTEM` and `build_entries`.
 """
 
 from collections.abc import Iterator, Sequence

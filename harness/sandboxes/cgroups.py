@@ -66,7 +66,7 @@ class ControlGroup:
         return str(CGROUP_ROOT if self.version == 2 else CGROUP_ROOT / "memory")
 
     def open_join_fd(self) -> int:
-        """A descriptor for `join`: whoever holds it may join, whatever user it has become since; the caller closes it."""
+        """A descriptor for `join_command`: whoever holds it may join, whatever user it has become since; the caller closes it."""
         return os.open(self.path / "cgroup.procs", os.O_WRONLY | os.O_CLOEXEC)
 
     def remove(self) -> None:

@@ -232,7 +232,7 @@ class SessionControl:
         return self.decision
 
     def wait_for_job(self, run_turn: Callable[[], None]) -> Callable[[], None] | None:
-        """The next thing to do in the session's thread, waiting for it: a job, `turn`, or None = to end."""
+        """The next thing to do in the session's thread, waiting for it: a job, `run_turn`, or None = to end."""
         while True:
             self.flush()
             with self.condition:

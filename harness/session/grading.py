@@ -84,7 +84,7 @@ def fail_all_checks(task: Task, reason: str) -> tuple[GradedCheck, ...]:
 def apply_verdicts(
     checks: tuple[Check, ...], verdicts_by_check: Mapping[str, Verdict], missing_reason: str
 ) -> tuple[GradedCheck, ...]:
-    """Each check with its verdict; `silence` explains those without one."""
+    """Each check with its verdict; `missing_reason` explains those without one."""
     verdict_pairs = ((check, verdicts_by_check.get(check.name, Verdict(False, missing_reason))) for check in checks)
     return tuple(GradedCheck(check=check, passed=verdict.passed, detail=verdict.detail) for check, verdict in verdict_pairs)
 

@@ -318,7 +318,7 @@ class LiveSession:
         return () if trees is None else self._diff_trees(*trees)
 
     def list_patches(self, turn: int | None = None, *, whole_session: bool = False) -> tuple[FilePatch, ...]:
-        """What a turn changed in the workspace, line by line, fit to be shown; as `diff`, and with `whole` the whole session.
+        """What a turn changed in the workspace, line by line, fit to be shown; see `list_changes`.
 
         Raises:
             UsageError: no such turn.

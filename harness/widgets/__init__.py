@@ -1,4 +1,5 @@
 """What a person works with in a notebook: each widget shows a log and asks the same code as everything else, and holds no truth.
 
-`surface` is what all of them share, `wire` how they talk to their pages; the `.js` and `.css` beside them are their other half.
+All widgets inherit from `harness_widget` and talk to their pages by `message_channel`; the `.js` and `.css` files beside them are
+the pages' side.
 """

@@ -40,8 +40,8 @@ def _read_asset(file: str) -> str:
 class HarnessWidget(anywidget.AnyWidget):
     """A widget: it shows what it is told over its wire, and hears what the user does.
 
-    Who inherits sets `_esm = script(NAME)` and `_css = style(NAME)`, and says by `heard` what happens when the user does
-    something, and by `as_text` and `render_html` what is seen where no kernel answers.
+    Who inherits sets `_esm = script(NAME)` and `_css = style(NAME)`, and says by `handle_message` what happens when the user does
+    something, and by `render_text` and `render_html` what is seen where no kernel answers.
     """
 
     def __init__(self, sender: MessageSender = SHARED_SENDER) -> None:

@@ -1,4 +1,4 @@
-"""The condensers of OpenHands: of its SDK, and of the server before it (V0). Both count events, see `events_of`."""
+"""The condensers of OpenHands: of its SDK, and of the server before it (V0). Both count events, see `count_events`."""
 
 import json
 from collections.abc import Iterator, Sequence

@@ -55,7 +55,7 @@ class _Refusal(Exception):
 
 
 class ModelEndpoint(ThreadingHTTPServer):
-    """Models behind a socket. Made by `answering`, which also ends it."""
+    """Models behind a socket. Made by `serve_endpoint`, which also ends it."""
 
     daemon_threads = True
 

@@ -65,7 +65,7 @@ def serve_models(names: Iterable[str], on_poll: Callable[[], None] = ignore) -> 
 
 @contextmanager
 def serve_model(weights: LocalWeights, on_poll: Callable[[], None] = ignore) -> Iterator[Endpoint]:
-    """Serve one model while the context is open; `meanwhile` as in `serving`.
+    """Serve one model while the context is open; `on_poll` as in `serve_models`.
 
     Raises:
         UsageError: the package or the weights are not here, or not the pinned ones.

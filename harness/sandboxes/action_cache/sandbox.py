@@ -185,7 +185,7 @@ class CachedSandbox(StartedOnce):
             raise
 
     def _detach_mirror(self) -> Mirror:
-        """Bring the real sandbox to the state of the mirror, which is away until `_look` has found that it can come back."""
+        """Bring the real sandbox to the state of the mirror, which is away until `_refresh_mirror` can use it."""
         assert self._mirror is not None
         self._sync()
         mirror, self._mirror = self._mirror, None
