@@ -22,6 +22,7 @@ from harness.experiment.progress import NoDisplay, RunProgress
 from harness.experiment.runner import Runner
 from harness.experiment.workers import ProcessWorkers, ThreadWorkers
 from harness.store.journal import Journal
+from harness.store.sessions.lookup import list_trial_journals
 from tests.experiment.stand_ins import (
     DIES_AT_ONCE,
     DIES_LOCKED,
@@ -63,7 +64,7 @@ def run(folder, seeds, *, pool=ProcessWorkers, timeout_seconds=30.0, count=2, st
         )
         runner.run(jobs)
         output.recover_journals()
-        assert list((folder / "journals").iterdir()) == []
+        assert list_trial_journals(folder) == []
         return {record.seed: record for record in output.journal.list_trials()}
 
 

@@ -155,7 +155,7 @@ def hostile_task():
     name = "<img src=x onerror=window.hacked=2>.txt"
     steps = list(TASK.script.steps)
     said = CallTemplate(tool="execute_command", arguments=(("command", f"echo '{HOSTILE}'; touch '{name}'; echo round-0-"),))
-    steps[0] = replace(steps[0], says=f"Look: {HOSTILE}", calls=(said,))
+    steps[0] = replace(steps[0], text=f"Look: {HOSTILE}", calls=(said,))
     script = replace(TASK.script, steps=tuple(steps), final_text=HOSTILE)
     return replace(TASK, script=script, prompt=f"{TASK.prompt}\n{HOSTILE}")
 
