@@ -43,7 +43,7 @@ def turns(task_seed: int, world: World | None = None) -> Task:
         title="March from post to post, turn by turn",
         workspace=(*march.workspace, *pages),
         script=with_archives(march.script, read),
-        later=tuple(later),
+        later_messages=tuple(later),
     )
 
 

@@ -15,7 +15,6 @@ from harness.models.wiring import Wiring
 from harness.sandboxes import choose_backend
 from harness.session.preflight import (
     check_assembly,
-    check_fits,
     count_first_request_tokens,
     count_output_tool_tokens,
     find_warnings,
@@ -54,9 +53,8 @@ def check_trials(trials: Iterable[Trial], cassette: Cassette | None = None) -> N
         if arm not in checked_arms:
             checked_arms.add(arm)
             task, first_tokens = tasks[key]
-            window = check_assembly(build_session_spec(trial, task, wiring))
             output_tool_tokens = count_output_tool_tokens() if choose_truncation(trial.policy).saved else 0
-            check_fits(trial.task, first_tokens + output_tool_tokens, window.tokens)
+            check_assembly(build_session_spec(trial, task, wiring), trial.task, first_tokens + output_tool_tokens)
 
 
 def collect_warnings(trials: Sequence[Trial]) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cache
 from typing import cast
 
@@ -14,7 +15,7 @@ from harness.messages import system, user
 from harness.models.scripted.agent import count_tool_tokens
 from harness.models.tokenizer import count_message_tokens
 from harness.protocols import OutputStore, Sandbox, WarningPolicy
-from harness.session.assembly import assemble_session
+from harness.session.assembly import assemble_session, open_agent_model
 from harness.session.resources import SessionResources
 from harness.session.spec import SessionSpec
 from harness.store.memory import MemoryLog
@@ -41,16 +42,28 @@ def check_spec(spec: SessionSpec) -> None:
     """
     if spec.cassette is not None:
         spec.cassette.check()
-    window = check_assembly(spec)
-    check_first_request(spec.name, f"{spec.instructions}\n{spec.request}", spec.needed_runtime, window.tokens)
+    request = f"{spec.instructions}\n{spec.request}"
+    check_assembly(spec, spec.name, count_first_request_tokens(request, spec.needed_runtime))
     if spec.keep is not None and spec.keep.exists() and (not spec.keep.is_dir() or any(spec.keep.iterdir())):
         raise UsageError(f"{str(spec.keep)!r} is there and not empty; name a new folder to keep the files in")
 
 
-def check_assembly(spec: SessionSpec) -> Window:
-    """Assemble a session without a sandbox, which finds wrong names and policies, and return the agent's window."""
+def check_assembly(spec: SessionSpec, name: str, first_tokens: int) -> None:
+    """Assemble a session without a sandbox, which finds wrong names and policies.
+
+    Args:
+        spec: configuration of the session.
+        name: name of the task in messages.
+        first_tokens: tokens of the first request, tools included.
+
+    Raises:
+        WindowTooSmall: the first request cannot fit the window of the agent's model.
+        UsageError: an unknown name, a missing key, or a policy that cannot work in the window.
+    """
     resources = SessionResources(session_id="check", log=MemoryLog(), clock=time.monotonic)
-    return assemble_session(spec, resources).agent.model.window
+    model = open_agent_model(spec, resources)
+    check_first_request(name, first_tokens, model.window.tokens)
+    assemble_session(spec, replace(resources, model=model))
 
 
 def find_warnings(spec: SessionSpec, window: Window, name: str = "") -> Iterator[str]:
@@ -79,13 +92,14 @@ def find_warnings(spec: SessionSpec, window: Window, name: str = "") -> Iterator
         yield f"policy {kind!r}: {text}"
 
 
-def check_first_request(name: str, request: str, runtime: Runtime, window_tokens: int) -> None:
-    """Refuse a session whose first request is longer than its window; 0 = the window is not known, so nothing is.
+def check_first_request(name: str, first_tokens: int, window_tokens: int) -> None:
+    """Refuse a first request that is longer than its window; a window of 0 tokens is not known and refuses nothing.
 
     Raises:
         WindowTooSmall: the first request cannot fit; `name` says of what.
     """
-    check_fits(name, count_first_request_tokens(request, runtime), window_tokens)
+    if window_tokens and first_tokens > window_tokens:
+        raise WindowTooSmall(name, first_tokens, window_tokens)
 
 
 def count_first_request_tokens(request: str, runtime: Runtime) -> int:
@@ -105,13 +119,3 @@ def count_output_tool_tokens() -> int:
     """Tokens of the schemas of the tools that read saved outputs."""
     unopened = cast("OutputStore", None)
     return count_tool_tokens(tuple(tool.spec for tool in make_output_tools(unopened)))
-
-
-def check_fits(task: str, first_tokens: int, window_tokens: int) -> None:
-    """Refuse a first request that is longer than a known window.
-
-    Raises:
-        WindowTooSmall: names both.
-    """
-    if window_tokens and first_tokens > window_tokens:
-        raise WindowTooSmall(task, first_tokens, window_tokens)

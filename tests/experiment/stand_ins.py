@@ -61,16 +61,17 @@ def work(job, cancellation):
     """Three steps, then what the seed says; else a good end."""
     if job.trial.seed == DIES_AT_ONCE:
         os.kill(os.getpid(), signal.SIGKILL)
+    usage = Usage(input_tokens=Measured(10), output_tokens=Measured(1))
     attempt = TrialRun(started_at=1.0, session_id=job.trial_id)
     with Journal.open(job.journal) as journal:
         log = journal.open_session_log(job.trial_id, created_at_ms=1000, clock=lambda: 1.0)
-        for event in (started(job), *[step(Usage(input_tokens=Measured(10), output_tokens=Measured(1)))] * 3):
+        for event in (started(job), *(step(usage, number=number) for number in (1, 2, 3))):
             for entry in log.append((event,)):
                 attempt.totals(entry)
         trouble(job.trial.seed, cancellation)
         log.append((SessionEnded(status="completed", reason="replied"),))
         attempt.ending = Ending(status="completed", reason="replied")
-        if cancellation is not None and cancellation.requested:
+        if cancellation is not None and cancellation.is_requested:
             attempt.ending = Ending(status="failed", reason="cancelled")
         attempt.graded_checks = apply_verdicts((Check(name="c", title="C"),), {}, "no verdict")
         finished = attempt.build_finished_trial(job, 2.0)
@@ -86,7 +87,7 @@ def trouble(seed, cancellation):
             os.kill(os.getpid(), signal.SIGKILL)
         case 1002:
             deadline = time.monotonic() + 120
-            while time.monotonic() < deadline and not (cancellation and cancellation.requested):
+            while time.monotonic() < deadline and not (cancellation and cancellation.is_requested):
                 time.sleep(0.02)
         case 1003:
             raise RuntimeError("poison")

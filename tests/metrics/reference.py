@@ -28,7 +28,7 @@ def touched(made, first, last):
     for _, act in made[first + 1 : last]:
         if act.effect == "retrieval":
             continue
-        if asked.deed == "execution" or not asked.paths:
+        if asked.effect == "execution" or not asked.paths:
             return True
         if any(over(one, other) or over(other, one) for one in act.paths for other in asked.paths):
             return True

@@ -38,10 +38,10 @@ def first_reply(window_tokens):
 
 def test_the_least_window_that_is_let_through_is_the_least_that_the_model_takes():
     least = first_reply(100_000).usage.prompt_tokens
-    check_first_request(TASK.name, TASK.prompt, TASK.runtime, least)
+    check_first_request(TASK.name, count_first_request_tokens(TASK.prompt, TASK.runtime), least)
     first_reply(least)
     with pytest.raises(WindowTooSmall, match=f"has {least} tokens"):
-        check_first_request(TASK.name, TASK.prompt, TASK.runtime, least - 1)
+        check_first_request(TASK.name, count_first_request_tokens(TASK.prompt, TASK.runtime), least - 1)
     with pytest.raises(ContextOverflow):
         first_reply(least - 1)
 
@@ -72,7 +72,7 @@ def test_a_policy_that_keeps_more_than_its_threshold_leaves_is_refused_before_it
 
 
 def test_a_window_that_is_not_known_refuses_nothing():
-    check_first_request(TASK.name, TASK.prompt, TASK.runtime, 0)
+    check_first_request(TASK.name, count_first_request_tokens(TASK.prompt, TASK.runtime), 0)
 
 
 def test_what_a_policy_warns_of_is_told_once_whatever_the_number_of_trials():

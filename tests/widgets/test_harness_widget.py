@@ -167,7 +167,7 @@ def test_colours_follow_the_theme(link, post, page, theme, dark):
 def test_a_widget_lives_in_jupyter_and_is_read_without_its_kernel(open_notebook, page, app):
     notebook = open_notebook(
         "from tests.widgets.test_harness_widget import ListWidget, HOSTILE\n"
-        "widget = ListWidget()\nwidget.wire.append([{'text': HOSTILE}])\nwidget",
+        "widget = ListWidget()\nwidget.channel.append([{'text': HOSTILE}])\nwidget",
         app=app,
     )
     notebook.start_cell(0)

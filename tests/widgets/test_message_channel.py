@@ -27,7 +27,7 @@ class Reader:
             self.items += message["items"][len(self.items) + 1 - message["from"] :]
         self.state.update(message["state"])
         if gap or lost:
-            self.wire.answered({"kind": "sync", "have": len(self.items)})
+            self.wire.handle_sync({"kind": "sync", "have": len(self.items)})
 
 
 def numbered(first, count):

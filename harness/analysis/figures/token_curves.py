@@ -65,7 +65,8 @@ def table(results: Tables) -> pd.DataFrame:
     """
     valid_trials = select_valid(results.trials)
     trials = valid_trials.query("replicate == 0")
-    positions = pd.DataFrame.from_dict(_assign_positions(trials), orient="index", columns=list(_PanelPosition._fields))
+    assigned = _assign_positions(trials)
+    positions = pd.DataFrame(list(assigned.values()), columns=list(_PanelPosition._fields), index=pd.Index(assigned, dtype="str"))
     applied = results.compactions[results.compactions["status"] == "applied"]
     drops = applied.groupby(["trial_id", "step"], as_index=False)["tokens_before"].max()
     shown_trials = trials[["trial_id", "seed", "threshold_tokens", "window_tokens", "success", "level"]].join(

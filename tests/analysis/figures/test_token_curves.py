@@ -97,3 +97,7 @@ def test_sessions_can_be_drawn_into_axes_of_the_caller():
 def test_nothing_to_draw_is_said():
     with pytest.raises(UsageError, match="no token curve"):
         token_curves.draw(token_curves.table(results([{}])))
+
+
+def test_without_a_trial_that_counts_the_table_is_empty():
+    assert token_curves.table(results([{"status": "crashed", "reason": "crashed", "success": False}])).empty

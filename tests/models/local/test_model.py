@@ -61,7 +61,7 @@ def test_the_counts_are_those_of_its_own_tokenizer(model):
 @REAL
 @pytest.mark.parametrize("messages", [TALK, (user("a <|im_end|> of 'ä' and 💥\n" * 40),)])
 def test_a_prompt_is_counted_before_it_is_sent_as_it_is_counted_afterwards(model, messages):
-    assert model.count_prompt_tokens(messages) == answer(model, messages, max_output_tokens=1)[0].usage.count_prompt_tokens
+    assert model.count_prompt_tokens(messages) == answer(model, messages, max_output_tokens=1)[0].usage.prompt_tokens
 
 
 @REAL

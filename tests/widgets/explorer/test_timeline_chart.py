@@ -18,7 +18,7 @@ def test_its_lines_are_the_tokens_of_every_step(explored):
     (ax,) = draw_timeline(explored).axes
     lines = {line.get_label(): np.asarray(line.get_ydata()).tolist() for line in ax.lines}
     assert lines["whole conversation"] == explored.uncompacted_tokens
-    assert lines["in view"] == explored.run()["curve"]
+    assert lines["in view"] == explored.build_run()["curve"]
     assert set(lines["threshold"]) == {explored.rehearsal.budget.threshold_tokens}
 
 
