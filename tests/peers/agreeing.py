@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-MOST_DIFFERENT = 0.05
+MOST_DIFFERENT = 0.08
 """Share of the generated conversations that all documented differences of a preset may cover together, seen or not."""
 
 

@@ -18,10 +18,10 @@ TABLE = PLACE / "PROVENANCE.tsv"
 
 pytestmark = pytest.mark.skipif(not TABLE.is_file(), reason="no recorded sessions: set HARNESS_TRAJECTORIES to their folder")
 
-STEPS_MORE = {"pi_pi-mono/root-session.jsonl": 5}
-"""Four answers of thoughts alone and one on a line of two rows, which the table leaves out."""
-MESSAGES_LESS = {"gemini-cli/trajectory.json": 1}
-"""The result that has lost its call."""
+STEPS_MORE = {"pi_pi-mono/root-session.jsonl": 5, "pi_pi-mono/root-compact.jsonl": 1}
+"""Four answers of thoughts alone and one on a line of two rows, which the table leaves out; in the second file only the latter."""
+MESSAGES_LESS = {"gemini-cli/trajectory.json": 1, "pi_pi-mono/root-compact.jsonl": 1}
+"""The result that has lost its call; the answer on a line of two rows, which the table counts as a message, not as a step."""
 
 
 def table():
