@@ -54,7 +54,7 @@ place = SandboxChoice(backend="local")
 session = SessionSpec(
     request="x", policy=NoCompaction(), model="hosted_vllm/stub", window_tokens=50_000, sandbox=place, unsafe_local=True
 )
-display(session, execute_session(session, "s", listen=print))
+display(session, execute_session(session, "s", on_event=print))
 model = open_model("hosted_vllm/stub", task=None, seed=0, window_tokens=None)
 display(model)
 model.reply(Request(messages=(user("x"),)))

@@ -119,8 +119,8 @@ def test_in_a_real_notebook_one_output_is_left_that_reads_well_in_the_saved_file
     code = (
         f"import sys; sys.path.insert(0, {str(checkout)!r})\n"
         "from harness.experiment.progress import RunProgress, choose_display\n"
-        "display = choose('auto')\n"
-        "for done in range(4): display.show(Standing(experiment='<b>x', total=3, done=done))\n"
+        "display = choose_display('auto')\n"
+        "for done in range(4): display.show(RunProgress(experiment='<b>x', total_trials=3, finished=done))\n"
         "display.close()"
     )
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code)])

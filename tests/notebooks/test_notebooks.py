@@ -88,7 +88,7 @@ widget
 WAIT = """\
 widget.start()
 state = widget.wait()
-widget.renew()
+widget.update_snapshot()
 state, len(widget.results.trials)
 """
 

@@ -90,7 +90,7 @@ def faltering(openhands: Original, case: FaultyCase) -> tuple[Session, list[Any]
 def test_a_faltering_summarizer_leaves_what_it_leaves_in_the_original(openhands: Original) -> None:
     tally = Tally()
 
-    @settings(max_examples=60)
+    @settings(max_examples=25)
     @given(case=cases())
     def agree(case: tuple[tuple[Message, ...], OpenHands, list[int]]) -> None:
         for answers in SCRIPTS:
