@@ -232,10 +232,10 @@ def acts(policy: Policy, budget: Budget, view: View) -> bool:
 
 
 def is_narrow(policy: Policy) -> bool:
-    """Whether a step of these views, a sixtieth of the window, may be larger than all that can go when the policy is due."""
-    due, kept = (getattr(policy, name, None) for name in ("threshold", "keep_share"))
-    due = due or getattr(policy, "trigger_share", None)
-    return due is not None and kept is not None and 0 <= due - kept < 0.03
+    """Whether all that can go when the policy is due may be less than a step of these views, a sixtieth of the window."""
+    due = max([getattr(policy, name, None) or 0.0 for name in ("threshold", "trigger_share")])
+    kept = max([getattr(policy, name, None) or 0.0 for name in ("keep_share", "preserve", "tail_share")])
+    return kept > 0.97 or (kept > 0 and 0 <= due - kept < 0.03)
 
 
 shares, counts = st.floats(0.02, 1), st.integers(1, 90)
