@@ -1,10 +1,7 @@
 """Stopping a session from outside: asked for at any time, answered at once even while a provider stalls (S1.5, S1.8)."""
 
-import signal
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from types import FrameType
+from collections.abc import Callable
 from typing import Generic, TypeVar
 
 from harness.protocols import ignore
@@ -145,19 +142,3 @@ def _unwrap(box: _PendingResult[T]) -> T | None:
     if box.error is not None:
         raise box.error
     return box.value
-
-
-@contextmanager
-def install_signal_handler(
-    on_signal: Callable[[int, FrameType | None], None], signals: Sequence[signal.Signals] = (signal.SIGINT, signal.SIGTERM)
-) -> Iterator[None]:
-    """Have a function called on signals, by default Ctrl-C and SIGTERM, while open; only in the main thread, which gets them."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    previous_handlers = {number: signal.signal(number, on_signal) for number in signals}
-    try:
-        yield
-    finally:
-        for number, handler in previous_handlers.items():
-            signal.signal(number, handler)

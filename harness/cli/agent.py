@@ -12,7 +12,7 @@ from typing import Literal, TextIO
 
 import click
 
-from harness.agent.cancellation import Cancellation, install_signal_handler
+from harness.agent.cancellation import Cancellation
 from harness.agent.loop import Limits
 from harness.cli.dialog import Dialog, read_lines, run_dialog
 from harness.cli.event_printer import EventPrinter
@@ -29,6 +29,7 @@ from harness.session.execution import CopiedFiles, SessionResult, execute_sessio
 from harness.session.live_session import LiveSession
 from harness.session.spec import SessionSpec
 from harness.session.storage import load_log, restore_spec
+from harness.signals import install_signal_handler
 from harness.store.sessions.lookup import find_session
 from harness.task import Runtime, Task
 from harness.tasks import make_task

@@ -9,8 +9,8 @@ from typing import IO, Any
 
 import click
 
-from harness.agent.cancellation import install_signal_handler
 from harness.errors import HarnessError, UsageError
+from harness.signals import install_signal_handler
 from harness.text import replace_control_characters
 
 COMMANDS: Mapping[str, tuple[str, str]] = {

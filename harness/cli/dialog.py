@@ -11,7 +11,7 @@ from select import select
 from types import FrameType
 from typing import TextIO, get_args
 
-from harness.agent.cancellation import MAIN_THREAD_WAIT_SECONDS, install_signal_handler
+from harness.agent.cancellation import MAIN_THREAD_WAIT_SECONDS
 from harness.agent.loop_detection import LoopDecision
 from harness.cli.event_printer import EventPrinter
 from harness.cli.terminal import format_line
@@ -21,6 +21,7 @@ from harness.session.diffs import join_patches
 from harness.session.execution import SessionResult
 from harness.session.live_session import NO_COMPACTION_MESSAGE, LiveSession
 from harness.session.spec import SessionSpec
+from harness.signals import install_signal_handler
 
 ANSWER_WORDS: dict[str, LoopDecision] = {word: answer for answer in get_args(LoopDecision) for word in (answer, answer[0])}
 """Answers to a repeated call, as words or by their first letters; every other line is a message."""

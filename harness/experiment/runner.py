@@ -16,7 +16,6 @@ from dataclasses import dataclass, field, replace
 
 from pebble import ProcessExpired
 
-from harness.agent.cancellation import install_signal_handler
 from harness.errors import HarnessError, StoreError
 from harness.events import SessionEnded, SessionStarted
 from harness.experiment.job import FinishedTrial, Job
@@ -25,6 +24,7 @@ from harness.experiment.progress import Display, RunProgress
 from harness.experiment.record import Ending, TrialRun
 from harness.experiment.workers import Workers
 from harness.session.grading import fail_all_checks
+from harness.signals import install_signal_handler
 from harness.store.journal import Journal
 from harness.tasks import make_task
 

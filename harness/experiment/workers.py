@@ -20,9 +20,10 @@ from typing import Any, Protocol, TypeAlias
 import pebble
 from pebble import ProcessExpired
 
-from harness.agent.cancellation import Cancellation, install_signal_handler
+from harness.agent.cancellation import Cancellation
 from harness.experiment.job import FinishedTrial, Job
 from harness.sandboxes.action_cache import SANDBOX_POOL
+from harness.signals import install_signal_handler
 
 TrialRunner: TypeAlias = Callable[[Job, Cancellation | None], FinishedTrial]
 """Runs one job; a function of a module, so that a process can find it."""

@@ -6,14 +6,8 @@ import time
 
 import pytest
 
-from harness.agent.cancellation import (
-    Cancellation,
-    WorkAbandoned,
-    install_signal_handler,
-    raise_if_abandoned,
-    run_interruptibly,
-    run_to_completion,
-)
+from harness.agent.cancellation import Cancellation, WorkAbandoned, raise_if_abandoned, run_interruptibly, run_to_completion
+from harness.signals import install_signal_handler
 
 
 def slow():
