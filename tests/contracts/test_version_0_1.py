@@ -23,7 +23,7 @@ from harness.session.live_session import LiveSession
 from harness.store.columns import TABLES
 from harness.store.results import load
 from harness.task import World
-from harness.tasks import SUITE
+from harness.tasks import SUITE, make_task
 
 RECORDED = Path(__file__).parents[1] / "golden" / "version_0_1"
 TRIALS: dict[str, dict[str, str]] = json.loads((RECORDED / "trials.json").read_text())
@@ -82,6 +82,7 @@ def test_tables_are_made_from_its_journal(grid: Path) -> None:
 def test_its_live_session_goes_on(tmp_path: Path) -> None:
     journal = unpack("session.sqlite.zst", tmp_path / "session.sqlite")
     live = LiveSession.reopen(journal, "live-by-0-1")
+    assert live.spec.task == make_task("changing-requirements", 0), "a field of the stored task was lost"
     numbers = inspect_session(live.entries)
     assert (numbers.turns, live.view.steps, live.view.rounds) == (2, 24, 15)
     live.start()
