@@ -32,26 +32,35 @@ class CallTemplate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fact:
-    """Something that must be remembered, and how it is read out of visible text."""
+    """Something that must be remembered, and how it is read out of visible text.
+
+    Attributes:
+        name: Required.
+        said_in: Required.
+        patterns: Regular expressions, matched line by line, each with one group: the value. The newest match in the view counts.
+            Required.
+        prior: What is assumed when the fact is neither visible nor recoverable; differs from the value under every seed.
+            Required.
+        recover: The call that shows it again; None = it cannot be got again. Default: `None`.
+        source: Path that must be visible in a directory listing for the recovering call to be known; empty = always known.
+            Default: `''`.
+        revised: It is first told with an older value, in words that its patterns read too. Its kind stays. Default: `False`.
+        former_patterns: Regular expressions like `patterns`, of other words that tell an older value. To use what they read is a
+            stale use; it is never looked for. Default: `()`.
+        required_word: A whole word (letters, digits, underscores) of every text that tells it: other texts are not searched.
+            Empty = all are. Default: `''`.
+    """
 
     name: str
     kind: FactKind
     said_in: Literal["prompt", "file", "output", "own"]
     patterns: tuple[str, ...]
-    """Regular expressions, matched line by line, each with one group: the value. The newest match in the view counts."""
     prior: str
-    """What is assumed when the fact is neither visible nor recoverable; differs from the value under every seed."""
     recover: CallTemplate | None = None
-    """The call that shows it again; None = it cannot be got again."""
     source: str = ""
-    """Path that must be visible in a directory listing for the recovering call to be known; empty = always known."""
     revised: bool = False
-    """It is first told with an older value, in words that its patterns read too. Its kind stays."""
     former_patterns: tuple[str, ...] = ()
-    """Regular expressions like `patterns`, of other words that tell an older value. To use what they read is a stale use; it is
-    never looked for."""
     required_word: str = ""
-    """A whole word (letters, digits, underscores) of every text that tells it: other texts are not searched. Empty = all are."""
 
     @property
     def is_superseded(self) -> bool:
@@ -99,22 +108,34 @@ class Repair:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One step of a competent agent."""
+    """One step of a competent agent.
+
+    Attributes:
+        name: Required.
+        text: What it writes beside its calls; may hold `${fact}` placeholders. Required.
+        calls: The calls of one reply; several run as parallel tool calls. Required.
+        done: Required.
+        required_facts: Names of the facts without which it cannot be done right; every placeholder of `text` and `calls` is among
+            them. Default: `()`.
+        repairs: Default: `()`.
+    """
 
     name: str
     text: str
-    """What it writes beside its calls; may hold `${fact}` placeholders."""
     calls: tuple[CallTemplate, ...]
-    """The calls of one reply; several run as parallel tool calls."""
     done: Evidence
     required_facts: tuple[str, ...] = ()
-    """Names of the facts without which it cannot be done right; every placeholder of `text` and `calls` is among them."""
     repairs: tuple[Repair, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Script:
-    """The steps in order, and what is said when all are done."""
+    """The steps in order, and what is said when all are done.
+
+    Attributes:
+        steps: Required.
+        final_text: Required.
+    """
 
     steps: tuple[Step, ...]
     final_text: str
@@ -122,12 +143,17 @@ class Script:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """One named thing that must hold at the end."""
+    """One named thing that must hold at the end.
+
+    Attributes:
+        name: Required.
+        title: Required.
+        required_facts: Facts without which it cannot pass (but by luck). Default: `()`.
+    """
 
     name: str
     title: str
     required_facts: tuple[str, ...] = ()
-    """Facts without which it cannot pass (but by luck)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,15 +193,32 @@ class LaterMessage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """A problem with a workspace and checks; the same object for a scripted and for a real model."""
+    """A problem with a workspace and checks; the same object for a scripted and for a real model.
+
+    Attributes:
+        name: Required.
+        title: Required.
+        tags: The memory loads it carries. Required.
+        prompt: Required.
+        workspace: Path and text of the files laid before the start. Required.
+        runtime: Default: `'python'`.
+        checks: Required.
+        grader: Required.
+        facts: Required.
+        script: Required.
+        later_messages: Default: `()`.
+        cacheable: Whether equal commands in equal workspaces may be run once and remembered (the action cache). Say False where
+            commands look at the clock or at the time stamps of files, as `make` does: these are no part of what makes two
+            workspaces equal. Default: `True`.
+        values: Answer key: the value of each fact under this seed; for graders, probes and tests, never for a model. Default:
+            `{}`.
+    """
 
     name: str
     title: str
     tags: tuple[str, ...]
-    """The memory loads it carries."""
     prompt: str
     workspace: tuple[tuple[str, str], ...]
-    """Path and text of the files laid before the start."""
     runtime: Runtime = "python"
     checks: tuple[Check, ...]
     grader: Grader
@@ -183,10 +226,7 @@ class Task:
     script: Script
     later_messages: tuple[LaterMessage, ...] = ()
     cacheable: bool = True
-    """Whether equal commands in equal workspaces may be run once and remembered (the action cache). Say False where commands
-    look at the clock or at the time stamps of files, as `make` does: these are no part of what makes two workspaces equal."""
     values: Mapping[str, str] = field(default_factory=dict)
-    """Answer key: the value of each fact under this seed; for graders, probes and tests, never for a model."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -196,22 +236,25 @@ class World(StrictFields):
     What they turn decides which policy can win, so results are maps over them (RESEARCH 5.4). `long-march` has all of them,
     every other task the last four, by which its user behaves otherwise: there they are about what the request tells (see
     `harness.tasks.variants`). Reader quality belongs to the model: see the profiles of the scripted model.
+
+    Attributes:
+        steps: Steps of the script, at least 1. Default: `None`.
+        tokens_per_step: Mean size of what a step brings into view, in tokens. Default: `None`.
+        output_sigma: Tail of the sizes of tool outputs: sigma of a lognormal distribution; 0 = all alike, 1.9 = as recorded in
+            the field. Default: `None`.
+        recoverable_share: Share of the facts that can be got again, 0 to 1. Default: `None`.
+        use_lag_steps: Steps between the telling of a fact and its use. Default: `None`.
+        redundancy: How many times a fact is told, at least 1. Default: `None`.
+        update_rate: Share of the facts that a later value replaces, 0 to 1. Default: `None`.
     """
 
     steps: int | None = None
-    """Steps of the script, at least 1."""
     tokens_per_step: int | None = None
-    """Mean size of what a step brings into view, in tokens."""
     output_sigma: float | None = None
-    """Tail of the sizes of tool outputs: sigma of a lognormal distribution; 0 = all alike, 1.9 = as recorded in the field."""
     recoverable_share: float | None = None
-    """Share of the facts that can be got again, 0 to 1."""
     use_lag_steps: int | None = None
-    """Steps between the telling of a fact and its use."""
     redundancy: int | None = None
-    """How many times a fact is told, at least 1."""
     update_rate: float | None = None
-    """Share of the facts that a later value replaces, 0 to 1."""
 
     def __post_init__(self) -> None:
         """Refuse values that no world can have."""

@@ -41,12 +41,16 @@ from harness.view import compute_context_usage
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """When a session ends whatever the model wants, and how its tools run."""
+    """When a session ends whatever the model wants, and how its tools run.
+
+    Attributes:
+        max_steps: S0.8; a plan may raise it. Default: `50`.
+        parallel_tools: Run the calls of one reply at the same time; the results keep the order of the calls either way (S1.3).
+            Default: `False`.
+    """
 
     max_steps: int = 50
-    """S0.8; a plan may raise it."""
     parallel_tools: bool = False
-    """Run the calls of one reply at the same time; the results keep the order of the calls either way (S1.3)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,14 +68,38 @@ class Stop:
 
 @dataclass(frozen=True, slots=True)
 class Outcome(Stop):
-    """How a session ended."""
+    """How a session ended.
+
+    Attributes:
+        steps: Default: `0`.
+    """
 
     steps: int = 0
 
 
 @dataclass(slots=True, kw_only=True)
 class Agent:
-    """A model with tools, a log and a compactor; runs one session. The owner closes log and sandbox."""
+    """A model with tools, a log and a compactor; runs one session. The owner closes log and sandbox.
+
+    Attributes:
+        model: Required.
+        tools: Required.
+        log: Required.
+        compactor: Required.
+        clock: Required.
+        limits: Default: `Limits()`.
+        inbox: Default: `<harness.agent.inbox.Inbox object at 0x7fc7abf63290>`.
+        instructions: What the system prompt says for this session alone, behind what it says in every one. Default: `''`.
+        cancellation: None = nobody can stop it (a trial); then nothing is run in other threads for its sake. Default: `None`.
+        listen: Hears every logged entry and every signal, in the thread where it happens; must return quickly. Default:
+            `<function ignore at 0x7fc7d55f0f40>`.
+        loop_detector: Asks about calls that are made again and again; None = they are made (a trial: grids measure them).
+            Default: `None`.
+        collect_subagent_events: Gives what is to be logged of a step's tools beside their results, e.g. what sub-agents took,
+            whatever came of them. Default: `None`.
+        save_workspace: Gives what is to be logged together with a step once its tools have run, e.g. that the workspace was
+            saved. Default: `None`.
+    """
 
     model: Model
     tools: Sequence[Tool]
@@ -81,17 +109,11 @@ class Agent:
     limits: Limits = field(default_factory=Limits)
     inbox: Inbox = field(default_factory=Inbox)
     instructions: str = ""
-    """What the system prompt says for this session alone, behind what it says in every one."""
     cancellation: Cancellation | None = None
-    """None = nobody can stop it (a trial); then nothing is run in other threads for its sake."""
     listen: Callable[[Entry | Signal], None] = ignore
-    """Hears every logged entry and every signal, in the thread where it happens; must return quickly."""
     loop_detector: LoopDetector | None = None
-    """Asks about calls that are made again and again; None = they are made (a trial: grids measure them)."""
     collect_subagent_events: Callable[[int], Sequence[Event]] | None = None
-    """Gives what is to be logged of a step's tools beside their results, e.g. what sub-agents took, whatever came of them."""
     save_workspace: Callable[[int], Sequence[Event]] | None = None
-    """Gives what is to be logged together with a step once its tools have run, e.g. that the workspace was saved."""
 
     def run(self, session: SessionStarted, system_prompt: str) -> Outcome:
         """Work on `session.task` until the model rests, a limit is reached or something fails.

@@ -35,31 +35,41 @@ _REQUIRED_COLUMNS = (*PAIR_COLUMNS, *_OUTCOME_COLUMNS, *_EFFORT_COLUMNS)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """Arm a against arm b on the tasks and seeds that both ran; print it for the whole story in words."""
+    """Arm a against arm b on the tasks and seeds that both ran; print it for the whole story in words.
+
+    Attributes:
+        a: Required.
+        b: Required.
+        level: Required.
+        counts: Required.
+        success_a: Over the pairs, as is `success_b`. Required.
+        success_b: Required.
+        interval: 95 % interval of the difference of the success rates, a less b (Newcombe, method 10). Required.
+        p_value: Exact McNemar test, two-sided; not adjusted for other comparisons. Required.
+        score_difference: Share of checks passed, a less b. Required.
+        ratios: Tokens, steps and money of a for each one of b. Required.
+        placebo_check: Required.
+        inert_pairs_a: Pairs in which the policy of a was never due or changed nothing, though it has rules. Required.
+        inert_pairs_b: Required.
+        unpaired_trials: Trials of either arm that have no partner. Required.
+        excluded_trials: Trials of either arm that the machinery lost; in nothing above. Required.
+    """
 
     a: str
     b: str
     level: str
     counts: PairedCounts
     success_a: Rate
-    """Over the pairs, as is `success_b`."""
     success_b: Rate
     interval: Interval
-    """95 % interval of the difference of the success rates, a less b (Newcombe, method 10)."""
     p_value: float
-    """Exact McNemar test, two-sided; not adjusted for other comparisons."""
     score_difference: PairedDifference
-    """Share of checks passed, a less b."""
     ratios: tuple[PairedRatio, ...]
-    """Tokens, steps and money of a for each one of b."""
     placebo_check: PlaceboCheck
     inert_pairs_a: int
-    """Pairs in which the policy of a was never due or changed nothing, though it has rules."""
     inert_pairs_b: int
     unpaired_trials: int
-    """Trials of either arm that have no partner."""
     excluded_trials: int
-    """Trials of either arm that the machinery lost; in nothing above."""
 
     @property
     def difference(self) -> float:

@@ -38,12 +38,17 @@ TEXT_WIDTH = 132
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """Everything that is said about an experiment, ready to print with rich."""
+    """Everything that is said about an experiment, ready to print with rich.
+
+    Attributes:
+        title: Required.
+        sections: Required.
+        results: What the charts are drawn from. Required.
+    """
 
     title: str
     sections: tuple[Section, ...]
     results: Tables
-    """What the charts are drawn from."""
 
     def render_text(self, width: int = TEXT_WIDTH) -> str:
         """As plain text, so many characters wide."""

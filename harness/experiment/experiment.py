@@ -37,22 +37,27 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Experiment:
-    """A grid of trials with a name."""
+    """A grid of trials with a name.
+
+    Attributes:
+        name: Required.
+        base: What every trial has unless an axis or an arm says otherwise. Required.
+        axes: Values by dotted path into a trial, e.g. `policy.threshold`; the grid is their product. Default: `{}`.
+        arms: Arms beside the grid: controls, and the A/A arm. Default: `()`.
+        folder: Its `output/` holds the results; None = `experiments/<name>`. Default: `None`.
+        settings: Default: `Settings()`.
+        backend: Of the sandbox in all trials, whatever base, axes and arms say; None = as they say. Default: `None`.
+        cassette: Where answers of real models are recorded or played from; None = nowhere. Default: `None`.
+    """
 
     name: str
     base: Trial
-    """What every trial has unless an axis or an arm says otherwise."""
     axes: Mapping[str, Sequence[object]] = field(default_factory=dict)
-    """Values by dotted path into a trial, e.g. `policy.threshold`; the grid is their product."""
     arms: Sequence[Arm] = ()
-    """Arms beside the grid: controls, and the A/A arm."""
     folder: Path | None = None
-    """Its `output/` holds the results; None = `experiments/<name>`."""
     settings: Settings = field(default_factory=Settings)
     backend: BackendName | None = None
-    """Of the sandbox in all trials, whatever base, axes and arms say; None = as they say."""
     cassette: Cassette | None = None
-    """Where answers of real models are recorded or played from; None = nowhere."""
     grid: Grid = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:

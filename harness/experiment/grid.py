@@ -33,11 +33,16 @@ def is_block(path: str) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arm:
-    """An arm beside the grid: the base trial with some changes, in every block."""
+    """An arm beside the grid: the base trial with some changes, in every block.
+
+    Attributes:
+        name: Required.
+        trial: What differs from the base: nested tables or dotted paths. A table with a `kind` replaces the policy whole.
+            Default: `{}`.
+    """
 
     name: str
     trial: Mapping[str, object] = field(default_factory=dict)
-    """What differs from the base: nested tables or dotted paths. A table with a `kind` replaces the policy whole."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

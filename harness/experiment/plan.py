@@ -27,24 +27,32 @@ PLAN_FILE_NAME = "plan.toml"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """What a plan says about an experiment as a whole."""
+    """What a plan says about an experiment as a whole.
+
+    Attributes:
+        title: Default: `''`.
+        description: Default: `''`.
+        trial_timeout_seconds: A trial that takes longer is killed and recorded as crashed. Default: `3600.0`.
+        stall_seconds: Silence of a provider after which a call has stalled, which is then made again. Default: `300.0`.
+        executor: `threads` suits slow real models: many trials wait at once, but one that overruns cannot be killed. Default:
+            `'processes'`.
+        uncompressed: Folder of a run that is over, in whose sessions without compaction quantiles are looked up; empty = there
+            are none. Default: `''`.
+        action_cache: Whether equal commands in equal workspaces are run once for all trials: `auto` = where the agent is
+            scripted. Default: `'auto'`.
+        action_cache_folder: Where they are kept; empty = in the user's cache folder. Default: `''`.
+        action_cache_max_bytes: What was used least recently goes first, bytes. Default: `2_147_483_648`.
+    """
 
     title: str = ""
     description: str = ""
     trial_timeout_seconds: float = 3600.0
-    """A trial that takes longer is killed and recorded as crashed."""
     stall_seconds: float = STALL_SECONDS
-    """Silence of a provider after which a call has stalled, which is then made again."""
     executor: Literal["processes", "threads"] = "processes"
-    """`threads` suits slow real models: many trials wait at once, but one that overruns cannot be killed."""
     uncompressed: str = ""
-    """Folder of a run that is over, in whose sessions without compaction quantiles are looked up; empty = there are none."""
     action_cache: Literal["auto", "on", "off"] = "auto"
-    """Whether equal commands in equal workspaces are run once for all trials: `auto` = where the agent is scripted."""
     action_cache_folder: str = ""
-    """Where they are kept; empty = in the user's cache folder."""
     action_cache_max_bytes: int = MAX_BYTES
-    """What was used least recently goes first, bytes."""
 
     def __post_init__(self) -> None:
         """Refuse values of another type."""

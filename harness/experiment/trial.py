@@ -26,33 +26,41 @@ from harness.tools.session_tools import find_tool_revisions
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial(codec.StrictFields):
-    """One arm on one task with one seed."""
+    """One arm on one task with one seed.
+
+    Attributes:
+        task: Name of the task template. Required.
+        policy: The treatment, which names its summarizer itself. A public name such as `"codex"` stands for that policy's
+            defaults. Required.
+        seed: Draws the values of the task's facts; with `replicate` it also gives the model's seed. Default: `0`.
+        world: The knobs of the task; every turn makes another problem, on which arms are paired as on another task. Default:
+            `World()`.
+        replicate: Runs the same configuration again with another model seed: the A/A arm. Default: `0`.
+        model: `scripted` = the attentive scripted model of the trial's task; `scripted/…`, or any litellm name. Default:
+            `'scripted'`.
+        tool_calls: How a real model calls tools: by the provider's field for them, or in text (for models without). Default:
+            `'native'`.
+        window_tokens: Overrides the model's context window (S0.11); None = what is known of the model. Default: `None`.
+        nominal_window_tokens: The window that the policy's constants were made for: they are scaled by window / nominal, so that
+            the same geometry runs in a small window. None = they stand as they are. Default: `None`.
+        max_steps: The session ends after so many model calls (S0.8). Default: `50`.
+        parallel_tools: Whether the calls of one reply run at once (S1.3). Default: `False`.
+        command_timeout_seconds: A command of the agent is killed after this time. Default: `60.0`.
+        sandbox: Default: `SandboxChoice()`.
+    """
 
     task: str
-    """Name of the task template."""
     policy: Policy
-    """The treatment, which names its summarizer itself. A public name such as `"codex"` stands for that policy's defaults."""
     seed: int = 0
-    """Draws the values of the task's facts; with `replicate` it also gives the model's seed."""
     world: World = field(default_factory=World)
-    """The knobs of the task; every turn makes another problem, on which arms are paired as on another task."""
     replicate: int = 0
-    """Runs the same configuration again with another model seed: the A/A arm."""
     model: str = "scripted"
-    """`scripted` = the attentive scripted model of the trial's task; `scripted/…`, or any litellm name."""
     tool_calls: ToolCallMode = "native"
-    """How a real model calls tools: by the provider's field for them, or in text (for models without)."""
     window_tokens: int | None = None
-    """Overrides the model's context window (S0.11); None = what is known of the model."""
     nominal_window_tokens: int | None = None
-    """The window that the policy's constants were made for: they are scaled by window / nominal, so that the same geometry runs
-    in a small window. None = they stand as they are."""
     max_steps: int = 50
-    """The session ends after so many model calls (S0.8)."""
     parallel_tools: bool = False
-    """Whether the calls of one reply run at once (S1.3)."""
     command_timeout_seconds: float = 60.0
-    """A command of the agent is killed after this time."""
     sandbox: SandboxChoice = field(default_factory=SandboxChoice)
 
     def __post_init__(self) -> None:

@@ -91,46 +91,57 @@ class CompactionPoint(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inspection:
-    """All numbers of one session."""
+    """All numbers of one session.
+
+    Attributes:
+        session_id: Empty = the log does not begin at its beginning. Required.
+        task: Required.
+        model: Required.
+        policy: Kind of the policy. Required.
+        window_tokens: 0 = not known. Required.
+        threshold_tokens: None = the view is never compacted for its size. Required.
+        budget_rule: Required.
+        status: `active` while the log has no end. Required.
+        reason: Required.
+        detail: Required.
+        events: How many events of each kind, by kind. Required.
+        turns: Messages of the user. Required.
+        messages: Of all roles that joined the conversation. Required.
+        parts: Of those messages. Required.
+        compacted_parts: Of those parts, no longer in view as they were logged. Required.
+        clipped_outputs: Tool outputs that were cut before they were logged. Required.
+        clipped_characters: Required.
+        view_messages: Required.
+        view_tokens: At the end of the log, estimated. Required.
+        shares: Of the kinds that there are. Required.
+        timeline: Required.
+        compactions: Every attempt, in order. Required.
+        totals: Steps, tokens, costs and compactions; the steps of sub-agents are those of sessions of their own. Required.
+    """
 
     session_id: str
-    """Empty = the log does not begin at its beginning."""
     task: str
     model: str
     policy: str
-    """Kind of the policy."""
     window_tokens: int
-    """0 = not known."""
     threshold_tokens: int | None
-    """None = the view is never compacted for its size."""
     budget_rule: str
     status: str
-    """`active` while the log has no end."""
     reason: str
     detail: str
     events: dict[str, int]
-    """How many events of each kind, by kind."""
     turns: int
-    """Messages of the user."""
     messages: int
-    """Of all roles that joined the conversation."""
     parts: int
-    """Of those messages."""
     compacted_parts: int
-    """Of those parts, no longer in view as they were logged."""
     clipped_outputs: int
-    """Tool outputs that were cut before they were logged."""
     clipped_characters: int
     view_messages: int
     view_tokens: int
-    """At the end of the log, estimated."""
     shares: tuple[KindShare, ...]
-    """Of the kinds that there are."""
     timeline: tuple[StepPoint, ...]
     compactions: tuple[CompactionPoint, ...]
-    """Every attempt, in order."""
     totals: SessionTotals
-    """Steps, tokens, costs and compactions; the steps of sub-agents are those of sessions of their own."""
 
     @property
     def summaries(self) -> int:

@@ -214,12 +214,16 @@ def _find_backend(name: str, unsafe_local: bool) -> Backend:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SandboxChoice(StrictFields):
-    """Where the commands of a trial run."""
+    """Where the commands of a trial run.
+
+    Attributes:
+        backend: `auto` = docker, else bubblewrap; `local` has no walls and needs the runner's leave. Default: `'auto'`.
+        image: Docker image, and then `auto` is docker alone; None = the default of the task's runtime. Default: `None`.
+        limits: Default: `SandboxLimits()`.
+    """
 
     backend: BackendName = "auto"
-    """`auto` = docker, else bubblewrap; `local` has no walls and needs the runner's leave."""
     image: str | None = None
-    """Docker image, and then `auto` is docker alone; None = the default of the task's runtime."""
     limits: SandboxLimits = field(default_factory=SandboxLimits)
 
     def __post_init__(self) -> None:

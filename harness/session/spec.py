@@ -25,47 +25,61 @@ from harness.task import Runtime, Task
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionSpec(codec.StrictFields):
-    """Everything that decides how a session goes."""
+    """Everything that decides how a session goes.
+
+    Attributes:
+        request: First message to the agent. Required.
+        policy: Required.
+        model: Default: `'scripted'`.
+        task: Task whose files are written before the start and whose checks are run after the end; a scripted model needs one.
+            Default: `None`.
+        seed: Seed of a scripted model's own draws. Default: `0`.
+        window_tokens: Context window; None = the model's own. Default: `None`.
+        instructions: Addition to the system prompt for this session alone, e.g. the conventions of a project. Default: `''`.
+        tool_calls: How the model calls tools. Default: `'native'`.
+        cassette: Recording of a real model's answers, to be written or replayed; None = no recording. Default: `None`.
+        take: Which of several recorded answers to equal requests is written or replayed. Default: `0`.
+        stall_seconds: Silence of a provider after which a call has stalled, which is then made again. Default: `300.0`.
+        nominal_window_tokens: Window that the policy's constants were chosen for; None = the constants are not scaled. Default:
+            `None`.
+        limits: Default: `Limits()`.
+        command_timeout_seconds: Time after which a command of the agent is killed. Default: `60.0`.
+        runtime: Runtime of the sandbox where there is no task; a task brings its own. Default: `'python'`.
+        sandbox: Default: `SandboxChoice()`.
+        unsafe_local: Default: `False`.
+        journal: File of the session's log; None = the log is not kept. Default: `None`.
+        keep: Folder, new or empty, into which the workspace is copied at the end; None = the workspace goes with the sandbox.
+            Default: `None`.
+        snapshots: Keep the workspace after each step, so that a `LiveSession` can be rolled back, forked and resumed. Default:
+            `True`.
+        explore: Give the agent the tool `explore`: a sub-agent looks around with a context of its own and answers shortly
+            (S3.20). Default: `False`.
+        repeated: Reaction to the same call, three times in a row (S3.10). Where nobody can be asked, the call is made. Default:
+            `'ask'`.
+    """
 
     request: str
-    """First message to the agent."""
     policy: Policy
     model: str = "scripted"
     task: Task | None = None
-    """Task whose files are written before the start and whose checks are run after the end; a scripted model needs one."""
     seed: int = 0
-    """Seed of a scripted model's own draws."""
     window_tokens: int | None = None
-    """Context window; None = the model's own."""
     instructions: str = ""
-    """Addition to the system prompt for this session alone, e.g. the conventions of a project."""
     tool_calls: ToolCallMode = "native"
-    """How the model calls tools."""
     cassette: Cassette | None = None
-    """Recording of a real model's answers, to be written or replayed; None = no recording."""
     take: int = 0
-    """Which of several recorded answers to equal requests is written or replayed."""
     stall_seconds: float = STALL_SECONDS
-    """Silence of a provider after which a call has stalled, which is then made again."""
     nominal_window_tokens: int | None = None
-    """Window that the policy's constants were chosen for; None = the constants are not scaled."""
     limits: Limits = field(default_factory=Limits)
     command_timeout_seconds: float = 60.0
-    """Time after which a command of the agent is killed."""
     runtime: Runtime = "python"
-    """Runtime of the sandbox where there is no task; a task brings its own."""
     sandbox: SandboxChoice = field(default_factory=SandboxChoice)
     unsafe_local: bool = False
     journal: Path | None = None
-    """File of the session's log; None = the log is not kept."""
     keep: Path | None = None
-    """Folder, new or empty, into which the workspace is copied at the end; None = the workspace goes with the sandbox."""
     snapshots: bool = True
-    """Keep the workspace after each step, so that a `LiveSession` can be rolled back, forked and resumed."""
     explore: bool = False
-    """Give the agent the tool `explore`: a sub-agent looks around with a context of its own and answers shortly (S3.20)."""
     repeated: Literal["ask", "continue", "stop"] = "ask"
-    """Reaction to the same call, three times in a row (S3.10). Where nobody can be asked, the call is made."""
 
     def __post_init__(self) -> None:
         """Refuse values of another type, and what is no policy."""

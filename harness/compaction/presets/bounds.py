@@ -195,12 +195,15 @@ class DropAll(_Bound):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RandomRetention(_Bound):
-    """Keeps messages drawn by lot, whatever they say, up to a share of the threshold; system and newest message always stay."""
+    """Keeps messages drawn by lot, whatever they say, up to a share of the threshold; system and newest message always stay.
+
+    Attributes:
+        keep_share: Share of the threshold up to which the view is filled, above 0 and at most 1. Default: `0.5`.
+        seed: Of the lots. Default: `0`.
+    """
 
     keep_share: Share = 0.5
-    """Share of the threshold up to which the view is filled, above 0 and at most 1."""
     seed: Seed = 0
-    """Of the lots."""
     kind: Literal["random"] = "random"
 
     @property
@@ -221,10 +224,12 @@ class OracleRetention(_Bound):
     its specification at once, 15,000 tokens of them, and a later one that needs more than the 21,768 that the reserves leave of
     a window of 32,768: there it fetches one and loses another, for ever. In 49,152 tokens it succeeds.
     It needs to be told the future by `with_oracle`; the experiment does that for tasks that have a script.
+
+    Attributes:
+        keep_share: Share of the threshold up to which the view is filled, above 0 and at most 1. Default: `0.5`.
     """
 
     keep_share: Share = 0.5
-    """Share of the threshold up to which the view is filled, above 0 and at most 1."""
     kind: Literal["oracle"] = "oracle"
 
     @property

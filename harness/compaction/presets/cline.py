@@ -440,14 +440,17 @@ class Cline(_ClineSdk):
     user's last message, unless that is the first of all. When the summary fails, and after an overflow, the messages go without
     one, and the digest of `cline-basic` tells of them. An empty summary changes nothing. Tool schemas do not count, since a
     policy does not see them. The lists of files are not left to the summarizer.
+
+    Attributes:
+        keep_recent_tokens: Newest ones that stay at least, but no more than the target leaves. Default: `20_000`.
+        result_characters: Of each tool result that the summarizer is shown. Default: `2_000`.
+        summarizer: Name of the model that writes summaries; `same` = the agent's own. Default: `'same'`.
+        summary_max_tokens: Default: `4_096`.
     """
 
     keep_recent_tokens: Positive = 20_000
-    """Newest ones that stay at least, but no more than the target leaves."""
     result_characters: Positive = 2_000
-    """Of each tool result that the summarizer is shown."""
     summarizer: str = "same"
-    """Name of the model that writes summaries; `same` = the agent's own."""
     summary_max_tokens: Positive = 4_096
     kind: Literal["cline"] = "cline"
 
@@ -506,17 +509,20 @@ class ClineClassic(Preset):
     a notice in its answer. The original counts from behind that answer, whose results would go; here they stay with it, and one
     message more at the end goes in their place. That three quarters go where half would still be too much can only be after a
     change of the model, which a session here has not.
+
+    Attributes:
+        enough_share: Of the view's characters: if the notes save so much, no message goes. Default: `0.3`.
+        half_share: Of the messages behind the first exchange that go. Default: `0.5`.
+        spare_tokens: Kept free of a window that is not in the table, unless a fifth of it is less. Default: `40_000`.
+        spare_share: Default: `0.8`.
+        clip_characters: A longer tool output is cut before it is logged (S0.9). Default: `10_000`.
     """
 
     enough_share: Share = 0.3
-    """Of the view's characters: if the notes save so much, no message goes."""
     half_share: Share = 0.5
-    """Of the messages behind the first exchange that go."""
     spare_tokens: NonNegative = 40_000
-    """Kept free of a window that is not in the table, unless a fifth of it is less."""
     spare_share: Share = 0.8
     clip_characters: Positive = 10_000
-    """A longer tool output is cut before it is logged (S0.9)."""
     kind: Literal["cline-classic"] = "cline-classic"
 
     @property
@@ -576,16 +582,19 @@ class RooCode(_RooCode):
     parser makes, the commands of the editor that the first message held, and the details of its surroundings, which there are
     none of here. After an overflow the original tries
     up to three times, at 75 % of the window; the loop here tries once.
+
+    Attributes:
+        condense_share: Share of the window at which it is condensed, if that comes before the hard limit (0.05 to 1 in the
+            original). Default: `1.0`.
+        least_messages: Fewer since the last summary, itself among them, are not condensed. Default: `2`.
+        summarizer: Name of the model that writes summaries; `same` = the agent's own. Default: `'same'`.
+        summary_max_tokens: The source sets none; ours. Default: `4_096`.
     """
 
     condense_share: Share = 1.0
-    """Share of the window at which it is condensed, if that comes before the hard limit (0.05 to 1 in the original)."""
     least_messages: Positive = 2
-    """Fewer since the last summary, itself among them, are not condensed."""
     summarizer: str = "same"
-    """Name of the model that writes summaries; `same` = the agent's own."""
     summary_max_tokens: Positive = 4_096
-    """The source sets none; ours."""
     kind: Literal["roo-code"] = "roo-code"
 
     @property

@@ -114,20 +114,23 @@ class Codex(Preset):
     is no message of the user. A prompt that is too long loses its oldest message at each try. When the summary fails, the session
     goes on as it is. An empty summary is replaced by a constant; the event says so. The instructions and the environment that the
     original puts back before the last message of the user are the system message here, which never goes.
+
+    Attributes:
+        threshold: Share of the window at which the last call's tokens and what came since are compacted, above 0 and at most 1.
+            Default: `0.9`.
+        compact_at_tokens: An earlier point, in tokens; None = the share alone. A later one does not count. Default: `None`.
+        keep_user_tokens: Of the user's messages, newest first; the one that crosses it is cut in its middle. Default: `20_000`.
+        summarizer: Name of the model that writes summaries; `same` = the agent's own. Default: `'same'`.
+        summary_max_tokens: The source sets none; ours. Default: `4_096`.
+        clip_characters: A longer tool output is cut before it is logged (S0.9). Default: `10_000`.
     """
 
     threshold: Share = 0.9
-    """Share of the window at which the last call's tokens and what came since are compacted, above 0 and at most 1."""
     compact_at_tokens: Positive | None = None
-    """An earlier point, in tokens; None = the share alone. A later one does not count."""
     keep_user_tokens: NonNegative = 20_000
-    """Of the user's messages, newest first; the one that crosses it is cut in its middle."""
     summarizer: str = "same"
-    """Name of the model that writes summaries; `same` = the agent's own."""
     summary_max_tokens: Positive = 4_096
-    """The source sets none; ours."""
     clip_characters: Positive = 10_000
-    """A longer tool output is cut before it is logged (S0.9)."""
     kind: Literal["codex"] = "codex"
 
     @property

@@ -69,20 +69,22 @@ class Crush(Preset):
     Where a turn was interrupted by it, the user's last words are put behind the summary in a sentence, which nests when that
     happens again, as in the original. When the summary fails, the session goes on as it is; there the turn fails. An empty
     summary has failed too. Lists of things to do are left out: no tool here keeps one.
+
+    Attributes:
+        left_share: Of the window, that may be left at least; for windows that are not large. Default: `0.2`.
+        left_tokens: The same for large ones. Default: `20_000`.
+        large_window_tokens: A window above this is large. Default: `200_000`.
+        summarizer: Name of the model that writes summaries; `same` = the agent's own. Default: `'same'`.
+        summary_max_tokens: The source sets none, and wants no limit; ours. Default: `4_096`.
+        clip_characters: A longer tool output is cut before it is logged (S0.9). Default: `10_000`.
     """
 
     left_share: Share = 0.2
-    """Of the window, that may be left at least; for windows that are not large."""
     left_tokens: Positive = 20_000
-    """The same for large ones."""
     large_window_tokens: Positive = 200_000
-    """A window above this is large."""
     summarizer: str = "same"
-    """Name of the model that writes summaries; `same` = the agent's own."""
     summary_max_tokens: Positive = 4_096
-    """The source sets none, and wants no limit; ours."""
     clip_characters: Positive = 10_000
-    """A longer tool output is cut before it is logged (S0.9)."""
     kind: Literal["crush"] = "crush"
 
     @property

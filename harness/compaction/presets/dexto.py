@@ -92,33 +92,36 @@ class Dexto(Preset):
     of the messages since the last summary stays, 3 at least; the original may part a call from its result there, here the cut
     moves back. A former summary is neither told nor kept: what it held is lost, as in the original. When the summary fails, a
     list of requests and tools takes its place. An empty summary has failed too.
+
+    Attributes:
+        threshold: Share of the window above which it is compacted, above 0 and at most 1. Default: `0.9`.
+        window_cap_tokens: The smaller of this and the model's window counts; None = the window of the model. Default: `None`.
+        protect_tokens: Newest tool output that stays. Default: `40_000`.
+        least_saved_tokens: Nothing is cleared unless more than this would be saved. Default: `20_000`.
+        keep_turns: Last turns that stay. Default: `2`.
+        keep_share: Of the messages since the last summary, where no turn lies before these. Default: `0.2`.
+        keep_least_messages: Of that share. Default: `3`.
+        least_messages: Fewer since the last summary are not summarized. Default: `5`.
+        text_characters: Of each message that the summarizer is shown. Default: `2_000`.
+        result_characters: Of each tool result that it is shown. Default: `500`.
+        summarizer: Name of the model that writes summaries; `same` = the agent's own. Default: `'same'`.
+        summary_max_tokens: Default: `2_000`.
+        clip_characters: A longer tool output is cut before it is logged (S0.9). Default: `10_000`.
     """
 
     threshold: Share = 0.9
-    """Share of the window above which it is compacted, above 0 and at most 1."""
     window_cap_tokens: Positive | None = None
-    """The smaller of this and the model's window counts; None = the window of the model."""
     protect_tokens: NonNegative = 40_000
-    """Newest tool output that stays."""
     least_saved_tokens: NonNegative = 20_000
-    """Nothing is cleared unless more than this would be saved."""
     keep_turns: Positive = 2
-    """Last turns that stay."""
     keep_share: Share = 0.2
-    """Of the messages since the last summary, where no turn lies before these."""
     keep_least_messages: Positive = 3
-    """Of that share."""
     least_messages: Positive = 5
-    """Fewer since the last summary are not summarized."""
     text_characters: Positive = 2_000
-    """Of each message that the summarizer is shown."""
     result_characters: Positive = 500
-    """Of each tool result that it is shown."""
     summarizer: str = "same"
-    """Name of the model that writes summaries; `same` = the agent's own."""
     summary_max_tokens: Positive = 2_000
     clip_characters: Positive = 10_000
-    """A longer tool output is cut before it is logged (S0.9)."""
     kind: Literal["dexto"] = "dexto"
 
     @property

@@ -212,24 +212,27 @@ class GeminiCli(Preset):
     leaves out. It is shown the messages as they were, also where the original, for their length, shows it clipped ones. After an
     attempt that made the view larger the original never asks again by itself; here the engine's guard waits, as for every
     policy.
+
+    Attributes:
+        adapted: Whether the cut may stand before an answer of the model. Default: `False`.
+        threshold: Share of the window that the last prompt must reach, above 0 and at most 1. Default: `0.5`.
+        keep_share: Share of the characters that stay, above 0 and at most 1. Default: `0.3`.
+        protect_tokens: Newest tool output that is never clipped. Default: `50_000`.
+        result_characters: A longer result beyond these is clipped to this: its first fifth and its last four fifths. Default:
+            `40_000`.
+        summarizer: Name of the model that writes summaries; `same` = the agent's own. Default: `'same'`.
+        summary_max_tokens: The source sets none; ours. Default: `4_096`.
+        clip_characters: A longer tool output is cut before it is logged (S0.9). Default: `10_000`.
     """
 
     adapted: bool = False
-    """Whether the cut may stand before an answer of the model."""
     threshold: Share = 0.5
-    """Share of the window that the last prompt must reach, above 0 and at most 1."""
     keep_share: Share = 0.3
-    """Share of the characters that stay, above 0 and at most 1."""
     protect_tokens: NonNegative = 50_000
-    """Newest tool output that is never clipped."""
     result_characters: Positive = 40_000
-    """A longer result beyond these is clipped to this: its first fifth and its last four fifths."""
     summarizer: str = "same"
-    """Name of the model that writes summaries; `same` = the agent's own."""
     summary_max_tokens: Positive = 4_096
-    """The source sets none; ours."""
     clip_characters: Positive = 10_000
-    """A longer tool output is cut before it is logged (S0.9)."""
     kind: Literal["gemini-cli"] = "gemini-cli"
 
     @property
@@ -267,18 +270,21 @@ class GeminiMasking(Preset):
     hardly longer than what would stand in their place stay and do not count, there they count; results of the newest answer count
     among those that are protected; of a command's output the same ends stay as of others, there ten lines of each; four tools are
     exempt there, none of which is ours.
+
+    Attributes:
+        protect_tokens: Newest tool output that stays: moving begins with the result that exceeds it. Default: `50_000`.
+        prune_minimum_tokens: Nothing is moved unless at least so many tokens are. Default: `30_000`.
+        preview_characters: Of each end of a result that stay at most, in whole lines where the end has any. Default: `250`.
+        exempt_tools: Shell patterns of the calls whose results stay; see `harness.compaction.stages.Mask`. Default: `()`.
+        clip_characters: A longer tool output is cut before it is logged (S0.9), and the whole is saved for the same tools.
+            Default: `10_000`.
     """
 
     protect_tokens: NonNegative = 50_000
-    """Newest tool output that stays: moving begins with the result that exceeds it."""
     prune_minimum_tokens: Positive = 30_000
-    """Nothing is moved unless at least so many tokens are."""
     preview_characters: NonNegative = 250
-    """Of each end of a result that stay at most, in whole lines where the end has any."""
     exempt_tools: tuple[str, ...] = ()
-    """Shell patterns of the calls whose results stay; see `harness.compaction.stages.Mask`."""
     clip_characters: Positive = 10_000
-    """A longer tool output is cut before it is logged (S0.9), and the whole is saved for the same tools."""
     kind: Literal["gemini-masking"] = "gemini-masking"
 
     @property

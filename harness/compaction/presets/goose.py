@@ -62,18 +62,20 @@ class Goose(Preset):
     results are left out from the middle outwards. When the summary fails, the session goes on as it is. An empty summary has
     failed too. Left out: summing up pairs of calls in the background, whose default differs between versions. A threshold of 1
     turns the original's check off; here it stands for the whole window, and `none` for no compaction.
+
+    Attributes:
+        adapted: Whether it looks within a turn too. Default: `False`.
+        threshold: Share of the window above which it is compacted, above 0 and at most 1. Default: `0.8`.
+        summarizer: Name of the model that writes summaries; `same` = the agent's own. Default: `'same'`.
+        summary_max_tokens: The source sets none; ours. Default: `4_096`.
+        clip_characters: A longer tool output is cut before it is logged (S0.9). Default: `10_000`.
     """
 
     adapted: bool = False
-    """Whether it looks within a turn too."""
     threshold: Share = 0.8
-    """Share of the window above which it is compacted, above 0 and at most 1."""
     summarizer: str = "same"
-    """Name of the model that writes summaries; `same` = the agent's own."""
     summary_max_tokens: Positive = 4_096
-    """The source sets none; ours."""
     clip_characters: Positive = 10_000
-    """A longer tool output is cut before it is logged (S0.9)."""
     kind: Literal["goose"] = "goose"
 
     @property

@@ -89,12 +89,14 @@ class InspectSummary(_Inspect):
     summarized again nor is the run ended; the last answer counts as it was reported, not as it is estimated; a prompt that is too
     long for the summarizer does not have its longest outputs halved. When the summary fails, the session goes on as it is; there
     the run ends. An empty summary is taken.
+
+    Attributes:
+        summarizer: Name of the model that writes summaries; `same` = the agent's own. Default: `'same'`.
+        summary_max_tokens: Output limit of a summary; the original sets none. Default: `4_096`.
     """
 
     summarizer: str = "same"
-    """Name of the model that writes summaries; `same` = the agent's own."""
     summary_max_tokens: Positive = 4_096
-    """Output limit of a summary; the original sets none."""
     kind: Literal["inspect-summary"] = "inspect-summary"
 
     @property
@@ -117,10 +119,12 @@ class InspectTrim(_Inspect):
 
     Source: inspect-ai 0.3.285 `model/_compaction/trim.py`; PEERS "Inspect AI" and 2.13. Different from the original: the run goes
     on where that is not enough; the last answer counts as it was reported.
+
+    Attributes:
+        preserve: Share of the messages behind the request that stays each time, at least 0 and at most 1. Default: `0.8`.
     """
 
     preserve: Annotated[float, Range(lambda value: 0 <= value <= 1, "must be at least 0 and at most 1")] = 0.8
-    """Share of the messages behind the request that stays each time, at least 0 and at most 1."""
     kind: Literal["inspect-trim"] = "inspect-trim"
 
     @property
@@ -138,14 +142,16 @@ class InspectEdit(_Inspect):
     Source: inspect-ai 0.3.285 `model/_compaction/edit.py`; PEERS "Inspect AI" and 2.13. Different from the original: thinking is
     never sent back here, so none is cleared; calls always stay where their results are cleared; the run goes on where clearing is
     not enough; the last answer counts as it was reported.
+
+    Attributes:
+        keep_results: Newest tool results that stay, those of exempt tools aside. Default: `3`.
+        exempt_tools: Tools whose results are never cleared. Default: `()`.
+        stub: What stands in the place of a cleared result. Default: `'(Tool result removed)'`.
     """
 
     keep_results: NonNegative = 3
-    """Newest tool results that stay, those of exempt tools aside."""
     exempt_tools: tuple[str, ...] = ()
-    """Tools whose results are never cleared."""
     stub: str = "(Tool result removed)"
-    """What stands in the place of a cleared result."""
     kind: Literal["inspect-edit"] = "inspect-edit"
 
     @property

@@ -18,30 +18,38 @@ class KeepLast(Preset):
     Source: S0.4 to S0.6; every default is the seed's. The former summary is integrated into the new one, and the summarizer is
     always given the user's request from the log. When nothing lies before the kept messages, nothing is done. When the summary
     fails, the session goes on as it is (S0.9). An empty summary has failed too.
+
+    Attributes:
+        threshold: Share of the window less its reserves at which the view is compacted, above 0 and at most 1. Default: `0.8`.
+        keep_last: Messages at the end that stay verbatim, at least 1; more stay where a call would lose its results. Default:
+            `10`.
+        summarizer: Name of the model that writes summaries; `same` = the agent's own. Default: `'same'`.
+        summary_max_tokens: Default: `800`.
+        summarizer_input_tokens: Longest prompt that the summarizer is given; of a longer one the oldest messages are left out,
+            and prompt and event say so. None = no limit; models on this machine (`local/...`) are given 4,000 tokens at most in
+            any case. It is the summarizer's own window and is not scaled with the agent's. Default: `None`.
+        system_reserve_tokens: Default: `2_000`.
+        output_reserve_tokens: Default: `4_000`.
+        safety_reserve_tokens: Default: `5_000`.
+        trigger_tokens: Tokens at which it is compacted in place of the share, or what the reserves leave if that is less; None =
+            by the share. Default: `None`.
+        context_window: Overrides the model's window for this policy (S2.8); None = the window of the model. Default: `None`.
+        clip_characters: A longer tool output is cut before it is logged (S0.9). Default: `10_000`.
     """
 
     threshold: Annotated[
         float, Range(lambda value: 0 < value <= 1, "must be above 0 and at most 1 (a share of the available window)")
     ] = 0.8
-    """Share of the window less its reserves at which the view is compacted, above 0 and at most 1."""
     keep_last: Positive = 10
-    """Messages at the end that stay verbatim, at least 1; more stay where a call would lose its results."""
     summarizer: str = "same"
-    """Name of the model that writes summaries; `same` = the agent's own."""
     summary_max_tokens: Positive = 800
     summarizer_input_tokens: Positive | None = None
-    """Longest prompt that the summarizer is given; of a longer one the oldest messages are left out, and prompt and event say so.
-    None = no limit; models on this machine (`local/...`) are given 4,000 tokens at most in any case. It is the summarizer's own
-    window and is not scaled with the agent's."""
     system_reserve_tokens: NonNegative = 2_000
     output_reserve_tokens: NonNegative = 4_000
     safety_reserve_tokens: NonNegative = 5_000
     trigger_tokens: Positive | None = None
-    """Tokens at which it is compacted in place of the share, or what the reserves leave if that is less; None = by the share."""
     context_window: Positive | None = None
-    """Overrides the model's window for this policy (S2.8); None = the window of the model."""
     clip_characters: Positive = 10_000
-    """A longer tool output is cut before it is logged (S0.9)."""
     kind: Literal["keep-last"] = "keep-last"
 
     @property

@@ -223,22 +223,25 @@ class LangChainClear(Preset):
     Source: LangChain 1.4.7 `context_editing.py`, ClearToolUsesEdit and its defaults; PEERS "LangChain ContextEditing".
     The original edits a copy of the whole history for each request; here the edit is an event and its result stays in view. Both
     are the same as long as the trigger looks at what the view would hold unedited, which it does.
+
+    Attributes:
+        trigger_tokens: More than so many, counted as if nothing had been cleared yet. Default: `100_000`.
+        keep_results: Newest tool results that stay, those of exempt tools among them. Default: `3`.
+        enough_tokens: Once so many are saved, newer results stay (`clear_at_least` of the original); 0 = all but the kept are
+            cleared. Default: `0`.
+        clear_arguments: Whether the arguments of the cleared calls are emptied too. Default: `False`.
+        exempt_tools: Tools whose results are never cleared. Default: `()`.
+        stub: What stands in the place of a cleared result. Default: `'[cleared]'`.
+        clip_characters: A longer tool output is cut before it is logged (S0.9). Default: `10_000`.
     """
 
     trigger_tokens: Positive = 100_000
-    """More than so many, counted as if nothing had been cleared yet."""
     keep_results: NonNegative = 3
-    """Newest tool results that stay, those of exempt tools among them."""
     enough_tokens: NonNegative = 0
-    """Once so many are saved, newer results stay (`clear_at_least` of the original); 0 = all but the kept are cleared."""
     clear_arguments: bool = False
-    """Whether the arguments of the cleared calls are emptied too."""
     exempt_tools: tuple[str, ...] = ()
-    """Tools whose results are never cleared."""
     stub: str = "[cleared]"
-    """What stands in the place of a cleared result."""
     clip_characters: Positive = 10_000
-    """A longer tool output is cut before it is logged (S0.9)."""
     kind: Literal["langchain-clear-tool-uses"] = "langchain-clear-tool-uses"
 
     def check_combination(self) -> None:
@@ -273,28 +276,31 @@ class LangChainSummary(Preset):
     counts by a provider's report, the trigger has it and the trimming has not. What is too long for the summarizer is told once
     more without its middle, half of it (of the original's second limit, 40 % of the summarizer's window, nothing is known here).
     When the summary fails, the session goes on as it is; there the run fails. An empty summary is taken.
+
+    Attributes:
+        trigger_share: Share of the window at which the view is summarized, by the estimate or by the provider's last report; None
+            = not by it. Default: `0.8`.
+        trigger_tokens: The same as a number of tokens; only one of the two may be set. Default: `None`.
+        trigger_messages: Messages, the system message aside, at which it is summarized too. Default: `None`.
+        keep_messages: Newest messages that stay; more where a result would lose its call. Default: `20`.
+        keep_tokens: Instead of a number of messages: as many as hold no more than so many tokens, at least one. Default: `None`.
+        keep_share: Instead of both: as many as hold no more than a share of the window. Default: `None`.
+        trim_tokens: What of the messages the summarizer is shown, from their end; None = all. Default: `4_000`.
+        summarizer: Name of the model that writes summaries; `same` = the agent's own. Default: `'same'`.
+        summary_max_tokens: Output limit of a summary; the original sets none. Default: `4_096`.
+        clip_characters: A longer tool output is cut before it is logged (S0.9). Default: `10_000`.
     """
 
     trigger_share: Share | None = 0.8
-    """Share of the window at which the view is summarized, by the estimate or by the provider's last report; None = not by it."""
     trigger_tokens: Positive | None = None
-    """The same as a number of tokens; only one of the two may be set."""
     trigger_messages: Positive | None = None
-    """Messages, the system message aside, at which it is summarized too."""
     keep_messages: Positive = 20
-    """Newest messages that stay; more where a result would lose its call."""
     keep_tokens: Positive | None = None
-    """Instead of a number of messages: as many as hold no more than so many tokens, at least one."""
     keep_share: Share | None = None
-    """Instead of both: as many as hold no more than a share of the window."""
     trim_tokens: Positive | None = 4_000
-    """What of the messages the summarizer is shown, from their end; None = all."""
     summarizer: str = "same"
-    """Name of the model that writes summaries; `same` = the agent's own."""
     summary_max_tokens: Positive = 4_096
-    """Output limit of a summary; the original sets none."""
     clip_characters: Positive = 10_000
-    """A longer tool output is cut before it is logged (S0.9)."""
     kind: Literal["langchain-summary"] = "langchain-summary"
 
     def check_combination(self) -> None:
@@ -346,22 +352,25 @@ class DeepAgents(Preset):
     report; after a refused prompt the newest results are not cut; in a window that is not known nothing is compacted, there it
     is at 170,000 tokens. When the summary fails, the session goes on as it is; there the run fails. An empty summary is taken.
     What is too long for the summarizer is told as by `langchain-summary`.
+
+    Attributes:
+        threshold: Share of the window at which it acts, by the estimate or by the provider's last report, above 0 and at most 1.
+            Default: `0.85`.
+        keep_share: Share of the window up to which newest messages stay, at least one; above 0 and at most 1. Default: `0.1`.
+        argument_characters: A longer argument of an old call that writes a file is shortened. Default: `2_000`.
+        short_characters: To so many. Default: `20`.
+        summarizer: Name of the model that writes summaries; `same` = the agent's own. Default: `'same'`.
+        summary_max_tokens: Output limit of a summary; the original sets none. Default: `4_096`.
+        clip_characters: A longer tool output is cut before it is logged (S0.9). Default: `10_000`.
     """
 
     threshold: Share = 0.85
-    """Share of the window at which it acts, by the estimate or by the provider's last report, above 0 and at most 1."""
     keep_share: Share = 0.1
-    """Share of the window up to which newest messages stay, at least one; above 0 and at most 1."""
     argument_characters: Positive = 2_000
-    """A longer argument of an old call that writes a file is shortened."""
     short_characters: NonNegative = 20
-    """To so many."""
     summarizer: str = "same"
-    """Name of the model that writes summaries; `same` = the agent's own."""
     summary_max_tokens: Positive = 4_096
-    """Output limit of a summary; the original sets none."""
     clip_characters: Positive = 10_000
-    """A longer tool output is cut before it is logged (S0.9)."""
     kind: Literal["deepagents"] = "deepagents"
 
     @property
@@ -401,22 +410,24 @@ class AnthropicClear(Preset):
     PEERS "Anthropic context editing" and 2.14. The provider does this to each request and leaves the session as it is: so the
     trigger looks at what the view would hold unedited. Different from the original: it counts with its own tokenizer, here
     characters / 4; its trigger by the number of tool uses is left out; what must be saved is what is cleared anew.
+
+    Attributes:
+        trigger_tokens: Clears when there are more than so many, counted as if nothing had been cleared yet. Default: `100_000`.
+        keep_results: Results of the newest tool uses that stay, those of exempt tools among them. Default: `3`.
+        least_saved_tokens: Nothing is cleared unless at least so many are saved (`clear_at_least` of the original). Default: `0`.
+        clear_arguments: Whether the arguments of the cleared calls are emptied too. Default: `False`.
+        exempt_tools: Tools whose results are never cleared. Default: `()`.
+        stub: What stands in the place of a cleared result; the provider's text is not documented, ours. Default: `'[cleared]'`.
+        clip_characters: A longer tool output is cut before it is logged (S0.9). Default: `10_000`.
     """
 
     trigger_tokens: Positive = 100_000
-    """Clears when there are more than so many, counted as if nothing had been cleared yet."""
     keep_results: NonNegative = 3
-    """Results of the newest tool uses that stay, those of exempt tools among them."""
     least_saved_tokens: NonNegative = 0
-    """Nothing is cleared unless at least so many are saved (`clear_at_least` of the original)."""
     clear_arguments: bool = False
-    """Whether the arguments of the cleared calls are emptied too."""
     exempt_tools: tuple[str, ...] = ()
-    """Tools whose results are never cleared."""
     stub: str = "[cleared]"
-    """What stands in the place of a cleared result; the provider's text is not documented, ours."""
     clip_characters: Positive = 10_000
-    """A longer tool output is cut before it is logged (S0.9)."""
     kind: Literal["anthropic-clear-tool-uses"] = "anthropic-clear-tool-uses"
 
     @property

@@ -87,24 +87,27 @@ class Letta(Preset):
     failed too. Of a text that is too long first the results are clamped, then its middle is left out. The original counts by the
     provider's tokens; what a cut would leave is estimated here. Its look at the result, and a second pass over everything if that
     is still above the trigger, is the next step's.
+
+    Attributes:
+        threshold: Share of the window above which the last call's tokens are compacted, above 0 and at most 1. Default: `0.9`.
+        sliding_share: Share of the messages that the first attempt adds a step to; what stays must be below the rest of the
+            window. Default: `0.3`.
+        step_share: By which it grows until enough goes. Default: `0.1`.
+        summary_clip_characters: A longer summary is cut. Default: `50_000`.
+        result_characters: Of each result in the second attempt to be told; the source names no number, ours. Default: `2_000`.
+        summarizer: Name of the model that writes summaries; `same` = the agent's own. Default: `'same'`.
+        summary_max_tokens: The source sets none; ours. Default: `4_096`.
+        clip_characters: A longer tool output is cut before it is logged (S0.9). Default: `10_000`.
     """
 
     threshold: Share = 0.9
-    """Share of the window above which the last call's tokens are compacted, above 0 and at most 1."""
     sliding_share: Share = 0.3
-    """Share of the messages that the first attempt adds a step to; what stays must be below the rest of the window."""
     step_share: Share = 0.1
-    """By which it grows until enough goes."""
     summary_clip_characters: Positive = 50_000
-    """A longer summary is cut."""
     result_characters: Positive = 2_000
-    """Of each result in the second attempt to be told; the source names no number, ours."""
     summarizer: str = "same"
-    """Name of the model that writes summaries; `same` = the agent's own."""
     summary_max_tokens: Positive = 4_096
-    """The source sets none; ours."""
     clip_characters: Positive = 10_000
-    """A longer tool output is cut before it is logged (S0.9)."""
     kind: Literal["letta"] = "letta"
 
     @property

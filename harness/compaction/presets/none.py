@@ -10,10 +10,13 @@ from harness.compaction.triggers import NoThreshold
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoCompaction(Preset):
-    """Goes on until the provider refuses the prompt. Source: S2.9."""
+    """Goes on until the provider refuses the prompt. Source: S2.9.
+
+    Attributes:
+        clip_characters: A longer tool output is cut before it is logged (S0.9). Default: `10_000`.
+    """
 
     clip_characters: Positive = 10_000
-    """A longer tool output is cut before it is logged (S0.9)."""
     kind: Literal["none"] = "none"
 
     @property

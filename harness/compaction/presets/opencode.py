@@ -88,28 +88,34 @@ class OpenCode(Preset):
     question of the user, the summary as its answer, the kept turns, and a request to go on. A former summary is updated. After an
     overflow nothing is kept but the user's last message, repeated behind the summary. When the summary fails, the session goes on
     as it is, where the original stops. An empty summary has failed too.
+
+    Attributes:
+        max_output_tokens: Kept free for the answer: the smaller of this and the model's output limit, where that is known.
+            Default: `32_000`.
+        input_limit_tokens: Of the model, where it lists one apart from its window; None = it has none. Default: `None`.
+        input_reserve_tokens: Kept free of such a limit, but no more than the above; the original cuts only its default so, not
+            one that is set. Default: `20_000`.
+        tail_turns: Turns at the end that stay as far as they fit. Default: `2`.
+        tail_share: Share of the usable window that these may fill, between the next two. Default: `0.25`.
+        tail_least_tokens: Default: `2_000`.
+        tail_most_tokens: Default: `8_000`.
+        result_characters: Of each tool result that the summarizer is shown. Default: `2_000`.
+        summarizer: Name of the model that writes summaries; `same` = the agent's own. Default: `'same'`.
+        summary_max_tokens: The source sets none; ours. Default: `4_096`.
+        clip_characters: A longer tool output is cut before it is logged (S0.9). Default: `10_000`.
     """
 
     max_output_tokens: Positive = 32_000
-    """Kept free for the answer: the smaller of this and the model's output limit, where that is known."""
     input_limit_tokens: int | None = None
-    """Of the model, where it lists one apart from its window; None = it has none."""
     input_reserve_tokens: NonNegative = 20_000
-    """Kept free of such a limit, but no more than the above; the original cuts only its default so, not one that is set."""
     tail_turns: NonNegative = 2
-    """Turns at the end that stay as far as they fit."""
     tail_share: Share = 0.25
-    """Share of the usable window that these may fill, between the next two."""
     tail_least_tokens: NonNegative = 2_000
     tail_most_tokens: Positive = 8_000
     result_characters: Positive = 2_000
-    """Of each tool result that the summarizer is shown."""
     summarizer: str = "same"
-    """Name of the model that writes summaries; `same` = the agent's own."""
     summary_max_tokens: Positive = 4_096
-    """The source sets none; ours."""
     clip_characters: Positive = 10_000
-    """A longer tool output is cut before it is logged (S0.9)."""
     kind: Literal["opencode"] = "opencode"
 
     def check_combination(self) -> None:
@@ -166,20 +172,22 @@ class OpenCodePrune(Preset):
     Source: opencode fork 975d7312, `packages/opencode/src/session/compaction.ts` (`prune`, off by default there); PEERS 2.3.
     It looks from one user turn to the next, so in a session of a single request it does nothing: the *adapted* variant
     is asked before every step and protects no turns.
+
+    Attributes:
+        adapted: Whether it acts within a turn too. Default: `False`.
+        protect_tokens: Newest tool output that stays. Default: `40_000`.
+        least_saved_tokens: Nothing is cleared unless more than this would be saved. Default: `20_000`.
+        keep_turns: Last turns whose results stay; none where it is adapted. Default: `2`.
+        exempt_tools: Tools whose results are never cleared. Default: `('skill',)`.
+        clip_characters: A longer tool output is cut before it is logged (S0.9). Default: `10_000`.
     """
 
     adapted: bool = False
-    """Whether it acts within a turn too."""
     protect_tokens: NonNegative = 40_000
-    """Newest tool output that stays."""
     least_saved_tokens: NonNegative = 20_000
-    """Nothing is cleared unless more than this would be saved."""
     keep_turns: NonNegative = 2
-    """Last turns whose results stay; none where it is adapted."""
     exempt_tools: tuple[str, ...] = ("skill",)
-    """Tools whose results are never cleared."""
     clip_characters: Positive = 10_000
-    """A longer tool output is cut before it is logged (S0.9)."""
     kind: Literal["opencode-prune"] = "opencode-prune"
 
     @property

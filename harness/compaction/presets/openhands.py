@@ -264,26 +264,28 @@ class OpenHands(Preset):
     all that fails the original ends the run. An empty summary is taken. Different from the original: tokens are estimated by
     characters; it takes a summary longer than what it stands for; a view that is still too large is looked at before the next
     step, not at once.
+
+    Attributes:
+        max_size: Events in view at most. Default: `80`.
+        max_tokens: Estimated tokens in view at most; None = the window. Default: `None`.
+        keep_first: Events at the beginning that stay, the system message among them. Default: `4`.
+        minimum_progress: Share of the events that must go for it to be worth a summary, above 0 and below 1. Default: `0.1`.
+        event_characters: What of each event the summarizer reads. Default: `500`.
+        full_events: Whether it reads whole events, arguments of calls included, instead. Default: `False`.
+        summarizer: Name of the model that writes summaries; `same` = the agent's own. Default: `'same'`.
+        summary_max_tokens: Output limit of a summary; the original sets none. Default: `4_096`.
+        clip_characters: A longer tool output is cut before it is logged (S0.9). Default: `10_000`.
     """
 
     max_size: Positive = 80
-    """Events in view at most."""
     max_tokens: Positive | None = None
-    """Estimated tokens in view at most; None = the window."""
     keep_first: NonNegative = 4
-    """Events at the beginning that stay, the system message among them."""
     minimum_progress: Annotated[float, Range(lambda value: 0 < value < 1, "must be above 0 and below 1")] = 0.1
-    """Share of the events that must go for it to be worth a summary, above 0 and below 1."""
     event_characters: Positive = 500
-    """What of each event the summarizer reads."""
     full_events: bool = False
-    """Whether it reads whole events, arguments of calls included, instead."""
     summarizer: str = "same"
-    """Name of the model that writes summaries; `same` = the agent's own."""
     summary_max_tokens: Positive = 4_096
-    """Output limit of a summary; the original sets none."""
     clip_characters: Positive = 10_000
-    """A longer tool output is cut before it is logged (S0.9)."""
     kind: Literal["openhands"] = "openhands"
 
     def check_combination(self) -> None:
@@ -343,20 +345,23 @@ class OpenHandsV0(Preset):
     with their results, where it cuts between events and repairs the head of what is left; there is no browser whose pictures
     could be masked; the summary goes in as the user's. When the summary fails, the session goes on as it is; there the error ends
     the run. An empty summary has failed too.
+
+    Attributes:
+        max_size: Events in view at most. Default: `120`.
+        keep_first: Events at the beginning that stay, the system message among them. Default: `4`.
+        event_characters: What of each event and of the former summary the summarizer reads, half from the beginning and half from
+            the end. Default: `10_000`.
+        summarizer: Name of the model that writes summaries; `same` = the agent's own. Default: `'same'`.
+        summary_max_tokens: Output limit of a summary; the original sets none. Default: `4_096`.
+        clip_characters: A longer tool output is cut before it is logged (S0.9). Default: `10_000`.
     """
 
     max_size: Positive = 120
-    """Events in view at most."""
     keep_first: NonNegative = 4
-    """Events at the beginning that stay, the system message among them."""
     event_characters: Positive = 10_000
-    """What of each event and of the former summary the summarizer reads, half from the beginning and half from the end."""
     summarizer: str = "same"
-    """Name of the model that writes summaries; `same` = the agent's own."""
     summary_max_tokens: Positive = 4_096
-    """Output limit of a summary; the original sets none."""
     clip_characters: Positive = 10_000
-    """A longer tool output is cut before it is logged (S0.9)."""
     kind: Literal["openhands-v0"] = "openhands-v0"
 
     def check_combination(self) -> None:

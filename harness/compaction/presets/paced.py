@@ -106,26 +106,33 @@ class Paced(Preset):
     each of which breaks the provider's cached prefix. Summary and cut are those of `keep-last`. A step is a call of the model
     with the results of its tools. When the summary fails, the session goes on as it is, and it is asked for again before the next
     step. An empty summary has failed too.
+
+    Attributes:
+        every_steps: Steps since the last compaction, or since the beginning, before it is compacted. Default: `20`.
+        threshold: Share of the window that the view must have reached besides, above 0 and at most 1; None = steps alone count.
+            Default: `None`.
+        summarize: Whether a summary takes the place of what goes. Default: `True`.
+        keep_request: Whether the first message behind the system message, the user's request, is pinned: it stays word for word.
+            Default: `False`.
+        pins: Shell patterns of lines, such as `*must*` or `RULE *`: a message that holds such a line stays whole for ever,
+            whoever wrote it, with the call or the results that belong to it. No regular expressions: see
+            `harness.compaction.wrappers.KeepPinned`. Default: `()`.
+        keep_last: Messages at the end that stay verbatim; more stay where a call would lose its results. Default: `10`.
+        summarizer: Name of the model that writes summaries; `same` = the agent's own. Asked only with `summarize`. Default:
+            `'same'`.
+        summary_max_tokens: Default: `800`.
+        clip_characters: A longer tool output is cut before it is logged (S0.9). Default: `10_000`.
     """
 
     every_steps: Positive = 20
-    """Steps since the last compaction, or since the beginning, before it is compacted."""
     threshold: Share | None = None
-    """Share of the window that the view must have reached besides, above 0 and at most 1; None = steps alone count."""
     summarize: bool = True
-    """Whether a summary takes the place of what goes."""
     keep_request: bool = False
-    """Whether the first message behind the system message, the user's request, is pinned: it stays word for word."""
     pins: tuple[str, ...] = ()
-    """Shell patterns of lines, such as `*must*` or `RULE *`: a message that holds such a line stays whole for ever, whoever wrote
-    it, with the call or the results that belong to it. No regular expressions: see `harness.compaction.wrappers.KeepPinned`."""
     keep_last: Positive = 10
-    """Messages at the end that stay verbatim; more stay where a call would lose its results."""
     summarizer: str = "same"
-    """Name of the model that writes summaries; `same` = the agent's own. Asked only with `summarize`."""
     summary_max_tokens: Positive = 800
     clip_characters: Positive = 10_000
-    """A longer tool output is cut before it is logged (S0.9)."""
     kind: Literal["paced"] = "paced"
 
     def check_combination(self) -> None:

@@ -125,25 +125,29 @@ class Pi(Preset):
     first had kept was lost untold: that is `fixed = false`. Where the newest result alone holds the kept tokens, nothing can be
     cut. Thinking is not told, since it is not part of a view. When the summary fails, the session goes on as it is. An empty
     summary has failed too.
+
+    Attributes:
+        enabled: False: the session runs on until the provider refuses the prompt. Default: `True`.
+        fixed: Whether what a former compaction kept is told to the next one. Default: `True`.
+        reserve_tokens: Default: `16_384`.
+        keep_recent_tokens: Estimated tokens at the end that stay, at least, but for the rest of the message in which they begin.
+            Default: `20_000`.
+        summarizer: Name of the model that writes summaries; `same` = the agent's own. Default: `'same'`.
+        summary_max_tokens: Four fifths of the reserve. Default: `13_107`.
+        turn_summary_max_tokens: Half of the reserve. Default: `8_192`.
+        result_characters: Of each tool result that the summarizer is shown. Default: `2_000`.
+        clip_characters: A longer tool output is cut before it is logged (S0.9). Default: `10_000`.
     """
 
     enabled: bool = True
-    """False: the session runs on until the provider refuses the prompt."""
     fixed: bool = True
-    """Whether what a former compaction kept is told to the next one."""
     reserve_tokens: NonNegative = 16_384
     keep_recent_tokens: Positive = 20_000
-    """Estimated tokens at the end that stay, at least, but for the rest of the message in which they begin."""
     summarizer: str = "same"
-    """Name of the model that writes summaries; `same` = the agent's own."""
     summary_max_tokens: Positive = 13_107
-    """Four fifths of the reserve."""
     turn_summary_max_tokens: Positive = 8_192
-    """Half of the reserve."""
     result_characters: Positive = 2_000
-    """Of each tool result that the summarizer is shown."""
     clip_characters: Positive = 10_000
-    """A longer tool output is cut before it is logged (S0.9)."""
     kind: Literal["pi"] = "pi"
 
     @property

@@ -246,24 +246,29 @@ class PydanticSummary(_PydanticAi):
     estimates and not shares of what the provider reported; a summary begins with a line that says what it is, which is counted.
     When the summary fails, the session goes on as it is; there the run fails. An empty summary has failed too, after it was asked
     for once more.
+
+    Attributes:
+        trigger_share: Share of the window above which the view is compacted, by the last report and the estimate of what came
+            since. Default: `0.9`.
+        keep_messages: Newest requests and answers that stay, at least one; more where a result would lose its call. Default:
+            `20`.
+        keep_tokens: Instead: as few messages as hold at least so many tokens. Default: `None`.
+        keep_request: Whether the user's first message stays. Default: `True`.
+        incremental: Whether a former summary is brought up to date, instead of being one message among the others. Default:
+            `True`.
+        result_characters: Of each tool result that the summarizer is shown. Default: `500`.
+        summarizer: Name of the model that writes summaries; `same` = the agent's own. Default: `'same'`.
+        summary_max_tokens: Output limit of a summary; the original sets none. Default: `4_096`.
     """
 
     trigger_share: Share | None = 0.9
-    """Share of the window above which the view is compacted, by the last report and the estimate of what came since."""
     keep_messages: NonNegative = 20
-    """Newest requests and answers that stay, at least one; more where a result would lose its call."""
     keep_tokens: Positive | None = None
-    """Instead: as few messages as hold at least so many tokens."""
     keep_request: bool = True
-    """Whether the user's first message stays."""
     incremental: bool = True
-    """Whether a former summary is brought up to date, instead of being one message among the others."""
     result_characters: Positive = 500
-    """Of each tool result that the summarizer is shown."""
     summarizer: str = "same"
-    """Name of the model that writes summaries; `same` = the agent's own."""
     summary_max_tokens: Positive = 4_096
-    """Output limit of a summary; the original sets none."""
     kind: Literal["pydantic-summary"] = "pydantic-summary"
 
     @property
@@ -287,16 +292,20 @@ class PydanticWindow(_PydanticAi):
 
     Source: pydantic-ai-harness 0.62.0 `compaction/_sliding_window_compaction.py`, the trigger of its documentation; PEERS 2.11.
     Different from the original as `pydantic-summary` is.
+
+    Attributes:
+        trigger_messages: Requests and answers above which it is compacted, all results of an answer being one request. Default:
+            `80`.
+        keep_messages: Newest requests and answers that stay, at least one; more where a result would lose its call. Default:
+            `40`.
+        keep_tokens: Instead: as few messages as hold at least so many tokens. Default: `None`.
+        keep_request: Whether the user's first message stays. Default: `True`.
     """
 
     trigger_messages: Positive | None = 80
-    """Requests and answers above which it is compacted, all results of an answer being one request."""
     keep_messages: NonNegative = 40
-    """Newest requests and answers that stay, at least one; more where a result would lose its call."""
     keep_tokens: Positive | None = None
-    """Instead: as few messages as hold at least so many tokens."""
     keep_request: bool = True
-    """Whether the user's first message stays."""
     kind: Literal["pydantic-window"] = "pydantic-window"
 
     @property
@@ -312,20 +321,24 @@ class PydanticClear(_PydanticAi):
 
     Source: pydantic-ai-harness 0.62.0 `compaction/_clear_tool_results.py`, the trigger of its documentation; PEERS 2.11. A
     trigger by messages counts those since the newest stub.
+
+    Attributes:
+        trigger_tokens: Tokens above which results are cleared, by the last report and the estimate of what came since. Default:
+            `100_000`.
+        keep_results: Newest tool results that stay, those of exempt tools among them. Default: `3`.
+        least_saved_tokens: Nothing is cleared unless at least so many are saved; None = also where a stub is longer than what it
+            stands for. Default: `None`.
+        clear_arguments: Whether the arguments of the cleared calls are emptied too. Default: `False`.
+        exempt_tools: Tools whose results are never cleared. Default: `()`.
+        stub: What stands in the place of a cleared result. Default: `'[tool result cleared]'`.
     """
 
     trigger_tokens: Positive | None = 100_000
-    """Tokens above which results are cleared, by the last report and the estimate of what came since."""
     keep_results: NonNegative = 3
-    """Newest tool results that stay, those of exempt tools among them."""
     least_saved_tokens: NonNegative | None = None
-    """Nothing is cleared unless at least so many are saved; None = also where a stub is longer than what it stands for."""
     clear_arguments: bool = False
-    """Whether the arguments of the cleared calls are emptied too."""
     exempt_tools: tuple[str, ...] = ()
-    """Tools whose results are never cleared."""
     stub: str = "[tool result cleared]"
-    """What stands in the place of a cleared result."""
     kind: Literal["pydantic-clear"] = "pydantic-clear"
 
     @property

@@ -28,18 +28,20 @@ class Ratio(Preset):
     Source: S1.6. The count is that of the last prompt, as the seed takes it; before the first report, the estimate. The seed's
     fallback to an unsafe split is mended: the cut moves back to where no call waits for its result. When the summary fails, the
     session goes on as it is. An empty summary has failed too.
+
+    Attributes:
+        threshold: Share of the window, above 0 and at most 1. Default: `0.8`.
+        keep_share: Share of the messages that stay, above 0 and at most 1. Default: `0.3`.
+        summarizer: Name of the model that writes summaries; `same` = the agent's own. Default: `'same'`.
+        summary_max_tokens: The seed gives none; ours. Default: `1_000`.
+        clip_characters: A longer tool output is cut before it is logged (S0.9). Default: `10_000`.
     """
 
     threshold: Share = 0.8
-    """Share of the window, above 0 and at most 1."""
     keep_share: Share = 0.3
-    """Share of the messages that stay, above 0 and at most 1."""
     summarizer: str = "same"
-    """Name of the model that writes summaries; `same` = the agent's own."""
     summary_max_tokens: Positive = 1_000
-    """The seed gives none; ours."""
     clip_characters: Positive = 10_000
-    """A longer tool output is cut before it is logged (S0.9)."""
     kind: Literal["ratio"] = "ratio"
 
     @property
@@ -63,20 +65,22 @@ class SeedOpenCode(Preset):
 
     Source: S1.7. What the document leaves open (trigger, cut) is as in `ratio`. The measured OpenCode is a preset of its own.
     When the summary fails, the session goes on as it is, but for what was cleared. An empty summary has failed too.
+
+    Attributes:
+        threshold: Share of the window, above 0 and at most 1. Default: `0.8`.
+        protect_tokens: Newest tool output that stays. Default: `40_000`.
+        keep_share: Share of the messages that stay when clearing was not enough, above 0 and at most 1. Default: `0.3`.
+        summarizer: Name of the model that writes summaries; `same` = the agent's own. Default: `'same'`.
+        summary_max_tokens: The seed gives none; ours. Default: `1_000`.
+        clip_characters: A longer tool output is cut before it is logged (S0.9). Default: `10_000`.
     """
 
     threshold: Share = 0.8
-    """Share of the window, above 0 and at most 1."""
     protect_tokens: NonNegative = 40_000
-    """Newest tool output that stays."""
     keep_share: Share = 0.3
-    """Share of the messages that stay when clearing was not enough, above 0 and at most 1."""
     summarizer: str = "same"
-    """Name of the model that writes summaries; `same` = the agent's own."""
     summary_max_tokens: Positive = 1_000
-    """The seed gives none; ours."""
     clip_characters: Positive = 10_000
-    """A longer tool output is cut before it is logged (S0.9)."""
     kind: Literal["seed-opencode"] = "seed-opencode"
 
     @property
@@ -103,18 +107,20 @@ class SeedGemini(Preset):
 
     Source: S1.7, with its weights of characters. The measured Gemini CLI is a preset of its own. When the summary fails, the
     session goes on as it is. An empty summary has failed too.
+
+    Attributes:
+        threshold: Share of the window, above 0 and at most 1. Default: `0.5`.
+        keep_share: Share of the characters that stay, above 0 and at most 1. Default: `0.3`.
+        summarizer: Name of the model that writes summaries; `same` = the agent's own. Default: `'same'`.
+        summary_max_tokens: The seed gives none; ours. Default: `1_000`.
+        clip_characters: A longer tool output is cut before it is logged (S0.9). Default: `10_000`.
     """
 
     threshold: Share = 0.5
-    """Share of the window, above 0 and at most 1."""
     keep_share: Share = 0.3
-    """Share of the characters that stay, above 0 and at most 1."""
     summarizer: str = "same"
-    """Name of the model that writes summaries; `same` = the agent's own."""
     summary_max_tokens: Positive = 1_000
-    """The seed gives none; ours."""
     clip_characters: Positive = 10_000
-    """A longer tool output is cut before it is logged (S0.9)."""
     kind: Literal["seed-gemini"] = "seed-gemini"
 
     @property

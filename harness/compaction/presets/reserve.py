@@ -139,21 +139,24 @@ class ReserveRecent(Preset):
 
     Source: S2.1 to S2.5, S2.8, S2.9; every default is the seed's. The document is merged from round to round and lists the files
     that were read and modified. When the summary fails, the session goes on as it is. An empty summary has failed too.
+
+    Attributes:
+        enabled: False: the session runs on until the provider refuses the prompt (S2.9). Default: `True`.
+        context_window: Overrides the model's window for this policy (S2.8); None = the window of the model. Default: `None`.
+        reserve_tokens: Default: `16_384`.
+        keep_recent_tokens: Estimated tokens at the end that stay verbatim, at least. Default: `20_000`.
+        summarizer: Name of the model that writes summaries; `same` = the agent's own. Default: `'same'`.
+        summary_max_tokens: Four fifths of the reserve; the seed gives none. Default: `13_107`.
+        clip_characters: A longer tool output is cut before it is logged (S0.9). Default: `10_000`.
     """
 
     enabled: bool = True
-    """False: the session runs on until the provider refuses the prompt (S2.9)."""
     context_window: Positive | None = None
-    """Overrides the model's window for this policy (S2.8); None = the window of the model."""
     reserve_tokens: NonNegative = 16_384
     keep_recent_tokens: Positive = 20_000
-    """Estimated tokens at the end that stay verbatim, at least."""
     summarizer: str = "same"
-    """Name of the model that writes summaries; `same` = the agent's own."""
     summary_max_tokens: Positive = 13_107
-    """Four fifths of the reserve; the seed gives none."""
     clip_characters: Positive = 10_000
-    """A longer tool output is cut before it is logged (S0.9)."""
     kind: Literal["reserve-recent"] = "reserve-recent"
 
     @property

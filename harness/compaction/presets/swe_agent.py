@@ -175,10 +175,12 @@ class MiniSweAgent(Preset):
     Source: mini-swe-agent a83fcae8, `agents/default.py` and `config/benchmarks`; PEERS "mini-swe-agent" and 2.12. The history is
     linear and whole: the control that published results stand on. A refused prompt ends the run, as in the original. Different
     from it: the line between the two ends counts among the characters, so each is 30 shorter.
+
+    Attributes:
+        clip_characters: Of a longer tool output the first and the last half of so many are logged. Default: `10_000`.
     """
 
     clip_characters: Positive = 10_000
-    """Of a longer tool output the first and the last half of so many are logged."""
     kind: Literal["mini-swe-agent"] = "mini-swe-agent"
 
     @property
@@ -219,10 +221,12 @@ class SweAgent(_LastObservations):
     PEERS 2.12. The original masks a copy of the whole history for each request; here a masked result stays masked, which is the
     same, since results only get older. Where masking would save nothing (results shorter than the line) the engine waits. The
     count of images is left out: there are none.
+
+    Attributes:
+        keep_results: Newest results that stay. Default: `5`.
     """
 
     keep_results: Positive = 5
-    """Newest results that stay."""
     kind: Literal["swe-agent"] = "swe-agent"
 
     @property
@@ -237,10 +241,12 @@ class ComplexityTrapMask(_LastObservations):
 
     Source: The Complexity Trap (arXiv 2508.21433), fork of SWE-agent 1b07decf, observation masking with a window of 10, which its
     hybrid keeps too; its sweep has 5, 10 and 15. PEERS 2.12. Otherwise as `swe-agent`.
+
+    Attributes:
+        keep_results: Newest results that stay. Default: `10`.
     """
 
     keep_results: Positive = 10
-    """Newest results that stay."""
     kind: Literal["complexity-trap-mask"] = "complexity-trap-mask"
 
     @property
@@ -263,22 +269,24 @@ class ComplexityTrapSummary(Preset):
     Different from the original: the request is told each time, there only to the first checkpoint; what the user said between
     turns is told and goes with them, there it goes untold. When the summary fails, the session goes on as it is. An empty summary
     has failed too.
+
+    Attributes:
+        turns: Turns that a checkpoint stands for. Default: `21`.
+        keep_turns: Newest turns that stay. Default: `10`.
+        latest_only: Whether only the newest checkpoint stays (`static` of the original). Default: `False`.
+        mask_results: Newest results that stay, the others becoming a line each; None = all stay. Default: `None`.
+        summarizer: Name of the model that writes summaries; `same` = the agent's own. Default: `'same'`.
+        summary_max_tokens: The source sets none; ours. Default: `4_096`.
+        clip_characters: A longer tool output is cut before it is logged (S0.9). Default: `10_000`.
     """
 
     turns: Positive = 21
-    """Turns that a checkpoint stands for."""
     keep_turns: NonNegative = 10
-    """Newest turns that stay."""
     latest_only: bool = False
-    """Whether only the newest checkpoint stays (`static` of the original)."""
     mask_results: Positive | None = None
-    """Newest results that stay, the others becoming a line each; None = all stay."""
     summarizer: str = "same"
-    """Name of the model that writes summaries; `same` = the agent's own."""
     summary_max_tokens: Positive = 4_096
-    """The source sets none; ours."""
     clip_characters: Positive = 10_000
-    """A longer tool output is cut before it is logged (S0.9)."""
     kind: Literal["complexity-trap-summary"] = "complexity-trap-summary"
 
     @property

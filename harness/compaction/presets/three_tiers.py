@@ -94,48 +94,58 @@ class ThreeTiers(Preset):
     cutting and summarizing act in any session. Tokens written to a cache, which the seed's formula of the overflow forgets, count
     as the input that they are. After a summary nothing older stays in view. When the summary fails, the session goes on as it is.
     An empty summary has failed too.
+
+    Attributes:
+        truncate: Tier 1. Without it outputs are cut to `clip_characters`. Default: `True`.
+        truncate_lines: Default: `2_000`.
+        truncate_bytes: Default: `51_200`.
+        truncate_keep: Which end of a longer output stays in view; the whole is saved, to be read by tools. Default: `'head'`.
+        prune: Tier 2. Default: `True`.
+        prune_at: `step` is the adapted form for sessions of one prompt: asked before each step, and no turn is protected.
+            Default: `'turn'`.
+        protect_tokens: Newest tool output that stays. Default: `40_000`.
+        prune_minimum_tokens: Nothing is cleared unless it saves more. Default: `20_000`.
+        protect_turns: Newest turns of the user whose outputs stay; only with `prune_at = "turn"`. Default: `2`.
+        preserve: Calls whose results are never cleared: shell patterns over tool names, or, with a blank, over name and key
+            argument. Default: `('skill_execution', 'subtask_invocation')`.
+        preserve_failures: Whether results that tell of a failure are never cleared either. Default: `False`.
+        auto: Tier 3. Default: `True`.
+        max_output_tokens: Kept free of the window for the answer, unless the model can write less. The seed gives none; ours.
+            Default: `32_000`.
+        input_limit_tokens: What the model takes as input, if it has a limit of its own; None = the window less the answer.
+            Default: `None`.
+        auto_continue: Whether a user message behind the summary asks to go on. Default: `True`.
+        lazy: Whether the summary waits until the user goes on, or the provider refuses the prompt. Default: `False`.
+        differential: Whether a former summary is given apart, to be updated, instead of as a message among the others. Default:
+            `False`.
+        agent: Whose strategy adds to `preserve` and tells the summarizer what to attend to. Default: `'coding'`.
+        summarizer: Name of the model that writes summaries, the seed advises a cheaper one; `same` = the agent's own. Default:
+            `'same'`.
+        summary_max_tokens: The seed's example; it sets no limit. Default: `2_000`.
+        clip_characters: A longer tool output is cut before it is logged (S0.9), where tier 1 is off. Default: `10_000`.
     """
 
     truncate: bool = True
-    """Tier 1. Without it outputs are cut to `clip_characters`."""
     truncate_lines: Positive = 2_000
     truncate_bytes: Positive = 51_200
     truncate_keep: Literal["head", "tail"] = "head"
-    """Which end of a longer output stays in view; the whole is saved, to be read by tools."""
     prune: bool = True
-    """Tier 2."""
     prune_at: Literal["turn", "step"] = "turn"
-    """`step` is the adapted form for sessions of one prompt: asked before each step, and no turn is protected."""
     protect_tokens: NonNegative = 40_000
-    """Newest tool output that stays."""
     prune_minimum_tokens: NonNegative = 20_000
-    """Nothing is cleared unless it saves more."""
     protect_turns: NonNegative = 2
-    """Newest turns of the user whose outputs stay; only with `prune_at = "turn"`."""
     preserve: tuple[str, ...] = ("skill_execution", "subtask_invocation")
-    """Calls whose results are never cleared: shell patterns over tool names, or, with a blank, over name and key argument."""
     preserve_failures: bool = False
-    """Whether results that tell of a failure are never cleared either."""
     auto: bool = True
-    """Tier 3."""
     max_output_tokens: Positive = 32_000
-    """Kept free of the window for the answer, unless the model can write less. The seed gives none; ours."""
     input_limit_tokens: Positive | None = None
-    """What the model takes as input, if it has a limit of its own; None = the window less the answer."""
     auto_continue: bool = True
-    """Whether a user message behind the summary asks to go on."""
     lazy: bool = False
-    """Whether the summary waits until the user goes on, or the provider refuses the prompt."""
     differential: bool = False
-    """Whether a former summary is given apart, to be updated, instead of as a message among the others."""
     agent: Literal["coding", "code-review", "debugging"] = "coding"
-    """Whose strategy adds to `preserve` and tells the summarizer what to attend to."""
     summarizer: str = "same"
-    """Name of the model that writes summaries, the seed advises a cheaper one; `same` = the agent's own."""
     summary_max_tokens: Positive = 2_000
-    """The seed's example; it sets no limit."""
     clip_characters: Positive = 10_000
-    """A longer tool output is cut before it is logged (S0.9), where tier 1 is off."""
     kind: Literal["three-tiers"] = "three-tiers"
 
     def check_combination(self) -> None:

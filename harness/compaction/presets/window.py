@@ -80,26 +80,27 @@ class MessageWindow(Preset):
     apart, so here the system message stands outside of all counts. Cuts move back so that calls keep their results, so the cap
     may be exceeded by the messages of one turn (S4.7). When the summary fails, the messages go without one. An empty summary has
     failed too.
+
+    Attributes:
+        max_messages: 0 = nothing is ever evicted. Default: `100`.
+        preserve_first_n: Messages behind the system message that always stay: the request. Default: `1`.
+        preserve_last_n: Messages at the end that always stay. Default: `20`.
+        summarize_on_trim: Whether what is evicted is summarized, at most once for ten messages; when that fails, they just go.
+            Between two summaries messages go without one. The seed would evict the last summary with them, since it is the oldest
+            message of the middle; here it stays until the next one has taken it in. Default: `False`.
+        summarizer: Name of the model that writes summaries; `same` = the agent's own. Asked only with `summarize_on_trim`.
+            Default: `'same'`.
+        summary_max_tokens: S4.3. Default: `1_024`.
+        clip_characters: A longer tool output is cut before it is logged (S0.9). Default: `10_000`.
     """
 
     max_messages: NonNegative = 100
-    """0 = nothing is ever evicted."""
     preserve_first_n: NonNegative = 1
-    """Messages behind the system message that always stay: the request."""
     preserve_last_n: NonNegative = 20
-    """Messages at the end that always stay."""
     summarize_on_trim: bool = False
-    """Whether what is evicted is summarized, at most once for ten messages; when that fails, they just go.
-
-    Between two summaries messages go without one. The seed would evict the last summary with them, since it is the oldest
-    message of the middle; here it stays until the next one has taken it in.
-    """
     summarizer: str = "same"
-    """Name of the model that writes summaries; `same` = the agent's own. Asked only with `summarize_on_trim`."""
     summary_max_tokens: Positive = 1_024
-    """S4.3."""
     clip_characters: Positive = 10_000
-    """A longer tool output is cut before it is logged (S0.9)."""
     kind: Literal["message-window"] = "message-window"
 
     @property
