@@ -8,14 +8,7 @@ result (ids are made up), and a demonstration may stand in front (`is_demo`); wi
 
 from collections.abc import Iterator
 
-from harness.replay.blocks import (
-    flatten_text,
-    make_call,
-    make_reasoning_parts,
-    make_text_parts,
-    read_openai_calls,
-    read_parts,
-)
+from harness.replay.blocks import flatten_text, make_call, make_reasoning_parts, make_text_parts, read_openai_calls, read_parts
 from harness.replay.document import Document, Fields, is_object_with
 from harness.replay.draft import Draft
 

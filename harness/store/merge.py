@@ -77,10 +77,7 @@ def _merge_sessions(target: Journal, only: str | None) -> None:
     for key, session_id in execute("SELECT key, id FROM source.session").fetchall():
         if session_id in known or only not in {None, session_id}:
             continue
-        copied = execute(
-            f"INSERT INTO main.session ({columns}) SELECT {columns} FROM source.session WHERE key = ?",
-            (key,),
-        )
+        copied = execute(f"INSERT INTO main.session ({columns}) SELECT {columns} FROM source.session WHERE key = ?", (key,))
         for table in _SESSION_TABLES:
             rest = _list_columns(target, table, without={"session"})
             execute(
@@ -98,10 +95,7 @@ def _merge_trials(target: Journal, only: str | None) -> None:
     for trial_id in trials:
         execute('DELETE FROM main."check" WHERE trial_id = ?', (trial_id,))
         execute("DELETE FROM main.trial WHERE trial_id = ?", (trial_id,))
-        execute(
-            f"INSERT INTO main.trial ({columns}) SELECT {columns} FROM source.trial WHERE trial_id = ?",
-            (trial_id,),
-        )
+        execute(f"INSERT INTO main.trial ({columns}) SELECT {columns} FROM source.trial WHERE trial_id = ?", (trial_id,))
         execute('INSERT INTO main."check" SELECT * FROM source."check" WHERE trial_id = ?', (trial_id,))
 
 

@@ -23,293 +23,151 @@ from harness.store.sessions.views import build_views
 Migration: TypeAlias = tuple[str, ...]
 """The SQL statements that bring a journal from one form to the next."""
 
+_SESSION = "session INTEGER NOT NULL REFERENCES session (key) ON DELETE CASCADE"
+"""First column of each table whose rows belong to a session."""
+
 _TABLES = (
-    """
-    CREATE TABLE session (
-      key INTEGER PRIMARY KEY,
-      id TEXT NOT NULL UNIQUE,
-      created_at_ms INTEGER NOT NULL,
+    """CREATE TABLE session (
+      key INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, created_at_ms INTEGER NOT NULL,
       status TEXT NOT NULL DEFAULT 'active' CHECK (status IN ('active', 'completed', 'failed')),
-      reason TEXT,
-      detail TEXT NOT NULL DEFAULT '',
-      ended_at_ms INTEGER,
-      model TEXT,
-      window_tokens INTEGER,
-      threshold_tokens INTEGER,
-      budget_rule TEXT,
-      sandbox TEXT
-    ) STRICT
-    """,
-    """
-    CREATE TABLE event (
-      session INTEGER NOT NULL REFERENCES session (key) ON DELETE CASCADE,
-      seq INTEGER NOT NULL,
-      kind TEXT NOT NULL,
-      step INTEGER,
-      at_ms INTEGER NOT NULL,
-      sequence INTEGER, -- of a message: its number among the messages of the session
-      role TEXT, -- of a message
-      tokens INTEGER, -- of a message, estimated
-      body TEXT, -- NULL: the table `step` holds all of it
+      reason TEXT, detail TEXT NOT NULL DEFAULT '', ended_at_ms INTEGER, model TEXT,
+      window_tokens INTEGER, threshold_tokens INTEGER, budget_rule TEXT, sandbox TEXT
+    ) STRICT""",
+    f"""CREATE TABLE event ({_SESSION},
+      seq INTEGER NOT NULL, kind TEXT NOT NULL, step INTEGER, at_ms INTEGER NOT NULL,
+      sequence INTEGER, role TEXT, tokens INTEGER, -- of a message: its number among the messages, its role, estimated tokens
+      body TEXT, -- NULL: the table `step` holds the whole event
       PRIMARY KEY (session, seq)
-    ) STRICT, WITHOUT ROWID
-    """,
-    """
-    CREATE TABLE text (
-      address TEXT NOT NULL PRIMARY KEY,
-      characters INTEGER NOT NULL,
+    ) STRICT, WITHOUT ROWID""",
+    """CREATE TABLE text (
+      address TEXT NOT NULL PRIMARY KEY, characters INTEGER NOT NULL,
       head TEXT, -- the beginning, of packed texts only
       data ANY NOT NULL -- TEXT: as it is; BLOB: zstd of its UTF-8
-    ) STRICT
-    """,
-    """
-    CREATE TABLE version ( -- a message that a compaction inserted, or put in the place of another
-      session INTEGER NOT NULL REFERENCES session (key) ON DELETE CASCADE,
-      sequence INTEGER NOT NULL,
-      seq INTEGER NOT NULL, -- the compaction
-      item INTEGER NOT NULL, -- with slot: the id of the message in the view
-      slot INTEGER NOT NULL,
-      role TEXT NOT NULL,
-      tokens INTEGER NOT NULL,
-      place TEXT, -- order in the view; NULL: that of its event
-      path TEXT NOT NULL, -- where it stands in the event's body
+    ) STRICT""",
+    # `version`: messages that a compaction inserted or put in the place of another. `seq` is the event of the compaction, `item`
+    # and `slot` are the id of the message in the view. `place` sorts the view (NULL: the order of the event); `path` leads to the
+    # message inside the body of the event.
+    f"""CREATE TABLE version ({_SESSION},
+      sequence INTEGER NOT NULL, seq INTEGER NOT NULL, item INTEGER NOT NULL, slot INTEGER NOT NULL,
+      role TEXT NOT NULL, tokens INTEGER NOT NULL, place TEXT, path TEXT NOT NULL,
       PRIMARY KEY (session, sequence)
-    ) STRICT, WITHOUT ROWID
-    """,
-    """
-    CREATE TABLE retired ( -- a version of a message that left the view
-      session INTEGER NOT NULL REFERENCES session (key) ON DELETE CASCADE,
-      item INTEGER NOT NULL,
-      slot INTEGER NOT NULL,
-      seq INTEGER NOT NULL, -- the compaction that took it
+    ) STRICT, WITHOUT ROWID""",
+    # `retired`: versions of messages that left the view, with the event of the compaction that removed them.
+    f"""CREATE TABLE retired ({_SESSION},
+      item INTEGER NOT NULL, slot INTEGER NOT NULL, seq INTEGER NOT NULL,
       how TEXT NOT NULL CHECK (how IN ('forgotten', 'replaced')),
       PRIMARY KEY (session, item, slot, seq)
-    ) STRICT, WITHOUT ROWID
-    """,
-    """
-    CREATE TABLE step (
-      session INTEGER NOT NULL REFERENCES session (key) ON DELETE CASCADE,
-      seq INTEGER NOT NULL,
-      step INTEGER NOT NULL,
-      view_tokens INTEGER NOT NULL,
-      view_messages INTEGER NOT NULL,
-      input_tokens INTEGER NOT NULL,
-      output_tokens INTEGER NOT NULL,
-      reasoning_tokens INTEGER NOT NULL,
-      cache_read_tokens INTEGER NOT NULL,
-      cache_write_tokens INTEGER NOT NULL,
-      cost_usd REAL,
-      request_digest TEXT NOT NULL,
-      kept_prefix_messages INTEGER NOT NULL,
-      kept_prefix_tokens INTEGER NOT NULL,
-      calls INTEGER NOT NULL,
-      call_errors INTEGER NOT NULL,
-      model_seconds REAL NOT NULL,
-      tool_seconds REAL NOT NULL,
+    ) STRICT, WITHOUT ROWID""",
+    f"""CREATE TABLE step ({_SESSION},
+      seq INTEGER NOT NULL, step INTEGER NOT NULL, view_tokens INTEGER NOT NULL, view_messages INTEGER NOT NULL,
+      input_tokens INTEGER NOT NULL, output_tokens INTEGER NOT NULL, reasoning_tokens INTEGER NOT NULL,
+      cache_read_tokens INTEGER NOT NULL, cache_write_tokens INTEGER NOT NULL, cost_usd REAL,
+      request_digest TEXT NOT NULL, kept_prefix_messages INTEGER NOT NULL, kept_prefix_tokens INTEGER NOT NULL,
+      calls INTEGER NOT NULL, call_errors INTEGER NOT NULL, model_seconds REAL NOT NULL, tool_seconds REAL NOT NULL,
       PRIMARY KEY (session, seq)
-    ) STRICT, WITHOUT ROWID
-    """,
-    """
-    CREATE TABLE compaction (
-      session INTEGER NOT NULL REFERENCES session (key) ON DELETE CASCADE,
-      seq INTEGER NOT NULL,
-      round INTEGER NOT NULL,
-      step INTEGER NOT NULL,
-      moment TEXT NOT NULL,
-      status TEXT NOT NULL,
-      reason TEXT NOT NULL,
-      tokens_before INTEGER NOT NULL,
-      tokens_after INTEGER NOT NULL,
-      messages_before INTEGER NOT NULL,
-      messages_after INTEGER NOT NULL,
-      forgotten INTEGER NOT NULL,
-      replaced INTEGER NOT NULL,
-      inserted INTEGER NOT NULL,
-      summary_characters INTEGER NOT NULL,
-      summarizer TEXT NOT NULL,
-      summarizer_input_tokens INTEGER,
-      summarizer_output_tokens INTEGER,
-      summarizer_cache_read_tokens INTEGER,
-      summarizer_cache_write_tokens INTEGER,
-      summarizer_cost_usd REAL,
-      summarizer_seconds REAL NOT NULL,
+    ) STRICT, WITHOUT ROWID""",
+    f"""CREATE TABLE compaction ({_SESSION},
+      seq INTEGER NOT NULL, round INTEGER NOT NULL, step INTEGER NOT NULL,
+      moment TEXT NOT NULL, status TEXT NOT NULL, reason TEXT NOT NULL,
+      tokens_before INTEGER NOT NULL, tokens_after INTEGER NOT NULL,
+      messages_before INTEGER NOT NULL, messages_after INTEGER NOT NULL,
+      forgotten INTEGER NOT NULL, replaced INTEGER NOT NULL, inserted INTEGER NOT NULL,
+      summary_characters INTEGER NOT NULL, summarizer TEXT NOT NULL,
+      summarizer_input_tokens INTEGER, summarizer_output_tokens INTEGER, summarizer_cache_read_tokens INTEGER,
+      summarizer_cache_write_tokens INTEGER, summarizer_cost_usd REAL, summarizer_seconds REAL NOT NULL,
       PRIMARY KEY (session, seq)
-    ) STRICT, WITHOUT ROWID
-    """,
-    """
-    CREATE TABLE trial (
+    ) STRICT, WITHOUT ROWID""",
+    """CREATE TABLE trial (
       revision INTEGER PRIMARY KEY AUTOINCREMENT, -- grows with every record, also with one that replaces another
-      trial_id TEXT NOT NULL UNIQUE,
-      session_id TEXT NOT NULL,
-      experiment TEXT NOT NULL,
-      arm TEXT NOT NULL,
-      task TEXT NOT NULL,
-      seed INTEGER NOT NULL,
-      replicate INTEGER NOT NULL,
-      model TEXT NOT NULL,
-      policy TEXT NOT NULL,
-      policy_json TEXT NOT NULL,
-      config_json TEXT NOT NULL,
-      axes_json TEXT NOT NULL,
-      window_tokens INTEGER NOT NULL,
-      threshold_tokens INTEGER,
-      max_steps INTEGER NOT NULL,
-      level TEXT NOT NULL,
-      status TEXT NOT NULL CHECK (status IN ('completed', 'failed', 'crashed')),
-      reason TEXT NOT NULL,
-      success INTEGER NOT NULL CHECK (success IN (0, 1)),
-      score REAL NOT NULL,
-      steps INTEGER NOT NULL,
-      compactions INTEGER NOT NULL,
-      prompt_tokens INTEGER NOT NULL,
-      output_tokens INTEGER NOT NULL,
-      cost_usd REAL,
-      summarizer_prompt_tokens INTEGER NOT NULL,
-      summarizer_output_tokens INTEGER NOT NULL,
-      summarizer_cost_usd REAL,
+      trial_id TEXT NOT NULL UNIQUE, session_id TEXT NOT NULL, experiment TEXT NOT NULL, arm TEXT NOT NULL,
+      task TEXT NOT NULL, seed INTEGER NOT NULL, replicate INTEGER NOT NULL, model TEXT NOT NULL, policy TEXT NOT NULL,
+      policy_json TEXT NOT NULL, config_json TEXT NOT NULL, axes_json TEXT NOT NULL,
+      window_tokens INTEGER NOT NULL, threshold_tokens INTEGER, max_steps INTEGER NOT NULL, level TEXT NOT NULL,
+      status TEXT NOT NULL CHECK (status IN ('completed', 'failed', 'crashed')), reason TEXT NOT NULL,
+      success INTEGER NOT NULL CHECK (success IN (0, 1)), score REAL NOT NULL,
+      steps INTEGER NOT NULL, compactions INTEGER NOT NULL,
+      prompt_tokens INTEGER NOT NULL, output_tokens INTEGER NOT NULL, cost_usd REAL,
+      summarizer_prompt_tokens INTEGER NOT NULL, summarizer_output_tokens INTEGER NOT NULL, summarizer_cost_usd REAL,
       peak_context_tokens INTEGER NOT NULL,
-      treatment TEXT NOT NULL CHECK (treatment IN ('as planned', 'partly', 'not at all')),
-      sandbox TEXT NOT NULL,
-      started_at_ms INTEGER NOT NULL,
-      wall_seconds REAL NOT NULL,
-      error TEXT NOT NULL,
-      traceback TEXT NOT NULL,
-      provenance_json TEXT NOT NULL
-    ) STRICT
-    """,
-    """
-    CREATE TABLE "check" (
-      trial_id TEXT NOT NULL REFERENCES trial (trial_id) ON DELETE CASCADE,
-      "check" TEXT NOT NULL,
-      title TEXT NOT NULL,
-      passed INTEGER NOT NULL CHECK (passed IN (0, 1)),
-      detail TEXT NOT NULL,
+      treatment TEXT NOT NULL CHECK (treatment IN ('as planned', 'partly', 'not at all')), sandbox TEXT NOT NULL,
+      started_at_ms INTEGER NOT NULL, wall_seconds REAL NOT NULL,
+      error TEXT NOT NULL, traceback TEXT NOT NULL, provenance_json TEXT NOT NULL
+    ) STRICT""",
+    """CREATE TABLE "check" (
+      trial_id TEXT NOT NULL REFERENCES trial (trial_id) ON DELETE CASCADE, "check" TEXT NOT NULL,
+      title TEXT NOT NULL, passed INTEGER NOT NULL CHECK (passed IN (0, 1)), detail TEXT NOT NULL,
       PRIMARY KEY (trial_id, "check")
-    ) STRICT, WITHOUT ROWID
-    """,
-    """
-    CREATE VIEW item AS -- every version of every message
+    ) STRICT, WITHOUT ROWID""",
+    """CREATE VIEW item AS -- every version of every message
       SELECT session, sequence, seq, seq AS item, 0 AS slot, role, tokens, printf('%08d', seq) AS place, '$' AS path
       FROM event WHERE role IS NOT NULL
       UNION ALL
-      SELECT session, sequence, seq, item, slot, role, tokens, coalesce(place, printf('%08d', item)), path FROM version
-    """,
+      SELECT session, sequence, seq, item, slot, role, tokens, coalesce(place, printf('%08d', item)), path FROM version""",
 )
 
 _CONDUCT_TABLES = (
-    """
-    CREATE TABLE conduct ( -- how a session behaved; written once it has ended
+    # `conduct`: how a session behaved, written once it has ended; the uses of facts are NULL where no call could be recognised.
+    """CREATE TABLE conduct (
       session INTEGER PRIMARY KEY REFERENCES session (key) ON DELETE CASCADE,
-      evicted_tokens INTEGER NOT NULL,
-      close_compactions INTEGER NOT NULL,
-      full_compactions INTEGER NOT NULL,
-      evicted_again INTEGER NOT NULL,
-      repeated_dead_ends INTEGER NOT NULL,
-      loop_rule TEXT NOT NULL,
-      loop_onset_step INTEGER,
-      loop_after_steps INTEGER,
-      fact_uses INTEGER, -- NULL, as below: no call could be recognised
-      wrong_uses INTEGER,
-      stale_uses INTEGER,
-      constraint_violations INTEGER
-    ) STRICT
-    """,
-    """
-    CREATE TABLE step_conduct ( -- counts of the calls of a step that has any
-      session INTEGER NOT NULL REFERENCES session (key) ON DELETE CASCADE,
-      step INTEGER NOT NULL,
-      executions INTEGER NOT NULL,
-      retrievals INTEGER NOT NULL,
-      failures INTEGER NOT NULL,
-      repeats INTEGER NOT NULL,
-      redundant INTEGER NOT NULL,
-      reacquisitions INTEGER NOT NULL,
-      reacquired_tokens INTEGER NOT NULL,
-      reacquired_steps INTEGER NOT NULL,
+      evicted_tokens INTEGER NOT NULL, close_compactions INTEGER NOT NULL, full_compactions INTEGER NOT NULL,
+      evicted_again INTEGER NOT NULL, repeated_dead_ends INTEGER NOT NULL,
+      loop_rule TEXT NOT NULL, loop_onset_step INTEGER, loop_after_steps INTEGER,
+      fact_uses INTEGER, wrong_uses INTEGER, stale_uses INTEGER, constraint_violations INTEGER
+    ) STRICT""",
+    # `step_conduct`: counts of the calls of each step that has any.
+    f"""CREATE TABLE step_conduct ({_SESSION},
+      step INTEGER NOT NULL, executions INTEGER NOT NULL, retrievals INTEGER NOT NULL, failures INTEGER NOT NULL,
+      repeats INTEGER NOT NULL, redundant INTEGER NOT NULL,
+      reacquisitions INTEGER NOT NULL, reacquired_tokens INTEGER NOT NULL, reacquired_steps INTEGER NOT NULL,
       PRIMARY KEY (session, step)
-    ) STRICT, WITHOUT ROWID
-    """,
-    """
-    CREATE TABLE fact ( -- of a session's task
-      session INTEGER NOT NULL REFERENCES session (key) ON DELETE CASCADE,
-      number INTEGER NOT NULL,
-      name TEXT NOT NULL,
-      kind TEXT NOT NULL,
-      said_in TEXT NOT NULL,
-      reacquisition_calls INTEGER, -- NULL: it cannot be got again
+    ) STRICT, WITHOUT ROWID""",
+    # `fact`: the facts of a session's task; `reacquisition_calls` is NULL where no call can fetch the fact again.
+    f"""CREATE TABLE fact ({_SESSION},
+      number INTEGER NOT NULL, name TEXT NOT NULL, kind TEXT NOT NULL, said_in TEXT NOT NULL, reacquisition_calls INTEGER,
       PRIMARY KEY (session, number)
-    ) STRICT, WITHOUT ROWID
-    """,
-    """
-    CREATE TABLE probe ( -- a fact at an applied compaction
-      session INTEGER NOT NULL REFERENCES session (key) ON DELETE CASCADE,
-      event INTEGER NOT NULL, -- the compaction
-      fact INTEGER NOT NULL,
-      version INTEGER NOT NULL,
-      seen_before INTEGER NOT NULL CHECK (seen_before IN (0, 1)),
-      seen_after INTEGER NOT NULL CHECK (seen_after IN (0, 1)),
-      used_step INTEGER,
-      used TEXT CHECK (used IN ('right', 'stale', 'wrong')),
+    ) STRICT, WITHOUT ROWID""",
+    # `probe`: a fact at an applied compaction, whose event is `event`.
+    f"""CREATE TABLE probe ({_SESSION},
+      event INTEGER NOT NULL, fact INTEGER NOT NULL, version INTEGER NOT NULL,
+      seen_before INTEGER NOT NULL CHECK (seen_before IN (0, 1)), seen_after INTEGER NOT NULL CHECK (seen_after IN (0, 1)),
+      used_step INTEGER, used TEXT CHECK (used IN ('right', 'stale', 'wrong')),
       PRIMARY KEY (session, event, fact)
-    ) STRICT, WITHOUT ROWID
-    """,
+    ) STRICT, WITHOUT ROWID""",
 )
 
-
 _ACTION_STATEMENTS = (
-    # Commands that were answered from the action cache, and those that were run; nothing where no cache was used.
-    """
-    CREATE TABLE action (
-      session INTEGER NOT NULL REFERENCES session (key) ON DELETE CASCADE,
-      step INTEGER NOT NULL,
-      hits INTEGER NOT NULL,
-      misses INTEGER NOT NULL,
-      PRIMARY KEY (session, step)
-    ) STRICT, WITHOUT ROWID
-    """,
+    # `action`: commands answered from the action cache, and commands that were run; no rows where no cache was used.
+    f"""CREATE TABLE action ({_SESSION},
+      step INTEGER NOT NULL, hits INTEGER NOT NULL, misses INTEGER NOT NULL, PRIMARY KEY (session, step)
+    ) STRICT, WITHOUT ROWID""",
     "ALTER TABLE trial ADD COLUMN action_hits INTEGER",
     "ALTER TABLE trial ADD COLUMN action_misses INTEGER",
 )
 
-_SAVED_OUTPUT_TABLE = """
-    CREATE TABLE saved_output ( -- data: zstd of its UTF-8
-      session INTEGER NOT NULL REFERENCES session (key) ON DELETE CASCADE,
+_SAVED_OUTPUT_TABLE = f"""CREATE TABLE saved_output ({_SESSION}, -- data: zstd of its UTF-8
       name TEXT NOT NULL, created_at_ms INTEGER NOT NULL, characters INTEGER NOT NULL, data BLOB NOT NULL,
       PRIMARY KEY (session, name)
-    ) STRICT
-    """
-"""Tool outputs that were too long for the log; they go after a while, so they stand apart from its texts."""
+    ) STRICT"""
+"""Tool outputs that were too long for the log; stored apart from the texts of the log, because they are deleted after a while."""
 
 _ROLLBACK_AND_WORKSPACE_STATEMENTS = (
-    """
-    CREATE TABLE rollback (
-      session INTEGER NOT NULL REFERENCES session (key) ON DELETE CASCADE,
-      seq INTEGER NOT NULL, -- the rollback
-      to_event INTEGER NOT NULL, -- the last event before it that counts
-      PRIMARY KEY (session, seq)
-    ) STRICT, WITHOUT ROWID
-    """,
-    """
-    CREATE TABLE blob ( -- the content of a file of a workspace, by its SHA-256 (hex)
-      sha256 TEXT NOT NULL PRIMARY KEY, bytes INTEGER NOT NULL, data BLOB NOT NULL -- zstd
-    ) STRICT
-    """,
-    """
-    CREATE TABLE tree ( -- a state of a workspace: JSON of its paths, each with mode, SHA-256 and bytes
-      tree_id TEXT NOT NULL PRIMARY KEY, data BLOB NOT NULL -- zstd
-    ) STRICT
-    """,
+    # `rollback`: `seq` is the event of the rollback, `to_event` the last event before it that still counts.
+    f"""CREATE TABLE rollback ({_SESSION},
+      seq INTEGER NOT NULL, to_event INTEGER NOT NULL, PRIMARY KEY (session, seq)
+    ) STRICT, WITHOUT ROWID""",
+    # `blob`: contents of files of workspaces by their SHA-256 (hex). `tree`: states of workspaces, as JSON of the paths, each
+    # with mode, SHA-256 and bytes. The data of both are packed with zstd.
+    "CREATE TABLE blob (sha256 TEXT NOT NULL PRIMARY KEY, bytes INTEGER NOT NULL, data BLOB NOT NULL) STRICT",
+    "CREATE TABLE tree (tree_id TEXT NOT NULL PRIMARY KEY, data BLOB NOT NULL) STRICT",
     *(f"DROP VIEW {name}" for name in ("sessions", "messages", "compaction_events", "parts")),
-    *build_views("CREATE VIEW", whole=False),  # leave out what was rolled back
+    *build_views("CREATE VIEW", whole=False),  # the views leave out events that were rolled back
 )
 
-_DRAFT_TABLE = """
-    CREATE TABLE draft (
+_DRAFT_TABLE = """CREATE TABLE draft (
       session INTEGER PRIMARY KEY REFERENCES session (key) ON DELETE CASCADE,
       step INTEGER NOT NULL, at_ms INTEGER NOT NULL, text TEXT NOT NULL
-    ) STRICT
-    """
-"""What a model has written of an answer that is still coming; the row goes when the answer is logged."""
+    ) STRICT"""
+"""Text that a model has written so far of an unfinished answer; the row is deleted when the answer is logged."""
 
 _STATEMENTS: dict[int, Migration] = {
     1: (*_TABLES, *build_views("CREATE VIEW", whole=False)),

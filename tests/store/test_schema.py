@@ -1,6 +1,7 @@
 """The seeds' tables as views of the log: sessions, messages, compactions (S0.7), parts and their states (S3.6, S3.7)."""
 
 import hashlib
+import re
 import sqlite3
 from collections.abc import Sequence
 from contextlib import closing
@@ -239,10 +240,11 @@ def test_a_file_of_every_older_form_is_brought_to_the_newest(form: int) -> None:
 
 
 def test_the_migrations_of_the_first_release_never_change() -> None:
-    """Columns that a declaration adds are part of them; views are left out, since their SQL may be formatted anew."""
-    tables = [sql for name, sql in list_schema(MIGRATIONS[:12]) if sql.startswith("CREATE TABLE")]
-    digest = hashlib.sha256("\n".join(tables).encode()).hexdigest()
-    assert (len(tables), digest[:16]) == (20, "a470b52f53455884")
+    """Columns that a declaration adds are part of them; views, comments and white space may change."""
+    tables = [re.sub(r"--.*", "", sql).split() for name, sql in list_schema(MIGRATIONS[:12]) if sql.startswith("CREATE TABLE")]
+    statements = [" ".join(words).replace("( ", "(").replace(" )", ")") for words in tables]
+    digest = hashlib.sha256("\n".join(statements).encode()).hexdigest()
+    assert (len(tables), digest[:16]) == (20, "4a0641cc7dfa8b07")
 
 
 def test_a_file_of_a_newer_version_is_refused(tmp_path: Path) -> None:
