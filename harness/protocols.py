@@ -268,15 +268,22 @@ SANDBOX_BOUNDS: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SandboxLimits(StrictFields):
-    """What a sandbox may use, within `SANDBOX_BOUNDS`; a backend says in its info which of these it really enforces."""
+    """Limits of a sandbox. `SandboxInfo` lists which of them a backend enforces; `SANDBOX_BOUNDS` holds their bounds.
+
+    Attributes:
+        memory_bytes: Maximum memory of all processes together, in bytes. Default: `536_870_912`.
+        pids: Maximum number of processes and threads. Default: `256`.
+        disk_bytes: Maximum size of all files in the workspace, in bytes. Default: `268_435_456`.
+        output_bytes: Maximum number of bytes kept of each output stream of a command. Default: `1_048_576`.
+        file_bytes: Maximum size of a file that `read` and `write` transfer, in bytes. Default: `16_777_216`.
+        network: Whether commands may reach the network. Default: `False`.
+    """
 
     memory_bytes: int = 512 * 2**20
     pids: int = 256
     disk_bytes: int = 256 * 2**20
     output_bytes: int = 2**20
-    """Kept of each output stream of a command."""
     file_bytes: int = 16 * 2**20
-    """Largest file that `read` and `write` move."""
     network: bool = False
 
     def __post_init__(self) -> None:
