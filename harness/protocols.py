@@ -62,12 +62,10 @@ class Model(Protocol):
     @property
     def name(self) -> str:
         """As configured, e.g. `scripted/flashcards:attentive`."""
-        ...
 
     @property
     def window(self) -> Window:
         """Its context window; 0 tokens = unknown."""
-        ...
 
     def reply(self, request: Request, listen: Callable[[TextDelta], None] = ignore) -> Reply:
         """Answer, telling the listener of reasoning and text as they come, and of anything else that it came.
@@ -76,7 +74,6 @@ class Model(Protocol):
             ContextOverflow: the prompt is longer than the window.
             ModelError: anything else on the provider's side, after its retries.
         """
-        ...
 
 
 @runtime_checkable
@@ -89,7 +86,6 @@ class PromptTokenCounter(Protocol):
         Raises:
             ModelError: it cannot be asked.
         """
-        ...
 
 
 @runtime_checkable
@@ -99,7 +95,6 @@ class LimitedInputModel(Protocol):
     @property
     def max_input_tokens(self) -> int | None:
         """Longest prompt that it is given as a summarizer, under every policy; None = all that its window holds."""
-        ...
 
 
 class Tool(Protocol):
@@ -108,7 +103,6 @@ class Tool(Protocol):
     @property
     def spec(self) -> ToolSpec:
         """What the model is told."""
-        ...
 
     def run(self, call: ToolCall) -> ToolResult:
         """Do it. What goes wrong inside the workspace is a result with status `error`.
@@ -116,7 +110,6 @@ class Tool(Protocol):
         Raises:
             SandboxDied: the machinery was lost.
         """
-        ...
 
 
 class Policy(Protocol):
@@ -125,16 +118,13 @@ class Policy(Protocol):
     @property
     def counter(self) -> Counter:
         """The estimate that its triggers look at."""
-        ...
 
     @property
     def clip_characters(self) -> int:
         """A longer tool output is cut to this before it is logged (S0.9)."""
-        ...
 
     def budget(self, window: Window) -> Budget:
         """Divide a window: computed once in a session."""
-        ...
 
     def plan(self, view: View, budget: Budget, usage: Usage | None, hook: Hook = "step") -> Plan | None:
         """Propose a change, or None when nothing is due. No I/O, no clock, no model; the cost when nothing is due is constant.
@@ -145,7 +135,6 @@ class Policy(Protocol):
             usage: the last step's report (never a sum, S1.2); None before the first step.
             hook: when it is asked.
         """
-        ...
 
 
 @runtime_checkable
@@ -155,11 +144,9 @@ class WarningPolicy(Protocol):
     @property
     def warnings(self) -> tuple[str, ...]:
         """What its configuration will not do as it seems to; told before anything starts."""
-        ...
 
     def check_view(self, view: View) -> str | None:
         """What to know of this view, said when it becomes true and not at every step after."""
-        ...
 
 
 @runtime_checkable
@@ -169,7 +156,6 @@ class TruncatingPolicy(Protocol):
     @property
     def truncation(self) -> Truncation:
         """What a tool output is cut to before it is logged; goes before `clip_characters`."""
-        ...
 
 
 class OutputStore(Protocol):
@@ -181,7 +167,6 @@ class OutputStore(Protocol):
         Raises:
             StoreError: nothing was kept.
         """
-        ...
 
     def load(self, name: str) -> str:
         """The output of a name.
@@ -189,7 +174,6 @@ class OutputStore(Protocol):
         Raises:
             FileMissing: there is none, or it was kept long enough; for the model to read.
         """
-        ...
 
 
 class Need(NamedTuple):
@@ -208,7 +192,6 @@ class Oracle(Protocol):
 
     def predict_needs(self, messages: Sequence[Message]) -> Sequence[Need | None]:
         """The next need of each message; None = never."""
-        ...
 
 
 class Compactor(Protocol):
@@ -217,12 +200,10 @@ class Compactor(Protocol):
     @property
     def policy(self) -> Policy:
         """The policy at work."""
-        ...
 
     @property
     def budget(self) -> Budget:
         """The budget of this session."""
-        ...
 
     def compact(
         self, view: View, usage: Usage | None, step: int, hook: Hook, signal: Callable[[Signal], None]
@@ -233,7 +214,6 @@ class Compactor(Protocol):
             IllegalPlan: the policy broke a guard.
             StoreError: what it moves out of the view could not be saved.
         """
-        ...
 
 
 class Log(Protocol):
@@ -245,15 +225,12 @@ class Log(Protocol):
         Raises:
             StoreError: nothing was written.
         """
-        ...
 
     def entries(self) -> Iterable[Entry]:
         """All events so far, in order."""
-        ...
 
     def close(self) -> None:
         """Flush; idempotent."""
-        ...
 
 
 SANDBOX_BOUNDS: Final = {
@@ -370,7 +347,6 @@ class Sandbox(Protocol):
     @property
     def info(self) -> SandboxInfo:
         """Known after `start`."""
-        ...
 
     def start(self) -> None:
         """Bring it up, empty.
@@ -378,7 +354,6 @@ class Sandbox(Protocol):
         Raises:
             SandboxUnavailable: not on this machine.
         """
-        ...
 
     def run(self, command: str, *, timeout_seconds: float = 60.0) -> ExecResult:
         """Run a shell command in `/workspace`. At the time-out its whole process tree is killed.
@@ -386,7 +361,6 @@ class Sandbox(Protocol):
         Raises:
             SandboxDied: the sandbox was lost.
         """
-        ...
 
     def read(self, path: str, *, max_bytes: int | None = None) -> bytes:
         """The content of a file, its first `max_bytes` only if given.
@@ -394,15 +368,12 @@ class Sandbox(Protocol):
         Raises:
             FileMissing, PathRefused: for the model to read.
         """
-        ...
 
     def write(self, path: str, content: bytes) -> None:
         """Create or overwrite a file, making its directories."""
-        ...
 
     def list(self, path: str) -> tuple[FileEntry, ...]:
         """The entries of a directory by name."""
-        ...
 
     def snapshot(self) -> Snapshot:
         """The state of the workspace now.
@@ -410,15 +381,12 @@ class Sandbox(Protocol):
         Raises:
             ToolError: it holds more than a snapshot can.
         """
-        ...
 
     def diff(self, older: Snapshot, newer: Snapshot) -> tuple[FileChange, ...]:
         """What changed between two snapshots of this sandbox, by path."""
-        ...
 
     def restore(self, snapshot: Snapshot) -> None:
         """Bring the workspace back to a snapshot."""
-        ...
 
     def lay(self, files: Mapping[str, bytes]) -> None:
         """End every process, empty the scratch directory, and put files in place of whatever stands where they belong.
@@ -429,11 +397,9 @@ class Sandbox(Protocol):
         Raises:
             ToolError: something is in their way.
         """
-        ...
 
     def close(self) -> None:
         """End every process and remove everything; idempotent."""
-        ...
 
 
 Clock: TypeAlias = Callable[[], float]
@@ -445,8 +411,6 @@ class BlobStore(Protocol):
 
     def put(self, sha256: str, content: bytes) -> None:
         """Keep a content under its address, which the caller has checked."""
-        ...
 
     def get(self, sha256: str) -> bytes:
         """The content at an address. Raises SandboxError when it is not there."""
-        ...

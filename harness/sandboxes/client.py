@@ -107,15 +107,12 @@ class Launcher(Protocol):
 
     def launch(self) -> LaunchedServer:
         """Start it. Raises SandboxUnavailable when that cannot be, having removed what it made."""
-        ...
 
     def remove(self) -> None:
         """Take away all that `launch` made, whatever its state; idempotent."""
-        ...
 
     def read_stderr(self) -> str:
         """What the server printed in despair; may be empty."""
-        ...
 
 
 class StartedOnce(ABC):

@@ -36,15 +36,12 @@ class ByteStream(Protocol):
 
     def send(self, data: bytes, timeout_seconds: float) -> None:
         """Send all or raise OSError (TimeoutError at the deadline)."""
-        ...
 
     def receive(self, timeout_seconds: float) -> bytes:
         """Some bytes; empty when the other side has closed. Raises OSError (TimeoutError at the deadline)."""
-        ...
 
     def close(self) -> None:
         """Hang up; idempotent."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
