@@ -8,14 +8,13 @@ import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, NoReturn, TypeAlias
 
 from harness.codec import StrictFields, refuse_mistyped_fields
 from harness.errors import SandboxError, SandboxUnavailable, UnknownName, UsageError
 from harness.protocols import Sandbox, SandboxLimits
 from harness.sandboxes.bubblewrap import BubblewrapLauncher
-from harness.sandboxes.client import Launcher, ServedSandbox
-from harness.sandboxes.docker.launcher import DockerLauncher, format_container_name
+from harness.sandboxes.client import Launcher, ServedSandbox, format_container_name
 from harness.sandboxes.local import LocalLauncher
 
 PROBE_SECONDS = 20.0
@@ -48,34 +47,37 @@ def run_probe(backend: str, make_sandbox: Callable[[], Sandbox], program: str = 
         program: what commands must find in it besides python; empty = nothing more.
     """
     started = time.monotonic()
+    advice = ""
     try:
-        reason, advice = _attack(make_sandbox(), program), ""
+        reason = _attack(make_sandbox(), program)
     except SandboxUnavailable as error:
         reason, advice = error.reason, error.advice
     except SandboxError as error:
         reason, advice = str(error), "see the reason"
-    ok = not advice and reason.startswith("works")
-    if not ok and not advice:
-        advice = "do not use this backend here: its isolation does not hold"
-    return Probe(backend=backend, ok=ok, reason=reason, advice=advice, seconds=time.monotonic() - started)
+    return Probe(backend=backend, ok=not advice, reason=reason, advice=advice, seconds=time.monotonic() - started)
 
 
 def _attack(sandbox: Sandbox, program: str) -> str:
+    """Return the versions of what runs in a sandbox. Raises SandboxUnavailable where its isolation does not hold."""
     try:
         sandbox.start()
+
+        def refuse(reason: str, advice: str = "do not use this backend here: its isolation does not hold") -> NoReturn:
+            raise SandboxUnavailable(sandbox.info.backend, reason, advice)
+
+        def succeeds(command: str) -> bool:
+            return sandbox.run(command, timeout_seconds=PROBE_SECONDS).exit_code == 0
+
         user = sandbox.run("id -u", timeout_seconds=PROBE_SECONDS)
         if user.exit_code != 0 or user.stdout.strip() in (b"", b"0"):
-            return f"commands run as user {user.stdout!r} {user.stderr[:200]!r}"
-        if sandbox.run("echo x > /usr/probe || echo x > /etc/probe", timeout_seconds=PROBE_SECONDS).exit_code == 0:
-            return "a command could write outside of /workspace"
-        if sandbox.run(_NO_ROUTES_COMMAND, timeout_seconds=PROBE_SECONDS).exit_code != 0:
-            return "a command could reach the network"
-        if program and sandbox.run(f"command -v {program}", timeout_seconds=PROBE_SECONDS).exit_code != 0:
-            raise SandboxUnavailable(
-                sandbox.info.backend, f"no program {program} in it", _MISSING_PROGRAM_ADVICE.format(program=program)
-            )
-        versions = " ".join(" ".join(pair) for pair in sandbox.info.versions)
-        return f"works: {versions}"
+            refuse(f"commands run as user {user.stdout!r} {user.stderr[:200]!r}")
+        if succeeds("echo x > /usr/probe || echo x > /etc/probe"):
+            refuse("a command could write outside of /workspace")
+        if not succeeds(_NO_ROUTES_COMMAND):
+            refuse("a command could reach the network")
+        if program and not succeeds(f"command -v {program}"):
+            refuse(f"no program {program} in it", _MISSING_PROGRAM_ADVICE.format(program=program))
+        return "works: " + " ".join(" ".join(pair) for pair in sandbox.info.versions)
     finally:
         sandbox.close()
 
@@ -93,8 +95,14 @@ class Backend:
     """Returns the container's name for a session id; None = sandboxes have no name, so sessions can share one in turn."""
 
 
+def _make_docker_launcher(session_id: str, image: str, limits: SandboxLimits) -> Launcher:
+    from harness.sandboxes.docker import DockerLauncher  # noqa: PLC0415  slow to load
+
+    return DockerLauncher(session_id, image, limits)
+
+
 BACKENDS: Final[Mapping[str, Backend]] = {
-    "docker": Backend(make_launcher=DockerLauncher, has_images=True, format_container_name=format_container_name),
+    "docker": Backend(make_launcher=_make_docker_launcher, has_images=True, format_container_name=format_container_name),
     "bubblewrap": Backend(make_launcher=lambda _session_id, _image, limits: BubblewrapLauncher(limits)),
     "local": Backend(make_launcher=lambda _session_id, _image, limits: LocalLauncher(limits), isolates=False),
 }

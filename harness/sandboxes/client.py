@@ -115,6 +115,11 @@ class Launcher(Protocol):
         """What the server printed in despair; may be empty."""
 
 
+def format_container_name(session_id: str) -> str:
+    """The name of the container of a session, in backends that name them."""
+    return f"coding-agent-{session_id}"
+
+
 class StartedOnce(ABC):
     """A sandbox as a context manager: started on entry, closed on exit, with information that is known from its start on."""
 

@@ -13,7 +13,7 @@ from harness.sandboxes import open_sandbox
 from harness.sandboxes.client import build_fork_request
 from harness.sandboxes.snapshots import compute_tree_id
 from harness.sandboxes.toolserver import forkserver
-from tests.sandboxes.docker.test_launcher import IMAGE
+from tests.sandboxes.test_docker import IMAGE
 
 SOURCE = Path(forkserver.__file__).read_text(encoding="utf-8")
 MODULES = ("decimal", "json")

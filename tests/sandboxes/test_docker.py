@@ -4,9 +4,11 @@ import contextlib
 import io
 import os
 import re
+import socket
 import subprocess
 import sys
 import tarfile
+import threading
 import uuid
 
 import pytest
@@ -14,11 +16,20 @@ import pytest
 from harness.errors import SandboxUnavailable, UsageError
 from harness.protocols import SandboxLimits
 from harness.sandboxes.backends import open_sandbox
-from harness.sandboxes.docker.engine import reap_leftovers
-from harness.sandboxes.docker.launcher import AttachStream, DockerLauncher
+from harness.sandboxes.docker import (
+    AttachStream,
+    DockerLauncher,
+    connect,
+    find_image,
+    find_served_image,
+    reap_leftovers,
+    split_image,
+)
 from tests.sandboxes.conftest import LIMITS
 
 IMAGE = os.environ.get("HARNESS_TEST_IMAGE", "harness-test:py")
+_HIDE = "for name in /usr/bin/python3* /bin/python3*; do [ -e $name ] && mv $name /usr/lib/hidden-$(basename $name); done"
+_FIND = "cd /usr/lib; for name in hidden-*; do cp -a $name /usr/bin/${name#hidden-}; done"
 _OWN_AND_DIE = """
 import os, sys
 from harness.sandboxes.leftovers import format_owner
@@ -100,12 +111,12 @@ def test_a_name_in_use_is_refused_and_one_of_a_dead_owner_taken_over(client, ses
 
 
 @pytest.mark.docker
-def test_leftovers_of_dead_owners_are_reaped_and_others_left_alone(session_id):
+def test_leftovers_of_dead_owners_are_reaped_and_others_left_alone(client, session_id):
     leave_behind(session_id)
     with contextlib.closing(open_sandbox("docker", session_id=f"{session_id}-alive", image=IMAGE)) as sandbox:
         sandbox.start()
         leave_behind(f"{session_id}-more")
-        reaped = reap_leftovers()
+        reaped = reap_leftovers(client.api)
         assert f"coding-agent-{session_id}-more" in reaped
         assert f"coding-agent-{session_id}-alive" not in reaped
         assert sandbox.run("true").exit_code == 0
@@ -162,3 +173,73 @@ def test_the_engines_frames_are_taken_apart_wherever_they_are_cut(size):
     while chunk := stream.receive(5):
         output += chunk
     assert (output, bytes(stream.stderr)) == (b"abcde", b"er")
+
+
+@pytest.fixture
+def bare(client):
+    """An image without python3 whose package manager can bring it back, without a network."""
+    name = f"bare-{uuid.uuid4().hex[:12]}"
+    script = f"{_HIDE}; printf '%s\\n' '#!/bin/sh' '{_FIND}' > /usr/bin/apt-get; chmod 755 /usr/bin/apt-get"
+    container = client.containers.run(IMAGE, ["sh", "-c", script], user="0:0", network_mode="none", detach=True)
+    assert container.wait()["StatusCode"] in (0, 1)
+    container.commit(name, "1", conf={"User": "1000:1000"})
+    container.remove()
+    digest = client.images.get(f"{name}:1").id
+    yield f"{name}:1"
+    served = find_served_image(client.api, digest)
+    for made in (served, f"{name}:1"):
+        if made:
+            client.images.remove(made, force=True)
+
+
+@pytest.mark.docker
+def test_an_image_without_python_is_given_one_once(client, bare):
+    assert client.containers.run(bare, ["sh", "-c", "python3 || echo none"], network_mode="none", remove=True) == b"none\n"
+    for attempt in (1, 2):
+        with contextlib.closing(open_sandbox("docker", session_id=f"{bare[:-2]}-{attempt}", image=bare)) as sandbox:
+            sandbox.start()
+            assert sandbox.run("echo served").stdout == b"served\n"
+            assert str(sandbox.info.image).startswith(bare)
+    assert find_served_image(client.api, find_image(client.api, bare)) is not None
+
+
+@pytest.mark.docker
+def test_an_image_that_cannot_be_pulled_is_named(client):
+    with pytest.raises(SandboxUnavailable, match="no-such-image-here:1"):
+        find_image(client.api, "no-such-image-here:1")
+
+
+def test_a_name_without_a_tag_means_latest_and_never_all_tags():
+    assert split_image("a/b") == ("a/b", "latest")
+    assert split_image("a/b:1") == ("a/b", "1")
+    assert split_image("host:5000/b") == ("host:5000/b", "latest")
+    assert split_image("b@sha256:12") == ("b@sha256:12", None)
+
+
+def test_an_engine_that_is_not_there_is_named_by_its_address(monkeypatch, tmp_path):
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/nothing.sock")
+    with pytest.raises(SandboxUnavailable, match=r"nothing\.sock.*No such file.*install Docker Engine"):
+        connect()
+
+
+def test_an_engine_that_hangs_up_is_unavailable(monkeypatch, tmp_path):
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/d.sock")
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(f"{tmp_path}/d.sock")
+        server.listen()
+
+        def hang_up():
+            for _ in range(3):
+                try:
+                    server.accept()[0].close()
+                except OSError:
+                    return
+
+        thread = threading.Thread(target=hang_up)
+        thread.start()
+        try:
+            with pytest.raises(SandboxUnavailable, match="Docker Engine"):
+                connect()
+        finally:
+            server.shutdown(socket.SHUT_RDWR)
+            thread.join()

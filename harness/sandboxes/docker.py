@@ -1,0 +1,366 @@
+"""Docker as a sandbox: a tool server as PID 1 of a hardened container, spoken to over the attach socket.
+
+The connection is the lease: the container's stdin closes when the harness dies, the server then ends, and the engine removes
+the container. A second net are labels that name the owner, by which leftovers are found and removed. The library of docker is
+slow to load, so `backends` imports this module only when a container is wanted.
+
+The tool server needs `python3`. From an image without it (as that of Bun) another one is made, once for each content of the
+original, by the image's own package manager; it is tagged `harness-served:<content>` and stays for the next runs.
+"""
+
+import contextlib
+import io
+import os
+import re
+import socket
+import struct
+import time
+from typing import Any, Final
+
+import docker  # noqa: TID253
+from docker.errors import APIError, DockerException, ImageNotFound, NotFound  # noqa: TID253
+
+from harness.errors import SandboxUnavailable, UsageError
+from harness.protocols import SandboxInfo, SandboxLimits
+from harness.sandboxes.client import SCRATCH, SCRATCH_BYTES, WORKSPACE, LaunchedServer, format_container_name
+from harness.sandboxes.framing import SocketStream
+from harness.sandboxes.leftovers import format_owner, is_owner_dead
+from harness.sandboxes.server_process import build_python_command
+
+BACKEND: Final = "docker"
+OWNER_LABEL, EXPIRES_LABEL = "harness.owner", "harness.expires"
+CALL_SECONDS = 120
+MAX_LIFETIME_SECONDS = 24 * 3600
+"""After this a container may be reaped even when nothing is known of its owner."""
+USER = "1000:1000"
+_SESSION_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
+SERVED_REPOSITORY = "harness-served"
+BUILD_SECONDS = 600
+_RECIPE = """FROM {image}
+USER root
+RUN if command -v apt-get; then apt-get update && apt-get install -y --no-install-recommends python3; else apk add python3; fi
+"""
+_reaped_engines: set[str] = set()
+"""Addresses of engines whose leftovers this process has removed."""
+_ADVICE = "name an image that is here or can be pulled and that has python3 (3.8 or later) and /bin/sh"
+
+
+class DockerLauncher:
+    """Launches a tool server in a container named `coding-agent-{session_id}`."""
+
+    def __init__(self, session_id: str, image: str, limits: SandboxLimits) -> None:
+        if not _SESSION_ID.fullmatch(session_id):
+            raise UsageError(f"session id {session_id!r} cannot name a container; use letters, digits, '.', '_' and '-'")
+        self.name = format_container_name(session_id)
+        self._image, self._limits = image, limits
+        self._api: Any = None
+        self._container: str | None = None
+        self._stream: AttachStream | None = None
+
+    def launch(self) -> LaunchedServer:
+        """Create, attach, start."""
+        self._api = connect()
+        try:
+            self._reap_once()
+            digest = find_image(self._api, self._image)
+            stream = self._start_with_python(digest)
+            info = self._build_info(digest)
+        except BaseException as error:
+            self.remove()
+            if not isinstance(error, DockerException | OSError):
+                raise
+            advice = "the image needs python3 (3.8 or later) and /bin/sh, the engine must be reachable by a socket"
+            raise SandboxUnavailable(BACKEND, describe_error(error), advice) from error
+        return LaunchedServer(
+            stream=stream,
+            info=info,
+            workspace=WORKSPACE,
+            scratch=SCRATCH,
+            rlimits=(("CORE", 0), ("FSIZE", self._limits.disk_bytes), ("NOFILE", 1024)),
+        )
+
+    def remove(self) -> None:
+        """Remove the container, running or not, and wait until it is gone."""
+        self._remove_container()
+        if self._api is not None:
+            self._api.close()
+
+    def _remove_container(self) -> None:
+        if self._stream is not None:
+            self._stream.close()
+        if self._container is not None:
+            with contextlib.suppress(OSError, DockerException):  # an engine that is gone: the label names the owner
+                remove_container(self._api, self._container)
+            self._container = None
+
+    def read_stderr(self) -> str:
+        """What the server printed in despair."""
+        return self._stream.stderr.decode("utf-8", "replace") if self._stream is not None else ""
+
+    def _reap_once(self) -> None:
+        engine = os.environ.get("DOCKER_HOST", "")
+        if engine not in _reaped_engines:
+            _reaped_engines.add(engine)
+            reap_leftovers(self._api)
+
+    def _start_with_python(self, digest: str) -> "AttachStream":
+        """Start a container of the image, or, if that lacks python3, of one made from it that has it."""
+        image = find_served_image(self._api, digest) or self._image
+        try:
+            return self._start(image)
+        except APIError as error:
+            if image != self._image or not is_missing_python(error):
+                raise
+        self._remove_container()
+        return self._start(add_python(self._api, self._image, digest))
+
+    def _start(self, image: str) -> "AttachStream":
+        self._container = self._create(image)["Id"]
+        raw = self._api.attach_socket(self._container, params={"stdin": 1, "stdout": 1, "stderr": 1, "stream": 1})
+        self._stream = AttachStream(raw)
+        self._api.start(self._container)
+        return self._stream
+
+    def _create(self, image: str) -> Any:
+        try:
+            return self._create_once(image)
+        except APIError as error:
+            if error.status_code != 409:
+                raise
+            if not self._remove_dead_namesake():
+                reason = f"a container {self.name!r} is there and its owner lives"
+                raise SandboxUnavailable(BACKEND, reason, f"end that run or `docker rm -f {self.name}`") from error
+        return self._create_once(image)
+
+    def _create_once(self, image: str) -> Any:
+        program, *arguments = build_python_command("python3")
+        return self._api.create_container(
+            image,
+            name=self.name,
+            entrypoint=[program],
+            command=arguments,
+            user=USER,
+            working_dir=WORKSPACE,
+            hostname="sandbox",
+            stdin_open=True,
+            detach=False,
+            healthcheck={"test": ["NONE"]},
+            labels={OWNER_LABEL: format_owner(), EXPIRES_LABEL: str(int(time.time()) + MAX_LIFETIME_SECONDS)},
+            host_config=self._api.create_host_config(
+                network_mode="bridge" if self._limits.network else "none",
+                cap_drop=["ALL"],
+                security_opt=["no-new-privileges"],
+                mem_limit=self._limits.memory_bytes,
+                memswap_limit=self._limits.memory_bytes,
+                pids_limit=self._limits.pids,
+                nano_cpus=10**9,
+                oom_score_adj=500,
+                read_only=True,
+                auto_remove=True,
+                log_config={"Type": "none"},
+                tmpfs={
+                    SCRATCH: f"rw,exec,nosuid,nodev,size={SCRATCH_BYTES},nr_inodes=20k,mode=1777",
+                    WORKSPACE: f"rw,exec,nosuid,nodev,size={self._limits.disk_bytes},nr_inodes=50k,uid=1000,gid=1000,mode=755",
+                },
+            ),
+        )
+
+    def _remove_dead_namesake(self) -> bool:
+        try:
+            labels = self._api.inspect_container(self.name)["Config"]["Labels"] or {}
+        except NotFound:
+            return True
+        if not is_leftover(labels):
+            return False
+        remove_container(self._api, self.name)
+        return True
+
+    def _build_info(self, digest: str) -> SandboxInfo:
+        engine = self._api.info()
+        counted = [("memory_bytes", "MemoryLimit"), ("pids", "PidsLimit")]
+        enforced = [limit for limit, flag in counted if engine.get(flag)]
+        return SandboxInfo(
+            backend=BACKEND,
+            image=f"{self._image}@{digest}",
+            isolation=("container", "no-new-privileges", "no-capabilities", "seccomp", "read-only-root", "private-tmpfs"),
+            limits=self._limits,
+            enforced=(*enforced, "disk_bytes", "output_bytes", "file_bytes", "network"),
+            versions=(("docker", str(engine.get("ServerVersion"))),),
+        )
+
+
+class AttachStream(SocketStream):
+    """The attach socket: what is sent goes raw, what comes is cut into the engine's frames of 8 bytes and a payload."""
+
+    def __init__(self, raw: Any) -> None:
+        super().__init__(getattr(raw, "_sock", raw))
+        self._raw = raw  # the response owns the socket
+        self._buffer = b""
+        self._remaining_bytes, self._channel = 0, 0
+        self.stderr = bytearray()
+
+    def receive(self, timeout_seconds: float) -> bytes:
+        """Some bytes of its stdout; its stderr is kept aside, the beginning only."""
+        deadline = time.monotonic() + timeout_seconds
+        while True:
+            output = self._unwrap()
+            if output:
+                return output
+            chunk = super().receive(deadline - time.monotonic())
+            if not chunk:
+                return b""
+            self._buffer += chunk
+
+    def close(self) -> None:
+        """Hang up."""
+        super().close()
+        self._raw.close()
+
+    def _unwrap(self) -> bytes:
+        output = []
+        while self._buffer:
+            if self._remaining_bytes == 0:
+                if len(self._buffer) < 8:
+                    break
+                self._channel, self._remaining_bytes = struct.unpack(">BxxxI", self._buffer[:8])
+                self._buffer = self._buffer[8:]
+            piece, self._buffer = self._buffer[: self._remaining_bytes], self._buffer[self._remaining_bytes :]
+            self._remaining_bytes -= len(piece)
+            if self._channel == 1:
+                output.append(piece)
+            elif len(self.stderr) < 4096:
+                self.stderr += piece
+        return b"".join(output)
+
+
+def connect() -> Any:
+    """A client of the engine that the environment names.
+
+    Raises:
+        SandboxUnavailable: it does not answer; says why and what to do.
+    """
+    settings = docker.utils.kwargs_from_env()
+    try:
+        _check_socket(settings.get("base_url", docker.constants.DEFAULT_UNIX_SOCKET))
+        api = docker.APIClient(**settings, timeout=CALL_SECONDS)
+        api.ping()
+        return api
+    except (docker.errors.DockerException, OSError) as error:
+        reason = describe_error(error)
+        advice = "install Docker Engine and start it"
+        if "Permission denied" in reason:
+            advice = "add this user to the group docker and log in again"
+        raise SandboxUnavailable(BACKEND, reason, advice) from error
+
+
+def _check_socket(address: str) -> None:
+    """Try a unix socket first: the library's words for one that is not there are of no help."""
+    scheme, _, path = address.partition("://")
+    if "unix" not in scheme:
+        return
+    path = "/" + path.lstrip("/")
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(CALL_SECONDS)
+        try:
+            connection.connect(path)
+        except OSError as error:
+            raise OSError(f"cannot connect to {path}: {error.strerror or error}") from error
+
+
+def reap_leftovers(api: Any) -> tuple[str, ...]:
+    """Remove containers of ours whose owners are dead or whose time has passed; the names of those removed."""
+    containers = api.containers(all=True, filters={"label": OWNER_LABEL})
+    leftovers = [container for container in containers if is_leftover(container["Labels"])]
+    for container in leftovers:
+        remove_container(api, container["Id"])
+    return tuple(str(container["Names"][0]).lstrip("/") for container in leftovers)
+
+
+def is_leftover(labels: Any) -> bool:
+    """Whether a container's labels say that nobody needs it any more."""
+    expires = str(labels.get(EXPIRES_LABEL, ""))
+    return is_owner_dead(str(labels.get(OWNER_LABEL, ""))) or (expires.isdigit() and int(expires) < time.time())
+
+
+def remove_container(api: Any, container: str) -> None:
+    """Remove a container; one that is being removed already is waited for."""
+    give_up = time.monotonic() + 15
+    while time.monotonic() < give_up:
+        try:
+            api.remove_container(container, force=True, v=True)
+            return
+        except NotFound:
+            return
+        except APIError as error:
+            if error.status_code != 409:
+                raise
+            time.sleep(0.02)
+
+
+def describe_error(error: Exception) -> str:
+    """What an engine or library says went wrong, on one line."""
+    explanation = getattr(error, "explanation", None)
+    text = str(explanation or error).strip()
+    return " ".join(text.split())[:400] or type(error).__name__
+
+
+def find_image(api: Any, image: str) -> str:
+    """The content id of an image, pulled if it is not here.
+
+    Raises:
+        SandboxUnavailable: it cannot be had.
+    """
+    with contextlib.suppress(ImageNotFound):
+        return str(api.inspect_image(image)["Id"])
+    repository, tag = split_image(image)
+    try:
+        api.pull(repository, tag=tag)
+        return str(api.inspect_image(image)["Id"])
+    except APIError as error:
+        reason = f"image {image!r} is not here and cannot be pulled ({describe_error(error)})"
+        raise SandboxUnavailable(BACKEND, reason, _ADVICE) from error
+
+
+def is_missing_python(error: Exception) -> bool:
+    """Whether a container did not start because its image has no python3."""
+    reason = describe_error(error)
+    return "python3" in reason and ("not found" in reason or "no such file" in reason)
+
+
+def find_served_image(api: Any, digest: str) -> str | None:
+    """The image with python3 that was made before from one with that content id."""
+    with contextlib.suppress(ImageNotFound):
+        api.inspect_image(_format_served_name(digest))
+        return _format_served_name(digest)
+    return None
+
+
+def add_python(api: Any, image: str, digest: str) -> str:
+    """Make an image with python3 from one without.
+
+    Raises:
+        SandboxUnavailable: its package manager could not; the reason holds the end of what it said.
+    """
+    recipe, name = io.BytesIO(_RECIPE.format(image=image).encode()), _format_served_name(digest)
+    build_output = ""
+    try:
+        for line in api.build(fileobj=recipe, tag=name, rm=True, forcerm=True, decode=True, timeout=BUILD_SECONDS):
+            build_output = (build_output + str(line.get("stream", "")))[-1000:]
+            if "error" in line:
+                raise DockerException(f"{build_output} {line['error']}")
+    except (DockerException, OSError) as error:
+        reason = f"image {image!r} has no python3, and none could be added ({describe_error(error)[-300:]})"
+        raise SandboxUnavailable(BACKEND, reason, _ADVICE) from error
+    return name
+
+
+def split_image(image: str) -> tuple[str, str | None]:
+    """Repository and tag, as pull wants them; the default tag is `latest`, never all tags."""
+    if "@" in image:
+        return image, None
+    repository, colon, tag = image.rpartition(":")
+    return (repository, tag) if colon and "/" not in tag else (image, "latest")
+
+
+def _format_served_name(digest: str) -> str:
+    return f"{SERVED_REPOSITORY}:{digest.rpartition(':')[2][:16]}"
