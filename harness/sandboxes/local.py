@@ -4,6 +4,7 @@ Commands can read and change whatever the user of the harness can. It exists for
 for debugging. It may be used by any user, root included (continuous integration often is root): the flag says it all.
 """
 
+import contextlib
 import shutil
 import sys
 import tempfile
@@ -11,28 +12,25 @@ from pathlib import Path
 from typing import Final
 
 from harness.errors import SandboxUnavailable
-from harness.protocols import SandboxInfo, SandboxLimits
+from harness.protocols import SandboxInfo
 from harness.sandboxes.bubblewrap import find_python, read_version
 from harness.sandboxes.client import LaunchedServer
-from harness.sandboxes.leftovers import OWNER_FILE, format_owner, reap_directories
-from harness.sandboxes.server_process import ServerProcess, build_python_command, build_rlimits
+from harness.sandboxes.leftovers import format_owner, is_owner_dead
+from harness.sandboxes.server_process import ProcessLauncher, ServerProcess, build_python_command, build_rlimits
 
 BACKEND: Final = "local"
-DIRECTORY_PREFIX = "harness-local-"
+DIRECTORY_PREFIX, OWNER_FILE = "harness-local-", "owner"
 
 
-class LocalLauncher:
+class LocalLauncher(ProcessLauncher):
     """Launches a tool server without any isolation."""
 
-    def __init__(self, limits: SandboxLimits) -> None:
-        self._limits = limits
-        self._directory: Path | None = None
-        self._server: ServerProcess | None = None
+    _directory: Path | None = None
 
     def launch(self) -> LaunchedServer:
         """Start it in a new temporary directory and warn."""
         sys.stderr.write("warning: sandbox 'local' is NO sandbox; commands run with the rights of this user\n")
-        reap_directories(DIRECTORY_PREFIX)
+        reap_directories()
         self._directory = Path(tempfile.mkdtemp(prefix=DIRECTORY_PREFIX))
         (self._directory / OWNER_FILE).write_text(format_owner())
         for name in ("workspace", "tmp"):
@@ -55,20 +53,23 @@ class LocalLauncher:
             ),
             workspace=str(self._directory / "workspace"),
             scratch=str(self._directory / "tmp"),
-            rlimits=self._build_rlimits(),
+            # without a namespace the process limit would count everything else of this user
+            rlimits=tuple((name, value) for name, value in build_rlimits(self._limits) if name != "NPROC"),
         )
 
     def remove(self) -> None:
         """End its processes, delete its directory."""
-        if self._server is not None:
-            self._server.remove()
+        super().remove()
         if self._directory is not None:
             shutil.rmtree(self._directory, ignore_errors=True)
 
-    def read_stderr(self) -> str:
-        """What the server printed in despair."""
-        return self._server.read_stderr() if self._server is not None else ""
 
-    def _build_rlimits(self) -> tuple[tuple[str, int], ...]:
-        """Without a namespace the process limit would count everything else of this user, so it is left out."""
-        return tuple((name, value) for name, value in build_rlimits(self._limits) if name != "NPROC")
+def reap_directories() -> tuple[str, ...]:
+    """Delete temporary directories whose owners are dead; the names of those deleted."""
+    reaped = []
+    for directory in Path(tempfile.gettempdir()).glob(DIRECTORY_PREFIX + "*"):
+        with contextlib.suppress(OSError):
+            if is_owner_dead((directory / OWNER_FILE).read_text()):
+                shutil.rmtree(directory, ignore_errors=True)
+                reaped.append(directory.name)
+    return tuple(reaped)

@@ -6,7 +6,6 @@ import signal
 import socket
 import subprocess
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from harness.protocols import SandboxLimits
@@ -16,26 +15,20 @@ EXIT_SECONDS = 3.0
 """How long a server may take to end its processes after the hang-up, before it is killed."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProcessUser:
-    """The user that a child process becomes."""
-
-    uid: int
-    gid: int
-
-
 class ServerProcess:
     """One child process that speaks the wire format over its stdin and stdout, which are one socket."""
 
     def __init__(
-        self,
-        command: Sequence[str],
-        *,
-        pass_fds: Sequence[int] = (),
-        identity: ProcessUser | None = None,
-        stdout: int | None = None,
+        self, command: Sequence[str], *, pass_fds: Sequence[int] = (), user: int | None = None, stdout: int | None = None
     ) -> None:
-        """Start it; with a `stdout` given it is for the command to move stdin, which is duplex, to its place."""
+        """Start the process.
+
+        Args:
+            command: program with its arguments.
+            pass_fds: descriptors that the process inherits.
+            user: number of the user and of the group that the process becomes; None = those of the harness.
+            stdout: descriptor; the command has then to move stdin, which is duplex, to its place. None = as stdin.
+        """
         ours, theirs = socket.socketpair()
         self._stderr = os.memfd_create("stderr")
         try:
@@ -48,9 +41,9 @@ class ServerProcess:
                 env={},
                 cwd="/",
                 start_new_session=True,  # a Ctrl-C in the terminal is for the harness
-                user=identity.uid if identity else None,
-                group=identity.gid if identity else None,
-                extra_groups=[] if identity else None,
+                user=user,
+                group=user,
+                extra_groups=None if user is None else [],
             )
         except BaseException:
             ours.close()
@@ -59,11 +52,6 @@ class ServerProcess:
         finally:
             theirs.close()
         self.stream = SocketStream(ours)
-
-    @property
-    def pid(self) -> int:
-        """The child's process id."""
-        return self._process.pid
 
     def read_stderr(self) -> str:
         """What it has printed on stderr."""
@@ -82,6 +70,24 @@ class ServerProcess:
         if self._stderr >= 0:
             os.close(self._stderr)
             self._stderr = -1
+
+
+class ProcessLauncher:
+    """A launcher of a child process of the harness."""
+
+    _server: ServerProcess | None = None
+
+    def __init__(self, limits: SandboxLimits) -> None:
+        self._limits = limits
+
+    def remove(self) -> None:
+        """End the process and all that it has started."""
+        if self._server is not None:
+            self._server.remove()
+
+    def read_stderr(self) -> str:
+        """Return the output of the process on stderr."""
+        return self._server.read_stderr() if self._server is not None else ""
 
 
 def build_python_command(python: str) -> tuple[str, ...]:

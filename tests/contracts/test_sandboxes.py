@@ -107,8 +107,6 @@ class TestLocal(SandboxContract, SandboxAttacks):
     )
 
     def has_no_leftovers(self, session_id):
-        leftovers.reap_directories(local.DIRECTORY_PREFIX)
-        owners = [
-            path.read_text() for path in Path(tempfile.gettempdir()).glob(f"{local.DIRECTORY_PREFIX}*/{leftovers.OWNER_FILE}")
-        ]
+        local.reap_directories()
+        owners = [path.read_text() for path in Path(tempfile.gettempdir()).glob(f"{local.DIRECTORY_PREFIX}*/{local.OWNER_FILE}")]
         return not any(leftovers.is_owner_dead(owner) for owner in owners)

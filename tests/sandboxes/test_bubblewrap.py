@@ -83,6 +83,6 @@ def test_closing_leaves_no_process():
     with ServedSandbox(launcher, SandboxLimits()):
         server = launcher._server
         assert server is not None
-        os.kill(server.pid, 0)
+        os.kill(server._process.pid, 0)
     with pytest.raises(ProcessLookupError):
-        os.kill(server.pid, 0)
+        os.kill(server._process.pid, 0)

@@ -2,10 +2,8 @@
 
 import subprocess
 import sys
-import tempfile
-from pathlib import Path
 
-from harness.sandboxes.leftovers import OWNER_FILE, format_owner, is_owner_dead, reap_directories
+from harness.sandboxes.leftovers import format_owner, is_owner_dead
 
 _TELL = "from harness.sandboxes.leftovers import format_owner; print(format_owner())"
 
@@ -34,13 +32,3 @@ def test_of_another_namespace_or_a_strange_name_nothing_is_known():
     assert not is_owner_dead(f"{boot}:1:{pid}:1")
     for strange in ("", "x", ":::", f"{boot}:1:pid:x"):
         assert not is_owner_dead(strange)
-
-
-def test_only_directories_of_dead_owners_are_reaped(tmp_path, monkeypatch):
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    for name, owner in (("p-dead", dead_owner()), ("p-alive", format_owner()), ("q-dead", dead_owner())):
-        Path(tmp_path, name).mkdir()
-        Path(tmp_path, name, OWNER_FILE).write_text(owner)
-    Path(tmp_path, "p-strange").mkdir()
-    assert reap_directories("p-") == ("p-dead",)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["p-alive", "p-strange", "q-dead"]

@@ -7,7 +7,9 @@ import pytest
 
 from harness.errors import UsageError
 from harness.sandboxes.backends import open_sandbox
-from harness.sandboxes.local import DIRECTORY_PREFIX
+from harness.sandboxes.leftovers import format_owner
+from harness.sandboxes.local import DIRECTORY_PREFIX, OWNER_FILE, reap_directories
+from tests.sandboxes.test_leftovers import dead_owner
 
 
 def test_without_the_flag_it_is_refused():
@@ -25,3 +27,19 @@ def test_with_the_flag_it_warns_isolates_nothing_and_removes_its_directory(capfd
     assert sandbox.info.isolation == ()
     sandbox.close()
     assert list(Path(tmp_path).iterdir()) == []
+
+
+def test_only_directories_of_dead_owners_are_reaped(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    dead, alive, strange, other = (
+        f"{DIRECTORY_PREFIX}dead",
+        f"{DIRECTORY_PREFIX}alive",
+        f"{DIRECTORY_PREFIX}strange",
+        "other-dead",
+    )
+    for name, owner in ((dead, dead_owner()), (alive, format_owner()), (other, dead_owner())):
+        Path(tmp_path, name).mkdir()
+        Path(tmp_path, name, OWNER_FILE).write_text(owner)
+    Path(tmp_path, strange).mkdir()
+    assert reap_directories() == (dead,)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [alive, strange, other]
