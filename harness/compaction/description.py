@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from typing import Any
 
-from harness.compaction.pipeline import Pipeline
+from harness.compaction.pipeline import Pipeline, Preset
 from harness.messages import Message, extract_part_text
 from harness.plan import SummaryFormat
 from harness.protocols import TruncatingPolicy
@@ -104,11 +104,17 @@ def resolve_default(field: "Field[Any]") -> object:
     return field.default if field.default_factory is MISSING else field.default_factory()
 
 
+def list_config_fields(policy_class: type[Any]) -> "list[Field[Any]]":
+    """Return the fields that configure a policy; those that presets share come last."""
+    shared_bases = [base for base in policy_class.__mro__ if base.__module__ == Preset.__module__]
+    ranks = {name: rank for rank, base in enumerate(shared_bases, start=1) for name in inspect.get_annotations(base)}
+    config_fields = [field for field in fields(policy_class) if field.init and field.name not in NON_CONFIG_FIELDS]
+    return sorted(config_fields, key=lambda field: ranks.get(field.name, 0))
+
+
 def list_defaults(policy_class: type[Any]) -> dict[str, object]:
     """The constants of a preset and what they are if nothing is said."""
-    return {
-        field.name: resolve_default(field) for field in fields(policy_class) if field.init and field.name not in NON_CONFIG_FIELDS
-    }
+    return {field.name: resolve_default(field) for field in list_config_fields(policy_class)}
 
 
 def extract_description(policy_class: type[Any]) -> str:

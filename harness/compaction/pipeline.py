@@ -10,9 +10,9 @@ from functools import lru_cache
 from typing import Any, ClassVar, Self
 
 from harness.codec import StrictFields, refuse_mistyped
-from harness.compaction.ranges import check_ranges
+from harness.compaction.ranges import NonNegative, Positive, Share, check_ranges
 from harness.compaction.stages import DEFAULT_COUNTER, Reducer, apply_plan
-from harness.compaction.triggers import Division, Trigger
+from harness.compaction.triggers import Division, Full, Reserves, ShareOfAvailable, Trigger
 from harness.errors import UsageError
 from harness.events import Hook
 from harness.plan import Plan
@@ -89,17 +89,19 @@ def join_plans(first: Plan, second: Plan) -> Plan:
     )
 
 
+@dataclass(frozen=True, kw_only=True)
 class Preset(StrictFields, ABC):
     """What all presets have in common: a frozen dataclass says by `pipeline` what it does, and keeps `Policy` by that.
 
-    A preset is its fields; the pipeline is made from them once and remembered.
+    A preset is its fields; the pipeline is made from them once and remembered. The shared fields stand in classes without slots
+    of their own, so that a preset can have several of them as its bases.
     """
 
     __slots__ = ()
 
     revision: ClassVar[int] = 0
     """Number of changes of this policy's behaviour since version 0.1; part of the ids of its trials from 1 on."""
-    clip_characters: int
+    clip_characters: Positive = 10_000
     """A longer tool output is cut to this before it is logged."""
 
     def __new__(cls, *_: object, **values: object) -> Self:
@@ -151,6 +153,46 @@ class Preset(StrictFields, ABC):
     def plan(self, view: View, budget: Budget, usage: Usage | None, hook: Hook = "step") -> Plan | None:
         """See `harness.protocols.Policy`."""
         return _build_pipeline(self).plan(view, budget, usage, hook)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SummarizingPreset(Preset):
+    """A preset that has summaries written."""
+
+    __slots__ = ()
+
+    summarizer: str = "same"
+    """Name of the model that writes summaries; `same` = the agent's own."""
+    summary_max_tokens: Positive = 4_096
+    """Output limit of a summary."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ThresholdPreset(Preset):
+    """A preset that acts at a share of the window less three reserves, or at a number of tokens."""
+
+    __slots__ = ()
+
+    threshold: Share = 0.8
+    """Share of the window less its reserves at which the view is compacted, above 0 and at most 1."""
+    system_reserve_tokens: NonNegative = 2_000
+    output_reserve_tokens: NonNegative = 4_000
+    safety_reserve_tokens: NonNegative = 5_000
+    trigger_tokens: Positive | None = None
+    """Tokens at which it is compacted in place of the share, or what the reserves leave if that is less; None = by the share."""
+    context_window: Positive | None = None
+    """Overrides the model's window for this policy; None = the window of the model."""
+
+    def build_pipeline(self, reducer: Reducer) -> Pipeline:
+        """Return the pipeline that runs a reducer once the threshold is reached."""
+        reserves = Reserves(
+            system_tokens=self.system_reserve_tokens,
+            output_tokens=self.output_reserve_tokens,
+            safety_tokens=self.safety_reserve_tokens,
+        )
+        share = self.threshold if self.trigger_tokens is None else 1.0
+        division = ShareOfAvailable(share=share, reserves=reserves, at_most_tokens=self.trigger_tokens)
+        return Pipeline(division=division, rules=(Rule(trigger=Full(), reducer=reducer),))
 
 
 @lru_cache(maxsize=1_000)

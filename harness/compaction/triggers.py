@@ -90,11 +90,6 @@ class ShareOfAvailable:
         return Budget(window_tokens=window.tokens, reserved_tokens=reserved, threshold_tokens=threshold, rule=rule)
 
 
-def make_threshold_division(share: float, tokens: int | None, reserves: Reserves) -> ShareOfAvailable:
-    """Act at a share of what the reserves leave, or at a number of tokens but no later than when a reserve is touched."""
-    return ShareOfAvailable(share=share if tokens is None else 1.0, reserves=reserves, at_most_tokens=tokens)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WindowMinusReserve:
     """Act when a reserve at the end of the window is touched."""

@@ -7,13 +7,12 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Literal, NamedTuple, Protocol, TypeAlias
+from typing import Literal, NamedTuple, Protocol
 
 from harness.compaction.cuts import LastMessages
-from harness.compaction.pipeline import Pipeline, Preset, Rule
-from harness.compaction.ranges import NonNegative, Positive, Range, Share
-from harness.compaction.stages import Block, Forget, Middle, Reducer, group_blocks
-from harness.compaction.triggers import Full, Reserves, make_threshold_division
+from harness.compaction.pipeline import Pipeline, ThresholdPreset
+from harness.compaction.ranges import NonNegative, Share
+from harness.compaction.stages import Block, Forget, Middle, group_blocks
 from harness.errors import UsageError
 from harness.events import Hook, ItemId, Replace
 from harness.messages import Part, ToolCall, ToolResult
@@ -148,37 +147,8 @@ class MissingRanking:
         raise UsageError("policy 'oracle' must be told the future before it plans; see its method `with_oracle`")
 
 
-Seed: TypeAlias = Annotated[int, Range(lambda value: value >= 0, "must be at least 0")]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Bound(Preset):
-    """What the bounds share: trigger and division of S0.4, its defaults, and no summarizer."""
-
-    threshold: Share = 0.8
-    """Share of the window less its reserves at which the view is compacted, above 0 and at most 1."""
-    system_reserve_tokens: NonNegative = 2_000
-    output_reserve_tokens: NonNegative = 4_000
-    safety_reserve_tokens: NonNegative = 5_000
-    trigger_tokens: Positive | None = None
-    """Tokens at which it is compacted in place of the share, or what the reserves leave if that is less; None = by the share."""
-    context_window: Positive | None = None
-    """Overrides the model's window for this policy (S2.8); None = the window of the model."""
-    clip_characters: Positive = 10_000
-    """A longer tool output is cut before it is logged (S0.9)."""
-
-    def _build_pipeline(self, reducer: Reducer) -> Pipeline:
-        reserves = Reserves(
-            system_tokens=self.system_reserve_tokens,
-            output_tokens=self.output_reserve_tokens,
-            safety_tokens=self.safety_reserve_tokens,
-        )
-        division = make_threshold_division(self.threshold, self.trigger_tokens, reserves)
-        return Pipeline(division=division, rules=(Rule(trigger=Full(), reducer=reducer),))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DropAll(_Bound):
+class DropAll(ThresholdPreset):
     """Everything goes but the system message and the newest message: the lower bound.
 
     The newest message must stay, since no provider answers a conversation that is empty; if it is a tool result, the call that
@@ -190,11 +160,11 @@ class DropAll(_Bound):
     @property
     def pipeline(self) -> Pipeline:
         """Forget all but the last message, its pair left whole."""
-        return self._build_pipeline(Forget(middle=Middle(tail=LastMessages(count=1))))
+        return self.build_pipeline(Forget(middle=Middle(tail=LastMessages(count=1))))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RandomRetention(_Bound):
+class RandomRetention(ThresholdPreset):
     """Keeps messages drawn by lot, whatever they say, up to a share of the threshold; system and newest message always stay.
 
     Attributes:
@@ -203,17 +173,17 @@ class RandomRetention(_Bound):
     """
 
     keep_share: Share = 0.5
-    seed: Seed = 0
+    seed: NonNegative = 0
     kind: Literal["random"] = "random"
 
     @property
     def pipeline(self) -> Pipeline:
         """Retain what is drawn."""
-        return self._build_pipeline(Retain(ranking=RandomRanking(seed=self.seed), share=self.keep_share))
+        return self.build_pipeline(Retain(ranking=RandomRanking(seed=self.seed), share=self.keep_share))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OracleRetention(_Bound):
+class OracleRetention(ThresholdPreset):
     """Keeps the messages that will be needed, known from the task's script: the upper bound of keeping messages.
 
     First those that hold something that cannot be got again, then the others, each by when they are needed next, up to a
@@ -239,7 +209,7 @@ class OracleRetention(_Bound):
 
     def build_ranked_pipeline(self, ranking: Ranking) -> Pipeline:
         """The pipeline with a ranking."""
-        return self._build_pipeline(Retain(ranking=ranking, share=self.keep_share))
+        return self.build_pipeline(Retain(ranking=ranking, share=self.keep_share))
 
     def with_oracle(self, oracle: Oracle) -> "OraclePolicy":
         """The same policy for one session whose future is known."""

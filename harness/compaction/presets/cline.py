@@ -9,17 +9,9 @@ from typing import Literal
 from harness import transcript
 from harness.compaction.amounts import DUE_IN_ANY_VIEW, Amount, DueAmounts
 from harness.compaction.cuts import Snap, find_fitting_start
-from harness.compaction.pipeline import Pipeline, Preset, Rule, join_plans
+from harness.compaction.pipeline import Pipeline, Preset, Rule, SummarizingPreset, join_plans
 from harness.compaction.ranges import NonNegative, Positive, Share
-from harness.compaction.stages import (
-    EVERYTHING,
-    Reducer,
-    Summarize,
-    apply_plan,
-    is_from_user,
-    replace_results,
-    with_output,
-)
+from harness.compaction.stages import EVERYTHING, Reducer, Summarize, apply_plan, is_from_user, replace_results, with_output
 from harness.compaction.summary_formats import READ_TOOLS, WRITE_TOOLS, Brief, CapTexts
 from harness.compaction.triggers import (
     UNKNOWN_BUDGET,
@@ -36,15 +28,7 @@ from harness.errors import UsageError
 from harness.events import Insert, Patch, Replace
 from harness.messages import Text, ToolCall, ToolResult, user
 from harness.plan import Plan, SummaryProcedure
-from harness.tokens import (
-    Budget,
-    Counter,
-    JsonCharacters,
-    QuarterOfCharacters,
-    Usage,
-    Window,
-    count_characters,
-)
+from harness.tokens import Budget, Counter, JsonCharacters, QuarterOfCharacters, Usage, Window, count_characters
 from harness.view import Item, View, apply_patch
 
 
@@ -417,8 +401,6 @@ class _ClineSdk(Preset):
     long_target_share: Share = 0.5
     """The same once there are `long_answers`, as a share of the longest input."""
     long_answers: Positive = 5
-    clip_characters: Positive = 10_000
-    """A longer tool output is cut before it is logged (S0.9)."""
 
     def _build_target(self) -> SizeTarget:
         return SizeTarget(
@@ -433,7 +415,7 @@ class _ClineSdk(Preset):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cline(_ClineSdk):
+class Cline(_ClineSdk, SummarizingPreset):
     """At 81 % of the window, what lies before the newest 20K tokens becomes a summary that is updated from round to round.
 
     Source: cline 21cb8d25, `sdk/packages/core/src/extensions/context`, mode `agentic`; PEERS 2.8. The cut never lies behind the
@@ -450,8 +432,6 @@ class Cline(_ClineSdk):
 
     keep_recent_tokens: Positive = 20_000
     result_characters: Positive = 2_000
-    summarizer: str = "same"
-    summary_max_tokens: Positive = 4_096
     kind: Literal["cline"] = "cline"
 
     @property
@@ -522,7 +502,6 @@ class ClineClassic(Preset):
     half_share: Share = 0.5
     spare_tokens: NonNegative = 40_000
     spare_share: Share = 0.8
-    clip_characters: Positive = 10_000
     kind: Literal["cline-classic"] = "cline-classic"
 
     @property
@@ -561,8 +540,6 @@ class _RooCode(Preset):
     """Share of the window which, less the above, must not be exceeded."""
     drop_share: Share = 0.5
     """Of the messages behind the first one that go when half is dropped, in even numbers."""
-    clip_characters: Positive = 10_000
-    """A longer tool output is cut before it is logged (S0.9)."""
 
     def _build_hard_division(self) -> ShareMinusReserve:
         return ShareMinusReserve(share=self.hard_share, reserve_tokens=self.max_output_tokens)
@@ -573,7 +550,7 @@ class _RooCode(Preset):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RooCode(_RooCode):
+class RooCode(_RooCode, SummarizingPreset):
     """When the window is full, the whole conversation becomes one summary and nothing else stays.
 
     Source: Roo-Code cb836567, `src/core/condense` and `src/core/context-management`; PEERS 2.9. A former summary is told again as
@@ -593,8 +570,6 @@ class RooCode(_RooCode):
 
     condense_share: Share = 1.0
     least_messages: Positive = 2
-    summarizer: str = "same"
-    summary_max_tokens: Positive = 4_096
     kind: Literal["roo-code"] = "roo-code"
 
     @property

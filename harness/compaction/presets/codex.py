@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from harness.compaction.pipeline import Pipeline, Preset, Rule
+from harness.compaction.pipeline import Pipeline, Rule, SummarizingPreset
 from harness.compaction.ranges import NonNegative, Positive, Share
 from harness.compaction.stages import find_answered_end, is_from_user
 from harness.compaction.summary_formats import Brief, ConstantText
@@ -106,7 +106,7 @@ SUMMARY_HEADING = "Another model began this task. It left the following hand-ove
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Codex(Preset):
+class Codex(SummarizingPreset):
     """At 90 % of the window everything but the newest 20K tokens of the user's messages becomes a hand-over.
 
     Source: codex-rs in just-every/code 6ad6d5c9, `core/src/compact.rs`, local compaction; PEERS 2.5. The summarizer gets the
@@ -128,9 +128,6 @@ class Codex(Preset):
     threshold: Share = 0.9
     compact_at_tokens: Positive | None = None
     keep_user_tokens: NonNegative = 20_000
-    summarizer: str = "same"
-    summary_max_tokens: Positive = 4_096
-    clip_characters: Positive = 10_000
     kind: Literal["codex"] = "codex"
 
     @property

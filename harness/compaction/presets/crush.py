@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from harness.compaction.amounts import Amount
-from harness.compaction.pipeline import Pipeline, Preset, Rule
+from harness.compaction.pipeline import Pipeline, Rule, SummarizingPreset
 from harness.compaction.ranges import Positive, Share
 from harness.compaction.stages import Summarize, find_answered_end
 from harness.compaction.summary_formats import Brief
@@ -62,7 +62,7 @@ CRUSH_CONTINUATION = "The session was interrupted because it grew too long. The 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Crush(Preset):
+class Crush(SummarizingPreset):
     """When 20K tokens are left of a window above 200K, or a fifth of a smaller one, everything answered becomes a summary.
 
     Source: crush 37f36e93, `internal/agent/agent.go`; PEERS 2.19. The summarizer gets the session itself and one more message.
@@ -82,9 +82,6 @@ class Crush(Preset):
     left_share: Share = 0.2
     left_tokens: Positive = 20_000
     large_window_tokens: Positive = 200_000
-    summarizer: str = "same"
-    summary_max_tokens: Positive = 4_096
-    clip_characters: Positive = 10_000
     kind: Literal["crush"] = "crush"
 
     @property

@@ -6,7 +6,7 @@ from typing import Literal
 
 from harness.compaction.amounts import Amount
 from harness.compaction.cuts import Snap
-from harness.compaction.pipeline import Pipeline, Preset, Rule
+from harness.compaction.pipeline import Pipeline, Rule, SummarizingPreset
 from harness.compaction.ranges import NonNegative, Positive, Share
 from harness.compaction.stages import Mask, Reducer, Summarize, is_from_user
 from harness.compaction.summary_formats import Brief, CapTexts, truncate_text
@@ -85,7 +85,7 @@ Create a summary of the messages above. Answer in this form:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Dexto(Preset):
+class Dexto(SummarizingPreset):
     """Above 90 % of the window old results are cleared; if that is not enough, all but the last 2 turns become a summary.
 
     Source: dexto ea2b1863, `packages/core/src/context/compaction`; PEERS 2.21. Where two turns are all there is, the last fifth
@@ -119,9 +119,7 @@ class Dexto(Preset):
     least_messages: Positive = 5
     text_characters: Positive = 2_000
     result_characters: Positive = 500
-    summarizer: str = "same"
     summary_max_tokens: Positive = 2_000
-    clip_characters: Positive = 10_000
     kind: Literal["dexto"] = "dexto"
 
     @property

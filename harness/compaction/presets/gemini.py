@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from harness.compaction.amounts import ALL_KEPT, Amount
-from harness.compaction.pipeline import Pipeline, Preset, Rule
+from harness.compaction.pipeline import Pipeline, Preset, Rule, SummarizingPreset
 from harness.compaction.ranges import NonNegative, Positive, Share
 from harness.compaction.stages import Mask, Prunable, Reducer, Summarize, replace_results, with_output
 from harness.compaction.summary_formats import Brief
@@ -201,7 +201,7 @@ ACKNOWLEDGEMENT = "Understood. I go on from this snapshot."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GeminiCli(Preset):
+class GeminiCli(SummarizingPreset):
     """At 50 % of the window, the messages before the last 30 % of the characters become a snapshot, with an acknowledgement.
 
     Source: gemini-cli 5411f113, `packages/core/src/context/chatCompressionService.ts`; PEERS 2.4. The cut stands at a message of
@@ -230,9 +230,6 @@ class GeminiCli(Preset):
     keep_share: Share = 0.3
     protect_tokens: NonNegative = 50_000
     result_characters: Positive = 40_000
-    summarizer: str = "same"
-    summary_max_tokens: Positive = 4_096
-    clip_characters: Positive = 10_000
     kind: Literal["gemini-cli"] = "gemini-cli"
 
     @property
@@ -284,7 +281,6 @@ class GeminiMasking(Preset):
     prune_minimum_tokens: Positive = 30_000
     preview_characters: NonNegative = 250
     exempt_tools: tuple[str, ...] = ()
-    clip_characters: Positive = 10_000
     kind: Literal["gemini-masking"] = "gemini-masking"
 
     @property

@@ -3,8 +3,8 @@
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from harness.compaction.pipeline import Pipeline, Preset, Rule
-from harness.compaction.ranges import Positive, Share
+from harness.compaction.pipeline import Pipeline, Rule, SummarizingPreset
+from harness.compaction.ranges import Share
 from harness.compaction.stages import EVERYTHING, Summarize
 from harness.compaction.summary_formats import Brief
 from harness.compaction.triggers import Always, Full, ShareOfAvailable
@@ -53,7 +53,7 @@ GOOSE_NOTE = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Goose(Preset):
+class Goose(SummarizingPreset):
     """Above 80 % of the window, looked at before each reply, everything becomes a summary and a note of the assistant's.
 
     Source: goose 006bd233, `crates/goose/src/context_mgmt/mod.rs`; PEERS 2.18. Within a turn it acts only after an overflow, so
@@ -73,9 +73,6 @@ class Goose(Preset):
 
     adapted: bool = False
     threshold: Share = 0.8
-    summarizer: str = "same"
-    summary_max_tokens: Positive = 4_096
-    clip_characters: Positive = 10_000
     kind: Literal["goose"] = "goose"
 
     @property
@@ -95,6 +92,5 @@ class Goose(Preset):
         full = Full(measure="reported", above=True)
         due = Rule(trigger=full, reducer=again) if self.adapted else Rule(trigger=full, reducer=summarizing, moment="turn")
         return Pipeline(
-            division=ShareOfAvailable(share=self.threshold),
-            rules=(due, Rule(trigger=Always(), reducer=again, moment="overflow")),
+            division=ShareOfAvailable(share=self.threshold), rules=(due, Rule(trigger=Always(), reducer=again, moment="overflow"))
         )

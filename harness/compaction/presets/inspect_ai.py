@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Literal
 
 from harness.compaction.cuts import LastMessages, LastShare, Snap
-from harness.compaction.pipeline import Pipeline, Preset, Rule, join_plans
+from harness.compaction.pipeline import Pipeline, Preset, Rule, SummarizingPreset, join_plans
 from harness.compaction.ranges import NonNegative, Positive, Range, Share
 from harness.compaction.stages import DEFAULT_COUNTER, Forget, Mask, Middle, Reducer, Summarize, apply_plan
 from harness.compaction.summary_formats import ACCEPT_EMPTY, Sections
@@ -67,8 +67,6 @@ class _Inspect(Preset):
     """Share of the window above which the view is compacted, above 0 and at most 1."""
     context_window: Positive | None = None
     """Overrides the model's window for this policy (S2.8); None = the window of the model."""
-    clip_characters: Positive = 10_000
-    """A longer tool output is cut before it is logged (S0.9)."""
 
     def _build_pipeline(self, reducer: Reducer) -> Pipeline:
         return Pipeline(
@@ -81,7 +79,7 @@ class _Inspect(Preset):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class InspectSummary(_Inspect):
+class InspectSummary(_Inspect, SummarizingPreset):
     """Everything but the system message and the request becomes a user message with a summary.
 
     Source: inspect-ai 0.3.285 `model/_compaction/summary.py`; PEERS "Inspect AI" and 2.13. The former summary is one of the
@@ -95,8 +93,6 @@ class InspectSummary(_Inspect):
         summary_max_tokens: Output limit of a summary; the original sets none. Default: `4_096`.
     """
 
-    summarizer: str = "same"
-    summary_max_tokens: Positive = 4_096
     kind: Literal["inspect-summary"] = "inspect-summary"
 
     @property

@@ -1,18 +1,17 @@
 """The policy of the first design document: summarize everything but the last few messages (S0)."""
 
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Literal
 
 from harness.compaction.cuts import LastMessages
-from harness.compaction.pipeline import Pipeline, Preset, Rule
-from harness.compaction.ranges import NonNegative, Positive, Range
+from harness.compaction.pipeline import Pipeline, SummarizingPreset, ThresholdPreset
+from harness.compaction.ranges import Positive
 from harness.compaction.stages import Middle, Summarize
 from harness.compaction.summary_formats import SixSections
-from harness.compaction.triggers import Full, Reserves, make_threshold_division
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KeepLast(Preset):
+class KeepLast(SummarizingPreset, ThresholdPreset):
     """At a share of the available window, all but the last messages become one summary behind the system message.
 
     Source: S0.4 to S0.6; every default is the seed's. The former summary is integrated into the new one, and the summarizer is
@@ -37,29 +36,14 @@ class KeepLast(Preset):
         clip_characters: A longer tool output is cut before it is logged (S0.9). Default: `10_000`.
     """
 
-    threshold: Annotated[
-        float, Range(lambda value: 0 < value <= 1, "must be above 0 and at most 1 (a share of the available window)")
-    ] = 0.8
     keep_last: Positive = 10
-    summarizer: str = "same"
     summary_max_tokens: Positive = 800
     summarizer_input_tokens: Positive | None = None
-    system_reserve_tokens: NonNegative = 2_000
-    output_reserve_tokens: NonNegative = 4_000
-    safety_reserve_tokens: NonNegative = 5_000
-    trigger_tokens: Positive | None = None
-    context_window: Positive | None = None
-    clip_characters: Positive = 10_000
     kind: Literal["keep-last"] = "keep-last"
 
     @property
     def pipeline(self) -> Pipeline:
         """Everything between the system message and the last messages becomes one assistant summary."""
-        reserves = Reserves(
-            system_tokens=self.system_reserve_tokens,
-            output_tokens=self.output_reserve_tokens,
-            safety_tokens=self.safety_reserve_tokens,
-        )
         summarize = Summarize(
             middle=Middle(tail=LastMessages(count=self.keep_last)),
             format=SixSections(max_tokens=self.summary_max_tokens),
@@ -67,7 +51,4 @@ class KeepLast(Preset):
             max_input_tokens=self.summarizer_input_tokens,
             role="assistant",
         )
-        return Pipeline(
-            division=make_threshold_division(self.threshold, self.trigger_tokens, reserves),
-            rules=(Rule(trigger=Full(), reducer=summarize),),
-        )
+        return self.build_pipeline(summarize)

@@ -10,7 +10,7 @@ from typing import Literal
 from harness import transcript
 from harness.compaction.amounts import Amount
 from harness.compaction.cuts import LastMessages, LastTokens, Tail
-from harness.compaction.pipeline import Pipeline, Preset, Rule
+from harness.compaction.pipeline import Pipeline, Preset, Rule, SummarizingPreset
 from harness.compaction.ranges import NonNegative, Positive, Share
 from harness.compaction.stages import Mask, Middle, Summarize
 from harness.compaction.summary_formats import ACCEPT_EMPTY, Sections
@@ -241,7 +241,6 @@ class LangChainClear(Preset):
     clear_arguments: bool = False
     exempt_tools: tuple[str, ...] = ()
     stub: str = "[cleared]"
-    clip_characters: Positive = 10_000
     kind: Literal["langchain-clear-tool-uses"] = "langchain-clear-tool-uses"
 
     def check_combination(self) -> None:
@@ -266,7 +265,7 @@ class LangChainClear(Preset):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LangChainSummary(Preset):
+class LangChainSummary(SummarizingPreset):
     """Everything before the newest messages becomes a user message with a summary; the user's request goes with it.
 
     Source: LangChain 1.4.7 `summarization.py`; PEERS "LangChain SummarizationMiddleware" and 2.10. The original has no trigger
@@ -298,9 +297,6 @@ class LangChainSummary(Preset):
     keep_tokens: Positive | None = None
     keep_share: Share | None = None
     trim_tokens: Positive | None = 4_000
-    summarizer: str = "same"
-    summary_max_tokens: Positive = 4_096
-    clip_characters: Positive = 10_000
     kind: Literal["langchain-summary"] = "langchain-summary"
 
     def check_combination(self) -> None:
@@ -342,7 +338,7 @@ class LangChainSummary(Preset):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DeepAgents(Preset):
+class DeepAgents(SummarizingPreset):
     """At 85 % of the window long arguments of old calls are shortened; if that is not enough, all but 10 % becomes a summary.
 
     Source: deepagents 0.7.32 `middleware/summarization.py` with the sizes of its factory; PEERS "deepagents" and 2.10. The user's
@@ -368,9 +364,6 @@ class DeepAgents(Preset):
     keep_share: Share = 0.1
     argument_characters: Positive = 2_000
     short_characters: NonNegative = 20
-    summarizer: str = "same"
-    summary_max_tokens: Positive = 4_096
-    clip_characters: Positive = 10_000
     kind: Literal["deepagents"] = "deepagents"
 
     @property
@@ -427,7 +420,6 @@ class AnthropicClear(Preset):
     clear_arguments: bool = False
     exempt_tools: tuple[str, ...] = ()
     stub: str = "[cleared]"
-    clip_characters: Positive = 10_000
     kind: Literal["anthropic-clear-tool-uses"] = "anthropic-clear-tool-uses"
 
     @property

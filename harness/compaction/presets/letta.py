@@ -6,7 +6,7 @@ from typing import Literal
 from harness import transcript
 from harness.compaction.amounts import Amount
 from harness.compaction.cuts import find_fitting_start
-from harness.compaction.pipeline import Pipeline, Preset, Rule
+from harness.compaction.pipeline import Pipeline, Rule, SummarizingPreset
 from harness.compaction.ranges import Positive, Share
 from harness.compaction.stages import EVERYTHING, Middle, Summarize
 from harness.compaction.summary_formats import Brief, CapTexts
@@ -78,7 +78,7 @@ LETTA_HEADING = "[System alert: earlier messages are hidden from view. Summary o
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Letta(Preset):
+class Letta(SummarizingPreset):
     """Above 90 % of the window, 40 % of the messages, or as many more as it takes to fall below 70 %, become a summary.
 
     Source: Letta 56ba9c25, `letta/services/summarizer`, mode `sliding_window`; PEERS 2.16. The cut stands before an answer. What
@@ -105,9 +105,6 @@ class Letta(Preset):
     step_share: Share = 0.1
     summary_clip_characters: Positive = 50_000
     result_characters: Positive = 2_000
-    summarizer: str = "same"
-    summary_max_tokens: Positive = 4_096
-    clip_characters: Positive = 10_000
     kind: Literal["letta"] = "letta"
 
     @property

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 from harness.compaction.pipeline import Pipeline, Preset
-from harness.compaction.ranges import Positive
 from harness.compaction.triggers import NoThreshold
 
 
@@ -16,7 +15,6 @@ class NoCompaction(Preset):
         clip_characters: A longer tool output is cut before it is logged (S0.9). Default: `10_000`.
     """
 
-    clip_characters: Positive = 10_000
     kind: Literal["none"] = "none"
 
     @property

@@ -5,7 +5,7 @@ from typing import Literal
 
 from harness.compaction.amounts import Amount
 from harness.compaction.cuts import Snap, find_fitting_start
-from harness.compaction.pipeline import Pipeline, Preset, Rule
+from harness.compaction.pipeline import Pipeline, Preset, Rule, SummarizingPreset
 from harness.compaction.ranges import NonNegative, Positive, Share
 from harness.compaction.stages import Mask, Prunable, Summarize, is_from_user
 from harness.compaction.summary_formats import Brief, CapTexts
@@ -81,7 +81,7 @@ CONTINUE_REQUEST = "Go on with the next step if there is one; otherwise say what
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OpenCode(Preset):
+class OpenCode(SummarizingPreset):
     """When the last call fills what the output limit leaves of the window, all but the last 2 turns becomes an answer.
 
     Source: opencode V1, fork 975d7312, `packages/opencode/src/session/{compaction,overflow}.ts`; PEERS 2.3. The view then holds a
@@ -113,9 +113,6 @@ class OpenCode(Preset):
     tail_least_tokens: NonNegative = 2_000
     tail_most_tokens: Positive = 8_000
     result_characters: Positive = 2_000
-    summarizer: str = "same"
-    summary_max_tokens: Positive = 4_096
-    clip_characters: Positive = 10_000
     kind: Literal["opencode"] = "opencode"
 
     def check_combination(self) -> None:
@@ -131,10 +128,7 @@ class OpenCode(Preset):
     def pipeline(self) -> Pipeline:
         """One rule before a step, and one after an overflow."""
         tail = BeforeTurns(
-            turns=self.tail_turns,
-            share=self.tail_share,
-            least_tokens=self.tail_least_tokens,
-            most_tokens=self.tail_most_tokens,
+            turns=self.tail_turns, share=self.tail_share, least_tokens=self.tail_least_tokens, most_tokens=self.tail_most_tokens
         )
         nothing = BeforeTurns(turns=0, share=self.tail_share, least_tokens=0, most_tokens=0)
         due = Rule(
@@ -187,7 +181,6 @@ class OpenCodePrune(Preset):
     least_saved_tokens: NonNegative = 20_000
     keep_turns: NonNegative = 2
     exempt_tools: tuple[str, ...] = ("skill",)
-    clip_characters: Positive = 10_000
     kind: Literal["opencode-prune"] = "opencode-prune"
 
     @property
@@ -203,12 +196,5 @@ class OpenCodePrune(Preset):
         )
         return Pipeline(
             division=NoThreshold(rule=f"more than {self.least_saved_tokens} tokens of results beyond {self.protect_tokens}"),
-            rules=(
-                Rule(
-                    trigger=Prunable(mask=mask),
-                    reducer=mask,
-                    moment="step" if self.adapted else "turn",
-                    quiet=True,
-                ),
-            ),
+            rules=(Rule(trigger=Prunable(mask=mask), reducer=mask, moment="step" if self.adapted else "turn", quiet=True),),
         )

@@ -8,7 +8,7 @@ from typing import Annotated, Literal, NamedTuple
 from harness import transcript
 from harness.compaction.amounts import Amount
 from harness.compaction.cuts import Snap, Tail, count_messages_for_events, find_fitting_start
-from harness.compaction.pipeline import Pipeline, Preset, Rule
+from harness.compaction.pipeline import Pipeline, Rule, SummarizingPreset
 from harness.compaction.ranges import NonNegative, Positive, Range
 from harness.compaction.stages import DEFAULT_COUNTER, EVERYTHING, Forget, Middle, Reducer, Summarize
 from harness.compaction.summary_formats import ACCEPT_EMPTY
@@ -253,7 +253,7 @@ def _check_head(keep_first: int, max_size: int) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OpenHands(Preset):
+class OpenHands(SummarizingPreset):
     """Above so many events, all but the first and the newest become a summary; half of the size is left.
 
     Source: openhands-sdk 1.58.0 `llm_summarizing_condenser.py`, the sizes of its default agent; PEERS "OpenHands SDK" and 2.2.
@@ -283,9 +283,6 @@ class OpenHands(Preset):
     minimum_progress: Annotated[float, Range(lambda value: 0 < value < 1, "must be above 0 and below 1")] = 0.1
     event_characters: Positive = 500
     full_events: bool = False
-    summarizer: str = "same"
-    summary_max_tokens: Positive = 4_096
-    clip_characters: Positive = 10_000
     kind: Literal["openhands"] = "openhands"
 
     def check_combination(self) -> None:
@@ -337,7 +334,7 @@ class OpenHands(Preset):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OpenHandsV0(Preset):
+class OpenHandsV0(SummarizingPreset):
     """Above so many events, all but the first and the newest become a summary that brings the former one up to date.
 
     Source: All-Hands-AI/OpenHands@156d0686, the condensers of the server's default pipeline; PEERS "OpenHands V0" and 2.1. A
@@ -359,9 +356,6 @@ class OpenHandsV0(Preset):
     max_size: Positive = 120
     keep_first: NonNegative = 4
     event_characters: Positive = 10_000
-    summarizer: str = "same"
-    summary_max_tokens: Positive = 4_096
-    clip_characters: Positive = 10_000
     kind: Literal["openhands-v0"] = "openhands-v0"
 
     def check_combination(self) -> None:

@@ -5,7 +5,7 @@ from typing import Literal
 
 from harness.compaction.amounts import DUE_IN_ANY_VIEW, DueAmounts
 from harness.compaction.cuts import LastMessages
-from harness.compaction.pipeline import Pipeline, Preset, Rule
+from harness.compaction.pipeline import Pipeline, Rule, SummarizingPreset
 from harness.compaction.ranges import Positive, Share
 from harness.compaction.stages import Block, Forget, Middle, Reducer, Summarize, compile_patterns, group_blocks
 from harness.compaction.summary_formats import SixSections
@@ -99,7 +99,7 @@ def check_patterns(policy: object, name: str) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Paced(Preset):
+class Paced(SummarizingPreset):
     """Every 20 steps all but the last messages becomes one summary; with `threshold`, only where the view has reached that share.
 
     Source: ours, to vary two axes alone: a trigger by steps, and hysteresis, i.e. the fewest steps between two edits of the view,
@@ -130,9 +130,7 @@ class Paced(Preset):
     keep_request: bool = False
     pins: tuple[str, ...] = ()
     keep_last: Positive = 10
-    summarizer: str = "same"
     summary_max_tokens: Positive = 800
-    clip_characters: Positive = 10_000
     kind: Literal["paced"] = "paced"
 
     def check_combination(self) -> None:

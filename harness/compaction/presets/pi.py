@@ -6,7 +6,7 @@ from typing import Literal
 
 from harness.compaction.amounts import Amount
 from harness.compaction.cuts import LastTokens, Snap
-from harness.compaction.pipeline import Pipeline, Preset, Rule
+from harness.compaction.pipeline import Pipeline, Rule, SummarizingPreset
 from harness.compaction.ranges import NonNegative, Positive
 from harness.compaction.stages import is_from_user
 from harness.compaction.summary_formats import Brief, CapTexts
@@ -116,7 +116,7 @@ TURN_HEADING = "---\n\n**The turn so far:**\n"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pi(Preset):
+class Pi(SummarizingPreset):
     """When less than 16,384 tokens are left of the window, all but the newest 20K tokens become one summary.
 
     Source: pi-mono 83378aad, `packages/coding-agent/src/core/compaction`; PEERS 2.17. The cut is the next message that is no
@@ -143,11 +143,9 @@ class Pi(Preset):
     fixed: bool = True
     reserve_tokens: NonNegative = 16_384
     keep_recent_tokens: Positive = 20_000
-    summarizer: str = "same"
     summary_max_tokens: Positive = 13_107
     turn_summary_max_tokens: Positive = 8_192
     result_characters: Positive = 2_000
-    clip_characters: Positive = 10_000
     kind: Literal["pi"] = "pi"
 
     @property

@@ -6,17 +6,11 @@ from typing import Literal
 
 from harness.compaction.amounts import Amount, DueAmounts
 from harness.compaction.cuts import SNAP_BACK, LastTokens, Tail
-from harness.compaction.pipeline import Pipeline, Preset, Rule
+from harness.compaction.pipeline import Pipeline, Preset, Rule, SummarizingPreset
 from harness.compaction.ranges import NonNegative, Positive, Share
 from harness.compaction.stages import Mask, Reducer, is_from_user
 from harness.compaction.summary_formats import Sections
-from harness.compaction.triggers import (
-    AnyOf,
-    Division,
-    Full,
-    check_triggers,
-    make_division,
-)
+from harness.compaction.triggers import AnyOf, Division, Full, check_triggers, make_division
 from harness.compaction.wrappers import IfSaves, WithProcedure
 from harness.messages import Message, ToolResult
 from harness.plan import Excerpt, Plan, Slot, SummaryFormat, SummaryProcedure
@@ -212,8 +206,6 @@ class _PydanticAi(Preset):
     """The same as a number of tokens; only one of the two may be set."""
     trigger_messages: Positive | None = None
     """Requests and answers above which it is compacted too, all results of an answer being one request."""
-    clip_characters: Positive = 10_000
-    """A longer tool output is cut before it is logged (S0.9)."""
 
     def check_combination(self) -> None:
         """See `Preset`."""
@@ -236,7 +228,7 @@ def _make_tail(keep_messages: int, keep_tokens: int | None) -> Tail:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PydanticSummary(_PydanticAi):
+class PydanticSummary(_PydanticAi, SummarizingPreset):
     """Above 90 % of the window, all before the newest 20 requests and answers becomes a summary behind the user's first message.
 
     Source: pydantic-ai-harness 0.62.0 `compaction/_summarizing_compaction.py`, the trigger of its documentation; PEERS
@@ -267,8 +259,6 @@ class PydanticSummary(_PydanticAi):
     keep_request: bool = True
     incremental: bool = True
     result_characters: Positive = 500
-    summarizer: str = "same"
-    summary_max_tokens: Positive = 4_096
     kind: Literal["pydantic-summary"] = "pydantic-summary"
 
     @property

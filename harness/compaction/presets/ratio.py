@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from harness.compaction.cuts import LastShare, Snap
-from harness.compaction.pipeline import Pipeline, Preset, Rule
+from harness.compaction.pipeline import Pipeline, Rule, SummarizingPreset
 from harness.compaction.ranges import NonNegative, Positive, Share
 from harness.compaction.stages import Mask, Middle, Summarize
 from harness.compaction.summary_formats import Notes
@@ -22,7 +22,7 @@ HEADING = "Previous context summary:"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ratio(Preset):
+class Ratio(SummarizingPreset):
     """At 80 % of the window by the provider's count, all but the last 30 % of the messages become a system summary.
 
     Source: S1.6. The count is that of the last prompt, as the seed takes it; before the first report, the estimate. The seed's
@@ -39,9 +39,7 @@ class Ratio(Preset):
 
     threshold: Share = 0.8
     keep_share: Share = 0.3
-    summarizer: str = "same"
     summary_max_tokens: Positive = 1_000
-    clip_characters: Positive = 10_000
     kind: Literal["ratio"] = "ratio"
 
     @property
@@ -54,13 +52,12 @@ class Ratio(Preset):
             role="system",
         )
         return Pipeline(
-            division=ShareOfAvailable(share=self.threshold),
-            rules=(Rule(trigger=Full(measure="prompt"), reducer=summarize),),
+            division=ShareOfAvailable(share=self.threshold), rules=(Rule(trigger=Full(measure="prompt"), reducer=summarize),)
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SeedOpenCode(Preset):
+class SeedOpenCode(SummarizingPreset):
     """OpenCode as the second design document tells it: clear tool outputs outside the last 40K tokens, then summarize.
 
     Source: S1.7. What the document leaves open (trigger, cut) is as in `ratio`. The measured OpenCode is a preset of its own.
@@ -78,9 +75,7 @@ class SeedOpenCode(Preset):
     threshold: Share = 0.8
     protect_tokens: NonNegative = 40_000
     keep_share: Share = 0.3
-    summarizer: str = "same"
     summary_max_tokens: Positive = 1_000
-    clip_characters: Positive = 10_000
     kind: Literal["seed-opencode"] = "seed-opencode"
 
     @property
@@ -102,7 +97,7 @@ class SeedOpenCode(Preset):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SeedGemini(Preset):
+class SeedGemini(SummarizingPreset):
     """Gemini CLI as the second design document tells it: at 50 % of the window, the last 30 % stay.
 
     Source: S1.7, with its weights of characters. The measured Gemini CLI is a preset of its own. When the summary fails, the
@@ -118,9 +113,7 @@ class SeedGemini(Preset):
 
     threshold: Share = 0.5
     keep_share: Share = 0.3
-    summarizer: str = "same"
     summary_max_tokens: Positive = 1_000
-    clip_characters: Positive = 10_000
     kind: Literal["seed-gemini"] = "seed-gemini"
 
     @property

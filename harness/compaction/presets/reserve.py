@@ -7,7 +7,7 @@ from typing import Literal
 from harness import transcript
 from harness.compaction.amounts import Amount
 from harness.compaction.cuts import LastTokens, Snap
-from harness.compaction.pipeline import Pipeline, Preset, Rule
+from harness.compaction.pipeline import Pipeline, Rule, SummarizingPreset
 from harness.compaction.ranges import NonNegative, Positive
 from harness.compaction.summary_formats import append_file_lists
 from harness.compaction.triggers import Full, NoThreshold, WindowMinusReserve
@@ -134,7 +134,7 @@ def _find_newest_turn(view: View) -> int:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReserveRecent(Preset):
+class ReserveRecent(SummarizingPreset):
     """When less than the reserve is left of the window, all but the newest 20K tokens become one Markdown document.
 
     Source: S2.1 to S2.5, S2.8, S2.9; every default is the seed's. The document is merged from round to round and lists the files
@@ -154,9 +154,7 @@ class ReserveRecent(Preset):
     context_window: Positive | None = None
     reserve_tokens: NonNegative = 16_384
     keep_recent_tokens: Positive = 20_000
-    summarizer: str = "same"
     summary_max_tokens: Positive = 13_107
-    clip_characters: Positive = 10_000
     kind: Literal["reserve-recent"] = "reserve-recent"
 
     @property

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from harness.compaction.amounts import DUE_IN_ANY_VIEW, DueAmounts
-from harness.compaction.pipeline import Pipeline, Preset, Rule
+from harness.compaction.pipeline import Pipeline, Preset, Rule, SummarizingPreset
 from harness.compaction.ranges import NonNegative, Positive
 from harness.compaction.stages import is_from_user, replace_results, with_output
 from harness.compaction.summary_formats import Notes
@@ -180,7 +180,6 @@ class MiniSweAgent(Preset):
         clip_characters: Of a longer tool output the first and the last half of so many are logged. Default: `10_000`.
     """
 
-    clip_characters: Positive = 10_000
     kind: Literal["mini-swe-agent"] = "mini-swe-agent"
 
     @property
@@ -200,15 +199,11 @@ class _LastObservations(Preset):
 
     polling: Positive = 1
     """Results that are masked at a time: between two maskings up to so many more, less one, stay."""
-    clip_characters: Positive = 10_000
-    """A longer tool output is cut before it is logged (S0.9)."""
 
     def _build_pipeline(self, keep: int) -> Pipeline:
         """One rule: mask what is overdue."""
         rule = Rule(
-            trigger=Overdue(keep=keep, every=self.polling),
-            reducer=ElideResults(keep=keep, every=self.polling),
-            quiet=True,
+            trigger=Overdue(keep=keep, every=self.polling), reducer=ElideResults(keep=keep, every=self.polling), quiet=True
         )
         return Pipeline(division=NoThreshold(rule=f"the newest {keep} results stay"), rules=(rule,))
 
@@ -261,7 +256,7 @@ CHECKPOINT_INSTRUCTION = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ComplexityTrapSummary(Preset):
+class ComplexityTrapSummary(SummarizingPreset):
     """At 31 turns without one, the oldest 21 become a checkpoint of the assistant behind the request; the newest 10 stay.
 
     Source: The Complexity Trap (arXiv 2508.21433), fork of SWE-agent 1b07decf, SummarizeEveryNTurns with n = 21 and m = 10 of its
@@ -284,9 +279,6 @@ class ComplexityTrapSummary(Preset):
     keep_turns: NonNegative = 10
     latest_only: bool = False
     mask_results: Positive | None = None
-    summarizer: str = "same"
-    summary_max_tokens: Positive = 4_096
-    clip_characters: Positive = 10_000
     kind: Literal["complexity-trap-summary"] = "complexity-trap-summary"
 
     @property

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from harness import transcript
-from harness.compaction.pipeline import Pipeline, Preset, Rule
+from harness.compaction.pipeline import Pipeline, Rule, SummarizingPreset
 from harness.compaction.ranges import NonNegative, Positive
 from harness.compaction.stages import EVERYTHING, Mask, Prunable, Summarize
 from harness.compaction.triggers import Always, Full, NoThreshold, Trigger, UsableInput
@@ -86,7 +86,7 @@ STRATEGIES: dict[str, Strategy] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ThreeTiers(Preset):
+class ThreeTiers(SummarizingPreset):
     """Long outputs are cut at the tool, old ones cleared before each turn, and on overflow all becomes one summary.
 
     Source: S3.1 to S3.3, S3.8, S3.15. The numbers are the seed's but for those that it leaves open, which say so. Each tier can
@@ -143,9 +143,7 @@ class ThreeTiers(Preset):
     lazy: bool = False
     differential: bool = False
     agent: Literal["coding", "code-review", "debugging"] = "coding"
-    summarizer: str = "same"
     summary_max_tokens: Positive = 2_000
-    clip_characters: Positive = 10_000
     kind: Literal["three-tiers"] = "three-tiers"
 
     def check_combination(self) -> None:

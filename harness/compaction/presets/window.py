@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 from harness.compaction.cuts import SNAP_BACK, LastMessages
-from harness.compaction.pipeline import Pipeline, Preset, Rule
+from harness.compaction.pipeline import Pipeline, Rule, SummarizingPreset
 from harness.compaction.ranges import NonNegative, Positive
 from harness.compaction.stages import Forget, Middle, Reducer, Summarize
 from harness.compaction.summary_formats import Notes
@@ -73,7 +73,7 @@ class TrimResult(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MessageWindow(Preset):
+class MessageWindow(SummarizingPreset):
     """Above a number of messages the oldest ones between a preserved head and a preserved tail are evicted.
 
     Source: S4.1, S4.3, S4.5; every default is the seed's. The seed counts the messages of providers that take the system prompt
@@ -98,9 +98,7 @@ class MessageWindow(Preset):
     preserve_first_n: NonNegative = 1
     preserve_last_n: NonNegative = 20
     summarize_on_trim: bool = False
-    summarizer: str = "same"
     summary_max_tokens: Positive = 1_024
-    clip_characters: Positive = 10_000
     kind: Literal["message-window"] = "message-window"
 
     @property

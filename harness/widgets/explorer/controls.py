@@ -5,10 +5,9 @@ What may be set together is for the policy to say: a control only offers.
 """
 
 import types
-from dataclasses import fields
 from typing import Any, Literal, TypeAlias, TypedDict, Union, get_args, get_origin, get_type_hints
 
-from harness.compaction.description import NON_CONFIG_FIELDS, resolve_default
+from harness.compaction.description import list_config_fields, resolve_default
 
 ControlKind: TypeAlias = Literal["share", "count", "amount", "switch", "choice"]
 IGNORED_FIELDS = frozenset({"clip_characters", "summarizer", "summarizer_input_tokens", "context_window", "seed"}) | {
@@ -46,8 +45,8 @@ def build_controls(policy_class: type[Any]) -> list[Control]:
     hints = get_type_hints(policy_class)
     control_list = [
         control
-        for field in fields(policy_class)
-        if field.init and field.name not in NON_CONFIG_FIELDS | IGNORED_FIELDS
+        for field in list_config_fields(policy_class)
+        if field.name not in IGNORED_FIELDS
         if (control := _build_control(field.name, hints[field.name], resolve_default(field))) is not None
     ]
     sliders = [one["name"] for one in control_list if one["kind"] in {"share", "count", "amount"} and not one["optional"]]
