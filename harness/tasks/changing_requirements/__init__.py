@@ -15,33 +15,43 @@ three times with three values, and only the last one is right. Bays can be read 
 """
 
 from harness.task import LaterMessage, Task
-from harness.tasks.changing_requirements.checks import CHECKS, build_grader
-from harness.tasks.changing_requirements.facts import FACTS, draw_values
+from harness.tasks.changing_requirements.facts import BAYS, FACTS, draw_values
 from harness.tasks.changing_requirements.steps import build_script, find_change_steps
 from harness.tasks.changing_requirements.workspace import build_workspace, describe_line
-from harness.tasks.kit.draws import make_rng
-from harness.tasks.kit.prompts import draw_prompt
-from harness.tasks.kit.texts import fill_text
+from harness.tasks.kit.graders import build_grader, make_check
+from harness.tasks.kit.texts import draw_prompt, fill_text
+
+CHECKS = (
+    *(
+        make_check(name, f"every sheet has the {name.replace('_', ' ')} that holds in the end", name)
+        for name in ("operator", "interval", "first_bus", "zone")
+    ),
+    *(
+        make_check(name, f"the papers name the {name.replace('_', ' ')}", name)
+        for name in ("opening", "ticket", "hotline", "rest_day", "greeting")
+    ),
+    make_check("poster_interval", "the poster names the interval that holds in the end", "interval"),
+    make_check("permit", "the letter names the permit", "permit"),
+    make_check("one_permit", "one permit was asked for, and no more"),
+    *(make_check(f"bay_{stop}", f"the bay of {stop} is named", f"bay_{stop}") for stop in BAYS),
+)
 
 
 def make_changing_requirements(task_seed: int) -> Task:
     """Make the task under a seed, which gives every fact its values."""
     values = draw_values(task_seed)
     words = values | describe_line(values)
+    changes = zip(("first", "second"), find_change_steps(), strict=True)
     return Task(
         name="changing-requirements",
         title="Set a timetable whose rules change twice",
         tags=("changing requirements", "superseded values", "constraints", "decisions", "preferences", "bookkeeping"),
-        prompt=draw_prompt(__package__, make_rng("changing-requirements", task_seed, "order"), words),
+        prompt=draw_prompt(__package__, "changing-requirements", task_seed, words),
         workspace=build_workspace(words, task_seed),
-        runtime="python",
         checks=CHECKS,
-        grader=build_grader(words),
+        grader=build_grader(fill_text(__package__, "verdicts.py", words)),
         facts=FACTS,
         script=build_script(),
-        later_messages=tuple(
-            LaterMessage(step=step, text=fill_text(__package__, f"{change}.md", words))
-            for change, step in zip(("first", "second"), find_change_steps(), strict=True)
-        ),
+        later_messages=tuple(LaterMessage(step=step, text=fill_text(__package__, f"{name}.md", words)) for name, step in changes),
         values={fact.name: values[fact.name] for fact in FACTS},
     )

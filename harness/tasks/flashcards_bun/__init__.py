@@ -21,27 +21,68 @@ are gone, values of pages cost 2,000 tokens, and release and mark cannot be got 
 Modules and tests are real; they are written from `files/`, filled with what the agent has read, and run by `bun`.
 """
 
-from harness.task import Task
-from harness.tasks.flashcards_bun.checks import CHECKS, build_grader
+from harness.task import Check, Task
 from harness.tasks.flashcards_bun.facts import FACTS, draw_values
 from harness.tasks.flashcards_bun.steps import build_script
 from harness.tasks.flashcards_bun.workspace import build_workspace
-from harness.tasks.kit.draws import make_rng
-from harness.tasks.kit.prompts import draw_prompt
+from harness.tasks.kit.graders import build_grader, make_check
+from harness.tasks.kit.texts import draw_prompt, fill_text, load_text
+
+CHECKS: tuple[Check, ...] = (
+    make_check("own_tests", "the suite that the agent wrote passes and has at least 50 tests"),
+    make_check("sm2_numbers", "SM-2 with the specified constants", "initial_ease", "second_interval_days", "ease_floor"),
+    make_check("storage_schema", "the database has the specified tables and version", "cards_table", "schema_version"),
+    make_check("journal_mode", "connections run in the allowed journal mode", "journal_mode"),
+    make_check("ids", "ids begin as agreed", "id_prefix"),
+    make_check("deck_format", "decks are read as specified", "hint_column", "initial_ease"),
+    make_check("export_format", "decks are written as agreed", "export_separator", "hint_column"),
+    make_check("card_generator", "the offline generator makes cards with a gap", "gap_mark"),
+    make_check("drafts", "drafts are tagged and not shown", "draft_mark"),
+    make_check("interval_cap", "no interval exceeds the longest one", "max_interval_days"),
+    make_check("new_card_limit", "a day has so many new cards and no more", "new_per_day"),
+    make_check("queue_order", "cards of a day stand in the agreed order", "tie_break"),
+    make_check("maturity", "cards are mature from the newest day on", "mature_days"),
+    make_check("stuck", "cards at the floor are counted", "ease_floor"),
+    make_check("about", "`about` names program, version and release", "program_name", "goal_version", "release_id"),
+    make_check("usage", "the usage line names the program", "program_name"),
+    make_check("idle_status", "an idle day has its own exit status", "idle_status"),
+    make_check("farewell", "a session that is over says what was voted", "farewell"),
+    make_check(
+        *("settings", "the example settings say what holds"),
+        *("program_name", "new_per_day", "max_interval_days", "mature_days", "farewell"),
+    ),
+    make_check(
+        *("readme", "the README says how to use it"),
+        *("program_name", "goal_version", "max_interval_days", "new_per_day", "idle_status"),
+    ),
+    make_check(
+        *("manual", "the manual lists what the stations look for", "cards_table", "hint_column", "draft_mark", "gap_mark"),
+        *("id_prefix", "export_separator", "mature_days", "tie_break", "initial_ease", "ease_floor", "second_interval_days"),
+    ),
+    make_check(
+        *("handover", "the hand-over tells the next team what it needs"),
+        *("ticket", "goal_version", "release_id", "schema_version", "next_audit", "journal_mode"),
+    ),
+    make_check("changelog", "the change log has exactly one new entry, with version and ticket", "goal_version", "ticket"),
+    make_check("one_release", "exactly one release was reserved"),
+    make_check("fed_once", "every row of the sample deck was fed to the catalogue once", "feed_mark"),
+    make_check("audits", "the first audit and the next one were made", "next_audit"),
+)
 
 
 def make_flashcards_bun(task_seed: int) -> Task:
     """Make the task under a seed, which gives every fact its value."""
     values = draw_values(task_seed)
+    judge, observer = fill_text(__package__, "grader/judge.py", values), load_text(__package__, "grader/observe.ts")
     return Task(
         name="flashcards-bun",
         title="Build a flashcard program in TypeScript on Bun",
         tags=("constraints", "values", "decisions", "artifacts", "errors", "bookkeeping"),
-        prompt=draw_prompt(__package__, make_rng("flashcards-bun", task_seed, "order"), values),
+        prompt=draw_prompt(__package__, "flashcards-bun", task_seed, values),
         workspace=build_workspace(values, task_seed),
         runtime="bun",
         checks=CHECKS,
-        grader=build_grader(values),
+        grader=build_grader(judge, observer, in_python=False),
         facts=FACTS,
         script=build_script(),
         values={fact.name: values[fact.name] for fact in FACTS},

@@ -1,8 +1,8 @@
 """Everything that tasks are made with: facts, steps, prompts, generated pages, checks and graders, and programs to build.
 
-A task is a package with the same modules as its neighbours: `facts` (what must be remembered, and its values under a seed),
-`steps` (the script), `checks` (checks and grader), `workspace` (the files that the agent finds), and the folder `files` with
-its texts as `string.Template`s. They end in `.tmpl`, so that no checker takes an unfilled template for Python.
+A task is a package with the same modules as its neighbours: the package itself (the task, its checks and its grader), `facts`
+(what must be remembered, and its values under a seed), `steps` (the script), `workspace` (the files that the agent finds), and
+the folder `files` with its texts as `string.Template`s. They end in `.tmpl`, so that no checker takes an unfilled template for Python.
 
 A task of your own, in a file, imports from here what it needs.
 """

@@ -8,9 +8,10 @@ step that must not be done twice is known by its own receipts and by what it pri
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import chain
 from string import Template
 
-from harness.task import CallTemplate, Evidence, Repair, Step
+from harness.task import CallTemplate, Evidence, Repair, Script, Step
 from harness.tasks.kit.calls import list_directory, run
 
 DONE_PATTERN = r"\b(?:wrote|written|created|implemented|finished|completed|done)\b"
@@ -85,6 +86,11 @@ def add_change(text: str, command: str) -> StepSpec:
 def make_repair(error_pattern: str, text: str, *calls: CallTemplate) -> Repair:
     """Make a repair that needs the facts whose placeholders it holds."""
     return Repair(error_pattern=error_pattern, text=text, calls=calls, required_facts=find_placeholders(text, calls))
+
+
+def make_script(final_text: str, listed_prefixes: tuple[str, ...], *sections: Iterable[StepSpec]) -> Script:
+    """Make a script from the specifications of its steps, section by section; see `build_steps`."""
+    return Script(steps=build_steps(chain(*sections), listed_prefixes), final_text=final_text)
 
 
 def build_steps(specs: Iterable[StepSpec], listed_prefixes: tuple[str, ...]) -> tuple[Step, ...]:

@@ -18,16 +18,44 @@ shown to the customer and therefore name searches, never finds: they are a sign 
 Logs follow from the seed (`logs.py`) and are kept for the last seeds, since they are large.
 """
 
+import hashlib
 from functools import lru_cache
 
-from harness.task import Task
-from harness.tasks.kit.draws import make_rng
-from harness.tasks.kit.prompts import draw_prompt
-from harness.tasks.log_forensics.checks import CHECKS, build_grader
-from harness.tasks.log_forensics.facts import FACTS, draw_values
+from harness.task import Check, Task
+from harness.tasks.kit.graders import build_grader, make_check
+from harness.tasks.kit.texts import draw_prompt, fill_text
+from harness.tasks.log_forensics.facts import COMPONENTS, FACTS, draw_values
 from harness.tasks.log_forensics.logs import find_damage_offset, generate_logs
 from harness.tasks.log_forensics.steps import build_script
-from harness.tasks.log_forensics.workspace import build_papers
+from harness.tasks.log_forensics.workspace import build_papers, render_config
+
+CHECKS: tuple[Check, ...] = (
+    make_check("requests", "the first request and the gateway that gave up are named", "first_request", "gateway_host"),
+    make_check("cause", "code and shard are named", "error_code", "shard"),
+    make_check("change", "the setting and its former value are named", "setting", "former_value"),
+    make_check("intruder", "address and key of the intruder are named", "address", "fingerprint"),
+    make_check("damage", "offset, dump and loss are named", "damage_offset", "dump_name", "lost_orders"),
+    make_check(
+        "timeline", "the timeline has its two events in the agreed form", "alarm_time", "healthy_time", "time_suffix", "separator"
+    ),
+    make_check("blocklist", "the block-list refuses the right network in the right words", "deny_word", "address", "mask"),
+    make_check("suspects", "the release is ruled out in the agreed word", "ruled_out", "cleared_word"),
+    make_check("people", "the account is shown as agreed and named nowhere", "account", "person_mark"),
+    make_check("retention", "evidence is kept as long as agreed", "keep_days"),
+    make_check("heading", "the report has the promised heading", "heading"),
+    make_check("reader", "the report names its reader and its ticket", "audience", "ticket"),
+    make_check("filing", "the report names class, desk, case and cause", "incident_class", "desk", "case_number", "error_code"),
+    make_check(
+        "correction", "the setting is as before, under the ticket, and nothing else changed", "setting", "former_value", "ticket"
+    ),
+    make_check(
+        *("handover", "the hand-over says where to go on and where not", "case_number", "error_code", "dump_name", "setting"),
+        *("ruled_out", "cleared_word", "keep_days"),
+    ),
+    make_check("notes", "the notes name every component and nothing that was found"),
+    make_check("one_case", "exactly one case was opened"),
+    make_check("sealed_once", "every log was sealed once, as it was", "seal_mark"),
+)
 
 
 @lru_cache(maxsize=3)
@@ -37,15 +65,17 @@ def make_log_forensics(task_seed: int) -> Task:
     log_files = generate_logs(values, task_seed)
     text_by_path = dict(log_files)
     values["damage_offset"] = str(find_damage_offset(text_by_path))
+    config = render_config({values["setting"]: f"{values['former_value']}  # {values['ticket']}"})
+    digests = {name: hashlib.sha256(text_by_path[f"logs/{name}.log"].encode()).hexdigest() for name in COMPONENTS}
+    judge = fill_text(__package__, "grader/judge.py", {**values, "config": repr(config), "digests": repr(digests)})
     return Task(
         name="log-forensics",
         title="Find out from the logs of a night what happened",
         tags=("large outputs", "constraints", "values", "negative results", "bookkeeping"),
-        prompt=draw_prompt(__package__, make_rng("log-forensics", task_seed, "order"), values),
+        prompt=draw_prompt(__package__, "log-forensics", task_seed, values),
         workspace=(*build_papers(values, task_seed), *log_files),
-        runtime="python",
         checks=CHECKS,
-        grader=build_grader(values, text_by_path),
+        grader=build_grader(judge),
         facts=FACTS,
         script=build_script(),
         values={fact.name: values[fact.name] for fact in FACTS},

@@ -20,8 +20,12 @@ tail of the reports; which share of the facts stands on pages; the lag; how ofte
 facts that a correction replaces. The order of the sizes and all numbers come from the seed, everything else from the world.
 """
 
-from harness.task import Task, World
-from harness.tasks.long_march.checks import build_checks, build_grader
+import json
+from functools import lru_cache
+
+from harness.task import Check, Task, World
+from harness.tasks.kit.graders import build_grader, make_check
+from harness.tasks.kit.texts import fill_text
 from harness.tasks.long_march.facts import draw_values, make_fact
 from harness.tasks.long_march.schedule import complete_world, plan_marks
 from harness.tasks.long_march.steps import build_script
@@ -37,16 +41,25 @@ def make_long_march(task_seed: int, world: World | None = None) -> Task:
     full_world = complete_world(world)
     all_marks = plan_marks(full_world)
     values = draw_values(all_marks, task_seed)
+    notes = {f"note_{mark.key}": (mark.note_path, f"{mark.key}: {values.final[mark.key]}") for mark in all_marks}
     return Task(
         name="long-march",
         title="March from post to post, and write down late what was told early",
         tags=("constraints", "decisions", "artifacts", "errors", "changing requirements", "large outputs", "bookkeeping"),
         prompt=render_prompt(full_world, all_marks, values),
         workspace=build_workspace(full_world, all_marks, values, task_seed),
-        runtime="python",
-        checks=build_checks(full_world),
-        grader=build_grader(full_world, all_marks, values),
+        checks=_build_checks(full_world),
+        grader=build_grader(fill_text(__package__, "verdicts.py", {"steps": full_world.steps, "notes": json.dumps(notes)})),
         facts=tuple(map(make_fact, all_marks)),
         script=build_script(full_world),
         values={mark.name: values.final[mark.key] for mark in all_marks},
     )
+
+
+@lru_cache(maxsize=32)
+def _build_checks(world: World) -> tuple[Check, ...]:
+    """Build a check for the posts, and one for each note."""
+    notes = (
+        make_check(f"note_{mark.key}", f"the note on {mark.key} tells the newest number", mark.name) for mark in plan_marks(world)
+    )
+    return (make_check("each_post_once", "every post was walked to once, in order"), *notes)

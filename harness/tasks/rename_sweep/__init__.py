@@ -16,28 +16,53 @@ there. The helpers' name and the voucher are told once and needed until the end;
 The package is a real one; its modules, figures and tests are generated from the seed.
 """
 
-from harness.task import Task
-from harness.tasks.kit.draws import make_rng
-from harness.tasks.kit.prompts import draw_prompt
-from harness.tasks.rename_sweep.checks import CHECKS, build_grader
+from harness.task import Check, Task
+from harness.tasks.kit.graders import build_grader, describe_initial_files, make_check
+from harness.tasks.kit.texts import draw_prompt, fill_text, load_text
 from harness.tasks.rename_sweep.facts import FACTS, draw_values
 from harness.tasks.rename_sweep.steps import build_script
-from harness.tasks.rename_sweep.workspace import build_workspace
+from harness.tasks.rename_sweep.workspace import COLLISION_FOLDERS, FOLDERS, build_workspace
+
+CHECKS: tuple[Check, ...] = (
+    make_check("tests", "all tests pass, unchanged, without the temporary line", "new_name", "old_name"),
+    make_check("early_folders", "the folders of the first half are swept, and nothing else was done", "new_name", "old_name"),
+    make_check("late_folders", "the folders of the second half are swept, and nothing else was done", "new_name", "old_name"),
+    make_check("ends", "the first and the last folder are swept and recorded once", "first_folder", "last_folder", "ledger_book"),
+    make_check("left_alone", "what was excluded is untouched, and nothing else was left out", "excluded_folder", "old_name"),
+    make_check("alias", "the old name lives on in one module, until its release", "alias_module", "removal_release", "new_name"),
+    make_check("helpers", "helpers in the way got the reserved name", "collision_name", "new_name"),
+    make_check("registry", "the registry has the entry that the timetable knows", "registry_key", "new_name"),
+    make_check("recorded_early", "each folder of the first half was recorded once", "ledger_book"),
+    make_check("recorded_late", "each folder of the second half was recorded once", "ledger_book"),
+    make_check("order", "the folders were recorded in the prescribed order", "first_folder", "last_folder"),
+    make_check("opened_once", "the book was opened once, and one name reserved in it", "ledger_book"),
+    make_check("closed", "the book was closed once, with its voucher", "voucher", "ledger_book"),
+    make_check(
+        "changelog", "the change log has exactly one new entry, as ordered", "verb", "ticket", "proposed_name", "new_name"
+    ),
+    make_check(
+        *("handover", "the hand-over says what was done"),
+        *("ticket", "old_name", "new_name", "excluded_folder", "alias_module", "removal_release", "first_folder", "last_folder"),
+        *("collision_name", "registry_key", "ledger_book", "receipt", "desk", "goal_left"),
+    ),
+)
 
 
 def make_rename_sweep(task_seed: int) -> Task:
     """Make the task under a seed, which gives every fact its value."""
     values = draw_values(task_seed)
     files = build_workspace(values, task_seed)
+    words = {"folders": repr(FOLDERS), "collisions": repr(COLLISION_FOLDERS)}
+    words |= {**values, **describe_initial_files(dict(files), ("quay/", "tests/"))}
+    judge, observer = fill_text(__package__, "grader/judge.py", words), load_text(__package__, "grader/observe.py")
     return Task(
         name="rename-sweep",
         title="Rename a function in more than forty files",
         tags=("bookkeeping", "artifacts", "constraints", "decisions"),
-        prompt=draw_prompt(__package__, make_rng("rename-sweep", task_seed, "order"), values),
+        prompt=draw_prompt(__package__, "rename-sweep", task_seed, values),
         workspace=files,
-        runtime="python",
         checks=CHECKS,
-        grader=build_grader(values, dict(files)),
+        grader=build_grader(judge, observer),
         facts=FACTS,
         script=build_script(),
         values={fact.name: values[fact.name] for fact in FACTS},

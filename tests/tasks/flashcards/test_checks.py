@@ -9,8 +9,7 @@ from string import Template
 import pytest
 
 from harness.task import Step
-from harness.tasks.flashcards import make_flashcards
-from harness.tasks.flashcards.checks import CHECKS
+from harness.tasks.flashcards import CHECKS, make_flashcards
 from harness.tasks.flashcards.facts import FACTS
 from harness.tasks.flashcards.steps import build_script
 from tests.tasks.flashcards.reference import STATEFUL, Agent
