@@ -24,6 +24,7 @@ import stat
 import struct
 import sys
 import time
+from contextlib import contextmanager, suppress
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # importing typing for real costs more than all the rest
@@ -120,54 +121,44 @@ class Workspace:
             for fd in open_fds:
                 os.close(fd)
 
-    def read(self, path: str, max_bytes: int) -> bytes:
-        """The first `max_bytes` of a regular file, and one more if there are more."""
-        parent, name = self.locate(path)
+    @contextmanager
+    def open(self, path: str, flags: int, make_parents: bool = False) -> Iterator[int]:
+        """Open what is at `path`, or fail if that is a link, and close it when the context ends."""
+        parent, name = self.locate(path, make_parents)
         try:
-            fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=parent)
+            fd = os.open(name, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644, dir_fd=parent)
         finally:
             os.close(parent)
-        with open(fd, "rb", buffering=0) as file:
+        try:
+            yield fd
+        finally:
+            os.close(fd)
+
+    def read(self, path: str, max_bytes: int) -> bytes:
+        """The first `max_bytes` of a regular file, and one more if there are more."""
+        with self.open(path, os.O_RDONLY | os.O_NONBLOCK) as fd:
             _require_regular(fd)
-            return _read_up_to(file.fileno(), max_bytes + 1)
+            return _read_up_to(fd, max_bytes + 1)
 
     def write(self, path: str, content: bytes) -> None:
         """Write a regular file, making its parents; an existing one keeps its mode."""
-        parent, name = self.locate(path, make_parents=True)
-        try:
-            flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-            fd = os.open(name, flags, 0o644, dir_fd=parent)
-        finally:
-            os.close(parent)
-        try:
+        with self.open(path, os.O_WRONLY | os.O_CREAT | os.O_NONBLOCK, make_parents=True) as fd:
             _require_regular(fd)
             os.ftruncate(fd, 0)
             _write_all(fd, content)
-        finally:
-            os.close(fd)
 
     def list_entries(self, path: str) -> list[list[Any]]:
         """Name, kind and size of each entry of a directory."""
-        parent, name = self.locate(path)
-        try:
-            fd = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
-        finally:
-            os.close(parent)
-        try:
-            listing: list[list[Any]] = []
-            names_bytes = 0
-            with os.scandir(fd) as entries:
-                for entry in entries:
-                    names_bytes += len(json.dumps(entry.name))
-                    if len(listing) == MAX_LISTED_ENTRIES or names_bytes > PIECE_BYTES:
-                        raise RequestError(
-                            "failed", "more than %d entries or %d bytes of names" % (MAX_LISTED_ENTRIES, PIECE_BYTES)
-                        )
-                    status = entry.stat(follow_symlinks=False)
-                    listing.append([entry.name, _classify_mode(status.st_mode), status.st_size])
-            return listing
-        finally:
-            os.close(fd)
+        listing: list[list[Any]] = []
+        names_bytes = 0
+        with self.open(path, os.O_RDONLY | os.O_DIRECTORY) as fd, os.scandir(fd) as entries:
+            for entry in entries:
+                names_bytes += len(json.dumps(entry.name))
+                if len(listing) == MAX_LISTED_ENTRIES or names_bytes > PIECE_BYTES:
+                    raise RequestError("failed", "more than %d entries or %d bytes of names" % (MAX_LISTED_ENTRIES, PIECE_BYTES))
+                status = entry.stat(follow_symlinks=False)
+                listing.append([entry.name, _classify_mode(status.st_mode), status.st_size])
+        return listing
 
 
 class Tree:
@@ -294,23 +285,19 @@ class Tree:
     def delete(self, path: str) -> None:
         """Remove whatever is at `path`, with all below it."""
         full = os.path.join(self.root, path)
-        try:
+        with suppress(FileNotFoundError):
             if stat.S_ISDIR(os.lstat(full).st_mode):
                 _empty_directory(full)
                 os.rmdir(full)
             else:
                 os.unlink(full)
-        except FileNotFoundError:
-            pass
 
     def put(self, path: str, mode: int, content: bytes, append: bool) -> None:
         """Make one entry of a restored tree."""
         full = os.path.join(self.root, path)
         if stat.S_ISDIR(mode):
-            try:
+            with suppress(FileExistsError):
                 os.mkdir(full)
-            except FileExistsError:
-                pass
         elif stat.S_ISLNK(mode):
             os.symlink(content, os.fsencode(full))
             return
@@ -464,30 +451,29 @@ class Server:
 
     def _has_outside_changes(self) -> bool:
         """Whether anything stands where commands can write besides the workspace, or they took from what this process may do."""
-        if any(
-            _read_directory_state(path) != mode for path, mode in self.initial_outside_state.items()
-        ) or self.initial_rights != _read_process_rights(0):
-            return True
-        return any(_count_lines(path) > 1 for path in SYSTEM_V_TABLES)
+        return (
+            any(_read_directory_state(path) != state for path, state in self.initial_outside_state.items())
+            or self.initial_rights != _read_process_rights(0)
+            or any(_count_lines(path) > 1 for path in SYSTEM_V_TABLES)
+        )
 
     def _start_command(self, header: Header) -> Command:
         if "fork" in header:
             self.clear_processes()
         if header.get("fork") and os.getpid() == 1:
-            try:
+            with suppress(OSError, EOFError):  # no such python, or somebody ended it: the command says the same
                 return Command(self, lambda out, err: self.fork_server.spawn(header["fork"], out, err))
-            except (OSError, EOFError):
-                pass  # no such python, or somebody ended it: the command says the same
         if self.fork_server.is_alive():  # no command runs beside it
             self.kill_all()
+
+        def spawn_shell(out: int, err: int) -> int:
+            return _spawn(["-c", header["command"]], self.config["env"], (0, out, err))
+
         try:
-            return Command(self, lambda out, err: self._spawn_shell(header["command"], out, err))
+            return Command(self, spawn_shell)
         except BlockingIOError:  # earlier background processes have used up the pids limit
             self.kill_all()
-            return Command(self, lambda out, err: self._spawn_shell(header["command"], out, err))
-
-    def _spawn_shell(self, text: str, out: int, err: int) -> int:
-        return _spawn(["-c", text], self.config["env"], (0, out, err))
+            return Command(self, spawn_shell)
 
     def clear_processes(self) -> None:
         """End every process of the sandbox but this one, and but the fork server as it was before."""
@@ -590,6 +576,7 @@ class Stream:
 
     def __init__(self, fd: int, max_bytes: int) -> None:
         self.fd, self.max_bytes = fd, max_bytes
+        os.set_blocking(fd, False)
         self.kept_output, self.produced_bytes, self.has_ended = bytearray(), 0, False
 
     def drain(self, max_bytes: int = 1 << 22) -> None:
@@ -625,8 +612,6 @@ class Command:
             os.close(out[1])
             os.close(err[1])
         _offer_to_oom_killer(self.pid)
-        os.set_blocking(out[0], False)
-        os.set_blocking(err[0], False)
         self.streams = tuple(Stream(fd, server.config["output_bytes"]) for fd in (out[0], err[0]))
 
     def wait(self, deadline: float) -> int:
@@ -696,11 +681,8 @@ def _spawn(arguments: list[str], environment: Mapping[str, str], streams: tuple[
 
 def _offer_to_oom_killer(pid: int) -> None:
     """If memory runs out a command shall go, not the server."""
-    try:
-        with open("/proc/%d/oom_score_adj" % pid, "w") as file:
-            file.write("1000")
-    except OSError:
-        pass  # it has ended already
+    with suppress(OSError), open("/proc/%d/oom_score_adj" % pid, "w") as file:  # it may have ended already
+        file.write("1000")
 
 
 def _build_not_started_reply(error: Exception) -> Reply:
@@ -712,10 +694,9 @@ def _build_not_started_reply(error: Exception) -> Reply:
 
 def _read_directory_state(path: str) -> tuple[int, list[str]] | None:
     """Mode and names of a directory, None where it is not there or cannot be read."""
-    try:
+    with suppress(OSError):
         return os.stat(path).st_mode, os.listdir(path)
-    except OSError:
-        return None
+    return None
 
 
 def _read_process_rights(pid: int) -> tuple[object, ...]:
@@ -729,11 +710,9 @@ def _list_processes() -> set[int]:
 
 
 def _count_lines(path: str) -> int:
-    try:
-        with open(path) as file:
-            return sum(1 for _ in file)
-    except OSError:
-        return 0
+    with suppress(OSError), open(path) as file:
+        return sum(1 for _ in file)
+    return 0
 
 
 def read_frame(fd: int) -> tuple[Header, bytes] | None:
@@ -758,27 +737,21 @@ def send_frame(fd: int, header: Header, body: bytes) -> None:
 def count_oom_kills() -> int:
     """How many processes of this sandbox the kernel has killed for memory so far; 0 where it is not told."""
     for path in OOM_COUNTERS:
-        try:
-            with open(path) as file:
-                return sum(int(line.split()[1]) for line in file if line.startswith("oom_kill "))
-        except (OSError, ValueError, IndexError):
-            continue
+        with suppress(OSError, ValueError, IndexError), open(path) as file:
+            return sum(int(line.split()[1]) for line in file if line.startswith("oom_kill "))
     return 0
 
 
 def _read_link_target(name: str, directory: int) -> str | None:
-    try:
+    with suppress(OSError):
         return os.readlink(name, dir_fd=directory)
-    except OSError:
-        return None
+    return None
 
 
 def _open_directory(name: str, parent: int, create: bool) -> int:
     if create:
-        try:
+        with suppress(FileExistsError):
             os.mkdir(name, 0o755, dir_fd=parent)
-        except FileExistsError:
-            pass
     return os.open(name, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
 
 
@@ -809,14 +782,13 @@ def _empty_directory(path: str) -> None:
 
 
 def _read_up_to(fd: int, size: int) -> bytes:
-    chunks, got = [], 0
-    while got < size:
-        chunk = os.read(fd, min(size - got, 1 << 20))
+    content = bytearray()
+    while len(content) < size:
+        chunk = os.read(fd, min(size - len(content), 1 << 20))
         if not chunk:
             break
-        chunks.append(chunk)
-        got += len(chunk)
-    return b"".join(chunks)
+        content += chunk
+    return bytes(content)
 
 
 def _read_available(fd: int) -> bytes | None:
@@ -834,26 +806,18 @@ def _write_all(fd: int, content: bytes) -> None:
 
 
 def _kill(pid: int, number: int) -> None:
-    try:
+    with suppress(OSError):
         os.kill(pid, number)
-    except OSError:
-        pass
 
 
 def _kill_descendants() -> None:
     parents: dict[int, int] = {}
     for name in os.listdir("/proc"):
         if name.isdigit():
-            try:
-                with open("/proc/%s/stat" % name) as file:
-                    parents[int(name)] = int(file.read().rpartition(")")[2].split()[1])
-            except (OSError, ValueError, IndexError):
-                continue
+            with suppress(OSError, ValueError, IndexError), open("/proc/%s/stat" % name) as file:
+                parents[int(name)] = int(file.read().rpartition(")")[2].split()[1])
     ours = {os.getpid()}
-    while True:
-        more = {pid for pid, parent in parents.items() if parent in ours and pid not in ours}
-        if not more:
-            break
+    while more := {pid for pid, parent in parents.items() if parent in ours and pid not in ours}:
         ours |= more
     for number in (signal.SIGSTOP, signal.SIGKILL):
         for pid in ours - {os.getpid()}:
