@@ -20,6 +20,7 @@ from pydantic.errors import PydanticUserError
 from pydantic_core import ErrorDetails
 
 from harness.errors import UnknownName, UsageError
+from harness.events import EVENT_CLASSES, Event
 from harness.messages import Message, ToolCall
 
 if TYPE_CHECKING:
@@ -172,6 +173,17 @@ def _describe_requirement(problem: ErrorDetails) -> str:
 
 MESSAGE_ADAPTER: TypeAdapter[Any] = build_adapter(Message)
 CALLS_ADAPTER: TypeAdapter[tuple[ToolCall, ...]] = build_adapter(tuple[ToolCall, ...])
+
+
+def parse_event(kind: str, plain: object) -> Event:
+    """Return an event of a kind from JSON-ready data.
+
+    Raises:
+        KeyError: there is no such kind of event.
+        ValidationError: the data does not fit the kind.
+    """
+    event: Event = build_adapter(EVENT_CLASSES[kind]).validate_python(plain)
+    return event
 
 
 def to_canonical_json(value: object, value_type: Any = None) -> str:

@@ -8,7 +8,7 @@ shown, never logged.
 """
 
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 from harness.messages import Message, ToolCall, ToolResult
 from harness.tokens import Estimated, Usage
@@ -283,6 +283,9 @@ Event: TypeAlias = (
     | SessionForked
     | SessionResumed
 )
+
+EVENT_CLASSES: dict[str, Any] = {event_class.__dataclass_fields__["kind"].default: event_class for event_class in get_args(Event)}
+"""Class of each kind of event, by the value of its field `kind`."""
 
 
 class Entry(NamedTuple):

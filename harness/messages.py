@@ -9,6 +9,8 @@ S3.7 is read off the log by `harness.view.compute_tool_states`.
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
+from harness.text import replace_surrogates
+
 Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
 
 
@@ -141,20 +143,9 @@ def sanitize_message(message: Message) -> Message:
 
 
 def _sanitize_part(part: Part) -> Part:
-    broken = {
-        name: text.encode(errors="replace").decode()
-        for name in part.__dataclass_fields__
-        if isinstance(text := getattr(part, name), str) and not text.isascii() and _has_surrogates(text)
-    }
+    texts = {name: value for name in part.__dataclass_fields__ if isinstance(value := getattr(part, name), str)}
+    broken = {name: replace_surrogates(text) for name, text in texts.items() if text != replace_surrogates(text)}
     return replace(part, **broken) if broken else part  # type: ignore[arg-type]
-
-
-def _has_surrogates(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return True
-    return False
 
 
 PART_TEXTS: dict[str, tuple[tuple[str, ...], str]] = {

@@ -8,7 +8,7 @@ file (`is_copied_context`) were not called here.
 from collections.abc import Iterator
 
 from harness.messages import ToolCall
-from harness.replay.blocks import build_usage, flatten_text, make_call, make_reasoning_parts, read_parts
+from harness.replay.blocks import flatten_text, make_call, make_reasoning_parts, read_parts, read_usage
 from harness.replay.document import Document, Fields, is_object_with
 from harness.replay.draft import Draft
 
@@ -45,15 +45,13 @@ def _read_agent_step(step: Fields, draft: Draft, model: str) -> None:
         for call in step.read_objects("tool_calls")
     ]
     metrics, copied = step.read_object("metrics"), step.read_flag("is_copied_context")
-    read = metrics.read_count("cached_tokens")
+    usage = read_usage(metrics, "prompt_tokens", "completion_tokens", "cached_tokens", with_read=True)
     draft.add_answer(
         [*make_reasoning_parts(step.read_text("reasoning_content")), *read_parts(step, draft, "message"), *calls],
         step.place,
         example=copied,
         model=step.read_text("model_name") or model,
-        usage=None
-        if copied
-        else build_usage(metrics.read_count("prompt_tokens") - read, metrics.read_count("completion_tokens"), read=read),
+        usage=None if copied else usage,
         cost_usd=None if copied else metrics.read_amount("cost_usd"),
     )
     _read_observation(step, calls, draft)

@@ -1,7 +1,7 @@
 """Parts of messages, tool calls and usage reports in the forms of Anthropic and OpenAI, which several formats share."""
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Literal
 
 from harness.messages import File, Part, Reasoning, Text, ToolCall, ToolResult
 from harness.replay.document import Fields, encode_json
@@ -30,13 +30,9 @@ def _read_block(block: Fields, draft: Draft) -> Iterator[Part]:
             arguments = block.values.get("input", block.values.get("arguments"))
             yield make_call(block.read_text("id"), block.read_text("name"), arguments)
         case "tool_result":
-            status = "error" if block.read_flag("is_error") else "completed"
-            yield ToolResult(
-                call_id=block.read_text("tool_use_id"),
-                name="",
-                output=flatten_text(block, "content", draft),
-                status=status,  # type: ignore[arg-type]
-            )
+            status: Literal["error", "completed"] = "error" if block.read_flag("is_error") else "completed"
+            output = flatten_text(block, "content", draft)
+            yield ToolResult(call_id=block.read_text("tool_use_id"), name="", output=output, status=status)
         case "file":
             yield File(path=block.read_text("path"), content=flatten_text(block, "content", draft))
         case "image" | "document" | "input_image" | "image_url" as kind:
@@ -94,22 +90,15 @@ def _flatten_item(item: Any, draft: Draft) -> str:
 
 def read_anthropic_usage(usage: Fields) -> Usage:
     """Read Anthropic's report, which has the three kinds of prompt tokens apart."""
-    return build_usage(
-        usage.read_count("input_tokens"),
-        usage.read_count("output_tokens"),
-        read=usage.read_count("cache_read_input_tokens"),
-        written=usage.read_count("cache_creation_input_tokens"),
-    )
+    names = ("cache_read_input_tokens", "cache_creation_input_tokens")
+    return read_usage(usage, "input_tokens", "output_tokens", *names)
 
 
 def read_openai_usage(usage: Fields) -> Usage:
     """Read the report of OpenAI's chat interface or litellm, whose prompt includes what was read from and written to a cache."""
     prompt, details = usage.read_count("prompt_tokens"), usage.read_object("prompt_tokens_details")
-    read = max(
-        details.read_count("cached_tokens"),
-        usage.read_count("cache_read_input_tokens"),
-        usage.read_count("prompt_cache_hit_tokens"),
-    )
+    reads = usage.read_count("cache_read_input_tokens"), usage.read_count("prompt_cache_hit_tokens")
+    read = max(details.read_count("cached_tokens"), *reads)
     written = usage.read_count("cache_creation_input_tokens")
     reasoning = usage.read_object("completion_tokens_details").read_count("reasoning_tokens")
     # Older litellm left cached tokens out of the prompt of some providers.
@@ -117,7 +106,28 @@ def read_openai_usage(usage: Fields) -> Usage:
     return build_usage(uncached, usage.read_count("completion_tokens"), read=read, written=written, reasoning=reasoning)
 
 
-def build_usage(uncached: int, output: int, *, read: int = 0, written: int = 0, reasoning: int = 0) -> Usage:
+def read_usage(
+    report: Fields, prompt: str, output: str, read: str = "", written: str = "", reasoning: str = "", *, with_read: bool = False
+) -> Usage:
+    """Return a usage from the fields of a report.
+
+    Args:
+        report: the report.
+        prompt: name of the field with the prompt tokens.
+        output: name of the field with the output tokens.
+        read: name of the field with the tokens that were read from a cache; empty if the report has none.
+        written: name of the field with the tokens that were written to a cache; empty if the report has none.
+        reasoning: name of the field with the reasoning tokens; empty if the report has none.
+        with_read: whether the prompt tokens include the tokens that were read from a cache.
+    """
+    read_tokens, written_tokens, reasoning_tokens = (
+        report.read_count(name) if name else 0 for name in (read, written, reasoning)
+    )
+    uncached = report.read_count(prompt) - (read_tokens if with_read else 0)
+    return build_usage(uncached, report.read_count(output), read_tokens, written_tokens, reasoning_tokens)
+
+
+def build_usage(uncached: int, output: int, read: int = 0, written: int = 0, reasoning: int = 0) -> Usage:
     """Return a usage from plain numbers of tokens; never below 0."""
     return Usage(
         input_tokens=Measured(max(0, uncached)),

@@ -19,16 +19,7 @@ from harness.replay.recording import NativeCompaction
 
 MID_SESSION_TOKENS = 100_000
 """A first prompt above this is not the beginning of a session."""
-_IGNORED_TYPES = {
-    "progress",
-    "system",
-    "file-history-snapshot",
-    "queue-operation",
-    "summary",
-    "last-prompt",
-    "custom-title",
-    "ai-title",
-}
+_IGNORED_TYPES = {"progress", "file-history-snapshot", "queue-operation", "summary", "last-prompt", "custom-title", "ai-title"}
 
 
 def can_read(document: Document) -> bool:
@@ -72,22 +63,16 @@ def read(document: Document) -> Iterator[Draft]:
 
 def _read_row(row: Fields, draft: Draft) -> None:
     match row.read_text("type"):
+        case "assistant" if row.read_object("message").read_text("model") == "<synthetic>" or row.read_flag("isApiErrorMessage"):
+            draft.count_dropped("answer made up by the client (an API error)")
         case "assistant":
-            _read_answer_row(row, draft)
+            read_answer(row.read_object("message"), draft, row.place)
         case "user":
             _read_user_row(row, draft)
         case "system":
             _read_system_row(row, draft)
         case kind if kind not in _IGNORED_TYPES:
             draft.count_dropped(f"row of type {kind!r}")
-
-
-def _read_answer_row(row: Fields, draft: Draft) -> None:
-    message = row.read_object("message")
-    if message.read_text("model") == "<synthetic>" or row.read_flag("isApiErrorMessage"):
-        draft.count_dropped("answer made up by the client (an API error)")
-        return
-    read_answer(message, draft, row.place)
 
 
 def read_answer(message: Fields, draft: Draft, place: str) -> None:
@@ -129,7 +114,6 @@ def _read_system_row(row: Fields, draft: Draft) -> None:
             about = row.read_object("microcompactMetadata")
             event = NativeCompaction(
                 kind="microcompaction",
-                position=0,
                 trigger=_read_trigger(about),
                 tokens_before=about.read_optional_count("preTokens"),
                 tokens_saved=about.read_optional_count("tokensSaved"),
@@ -140,10 +124,8 @@ def _read_system_row(row: Fields, draft: Draft) -> None:
 
 def read_boundary(about: Fields, draft: Draft, tokens_field: str) -> None:
     """Add a compaction boundary; its summary comes in the next user row."""
-    event = NativeCompaction(
-        kind="compaction", position=0, trigger=_read_trigger(about), tokens_before=about.read_optional_count(tokens_field)
-    )
-    draft.add_compaction(event)
+    tokens_before = about.read_optional_count(tokens_field)
+    draft.add_compaction(NativeCompaction(trigger=_read_trigger(about), tokens_before=tokens_before))
 
 
 def _read_trigger(about: Fields) -> Literal["auto", "manual", "unknown"]:

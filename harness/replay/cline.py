@@ -6,7 +6,7 @@ lists of `{query, result, success}`; the system prompt stands beside the message
 
 from collections.abc import Iterator
 
-from harness.replay.blocks import build_usage, make_text_parts, read_parts
+from harness.replay.blocks import make_text_parts, read_parts, read_usage
 from harness.replay.document import Document, Fields, is_object_with
 from harness.replay.draft import Draft
 
@@ -37,14 +37,11 @@ def _read_message(message: Fields, draft: Draft) -> None:
             draft.add_message(role, read_parts(message, draft), message.place)
         case "assistant":
             metrics = message.read_object("metrics")
-            read, written = metrics.read_count("cacheReadTokens"), metrics.read_count("cacheWriteTokens")
             draft.add_answer(
                 read_parts(message, draft),
                 message.place,
                 model=message.read_object("modelInfo").read_text("id"),
-                usage=build_usage(
-                    metrics.read_count("inputTokens") - read, metrics.read_count("outputTokens"), read=read, written=written
-                ),
+                usage=read_usage(metrics, "inputTokens", "outputTokens", "cacheReadTokens", "cacheWriteTokens", with_read=True),
                 cost_usd=metrics.read_amount("cost"),
             )
         case role:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from harness.messages import Part, ToolCall
-from harness.replay.blocks import build_usage, flatten_text, make_call, make_reasoning_parts, make_text_parts, read_parts
+from harness.replay.blocks import flatten_text, make_call, make_reasoning_parts, make_text_parts, read_parts, read_usage
 from harness.replay.document import Document, Fields, encode_json
 from harness.replay.draft import Draft, Turn
 from harness.replay.recording import NativeCompaction
@@ -144,21 +144,15 @@ class _Reader:
         if total in self.seen_totals or self.last_answer is None or self.last_answer.usage is not None:
             return
         self.seen_totals.add(total)
-        read = last.read_count("cached_input_tokens")
-        output = last.read_count("output_tokens")
-        usage = build_usage(
-            last.read_count("input_tokens") - read, output, read=read, reasoning=last.read_count("reasoning_output_tokens")
-        )
-        self.context_tokens = usage.prompt_tokens + output
+        names = ("input_tokens", "output_tokens", "cached_input_tokens", "", "reasoning_output_tokens")
+        usage = read_usage(last, *names, with_read=True)
+        self.context_tokens = usage.prompt_tokens + usage.output_tokens
         self.draft.annotate_answer(self.last_answer, self.model, usage)
         self.end_response()
 
     def read_compaction(self, payload: Fields) -> None:
         self.end_response()
-        summary = payload.read_text("message")
-        self.draft.add_compaction(
-            NativeCompaction(kind="compaction", position=0, tokens_before=self.context_tokens, summary=summary)
-        )
+        self.draft.add_compaction(NativeCompaction(tokens_before=self.context_tokens, summary=payload.read_text("message")))
 
 
 def _read_call(item: Fields) -> ToolCall:

@@ -7,7 +7,7 @@ whole conversation; prompts repeat everything and only the first is read, for th
 from collections.abc import Iterator
 
 from harness.messages import ToolCall
-from harness.replay.blocks import build_usage, flatten_text, make_call, make_text_parts, read_parts
+from harness.replay.blocks import flatten_text, make_call, make_text_parts, read_parts, read_usage
 from harness.replay.document import Document, Fields, is_object_with
 from harness.replay.draft import Draft
 
@@ -75,10 +75,9 @@ def _read_calls(step: Fields) -> Iterator[ToolCall]:
 
 def _read_answer(pair: Fields, calls: list[ToolCall], draft: Draft, model: str) -> None:
     text = flatten_text(pair, "response", draft)
-    tokens = pair.read_object("token_usage")
     draft.add_answer(
         [*make_text_parts("" if calls and calls[0].name == "action" else text), *calls],
         pair.place,
         model=model,
-        usage=build_usage(tokens.read_count("prompt"), tokens.read_count("response")),
+        usage=read_usage(pair.read_object("token_usage"), "prompt", "response"),
     )

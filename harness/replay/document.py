@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 from harness.errors import MalformedRecording, UsageError
 from harness.replay.recording import Caveat
+from harness.text import replace_surrogates
 
 MAX_DEPTH = 100
 """Levels of nesting; the formats need about thirty."""
@@ -277,11 +278,6 @@ def _list_children(value: Any) -> Iterable[Any]:
 
 def _build_depth_error(file: str, line: int) -> MalformedRecording:
     return MalformedRecording(file, f"line {line}", f"at most {MAX_DEPTH} levels of nesting")
-
-
-def replace_surrogates(text: str) -> str:
-    """The text with lone surrogates replaced by `?`, as no file or provider could take them."""
-    return text.encode(errors="replace").decode() if not text.isascii() else text
 
 
 def encode_json(value: object) -> str:

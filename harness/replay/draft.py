@@ -8,10 +8,10 @@ was aborted and has no result, a result has lost its call. Nothing is repaired w
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Literal, cast
 
 from harness.errors import MalformedRecording
-from harness.messages import Message, Part, Role, Text, ToolCall, ToolResult, sanitize_message, system
+from harness.messages import Message, Part, Role, Text, ToolCall, ToolResult, extract_part_text, sanitize_message, system
 from harness.replay.document import Document
 from harness.replay.recording import Caveat, NativeCompaction, RecordedMessage, Recording
 from harness.tokens import Usage
@@ -106,8 +106,8 @@ class Draft:
         """Set the model of an answer, its usage and cost; of repeated reports (one a piece) that with most output counts."""
         self.add_model(model)
         turn.model = model or turn.model
-        known = turn.usage
-        if usage is not None and (known is None or usage.output_tokens >= known.output_tokens) and _has_tokens(usage):
+        known_tokens = turn.usage.output_tokens if turn.usage is not None else 0
+        if usage is not None and usage.output_tokens >= known_tokens and usage.prompt_tokens + usage.output_tokens > 0:
             turn.usage = usage
         turn.cost_usd = turn.cost_usd if cost_usd is None else cost_usd
 
@@ -118,14 +118,12 @@ class Draft:
 
     def add_result(self, call_id: str, output: str, place: str, *, status: str = "completed") -> None:
         """Add the result of a call; its name is that of the call."""
-        known: Literal["completed", "error", "interrupted"] = "completed"
-        if status in {"error", "interrupted"}:
-            known = "error" if status == "error" else "interrupted"
+        known = cast('Literal["error", "interrupted"]', status) if status in {"error", "interrupted"} else "completed"
         part = ToolResult(call_id=call_id, name="", output=output, status=known)
         self.turns.append(Turn(role="tool", parts=[part], place=place))
 
     def add_compaction(self, event: NativeCompaction, *, kept_from_turn: int | None = None) -> None:
-        """Add a compaction of the recorded agent at this point; `finish` fills in `event.position`."""
+        """Add a compaction of the recorded agent at this point; `finish` sets `position` and `kept_from`."""
         self._compactions.append(_DraftCompaction(event=event, turn=len(self.turns), kept_from_turn=kept_from_turn))
 
     def warn(self, place: str, text: str) -> None:
@@ -140,7 +138,7 @@ class Draft:
         """Add the summary of the newest compaction, or of a new one if the newest is not at this point or has a summary."""
         newest = self._compactions[-1] if self._compactions else None
         if newest is None or newest.turn != len(self.turns) or newest.event.kind != "compaction" or newest.event.summary:
-            self.add_compaction(NativeCompaction(kind="compaction", position=0))
+            self.add_compaction(NativeCompaction())
         self._compactions[-1].event = replace(self._compactions[-1].event, summary=summary)
 
     def finish(self, source: str, document: Document) -> Recording:
@@ -160,7 +158,11 @@ class Draft:
             raise MalformedRecording(document.file, "", "at least one message of a user or a model")
         messages = tuple(_number_steps(placed))
         system_recorded = messages[0].message.role == "system"
-        self._warn_about_gaps(messages, system_recorded)
+        if not system_recorded:
+            self.warn("", MISSING_SYSTEM_TEXT)
+        redacted = sum(any("REDACTED" in extract_part_text(part) for part in item.message.parts) for item in messages)
+        if redacted:
+            self.warn("", f"{redacted} messages hold REDACTED marks: their texts are not what the model read")
         opening = () if system_recorded else (system("(not recorded)"),)
         broken = find_violation([*opening, *(recorded.message for recorded in messages)])
         assert broken is None, broken
@@ -175,25 +177,6 @@ class Draft:
             cost_usd=sum(costs) if costs and self.cost_usd is None else self.cost_usd,
             caveats=tuple(self.caveats),
         )
-
-    def _warn_about_gaps(self, messages: Sequence[RecordedMessage], system_recorded: bool) -> None:
-        if not system_recorded:
-            self.warn("", MISSING_SYSTEM_TEXT)
-        redacted = sum(_is_redacted(recorded) for recorded in messages)
-        if redacted:
-            self.warn("", f"{redacted} messages hold REDACTED marks: their texts are not what the model read")
-
-
-def _has_tokens(usage: Usage) -> bool:
-    return usage.prompt_tokens + usage.output_tokens > 0
-
-
-def _is_redacted(recorded: RecordedMessage) -> bool:
-    return any(
-        "REDACTED" in text
-        for part in recorded.message.parts
-        for text in (getattr(part, "text", ""), getattr(part, "output", ""), getattr(part, "arguments_json", ""))
-    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,9 +9,10 @@ from collections.abc import Iterator
 
 from harness.messages import Part, Reasoning, Text, ToolCall
 from harness.replay.blocks import build_usage, make_call, make_reasoning_parts, make_text_parts
-from harness.replay.document import Document, Fields, encode_json, is_object_with, replace_surrogates
+from harness.replay.document import Document, Fields, encode_json, is_object_with
 from harness.replay.draft import Draft
 from harness.replay.recording import NativeCompaction
+from harness.text import replace_surrogates
 
 _SNAPSHOT = "<state_snapshot>"
 _MASKED = "<tool_output_masked>"
@@ -45,7 +46,7 @@ def _read_contents(whole: Fields, draft: Draft) -> None:
         elif role in {"user", "function", "system"}:
             if _begins_with_snapshot(parts):
                 text = "\n".join(part.text for part in parts if isinstance(part, Text))
-                draft.add_compaction(NativeCompaction(kind="compaction", position=0, summary=text, in_place=True))
+                draft.add_compaction(NativeCompaction(summary=text, in_place=True))
             draft.add_message(role, parts, content.place)
         else:
             raise content.build_error("role", "user, model or function", role)
@@ -137,12 +138,8 @@ def _read_answer(message: Fields, draft: Draft) -> None:
     tool_calls = [_read_call(call, call.read_text("id")) for call in calls]
     tokens = message.read_object("tokens")
     read, reasoning = tokens.read_count("cached"), tokens.read_count("thoughts")
-    usage = build_usage(
-        tokens.read_count("input") + tokens.read_count("tool") - read,
-        tokens.read_count("output") + reasoning,
-        read=read,
-        reasoning=reasoning,
-    )
+    uncached = tokens.read_count("input") + tokens.read_count("tool") - read
+    usage = build_usage(uncached, tokens.read_count("output") + reasoning, read=read, reasoning=reasoning)
     parts = [*thoughts, *_read_content(message, draft), *tool_calls]
     draft.add_answer(parts, message.place, model=message.read_text("model"), usage=usage)
     for call in calls:

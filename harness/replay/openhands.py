@@ -86,9 +86,7 @@ class _Reader:
         if action == "system":
             self.draft.add_message("system", make_text_parts(arguments.read_text("content")), event.place)
         elif action == "condensation":
-            self.draft.add_compaction(
-                NativeCompaction(kind="compaction", position=0, trigger="auto", summary=arguments.read_text("summary"))
-            )
+            self.draft.add_compaction(NativeCompaction(trigger="auto", summary=arguments.read_text("summary")))
         elif action in _IGNORED_EVENTS:
             return
         elif source == "user":

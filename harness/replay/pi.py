@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from harness.messages import Part, Text
-from harness.replay.blocks import build_usage, flatten_text, read_parts
+from harness.replay.blocks import flatten_text, read_parts, read_usage
 from harness.replay.document import Document, Fields
 from harness.replay.draft import Draft
 from harness.replay.recording import NativeCompaction
@@ -70,12 +70,7 @@ def _read_row(row: Fields, draft: Draft, turn_of_row: list[int], turn_of_id: dic
         case "compaction":
             index, kept_id = row.read_optional_count("firstKeptEntryIndex"), row.read_text("firstKeptEntryId")
             kept_from_turn = turn_of_row[index] if index is not None and index < len(turn_of_row) else turn_of_id.get(kept_id)
-            event = NativeCompaction(
-                kind="compaction",
-                position=0,
-                tokens_before=row.read_optional_count("tokensBefore"),
-                summary=row.read_text("summary"),
-            )
+            event = NativeCompaction(tokens_before=row.read_optional_count("tokensBefore"), summary=row.read_text("summary"))
             draft.add_compaction(event, kept_from_turn=kept_from_turn)
         case "model_change" | "thinking_level_change" | "session_info" | "label" | "custom":
             pass
@@ -93,12 +88,7 @@ def _read_message(message: Fields, draft: Draft, place: str) -> None:
                 read_parts(message, draft),
                 place,
                 model=message.read_text("model"),
-                usage=build_usage(
-                    usage.read_count("input"),
-                    usage.read_count("output"),
-                    read=usage.read_count("cacheRead"),
-                    written=usage.read_count("cacheWrite"),
-                ),
+                usage=read_usage(usage, "input", "output", "cacheRead", "cacheWrite"),
                 cost_usd=usage.read_object("cost").read_amount("total"),
             )
         case "toolResult":

@@ -44,10 +44,10 @@ class RecordedMessage:
 class NativeCompaction:
     """A compaction that the recorded agent did itself."""
 
-    kind: Literal["compaction", "microcompaction"]
+    kind: Literal["compaction", "microcompaction"] = "compaction"
     """`compaction`: a summary took the place of messages; `microcompaction`: old tool results were cleared."""
-    position: int
-    """It took place before `messages[position]` (the number of messages when after the last)."""
+    position: int = 0
+    """Number of messages before the compaction: it took place before `messages[position]`."""
     trigger: Literal["auto", "manual", "unknown"] = "unknown"
     tokens_before: int | None = None
     """As the recorded agent counted them; None = not recorded."""

@@ -18,11 +18,11 @@ import datetime as dt
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, get_args
+from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
-from harness.codec import build_adapter, to_plain
+from harness.codec import build_adapter, parse_event, to_plain
 from harness.errors import MalformedRecording
 from harness.events import Compaction, Entry, Event, Insert, ItemId, MessageAdded, Patch, RolledBack, SessionStarted, StepFinished
 from harness.messages import Message, Text
@@ -36,7 +36,6 @@ NAME = "harness"
 VERSION = 1
 _COUNTER: Counter = QuarterOfCharacters()
 _ENVELOPE_FIELDS = ("type", "id", "timestamp")
-_EVENT_CLASSES: dict[str, Any] = {of.__dataclass_fields__["kind"].default: of for of in get_args(Event)}
 
 
 class TimedEntry(NamedTuple):
@@ -160,10 +159,9 @@ class _Reader:
                 case "compaction":
                     parsed_event = build_adapter(Compaction).validate_python(self._complete_compaction(plain, place))
                 case _:
-                    known = _EVENT_CLASSES.get("compaction" if kind == "compaction-attempt" else kind)
-                    if known is None:
-                        raise MalformedRecording(self.file, place, "a row of a kind that this version knows", repr(kind)[:40])
-                    parsed_event = build_adapter(known).validate_python(plain)
+                    parsed_event = parse_event("compaction" if kind == "compaction-attempt" else kind, plain)
+        except KeyError:
+            raise MalformedRecording(self.file, place, "a row of a kind that this version knows", repr(kind)[:40]) from None
         except ValidationError as error:
             raise MalformedRecording(self.file, place, f"a row {kind!r:.40} of a session", _describe_first_error(error)) from None
         event: Event = parsed_event
@@ -256,7 +254,6 @@ def _add_compaction(event: Compaction, draft: Draft, turns: Mapping[ItemId, int]
     kept = next((item for item in turns if item > max(gone, default=ItemId(0)) and item.event <= len(before)), None)
     compaction = NativeCompaction(
         kind="compaction" if event.summary else "microcompaction",
-        position=0,
         trigger="auto",
         tokens_before=event.tokens_before,
         tokens_saved=event.tokens_before - event.tokens_after,

@@ -8,8 +8,9 @@ from collections.abc import Iterator
 
 from harness.messages import Part, ToolResult
 from harness.replay.blocks import make_call, make_reasoning_parts, make_text_parts
-from harness.replay.document import Document, replace_surrogates
+from harness.replay.document import Document
 from harness.replay.draft import Draft
+from harness.text import replace_surrogates
 
 _HEADING = re.compile(r"^_\*\*(User|Agent|Assistant)( - sidechain)?(?: \(([^)\n]*)\))?\*\*_[ \t]*$", re.MULTILINE)
 _SESSION = re.compile(r"^<!-- [^\n]*? Session ([0-9A-Za-z-]{1,80}) ", re.MULTILINE)

@@ -9,12 +9,13 @@ from contextlib import closing, contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from harness.errors import StoreError
 from harness.store.schema import is_older, migrate
 from harness.store.sessions.views import build_views
-from harness.store.texts import Packer, sanitize_text
+from harness.store.texts import Packer
+from harness.text import replace_surrogates
 
 SQLITE_HEADER = b"SQLite format 3\0"
 BUSY_TIMEOUT_SECONDS = 60.0
@@ -70,6 +71,11 @@ class Database:
                     self.execute("ROLLBACK")
                 raise
 
+    def fetch(self, sql: str, *parameters: object) -> list[tuple[Any, ...]]:
+        """Return the rows of a statement over the tables of the file; packed texts stay packed."""
+        with translate_errors(self.path):
+            return self._connection.execute(sql, parameters).fetchall()
+
     def query(self, sql: str, *parameters: object) -> list[sqlite3.Row]:
         """The rows of a query, over the tables or over the seeds' views with every text whole."""
         with translate_errors(self.path):
@@ -98,7 +104,7 @@ class Database:
         self._shows_whole_texts = True
 
     def _unpack_text(self, data: str | bytes) -> str:
-        return sanitize_text(self.packer.unpack(data))
+        return replace_surrogates(self.packer.unpack(data))
 
     def close(self) -> None:
         """Close the file; idempotent."""
@@ -201,4 +207,4 @@ def build_insert(table: str, names: Sequence[str]) -> str:
 def extract_values(record: object, names: Sequence[str]) -> tuple[object, ...]:
     """Return fields of a record as values of columns."""
     values = [getattr(record, name) for name in names]
-    return tuple([sanitize_text(value) if isinstance(value, str) else value for value in values])
+    return tuple([replace_surrogates(value) if isinstance(value, str) else value for value in values])

@@ -12,7 +12,7 @@ from harness.codec import CALLS_ADAPTER
 from harness.errors import StoreError
 from harness.events import Entry
 from harness.protocols import Clock
-from harness.store.database import Database, build_insert, extract_values, translate_errors
+from harness.store.database import Database, build_insert, extract_values
 from harness.store.log import SavedOutputs, SessionLog, read_entries
 from harness.store.records import (
     CheckRecord,
@@ -123,11 +123,10 @@ class Journal:
         Raises:
             StoreError: no such session.
         """
-        with translate_errors(self.path):
-            row = self.database.execute("SELECT key FROM session WHERE id = ?", (session_id,)).fetchone()
-        if row is None:
+        rows = self.database.fetch("SELECT key FROM session WHERE id = ?", session_id)
+        if not rows:
             raise StoreError(f"journal {str(self.path)!r} has no session {session_id!r}; `harness sessions list` shows them")
-        return int(row[0])
+        return int(rows[0][0])
 
     def query(self, sql: str, *parameters: object) -> list[sqlite3.Row]:
         """The rows of a query over the tables and views of `harness.store.schema`; packed texts are shown whole."""

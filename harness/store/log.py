@@ -9,7 +9,7 @@ from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, cast
 
-from harness.codec import CALLS_ADAPTER, MESSAGE_ADAPTER, build_adapter
+from harness.codec import CALLS_ADAPTER, MESSAGE_ADAPTER, build_adapter, parse_event
 from harness.errors import FileMissing, StoreError
 from harness.events import (
     Compaction,
@@ -17,39 +17,21 @@ from harness.events import (
     Event,
     ItemId,
     MessageAdded,
-    MessageQueued,
-    MessageUnqueued,
     RolledBack,
     SessionEnded,
-    SessionForked,
     SessionResumed,
     SessionStarted,
     StepFinished,
-    SubAgentEnded,
-    TurnEnded,
-    WorkspaceSaved,
 )
 from harness.messages import Message
 from harness.protocols import Clock
 from harness.store.database import Database, build_insert, extract_values, translate_errors
 from harness.store.records import Draft
-from harness.store.texts import Packer, attach_texts, detach_texts, list_addresses, sanitize_text
+from harness.store.texts import Packer, attach_texts, detach_texts, list_addresses
+from harness.text import replace_surrogates
 from harness.tokens import Counter, Usage
 from harness.truncation import name_output
 
-_EVENT_CLASSES: dict[str, Any] = {
-    "session-started": SessionStarted,
-    "compaction": Compaction,
-    "session-ended": SessionEnded,
-    "turn-ended": TurnEnded,
-    "message-queued": MessageQueued,
-    "message-unqueued": MessageUnqueued,
-    "sub-agent-ended": SubAgentEnded,
-    "workspace-saved": WorkspaceSaved,
-    "rolled-back": RolledBack,
-    "session-forked": SessionForked,
-    "session-resumed": SessionResumed,
-}
 _INLINE_TOKENS = 128
 """A message of at most this many estimated tokens stays whole in its event, so nothing need be looked for in it."""
 
@@ -59,11 +41,9 @@ _QUEUE_EVENT_KINDS = frozenset({"message-queued", "message-unqueued"})
 _USAGE_FIELDS = tuple(one.name for one in fields(Usage))
 _STEP_FIELDS = tuple(one.name for one in fields(StepFinished) if one.name not in {"usage", "kind"})
 """Both together are columns of `step`, which holds all of such an event."""
-_COMPACTION_FIELDS = tuple(
-    one.name
-    for one in fields(Compaction)
-    if one.name not in {"patch", "summary", "summarizer_usage", "failure", "offloaded", "kind"}
-)
+_STARTED_FIELDS = ("model", "window_tokens", "threshold_tokens", "budget_rule", "sandbox")
+_UNSTORED_FIELDS = {"patch", "summary", "summarizer_usage", "failure", "offloaded", "kind"}
+_COMPACTION_FIELDS = tuple(one.name for one in fields(Compaction) if one.name not in _UNSTORED_FIELDS)
 _COMPACTION_SIZES = ("forgotten", "replaced", "inserted", "summary_characters")
 _SUMMARIZER_USAGE = tuple(f"summarizer_{name}" for name in _USAGE_FIELDS if name != "reasoning_tokens")
 """These three are columns of `compaction`, which repeats what tables of results ask for."""
@@ -132,7 +112,14 @@ class SessionLog:
             StoreError: it was not kept.
         """
         calls = json.dumps(CALLS_ADAPTER.dump_python(draft.calls))
-        row = (self._key, draft.step, int(self._clock() * 1000), sanitize_text(draft.text), sanitize_text(draft.reasoning), calls)
+        row = (
+            self._key,
+            draft.step,
+            int(self._clock() * 1000),
+            replace_surrogates(draft.text),
+            replace_surrogates(draft.reasoning),
+            calls,
+        )
         with self._database.transaction():
             self._database.execute("INSERT OR REPLACE INTO draft VALUES (?, ?, ?, ?, ?, ?)", row)
         self._has_draft = True
@@ -183,39 +170,23 @@ class SessionLog:
         match event:
             case MessageAdded():
                 self._add_message(rows, seq, event)
+                return Entry(seq, event)
             case StepFinished():
-                rows.by_statement["step"].append(self._build_step_row(seq, event))
-                self._add_event(rows, seq, event, None, step=event.step)
+                values = (*extract_values(event, _STEP_FIELDS), *extract_values(event.usage, _USAGE_FIELDS))
+                rows.by_statement["step"].append((self._key, seq, *values))
             case Compaction():
                 self._add_compaction(rows, seq, event)
-                self._add_event(rows, seq, event, _encode_body(event, rows.texts), step=event.step)
             case SessionStarted() | SessionResumed():
-                started_fields = (
-                    sanitize_text(event.model),
-                    event.window_tokens,
-                    event.threshold_tokens,
-                    sanitize_text(event.budget_rule),
-                    event.sandbox,
-                )
-                rows.by_statement["started"].append((*started_fields, self._key))
-                self._add_event(rows, seq, event, _encode_body(event, rows.texts))
+                rows.by_statement["started"].append((*extract_values(event, _STARTED_FIELDS), self._key))
             case SessionEnded():
-                rows.by_statement["ended"].append(
-                    (event.status, event.reason, sanitize_text(event.detail), rows.at_ms, self._key)
-                )
-                self._add_event(rows, seq, event, _encode_body(event, rows.texts))
+                end = extract_values(event, ("status", "reason", "detail"))
+                rows.by_statement["ended"].append((*end, rows.at_ms, self._key))
             case RolledBack():
                 self._roll_back(seq, event.to_event)
                 rows.by_statement["rollback"].append((self._key, seq, event.to_event))
-                self._add_event(rows, seq, event, _encode_body(event, rows.texts), step=event.step)
-            case WorkspaceSaved() | SubAgentEnded() | SessionForked():
-                self._add_event(rows, seq, event, _encode_body(event, rows.texts), step=event.step)
-            case TurnEnded() | MessageQueued() | MessageUnqueued():
-                self._add_event(rows, seq, event, _encode_body(event, rows.texts))
-        return Entry(seq, event)
-
-    def _add_event(self, rows: _PendingRows, seq: int, event: Event, body: str | None, *, step: int | None = None) -> None:
+        step, body = getattr(event, "step", None), None if isinstance(event, StepFinished) else _encode_body(event, rows.texts)
         rows.by_statement["event"].append((self._key, seq, event.kind, step, rows.at_ms, None, None, None, body))
+        return Entry(seq, event)
 
     def _add_message(self, rows: _PendingRows, seq: int, event: MessageAdded) -> None:
         self._sequence += 1
@@ -232,39 +203,29 @@ class SessionLog:
         rows.by_statement["version"].append((self._key, self._sequence, seq, *item, message.role, tokens, place, path))
 
     def _add_compaction(self, rows: _PendingRows, seq: int, event: Compaction) -> None:
-        rows.by_statement["compaction"].append(self._build_compaction_row(seq, event))
+        usage, patch = event.summarizer_usage, event.patch
+        sizes = (len(patch.forget), len(patch.replace), len(patch.insert), len(event.summary))
+        tokens = [getattr(usage, name.removeprefix("summarizer_"), None) for name in _SUMMARIZER_USAGE]
+        rows.by_statement["compaction"].append((self._key, seq, *extract_values(event, _COMPACTION_FIELDS), *sizes, *tokens))
         if event.status != "applied":
             return
-        parents = {
-            insert.after: self._find_place(insert.after) for insert in event.patch.insert if self._is_in_view(insert.after)
-        }
-        forgotten = {item for item in event.patch.forget if self._is_in_view(item)}
-        newest = {change.item: index for index, change in enumerate(event.patch.replace)}
+        # The place of an item is a text by which the view is sorted: an insert follows its parent, and newer inserts come first.
+        after = [insert.after for insert in patch.insert if self._is_in_view(insert.after)]
+        parents = {item: self._places[item] or f"{item.event:08d}" for item in after}
+        forgotten = {item for item in patch.forget if self._is_in_view(item)}
+        newest = {change.item: index for index, change in enumerate(patch.replace)}
         for item, index in newest.items():
             if self._is_in_view(item) and item not in forgotten:
                 rows.by_statement["retired"].append((self._key, *item, seq, "replaced"))
-                self._add_version(rows, seq, item, event.patch.replace[index].message, f"$.patch.replace[{index}].message")
+                self._add_version(rows, seq, item, patch.replace[index].message, f"$.patch.replace[{index}].message")
         for item in forgotten:
             rows.by_statement["retired"].append((self._key, *item, seq, "forgotten"))
             self._forgotten[item] = seq
-        for slot, insert in enumerate(event.patch.insert):
+        for slot, insert in enumerate(patch.insert):
             if insert.after in parents:
                 item = ItemId(seq, slot)
                 self._places[item] = f"{parents[insert.after]}~{99_999_999 - seq:08d}.{slot:04d}"
                 self._add_version(rows, seq, item, insert.message, f"$.patch.insert[{slot}].message")
-
-    def _find_place(self, item: ItemId) -> str:
-        """Where an item stands in the view, as a text that sorts: behind its parent, newer inserts first."""
-        return self._places[item] or f"{item.event:08d}"
-
-    def _build_step_row(self, seq: int, event: StepFinished) -> tuple[Any, ...]:
-        return (self._key, seq, *extract_values(event, _STEP_FIELDS), *extract_values(event.usage, _USAGE_FIELDS))
-
-    def _build_compaction_row(self, seq: int, event: Compaction) -> tuple[Any, ...]:
-        usage, patch = event.summarizer_usage, event.patch
-        sizes = (len(patch.forget), len(patch.replace), len(patch.insert), len(event.summary))
-        tokens = [getattr(usage, name.removeprefix("summarizer_"), None) for name in _SUMMARIZER_USAGE]
-        return (self._key, seq, *extract_values(event, _COMPACTION_FIELDS), *sizes, *tokens)
 
 
 _to_json = json.JSONEncoder(separators=(",", ":")).encode
@@ -290,7 +251,8 @@ def read_entries(database: Database, key: int) -> Iterator[Entry]:
         StoreError: a row is not an event of this version.
     """
     last_seq = 0
-    while rows := _read_block(database, key, last_seq):
+    sql = "SELECT seq, kind, step, body FROM event WHERE session = ? AND seq > ? ORDER BY seq LIMIT 500"
+    while rows := database.fetch(sql, key, last_seq):
         texts = load_texts(database, [json.loads(body) for *_, body in rows if body and '"address"' in body])
         steps = _read_steps(database, key, rows[0][0], rows[-1][0])
         for seq, kind, step, body in rows:
@@ -298,20 +260,12 @@ def read_entries(database: Database, key: int) -> Iterator[Entry]:
         last_seq = rows[-1][0]
 
 
-def _read_block(database: Database, key: int, after: int) -> list[tuple[int, str, int | None, str | None]]:
-    with translate_errors(database.path):
-        return database.execute(
-            "SELECT seq, kind, step, body FROM event WHERE session = ? AND seq > ? ORDER BY seq LIMIT 500", (key, after)
-        ).fetchall()
-
-
 def load_texts(database: Database, stored: Sequence[Any]) -> dict[str, str]:
     """The texts whose addresses stand in some bodies."""
     addresses_json = json.dumps(sorted({address for body in stored for address in list_addresses(body)}))
     unpack = database.packer.unpack
     sql = "SELECT t.address, t.data FROM json_each(?) AS j CROSS JOIN text AS t ON t.address = j.value"
-    with translate_errors(database.path):
-        return {address: unpack(data) for address, data in database.execute(sql, (addresses_json,))}
+    return {address: unpack(data) for address, data in database.fetch(sql, addresses_json)}
 
 
 def _decode_event(database: Database, row: tuple[int, str, int, str], texts: dict[str, str]) -> Event:
@@ -320,21 +274,18 @@ def _decode_event(database: Database, row: tuple[int, str, int, str], texts: dic
         plain = attach_texts(json.loads(body), texts)
         if kind == "message-added":
             return MessageAdded(message=MESSAGE_ADAPTER.validate_python(plain, strict=False), step=step)
-        event: Event = build_adapter(_EVENT_CLASSES[kind]).validate_python(plain, strict=False)
+        return parse_event(kind, plain)
     except (ValueError, KeyError) as error:
         raise StoreError(f"journal {str(database.path)!r}: event {seq} is not one of ours ({error})") from error
-    return event
 
 
 def _read_steps(database: Database, key: int, first: int, last: int) -> dict[int, StepFinished]:
     sql = f"SELECT seq, {', '.join((*_STEP_FIELDS, *_USAGE_FIELDS))} FROM step WHERE session = ? AND seq BETWEEN ? AND ?"
-    with translate_errors(database.path):
-        return {row[0]: _decode_step(row[1:]) for row in database.execute(sql, (key, first, last))}
-
-
-def _decode_step(row: tuple[Any, ...]) -> StepFinished:
-    usage = Usage(**dict(zip(_USAGE_FIELDS, row[len(_STEP_FIELDS) :], strict=True)))
-    return StepFinished(usage=usage, **dict(zip(_STEP_FIELDS, row, strict=False)))
+    steps: dict[int, StepFinished] = {}
+    for seq, *values in database.fetch(sql, key, first, last):
+        usage = Usage(**dict(zip(_USAGE_FIELDS, values[len(_STEP_FIELDS) :], strict=True)))
+        steps[seq] = StepFinished(usage=usage, **dict(zip(_STEP_FIELDS, values, strict=False)))
+    return steps
 
 
 RETENTION_MS = 7 * 24 * 60 * 60 * 1_000

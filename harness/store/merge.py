@@ -3,7 +3,6 @@
 from pathlib import Path
 
 from harness.errors import StoreError
-from harness.store.database import translate_errors
 from harness.store.journal import Journal
 from harness.store.texts import CONTENT_TABLES, MIN_NAME_CHARACTERS, find_addresses, find_hashes
 from harness.store.workspaces import find_file_hashes
@@ -33,16 +32,14 @@ def merge(source: Path, target: Journal, *, only: str | None = None) -> None:
     with Journal.open(source):
         pass  # brings an older file to the newest form
     database = target.database
-    with translate_errors(target.path):
-        database.execute("ATTACH ? AS source", (str(source),))
+    database.fetch("ATTACH ? AS source", str(source))
     try:
         with database.transaction():
             _merge_contents(target, only)
             _merge_sessions(target, only)
             _merge_trials(target, only)
     finally:
-        with translate_errors(target.path):
-            database.execute("DETACH source")
+        database.fetch("DETACH source")
 
 
 def _merge_contents(target: Journal, only: str | None) -> None:

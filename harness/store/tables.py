@@ -10,7 +10,8 @@ from harness.messages import PART_TEXTS
 from harness.store.columns import TABLES, Column, build_select
 from harness.store.journal import Journal
 from harness.store.log import load_texts
-from harness.store.texts import attach_texts, sanitize_text
+from harness.store.texts import attach_texts
+from harness.text import replace_surrogates
 
 SESSIONS_A_BATCH = 50
 _ARROW: dict[str, Any] = {
@@ -60,7 +61,7 @@ def _build_array(column: Column, values: Sequence[Any]) -> pa.Array:
     try:
         return pa.array(values, kind)
     except UnicodeEncodeError:  # lone surrogates, which Parquet cannot hold
-        return pa.array([value and sanitize_text(value) for value in values], kind)
+        return pa.array([value and replace_surrogates(value) for value in values], kind)
 
 
 def build_schema(columns: Sequence[Column]) -> pa.Schema:

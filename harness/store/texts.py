@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 
 import zstandard
 
+from harness.text import replace_surrogates
+
 INLINE_CHARACTERS = 256
 """Shorter strings stay in their event."""
 PLAIN_CHARACTERS = 16_384
@@ -110,24 +112,11 @@ class Packer:
 
     def pack(self, address: str, text: str, *, compress: bool) -> StoredText:
         """The row of a text; also packed where plain would not survive (NUL, lone surrogates)."""
-        if not compress and "\0" not in text and _is_unicode(text):
+        if not compress and "\0" not in text and text == replace_surrogates(text):
             return StoredText(address, len(text), None, text)
-        head = sanitize_text(text[:HEAD_CHARACTERS].replace("\0", "\ufffd"))
+        head = replace_surrogates(text[:HEAD_CHARACTERS].replace("\0", "\ufffd"))
         return StoredText(address, len(text), head, self._compress(_to_bytes(text)))
 
     def unpack(self, data: str | bytes) -> str:
         """The text of a row."""
         return data if isinstance(data, str) else self._decompress(data).decode("utf-8", "surrogatepass")
-
-
-def _is_unicode(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def sanitize_text(text: str) -> str:
-    """The text with `?` for lone surrogates, which no column can hold."""
-    return text if text.isascii() else text.encode("utf-8", "replace").decode()

@@ -15,7 +15,7 @@ import zstandard
 
 from harness.errors import SandboxError, StoreError
 from harness.protocols import BlobStore, FileState, Snapshot
-from harness.store.database import Database, translate_errors
+from harness.store.database import Database
 from harness.store.journal import Journal
 from harness.store.texts import find_hashes
 
@@ -141,9 +141,8 @@ class JournalWorkspaces:
             self._journal.close()
 
     def _fetch_data(self, sql: str, name: str) -> bytes | None:
-        with translate_errors(self._journal.path):
-            row: Any = self._database.execute(sql, (name,)).fetchone()
-        return None if row is None else bytes(row[0])
+        rows = self._database.fetch(sql, name)
+        return bytes(rows[0][0]) if rows else None
 
 
 def copy_workspaces(trees: Iterable[str], source: Workspaces, target: Workspaces) -> None:

@@ -36,6 +36,7 @@ from harness.events import (
 from harness.messages import File, Message, Reasoning, Text, ToolCall, ToolResult, extract_part_text
 from harness.session.grading import GradedCheck
 from harness.session.totals import SessionTotals, format_sub_agent_totals
+from harness.text import replace_surrogates
 from harness.tokens import Budget
 from harness.transcript import find_key_argument, parse_arguments, read_outcome
 from harness.widgets.compaction_history import CompactionHistory, CompactionRound
@@ -189,7 +190,7 @@ class Feed:
                 if signal.state != "asking":
                     self.set_state(question="")
             case CallRepeated():
-                told = _replace_surrogates(f"{signal.call.name} {find_key_argument(signal.call)}")
+                told = replace_surrogates(f"{signal.call.name} {find_key_argument(signal.call)}")
                 self.set_state(question=f"The agent is about to make the same call {signal.times} times in a row: {told}")
             case ToolStarted():
                 self._finish_live_rows()
@@ -255,7 +256,7 @@ class Feed:
         """The row of a call, which may be there since it was started."""
         row_number = self._open_calls.get(call.call_id)
         if row_number is None:
-            title = _replace_surrogates(f"{call.name} {find_key_argument(call)}")
+            title = replace_surrogates(f"{call.name} {find_key_argument(call)}")
             row_number = self._add_row({"kind": "tool", "step": step, "title": title, "status": "pending", "size": 0})
             self._open_calls[call.call_id] = row_number
             self._row_sources[row_number] = (call, None)
@@ -317,7 +318,7 @@ class Feed:
         row = self.rows[row_number]
         room = MAX_ROW_CHARACTERS - len(str(row["text"]))
         if room > 0:
-            more = _replace_surrogates(text[:room])
+            more = replace_surrogates(text[:room])
             row["text"] = f"{row['text']}{more}"
             self._appended_texts.setdefault(row_number, []).append(more)
 
@@ -376,7 +377,7 @@ class Feed:
         if result is not None:
             cut = f" (cut: {result.clipped_characters:,} characters are not shown)" if result.clipped_characters else ""
             parts.append([f"output{cut}", result.output[:MAX_BODY_CHARACTERS]])
-        return {"n": number, "parts": [[_replace_surrogates(name), _replace_surrogates(text)] for name, text in parts]}
+        return {"n": number, "parts": [[replace_surrogates(name), replace_surrogates(text)] for name, text in parts]}
 
 
 def build_feed(rounds: CompactionHistory, entries: Iterable[Entry]) -> Feed:
@@ -400,11 +401,6 @@ def _encode_totals(totals: SessionTotals) -> JsonObject:
         "sub_agent_tokens": totals.sub_agent_prompt_tokens + totals.sub_agent_output_tokens,
         "cost_usd": totals.total_cost_usd,
     }
-
-
-def _replace_surrogates(text: str) -> str:
-    """The text without lone surrogates, which a kernel cannot send; in the log they are mended once the message is whole."""
-    return text if text.isascii() else text.encode(errors="replace").decode()
 
 
 def _count_utf16_units(text: str) -> int:

@@ -2,7 +2,6 @@
 
 from typing import NamedTuple
 
-from harness.store.database import translate_errors
 from harness.store.journal import Journal
 from harness.store.texts import CONTENT_TABLES, MIN_NAME_CHARACTERS, find_addresses, find_hashes
 from harness.store.workspaces import find_file_hashes
@@ -44,9 +43,8 @@ def clean(journal: Journal, *, outputs_before_ms: int, quiet_before_ms: int) -> 
         referenced_addresses, referenced_hashes = _collect_references(journal)
         texts = _remove(journal, "text", referenced_addresses)
         files = _remove_workspaces(journal, referenced_hashes) if _find_newest_ms(journal) < quiet_before_ms else 0
-    with translate_errors(journal.path):
-        database.execute("VACUUM")
-        database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+    database.fetch("VACUUM")
+    database.fetch("PRAGMA wal_checkpoint(TRUNCATE)")
     return CleanupResult(outputs, texts, files, max(0, before - _measure_size(journal)))
 
 
