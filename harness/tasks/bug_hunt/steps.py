@@ -2,38 +2,32 @@
 
 from collections.abc import Iterable
 from functools import cache
-from itertools import chain
 
 from harness.task import Script
 from harness.tasks.bug_hunt.archive import LETTER_COUNT, MONTHS
 from harness.tasks.bug_hunt.stages import STAGES, TIERED_STAGES
 from harness.tasks.kit.calls import read, run, write
-from harness.tasks.kit.steps import StepSpec, add_change, build_steps, do, do_once, look, look_around
+from harness.tasks.kit.steps import StepSpec, add_change, do, do_once, look, look_around, make_script
 from harness.tasks.kit.texts import load_text
 
 FOLDERS = (
     *(".", "docs", "docs/stages", "docs/minutes", "letters", "logs", "wattbook", "wattbook/stages", "tests", "tests/regressions"),
     *("tools", "notes", "patches"),
 )
+OWN_PATHS = ("notes/", "patches/", "tests/regressions/", "REPORT.md", "handover.json")
+"""Beginnings of the paths of the agent's own files."""
+FINAL_TEXT = (
+    "The case is closed. One stage had figures from before the decree; the second patch was accepted by the "
+    "bench, all tests pass, and a regression test keeps it so. Change log, announcement, report and hand-over are written."
+)
 
 
 @cache
 def build_script() -> Script:
     """Build the whole script; it holds no value."""
-    specs = chain(
-        _symptom_steps(),
-        _map_steps(),
-        _suspect_steps(),
-        _first_fix_steps(),
-        _other_stage_steps(),
-        _second_fix_steps(),
-        _paper_steps(),
-    )
-    return Script(
-        steps=build_steps(specs, ("notes/", "patches/", "tests/regressions/", "REPORT.md", "handover.json")),
-        final_text="The case is closed. One stage had figures from before the decree; the second patch was accepted by the "
-        "bench, all tests pass, and a regression test keeps it so. Change log, announcement, report and hand-over are written.",
-    )
+    search = (_examine_symptom(), _map_code(), _check_suspects())
+    repair = (_try_first_fix(), _read_other_stages(), _try_second_fix(), _write_papers())
+    return make_script(FINAL_TEXT, OWN_PATHS, *search, *repair)
 
 
 def _write_note(name: str, text: str) -> StepSpec:
@@ -44,7 +38,7 @@ def _run_command(name: str, text: str, command: str) -> StepSpec:
     return look(name, text, run(command))
 
 
-def _symptom_steps() -> Iterable[StepSpec]:
+def _examine_symptom() -> Iterable[StepSpec]:
     yield look_around("Let me see what is here: package, tests, tools, pages and logs, and whether somebody left notes.", FOLDERS)
     yield look("read_readme", "First the readme and the rules for a fix.", read("README.md"), read("CONTRIBUTING.md"))
     yield look("read_architecture", "How the parts fit together.", read("docs/architecture.md"))
@@ -72,7 +66,7 @@ def _symptom_steps() -> Iterable[StepSpec]:
     yield _write_note("01-symptom", "What is known of the symptom goes into the first note.")
 
 
-def _map_steps() -> Iterable[StepSpec]:
+def _map_code() -> Iterable[StepSpec]:
     yield look("read_engine", "Now the code, from the engine outwards.", read("wattbook/engine.py"))
     yield look("read_config", "The order of the stages.", read("wattbook/config.py"))
     yield look("read_reading", "How readings are parsed.", read("wattbook/reading.py"))
@@ -92,7 +86,7 @@ def _map_steps() -> Iterable[StepSpec]:
     yield _write_note("02-map", "The map of the code: four things can move a sum.")
 
 
-def _suspect_steps() -> Iterable[StepSpec]:
+def _check_suspects() -> Iterable[StepSpec]:
     yield look(
         "read_tools",
         "What the tools do before I use them; one of them is billed.",
@@ -119,7 +113,7 @@ def _suspect_steps() -> Iterable[StepSpec]:
     yield _write_note("04-culprit", "The stage is found: module and page disagree.")
 
 
-def _first_fix_steps() -> Iterable[StepSpec]:
+def _try_first_fix() -> Iterable[StepSpec]:
     yield _run_command("attempts", "What was tried on the bench before.", "cat ci/attempts.log")
     yield do(
         "first_patch",
@@ -135,7 +129,7 @@ def _first_fix_steps() -> Iterable[StepSpec]:
     )
 
 
-def _other_stage_steps() -> Iterable[StepSpec]:
+def _read_other_stages() -> Iterable[StepSpec]:
     yield _run_command(
         "log_tail",
         "Refused: the page's rate of ${provisional_rate} is not the one in force, and the module is as it was. Before I spend "
@@ -157,7 +151,7 @@ def _other_stage_steps() -> Iterable[StepSpec]:
     yield _write_note("05-others", "All stages are read; `${culprit}` alone was forgotten.")
 
 
-def _second_fix_steps() -> Iterable[StepSpec]:
+def _try_second_fix() -> Iterable[StepSpec]:
     yield look("read_rounding", "What was decided about half a cent, since the mode is a figure too.", read("docs/rounding.md"))
     for month in MONTHS[:3]:
         yield look(f"minutes_{month}", f"Was a rate decided in {month}?", read(f"docs/minutes/{month}.md"))
@@ -182,7 +176,7 @@ def _second_fix_steps() -> Iterable[StepSpec]:
     yield _write_note("06-fixed", "Accepted. The note says what is left to do.")
 
 
-def _paper_steps() -> Iterable[StepSpec]:
+def _write_papers() -> Iterable[StepSpec]:
     yield do(
         "regression_test",
         "The regression test, through the function that partners import, on the invoice of the complaint.",

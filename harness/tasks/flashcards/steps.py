@@ -2,45 +2,36 @@
 
 from collections.abc import Iterable
 from functools import cache
-from itertools import chain
 
 from harness.task import Script
 from harness.tasks.kit.calls import read, run
-from harness.tasks.kit.programs import Program
-from harness.tasks.kit.steps import StepSpec, add_change, build_steps, check_fitness, do, do_once, look, look_around
+from harness.tasks.kit.steps import Program, StepSpec, add_change, check_fitness, do, do_once, look, look_around, make_script
 
 FOLDERS = (".", "docs", "tools", "decks", "flashcards", "tests")
 
 PROGRAM = Program(package=__package__, module_path="flashcards/{}.py", module_text="app/{}.py")
+OWN_PATHS = ("flashcards/", "tests/", "docs/manual.md", "settings.example.json", "HANDOVER.md")
+"""Beginnings of the paths of the agent's own files."""
+FINAL_TEXT = (
+    "The flashcard program is ready: SM-2 scheduling, SQLite storage, import and export, card generation behind "
+    "an interface, the day's review, statistics, backup and the command line, each with tests that pass. README, manual, "
+    "example settings and hand-over are written, the sample deck is in the catalogue and the change log has its entry."
+)
 
 
 @cache
 def build_script() -> Script:
     """Build the whole script; it holds no value."""
-    specs = chain(
-        _orientation_steps(),
-        _foundation_steps(),
-        _storage_steps(),
-        _file_steps(),
-        _generation_steps(),
-        _review_steps(),
-        _statistics_steps(),
-        _command_line_steps(),
-        _paper_steps(),
-    )
-    return Script(
-        steps=build_steps(specs, ("flashcards/", "tests/", "docs/manual.md", "settings.example.json", "HANDOVER.md")),
-        final_text="The flashcard program is ready: SM-2 scheduling, SQLite storage, import and export, card generation behind "
-        "an interface, the day's review, statistics, backup and the command line, each with tests that pass. README, manual, "
-        "example settings and hand-over are written, the sample deck is in the catalogue and the change log has its entry.",
-    )
+    basics = (_orient(), _write_scheduler(), _write_storage(), _write_decks(), _write_generator())
+    program = (_write_review(), _write_statistics(), _write_command_line(), _write_papers())
+    return make_script(FINAL_TEXT, OWN_PATHS, *basics, *program)
 
 
 def _read_page(name: str, text: str) -> StepSpec:
     return look(f"read_{name.replace('-', '_')}", text, read(f"docs/{name}.md"))
 
 
-def _orientation_steps() -> Iterable[StepSpec]:
+def _orient() -> Iterable[StepSpec]:
     yield look_around(
         "Let me see what is here: the folder, the specification, the tools, the decks, and what there is of the program.", FOLDERS
     )
@@ -73,7 +64,7 @@ def _orientation_steps() -> Iterable[StepSpec]:
     )
 
 
-def _foundation_steps() -> Iterable[StepSpec]:
+def _write_scheduler() -> Iterable[StepSpec]:
     yield do(
         "write_basics",
         "Errors in one tree and the only module that asks for the day come first; both follow the overview's rules.",
@@ -88,11 +79,9 @@ def _foundation_steps() -> Iterable[StepSpec]:
         "${second_interval_days} days long.",
         first_cut=True,
     )
-    yield PROGRAM.write_test(
-        "scheduler", "Tests for the scheduler: constants, growth, lapses, the floor of the ease, bad grades."
-    )
-    yield PROGRAM.run_test(
+    yield from PROGRAM.test_module(
         "scheduler",
+        "Tests for the scheduler: constants, growth, lapses, the floor of the ease, bad grades.",
         "Run them.",
         error=r"FAIL\s+test_scheduler\.\S*test_the_ease_has_a_floor",
         repair_text="The floor of ${ease_floor} is defined, but `eased` does not use it. I write the module again with the "
@@ -108,7 +97,7 @@ def _foundation_steps() -> Iterable[StepSpec]:
     )
 
 
-def _storage_steps() -> Iterable[StepSpec]:
+def _write_storage() -> Iterable[StepSpec]:
     yield _read_page("storage", "Now the storage. Names and types on its page are a contract with the office's scripts.")
     yield look(
         "schema_version",
@@ -134,8 +123,9 @@ def _storage_steps() -> Iterable[StepSpec]:
         "Before the next tests I look at the first ones, to keep one style.",
         read("tests/test_scheduler.py"),
     )
-    yield PROGRAM.write_test("storage", "Tests for the storage over a real file, including a file of another version.")
-    yield PROGRAM.run_test("storage", "Run the storage's tests.")
+    yield from PROGRAM.test_module(
+        "storage", "Tests for the storage over a real file, including a file of another version.", "Run the storage's tests."
+    )
     yield look(
         "suite_of_bottom",
         "The bottom layer stands. I run all that exists before building on it.",
@@ -143,7 +133,7 @@ def _storage_steps() -> Iterable[StepSpec]:
     )
 
 
-def _file_steps() -> Iterable[StepSpec]:
+def _write_decks() -> Iterable[StepSpec]:
     yield _read_page("import-export", "Decks from and to files: the page with the columns, the ids and the sample deck.")
     yield look(
         "look_at_deck",
@@ -163,8 +153,9 @@ def _file_steps() -> Iterable[StepSpec]:
     yield PROGRAM.write_module("importer", "The importer: CSV and JSON, every row checked before the first card is made.")
     yield PROGRAM.write_module("samples", "The sample deck with its checksum ${deck_checksum}; a damaged copy is refused.")
     yield PROGRAM.write_module("ids", "Ids follow from deck and front, behind the prefix that was settled with the schools.")
-    yield PROGRAM.write_test("importer", "Tests for ids, importer and samples in one module, since they belong together.")
-    yield PROGRAM.run_test("importer", "Run them.")
+    yield from PROGRAM.test_module(
+        "importer", "Tests for ids, importer and samples in one module, since they belong together.", "Run them."
+    )
     yield do_once(
         "feed_first_rows",
         "The importer works, so the first 20 rows go to the schools' catalogue. I note the token for the rest.",
@@ -180,11 +171,12 @@ def _file_steps() -> Iterable[StepSpec]:
     yield PROGRAM.write_module(
         "exporter", "The exporter: the fields in the order of the page, with the character that was settled between them."
     )
-    yield PROGRAM.write_test("exporter", "Tests for the exporter: header, order, commas in texts, the JSON form.")
-    yield PROGRAM.run_test("exporter", "Run the exporter's tests.")
+    yield from PROGRAM.test_module(
+        "exporter", "Tests for the exporter: header, order, commas in texts, the JSON form.", "Run the exporter's tests."
+    )
 
 
-def _generation_steps() -> Iterable[StepSpec]:
+def _write_generator() -> Iterable[StepSpec]:
     yield _read_page("generation", "Cards from text: the page on the interface and the offline rule.")
     yield look("look_at_passage", "A passage to try it on lies in decks/.", run("cat decks/passage.txt"))
     yield PROGRAM.write_module(
@@ -192,8 +184,9 @@ def _generation_steps() -> Iterable[StepSpec]:
         "The generator behind a protocol with one method: the offline rule, and one that asks any function from text to text. "
         "Whatever it makes carries the tag for drafts.",
     )
-    yield PROGRAM.write_test("generator", "Tests for both implementations and for the life of a draft.")
-    yield PROGRAM.run_test("generator", "Run the generator's tests.")
+    yield from PROGRAM.test_module(
+        "generator", "Tests for both implementations and for the life of a draft.", "Run the generator's tests."
+    )
     yield look(
         "try_offline_generator",
         "A look at what the offline rule makes of the whole passage, since tests do not show whether cards are any good.",
@@ -207,14 +200,13 @@ def _generation_steps() -> Iterable[StepSpec]:
     )
 
 
-def _review_steps() -> Iterable[StepSpec]:
+def _write_review() -> Iterable[StepSpec]:
     yield _read_page("decisions", "What a learner sees on a day was decided over time; the records say how and why.")
     yield PROGRAM.write_module("limits", "The two promises that SM-2 does not make, each a constant and a function.")
     yield PROGRAM.write_module(
         "leeches", "Leeches are found by their number of lapses, suspended, and released when somebody has rewritten them."
     )
-    yield PROGRAM.write_test("limits", "Tests for limits and leeches in one module.")
-    yield PROGRAM.run_test("limits", "Run them.")
+    yield from PROGRAM.test_module("limits", "Tests for limits and leeches in one module.", "Run them.")
     yield look(
         "look_at_storage_again",
         "The session of a day builds on the storage. I read it again rather than trust my memory of its methods.",
@@ -225,9 +217,9 @@ def _review_steps() -> Iterable[StepSpec]:
         "The session of a day: no drafts, nothing suspended, seen cards first, those of one day by `${tie_break}`.",
         first_cut=True,
     )
-    yield PROGRAM.write_test("review", "Tests for the queue and for answers, over a database in memory.")
-    yield PROGRAM.run_test(
+    yield from PROGRAM.test_module(
         "review",
+        "Tests for the queue and for answers, over a database in memory.",
         "Run the review's tests.",
         error=r"FAIL\s+test_review\.\S*test_new_cards_answered_today_count",
         repair_text="The allowance must be counted over the whole day: `queue` passes 0 instead of the new cards answered "
@@ -242,23 +234,20 @@ def _review_steps() -> Iterable[StepSpec]:
     )
 
 
-def _statistics_steps() -> Iterable[StepSpec]:
+def _write_statistics() -> Iterable[StepSpec]:
     yield PROGRAM.write_module(
         "archive",
         "Removing without losing: the row stays, the day of removal stands in its own column, which is added when it is needed.",
     )
-    yield PROGRAM.write_test("archive", "Tests for the archive.")
-    yield PROGRAM.run_test("archive", "Run the archive's tests.")
+    yield from PROGRAM.test_module("archive", "Tests for the archive.", "Run the archive's tests.")
     yield _read_page("statistics", "Statistics and forecast: the page with the words and where the lines are drawn.")
     yield PROGRAM.write_module("stats", "The statistics: one query a number; a card is mature from ${mature_days} days on.")
     yield PROGRAM.write_module("forecast", "The forecast looks at the next answer only; a new card counts three times.")
-    yield PROGRAM.write_test("stats", "Tests for both, with cards right at the thresholds.")
-    yield PROGRAM.run_test("stats", "Run them.")
+    yield from PROGRAM.test_module("stats", "Tests for both, with cards right at the thresholds.", "Run them.")
     yield PROGRAM.write_module(
         "backup", "The backup: SQLite's own copy, checked and counted, in the mode `${journal_mode}` like every connection."
     )
-    yield PROGRAM.write_test("backup", "Tests for the backup.")
-    yield PROGRAM.run_test("backup", "Run the backup's tests.")
+    yield from PROGRAM.test_module("backup", "Tests for the backup.", "Run the backup's tests.")
     yield look(
         "all_names_so_far",
         "Before the command line I list every function and class of the package with its line, as a map of what can be called.",
@@ -271,7 +260,7 @@ def _statistics_steps() -> Iterable[StepSpec]:
     )
 
 
-def _command_line_steps() -> Iterable[StepSpec]:
+def _write_command_line() -> Iterable[StepSpec]:
     yield _read_page("command-line", "The command line's page: commands, exit status, names.")
     yield PROGRAM.write_module("about", "What the program says about itself: its name and the reserved release.")
     yield look(
@@ -285,9 +274,9 @@ def _command_line_steps() -> Iterable[StepSpec]:
         "And the module that makes `python3 -m flashcards` work.",
         PROGRAM.write_text("flashcards/__main__.py", "app/main.py"),
     )
-    yield PROGRAM.write_test("cli", "Tests for the command line, in process, over a real database file.")
-    yield PROGRAM.run_test(
+    yield from PROGRAM.test_module(
         "cli",
+        "Tests for the command line, in process, over a real database file.",
         "Run the command line's tests.",
         error=r"(?:ERROR|FAIL)\s+test_cli\.\S*test_a_missing_file_is_a_message",
         repair_text="A missing file comes through as a traceback. Errors of the operating system are a person's to mend as "
@@ -325,26 +314,18 @@ def _try_steps() -> Iterable[StepSpec]:
     yield look("remove_tries", "The database for trying must not be delivered.", run("rm -f study/try.db && ls study"))
 
 
-def _paper_steps() -> Iterable[StepSpec]:
+def _write_papers() -> Iterable[StepSpec]:
     yield look(
         "check_style",
         "The house's few rules of style, over code and tests.",
         run("python3 tools/check_style.py flashcards tests"),
     )
-    yield do(
-        "write_readme",
-        "The papers. The README replaces the one that says that nothing is built.",
-        PROGRAM.write_text("README.md", "papers/README.md"),
+    yield PROGRAM.write_paper("README.md", "The papers. The README replaces the one that says that nothing is built.")
+    yield PROGRAM.write_paper(
+        "docs/manual.md", "The manual for the schools' administrators, who look into the database themselves."
     )
-    yield do(
-        "write_manual",
-        "The manual for the schools' administrators, who look into the database themselves.",
-        PROGRAM.write_text("docs/manual.md", "papers/manual.md"),
-    )
-    yield do(
-        "write_settings",
-        "The example settings; nothing reads them, they tell the schools which limits hold.",
-        PROGRAM.write_text("settings.example.json", "papers/settings.example.json"),
+    yield PROGRAM.write_paper(
+        "settings.example.json", "The example settings; nothing reads them, they tell the schools which limits hold."
     )
     yield look(
         "final_suite", "The whole suite for the last time, before the work is handed over.", run("python3 tools/run_tests.py")
@@ -354,8 +335,4 @@ def _paper_steps() -> Iterable[StepSpec]:
         "python3 tools/changelog.py --release ${release_id} --ticket ${ticket} "
         '"flashcards with SM-2, SQLite, generated drafts and a command line"',
     )
-    yield do(
-        "write_handover",
-        "And the hand-over for the next team, with what went wrong on the way.",
-        PROGRAM.write_text("HANDOVER.md", "papers/HANDOVER.md"),
-    )
+    yield PROGRAM.write_paper("HANDOVER.md", "And the hand-over for the next team, with what went wrong on the way.")

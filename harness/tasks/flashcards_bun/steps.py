@@ -2,12 +2,10 @@
 
 from collections.abc import Iterable
 from functools import cache
-from itertools import chain
 
 from harness.task import Script
 from harness.tasks.kit.calls import read, run
-from harness.tasks.kit.programs import Program
-from harness.tasks.kit.steps import StepSpec, add_change, build_steps, check_fitness, do, do_once, look, look_around
+from harness.tasks.kit.steps import Program, StepSpec, add_change, check_fitness, do, do_once, look, look_around, make_script
 
 FOLDERS = (".", "docs", "tools", "decks", "src", "tests")
 TABULATE_SCRIPT = (
@@ -24,35 +22,28 @@ PROGRAM = Program(
     test_name="tests/{}.test.ts",
     passed_pattern=r"(?i)\btests/{}\.test\.ts\b.{{0,40}}\b(?:pass|passes|passed|green)\b",
 )
+OWN_PATHS = ("src/", "tests/", "docs/manual.md", "settings.example.json", "HANDOVER.md")
+"""Beginnings of the paths of the agent's own files."""
+FINAL_TEXT = (
+    "The flashcard program is ready on Bun: SM-2 scheduling, storage by bun:sqlite, decks, card generation behind "
+    "an interface, the day's session, numbers and the command line, each with tests that pass. The papers are written, the "
+    "sample deck is in the catalogue, both audits were made and the change log has its entry."
+)
 
 
 @cache
 def build_script() -> Script:
     """Build the whole script; it holds no value."""
-    specs = chain(
-        _orientation_steps(),
-        _scheduler_steps(),
-        _storage_steps(),
-        _deck_steps(),
-        _generation_steps(),
-        _session_steps(),
-        _statistics_steps(),
-        _command_line_steps(),
-        _paper_steps(),
-    )
-    return Script(
-        steps=build_steps(specs, ("src/", "tests/", "docs/manual.md", "settings.example.json", "HANDOVER.md")),
-        final_text="The flashcard program is ready on Bun: SM-2 scheduling, storage by bun:sqlite, decks, card generation behind "
-        "an interface, the day's session, numbers and the command line, each with tests that pass. The papers are written, the "
-        "sample deck is in the catalogue, both audits were made and the change log has its entry.",
-    )
+    basics = (_orient(), _write_scheduler(), _write_storage(), _write_decks(), _write_generator())
+    program = (_write_session(), _write_statistics(), _write_command_line(), _write_papers())
+    return make_script(FINAL_TEXT, OWN_PATHS, *basics, *program)
 
 
 def _read_page(name: str, text: str) -> StepSpec:
     return look(f"read_{name.replace('-', '_')}", text, read(f"docs/{name}.md"))
 
 
-def _orientation_steps() -> Iterable[StepSpec]:
+def _orient() -> Iterable[StepSpec]:
     yield look_around(
         "I look around first: the folder, the specification, the tools, the decks, and what there is of the program.", FOLDERS
     )
@@ -75,7 +66,7 @@ def _orientation_steps() -> Iterable[StepSpec]:
     )
 
 
-def _scheduler_steps() -> Iterable[StepSpec]:
+def _write_scheduler() -> Iterable[StepSpec]:
     yield do(
         "write_basics",
         "Errors in one tree, days as text and the card as a value come first; all follow the overview's rules.",
@@ -99,7 +90,7 @@ def _scheduler_steps() -> Iterable[StepSpec]:
     )
 
 
-def _storage_steps() -> Iterable[StepSpec]:
+def _write_storage() -> Iterable[StepSpec]:
     yield _read_page("storage", "Now the storage. Names and types on its page are a contract with the stations.")
     yield look(
         "schema_version",
@@ -123,7 +114,7 @@ def _storage_steps() -> Iterable[StepSpec]:
     yield from PROGRAM.test_module("storage", "Tests for the storage over a real file, including a file of another version.")
 
 
-def _deck_steps() -> Iterable[StepSpec]:
+def _write_decks() -> Iterable[StepSpec]:
     yield _read_page("decks", "Decks from and to text: the page with the columns and the ids.")
     yield look("look_at_deck", "I look at the sample deck as it is, to see quoting and header.", run("cat decks/flags.csv"))
     yield PROGRAM.write_module("ids", "Ids follow from deck and front, behind the agreed prefix.")
@@ -140,7 +131,7 @@ def _deck_steps() -> Iterable[StepSpec]:
     )
 
 
-def _generation_steps() -> Iterable[StepSpec]:
+def _write_generator() -> Iterable[StepSpec]:
     yield _read_page("generation", "Cards from text: the page on the interface and the offline rule.")
     yield look("look_at_passage", "A passage to try it on lies in decks/.", run("cat decks/passage.txt"))
     yield PROGRAM.write_module(
@@ -159,7 +150,7 @@ def _generation_steps() -> Iterable[StepSpec]:
     )
 
 
-def _session_steps() -> Iterable[StepSpec]:
+def _write_session() -> Iterable[StepSpec]:
     yield _read_page("sessions", "What a learner sees on a day: the page on sessions.")
     yield PROGRAM.write_module("limits", "The two promises that SM-2 does not make, each a constant and a function.")
     yield look(
@@ -186,7 +177,7 @@ def _session_steps() -> Iterable[StepSpec]:
     )
 
 
-def _statistics_steps() -> Iterable[StepSpec]:
+def _write_statistics() -> Iterable[StepSpec]:
     yield _read_page("numbers", "Numbers about learning: the page with the words and where the lines are drawn.")
     yield PROGRAM.write_module("numbers", "The numbers, and the days to come; for maturity the order has the newer word.")
     yield from PROGRAM.test_module("numbers", "Tests for both, with cards right at the thresholds.")
@@ -205,7 +196,7 @@ def _statistics_steps() -> Iterable[StepSpec]:
     )
 
 
-def _command_line_steps() -> Iterable[StepSpec]:
+def _write_command_line() -> Iterable[StepSpec]:
     yield _read_page("command-line", "The command line's page: commands, exit status, names.")
     yield PROGRAM.write_module("about", "What the program says about itself: its name, its version and the reserved release.")
     yield look(
@@ -250,22 +241,12 @@ def _try_steps() -> Iterable[StepSpec]:
     yield look("remove_tries", "The database for trying must not be delivered.", run("rm -f study/try.db* && ls study"))
 
 
-def _paper_steps() -> Iterable[StepSpec]:
+def _write_papers() -> Iterable[StepSpec]:
     yield look("sizes", "The code is complete; whether a module has grown too large.", run("wc -lc src/*.ts tests/*.ts"))
-    yield do(
-        "write_readme",
-        "The papers. The README replaces the one that says that nothing is built.",
-        PROGRAM.write_text("README.md", "papers/README.md"),
-    )
-    yield do(
-        "write_manual",
-        "The manual for the stations, who look into files and tables themselves.",
-        PROGRAM.write_text("docs/manual.md", "papers/manual.md"),
-    )
-    yield do(
-        "write_settings",
-        "The example settings; nothing reads them, they tell the stations which limits hold.",
-        PROGRAM.write_text("settings.example.json", "papers/settings.example.json"),
+    yield PROGRAM.write_paper("README.md", "The papers. The README replaces the one that says that nothing is built.")
+    yield PROGRAM.write_paper("docs/manual.md", "The manual for the stations, who look into files and tables themselves.")
+    yield PROGRAM.write_paper(
+        "settings.example.json", "The example settings; nothing reads them, they tell the stations which limits hold."
     )
     yield look(
         "code_again", "For the hand-over I go over the code once more, as far as one output shows it.", run("cat src/*.ts")
@@ -276,8 +257,4 @@ def _paper_steps() -> Iterable[StepSpec]:
         "bun tools/changelog.ts --version ${goal_version} --ticket ${ticket} "
         '"flashcards with SM-2, SQLite, generated drafts and a command line"',
     )
-    yield do(
-        "write_handover",
-        "And the hand-over for the next team, with what went wrong on the way.",
-        PROGRAM.write_text("HANDOVER.md", "papers/HANDOVER.md"),
-    )
+    yield PROGRAM.write_paper("HANDOVER.md", "And the hand-over for the next team, with what went wrong on the way.")

@@ -2,7 +2,8 @@
 
 A task is a package with the same modules as its neighbours: the package itself (the task, its checks and its grader), `facts`
 (what must be remembered, and its values under a seed), `steps` (the script), `workspace` (the files that the agent finds), and
-the folder `files` with its texts as `string.Template`s. They end in `.tmpl`, so that no checker takes an unfilled template for Python.
+the folder `files` with its texts as `string.Template`s. They end in `.tmpl`, so that no checker takes an unfilled template for
+Python.
 
 A task of your own, in a file, imports from here what it needs.
 """

@@ -12,7 +12,8 @@ from itertools import chain
 from string import Template
 
 from harness.task import CallTemplate, Evidence, Repair, Script, Step
-from harness.tasks.kit.calls import list_directory, run
+from harness.tasks.kit.calls import list_directory, run, write
+from harness.tasks.kit.texts import load_text
 
 DONE_PATTERN = r"\b(?:wrote|written|created|implemented|finished|completed|done)\b"
 CHANGELOG_PATTERN = r"(?i)change ?log entry (?:was |is |has been )?(?:added|written|appended|made)|^\W*appended to CHANGELOG\.md"
@@ -86,6 +87,63 @@ def add_change(text: str, command: str) -> StepSpec:
 def make_repair(error_pattern: str, text: str, *calls: CallTemplate) -> Repair:
     """Make a repair that needs the facts whose placeholders it holds."""
     return Repair(error_pattern=error_pattern, text=text, calls=calls, required_facts=find_placeholders(text, calls))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Program:
+    """Paths of a program; `{}` stands for the name of a module."""
+
+    package: str
+    """Package of the task, whose `files` hold the texts of the program."""
+    module_path: str
+    module_text: str
+    """Name of a module's text in `files`; the text of its first cut has the name `MODULE_first`."""
+    test_path: str = "tests/test_{}.py"
+    """Path of a module's tests, also the name of their text in `files`."""
+    test_command: str = "python3 tools/run_tests.py tests.test_{}"
+    test_name: str = "test_{}"
+    """Name that text holds to the letter which tells that the tests of a module pass."""
+    passed_pattern: str = r"(?i)\btests?[./_]test_{}\b.{{0,40}}(?:, 0 failed|\b(?:pass|passes|passed|green)\b)"
+    """Regular expression for such text."""
+
+    def write_text(self, path: str, name: str = "") -> CallTemplate:
+        """Write the text of that name to a path; the name is the path if it is empty."""
+        return write(path, load_text(self.package, name or path))
+
+    def write_module(self, name: str, text: str, *, first_cut: bool = False) -> StepSpec:
+        """Write a module, or its first cut, which holds a mistake."""
+        return do(f"write_{name}", text, self._write_module(name, f"{name}_first" if first_cut else name))
+
+    def _write_module(self, name: str, text_name: str) -> CallTemplate:
+        return self.write_text(self.module_path.format(name), self.module_text.format(text_name))
+
+    def write_paper(self, path: str, text: str, *, name: str = "") -> StepSpec:
+        """Write a paper, whose text stands in `papers`; the step has the name of the file, unless another one is given."""
+        file_name = path.rpartition("/")[2]
+        call = self.write_text(path, f"papers/{file_name}")
+        return do(f"write_{name or file_name.partition('.')[0].lower()}", text, call)
+
+    def test_module(
+        self, name: str, text: str, run_text: str = "", *, error: str = "", repair_text: str = ""
+    ) -> tuple[StepSpec, StepSpec]:
+        """Write the tests of a module and run them.
+
+        Args:
+            name: name of the module.
+            text: text of the step that writes the tests.
+            run_text: text of the step that runs them.
+            error: regular expression for the failure of a first cut; empty if the module has none.
+            repair_text: text of the repair, which writes the whole module.
+        """
+        run_step = do(
+            f"test_{name}",
+            run_text or f"Run the tests of {name}.",
+            run(self.test_command.format(name)),
+            summary_pattern=self.passed_pattern.format(name),
+            required_text=self.test_name.format(name),
+            repairs=(make_repair(error, repair_text, self._write_module(name, name)),) if error else (),
+        )
+        return do(f"write_test_{name}", text, self.write_text(self.test_path.format(name))), run_step
 
 
 def make_script(final_text: str, listed_prefixes: tuple[str, ...], *sections: Iterable[StepSpec]) -> Script:

@@ -2,36 +2,28 @@
 
 from collections.abc import Iterable
 from functools import cache
-from itertools import chain
 
 from harness.task import Script
 from harness.tasks.kit.calls import read, run, write
-from harness.tasks.kit.steps import StepSpec, build_steps, do, do_once, look, look_around
+from harness.tasks.kit.steps import StepSpec, do, do_once, look, look_around, make_script
 from harness.tasks.kit.texts import load_text
 from harness.tasks.log_forensics.facts import SEARCHES
 
 FOLDERS = (".", "docs", "logs", "dumps", "config", "tools", "notes", "report")
+OWN_PATHS = ("notes/", "report/", "HANDOVER.md")
+"""Beginnings of the paths of the agent's own files."""
+FINAL_TEXT = (
+    "The questions are answered on the pages in report/, with timeline, block-list and report in the agreed form; "
+    "the setting has its former value again, the logs are sealed, and the hand-over says where to go on."
+)
 
 
 @cache
 def build_script() -> Script:
     """Build the whole script; it holds no value."""
-    specs = chain(
-        _orientation_steps(),
-        _gateway_steps(),
-        _app_steps(),
-        _ledger_steps(),
-        _auth_steps(),
-        _queue_steps(),
-        _deploy_steps(),
-        _answer_steps(),
-        _report_steps(),
-        _paper_steps(),
-    )
-    return Script(
-        steps=build_steps(specs, ("notes/", "report/", "HANDOVER.md")),
-        final_text="The questions are answered on the pages in report/, with timeline, block-list and report in the agreed form; "
-        "the setting has its former value again, the logs are sealed, and the hand-over says where to go on.",
+    return make_script(
+        *(FINAL_TEXT, OWN_PATHS, _orient(), _search_first_logs(), _search_other_logs()),
+        *(_answer_questions(), _write_report(), _finish_report()),
     )
 
 
@@ -39,10 +31,6 @@ def _write_page(name: str, text: str) -> StepSpec:
     """Write a page of the report."""
     path = f"report/{name}"
     return do(f"write_{name.partition('.')[0]}", text, write(path, load_text(__package__, path)))
-
-
-def _run_search(search: str, text: str) -> StepSpec:
-    return look(f"find_{search}", text, run(SEARCHES[search].command))
 
 
 def _write_note(component: str) -> StepSpec:
@@ -56,8 +44,15 @@ def _write_note(component: str) -> StepSpec:
     )
 
 
-def _survey_log(component: str, first_line: int, last_line: int) -> Iterable[StepSpec]:
-    """Look at levels, errors and some lines of the middle of a log, before anything is searched."""
+def _search_log(component: str, first_line: int, last_line: int, **searches: str) -> Iterable[StepSpec]:
+    """Look at levels, errors and some lines of the middle of a log, then search it for one needle after the other.
+
+    Args:
+        component: whose log it is.
+        first_line: first of the lines of the middle.
+        last_line: last of the lines of the middle.
+        searches: text of the step of each search, by the name of the search.
+    """
     log = f"logs/{component}.log"
     yield look(
         f"count_{component}",
@@ -72,9 +67,11 @@ def _survey_log(component: str, first_line: int, last_line: int) -> Iterable[Ste
         f"Nothing stands out among them, so I look at how {component} sounds when all is well.",
         run(f"sed -n '{first_line},{last_line}p' {log}"),
     )
+    for name, text in searches.items():
+        yield look(f"find_{name}", text, run(SEARCHES[name].command))
 
 
-def _orientation_steps() -> Iterable[StepSpec]:
+def _orient() -> Iterable[StepSpec]:
     yield look_around(
         "I look around first: papers, logs, dumps, configuration, tools, and what there is of notes and report.", FOLDERS
     )
@@ -94,27 +91,27 @@ def _orientation_steps() -> Iterable[StepSpec]:
     yield look("beginnings", "And how their lines look.", run("head -n 4 logs/*.log"))
 
 
-def _gateway_steps() -> Iterable[StepSpec]:
+def _search_first_logs() -> Iterable[StepSpec]:
     yield look("open_gateway", "I open the first log as it is; it will be cut, but shows an idle hour.", read("logs/gateway.log"))
-    yield from _survey_log("gateway", 4000, 4050)
-    yield _run_search("alarm", "By its words now: the first alarm, for the timeline.")
-    yield _run_search("circuit", "Which gateway gave up on the ledger.")
-    yield _run_search("burst", "And the logins that were refused.")
+    yield from _search_log(
+        *("gateway", 4000, 4050),
+        alarm="By its words now: the first alarm, for the timeline.",
+        circuit="Which gateway gave up on the ledger.",
+        burst="And the logins that were refused.",
+    )
     yield _write_note("gateway")
-
-
-def _app_steps() -> Iterable[StepSpec]:
-    yield from _survey_log("app", 3600, 3660)
-    yield _run_search("rejected", "The request that was turned down first.")
-    yield _run_search("dump", "A dump was written; its name tells where to look later.")
-    yield _run_search("healthy", "And the end of it all, for the timeline.")
+    yield from _search_log(
+        *("app", 3600, 3660),
+        rejected="The request that was turned down first.",
+        dump="A dump was written; its name tells where to look later.",
+        healthy="And the end of it all, for the timeline.",
+    )
     yield _write_note("app")
-
-
-def _ledger_steps() -> Iterable[StepSpec]:
-    yield from _survey_log("ledger", 2500, 2545)
-    yield _run_search("given_up", "The transaction that was given up, with its code.")
-    yield _run_search("lagging", "And the replica that fell behind.")
+    yield from _search_log(
+        *("ledger", 2500, 2545),
+        given_up="The transaction that was given up, with its code.",
+        lagging="And the replica that fell behind.",
+    )
     yield _write_note("ledger")
     yield do_once(
         "seal_first",
@@ -126,24 +123,18 @@ def _ledger_steps() -> Iterable[StepSpec]:
     yield _write_page("cause.txt", "Code and shard are fresh, so the page on the cause is written now.")
 
 
-def _auth_steps() -> Iterable[StepSpec]:
-    yield from _survey_log("auth", 2100, 2165)
-    yield _run_search("two_regions", "The session that was in two places.")
-    yield _run_search("unknown_key", "And the key that nobody knows.")
+def _search_other_logs() -> Iterable[StepSpec]:
+    sessions, key = "The session that was in two places.", "And the key that nobody knows."
+    yield from _search_log("auth", 2100, 2165, two_regions=sessions, unknown_key=key)
     yield _write_note("auth")
-
-
-def _queue_steps() -> Iterable[StepSpec]:
-    yield from _survey_log("queue", 1900, 1935)
-    yield _run_search("damage", "The damaged segment, by its offset in bytes.")
+    yield from _search_log("queue", 1900, 1935, damage="The damaged segment, by its offset in bytes.")
     yield look("around_damage", "What the queue did before and after that.", run("grep -n -C 9 'segment damaged' logs/queue.log"))
     yield _write_note("queue")
-
-
-def _deploy_steps() -> Iterable[StepSpec]:
-    yield from _survey_log("deploy", 700, 740)
-    yield _run_search("by_hand", "A setting was changed without a ticket, they say: which one, and what was it before?")
-    yield _run_search("no_difference", "A release was taken back in vain, which rules it out.")
+    yield from _search_log(
+        *("deploy", 700, 740),
+        by_hand="A setting was changed without a ticket, they say: which one, and what was it before?",
+        no_difference="A release was taken back in vain, which rules it out.",
+    )
     yield _write_note("deploy")
     yield do_once(
         "seal_rest",
@@ -154,7 +145,7 @@ def _deploy_steps() -> Iterable[StepSpec]:
     )
 
 
-def _answer_steps() -> Iterable[StepSpec]:
+def _answer_questions() -> Iterable[StepSpec]:
     yield look("read_questions_again", "The questions once more before I answer.", run("cat docs/questions.md"))
     yield _write_page("requests.txt", "The page on requests.")
     yield look("read_dump", "Now the dump that the app named: its end.", run("tail -n 30 dumps/${dump_name}"))
@@ -170,7 +161,7 @@ def _answer_steps() -> Iterable[StepSpec]:
     yield _write_page("intruder.txt", "The page on the intruder.")
 
 
-def _report_steps() -> Iterable[StepSpec]:
+def _write_report() -> Iterable[StepSpec]:
     yield look("read_form_again", "The form once more, since the rest has to please a program.", run("cat docs/form.md"))
     yield _write_page("timeline.txt", "The timeline in the agreed form.")
     yield _write_page("blocklist.txt", "The block-list, in the words of the new gateways and with the mask of the runbook.")
@@ -184,7 +175,7 @@ def _report_steps() -> Iterable[StepSpec]:
     yield _write_page("report.md", "The report itself, short, for its one reader.")
 
 
-def _paper_steps() -> Iterable[StepSpec]:
+def _finish_report() -> Iterable[StepSpec]:
     yield look("check_report", "The desk's check of the form.", run("python3 tools/check_report.py"))
     yield look("read_report", "I read the pages as they will be read.", run("head -n 20 report/*"))
     yield look("sealed", "All six logs must stand under the seals.", run("cut -d' ' -f1 evidence/seals.txt"))

@@ -2,44 +2,36 @@
 
 from collections.abc import Iterable
 from functools import cache
-from itertools import chain
 
 from harness.task import Script
 from harness.tasks.kit.calls import read, run
-from harness.tasks.kit.programs import Program
-from harness.tasks.kit.steps import StepSpec, add_change, build_steps, check_fitness, do, do_once, look, look_around
+from harness.tasks.kit.steps import Program, StepSpec, add_change, check_fitness, do, do_once, look, look_around, make_script
 from harness.tasks.spec_api.facts import READ_END_COMMAND
 
 FOLDERS = (".", "spec", "tools", "samples", "docs", "depot", "tests")
 CLIENT = Program(package=__package__, module_path="depot/{}.py", module_text="client/{}.py")
+OWN_PATHS = ("depot/", "tests/", "docs/integration.md", "settings.example.json", "HANDOVER.md")
+"""Beginnings of the paths of the agent's own files."""
+FINAL_TEXT = (
+    "The client of the depot is ready: numbers, paging, retries, signatures, batches, tariffs, webhooks, the "
+    "command line and a stand-in service, each with tests that pass. The papers are written, the samples are in the trial "
+    "hall, both profiles were compared and the change log has its entry."
+)
 
 
 @cache
 def build_script() -> Script:
     """Build the whole script; it holds no value."""
-    specs = chain(
-        _orientation_steps(),
-        _basic_steps(),
-        _parcel_steps(),
-        _money_steps(),
-        _transport_steps(),
-        _integration_steps(),
-        _command_line_steps(),
-        _paper_steps(),
-    )
-    return Script(
-        steps=build_steps(specs, ("depot/", "tests/", "docs/integration.md", "settings.example.json", "HANDOVER.md")),
-        final_text="The client of the depot is ready: numbers, paging, retries, signatures, batches, tariffs, webhooks, the "
-        "command line and a stand-in service, each with tests that pass. The papers are written, the samples are in the trial "
-        "hall, both profiles were compared and the change log has its entry.",
-    )
+    basics = (_orient(), _write_basics(), _write_parcels(), _write_money(), _write_transport())
+    client = (_integrate_parts(), _write_command_line(), _write_papers())
+    return make_script(FINAL_TEXT, OWN_PATHS, *basics, *client)
 
 
 def _read_page(name: str, text: str) -> StepSpec:
     return look(f"read_{name[:2]}", text, read(f"spec/{name}.md"))
 
 
-def _orientation_steps() -> Iterable[StepSpec]:
+def _orient() -> Iterable[StepSpec]:
     yield look_around(
         "I look around first: the folder, the specification, the tools, the samples, and what there is of the client.", FOLDERS
     )
@@ -62,7 +54,7 @@ def _orientation_steps() -> Iterable[StepSpec]:
     )
 
 
-def _basic_steps() -> Iterable[StepSpec]:
+def _write_basics() -> Iterable[StepSpec]:
     yield CLIENT.write_module("errors", "Errors come first, by whose fault they are.")
     yield _read_page("01-conventions", "Now the conventions, for the headers.")
     yield CLIENT.write_module("headers", "The common headers, with the edition under the name that the page gives.")
@@ -83,7 +75,7 @@ def _basic_steps() -> Iterable[StepSpec]:
     )
 
 
-def _parcel_steps() -> Iterable[StepSpec]:
+def _write_parcels() -> Iterable[StepSpec]:
     yield _read_page("06-resources", "The resources: a long page, of which one output shows the beginning.")
     yield look("read_06_end", "And the end of that page, where the fields of a parcel must be.", run(READ_END_COMMAND))
     yield CLIENT.write_module("parcels", "A parcel as a value, coded with the names of the table.")
@@ -101,7 +93,7 @@ def _parcel_steps() -> Iterable[StepSpec]:
     )
 
 
-def _money_steps() -> Iterable[StepSpec]:
+def _write_money() -> Iterable[StepSpec]:
     yield CLIENT.write_module(
         "money", "Amounts in whole hundredths. I round half up, as people do; the books will tell.", first_cut=True
     )
@@ -115,7 +107,7 @@ def _money_steps() -> Iterable[StepSpec]:
     )
 
 
-def _transport_steps() -> Iterable[StepSpec]:
+def _write_transport() -> Iterable[StepSpec]:
     yield _read_page("02-authentication", "Signatures: the page on authentication.")
     yield CLIENT.write_module("signing", "Signing and checking. For the age of a signature the order has the newer word.")
     yield CLIENT.write_module("clock", "How much difference between two clocks is borne was settled in the order.")
@@ -137,7 +129,7 @@ def _transport_steps() -> Iterable[StepSpec]:
     )
 
 
-def _integration_steps() -> Iterable[StepSpec]:
+def _integrate_parts() -> Iterable[StepSpec]:
     yield _read_page("08-webhooks", "The page on webhooks.")
     yield CLIENT.write_module("webhooks", "Messages are checked like requests, under the same header.")
     yield CLIENT.write_module("settings", "Settings from the environment, under the agreed beginning.")
@@ -169,7 +161,7 @@ def _integration_steps() -> Iterable[StepSpec]:
     yield look("map", "A map of all names before the command line.", run("grep -nE '^ *(def|class) ' depot/*.py"))
 
 
-def _command_line_steps() -> Iterable[StepSpec]:
+def _write_command_line() -> Iterable[StepSpec]:
     yield look("contract", "Which contract this is under is shown by a tool.", run("python3 tools/contract.py"))
     yield CLIENT.write_module("about", "Version and contract in one place.")
     yield CLIENT.write_module("cli", "The command line; each kind of failure has its status.")
@@ -190,17 +182,11 @@ def _command_line_steps() -> Iterable[StepSpec]:
     yield look("sizes", "Whether a module has grown too large.", run("wc -lc depot/*.py tests/*.py"))
 
 
-def _paper_steps() -> Iterable[StepSpec]:
+def _write_papers() -> Iterable[StepSpec]:
     yield look("suite_before_papers", "The whole suite before the papers.", run("python3 tools/run_tests.py 2>&1"))
-    yield do("write_readme", "The papers; the readme first.", CLIENT.write_text("README.md", "papers/README.md"))
-    yield do(
-        "write_integration",
-        "The page for those who use the client lists what holds.",
-        CLIENT.write_text("docs/integration.md", "papers/integration.md"),
-    )
-    yield do(
-        "write_settings_file", "The example settings.", CLIENT.write_text("settings.example.json", "papers/settings.example.json")
-    )
+    yield CLIENT.write_paper("README.md", "The papers; the readme first.")
+    yield CLIENT.write_paper("docs/integration.md", "The page for those who use the client lists what holds.")
+    yield CLIENT.write_paper("settings.example.json", "The example settings.", name="settings_file")
     yield look(
         "code_again", "For the hand-over I go over the code once more, as far as one output shows it.", run("cat depot/*.py")
     )
@@ -211,8 +197,4 @@ def _paper_steps() -> Iterable[StepSpec]:
         "python3 tools/changelog.py --version ${goal_version} --ticket ${ticket} "
         '"a client of the depot with signatures, batches, webhooks and a stand-in"',
     )
-    yield do(
-        "write_handover",
-        "And the hand-over, with what went wrong on the way.",
-        CLIENT.write_text("HANDOVER.md", "papers/HANDOVER.md"),
-    )
+    yield CLIENT.write_paper("HANDOVER.md", "And the hand-over, with what went wrong on the way.")
