@@ -242,10 +242,5 @@ class SandboxChoice(StrictFields):
     def open(self, session_id: str, runtime: str, *, unsafe_local: bool = False) -> ServedSandbox:
         """Open the sandbox of a session; see `open_sandbox`."""
         return open_sandbox(
-            self.backend,
-            session_id=session_id,
-            image=self.image,
-            runtime=runtime,
-            limits=self.limits,
-            unsafe_local=unsafe_local,
+            self.backend, session_id=session_id, image=self.image, runtime=runtime, limits=self.limits, unsafe_local=unsafe_local
         )

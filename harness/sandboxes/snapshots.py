@@ -9,7 +9,7 @@ import hashlib
 import os
 import stat
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Reversible, Sequence
 
 from harness.errors import SandboxError
 from harness.protocols import BlobStore, FileChange, FileState, Snapshot
@@ -59,19 +59,28 @@ def order_files(files: Mapping[str, FileState], orders: Mapping[str, Sequence[st
 
     The order in which files came into being is part of what a program can see: unsorted listings follow it.
     """
-    names_by_directory, ordered_files, todo = list_children(files), dict[str, FileState](), [""]
-    while todo:
-        path = todo.pop()
+    children = list_children(files)
+    for directory, names in children.items():
+        known = orders.get(directory, ())
+        if names != known:
+            there, told = set(names), set(known)
+            children[directory] = [name for name in known if name in there] + [name for name in names if name not in told]
+    return {path: files[path] for path in walk_paths(children)}
+
+
+def walk_paths(children: Mapping[str, Reversible[str]]) -> Iterator[str]:
+    """Yield the path of everything below the workspace, each directory before its contents.
+
+    Args:
+        children: names in each directory by its path; the workspace itself is the empty path.
+    """
+    waiting = [""]
+    while waiting:
+        path = waiting.pop()
         if path:
-            ordered_files[path] = files[path]
-        names = names_by_directory.get(path)
-        if names:
-            known = orders.get(path, ())
-            if names != known:
-                there, told = set(names), set(known)
-                names = [name for name in known if name in there] + [name for name in names if name not in told]
-            todo += [f"{path}/{name}" if path else name for name in reversed(names)]
-    return ordered_files
+            yield path
+        if path in children:
+            waiting += [join_path(path, name) for name in reversed(children[path])]
 
 
 def plan_restore(current: Mapping[str, FileState], target: Mapping[str, FileState]) -> tuple[list[str], list[str]]:
@@ -83,9 +92,9 @@ def plan_restore(current: Mapping[str, FileState], target: Mapping[str, FileStat
     recreated_paths = {path for path in target if path in current and path not in reusable_paths}
     present = list_children(current)
     for directory, names in list_children(target).items():
-        stays = [name for name in present.get(directory, ()) if _join_path(directory, name) in reusable_paths]
+        stays = [name for name in present.get(directory, ()) if join_path(directory, name) in reusable_paths]
         right = next((at for at, name in enumerate(stays) if name != names[at]), len(stays))
-        recreated_paths.update(_join_path(directory, name) for name in stays[right:])
+        recreated_paths.update(join_path(directory, name) for name in stays[right:])
     created_paths = []
     for path, state in order_files(target, list_children(target)).items():
         if path.rpartition("/")[0] in recreated_paths:
@@ -95,7 +104,8 @@ def plan_restore(current: Mapping[str, FileState], target: Mapping[str, FileStat
     return sorted((path for path in current if path not in target or path in recreated_paths), reverse=True), created_paths
 
 
-def _join_path(directory: str, name: str) -> str:
+def join_path(directory: str, name: str) -> str:
+    """Return the path of a name in a directory; the workspace itself is the empty path."""
     return f"{directory}/{name}" if directory else name
 
 

@@ -117,7 +117,9 @@ class ActionCache:
         self.infos: dict[Hashable, SandboxInfo] = {}
         """What sandboxes of each kind said of themselves in this process; not kept in the folder."""
         try:
-            self._make_folder()
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if self.folder.stat().st_uid != os.geteuid():
+                raise PermissionError("it belongs to another user")
             self._connection = self._open()
         except (OSError, sqlite3.Error) as error:
             raise StoreError(f"the action cache in {str(folder)!r} cannot be used: {error}; name another folder") from None
@@ -162,28 +164,21 @@ class ActionCache:
 
     def read_summary(self) -> CacheSummary:
         """How much is there."""
-        sql = "SELECT count(*), coalesce(sum(bytes), 0), coalesce(sum(hits), 0) FROM entry"
+        sql = "SELECT count(*) entries, coalesce(sum(bytes), 0) size_bytes, coalesce(sum(hits), 0) hits FROM entry"
         with self._translate_errors():
-            entries, size_bytes, hits = self._connection.execute(sql).fetchone()
-        return CacheSummary(folder=self.folder, entries=entries, size_bytes=size_bytes, hits=hits)
+            return CacheSummary(folder=self.folder, **self._connection.execute(sql).fetchone())
 
     def list_largest(self, limit: int, *, task: str | None = None) -> tuple[EntrySummary, ...]:
         """The largest entries, of one task or of all."""
-        sql = (
-            "SELECT task, command, bytes, hits, used_at FROM entry WHERE ?1 IS NULL OR task = ?1 ORDER BY bytes DESC, id LIMIT ?2"
-        )
+        sql = "SELECT task, command, bytes size_bytes, hits, used_at FROM entry"
+        sql += " WHERE ?1 IS NULL OR task = ?1 ORDER BY bytes DESC, id LIMIT ?2"
         with self._translate_errors():
-            rows = self._connection.execute(sql, (task, limit)).fetchall()
-        return tuple(
-            EntrySummary(task=name, command=command, size_bytes=size, hits=hits, used_at=used_at)
-            for name, command, size, hits, used_at in rows
-        )
+            return tuple(EntrySummary(**row) for row in self._connection.execute(sql, (task, limit)))
 
     def list_tasks(self) -> tuple[str, ...]:
         """The tasks of which there are entries, by name."""
         with self._translate_errors():
-            rows = self._connection.execute("SELECT DISTINCT task FROM entry ORDER BY task").fetchall()
-        return tuple(name for (name,) in rows)
+            return tuple(name for (name,) in self._connection.execute("SELECT DISTINCT task FROM entry ORDER BY task"))
 
     def clear(self) -> None:
         """Forget everything. Processes that use the cache meanwhile go on and fill it again."""
@@ -235,19 +230,9 @@ class ActionCache:
 
     @contextlib.contextmanager
     def _begin_transaction(self) -> Iterator[None]:
-        self._connection.execute("BEGIN IMMEDIATE")
-        try:
+        with self._connection:
+            self._connection.execute("BEGIN IMMEDIATE")
             yield
-            self._connection.execute("COMMIT")
-        except BaseException:
-            if self._connection.in_transaction:
-                self._connection.execute("ROLLBACK")
-            raise
-
-    def _make_folder(self) -> None:
-        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if self.folder.stat().st_uid != os.geteuid():
-            raise PermissionError("it belongs to another user")
 
     def _open(self, *, replace: bool = False) -> sqlite3.Connection:
         """A connection to a file of our form; one that is damaged or of another form is thrown away first.
@@ -270,11 +255,8 @@ class ActionCache:
 
 
 def _is_corruption(error: sqlite3.Error) -> bool:
-    return getattr(error, "sqlite_errorcode", 0) & 0xFF in {
-        sqlite3.SQLITE_CORRUPT,
-        sqlite3.SQLITE_NOTADB,
-        sqlite3.SQLITE_MISMATCH,
-    }
+    codes = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_MISMATCH}
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF in codes
 
 
 def _is_intact(path: Path) -> bool:
@@ -294,13 +276,16 @@ def _connect(path: Path) -> sqlite3.Connection:
     with contextlib.suppress(FileExistsError):
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))  # its companions inherit the mode
     connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+    connection.row_factory = sqlite3.Row
     try:
         connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = NORMAL")
         form = connection.execute("PRAGMA user_version").fetchone()[0]
         if form not in {0, SCHEMA_VERSION}:
-            raise _make_version_error(form)
+            error = sqlite3.DatabaseError(f"it has form {form}")
+            error.sqlite_errorcode = sqlite3.SQLITE_MISMATCH
+            raise error
         if form == 0:
             _create_tables(connection)
     except BaseException:
@@ -309,16 +294,8 @@ def _connect(path: Path) -> sqlite3.Connection:
     return connection
 
 
-def _make_version_error(version: int) -> sqlite3.Error:
-    error = sqlite3.DatabaseError(f"it has form {version}")
-    error.sqlite_errorcode = sqlite3.SQLITE_MISMATCH
-    return error
-
-
 def _create_tables(connection: sqlite3.Connection) -> None:
     """Make the tables; the caller holds the lock of the folder."""
-    connection.execute("BEGIN IMMEDIATE")
-    for statement in _SCHEMA:
-        connection.execute(statement)
-    connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
-    connection.execute("COMMIT")
+    with connection:
+        for statement in ("BEGIN IMMEDIATE", *_SCHEMA, f"PRAGMA user_version = {SCHEMA_VERSION}"):
+            connection.execute(statement)

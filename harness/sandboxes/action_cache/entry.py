@@ -59,13 +59,8 @@ def pack_entry(key: bytes, entry: CacheEntry) -> bytes:
         "state_id": entry.state_id,
     }
     head = json.dumps(header).encode()
-    parts = (
-        len(head).to_bytes(4, "big"),
-        head,
-        result.stdout,
-        result.stderr,
-        *(change.content for change in entry.changed_paths),
-    )
+    contents = [change.content for change in entry.changed_paths]
+    parts = [len(head).to_bytes(4, "big"), head, result.stdout, result.stderr, *contents]
     body = zstandard.ZstdCompressor(level=3).compress(b"".join(parts))
     return _compute_digest(key, body) + body
 
@@ -89,13 +84,11 @@ def _parse_entry(header: Mapping[str, Any], whole: bytes, start: int) -> CacheEn
         contents.append(whole[start : start + size])
         start += size
     stdout, stderr, *files = contents
+    changes = zip(header["changed"], files, strict=True)
     return CacheEntry(
         result=ExecResult(stdout=stdout, stderr=stderr, **{name: header[name] for name in _RESULT_FIELDS}),
         deleted_paths=tuple(header["deleted"]),
-        changed_paths=tuple(
-            ChangedPath(path=path, mode=mode, content=content)
-            for (path, mode), content in zip(header["changed"], files, strict=True)
-        ),
+        changed_paths=tuple(ChangedPath(path=path, mode=mode, content=content) for (path, mode), content in changes),
         name_orders={directory: tuple(names) for directory, names in header["orders"].items()},
         state_id=header["state_id"],
     )
@@ -107,28 +100,18 @@ def _compute_digest(key: bytes, body: bytes) -> bytes:
 
 KEY_VERSION = "1"
 """Of the meaning of a key; a change of the tool server that commands can notice takes the next one."""
-_PROGRAM_PATHS = (
-    "/bin",
-    "/sbin",
-    "/usr/bin",
-    "/usr/sbin",
-    "/usr/lib",
-    "/usr/local/bin",
-    "/usr/local/lib",
-    "/var/lib/dpkg/status",
-)
+_PROGRAM_FOLDERS = ("/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/lib", "/usr/local/bin", "/usr/local/lib")
 _RELEASE_FILE = Path("/etc/os-release")
 
 
 def compute_environment_id(info: SandboxInfo) -> bytes:
     """Digest of what surrounds every command of such a sandbox."""
-    own = describe_machine() if info.image is None else ()
     parts = {
         "version": KEY_VERSION,
         "info": codec.to_plain(info),
         "environment": ENVIRONMENT,
         "kernel": [os.uname().release, os.uname().machine],
-        "machine": own,
+        "machine": describe_machine() if info.image is None else (),
     }
     return hashlib.sha256(codec.to_canonical_json(parts, dict).encode()).digest()
 
@@ -137,7 +120,7 @@ def compute_environment_id(info: SandboxInfo) -> bytes:
 def describe_machine() -> tuple[str, ...]:
     """Signs of the programs of this machine, which bubblewrap shows to commands: installing one changes them."""
     signatures = [_RELEASE_FILE.read_text(errors="replace") if _RELEASE_FILE.is_file() else ""]
-    for path in (*_PROGRAM_PATHS, find_python(), *_list_python_folders()):
+    for path in (*_PROGRAM_FOLDERS, "/var/lib/dpkg/status", find_python(), *_list_python_folders()):
         try:
             status = Path(path).stat()
         except OSError:

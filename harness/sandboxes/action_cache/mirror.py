@@ -6,13 +6,14 @@ Whatever it does not know for certain how a real sandbox would answer it refuses
 
 import hashlib
 import stat
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
+from typing import Literal
 
 from harness.errors import FileMissing, PathRefused
 from harness.protocols import ExecResult, FileEntry, FileState, SandboxLimits, Snapshot
 from harness.sandboxes.action_cache.entry import CacheEntry, ChangedPath
 from harness.sandboxes.client import NEW_DIRECTORY_MODE, NEW_FILE_MODE, WORKSPACE, check_size, truncate_content
-from harness.sandboxes.snapshots import MemoryBlobStore, compute_tree_id, format_path, list_children
+from harness.sandboxes.snapshots import MemoryBlobStore, compute_tree_id, format_path, join_path, list_children, walk_paths
 
 MAX_FILES = 10_000
 MAX_NAME_BYTES = 255
@@ -44,14 +45,14 @@ class Mirror:
         """
         if self._state_id is None:
             digest = hashlib.sha256()
-            for path, state in self._walk():
-                digest.update(f"{state.mode:o} {state.sha256} ".encode() + _encode_path(path) + b"\0")
+            for path, state in self._order_files().items():
+                digest.update(f"{state.mode:o} {state.sha256} ".encode() + path.encode("utf-8", "surrogateescape") + b"\0")
             self._state_id = digest.hexdigest()
         return self._state_id
 
     def snapshot(self) -> Snapshot:
         """The state as a value that a real sandbox can be brought to."""
-        files = dict(self._walk())
+        files = self._order_files()
         return Snapshot(tree_id=compute_tree_id(files), files=files)
 
     @property
@@ -92,7 +93,7 @@ class Mirror:
         directory = self._resolve_path(path)
         if directory not in self._children:
             raise MirrorMiss
-        entries = (self._build_file_entry(directory, name) for name in self._children[directory])
+        entries = [_build_file_entry(name, self._files[join_path(directory, name)]) for name in self._children[directory]]
         return tuple(sorted(entries, key=lambda entry: entry.name))
 
     def apply_entry(self, entry: CacheEntry) -> "Mirror | None":
@@ -148,20 +149,8 @@ class Mirror:
             resolved_parts.append(part)
         return "/".join(resolved_parts)
 
-    def _build_file_entry(self, directory: str, name: str) -> FileEntry:
-        state = self._files[f"{directory}/{name}" if directory else name]
-        if stat.S_ISDIR(state.mode):
-            return FileEntry(name=format_path(name), kind="directory", size_bytes=0)
-        return FileEntry(name=format_path(name), kind="file", size_bytes=state.size_bytes)
-
-    def _walk(self) -> Iterator[tuple[str, FileState]]:
-        todo = [""]
-        while todo:
-            path = todo.pop()
-            if path:
-                yield path, self._files[path]
-            if path in self._children:
-                todo += [f"{path}/{name}" if path else name for name in reversed(self._children[path])]
+    def _order_files(self) -> dict[str, FileState]:
+        return {path: self._files[path] for path in walk_paths(self._children)}
 
     def _store_content(self, mode: int, content: bytes) -> FileState:
         sha256 = hashlib.sha256(content).hexdigest()
@@ -185,6 +174,11 @@ class Mirror:
         new = Mirror(self._limits)
         new.blobs, new._files = self.blobs, dict(self._files)
         return new
+
+
+def _build_file_entry(name: str, state: FileState) -> FileEntry:
+    kind: Literal["file", "directory"] = "directory" if stat.S_ISDIR(state.mode) else "file"
+    return FileEntry(name=format_path(name), kind=kind, size_bytes=state.size_bytes)
 
 
 def _split_path(path: str) -> list[str]:
@@ -212,7 +206,3 @@ def _is_plain(mode: int) -> bool:
     if mode & 0o7000:
         return False
     return mode & 0o700 == 0o700 if stat.S_ISDIR(mode) else stat.S_ISREG(mode) and bool(mode & 0o400)
-
-
-def _encode_path(path: str) -> bytes:
-    return path.encode("utf-8", "surrogateescape")

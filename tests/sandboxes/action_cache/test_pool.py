@@ -7,7 +7,7 @@ import pytest
 from harness.errors import FileMissing, SandboxDied
 from harness.sandboxes import open_sandbox
 from harness.sandboxes.action_cache import ActionCache, CachedSandbox
-from harness.sandboxes.action_cache.pool import SandboxPool
+from harness.sandboxes.action_cache.sandbox import SandboxPool
 
 pytestmark = pytest.mark.bubblewrap
 
