@@ -5,12 +5,12 @@ leave it, and what all of them propose becomes one plan, so that a view is edite
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, NamedTuple, Self, TypeAlias, get_args, get_type_hints
 
 from harness.codec import StrictFields, refuse_mistyped
-from harness.compaction.ranges import NonNegative, Positive, Share, check_ranges
 from harness.compaction.stages import DEFAULT_COUNTER, Reducer, apply_plan
 from harness.compaction.triggers import Division, Full, Reserves, ShareOfAvailable, Trigger
 from harness.errors import UsageError
@@ -25,7 +25,7 @@ MANUAL_REASON = "asked for"
 """The reason of a compaction that somebody wished."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Rule:
     """What is done when."""
 
@@ -36,7 +36,7 @@ class Rule:
     """Whether finding nothing to do is as if it had not been due: no attempt, and no record of one."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Pipeline:
     """All that a policy does."""
 
@@ -86,6 +86,45 @@ def join_plans(first: Plan, second: Plan) -> Plan:
         insert=(*(one for one in first.insert if one.after not in set(second.forget)), *second.insert),
         texts_to_save=(*first.texts_to_save, *second.texts_to_save),
         fallback=fallback if fallback is not None else (replace(first, slots=()) if second.slots else None),
+    )
+
+
+class Range(NamedTuple):
+    """Values that a field may hold; None is allowed wherever the type of the field allows it."""
+
+    contains: Callable[[float], bool]
+    requirement: str
+    """End of the message that refuses a value, such as `must be at least 1`."""
+
+
+Positive: TypeAlias = Annotated[int, Range(lambda value: value >= 1, "must be at least 1")]
+NonNegative: TypeAlias = Annotated[int, Range(lambda value: value >= 0, "must not be negative")]
+Share: TypeAlias = Annotated[float, Range(lambda value: 0 < value <= 1, "must be above 0 and at most 1")]
+
+
+def check_ranges(policy: Any) -> None:
+    """Refuse a policy with a field outside its range.
+
+    Raises:
+        UsageError: names the field, its value and its range.
+    """
+    policy_class: Any = type(policy)
+    for name, field_range in _list_ranges(policy_class):
+        value = getattr(policy, name)
+        if value is not None and not field_range.contains(value):
+            raise UsageError(f"{name}={value!r} {field_range.requirement}")
+
+
+@lru_cache(maxsize=256)
+def _list_ranges(policy_class: Any) -> tuple[tuple[str, Range], ...]:
+    """Return each field that has a range, also where the field may be None."""
+    hints = get_type_hints(policy_class, include_extras=True)
+    return tuple(
+        (name, extra)
+        for name, hint in hints.items()
+        for part in (hint, *get_args(hint))
+        for extra in getattr(part, "__metadata__", ())
+        if isinstance(extra, Range)
     )
 
 
@@ -192,7 +231,7 @@ class ThresholdPreset(Preset):
         )
         share = self.threshold if self.trigger_tokens is None else 1.0
         division = ShareOfAvailable(share=share, reserves=reserves, at_most_tokens=self.trigger_tokens)
-        return Pipeline(division=division, rules=(Rule(trigger=Full(), reducer=reducer),))
+        return Pipeline(division, (Rule(Full(), reducer),))
 
 
 @lru_cache(maxsize=1_000)

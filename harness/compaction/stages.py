@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from fnmatch import translate
 from functools import lru_cache
+from itertools import pairwise
 from typing import Literal, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from harness import transcript
@@ -17,7 +18,7 @@ from harness.compaction.amounts import Amount, DueAmounts
 from harness.compaction.cuts import SNAP_BACK, LastMessages, Snap, Tail, count_messages_for_events
 from harness.events import ItemId, Patch, Replace
 from harness.messages import CompactionMarker, Message, ToolCall, ToolResult
-from harness.plan import Excerpt, Plan, Slot, SummaryFormat
+from harness.plan import PLAIN_PROCEDURE, Excerpt, Plan, Slot, SummaryFormat, SummaryProcedure
 from harness.tally_cache import TallyCache
 from harness.tokens import Budget, Counter, Estimated, QuarterOfCharacters, Usage
 from harness.view import Item, View, apply_patch, count_events
@@ -134,6 +135,8 @@ class Summarize:
     """See `harness.plan.Slot`."""
     text_if_empty: str = ""
     """See `harness.plan.Slot`."""
+    procedure: SummaryProcedure = PLAIN_PROCEDURE
+    """See `harness.plan.Slot`."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
         """See `Reducer`."""
@@ -165,6 +168,7 @@ class Summarize:
             behind=self.behind,
             excerpt=self.excerpt,
             text_if_empty=self.text_if_empty,
+            procedure=self.procedure,
         )
         unsummarized_ids = tuple(item for item in forgotten_ids if item not in former) if self.when_failed == "forget" else ()
         fallback = Plan(reason=f"{reason}; without a summary", forget=unsummarized_ids) if unsummarized_ids else None
@@ -430,6 +434,17 @@ def find_answered_end(view: View) -> int:
     return end
 
 
+def group_results(items: Sequence[Item]) -> list[list[Item]]:
+    """Items in groups, in order: neighbouring tool messages, which other systems send as one message, are one group."""
+    groups: list[list[Item]] = []
+    for item in items:
+        if item.message.role == "tool" and groups and groups[-1][-1].message.role == "tool":
+            groups[-1].append(item)
+        else:
+            groups.append([item])
+    return groups
+
+
 class Block(NamedTuple):
     """Items that only make sense together."""
 
@@ -443,10 +458,5 @@ class Block(NamedTuple):
 
 def group_blocks(items: Sequence[Item]) -> list[Block]:
     """Items in blocks, in order: tool messages stay with the message before them."""
-    groups: list[list[Item]] = []
-    for item in items:
-        if item.message.role == "tool" and groups:
-            groups[-1].append(item)
-        else:
-            groups.append([item])
-    return [Block(tuple(one)) for one in groups]
+    starts = [index for index, item in enumerate(items) if item.message.role != "tool" or index == 0]
+    return [Block(tuple(items[start:end])) for start, end in pairwise((*starts, len(items)))]

@@ -10,7 +10,7 @@ from typing import Literal
 
 from harness import transcript
 from harness.messages import Message, Part, Text, ToolCall, ToolResult, system, user
-from harness.plan import SummaryRequest
+from harness.plan import SummaryProcedure, SummaryRequest
 from harness.view import render_messages
 
 READ_TAG, MODIFIED_TAG = "read-files", "modified-files"
@@ -45,6 +45,12 @@ def _list_paths(calls: Iterable[ToolCall], tools: frozenset[str]) -> Iterable[st
         path = transcript.parse_arguments(call).get("path")
         if call.name in tools and isinstance(path, str):
             yield " ".join(path.split())
+
+
+def format_material(request: SummaryRequest) -> str:
+    """Return the former summary, if there is one, and the transcript of what is to be summarized, each under a heading."""
+    former = f"PREVIOUS SUMMARY:\n{request.previous_summary}\n\n" if request.previous_summary else ""
+    return f"{former}MESSAGES TO SUMMARIZE:\n{transcript.render(request.to_summarize)}"
 
 
 INSTRUCTION_OPENING = "Create a summary"
@@ -83,8 +89,7 @@ class Brief:
             own = (system(self.system),) if self.system else (request.system,) if request.system else ()
             former = (user(request.previous_summary),) if request.previous_summary else ()
             return (*render_messages((*own, *former, *request.to_summarize)), user(instruction))
-        former_text = f"PREVIOUS SUMMARY:\n{request.previous_summary}\n\n" if request.previous_summary else ""
-        prompt_text = f"{former_text}MESSAGES TO SUMMARIZE:\n{transcript.render(request.to_summarize)}\n\n{instruction}"
+        prompt_text = f"{format_material(request)}\n\n{instruction}"
         if self.layout == "system":
             return system(prompt_text), user("Write the summary that the instructions above ask for.")
         return (*((system(self.system),) if self.system else ()), user(prompt_text))
@@ -146,8 +151,8 @@ class ConstantText:
         return self.words
 
 
-ACCEPT_EMPTY = ConstantText(words="")
-"""A summary without text is taken as it is."""
+ACCEPT_EMPTY = SummaryProcedure(stand_in=ConstantText(words=""), stand_in_for="empty")
+"""An answer without text is taken as the summary."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,10 +164,8 @@ class Notes:
 
     def build_prompt(self, request: SummaryRequest) -> tuple[Message, ...]:
         """One user message."""
-        former = f"\n\nPREVIOUS SUMMARY:\n{request.previous_summary}" if request.previous_summary else ""
-        transcript_text = transcript.render(request.to_summarize)
         asked = f"\n\nORIGINAL USER TASK:\n{request.task}" if request.task else ""
-        return (user(f"{self.instruction}{former}\n\nMESSAGES TO SUMMARIZE:\n{transcript_text}{asked}"),)
+        return (user(f"{self.instruction}\n\n{format_material(request)}{asked}"),)
 
     def render(self, text: str, request: SummaryRequest) -> str:
         """The answer under the heading."""

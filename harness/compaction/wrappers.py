@@ -7,7 +7,7 @@ from typing import Literal
 from harness.compaction.stages import Mask, Reducer, find_last_user_text
 from harness.events import Insert
 from harness.messages import user
-from harness.plan import PLAIN_PROCEDURE, Excerpt, Plan, SummaryProcedure
+from harness.plan import Plan
 from harness.tokens import Budget, Counter
 from harness.view import View
 
@@ -16,26 +16,6 @@ def count_required_messages(reducer: Reducer) -> int:
     """Return the number of messages below which a reducer states that it does nothing; 0 = it states none."""
     count: Callable[[], int] | None = getattr(reducer, "count_required_messages", None)
     return count() if count else 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WithProcedure:
-    """Asks for the summaries of another reducer in its own manner."""
-
-    reducer: Reducer
-    procedure: SummaryProcedure = PLAIN_PROCEDURE
-    excerpt: Excerpt | None = None
-    """What of the messages the summarizer is shown; None = all."""
-
-    def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
-        """See `harness.compaction.stages.Reducer`."""
-        plan = self.reducer.reduce(view, budget, reason)
-        slots = tuple(replace(slot, procedure=self.procedure, excerpt=self.excerpt or slot.excerpt) for slot in plan.slots)
-        return replace(plan, slots=slots)
-
-    def count_required_messages(self) -> int:
-        """See `count_required_messages`."""
-        return count_required_messages(self.reducer)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -29,7 +29,7 @@ from harness.compaction.presets.reserve import ReserveRecent
 from harness.compaction.presets.window import MessageWindow, Periodic
 from harness.compaction.stages import Forget, Mask, Middle, Reducer
 from harness.compaction.triggers import AnyOf, FixedTokens, Full, MoreThan, Trigger
-from harness.compaction.wrappers import IfMessages, WithProcedure
+from harness.compaction.wrappers import IfMessages
 from harness.errors import UsageError
 from harness.events import Entry, MessageAdded
 from harness.messages import ToolCall, ToolResult, assistant, system, tool, user
@@ -194,8 +194,8 @@ def test_what_can_never_be_due_in_a_window_is_told(policy: Policy, told: str) ->
     ids=repr,
 )
 def test_more_messages_than_the_window_has_tokens_are_never_there(trigger: Trigger, messages: int, told: str) -> None:
-    reducer = IfMessages(count=messages, reducer=WithProcedure(reducer=forgetting(10)))
-    for wrapped in (reducer, WithProcedure(reducer=reducer)):
+    reducer = IfMessages(count=messages, reducer=forgetting(10))
+    for wrapped in (reducer, IfMessages(count=1, reducer=reducer)):
         policy = Piped(Rule(trigger=trigger, reducer=wrapped))
         budget = policy.pipeline.division.compute_budget(Window(tokens=9_000, source="configuration"))
         found = explain_never_due(policy, budget)

@@ -10,8 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple, Protocol
 
 from harness.compaction.cuts import LastMessages
-from harness.compaction.pipeline import Pipeline, ThresholdPreset
-from harness.compaction.ranges import NonNegative, Share
+from harness.compaction.pipeline import NonNegative, Pipeline, Share, ThresholdPreset
 from harness.compaction.stages import Block, Forget, Middle, group_blocks
 from harness.errors import UsageError
 from harness.events import Hook, ItemId, Replace

@@ -9,9 +9,17 @@ from typing import Literal
 from harness import transcript
 from harness.compaction.amounts import DUE_IN_ANY_VIEW, Amount, DueAmounts
 from harness.compaction.cuts import Snap, find_fitting_start
-from harness.compaction.pipeline import Pipeline, Preset, Rule, SummarizingPreset, join_plans
-from harness.compaction.ranges import NonNegative, Positive, Share
-from harness.compaction.stages import EVERYTHING, Reducer, Summarize, apply_plan, is_from_user, replace_results, with_output
+from harness.compaction.pipeline import NonNegative, Pipeline, Positive, Preset, Rule, Share, SummarizingPreset, join_plans
+from harness.compaction.stages import (
+    EVERYTHING,
+    Reducer,
+    Summarize,
+    apply_plan,
+    group_results,
+    is_from_user,
+    replace_results,
+    with_output,
+)
 from harness.compaction.summary_formats import READ_TOOLS, WRITE_TOOLS, Brief, CapTexts
 from harness.compaction.triggers import (
     UNKNOWN_BUDGET,
@@ -23,7 +31,7 @@ from harness.compaction.triggers import (
     SmallestThreshold,
     make_budget,
 )
-from harness.compaction.wrappers import IfMessages, OnFailure, WithProcedure
+from harness.compaction.wrappers import IfMessages, OnFailure
 from harness.errors import UsageError
 from harness.events import Insert, Patch, Replace
 from harness.messages import Text, ToolCall, ToolResult, user
@@ -270,7 +278,7 @@ class ForgetHalf:
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
         """See `harness.compaction.stages.Reducer`."""
         notices = {item.item_id for item in view.items if self._is_notice(item)}
-        units = _group_units([item for item in view.items[1:] if item.item_id not in notices])
+        units = group_results([item for item in view.items[1:] if item.item_id not in notices])
         count = int(self.share * max(0, len(units) - self.excluded_messages)) // 2 * 2
         first = self.keep_first
         while first < len(units) and units[first][0].message.role == "tool":
@@ -301,17 +309,6 @@ class ForgetHalf:
             return False
         before, _, behind = self.notice.partition("{count}")
         return item.message.text.startswith(before) and item.message.text.endswith(behind)
-
-
-def _group_units(items: Sequence[Item]) -> list[list[Item]]:
-    """Items as these agents count them: neighbouring results are one message."""
-    units: list[list[Item]] = []
-    for item in items:
-        if item.message.role == "tool" and units and units[-1][-1].message.role == "tool":
-            units[-1].append(item)
-        else:
-            units.append([item])
-    return units
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -442,19 +439,13 @@ class Cline(_ClineSdk, SummarizingPreset):
             middle=BeforeNewest(most_tokens=self.keep_recent_tokens, target=target),
             format=Brief(instruction=CLINE_INSTRUCTION, merge=CLINE_MERGE, heading=CLINE_HEADING, files=True),
             max_tokens=self.summary_max_tokens,
+            excerpt=CapTexts(result_characters=self.result_characters),
+            procedure=SummaryProcedure(skips_empty=True),
         )
         digest = Digest(target=target, texts=NOTICE_TEXTS)
-        summarizing = WithProcedure(
-            reducer=summarize,
-            procedure=SummaryProcedure(skips_empty=True),
-            excerpt=CapTexts(result_characters=self.result_characters),
-        )
         return Pipeline(
-            division=self._build_division(),
-            rules=(
-                Rule(trigger=Full(), reducer=OnFailure(first=summarizing, then=digest)),
-                Rule(trigger=Always(), reducer=digest, moment="overflow"),
-            ),
+            self._build_division(),
+            (Rule(Full(), OnFailure(first=summarize, then=digest)), Rule(Always(), digest, moment="overflow")),
             counter=JSON_COUNTER,
         )
 
@@ -474,9 +465,7 @@ class ClineBasic(_ClineSdk):
         """The same rule before a step and after an overflow."""
         digest = Digest(target=self._build_target(), texts=NOTICE_TEXTS)
         return Pipeline(
-            division=self._build_division(),
-            rules=(Rule(trigger=Full(), reducer=digest), Rule(trigger=Always(), reducer=digest, moment="overflow")),
-            counter=JSON_COUNTER,
+            self._build_division(), (Rule(Full(), digest), Rule(Always(), digest, moment="overflow")), counter=JSON_COUNTER
         )
 
 
@@ -516,15 +505,15 @@ class ClineClassic(Preset):
         )
         notes = NoteRereads(note="[This reading was removed to save room; the newest reading of the file stands further below.]")
         return Pipeline(
-            division=WindowTable(
+            WindowTable(
                 thresholds=((64_000, 37_000), (128_000, 98_000), (200_000, 160_000)),
                 share=self.spare_share,
                 reserve_tokens=self.spare_tokens,
             ),
-            rules=(
+            (
                 Rule(
-                    trigger=Full(measure="reported"),
-                    reducer=Unless(first=notes, then=half, enough_share=self.enough_share, counter=QuarterOfCharacters()),
+                    Full(measure="reported"),
+                    Unless(first=notes, then=half, enough_share=self.enough_share, counter=QuarterOfCharacters()),
                 ),
             ),
         )
@@ -585,11 +574,11 @@ class RooCode(_RooCode, SummarizingPreset):
         reducer = OnFailure(first=alone, then=self._build_forget_half())
         soft = ShareOfAvailable(share=self.condense_share)
         return Pipeline(
-            division=SmallestThreshold(divisions=(soft, self._build_hard_division())),
-            rules=(
-                Rule(trigger=FullBy(division=self._build_hard_division(), measure="reported-and-since"), reducer=reducer),
-                Rule(trigger=Full(measure="reported-and-since"), reducer=alone),
-                Rule(trigger=Always(), reducer=reducer, moment="overflow"),
+            SmallestThreshold(divisions=(soft, self._build_hard_division())),
+            (
+                Rule(FullBy(division=self._build_hard_division(), measure="reported-and-since"), reducer),
+                Rule(Full(measure="reported-and-since"), alone),
+                Rule(Always(), reducer, moment="overflow"),
             ),
         )
 
@@ -608,9 +597,5 @@ class RooSliding(_RooCode):
         """The same rule before a step and after an overflow."""
         half = self._build_forget_half()
         return Pipeline(
-            division=self._build_hard_division(),
-            rules=(
-                Rule(trigger=Full(measure="reported-and-since"), reducer=half),
-                Rule(trigger=Always(), reducer=half, moment="overflow"),
-            ),
+            self._build_hard_division(), (Rule(Full(measure="reported-and-since"), half), Rule(Always(), half, moment="overflow"))
         )

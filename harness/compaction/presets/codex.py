@@ -1,14 +1,13 @@
 """Codex CLI: the user's own messages stay, a hand-over tells the rest."""
 
+from bisect import bisect_right
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from harness.compaction.pipeline import Pipeline, Rule, SummarizingPreset
-from harness.compaction.ranges import NonNegative, Positive, Share
+from harness.compaction.pipeline import NonNegative, Pipeline, Positive, Rule, Share, SummarizingPreset
 from harness.compaction.stages import find_answered_end, is_from_user
 from harness.compaction.summary_formats import Brief, ConstantText
 from harness.compaction.triggers import Division, FixedTokens, Full, ShareOfAvailable, SmallestThreshold
-from harness.compaction.wrappers import WithProcedure
 from harness.events import Replace
 from harness.messages import Message, Text
 from harness.plan import Plan, Slot, SummaryFormat, SummaryProcedure
@@ -43,6 +42,8 @@ class HandOver:
     """Output limit that the summarizer is given."""
     counter: Counter
     """Of the policy: the share of a message that stays is measured by it."""
+    procedure: SummaryProcedure
+    """See `harness.plan.Slot`."""
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
         """See `harness.compaction.stages.Reducer`."""
@@ -59,6 +60,7 @@ class HandOver:
             format=self.format,
             max_tokens=self.max_tokens,
             former="among",
+            procedure=self.procedure,
         )
         return Plan(reason=reason, forget=gone, replace=change, slots=(slot,))
 
@@ -79,14 +81,13 @@ class HandOver:
 
     def _cut_middle(self, item: Item, room: int) -> Replace:
         """The message without so much of its middle that it fits."""
-        text, low, high = item.message.text, 0, len(item.message.text) // 2
-        while low < high:
-            half = (low + high + 1) // 2
-            if self.counter.count(replace(item.message, parts=(Text(text=remove_middle(text, half)),))) <= room:
-                low = half
-            else:
-                high = half - 1
-        return Replace(item=item.item_id, message=replace(item.message, parts=(Text(text=remove_middle(text, low)),)))
+
+        def cut_message(half: int) -> Message:
+            return replace(item.message, parts=(Text(text=remove_middle(item.message.text, half)),))
+
+        halves = range(1, len(item.message.text) // 2 + 1)
+        longest_half = bisect_right(halves, room, key=lambda half: self.counter.count(cut_message(half)))
+        return Replace(item=item.item_id, message=cut_message(longest_half))
 
 
 def remove_middle(text: str, half: int) -> str:
@@ -142,14 +143,9 @@ class Codex(SummarizingPreset):
             format=Brief(instruction=INSTRUCTION, heading=SUMMARY_HEADING, layout="session"),
             max_tokens=self.summary_max_tokens,
             counter=counter,
-        )
-        procedure = SummaryProcedure(
-            shorter=WithoutOldest(), stand_in=ConstantText(words="(no summary available)"), stand_in_for="empty"
-        )
-        return Pipeline(
-            division=division,
-            rules=(
-                Rule(trigger=Full(measure="reported-and-since"), reducer=WithProcedure(reducer=hand_over, procedure=procedure)),
+            procedure=SummaryProcedure(
+                shorter=WithoutOldest(), stand_in=ConstantText(words="(no summary available)"), stand_in_for="empty"
             ),
-            counter=counter,
         )
+        rule = Rule(Full(measure="reported-and-since"), hand_over)
+        return Pipeline(division, (rule,), counter=counter)

@@ -4,8 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from harness.compaction.amounts import Amount
-from harness.compaction.pipeline import Pipeline, Rule, SummarizingPreset
-from harness.compaction.ranges import Positive, Share
+from harness.compaction.pipeline import Pipeline, Positive, Rule, Share, SummarizingPreset
 from harness.compaction.stages import Summarize, find_answered_end
 from harness.compaction.summary_formats import Brief
 from harness.compaction.triggers import UNKNOWN_BUDGET, Full, make_budget, subtract_reserves
@@ -94,13 +93,6 @@ class Crush(SummarizingPreset):
             former="among",
         )
         return Pipeline(
-            division=RemainingTokens(
-                share=self.left_share, large_tokens=self.left_tokens, large_window_tokens=self.large_window_tokens
-            ),
-            rules=(
-                Rule(
-                    trigger=Full(measure="reported"),
-                    reducer=WithClosingMessage(reducer=summary, text=CRUSH_CONTINUATION, when="interrupted"),
-                ),
-            ),
+            RemainingTokens(share=self.left_share, large_tokens=self.left_tokens, large_window_tokens=self.large_window_tokens),
+            (Rule(Full(measure="reported"), WithClosingMessage(reducer=summary, text=CRUSH_CONTINUATION, when="interrupted")),),
         )

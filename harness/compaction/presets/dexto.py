@@ -6,12 +6,11 @@ from typing import Literal
 
 from harness.compaction.amounts import Amount
 from harness.compaction.cuts import Snap
-from harness.compaction.pipeline import Pipeline, Rule, SummarizingPreset
-from harness.compaction.ranges import NonNegative, Positive, Share
-from harness.compaction.stages import Mask, Reducer, Summarize, is_from_user
+from harness.compaction.pipeline import NonNegative, Pipeline, Positive, Rule, Share, SummarizingPreset
+from harness.compaction.stages import Mask, Summarize, is_from_user
 from harness.compaction.summary_formats import Brief, CapTexts, truncate_text
 from harness.compaction.triggers import Division, Full, ShareOfAvailable
-from harness.compaction.wrappers import IfMessages, WithProcedure
+from harness.compaction.wrappers import IfMessages
 from harness.plan import SummaryProcedure, SummaryRequest
 from harness.tokens import Budget, Window
 from harness.view import Item, View
@@ -133,18 +132,13 @@ class Dexto(SummarizingPreset):
             max_tokens=self.summary_max_tokens,
             role="assistant",
             former="dropped",
-        )
-        excerpt = CapTexts(result_characters=self.result_characters, text_characters=self.text_characters)
-        summarizing: Reducer = WithProcedure(
-            reducer=summary, procedure=SummaryProcedure(stand_in=RequestsAndTools()), excerpt=excerpt
+            excerpt=CapTexts(result_characters=self.result_characters, text_characters=self.text_characters),
+            procedure=SummaryProcedure(stand_in=RequestsAndTools()),
         )
         mask = Mask(keep_tokens=self.protect_tokens, least_saved_tokens=self.least_saved_tokens)
         full = Full(measure="reported-and-since", above=True)
         division = ShareOfAvailable(share=self.threshold)
         return Pipeline(
-            division=division if self.window_cap_tokens is None else WindowCap(tokens=self.window_cap_tokens, division=division),
-            rules=(
-                Rule(trigger=full, reducer=mask, quiet=True),
-                Rule(trigger=full, reducer=IfMessages(count=self.least_messages, reducer=summarizing)),
-            ),
+            division if self.window_cap_tokens is None else WindowCap(tokens=self.window_cap_tokens, division=division),
+            (Rule(full, mask, quiet=True), Rule(full, IfMessages(count=self.least_messages, reducer=summary))),
         )

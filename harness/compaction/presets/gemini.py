@@ -3,17 +3,15 @@
 Beside it its masking of tool output, which saves old results apart.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from harness.compaction.amounts import ALL_KEPT, Amount
-from harness.compaction.pipeline import Pipeline, Preset, Rule, SummarizingPreset
-from harness.compaction.ranges import NonNegative, Positive, Share
+from harness.compaction.pipeline import NonNegative, Pipeline, Positive, Preset, Rule, Share, SummarizingPreset
 from harness.compaction.stages import Mask, Prunable, Reducer, Summarize, replace_results, with_output
 from harness.compaction.summary_formats import Brief
 from harness.compaction.triggers import Full, NoThreshold, ShareOfAvailable
-from harness.compaction.wrappers import WithProcedure
 from harness.events import Replace
 from harness.messages import Message, Part, ToolResult, assistant, user
 from harness.plan import Plan, SummaryProcedure
@@ -162,18 +160,9 @@ def compute_least_characters(preview_characters: int) -> int:
 def format_pointer(text: str, preview_characters: int) -> str:
     """What stands in the place of a text that was offloaded: both its ends, what is gone, and where the whole is."""
     head, tail = text[:preview_characters], text[len(text) - preview_characters :]
-    head, tail = head[: _find_last_line_end(head)], tail[tail.find("\n") + 1 :]
+    head, tail = head.rpartition("\n")[0] if "\n" in head else head, tail[tail.find("\n") + 1 :]
     gone = f"[{len(text) - len(head) - len(tail)} of {len(text)} characters taken out of view]"
-    return "\n".join(_drop_empty_lines(head, gone, tail, describe_location(name_output(text))))
-
-
-def _find_last_line_end(text: str) -> int:
-    end = text.rfind("\n")
-    return len(text) if end < 0 else end
-
-
-def _drop_empty_lines(*lines: str) -> Iterable[str]:
-    return (line for line in lines if line)
+    return "\n".join(part for part in (head, gone, tail, describe_location(name_output(text))) if part)
 
 
 INSTRUCTION = """\
@@ -241,20 +230,17 @@ class GeminiCli(SummarizingPreset):
             max_tokens=self.summary_max_tokens,
             former="among",
             behind=(assistant(ACKNOWLEDGEMENT),),
+            procedure=SummaryProcedure(review=Recheck(question=RECHECK_QUESTION)),
         )
         counter = WeightedCharacters(other_tokens=1.5)
         clipping = ClipOldResults(
-            reducer=WithProcedure(reducer=summarize, procedure=SummaryProcedure(review=Recheck(question=RECHECK_QUESTION))),
+            reducer=summarize,
             protect_tokens=self.protect_tokens,
             characters=self.result_characters,
             head_share=0.2,
             counter=counter,
         )
-        return Pipeline(
-            division=ShareOfAvailable(share=self.threshold),
-            rules=(Rule(trigger=Full(measure="prompt"), reducer=clipping),),
-            counter=counter,
-        )
+        return Pipeline(ShareOfAvailable(share=self.threshold), (Rule(Full(measure="prompt"), clipping),), counter=counter)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -301,7 +287,5 @@ class GeminiMasking(Preset):
         )
         offload = Offload(mask=mask, preview_characters=self.preview_characters)
         return Pipeline(
-            division=NoThreshold(rule="by tool output alone"),
-            rules=(Rule(trigger=Prunable(mask=mask), reducer=offload, quiet=True),),
-            counter=counter,
+            NoThreshold(rule="by tool output alone"), (Rule(Prunable(mask=mask), offload, quiet=True),), counter=counter
         )

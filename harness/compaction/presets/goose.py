@@ -3,12 +3,11 @@
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from harness.compaction.pipeline import Pipeline, Rule, SummarizingPreset
-from harness.compaction.ranges import Share
+from harness.compaction.pipeline import Pipeline, Rule, Share, SummarizingPreset
 from harness.compaction.stages import EVERYTHING, Summarize
 from harness.compaction.summary_formats import Brief
 from harness.compaction.triggers import Always, Full, ShareOfAvailable
-from harness.compaction.wrappers import WithClosingMessage, WithProcedure
+from harness.compaction.wrappers import WithClosingMessage
 from harness.messages import Message, ToolResult, assistant
 from harness.plan import SummaryProcedure
 
@@ -84,13 +83,9 @@ class Goose(SummarizingPreset):
             max_tokens=self.summary_max_tokens,
             former="among",
             behind=(assistant(GOOSE_NOTE),),
+            procedure=SummaryProcedure(shorter=WithoutResults(shares=(0.1, 0.2, 0.5, 1.0))),
         )
-        summarizing = WithProcedure(
-            reducer=summary, procedure=SummaryProcedure(shorter=WithoutResults(shares=(0.1, 0.2, 0.5, 1.0)))
-        )
-        again = WithClosingMessage(reducer=summarizing, text="{said}")
+        again = WithClosingMessage(reducer=summary, text="{said}")
         full = Full(measure="reported", above=True)
-        due = Rule(trigger=full, reducer=again) if self.adapted else Rule(trigger=full, reducer=summarizing, moment="turn")
-        return Pipeline(
-            division=ShareOfAvailable(share=self.threshold), rules=(due, Rule(trigger=Always(), reducer=again, moment="overflow"))
-        )
+        due = Rule(full, again) if self.adapted else Rule(full, summary, moment="turn")
+        return Pipeline(ShareOfAvailable(share=self.threshold), (due, Rule(Always(), again, moment="overflow")))

@@ -4,13 +4,11 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Literal
 
 from harness.compaction.cuts import LastMessages, LastShare, Snap
-from harness.compaction.pipeline import Pipeline, Preset, Rule, SummarizingPreset, join_plans
-from harness.compaction.ranges import NonNegative, Positive, Range, Share
+from harness.compaction.pipeline import NonNegative, Pipeline, Positive, Preset, Range, Rule, Share, SummarizingPreset, join_plans
 from harness.compaction.stages import DEFAULT_COUNTER, Forget, Mask, Middle, Reducer, Summarize, apply_plan
 from harness.compaction.summary_formats import ACCEPT_EMPTY, Sections
 from harness.compaction.triggers import Always, Full, ShareOfAvailable
-from harness.compaction.wrappers import WithProcedure
-from harness.plan import Plan, SummaryProcedure
+from harness.plan import Plan
 from harness.tokens import Budget, Counter
 from harness.view import View
 
@@ -70,11 +68,8 @@ class _Inspect(Preset):
 
     def _build_pipeline(self, reducer: Reducer) -> Pipeline:
         return Pipeline(
-            division=ShareOfAvailable(share=self.threshold),
-            rules=(
-                Rule(trigger=Full(measure="reported-and-since", above=True), reducer=reducer),
-                Rule(trigger=Always(), reducer=reducer, moment="overflow"),
-            ),
+            ShareOfAvailable(share=self.threshold),
+            (Rule(Full(measure="reported-and-since", above=True), reducer), Rule(Always(), reducer, moment="overflow")),
         )
 
 
@@ -103,10 +98,9 @@ class InspectSummary(_Inspect, SummarizingPreset):
             format=Sections(titles=SECTIONS, opening=OPENING, closing=CLOSING, with_task=True),
             max_tokens=self.summary_max_tokens,
             former="among",
+            procedure=ACCEPT_EMPTY,
         )
-        return self._build_pipeline(
-            WithProcedure(reducer=summarize, procedure=SummaryProcedure(stand_in=ACCEPT_EMPTY, stand_in_for="empty"))
-        )
+        return self._build_pipeline(summarize)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,8 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from harness.compaction.cuts import LastMessages
-from harness.compaction.pipeline import Pipeline, SummarizingPreset, ThresholdPreset
-from harness.compaction.ranges import Positive
+from harness.compaction.pipeline import Pipeline, Positive, SummarizingPreset, ThresholdPreset
 from harness.compaction.stages import Middle, Summarize
 from harness.compaction.summary_formats import SixSections
 

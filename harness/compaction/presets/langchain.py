@@ -10,8 +10,7 @@ from typing import Literal
 from harness import transcript
 from harness.compaction.amounts import Amount
 from harness.compaction.cuts import LastMessages, LastTokens, Tail
-from harness.compaction.pipeline import Pipeline, Preset, Rule, SummarizingPreset
-from harness.compaction.ranges import NonNegative, Positive, Share
+from harness.compaction.pipeline import NonNegative, Pipeline, Positive, Preset, Rule, Share, SummarizingPreset
 from harness.compaction.stages import Mask, Middle, Summarize
 from harness.compaction.summary_formats import ACCEPT_EMPTY, Sections
 from harness.compaction.triggers import (
@@ -26,11 +25,11 @@ from harness.compaction.triggers import (
     check_triggers,
     make_division,
 )
-from harness.compaction.wrappers import IfSaves, WithProcedure
+from harness.compaction.wrappers import IfSaves
 from harness.errors import UsageError
 from harness.events import Replace
 from harness.messages import Message, Part, ToolCall, user
-from harness.plan import Plan, SummaryProcedure
+from harness.plan import Plan
 from harness.tokens import Budget, Counter, Estimated, QuarterOfCharacters
 from harness.view import Item, View
 
@@ -176,9 +175,7 @@ SHORTENED_MARK = "...(the rest of this argument was left out)"
 TOO_LONG_SUMMARY = "(The conversation before this was too long to be summarized.)"
 
 
-SUMMARY_PROCEDURE = SummaryProcedure(
-    shorter=WithoutMiddle(share=0.5, head_share=0.25), stand_in=ACCEPT_EMPTY, stand_in_for="empty"
-)
+SUMMARY_PROCEDURE = replace(ACCEPT_EMPTY, shorter=WithoutMiddle(share=0.5, head_share=0.25))
 """How both ask: once more with half of it where all was too long; an answer without text is taken."""
 
 
@@ -260,8 +257,8 @@ class LangChainClear(Preset):
             clear_arguments=self.clear_arguments,
             counter=COUNTER,
         )
-        rule = Rule(trigger=Full(measure="unedited", above=True), reducer=mask)
-        return Pipeline(division=FixedTokens(tokens=self.trigger_tokens), rules=(rule,), counter=COUNTER)
+        rule = Rule(Full(measure="unedited", above=True), mask)
+        return Pipeline(FixedTokens(tokens=self.trigger_tokens), (rule,), counter=COUNTER)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -315,9 +312,10 @@ class LangChainSummary(SummarizingPreset):
             former="among",
             excerpt=None if self.trim_tokens is None else NewestFromUser(tokens=self.trim_tokens, counter=COUNTER),
             text_if_empty=TOO_LONG_SUMMARY,
+            procedure=SUMMARY_PROCEDURE,
         )
-        rule = Rule(trigger=self._trigger, reducer=WithProcedure(reducer=summarize, procedure=SUMMARY_PROCEDURE))
-        return Pipeline(division=self._division, rules=(rule,), counter=COUNTER)
+        rule = Rule(self._trigger, summarize)
+        return Pipeline(self._division, (rule,), counter=COUNTER)
 
     @property
     def _tail(self) -> Tail:
@@ -381,15 +379,15 @@ class DeepAgents(SummarizingPreset):
             format=Sections(titles=SECTIONS, opening=OPENING),
             max_tokens=self.summary_max_tokens,
             former="among",
+            procedure=SUMMARY_PROCEDURE,
         )
-        summarizing = WithProcedure(reducer=summarize, procedure=SUMMARY_PROCEDURE)
         full = AnyOf((Full(measure="rescaled"), Full(measure="reported")))
         return Pipeline(
-            division=ShareOfAvailable(share=self.threshold),
-            rules=(
-                Rule(trigger=Full(measure="unedited"), reducer=shorten, quiet=True),
-                Rule(trigger=full, reducer=summarizing),
-                Rule(trigger=Always(), reducer=summarizing, moment="overflow"),
+            ShareOfAvailable(share=self.threshold),
+            (
+                Rule(Full(measure="unedited"), shorten, quiet=True),
+                Rule(full, summarize),
+                Rule(Always(), summarize, moment="overflow"),
             ),
             counter=COUNTER_WITH_SYSTEM,
         )
@@ -433,5 +431,5 @@ class AnthropicClear(Preset):
             clear_arguments=self.clear_arguments,
         )
         reducer = IfSaves(tokens=self.least_saved_tokens, reducer=mask, counter=QuarterOfCharacters())
-        rule = Rule(trigger=Full(measure="unedited", above=True), reducer=reducer, quiet=True)
-        return Pipeline(division=FixedTokens(tokens=self.trigger_tokens), rules=(rule,), counter=QuarterOfCharacters())
+        rule = Rule(Full(measure="unedited", above=True), reducer, quiet=True)
+        return Pipeline(FixedTokens(tokens=self.trigger_tokens), (rule,), counter=QuarterOfCharacters())

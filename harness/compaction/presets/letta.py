@@ -6,12 +6,11 @@ from typing import Literal
 from harness import transcript
 from harness.compaction.amounts import Amount
 from harness.compaction.cuts import find_fitting_start
-from harness.compaction.pipeline import Pipeline, Rule, SummarizingPreset
-from harness.compaction.ranges import Positive, Share
+from harness.compaction.pipeline import Pipeline, Positive, Rule, Share, SummarizingPreset
 from harness.compaction.stages import EVERYTHING, Middle, Summarize
 from harness.compaction.summary_formats import Brief, CapTexts
 from harness.compaction.triggers import Always, Full, ShareOfAvailable
-from harness.compaction.wrappers import OnFailure, WithProcedure
+from harness.compaction.wrappers import OnFailure
 from harness.messages import Message, user
 from harness.plan import SummaryProcedure
 from harness.tokens import Budget
@@ -113,20 +112,15 @@ class Letta(SummarizingPreset):
         sliding = UpToShare(first_share=self.sliding_share, step_share=self.step_share, goal_share=1 - self.sliding_share)
         reducer = OnFailure(first=self._build_summarize(sliding), then=self._build_summarize(EVERYTHING))
         return Pipeline(
-            division=ShareOfAvailable(share=self.threshold),
-            rules=(
-                Rule(trigger=Full(measure="reported", above=True), reducer=reducer),
-                Rule(trigger=Always(), reducer=reducer, moment="overflow"),
-            ),
+            ShareOfAvailable(share=self.threshold),
+            (Rule(Full(measure="reported", above=True), reducer), Rule(Always(), reducer, moment="overflow")),
         )
 
-    def _build_summarize(self, stretch: UpToShare | Middle) -> WithProcedure:
-        summary = Summarize(
+    def _build_summarize(self, stretch: UpToShare | Middle) -> Summarize:
+        return Summarize(
             middle=stretch,
             format=Brief(instruction=LETTA_INSTRUCTION, heading=LETTA_HEADING, most_characters=self.summary_clip_characters),
             max_tokens=self.summary_max_tokens,
             former="among",
-        )
-        return WithProcedure(
-            reducer=summary, procedure=SummaryProcedure(shorter=Ends(result_characters=self.result_characters, share=0.3))
+            procedure=SummaryProcedure(shorter=Ends(result_characters=self.result_characters, share=0.3)),
         )

@@ -20,4 +20,4 @@ class NoCompaction(Preset):
     @property
     def pipeline(self) -> Pipeline:
         """The whole window, no threshold, no rule."""
-        return Pipeline(division=NoThreshold(rule="no compaction"))
+        return Pipeline(NoThreshold(rule="no compaction"))

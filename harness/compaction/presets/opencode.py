@@ -5,12 +5,11 @@ from typing import Literal
 
 from harness.compaction.amounts import Amount
 from harness.compaction.cuts import Snap, find_fitting_start
-from harness.compaction.pipeline import Pipeline, Preset, Rule, SummarizingPreset
-from harness.compaction.ranges import NonNegative, Positive, Share
+from harness.compaction.pipeline import NonNegative, Pipeline, Positive, Preset, Rule, Share, SummarizingPreset
 from harness.compaction.stages import Mask, Prunable, Summarize, is_from_user
 from harness.compaction.summary_formats import Brief, CapTexts
 from harness.compaction.triggers import Always, Full, NoThreshold, UsableInput
-from harness.compaction.wrappers import WithClosingMessage, WithProcedure
+from harness.compaction.wrappers import WithClosingMessage
 from harness.errors import UsageError
 from harness.messages import user
 from harness.tokens import Budget, JsonCharacters
@@ -131,32 +130,27 @@ class OpenCode(SummarizingPreset):
             turns=self.tail_turns, share=self.tail_share, least_tokens=self.tail_least_tokens, most_tokens=self.tail_most_tokens
         )
         nothing = BeforeTurns(turns=0, share=self.tail_share, least_tokens=0, most_tokens=0)
-        due = Rule(
-            trigger=Full(measure="reported"),
-            reducer=WithClosingMessage(reducer=self._build_summarize(tail), text=CONTINUE_REQUEST),
-        )
-        emergency = Rule(
-            trigger=Always(), reducer=WithClosingMessage(reducer=self._build_summarize(nothing), text="{said}"), moment="overflow"
-        )
+        due = Rule(Full(measure="reported"), WithClosingMessage(reducer=self._build_summarize(tail), text=CONTINUE_REQUEST))
+        emergency = Rule(Always(), WithClosingMessage(reducer=self._build_summarize(nothing), text="{said}"), moment="overflow")
         return Pipeline(
-            division=UsableInput(
+            UsableInput(
                 max_output_tokens=self.max_output_tokens,
                 input_limit_tokens=self.input_limit_tokens,
                 input_reserve_tokens=self.input_reserve_tokens,
             ),
-            rules=(due, emergency),
+            (due, emergency),
             counter=JsonCharacters(characters_of_token=4),
         )
 
-    def _build_summarize(self, stretch: BeforeTurns) -> WithProcedure:
-        summary = Summarize(
+    def _build_summarize(self, stretch: BeforeTurns) -> Summarize:
+        return Summarize(
             middle=stretch,
             format=Brief(instruction=INSTRUCTION, merge=MERGE_INSTRUCTION, system=SYSTEM_PROMPT),
             max_tokens=self.summary_max_tokens,
             role="assistant",
             before=(user(QUESTION),),
+            excerpt=CapTexts(result_characters=self.result_characters, without=QUESTION),
         )
-        return WithProcedure(reducer=summary, excerpt=CapTexts(result_characters=self.result_characters, without=QUESTION))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,6 +189,6 @@ class OpenCodePrune(Preset):
             stop_at_summary=True,
         )
         return Pipeline(
-            division=NoThreshold(rule=f"more than {self.least_saved_tokens} tokens of results beyond {self.protect_tokens}"),
-            rules=(Rule(trigger=Prunable(mask=mask), reducer=mask, moment="step" if self.adapted else "turn", quiet=True),),
+            NoThreshold(rule=f"more than {self.least_saved_tokens} tokens of results beyond {self.protect_tokens}"),
+            (Rule(Prunable(mask=mask), mask, moment="step" if self.adapted else "turn", quiet=True),),
         )

@@ -8,12 +8,11 @@ from typing import Annotated, Literal, NamedTuple
 from harness import transcript
 from harness.compaction.amounts import Amount
 from harness.compaction.cuts import Snap, Tail, count_messages_for_events, find_fitting_start
-from harness.compaction.pipeline import Pipeline, Rule, SummarizingPreset
-from harness.compaction.ranges import NonNegative, Positive, Range
+from harness.compaction.pipeline import NonNegative, Pipeline, Positive, Range, Rule, SummarizingPreset
 from harness.compaction.stages import DEFAULT_COUNTER, EVERYTHING, Forget, Middle, Reducer, Summarize
 from harness.compaction.summary_formats import ACCEPT_EMPTY
 from harness.compaction.triggers import AllOf, Always, Full, MoreThan, NoThreshold, ShareOfAvailable
-from harness.compaction.wrappers import OnFailure, WithProcedure
+from harness.compaction.wrappers import OnFailure
 from harness.errors import UsageError
 from harness.messages import Message, Part, Reasoning, Text, ToolCall, user
 from harness.plan import Plan, SummaryProcedure, SummaryRequest
@@ -297,39 +296,37 @@ class OpenHands(SummarizingPreset):
         by_half = LastEvents(share=0.5, count=-self.keep_first - 1)
         many, full = MoreThan(count=self.max_size, unit="events"), Full(above=True)
         return Pipeline(
-            division=ShareOfAvailable(share=1.0, at_most_tokens=self.max_tokens),
-            rules=(
-                Rule(trigger=AllOf((full, many)), reducer=self._build_hard_reset(ShortestTail((by_tokens, by_events)))),
-                Rule(trigger=full, reducer=self._build_hard_reset(by_tokens)),
-                Rule(trigger=many, reducer=self._build_condensation(by_events)),
-                Rule(trigger=many, reducer=self._build_hard_reset(ShortestTail((by_half, by_events))), moment="overflow"),
-                Rule(trigger=Always(), reducer=self._build_hard_reset(by_half), moment="overflow"),
+            ShareOfAvailable(share=1.0, at_most_tokens=self.max_tokens),
+            (
+                Rule(AllOf((full, many)), self._build_hard_reset(ShortestTail((by_tokens, by_events)))),
+                Rule(full, self._build_hard_reset(by_tokens)),
+                Rule(many, self._build_condensation(by_events)),
+                Rule(many, self._build_hard_reset(ShortestTail((by_half, by_events))), moment="overflow"),
+                Rule(Always(), self._build_hard_reset(by_half), moment="overflow"),
             ),
         )
 
     def _build_condensation(self, tail: Tail) -> Reducer:
         middle = Middle(tail=tail, head_events=self.keep_first, snap=SNAP_FORWARD)
-        procedure = SummaryProcedure(stand_in=ACCEPT_EMPTY, stand_in_for="empty")
-        return WithProcedure(reducer=self._build_summarize(middle, self.minimum_progress), procedure=procedure)
+        return replace(self._build_summarize(ACCEPT_EMPTY), middle=middle, least_share=self.minimum_progress)
 
     def _build_hard_reset(self, tail: Tail) -> Reducer:
         shorter = ShorterEvents(characters=self._event_characters, share=RESET_SHARE, attempts=RESET_ATTEMPTS - 1)
-        procedure = SummaryProcedure(shorter=shorter, shorter_for="failed", stand_in=ACCEPT_EMPTY, stand_in_for="empty")
-        reset = WithProcedure(reducer=self._build_summarize(EVERYTHING, 0.0), procedure=procedure)
+        reset = self._build_summarize(replace(ACCEPT_EMPTY, shorter=shorter, shorter_for="failed"))
         return OrElse(first=OnFailure(first=self._build_condensation(tail), then=reset), second=reset)
 
     @property
     def _event_characters(self) -> int | None:
         return None if self.full_events else self.event_characters
 
-    def _build_summarize(self, middle: Middle, least_share: float) -> Summarize:
+    def _build_summarize(self, procedure: SummaryProcedure) -> Summarize:
         return Summarize(
-            middle=middle,
+            middle=EVERYTHING,
             format=EventList(titles=SECTIONS, characters=self._event_characters, with_arguments=self.full_events),
             max_tokens=self.summary_max_tokens,
             former="among",
-            least_share=least_share,
             in_events=True,
+            procedure=procedure,
         )
 
 
@@ -373,9 +370,6 @@ class OpenHandsV0(SummarizingPreset):
         )
         forget = Forget(middle=Middle(tail=LastEvents(share=0.5, count=-1), head_messages=2, snap=SNAP_FORWARD))
         return Pipeline(
-            division=NoThreshold(rule=f"at most {self.max_size} events"),
-            rules=(
-                Rule(trigger=MoreThan(count=self.max_size, unit="events"), reducer=summarize),
-                Rule(trigger=Always(), reducer=forget, moment="overflow"),
-            ),
+            NoThreshold(rule=f"at most {self.max_size} events"),
+            (Rule(MoreThan(count=self.max_size, unit="events"), summarize), Rule(Always(), forget, moment="overflow")),
         )

@@ -5,8 +5,7 @@ from typing import Literal
 
 from harness.compaction.amounts import DUE_IN_ANY_VIEW, DueAmounts
 from harness.compaction.cuts import LastMessages
-from harness.compaction.pipeline import Pipeline, Rule, SummarizingPreset
-from harness.compaction.ranges import Positive, Share
+from harness.compaction.pipeline import Pipeline, Positive, Rule, Share, SummarizingPreset
 from harness.compaction.stages import Block, Forget, Middle, Reducer, Summarize, compile_patterns, group_blocks
 from harness.compaction.summary_formats import SixSections
 from harness.compaction.triggers import AllOf, Full, NoThreshold, ShareOfAvailable, Trigger
@@ -152,9 +151,7 @@ class Paced(SummarizingPreset):
             reducer = KeepPinned(patterns=self.pins, reducer=reducer)
         steps = Steps(count=self.every_steps)
         if self.threshold is None:
-            return Pipeline(
-                division=NoThreshold(rule=f"every {self.every_steps} steps"), rules=(Rule(trigger=steps, reducer=reducer),)
-            )
+            return Pipeline(NoThreshold(rule=f"every {self.every_steps} steps"), (Rule(steps, reducer),))
         trigger: Trigger = AllOf((Full(), steps))
         division = ShareOfAvailable(share=self.threshold)
-        return Pipeline(division=division, rules=(Rule(trigger=trigger, reducer=reducer),))
+        return Pipeline(division, (Rule(trigger, reducer),))

@@ -6,8 +6,7 @@ from typing import Literal
 
 from harness.compaction.amounts import Amount
 from harness.compaction.cuts import LastTokens, Snap
-from harness.compaction.pipeline import Pipeline, Rule, SummarizingPreset
-from harness.compaction.ranges import NonNegative, Positive
+from harness.compaction.pipeline import NonNegative, Pipeline, Positive, Rule, SummarizingPreset
 from harness.compaction.stages import is_from_user
 from harness.compaction.summary_formats import Brief, CapTexts
 from harness.compaction.triggers import Always, Full, NoThreshold, WindowMinusReserve
@@ -152,7 +151,7 @@ class Pi(SummarizingPreset):
     def pipeline(self) -> Pipeline:
         """The same rule before a step and after an overflow."""
         if not self.enabled:
-            return Pipeline(division=NoThreshold(rule="compaction is disabled"))
+            return Pipeline(NoThreshold(rule="compaction is disabled"))
         reducer = SummarizeSplitTurn(
             keep_tokens=self.keep_recent_tokens,
             history=Brief(instruction=HISTORY_INSTRUCTION, merge=MERGE_INSTRUCTION, heading=SUMMARY_HEADING, files=True),
@@ -168,9 +167,6 @@ class Pi(SummarizingPreset):
             forgets_kept=not self.fixed,
         )
         return Pipeline(
-            division=WindowMinusReserve(reserve_tokens=self.reserve_tokens),
-            rules=(
-                Rule(trigger=Full(measure="reported-and-since", above=True), reducer=reducer),
-                Rule(trigger=Always(), reducer=reducer, moment="overflow"),
-            ),
+            WindowMinusReserve(reserve_tokens=self.reserve_tokens),
+            (Rule(Full(measure="reported-and-since", above=True), reducer), Rule(Always(), reducer, moment="overflow")),
         )

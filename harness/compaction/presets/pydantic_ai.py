@@ -6,12 +6,11 @@ from typing import Literal
 
 from harness.compaction.amounts import Amount, DueAmounts
 from harness.compaction.cuts import SNAP_BACK, LastTokens, Tail
-from harness.compaction.pipeline import Pipeline, Preset, Rule, SummarizingPreset
-from harness.compaction.ranges import NonNegative, Positive, Share
-from harness.compaction.stages import Mask, Reducer, is_from_user
+from harness.compaction.pipeline import NonNegative, Pipeline, Positive, Preset, Rule, Share, SummarizingPreset
+from harness.compaction.stages import Mask, Reducer, group_results, is_from_user
 from harness.compaction.summary_formats import Sections
 from harness.compaction.triggers import AnyOf, Division, Full, check_triggers, make_division
-from harness.compaction.wrappers import IfSaves, WithProcedure
+from harness.compaction.wrappers import IfSaves
 from harness.messages import Message, ToolResult
 from harness.plan import Excerpt, Plan, Slot, SummaryFormat, SummaryProcedure
 from harness.tokens import Budget, Estimated, Usage, iter_texts
@@ -103,13 +102,8 @@ class MoreBundles:
 
 def _find_bundle_start(items: Sequence[Item], count: int) -> int:
     """Index of the first item of the last so many bundles; 0 if there are fewer."""
-    for index in range(len(items) - 1, 0, -1):
-        if items[index].message.role == "tool" and items[index - 1].message.role == "tool":
-            continue
-        count -= 1
-        if count == 0:
-            return index
-    return 0
+    bundles = group_results(items[1:])
+    return len(items) - sum(map(len, bundles[-count:])) if len(bundles) >= count else 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,6 +137,7 @@ class SummarizeExceptRequest:
     only_news: bool
     """Whether nobody is asked where nothing but that message and a former summary lies before the tail."""
     excerpt: Excerpt
+    procedure: SummaryProcedure
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
         """See `harness.compaction.stages.Reducer`."""
@@ -161,6 +156,7 @@ class SummarizeExceptRequest:
             max_tokens=self.max_tokens,
             former="apart" if self.updates else "among",
             excerpt=self.excerpt,
+            procedure=self.procedure,
         )
         return Plan(reason=reason, forget=tuple(item.item_id for item in summarized_items if item is not kept), slots=(slot,))
 
@@ -214,8 +210,8 @@ class _PydanticAi(Preset):
     def _build_pipeline(self, reducer: Reducer, stub: str | None = None) -> Pipeline:
         full = Full(measure="reported-and-since", above=True)
         many = () if self.trigger_messages is None else (MoreBundles(count=self.trigger_messages, stub=stub),)
-        rule = Rule(trigger=AnyOf((*many, full)), reducer=reducer)
-        return Pipeline(division=self._division, rules=(rule,), counter=COUNTER)
+        rule = Rule(AnyOf((*many, full)), reducer)
+        return Pipeline(self._division, (rule,), counter=COUNTER)
 
     @property
     def _division(self) -> Division:
@@ -272,8 +268,9 @@ class PydanticSummary(_PydanticAi, SummarizingPreset):
             updates=self.incremental,
             only_news=self.keep_tokens is not None,
             excerpt=ShortResults(characters=self.result_characters),
+            procedure=SummaryProcedure(retry_text=RETRY_REQUEST),
         )
-        return self._build_pipeline(WithProcedure(reducer=summarize, procedure=SummaryProcedure(retry_text=RETRY_REQUEST)))
+        return self._build_pipeline(summarize)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,12 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from harness import transcript
 from harness.compaction.amounts import Amount
 from harness.compaction.cuts import LastTokens, Snap
-from harness.compaction.pipeline import Pipeline, Rule, SummarizingPreset
-from harness.compaction.ranges import NonNegative, Positive
-from harness.compaction.summary_formats import append_file_lists
+from harness.compaction.pipeline import NonNegative, Pipeline, Positive, Rule, SummarizingPreset
+from harness.compaction.summary_formats import append_file_lists, format_material
 from harness.compaction.triggers import Full, NoThreshold, WindowMinusReserve
 from harness.messages import Message, user
 from harness.plan import Plan, Slot, SummaryFormat, SummaryRequest
@@ -52,20 +50,15 @@ class Checkpoint:
 
     def build_prompt(self, request: SummaryRequest) -> tuple[Message, ...]:
         """One user message; a former summary is to be merged with what is new (S2.5)."""
-        transcript_text = transcript.render(request.to_summarize)
+        material = format_material(request)
         if self.part_of_turn:
             what = "This is the beginning of a turn whose end stays as it is. Say what was asked, what was done so far, and what "
-            return (user(f"{what}the rest of the turn needs to be understood.\n\nMESSAGES TO SUMMARIZE:\n{transcript_text}"),)
-        former = f"\n\nPREVIOUS SUMMARY:\n{request.previous_summary}" if request.previous_summary else ""
-        merge = " Merge the previous summary with the new messages into one document: keep what still holds." if former else ""
-        asked = f"\n\nORIGINAL USER TASK:\n{request.task}"
+            return (user(f"{what}the rest of the turn needs to be understood.\n\n{material}"),)
+        merge = " Merge the previous summary with the new messages into one document: keep what still holds."
+        merge = merge if request.previous_summary else ""
+        asked = f"ORIGINAL USER TASK:\n{request.task}"
         instruction = f"Create a summary of this coding session in exactly this format.{merge}\n\n{_SECTIONS}"
-        return (
-            user(
-                f"The session so far is to be summarized.{former}\n\nMESSAGES TO SUMMARIZE:\n{transcript_text}"
-                f"{asked}\n\n{instruction}"
-            ),
-        )
+        return (user(f"The session so far is to be summarized.\n\n{material}\n\n{asked}\n\n{instruction}"),)
 
     def render(self, text: str, request: SummaryRequest) -> str:
         """The document with its lists; of a part of a turn, the text under a heading of its own."""
@@ -161,7 +154,7 @@ class ReserveRecent(SummarizingPreset):
     def pipeline(self) -> Pipeline:
         """One rule: summarize the turns before the newest tokens."""
         if not self.enabled:
-            return Pipeline(division=NoThreshold(rule="compaction is disabled"))
+            return Pipeline(NoThreshold(rule="compaction is disabled"))
         summarize = SummarizeBeforeRecent(
             keep_tokens=self.keep_recent_tokens,
             history=Checkpoint(),
@@ -169,6 +162,6 @@ class ReserveRecent(SummarizingPreset):
             max_tokens=self.summary_max_tokens,
         )
         return Pipeline(
-            division=WindowMinusReserve(reserve_tokens=self.reserve_tokens),
-            rules=(Rule(trigger=Full(measure="reported-and-since", above=True), reducer=summarize),),
+            WindowMinusReserve(reserve_tokens=self.reserve_tokens),
+            (Rule(Full(measure="reported-and-since", above=True), summarize),),
         )

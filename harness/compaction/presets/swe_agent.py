@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from harness.compaction.amounts import DUE_IN_ANY_VIEW, DueAmounts
-from harness.compaction.pipeline import Pipeline, Preset, Rule, SummarizingPreset
-from harness.compaction.ranges import NonNegative, Positive
+from harness.compaction.pipeline import NonNegative, Pipeline, Positive, Preset, Rule, SummarizingPreset
 from harness.compaction.stages import is_from_user, replace_results, with_output
 from harness.compaction.summary_formats import Notes
 from harness.compaction.triggers import NoThreshold
@@ -28,30 +27,29 @@ MAX_STUB_CHARACTERS = 60
 class _ResultTally:
     """The tally of results: those that have come since the newest masked one. See `harness.tally_cache`."""
 
-    __slots__ = ("items", "masked")
+    __slots__ = ("count", "masked")
 
     def __init__(self) -> None:
-        self.items: list[Item] = []
+        self.count = 0
         self.masked = False
         """Whether there is such a one."""
 
     def add(self, item: Item) -> None:
         """See `harness.tally_cache.Tally`."""
-        if item.message.role != "tool":
-            return
-        if _is_elided(item):
-            self.items.clear()
-            self.masked = True
-        else:
-            self.items.append(item)
+        if item.message.role == "tool":
+            elided = _is_elided(item)
+            self.masked |= elided
+            self.count = 0 if elided else self.count + 1
 
-    def count_overdue(self, keep: int, every: int) -> int:
-        """How many results are to be masked now.
 
-        The request counts as the first result, as it does in the source; it is never masked.
-        """
-        shown = len(self.items)
-        return (shown - keep) // every * every if self.masked else (shown + 1) // every * every - keep - 1
+def _count_overdue(view: View, keep: int, every: int) -> int:
+    """How many results are to be masked now.
+
+    The request counts as the first result, as it does in the source; it is never masked.
+    """
+    shown: int
+    shown, masked = view.tally_cache.read(view.items, _ResultTally, _ResultTally, lambda tally: (tally.count, tally.masked))
+    return (shown - keep) // every * every if masked else (shown + 1) // every * every - keep - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,9 +61,7 @@ class Overdue:
 
     def check_due(self, view: View, budget: Budget, usage: Usage | None) -> str | None:
         """See `harness.compaction.triggers.Trigger`."""
-        count = view.tally_cache.read(
-            view.items, _ResultTally, _ResultTally, lambda shown: shown.count_overdue(self.keep, self.every)
-        )
+        count = _count_overdue(view, self.keep, self.every)
         return f"more than {self.keep} results, {self.every} at a time" if count > 0 else None
 
     def state_due(self, budget: Budget) -> DueAmounts:
@@ -82,11 +78,8 @@ class ElideResults:
 
     def reduce(self, view: View, budget: Budget, reason: str) -> Plan:
         """See `harness.compaction.stages.Reducer`."""
-        count = view.tally_cache.read(
-            view.items, _ResultTally, _ResultTally, lambda shown: shown.count_overdue(self.keep, self.every)
-        )
-        shown = [item for item in view.items if item.message.role == "tool" and not _is_elided(item)] if count > 0 else []
-        old = shown[: max(0, count)]
+        count = max(0, _count_overdue(view, self.keep, self.every))
+        old = [item for item in view.items if count and item.message.role == "tool" and not _is_elided(item)][:count]
         return Plan(
             reason=f"{reason}; {len(old)} old results", replace=tuple(replace_results(item, _elide_result) for item in old)
         )
@@ -190,7 +183,7 @@ class MiniSweAgent(Preset):
     @property
     def pipeline(self) -> Pipeline:
         """The whole window, no threshold, no rule."""
-        return Pipeline(division=NoThreshold(rule="no compaction"))
+        return Pipeline(NoThreshold(rule="no compaction"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -202,10 +195,8 @@ class _LastObservations(Preset):
 
     def _build_pipeline(self, keep: int) -> Pipeline:
         """One rule: mask what is overdue."""
-        rule = Rule(
-            trigger=Overdue(keep=keep, every=self.polling), reducer=ElideResults(keep=keep, every=self.polling), quiet=True
-        )
-        return Pipeline(division=NoThreshold(rule=f"the newest {keep} results stay"), rules=(rule,))
+        rule = Rule(Overdue(keep=keep, every=self.polling), ElideResults(keep=keep, every=self.polling), quiet=True)
+        return Pipeline(NoThreshold(rule=f"the newest {keep} results stay"), (rule,))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -290,8 +281,8 @@ class ComplexityTrapSummary(SummarizingPreset):
             format=Notes(instruction=CHECKPOINT_INSTRUCTION, heading="Checkpoint of earlier turns:"),
             max_tokens=self.summary_max_tokens,
         )
-        rules: tuple[Rule, ...] = (Rule(trigger=TurnsSinceSummary(count=self.turns + self.keep_turns), reducer=summarize),)
+        rules: tuple[Rule, ...] = (Rule(TurnsSinceSummary(count=self.turns + self.keep_turns), summarize),)
         if self.mask_results is not None:
             mask = ElideResults(keep=self.mask_results, every=1)
-            rules = (*rules, Rule(trigger=Overdue(keep=self.mask_results, every=1), reducer=mask, quiet=True))
-        return Pipeline(division=NoThreshold(rule=f"{self.turns + self.keep_turns} turns without a summary"), rules=rules)
+            rules = (*rules, Rule(Overdue(keep=self.mask_results, every=1), mask, quiet=True))
+        return Pipeline(NoThreshold(rule=f"{self.turns + self.keep_turns} turns without a summary"), rules)

@@ -3,12 +3,10 @@
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from harness import transcript
-from harness.compaction.pipeline import Pipeline, Rule, SummarizingPreset
-from harness.compaction.ranges import NonNegative, Positive
+from harness.compaction.pipeline import NonNegative, Pipeline, Positive, Rule, SummarizingPreset
 from harness.compaction.stages import EVERYTHING, Mask, Prunable, Summarize
+from harness.compaction.summary_formats import format_material
 from harness.compaction.triggers import Always, Full, NoThreshold, Trigger, UsableInput
-from harness.errors import UsageError
 from harness.events import Hook
 from harness.messages import CompactionMarker, Message, system, user
 from harness.plan import SummaryRequest
@@ -43,9 +41,7 @@ class Continuation:
     def build_prompt(self, request: SummaryRequest) -> tuple[Message, ...]:
         """The system prompt, and one user message."""
         focus = "".join(f"\n- {line}" for line in self.focus)
-        transcript_text = transcript.render(request.to_summarize)
-        former = f"\n\nPREVIOUS SUMMARY:\n{request.previous_summary}" if request.previous_summary else ""
-        asked = f"{_UPDATE_REQUEST if former else _REQUEST}{former}\n\nMESSAGES TO SUMMARIZE:\n{transcript_text}"
+        asked = f"{_UPDATE_REQUEST if request.previous_summary else _REQUEST}\n\n{format_material(request)}"
         return (system(f"{_PROMPT}\n\nFocus on:{focus}" if focus else _PROMPT), user(asked))
 
     def render(self, text: str, request: SummaryRequest) -> str:
@@ -146,11 +142,6 @@ class ThreeTiers(SummarizingPreset):
     summary_max_tokens: Positive = 2_000
     kind: Literal["three-tiers"] = "three-tiers"
 
-    def check_combination(self) -> None:
-        """See `Preset`."""
-        if self.agent not in STRATEGIES:
-            raise UsageError(f"agent={self.agent!r} must be one of {', '.join(STRATEGIES)}")
-
     @property
     def truncation(self) -> Truncation:
         """Tier 1."""
@@ -162,15 +153,15 @@ class ThreeTiers(SummarizingPreset):
     def pipeline(self) -> Pipeline:
         """Tiers 2 and 3."""
         mask = self._build_mask()
-        prune = Rule(trigger=Prunable(mask=mask), reducer=mask, moment=self.prune_at, quiet=True)
+        prune = Rule(Prunable(mask=mask), mask, moment=self.prune_at, quiet=True)
         pruning = (prune,) if self.prune else ()
         if not self.auto:
-            return Pipeline(division=NoThreshold(rule="no summaries"), rules=pruning, counter=RoundedQuarter())
+            return Pipeline(NoThreshold(rule="no summaries"), pruning, counter=RoundedQuarter())
         division = UsableInput(max_output_tokens=self.max_output_tokens, input_limit_tokens=self.input_limit_tokens)
         full: Trigger = Full(measure="reported", above=True)
         due: tuple[tuple[Hook, Trigger], ...] = (("turn" if self.lazy else "step", full), ("overflow", Always()))
-        summarizing = (Rule(trigger=trigger, reducer=self._build_summarize(), moment=moment) for moment, trigger in due)
-        return Pipeline(division=division, rules=(*pruning, *summarizing), counter=RoundedQuarter())
+        summarizing = (Rule(trigger, self._build_summarize(), moment=moment) for moment, trigger in due)
+        return Pipeline(division, (*pruning, *summarizing), counter=RoundedQuarter())
 
     def _build_mask(self) -> Mask:
         strategy = STRATEGIES[self.agent]

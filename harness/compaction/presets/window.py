@@ -5,8 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 from harness.compaction.cuts import SNAP_BACK, LastMessages
-from harness.compaction.pipeline import Pipeline, Rule, SummarizingPreset
-from harness.compaction.ranges import NonNegative, Positive
+from harness.compaction.pipeline import NonNegative, Pipeline, Positive, Rule, SummarizingPreset
 from harness.compaction.stages import Forget, Middle, Reducer, Summarize
 from harness.compaction.summary_formats import Notes
 from harness.compaction.triggers import MoreThan, NoThreshold
@@ -154,7 +153,7 @@ class MessageWindow(SummarizingPreset):
     def pipeline(self) -> Pipeline:
         """One rule, when the cap is exceeded: evict, or summarize."""
         if self.max_messages == 0:
-            return Pipeline(division=NoThreshold(rule="max_messages=0: the window is off"))
+            return Pipeline(NoThreshold(rule="max_messages=0: the window is off"))
         tail = max(self.preserve_last_n, self.max_messages - self.preserve_first_n)
         middle = Middle(tail=LastMessages(count=tail), head_messages=1 + self.preserve_first_n, snap=SNAP_BACK)
         evict: Reducer = Forget(middle=middle, keep_summaries=True)
@@ -172,7 +171,4 @@ class MessageWindow(SummarizingPreset):
         rule = (
             f"at most {self.max_messages} messages, {self.preserve_first_n} first and {self.preserve_last_n} last ones preserved"
         )
-        return Pipeline(
-            division=NoThreshold(rule=rule),
-            rules=(Rule(trigger=MoreThan(count=1 + self.max_messages), reducer=evict, quiet=True),),
-        )
+        return Pipeline(NoThreshold(rule=rule), (Rule(MoreThan(count=1 + self.max_messages), evict, quiet=True),))
