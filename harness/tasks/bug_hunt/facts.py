@@ -5,14 +5,15 @@ had from the agent's own notes later, three never again. One the agent says itse
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 
-from harness.task import CallTemplate, Fact, FactKind
+from harness.task import Fact, FactKind
 from harness.tasks.bug_hunt.stages import OLD_TIER_KWH, RATES, TIERED_STAGES
 from harness.tasks.kit.draws import compute_digest, derive_number, draw_choices, make_rng
 from harness.tasks.kit.facts import make_file_fact, make_output_fact, make_prompt_fact
 
-CULPRIT_NOTE = "notes/04-culprit.md"
+OWN_NOTE, CULPRIT_NOTE = "notes/03-ruled-out.md", "notes/04-culprit.md"
 NIGHTLY_LOG = "logs/nightly.log"
 PROVISIONAL_PATTERN = r"rate beyond the tier is `(\d+)` until further notice"
 _SHOW_NOTES_COMMAND = "cat notes/0*.md"
@@ -58,14 +59,11 @@ FACTS: tuple[Fact, ...] = (
     ),
     make_output_fact("attempt_id", "artifact", "", "A-0000", r"registered as attempt (A-\d{4})"),
     make_output_fact("desk", "next-step", "", "office", r"announce it at the desk `(\w+)`"),
-    Fact(
-        name="ruled_out",
-        kind="decision",
+    replace(
+        make_file_fact(
+            *("ruled_out", "decision", OWN_NOTE, "nothing"), r"[Rr]uled out for good: `(\w+)`", command="cat notes/03-*.md"
+        ),
         said_in="own",
-        patterns=(r"[Rr]uled out for good: `(\w+)`",),
-        prior="nothing",
-        recover=CallTemplate(tool="execute_command", arguments=(("command", "cat notes/03-*.md"),)),
-        source="notes/03-ruled-out.md",
     ),
 )
 
@@ -86,13 +84,14 @@ _CHOICES: dict[str, Sequence[object]] = {
 
 
 def draw_values(task_seed: int) -> dict[str, str]:
-    """Draw the value of every fact under a seed; `key` is the workspace's own, `stale_rate` the module's."""
+    """Draw the value of every fact under a seed; `key` is the workspace's own, `stale_rate` and `stale_tier` are the module's."""
     rng_for = partial(make_rng, "bug-hunt", task_seed)
     values = draw_choices("bug-hunt", task_seed, _CHOICES, ("WB", "KW", "TR", "QU"), salt_name="key")
     values["suspect"] = rng_for("suspect").choice([stage.name for stage in TIERED_STAGES if stage.name != values["culprit"]])
     values["ruled_out"] = values["suspect"]
     rates = rng_for("rates").sample(RATES, 3)
     values["stale_rate"], values["provisional_rate"], values["final_rate"] = map(str, rates)
+    values["stale_tier"] = str(OLD_TIER_KWH)
     values["complaint"] = str(rng_for("complaint").randrange(21_000, 98_000))
     return values | derive_acceptance_values(values["key"])
 

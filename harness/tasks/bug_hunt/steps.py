@@ -34,7 +34,7 @@ def _write_note(name: str, text: str) -> StepSpec:
     return do(f"note_{name[:2]}", text, write(f"notes/{name}.md", load_text(__package__, f"agent/{name}.md")))
 
 
-def _run_command(name: str, text: str, command: str) -> StepSpec:
+def _show(name: str, text: str, command: str) -> StepSpec:
     return look(name, text, run(command))
 
 
@@ -42,25 +42,21 @@ def _examine_symptom() -> Iterable[StepSpec]:
     yield look_around("Let me see what is here: package, tests, tools, pages and logs, and whether somebody left notes.", FOLDERS)
     yield look("read_readme", "First the readme and the rules for a fix.", read("README.md"), read("CONTRIBUTING.md"))
     yield look("read_architecture", "How the parts fit together.", read("docs/architecture.md"))
-    yield _run_command(
-        "suite_before", "The whole suite, to see what fails today and what does not.", "python3 tools/run_tests.py; true"
-    )
+    yield _show("suite_before", "The whole suite, to see what fails today and what does not.", "python3 tools/run_tests.py; true")
     yield look(
         "read_test_reference",
         "Only the tests of the reference fail. I read them before I believe them.",
         read("tests/test_reference.py"),
     )
     yield look("read_audit", "What the regulator audits, and which causes past drifts had.", read("docs/audit.md"))
-    yield _run_command("log_head", "The nightly log from its beginning, when all was well.", "head -n 45 logs/nightly.log")
-    yield _run_command("log_first", "Since when does it drift?", "grep -n 'first drift' logs/nightly.log")
-    yield _run_command("log_errors", "And how does it go on from there?", "grep -n ERROR logs/nightly.log")
-    yield _run_command("log_blame", "Did anybody write down a suspicion?", "grep -n NOTE logs/nightly.log")
-    yield _run_command("log_week", "The nights around that day, line by line.", "sed -n 46,170p logs/nightly.log")
-    yield _run_command("log_printers", "The printers, around the same days.", "sed -n 1,64p logs/printers.log")
-    yield _run_command("log_collectors", "The collectors, who deliver the readings.", "tail -n 70 logs/collectors.log")
-    yield _run_command(
-        "complaint_page", "The invoice that was complained about, on paper.", "python3 -m wattbook.cli ${complaint}"
-    )
+    yield _show("log_head", "The nightly log from its beginning, when all was well.", "head -n 45 logs/nightly.log")
+    yield _show("log_first", "Since when does it drift?", "grep -n 'first drift' logs/nightly.log")
+    yield _show("log_errors", "And how does it go on from there?", "grep -n ERROR logs/nightly.log")
+    yield _show("log_blame", "Did anybody write down a suspicion?", "grep -n NOTE logs/nightly.log")
+    yield _show("log_week", "The nights around that day, line by line.", "sed -n 46,170p logs/nightly.log")
+    yield _show("log_printers", "The printers, around the same days.", "sed -n 1,64p logs/printers.log")
+    yield _show("log_collectors", "The collectors, who deliver the readings.", "tail -n 70 logs/collectors.log")
+    yield _show("complaint_page", "The invoice that was complained about, on paper.", "python3 -m wattbook.cli ${complaint}")
     for month in MONTHS[3:]:
         yield look(f"minutes_{month}", f"The minutes of {month}; somebody may have noticed.", read(f"docs/minutes/{month}.md"))
     yield _write_note("01-symptom", "What is known of the symptom goes into the first note.")
@@ -79,9 +75,7 @@ def _map_code() -> Iterable[StepSpec]:
     yield look("read_errors", "And the errors.", read("wattbook/errors.py"))
     yield look("read_test_engine", "The tests of the engine, since they pass all the same.", read("tests/test_engine.py"))
     yield look("read_test_money", "The tests of money, for the same reason.", read("tests/test_money.py"))
-    yield _run_command(
-        "data_head", "What the data looks like.", "head -n 12 data/readings.csv data/reference.csv data/audited.csv"
-    )
+    yield _show("data_head", "What the data looks like.", "head -n 12 data/readings.csv data/reference.csv data/audited.csv")
     yield look("read_decree", "The decree, which changed figures in that very month.", read("docs/decree.md"))
     yield _write_note("02-map", "The map of the code: four things can move a sum.")
 
@@ -92,29 +86,27 @@ def _check_suspects() -> Iterable[StepSpec]:
         "What the tools do before I use them; one of them is billed.",
         *(read(f"tools/{name}.py") for name in ("probe", "compare", "ci")),
     )
-    yield _run_command("probe_readings", "First suspect: the readings.", "python3 tools/probe.py --readings")
-    yield _run_command("probe_money", "The sums are right. Second suspect: settling.", "python3 tools/probe.py --settle")
-    yield _run_command("all_readings", "They settle as they should. The counts themselves.", "cat data/readings.csv")
-    yield _run_command(
-        "suspect_module", "Third: the stage that the operator blames, as it is.", "cat wattbook/stages/${suspect}.py"
-    )
-    yield _run_command("suspect_probe", "And against the audited invoices.", "python3 tools/probe.py --stage ${suspect}")
+    yield _show("probe_readings", "First suspect: the readings.", "python3 tools/probe.py --readings")
+    yield _show("probe_money", "The sums are right. Second suspect: settling.", "python3 tools/probe.py --settle")
+    yield _show("all_readings", "They settle as they should. The counts themselves.", "cat data/readings.csv")
+    yield _show("suspect_module", "Third: the stage that the operator blames, as it is.", "cat wattbook/stages/${suspect}.py")
+    yield _show("suspect_probe", "And against the audited invoices.", "python3 tools/probe.py --stage ${suspect}")
     yield _write_note(
         "03-ruled-out",
         "It agrees everywhere. Ruled out for good: `${suspect}`. I write down what it cannot be, so "
         "that nobody looks there again.",
     )
-    yield _run_command("compare", "Now the invoice of the complaint, stage by stage.", "python3 tools/compare.py ${complaint}")
-    yield _run_command(
+    yield _show("compare", "Now the invoice of the complaint, stage by stage.", "python3 tools/compare.py ${complaint}")
+    yield _show(
         "audited", "The regulator's figures of the audited invoices, to be sure of the comparison.", "cat data/audited.csv"
     )
-    yield _run_command("culprit_module", "So it is `${culprit}`. Its module.", "nl -ba wattbook/stages/${culprit}.py")
-    yield _run_command("culprit_page", "And what its page says.", "grep -n . docs/stages/${culprit}.md")
+    yield _show("culprit_module", "So it is `${culprit}`. Its module.", "nl -ba wattbook/stages/${culprit}.py")
+    yield _show("culprit_page", "And what its page says.", "grep -n . docs/stages/${culprit}.md")
     yield _write_note("04-culprit", "The stage is found: module and page disagree.")
 
 
 def _try_first_fix() -> Iterable[StepSpec]:
-    yield _run_command("attempts", "What was tried on the bench before.", "cat ci/attempts.log")
+    yield _show("attempts", "What was tried on the bench before.", "cat ci/attempts.log")
     yield do(
         "first_patch",
         "The plain fix: the tier of the decree, ${decree_tier}, and the rate of the page, ${provisional_rate}.",
@@ -130,7 +122,7 @@ def _try_first_fix() -> Iterable[StepSpec]:
 
 
 def _read_other_stages() -> Iterable[StepSpec]:
-    yield _run_command(
+    yield _show(
         "log_tail",
         "Refused: the page's rate of ${provisional_rate} is not the one in force, and the module is as it was. Before I spend "
         "another try I look at everything that is left, the log's end first.",
@@ -138,8 +130,8 @@ def _read_other_stages() -> Iterable[StepSpec]:
     )
     for stage in STAGES:
         yield look(f"read_{stage.name}", f"The stage {stage.name}.", read(f"wattbook/stages/{stage.name}.py"))
-    yield _run_command("log_second_half", "The nights of the second half of the month.", "sed -n 301,420p logs/nightly.log")
-    yield _run_command(
+    yield _show("log_second_half", "The nights of the second half of the month.", "sed -n 301,420p logs/nightly.log")
+    yield _show(
         "all_tiers", "The figures of all stages side by side.", "grep -nE '^(TIER_KWH|BASE|FIGURE) =' wattbook/stages/*.py"
     )
     for stage in TIERED_STAGES:
@@ -155,7 +147,7 @@ def _try_second_fix() -> Iterable[StepSpec]:
     yield look("read_rounding", "What was decided about half a cent, since the mode is a figure too.", read("docs/rounding.md"))
     for month in MONTHS[:3]:
         yield look(f"minutes_{month}", f"Was a rate decided in {month}?", read(f"docs/minutes/{month}.md"))
-    yield _run_command("log_rest", "The nights in the middle of the month.", "sed -n 171,300p logs/nightly.log")
+    yield _show("log_rest", "The nights in the middle of the month.", "sed -n 171,300p logs/nightly.log")
     yield do(
         "second_patch",
         "The second patch: tier ${decree_tier}, rate ${final_rate} as the bench implied, mode ${rounding}, and the tag "
@@ -169,10 +161,10 @@ def _try_second_fix() -> Iterable[StepSpec]:
         r"(?i)patches/second\.sed was accepted",
         "patches/second.sed",
     )
-    yield _run_command(
+    yield _show(
         "reference_after", "The tests of the reference now.", "python3 tools/run_tests.py tests.test_reference tests.test_money"
     )
-    yield _run_command("compare_after", "And every audited invoice.", "python3 tools/compare.py | tail -n 60")
+    yield _show("compare_after", "And every audited invoice.", "python3 tools/compare.py | tail -n 60")
     yield _write_note("06-fixed", "Accepted. The note says what is left to do.")
 
 
@@ -182,9 +174,9 @@ def _write_papers() -> Iterable[StepSpec]:
         "The regression test, through the function that partners import, on the invoice of the complaint.",
         write("tests/regressions/test_drift.py", load_text(__package__, "agent/test_drift.py")),
     )
-    yield _run_command("run_regression", "Run it.", "python3 tools/run_tests.py tests.regressions.test_drift")
-    yield _run_command("suite_after", "The whole suite once more.", "python3 tools/run_tests.py")
-    yield _run_command(
+    yield _show("run_regression", "Run it.", "python3 tools/run_tests.py tests.regressions.test_drift")
+    yield _show("suite_after", "The whole suite once more.", "python3 tools/run_tests.py")
+    yield _show(
         "whole_quarter",
         "And the invoices of the quarter as they would be printed now.",
         "python3 -m wattbook.cli $$(tail -n 40 data/readings.csv | cut -d, -f1)",

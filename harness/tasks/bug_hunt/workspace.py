@@ -5,16 +5,7 @@ from collections.abc import Iterator, Mapping
 from harness.tasks import kit
 from harness.tasks.bug_hunt.archive import generate_letters, generate_logs, generate_minutes
 from harness.tasks.bug_hunt.facts import DESKS
-from harness.tasks.bug_hunt.stages import (
-    OLD_TIER_KWH,
-    READING_FIELDS,
-    STAGES,
-    TIERED_STAGES,
-    Stage,
-    Tariff,
-    draw_readings,
-    draw_tariff,
-)
+from harness.tasks.bug_hunt.stages import READING_FIELDS, STAGES, TIERED_STAGES, Stage, Tariff, draw_readings, draw_tariff
 from harness.tasks.kit.draws import make_rng
 from harness.tasks.kit.texts import fill_text, load_text
 
@@ -80,7 +71,7 @@ def _render_module(stage: Stage, correct_tariff: Tariff, values: Mapping[str, st
     words |= {"base": str(correct_tariff.base[stage.name]), "mode": "down" if stale else correct_tariff.mode}
     if stage not in TIERED_STAGES:
         return fill_text(__package__, "package/plain.py", words)
-    words["tier"] = str(OLD_TIER_KWH if stale else correct_tariff.tier)
+    words["tier"] = values["stale_tier"] if stale else str(correct_tariff.tier)
     words["rate"] = values["stale_rate"] if stale else str(correct_tariff.rate[stage.name])
     return fill_text(__package__, "package/tiered.py", words)
 

@@ -5,7 +5,7 @@ from functools import cache
 from harness.task import Script
 from harness.tasks.changing_requirements.facts import BAYS, STOPS
 from harness.tasks.kit.calls import list_directory, read, run, write
-from harness.tasks.kit.steps import StepSpec, build_steps, do, do_once, look
+from harness.tasks.kit.steps import StepSpec, do, do_once, look, make_script
 
 SHEETS_BEFORE_FIRST_CHANGE, SHEETS_BEFORE_SECOND_CHANGE = 9, 17
 """Sheets that are written when the user changes the rules for the first and for the second time."""
@@ -68,7 +68,5 @@ def find_change_steps() -> tuple[int, int]:
 @cache
 def build_script() -> Script:
     """All steps in order."""
-    return Script(
-        steps=build_steps((*STEPS_BEFORE_FIRST_CHANGE, *STEPS_BEFORE_SECOND_CHANGE, *FINAL_STEPS), ("sheets/", "plan/")),
-        final_text="Sheets and papers are done.",
-    )
+    sections = (STEPS_BEFORE_FIRST_CHANGE, STEPS_BEFORE_SECOND_CHANGE, FINAL_STEPS)
+    return make_script("Sheets and papers are done.", ("sheets/", "plan/"), *sections)

@@ -15,12 +15,12 @@ from harness.tasks.kit.facts import make_file_fact, make_output_fact, make_promp
 from harness.tasks.kit.texts import fill_text
 
 
-def _make_page_fact(name: str, kind: FactKind, page: str, prior: str, *patterns: str) -> Fact:
+def _look_up(name: str, kind: FactKind, page: str, prior: str, *patterns: str) -> Fact:
     """Make a fact on a page of docs/."""
     return make_file_fact(name, kind, f"docs/{page}.md", prior, *patterns)
 
 
-def _make_command_fact(name: str, kind: FactKind, command: str, prior: str, *patterns: str) -> Fact:
+def _run_tool(name: str, kind: FactKind, command: str, prior: str, *patterns: str) -> Fact:
     """Make a fact that a command prints; `command` is empty if it cannot be run again without harm."""
     source = command.split(maxsplit=1)[0] if command else ""
     return make_output_fact(name, kind, f"python3 {command}" if command else "", prior, *patterns, source=source)
@@ -37,23 +37,21 @@ FACTS: tuple[Fact, ...] = (
     make_prompt_fact("removed_column", "constraint", "deleted_at", r"date of removal goes into the column `(\w+)`"),
     make_prompt_fact("export_delimiter", "constraint", ",", r"separate their fields with the character `([^\w\s])`"),
     make_prompt_fact("draft_tag", "constraint", "draft", r"card of a generator carries the tag `([\w-]+)`"),
-    _make_page_fact("initial_ease", "value", "scheduling", "2.50", r"initial ease of a card\W{1,5}(\d\.\d\d)\b"),
-    _make_page_fact("ease_floor", "value", "scheduling", "1.30", r"ease never falls below (\d\.\d\d)\b"),
-    _make_page_fact(
-        "second_interval_days", "value", "scheduling", "6", r"second success in a row brings the card back after (\d+)"
-    ),
-    _make_page_fact("cards_table", "artifact", "storage", "cards", r"[Cc]ards live in the table `(\w+)`"),
-    _make_page_fact("hint_column", "value", "import-export", "hint", r"its header is `(\w+)`"),
-    _make_page_fact("cloze_marker", "preference", "generation", "[...]", r"gap is written `([^`\n]+)`"),
-    _make_page_fact("tie_break", "decision", "decisions", "card_id", r"due on the same day are ordered by `(\w+)`"),
-    _make_page_fact("mature_days", "value", "statistics", "21", r"mature once its interval has reached (\d+) days"),
-    _make_command_fact("schema_version", "value", "tools/schema_version.py", "1", r"^\W*schema version: (\d+)$"),
-    _make_command_fact(
+    _look_up("initial_ease", "value", "scheduling", "2.50", r"initial ease of a card\W{1,5}(\d\.\d\d)\b"),
+    _look_up("ease_floor", "value", "scheduling", "1.30", r"ease never falls below (\d\.\d\d)\b"),
+    _look_up("second_interval_days", "value", "scheduling", "6", r"second success in a row brings the card back after (\d+)"),
+    _look_up("cards_table", "artifact", "storage", "cards", r"[Cc]ards live in the table `(\w+)`"),
+    _look_up("hint_column", "value", "import-export", "hint", r"its header is `(\w+)`"),
+    _look_up("cloze_marker", "preference", "generation", "[...]", r"gap is written `([^`\n]+)`"),
+    _look_up("tie_break", "decision", "decisions", "card_id", r"due on the same day are ordered by `(\w+)`"),
+    _look_up("mature_days", "value", "statistics", "21", r"mature once its interval has reached (\d+) days"),
+    _run_tool("schema_version", "value", "tools/schema_version.py", "1", r"^\W*schema version: (\d+)$"),
+    _run_tool(
         "deck_checksum", "value", "tools/checksum.py decks/biology.csv", "00000000", r"crc32 of decks/biology\.csv: ([0-9a-f]{8})"
     ),
-    _make_command_fact("journal_mode", "error", "tools/check_storage.py", "wal", r"journal mode must be `(\w+)`"),
-    _make_command_fact("release_id", "artifact", "", "R-0000", r"reserved release (R-\d{4})"),
-    _make_command_fact("ingest_token", "progress", "", "start", r"[Ff]eed the rest of the deck with --resume ([0-9a-f]{6})"),
+    _run_tool("journal_mode", "error", "tools/check_storage.py", "wal", r"journal mode must be `(\w+)`"),
+    _run_tool("release_id", "artifact", "", "R-0000", r"reserved release (R-\d{4})"),
+    _run_tool("ingest_token", "progress", "", "start", r"[Ff]eed the rest of the deck with --resume ([0-9a-f]{6})"),
 )
 
 _CHOICES: dict[str, Sequence[object]] = {

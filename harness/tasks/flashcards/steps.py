@@ -286,26 +286,20 @@ def _write_command_line() -> Iterable[StepSpec]:
 
 
 def _try_steps() -> Iterable[StepSpec]:
-    def try_command(
-        name: str, text: str, words: str, *, day: str = "2024-03-01", suffix: str = '; echo "exit status $$?"'
-    ) -> StepSpec:
-        command = f"python3 -m flashcards --db study/try.db --today {day} {words}{suffix}"
-        return look(f"try_{name}", text, run(command))
-
-    yield try_command("help", "By hand now, as a learner would. The help first.", "--help")
-    yield try_command("import", "The sample deck into a database for trying.", "import --deck biology")
-    yield try_command("review", "Today's queue: new cards only, as many as a day may have.", "review")
-    yield try_command("answers", "Answer the first six of them, good and bad.", "review --grades 4 5 2 0 3 4")
-    yield try_command("export", "The export as the schools will open it.", "export")
-    yield try_command("generate", "Drafts from the passage.", "generate decks/passage.txt --deck passage --limit 30")
-    yield try_command("approve", "All of them approved, then the statistics.", "approve --all")
-    yield try_command("stats", "Numbers and forecast for three weeks.", "stats --days 21")
-    yield try_command(
-        "json", "The JSON form, the beginning is enough.", "export --deck biology --format json", suffix=" | head -n 150"
-    )
-    yield try_command(
-        "idle", "A day before the deck was imported: nothing can be due, and the status must say so.", "review", day="2023-01-01"
-    )
+    for name, text, words in (
+        ("help", "By hand now, as a learner would. The help first.", "2024-03-01 --help"),
+        ("import", "The sample deck into a database for trying.", "2024-03-01 import --deck biology"),
+        ("review", "Today's queue: new cards only, as many as a day may have.", "2024-03-01 review"),
+        ("answers", "Answer the first six of them, good and bad.", "2024-03-01 review --grades 4 5 2 0 3 4"),
+        ("export", "The export as the schools will open it.", "2024-03-01 export"),
+        ("generate", "Drafts from the passage.", "2024-03-01 generate decks/passage.txt --deck passage --limit 30"),
+        ("approve", "All of them approved, then the statistics.", "2024-03-01 approve --all"),
+        ("stats", "Numbers and forecast for three weeks.", "2024-03-01 stats --days 21"),
+        ("json", "The JSON form, the beginning is enough.", "2024-03-01 export --deck biology --format json"),
+        ("idle", "A day before the deck was imported: nothing can be due, and the status must say so.", "2023-01-01 review"),
+    ):
+        suffix = " | head -n 150" if name == "json" else '; echo "exit status $$?"'
+        yield look(f"try_{name}", text, run(f"python3 -m flashcards --db study/try.db --today {words}{suffix}"))
     yield look(
         "inspect_database",
         "The database itself as the office's scripts will see it.",

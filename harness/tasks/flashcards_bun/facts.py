@@ -11,11 +11,11 @@ from harness.tasks.kit.draws import compute_digest, derive_number, draw_choices
 from harness.tasks.kit.facts import make_file_fact, make_output_fact, make_prompt_fact
 
 
-def _make_page_fact(name: str, kind: FactKind, page: str, prior: str, *patterns: str) -> Fact:
+def _look_up(name: str, kind: FactKind, page: str, prior: str, *patterns: str) -> Fact:
     return make_file_fact(name, kind, f"docs/{page}.md", prior, *patterns)
 
 
-def _make_tool_fact(name: str, kind: FactKind, tool: str, prior: str, pattern: str, *, arguments: str = "") -> Fact:
+def _ask_tool(name: str, kind: FactKind, tool: str, prior: str, pattern: str, *, arguments: str = "") -> Fact:
     path = f"tools/{tool}.ts"
     return make_output_fact(name, kind, f"bun {path}{arguments}", prior, pattern, source=path)
 
@@ -38,18 +38,16 @@ FACTS: tuple[Fact, ...] = (
         r"called mature after (\d+) days from this order on",
         former_patterns=(r"maturity began at an interval of (\d+) days",),
     ),
-    _make_page_fact("initial_ease", "value", "scheduling", "2.5", r"card that was never answered has an ease of (\d\.\d+)\b"),
-    _make_page_fact("ease_floor", "value", "scheduling", "1.3", r"ease never sinks below (\d\.\d+)\b"),
-    _make_page_fact("second_interval_days", "value", "scheduling", "6", r"second success in a row gives (\d+) days"),
-    _make_page_fact("cards_table", "artifact", "storage", "cards", r"[Cc]ards are rows of the table `(\w+)`"),
-    _make_page_fact("hint_column", "value", "decks", "hint", r"learner's nudge stands in the column `(\w+)`"),
-    _make_page_fact("gap_mark", "preference", "generation", "[...]", r"gap of a card is written `([^`\n]+)`"),
-    _make_page_fact("tie_break", "decision", "sessions", "id", r"due on the same day are ordered by `(\w+)`"),
-    _make_tool_fact("schema_version", "value", "schema_version", "1", r"^\W*schema version: (\d+)$"),
-    _make_tool_fact("journal_mode", "error", "check_storage", "wal", r"journal mode must be `(\w+)`"),
-    _make_tool_fact(
-        "next_audit", "next-step", "audit", "full", r"[Nn]ext audit .{0,40}has to pass: ([a-z]+-\d)\b", arguments=" first"
-    ),
+    _look_up("initial_ease", "value", "scheduling", "2.5", r"card that was never answered has an ease of (\d\.\d+)\b"),
+    _look_up("ease_floor", "value", "scheduling", "1.3", r"ease never sinks below (\d\.\d+)\b"),
+    _look_up("second_interval_days", "value", "scheduling", "6", r"second success in a row gives (\d+) days"),
+    _look_up("cards_table", "artifact", "storage", "cards", r"[Cc]ards are rows of the table `(\w+)`"),
+    _look_up("hint_column", "value", "decks", "hint", r"learner's nudge stands in the column `(\w+)`"),
+    _look_up("gap_mark", "preference", "generation", "[...]", r"gap of a card is written `([^`\n]+)`"),
+    _look_up("tie_break", "decision", "sessions", "id", r"due on the same day are ordered by `(\w+)`"),
+    _ask_tool("schema_version", "value", "schema_version", "1", r"^\W*schema version: (\d+)$"),
+    _ask_tool("journal_mode", "error", "check_storage", "wal", r"journal mode must be `(\w+)`"),
+    _ask_tool("next_audit", "next-step", "audit", "full", r"[Nn]ext audit .{0,40}has to pass: ([a-z]+-\d)\b", arguments=" first"),
     make_output_fact("release_id", "artifact", "", "R-0000", r"reserved release (R-\d{4})"),
     make_output_fact("feed_mark", "progress", "", "start", r"[Ff]eed the rest of the deck with --resume ([0-9a-f]{6})\b"),
 )

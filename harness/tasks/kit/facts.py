@@ -3,6 +3,8 @@
 Patterns are regular expressions that read the value; `former_patterns` are those of other words, which tell an older value.
 """
 
+from dataclasses import replace
+
 from harness.task import Fact, FactKind
 from harness.tasks.kit.calls import read, run
 
@@ -26,16 +28,8 @@ def make_file_fact(
         command: shell command that shows the fact, if the file is too long to be read whole.
         former_patterns: regular expressions that read an older value.
     """
-    return Fact(
-        name=name,
-        kind=kind,
-        said_in="file",
-        patterns=patterns,
-        prior=prior,
-        recover=run(command) if command else read(path),
-        source=path,
-        former_patterns=former_patterns,
-    )
+    fact = make_prompt_fact(name, kind, prior, *patterns, former_patterns=former_patterns)
+    return replace(fact, said_in="file", recover=run(command) if command else read(path), source=path)
 
 
 def make_output_fact(
@@ -52,13 +46,5 @@ def make_output_fact(
         source: file that must be known to be there before the command is run again.
         former_patterns: regular expressions that read an older value.
     """
-    return Fact(
-        name=name,
-        kind=kind,
-        said_in="output",
-        patterns=patterns,
-        prior=prior,
-        recover=run(command) if command else None,
-        source=source,
-        former_patterns=former_patterns,
-    )
+    fact = make_prompt_fact(name, kind, prior, *patterns, former_patterns=former_patterns)
+    return replace(fact, said_in="output", recover=run(command) if command else None, source=source)

@@ -22,15 +22,7 @@ _TAILS = (
     *("because auditors look for it", "and logs that it did", "in every hall but the oldest", "although hardly anybody uses it"),
 )
 _OPENINGS = (
-    "",
-    "",
-    "",
-    "As a rule, ",
-    "In practice, ",
-    "Since the last audit, ",
-    "On Mondays, ",
-    "Strictly speaking, ",
-    "By habit, ",
+    *("", "", "", "As a rule, ", "In practice, ", "Since the last audit, ", "On Mondays, ", "Strictly speaking, ", "By habit, "),
 )
 
 

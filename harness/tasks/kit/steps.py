@@ -19,7 +19,7 @@ DONE_PATTERN = r"\b(?:wrote|written|created|implemented|finished|completed|done)
 CHANGELOG_PATTERN = r"(?i)change ?log entry (?:was |is |has been )?(?:added|written|appended|made)|^\W*appended to CHANGELOG\.md"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class StepSpec:
     """A step before its evidence is completed."""
 
@@ -50,15 +50,7 @@ def do(
     repairs: tuple[Repair, ...] = (),
 ) -> StepSpec:
     """Do something; see `StepSpec`."""
-    return StepSpec(
-        name=name,
-        text=text,
-        calls=calls,
-        summary_pattern=summary_pattern,
-        required_text=required_text,
-        once=once,
-        repairs=repairs,
-    )
+    return StepSpec(name, text, calls, summary_pattern, required_text, once, repairs)
 
 
 def do_once(name: str, text: str, command: str, summary_pattern: str, required_text: str) -> StepSpec:

@@ -50,7 +50,7 @@ SEARCHES = {
 }
 
 
-def _make_needle_fact(name: str, kind: FactKind, search: str, prior: str, pattern: str) -> Fact:
+def _find(name: str, kind: FactKind, search: str, prior: str, pattern: str) -> Fact:
     """Make a fact that the search of that name prints."""
     search_command = SEARCHES[search]
     return make_output_fact(name, kind, search_command.command, prior, pattern, source=search_command.source)
@@ -78,29 +78,21 @@ FACTS: tuple[Fact, ...] = (
         r"reports go to the desk `([a-z]+)` from now on",
         former_patterns=(r"reports went to ([a-z]+)\b",),
     ),
-    _make_needle_fact("alarm_time", "progress", "alarm", "00:00:00", r"(\d\d:\d\d:\d\d) .{0,30}first alarm of this night"),
-    _make_needle_fact("gateway_host", "value", "circuit", "gw-1", r"circuit opened for good by (gw-\d+)\b"),
-    _make_needle_fact("address", "artifact", "burst", "192.0.2.1", r"logins refused in a burst, all of them from ([\d.]+\d)\b"),
-    _make_needle_fact(
-        "first_request", "artifact", "rejected", "r00000", r"ledger turned down request (r[0-9a-f]{5}) before any other"
-    ),
-    _make_needle_fact(
-        "dump_name", "next-step", "dump", "ledger-0001.txt", r"went into dumps/(ledger-\d{4}\.txt) for whoever looks into it"
-    ),
-    _make_needle_fact(
-        "healthy_time", "progress", "healthy", "23:59:59", r"(\d\d:\d\d:\d\d) .{0,30}every queue is drained and calm again"
-    ),
-    _make_needle_fact("error_code", "error", "given_up", "LK-0000", r"transaction given up with the code (LK-\d{4})\b"),
-    _make_needle_fact("shard", "value", "lagging", "s-00", r"replica fell behind on shard (s-\d\d)\b"),
-    _make_needle_fact("account", "artifact", "two_regions", "u0000", r"session of (u\d{4}) seen in two regions at once"),
-    _make_needle_fact(
-        "fingerprint", "value", "unknown_key", "00:00:00", r"unknown key, fingerprint ((?:[0-9a-f]{2}:){2}[0-9a-f]{2})\b"
-    ),
-    _make_needle_fact("setting", "artifact", "by_hand", "pool_size", r"setting (\w+) altered by hand\b"),
-    _make_needle_fact("former_value", "value", "by_hand", "100", r"altered by hand, formerly (\d+)\b"),
-    _make_needle_fact("ruled_out", "error", "no_difference", "d-0000", r"taking back (d-\d{4}) made no difference"),
-    _make_needle_fact("damage_offset", "value", "damage", "0", r"^[-* ]*(\d+):segment damaged beyond repair"),
-    _make_needle_fact("lost_orders", "value", "lost", "0", r"orders lost for good: (\d+)\b"),
+    _find("alarm_time", "progress", "alarm", "00:00:00", r"(\d\d:\d\d:\d\d) .{0,30}first alarm of this night"),
+    _find("gateway_host", "value", "circuit", "gw-1", r"circuit opened for good by (gw-\d+)\b"),
+    _find("address", "artifact", "burst", "192.0.2.1", r"logins refused in a burst, all of them from ([\d.]+\d)\b"),
+    _find("first_request", "artifact", "rejected", "r00000", r"ledger turned down request (r[0-9a-f]{5}) before any other"),
+    _find("dump_name", "next-step", "dump", "ledger-0001.txt", r"went into dumps/(ledger-\d{4}\.txt) for whoever looks into it"),
+    _find("healthy_time", "progress", "healthy", "23:59:59", r"(\d\d:\d\d:\d\d) .{0,30}every queue is drained and calm again"),
+    _find("error_code", "error", "given_up", "LK-0000", r"transaction given up with the code (LK-\d{4})\b"),
+    _find("shard", "value", "lagging", "s-00", r"replica fell behind on shard (s-\d\d)\b"),
+    _find("account", "artifact", "two_regions", "u0000", r"session of (u\d{4}) seen in two regions at once"),
+    _find("fingerprint", "value", "unknown_key", "00:00:00", r"unknown key, fingerprint ((?:[0-9a-f]{2}:){2}[0-9a-f]{2})\b"),
+    _find("setting", "artifact", "by_hand", "pool_size", r"setting (\w+) altered by hand\b"),
+    _find("former_value", "value", "by_hand", "100", r"altered by hand, formerly (\d+)\b"),
+    _find("ruled_out", "error", "no_difference", "d-0000", r"taking back (d-\d{4}) made no difference"),
+    _find("damage_offset", "value", "damage", "0", r"^[-* ]*(\d+):segment damaged beyond repair"),
+    _find("lost_orders", "value", "lost", "0", r"orders lost for good: (\d+)\b"),
     make_output_fact("case_number", "artifact", "", "CASE-000", r"opened as (CASE-\d{3})\b"),
     make_output_fact("seal_mark", "progress", "", "begin", r"[Ss]eal the rest with --after ([0-9a-f]{6})\b"),
 )

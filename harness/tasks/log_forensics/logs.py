@@ -18,7 +18,8 @@ class _LogSpec(NamedTuple):
     name: str
     lines: int
     hosts: tuple[str, ...]
-    things: tuple[str, ...]
+    things: str
+    """Separated by commas."""
     needles: tuple[str, ...]
     """Messages, placeholders unfilled; see `TIME_FACTS` for those whose time is a fact."""
 
@@ -26,13 +27,7 @@ class _LogSpec(NamedTuple):
 LOGS = (
     _LogSpec(
         *("gateway", 8_400, tuple(f"gw-{number}" for number in range(1, 14))),
-        (
-            "request for the catalogue",
-            "login from the western region",
-            "order of a guest",
-            "page of the shop",
-            "picture of a lamp",
-        ),
+        "request for the catalogue, login from the western region, order of a guest, page of the shop, picture of a lamp",
         (
             "first alarm of this night, answers take longer than the shop allows",
             "circuit opened for good by ${gateway_host}, nothing goes to the ledger from here",
@@ -41,7 +36,7 @@ LOGS = (
     ),
     _LogSpec(
         *("app", 7_600, tuple(f"app-{number}" for number in range(1, 9))),
-        ("basket of a regular", "order of a merchant", "voucher of the spring sale", "return of a chair", "letter to a customer"),
+        "basket of a regular, order of a merchant, voucher of the spring sale, return of a chair, letter to a customer",
         (
             "ledger turned down request ${first_request} before any other, the order stays open",
             "state of the books went into dumps/${dump_name} for whoever looks into it",
@@ -50,7 +45,7 @@ LOGS = (
     ),
     _LogSpec(
         *("ledger", 5_200, ("db-1", "db-2", "db-3")),
-        ("row of the orders", "index over merchants", "checkpoint of the books", "page of the balances", "vacuum of old rows"),
+        "row of the orders, index over merchants, checkpoint of the books, page of the balances, vacuum of old rows",
         (
             "transaction given up with the code ${error_code} after nobody let go of the rows",
             "replica fell behind on shard ${shard} and did not catch up by itself",
@@ -58,7 +53,7 @@ LOGS = (
     ),
     _LogSpec(
         *("auth", 4_800, ("id-1", "id-2")),
-        ("session of a customer", "token of a robot", "second factor of a clerk", "password of a merchant", "cookie of a guest"),
+        "session of a customer, token of a robot, second factor of a clerk, password of a merchant, cookie of a guest",
         (
             "session of ${account} seen in two regions at once, both were let in",
             "unknown key, fingerprint ${fingerprint}, was added while nobody was on call",
@@ -66,18 +61,12 @@ LOGS = (
     ),
     _LogSpec(
         *("queue", 4_200, ("mq-1", "mq-2", "mq-3")),
-        (
-            "batch of invoices",
-            "message to the warehouse",
-            "segment of the evening",
-            "receipt for a parcel",
-            "letter for the archive",
-        ),
+        "batch of invoices, message to the warehouse, segment of the evening, receipt for a parcel, letter for the archive",
         ("segment damaged beyond repair, readers skip it",),
     ),
     _LogSpec(
         *("deploy", 1_500, ("ci-1", "ci-2")),
-        ("build of the shop", "image of the gateway", "test of the basket", "plan of the release", "lint of the papers"),
+        "build of the shop, image of the gateway, test of the basket, plan of the release, lint of the papers",
         (
             "setting ${setting} altered by hand, formerly ${former_value}, no ticket was given",
             "taking back ${ruled_out} made no difference, alarms went on",
@@ -88,33 +77,9 @@ TIME_FACTS = {"first alarm of this night": "alarm_time", "every queue is drained
 """Beginnings of needles to the fact that is their time."""
 DUMP_COUNT = 16
 
-_VERBS = (
-    "was accepted by",
-    "was passed on to",
-    "waited for",
-    "was read from",
-    "was kept by",
-    "was compared with",
-    "came back from",
-)
-_PLACES = (
-    "the eastern hall",
-    "a warm cache",
-    "the night shift",
-    "the second store",
-    "an old partner",
-    "the spare line",
-    "the archive",
-)
-_ENDS = (
-    "as usual",
-    "without delay",
-    "after a short pause",
-    "and nobody noticed",
-    "at the second try",
-    "like every night",
-    "in order",
-)
+_VERBS = "was accepted by, was passed on to, waited for, was read from, was kept by, was compared with, came back from"
+_PLACES = "the eastern hall, a warm cache, the night shift, the second store, an old partner, the spare line, the archive"
+_ENDS = "as usual, without delay, after a short pause, and nobody noticed, at the second try, like every night, in order"
 _LEVELS = ("INFO ", "INFO ", "INFO ", "INFO ", "INFO ", "INFO ", "WARN ", "ERROR")
 POOL_SIZE = 400
 """Different lines of a log, times aside."""
@@ -140,7 +105,7 @@ def find_damage_offset(texts: Mapping[str, str]) -> int:
 
 
 def _draw_line_pool(log: _LogSpec, rng: random.Random) -> list[str]:
-    parts = (_LEVELS, log.hosts, log.things, _VERBS, _PLACES, _ENDS)
+    parts = (_LEVELS, log.hosts, *(names.split(", ") for names in (log.things, _VERBS, _PLACES, _ENDS)))
     rows = zip(*(rng.choices(part, k=POOL_SIZE) for part in parts), strict=True)
     return [f"{level} {host}: {thing} {verb} {place} {end}\n" for level, host, thing, verb, place, end in rows]
 

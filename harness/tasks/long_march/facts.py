@@ -1,9 +1,10 @@
 """What must be remembered: one sentence for each fact, by which it is told wherever it is told, and the values of a seed."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
-from harness.task import CallTemplate, Fact, FactKind
+from harness.task import Fact, FactKind
+from harness.tasks.kit.calls import read
 from harness.tasks.kit.draws import make_rng
 from harness.tasks.long_march.schedule import Mark
 
@@ -22,8 +23,7 @@ FACT_FORMS: tuple[tuple[FactKind, str, str], ...] = (
 """Kind, what the number is, and the sentence that tells it: first the three orders, then the cairns in turn."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Values:
+class Values(NamedTuple):
     """The numbers of a seed by the key of the mark."""
 
     first: dict[str, str]
@@ -50,7 +50,6 @@ def render_sentence(mark: Mark, value: str) -> str:
 
 def make_fact(mark: Mark) -> Fact:
     """Make the fact of a mark. A revised mark is told last by a report, whatever told it first."""
-    recover_call = CallTemplate(tool="read_file", arguments=(("path", mark.page_path),)) if mark.on_page else None
     said_in = "output" if mark.revised_step else "file" if mark.on_page else "output" if mark.told_step else "prompt"
     return Fact(
         name=mark.name,
@@ -58,7 +57,7 @@ def make_fact(mark: Mark) -> Fact:
         said_in=said_in,  # type: ignore[arg-type]
         patterns=(render_sentence(mark, r"(\d{4})").replace(".", r"\."),),
         prior=PRIOR,
-        recover=recover_call,
+        recover=read(mark.page_path) if mark.on_page else None,
         revised=bool(mark.revised_step),
         required_word=mark.key,
     )

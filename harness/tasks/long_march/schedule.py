@@ -13,6 +13,8 @@ SPACING_STEPS = 6
 """From one cairn to the next."""
 ORDERS = ("seal", "camp", "lamp")
 """Told before the first step, by the prompt or, if they can be got again, by pages of the first steps."""
+FIRST_CAIRN_STEP = len(ORDERS) + 2
+"""The step that tells the first cairn, after the pages of the orders."""
 DEFAULT_WORLD = World(
     steps=150, tokens_per_step=450, output_sigma=1.9, recoverable_share=0.35, use_lag_steps=45, redundancy=1, update_rate=0.25
 )
@@ -66,8 +68,9 @@ def complete_world(world: World | None) -> World:
     """
     turned: dict[str, Any] = dict(world.overrides if world else {})
     world = replace(DEFAULT_WORLD, **turned)
-    lag, steps, tokens = _require_int(world.use_lag_steps), _require_int(world.steps), _require_int(world.tokens_per_step)
-    needed = find_first_cairn_step() + 1
+    knobs = world.overrides
+    lag, steps, tokens, redundancy = (int(knobs[name]) for name in ("use_lag_steps", "steps", "tokens_per_step", "redundancy"))
+    needed = FIRST_CAIRN_STEP + 1
     if lag < 2:
         raise UsageError(f"world.use_lag_steps: long-march needs at least 2 (got {lag})")
     if steps < lag + needed:
@@ -79,30 +82,21 @@ def complete_world(world: World | None) -> World:
         raise UsageError(f"world.steps: long-march takes at most {MAX_STEPS} (got {steps})")
     if not MIN_TOKENS <= tokens <= MAX_TOKENS:
         raise UsageError(f"world.tokens_per_step: long-march takes {MIN_TOKENS} to {MAX_TOKENS} (got {tokens})")
-    if _require_int(world.redundancy) > lag:
-        raise UsageError(f"world.redundancy: at most use_lag_steps={lag} (got {world.redundancy})")
+    if redundancy > lag:
+        raise UsageError(f"world.redundancy: at most use_lag_steps={lag} (got {redundancy})")
     return world
-
-
-def _require_int(knob: float | None) -> int:
-    assert knob is not None
-    return int(knob)
-
-
-def find_first_cairn_step() -> int:
-    """Return the step that tells the first cairn, after the pages of the orders."""
-    return len(ORDERS) + 2
 
 
 @lru_cache(maxsize=32)
 def plan_marks(world: World) -> tuple[Mark, ...]:
     """Plan all facts of a completed world: the orders, then the cairns in the order of the march."""
-    lag, steps = _require_int(world.use_lag_steps), _require_int(world.steps)
-    cairns = range((steps - 1 - lag - find_first_cairn_step()) // SPACING_STEPS + 1)
+    knobs = world.overrides
+    lag, steps, redundancy = (int(knobs[name]) for name in ("use_lag_steps", "steps", "redundancy"))
+    cairns = range((steps - 1 - lag - FIRST_CAIRN_STEP) // SPACING_STEPS + 1)
     keys = [*ORDERS, *(f"cairn{number}" for number in cairns)]
-    page_keys = _choose_keys(keys, world.recoverable_share or 0.0, "pages")
-    updated_keys = _choose_keys(keys, world.update_rate or 0.0, "updates")
-    told_steps = [at + 1 for at in range(len(ORDERS))] + [find_first_cairn_step() + SPACING_STEPS * number for number in cairns]
+    page_keys = _choose_keys(keys, knobs["recoverable_share"], "pages")
+    updated_keys = _choose_keys(keys, knobs["update_rate"], "updates")
+    told_steps = [at + 1 for at in range(len(ORDERS))] + [FIRST_CAIRN_STEP + SPACING_STEPS * number for number in cairns]
     return tuple(
         Mark(
             key=key,
@@ -111,9 +105,7 @@ def plan_marks(world: World) -> tuple[Mark, ...]:
             use_step=begin + lag,
             on_page=key in page_keys,
             revised_step=begin + lag // 2 if key in updated_keys else 0,
-            retold_steps=tuple(
-                begin + again * lag // _require_int(world.redundancy) for again in range(1, _require_int(world.redundancy))
-            ),
+            retold_steps=tuple(begin + again * lag // redundancy for again in range(1, redundancy)),
         )
         for at, (key, begin) in enumerate(zip(keys, told_steps, strict=True))
     )

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from functools import partial
+from itertools import chain
 
 from harness.task import World
 from harness.tasks.kit.draws import make_rng
@@ -24,30 +25,22 @@ def render_prompt(world: World, marks: Sequence[Mark], values: Values) -> str:
         else f"- {render_sentence(mark, values.first[mark.key])} Its note is due at post {mark.use_step}."
         for mark in marks[: len(ORDERS)]
     )
-    return fill_text(__package__, "prompt.md", {"last": _find_last_post(world), "orders": "\n".join(orders)})
-
-
-def _find_last_post(world: World) -> int:
-    assert world.steps is not None
-    return world.steps - 1
+    return fill_text(__package__, "prompt.md", {"last": int(world.overrides["steps"]) - 1, "orders": "\n".join(orders)})
 
 
 def build_workspace(world: World, marks: Sequence[Mark], values: Values, task_seed: int) -> tuple[tuple[str, str], ...]:
     """Build tools, route, pages, and the log of posts, in which the march has not begun."""
-    assert world.tokens_per_step is not None
-    assert world.output_sigma is not None
-    last, rng_for = _find_last_post(world), partial(make_rng, "long-march", task_seed)
-    mean = (world.tokens_per_step - STEP_TOKENS) * CHARACTERS_PER_TOKEN
-    talk_characters = [0, *draw_sizes(last, mean, world.output_sigma, rng_for("sizes"))]
-    items_by_post = _collect_post_items(world, marks, values)
+    knobs, rng_for = world.overrides, partial(make_rng, "long-march", task_seed)
+    last, mean = int(knobs["steps"]) - 1, (knobs["tokens_per_step"] - STEP_TOKENS) * CHARACTERS_PER_TOKEN
+    talk_characters = [0, *draw_sizes(last, mean, knobs["output_sigma"], rng_for("sizes"))]
+    items_by_post: list[list[str]] = [[] for _ in range(last + 1)]
+    for post, item in chain.from_iterable(_generate_items(mark, values) for mark in marks):
+        items_by_post[post].append(item)
     pages = []
-    for mark in marks:
-        if mark.on_page:
-            page = write_page(
-                render_sentence(mark, values.first[mark.key]), talk_characters[mark.told_step], rng_for(mark.page_path)
-            )
-            pages.append((mark.page_path, page))
-            talk_characters[mark.told_step] = 0
+    for mark in (mark for mark in marks if mark.on_page):
+        sentence, characters = render_sentence(mark, values.first[mark.key]), talk_characters[mark.told_step]
+        pages.append((mark.page_path, write_page(sentence, characters, rng_for(mark.page_path))))
+        talk_characters[mark.told_step] = 0
     start = rng_for("talk").randrange(1, 2**31 - 1)
     rows = [
         f"{post}\t{talk_characters[post]}\t{1 + (start + 7919 * post) % 2_147_483_646}\t{' '.join(items_by_post[post])}"
@@ -64,16 +57,8 @@ def build_workspace(world: World, marks: Sequence[Mark], values: Values, task_se
     return (*tools, ("log/walked.txt", "0\n"), *legs, *pages)
 
 
-def _collect_post_items(world: World, marks: Sequence[Mark], values: Values) -> list[list[str]]:
-    """Collect what each post tells, by its number: the items that tools/walk.awk reads."""
-    items_by_post: list[list[str]] = [[] for _ in range(_find_last_post(world) + 1)]
-    for mark in marks:
-        for post, item in _generate_items(mark, values):
-            items_by_post[post].append(item)
-    return items_by_post
-
-
 def _generate_items(mark: Mark, values: Values) -> Iterator[tuple[int, str]]:
+    """Generate what posts tell of a mark, as items that tools/walk.awk reads, each with the number of its post."""
     old, new = values.first[mark.key], values.final[mark.key]
 
     def format_item(how: str, post: int, value: str) -> tuple[int, str]:

@@ -5,7 +5,7 @@ from functools import cache
 
 from harness.task import CallTemplate, Script
 from harness.tasks.kit.calls import read, run, write
-from harness.tasks.kit.steps import StepSpec, add_change, build_steps, do, do_once, look, look_around, make_repair
+from harness.tasks.kit.steps import StepSpec, add_change, do, do_once, look, look_around, make_repair, make_script
 from harness.tasks.kit.texts import load_text
 from harness.tasks.rename_sweep.workspace import COLLISION_FOLDERS, FOLDERS, MODULES, STRAY_MODULES
 
@@ -21,14 +21,16 @@ END'''
 """Writes the module with the alias."""
 
 
+FINAL_TEXT = (
+    "The sweep is through: every folder has the new name, what had to be left alone was left alone, the registry "
+    "is fit, all tests pass, the book is closed and the hand-over written."
+)
+
+
 @cache
 def build_script() -> Script:
     """Build the whole script; it holds no value."""
-    return Script(
-        steps=build_steps(_all_steps(), ("HANDOVER.json",)),
-        final_text="The sweep is through: every folder has the new name, what had to be left alone was left alone, the registry "
-        "is fit, all tests pass, the book is closed and the hand-over written.",
-    )
+    return make_script(FINAL_TEXT, ("HANDOVER.json",), _all_steps())
 
 
 def _all_steps() -> Iterable[StepSpec]:
@@ -177,19 +179,18 @@ def _stray_steps() -> Iterable[StepSpec]:
         ),
     )
     yield look("write_alias", "The alias for programs outside, until release ${removal_release}.", run(WRITE_ALIAS_COMMAND))
+    repair = make_repair(
+        r"registry is NOT fit",
+        "The timetable wants another entry: `${registry_key}`. I write the registry again.",
+        write("quay/registry.py", load_text(__package__, "agent/registry.py")),
+    )
     yield do(
         "check_registry",
         "Is the registry fit?",
         run("python3 tools/check_registry.py"),
         summary_pattern=r"^\W*the registry is fit for the timetable",
         required_text="registry is fit",
-        repairs=(
-            make_repair(
-                r"registry is NOT fit",
-                "The timetable wants another entry: `${registry_key}`. I write the registry again.",
-                write("quay/registry.py", load_text(__package__, "agent/registry.py")),
-            ),
-        ),
+        repairs=(repair,),
     )
     yield look("core_alone", "The temporary line goes away.", run("sed -i '/^${old_name} = /d' quay/core.py"))
     yield look("suite_after", "All tests for the last time.", run("python3 tools/run_tests.py"))

@@ -14,7 +14,8 @@ READ_END_COMMAND = "tail -n 45 spec/06-resources.md"
 """Shows the end of the page that is longer than one output may be."""
 
 
-def _make_page_fact(name: str, kind: FactKind, page: str, prior: str, *patterns: str) -> Fact:
+def _look_up(name: str, kind: FactKind, page: str, prior: str, *patterns: str) -> Fact:
+    """Make a fact that can be looked up on a page of the specification."""
     return make_file_fact(name, kind, f"spec/{page}.md", prior, *patterns)
 
 
@@ -36,30 +37,18 @@ FACTS: tuple[Fact, ...] = (
         r"a signature is good for (\d+) seconds from now on",
         former_patterns=(r"signatures aged within (\d+) seconds",),
     ),
-    _make_page_fact(
-        "version_header", "value", "01-conventions", "X-Api-Version", r"edition of the interface in the header `([\w-]+)`"
-    ),
-    _make_page_fact(
-        "signature_header", "value", "02-authentication", "X-Signature", r"signature travels in the header `([\w-]+)`"
-    ),
-    _make_page_fact("modulus", "constraint", "03-identifiers", "97", r"weighted sum is taken modulo (\d+)\b"),
-    _make_page_fact("page_limit", "constraint", "04-collections", "100", r"page of a collection holds at most (\d+) entries"),
-    _make_page_fact(
-        "cursor_field", "value", "04-collections", "next_cursor", r"cursor of the next page stands in the field `(\w+)`"
-    ),
-    _make_page_fact(
-        "retry_status", "value", "05-reliability", "503", r"^[-* ]*\| (\d{3}) \|[^|\n]*\| the same request again, later \|"
-    ),
-    _make_page_fact("backoff_ms", "value", "05-reliability", "500", r"first pause lasts (\d+) milliseconds"),
-    _make_page_fact("body_kib", "constraint", "06-resources", "64", r"^[-* ]*\| `POST /parcels` \|[^|\n]*\| (\d+) KiB \|"),
-    _make_page_fact(
-        "conflict_code", "error", "07-errors", "CONFLICT", r"number that is known already is refused with the code `(\w+)`"
-    ),
-    _make_page_fact(
-        "delivered_event", "artifact", "08-webhooks", "parcel.delivered", r"hand-over is announced by the event `([\w.]+)`"
-    ),
-    _make_page_fact("label_width", "constraint", "10-labels", "40", r"line of a label takes (\d+) characters"),
-    _make_page_fact("sum_line", "artifact", "11-statements", "SUM", r"sum stands on the line that begins with `([A-Z]+)`"),
+    _look_up("version_header", "value", "01-conventions", "X-Api-Version", r"edition of the interface in the header `([\w-]+)`"),
+    _look_up("signature_header", "value", "02-authentication", "X-Signature", r"signature travels in the header `([\w-]+)`"),
+    _look_up("modulus", "constraint", "03-identifiers", "97", r"weighted sum is taken modulo (\d+)\b"),
+    _look_up("page_limit", "constraint", "04-collections", "100", r"page of a collection holds at most (\d+) entries"),
+    _look_up("cursor_field", "value", "04-collections", "next_cursor", r"cursor of the next page stands in the field `(\w+)`"),
+    _look_up("retry_status", "value", "05-reliability", "503", r"^[-* ]*\| (\d{3}) \|[^|\n]*\| the same request again, later \|"),
+    _look_up("backoff_ms", "value", "05-reliability", "500", r"first pause lasts (\d+) milliseconds"),
+    _look_up("body_kib", "constraint", "06-resources", "64", r"^[-* ]*\| `POST /parcels` \|[^|\n]*\| (\d+) KiB \|"),
+    _look_up("conflict_code", "error", "07-errors", "CONFLICT", r"number that is known already is refused with the code `(\w+)`"),
+    _look_up("delivered_event", "artifact", "08-webhooks", "parcel.delivered", r"hand-over is announced by the event `([\w.]+)`"),
+    _look_up("label_width", "constraint", "10-labels", "40", r"line of a label takes (\d+) characters"),
+    _look_up("sum_line", "artifact", "11-statements", "SUM", r"sum stands on the line that begins with `([A-Z]+)`"),
     make_file_fact(
         "attempts",
         "superseded",
