@@ -2,7 +2,9 @@
 
 import threading
 from collections.abc import Callable
-from typing import Generic, TypeVar
+from concurrent.futures import Future
+from contextlib import suppress
+from typing import TypeVar
 
 from harness.protocols import ignore
 
@@ -40,36 +42,29 @@ class WorkAbandoned(Exception):
     """Ends work that nobody waits for any more."""
 
 
-class _PendingResult(Generic[T]):
-    """Where a thread leaves its result or its error."""
+class _PendingResult(Future[T]):
+    """The result or error of work in another thread."""
 
-    def __init__(self, undo: Callable[[T], object]) -> None:
-        self.value: T | None = None
-        self.error: BaseException | None = None
-        self.done = threading.Event()
-        self.is_abandoned = False
-        self._undo = undo
-        self._values: tuple[T, ...] = ()
-        self._lock = threading.Lock()
+    is_abandoned = False
 
     def run(self, work: Callable[[], T]) -> None:
-        _thread_state.box = self
+        _thread_state.pending = self
         try:
-            value = work()
-            with self._lock:
-                self.value, self._values, wanted = value, (value,), not self.is_abandoned
-            if not wanted:
-                self._undo(value)
+            self.set_result(work())
         except BaseException as error:  # noqa: BLE001  (raised again by the waiting thread)
-            self.error = error
-        finally:
-            self.done.set()
+            self.set_exception(error)
 
-    def abandon(self) -> None:
-        with self._lock:
-            self.is_abandoned, came = True, self._values
-        for value in came:
-            self._undo(value)
+    def wait(self, seconds: float) -> bool:
+        """Wait at most that long; return whether the work has ended."""
+        with suppress(TimeoutError):
+            self.exception(seconds)
+            return True
+        return False
+
+    def abandon(self, undo: Callable[[T], object]) -> None:
+        """End the work at its next call of `raise_if_abandoned`, and undo a result that it returns all the same."""
+        self.is_abandoned = True
+        self.add_done_callback(lambda ended: None if ended.exception() else undo(ended.result()))
 
 
 _thread_state = threading.local()
@@ -79,10 +74,10 @@ def raise_if_abandoned() -> None:
     """End the work of this thread if it was given up; called where it tells something, so that a provider is not asked again.
 
     Raises:
-        GivenUp: nobody waits for it.
+        WorkAbandoned: nobody waits for it.
     """
-    box: _PendingResult[object] | None = getattr(_thread_state, "box", None)
-    if box is not None and box.is_abandoned:
+    pending: _PendingResult[object] | None = getattr(_thread_state, "pending", None)
+    if pending is not None and pending.is_abandoned:
         raise WorkAbandoned
 
 
@@ -100,17 +95,17 @@ def run_interruptibly(work: Callable[[], T], cancellation: Cancellation | None, 
     """
     if cancellation is None:
         return work()
-    box = _start(work, undo)
+    pending = _start(work)
     try:
-        while not box.done.wait(POLL_SECONDS):
+        while not pending.wait(POLL_SECONDS):
             cancellation.poll()
             if cancellation.is_requested:
-                box.abandon()
+                pending.abandon(undo)
                 return None
     except BaseException:
-        box.abandon()
+        pending.abandon(undo)
         raise
-    return _unwrap(box)
+    return pending.result()
 
 
 def run_to_completion(work: Callable[[], T], cancellation: Cancellation | None) -> T:
@@ -121,24 +116,17 @@ def run_to_completion(work: Callable[[], T], cancellation: Cancellation | None) 
     """
     if cancellation is None:
         return work()
-    box = _start(work, ignore)
+    pending = _start(work)
     try:
-        while not box.done.wait(POLL_SECONDS):
+        while not pending.wait(POLL_SECONDS):
             cancellation.poll()
     except BaseException:
         cancellation.request()
         raise
-    result: T = _unwrap(box)  # type: ignore[assignment]  # it may be None where T allows it
-    return result
+    return pending.result()
 
 
-def _start(work: Callable[[], T], undo: Callable[[T], object]) -> _PendingResult[T]:
-    box: _PendingResult[T] = _PendingResult(undo)
-    threading.Thread(target=box.run, args=(work,), name="harness-waits", daemon=True).start()
-    return box
-
-
-def _unwrap(box: _PendingResult[T]) -> T | None:
-    if box.error is not None:
-        raise box.error
-    return box.value
+def _start(work: Callable[[], T]) -> _PendingResult[T]:
+    pending = _PendingResult[T]()
+    threading.Thread(target=pending.run, args=(work,), name="harness-waits", daemon=True).start()
+    return pending

@@ -16,8 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import PurePosixPath
-from types import TracebackType
-from typing import Any, Literal, NamedTuple, NoReturn, Protocol, Self, TypeAlias, get_args
+from typing import Any, NamedTuple, NoReturn, Protocol, Self, TypeAlias
 
 from harness.errors import FileMissing, PathRefused, SandboxDied, SandboxError, SandboxUnavailable, ToolError, UsageError
 from harness.protocols import BlobStore, ExecResult, FileChange, FileEntry, FileState, SandboxInfo, SandboxLimits, Snapshot
@@ -33,9 +32,8 @@ def build_fork_request(command: str, modules: Sequence[str]) -> dict[str, Any] |
     script, arguments = words[1 + len(options) : 2 + len(options)], words[2 + len(options) :]
     if not modules or words[:1] != ["python3"] or not script or {"-c", "-m", "-X", "-W"} & set(options):
         return None
-    python = ["python3", *options]
     return {
-        "python": python,
+        "python": ["python3", *options],
         "source": load_source("forkserver").decode(),
         "modules": list(modules),
         "script": script[0],
@@ -69,11 +67,8 @@ WORKSPACE = "/workspace"
 SCRATCH = "/tmp"  # noqa: S108  it is the private one of a sandbox
 SCRATCH_BYTES = 64 * 2**20
 """Size of the scratch directory where a backend limits it."""
-_Kind = Literal["file", "directory", "link", "other"]
-_Paths: TypeAlias = list[str]
-_Entries: TypeAlias = list[list[Any]]
-_Contents: TypeAlias = list[bytes]
 _Piece: TypeAlias = tuple[list[Any], bytes]
+"""An entry of a restored tree (path, mode, size, whether to append) and its content."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,7 +140,7 @@ class StartedOnce(ABC):
         self.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         """Close it."""
         self.close()
 
@@ -154,22 +149,19 @@ class ServedSandbox(StartedOnce):
     """A sandbox behind a tool server. Calls from several threads wait for each other; `close` from another thread ends a run."""
 
     def __init__(self, launcher: Launcher, limits: SandboxLimits, *, grace_seconds: float = GRACE_SECONDS) -> None:
-        self._launcher, self._limits, self._grace_seconds = launcher, limits, grace_seconds
+        self._launcher, self._grace_seconds = launcher, grace_seconds
+        self.limits = limits
         self._blobs: BlobStore = MemoryBlobStore()
         self._files: dict[str, FileState] = {}
         self._orders: dict[str, Sequence[str]] = {}
-        self._has_incomplete_snapshot = False
+        self.has_incomplete_snapshot = False
+        """Whether the last snapshot lacks something: what is linked twice, special or unreadable; links count as well."""
         self._is_contained = True
         self._connection: FrameConnection | None = None
         self._death_reason: str | None = "not started"
         self._lock = threading.RLock()
         self._removal_lock = threading.RLock()
         """Held around the launcher's end: one thread closes while another finds that its wire is dead."""
-
-    @property
-    def limits(self) -> SandboxLimits:
-        """What it may use."""
-        return self._limits
 
     def use_blobs(self, blobs: BlobStore) -> Self:
         """Let snapshots keep contents there; shared by several sandboxes, one can restore what another one took."""
@@ -235,7 +227,7 @@ class ServedSandbox(StartedOnce):
                 oom_killed=bool(reply.header["oom_killed"]),
                 seconds=float(reply.header["seconds"]),
             )
-            if max(len(result.stdout), len(result.stderr)) > self._limits.output_bytes:
+            if max(len(result.stdout), len(result.stderr)) > self.limits.output_bytes:
                 raise ValueError("more output than agreed")
             contained, started = bool(reply.header["contained"]), bool(reply.header.get("started", True))
             self._is_contained = self._is_contained and contained
@@ -243,23 +235,20 @@ class ServedSandbox(StartedOnce):
 
     def read(self, path: str, *, max_bytes: int | None = None) -> bytes:
         """The content of a file, its first `max_bytes` only if given; more than `file_bytes` is a ToolError."""
-        max_content_bytes = self._limits.file_bytes if max_bytes is None else min(max_bytes, self._limits.file_bytes)
+        max_content_bytes = self.limits.file_bytes if max_bytes is None else min(max_bytes, self.limits.file_bytes)
         content = self._request(Frame(header={"op": "read", "path": path, "max_bytes": max_content_bytes}), path=path).body
-        return truncate_content(content, max_content_bytes, self._limits, path)
+        return truncate_content(content, max_content_bytes, self.limits, path)
 
     def write(self, path: str, content: bytes) -> None:
         """Create or overwrite a file, making its directories."""
-        check_size(content, self._limits, path)
+        check_size(content, self.limits, path)
         self._request(Frame(header={"op": "write", "path": path}, body=content), path=path)
 
     def list(self, path: str) -> tuple[FileEntry, ...]:
         """The entries of a directory by name."""
         reply = self._request(Frame(header={"op": "list", "path": path}), path=path)
         with self._guard_reply():
-            entries = [
-                FileEntry(name=format_path(str(name)), kind=_parse_kind(kind), size_bytes=int(size) if kind == "file" else 0)
-                for name, kind, size in json.loads(reply.body)
-            ]
+            entries = [_parse_entry(*entry) for entry in json.loads(reply.body)]
         return tuple(sorted(entries, key=lambda entry: entry.name))
 
     def snapshot(self) -> Snapshot:
@@ -277,16 +266,11 @@ class ServedSandbox(StartedOnce):
                     for entry in json.loads(reply.body[:start]):
                         start = self._store_entry(entry, reply.body, start, partial)
                     first, more, total = False, bool(reply.header["more"]), total + len(reply.body)
-                    self._has_incomplete_snapshot = bool(reply.header["odd"])
+                    self.has_incomplete_snapshot = bool(reply.header["odd"])
                 if total > self._max_scan_bytes:
                     self._die(f"it sent more than {self._max_scan_bytes} bytes of its workspace")
             files = order_files(self._files, self._orders)
         return Snapshot(tree_id=compute_tree_id(files), files=files)
-
-    @property
-    def has_incomplete_snapshot(self) -> bool:
-        """Whether the last snapshot lacks something: what is linked twice, special or unreadable; links count as well."""
-        return self._has_incomplete_snapshot
 
     def diff(self, older: Snapshot, newer: Snapshot) -> tuple[FileChange, ...]:
         """What changed between two snapshots, by path."""
@@ -297,7 +281,12 @@ class ServedSandbox(StartedOnce):
         with self._lock:
             self._request(Frame(header={"op": "reset"}))
             delete, make = plan_restore(self.snapshot().files, snapshot.files)
-            self._apply(delete, self._generate_pieces(snapshot.files, make))
+            try:
+                for batch in _generate_batches(snapshot.files, make, self._blobs):
+                    self._apply(delete, batch)
+                    delete = []
+            except ToolError as error:
+                self._die(f"the workspace could not be restored: {error}")
             restored_tree_id = self.snapshot().tree_id
             if restored_tree_id != snapshot.tree_id:
                 self._die(f"restored to tree {restored_tree_id} where {snapshot.tree_id} was wanted")
@@ -308,14 +297,13 @@ class ServedSandbox(StartedOnce):
             if path.startswith("/") or ".." in path.split("/"):
                 raise PathRefused(path)
         parents = dict.fromkeys(str(parent) for path in files for parent in reversed(PurePosixPath(path).parents[:-1]))
-        entries = [[parent, NEW_DIRECTORY_MODE, 0, False] for parent in parents]
-        entries += [[path, NEW_FILE_MODE, len(content), False] for path, content in files.items()]
-        delete = sorted({PurePosixPath(path).parts[0] for path in files})
-        index = json.dumps({"delete": delete, "entries": entries}).encode()
-        body = index + b"".join(files.values())
+        pieces: Sequence[_Piece] = [
+            *(([parent, NEW_DIRECTORY_MODE, 0, False], b"") for parent in parents),
+            *(([path, NEW_FILE_MODE, len(content), False], content) for path, content in files.items()),
+        ]
         with self._lock:
             self._request(Frame(header={"op": "reset"}))
-            self._request(Frame(header={"op": "apply", "index_bytes": len(index)}, body=body), path=delete[0] if delete else "")
+            self._apply(sorted({PurePosixPath(path).parts[0] for path in files}), pieces)
 
     def reset_for_reuse(self) -> bool:
         """Empty it for another session; False if it cannot be as a new one.
@@ -332,7 +320,7 @@ class ServedSandbox(StartedOnce):
             return False
         finally:
             self._lock.release()
-        return not self._has_incomplete_snapshot
+        return not self.has_incomplete_snapshot
 
     def close(self) -> None:
         """End every process and remove everything."""
@@ -352,7 +340,7 @@ class ServedSandbox(StartedOnce):
             "scratch": scratch,
             "rlimits": dict(server.rlimits),
             "env": ENVIRONMENT | {"HOME": scratch, "PATH": search, "TMPDIR": scratch},
-            "output_bytes": self._limits.output_bytes,
+            "output_bytes": self.limits.output_bytes,
             "snapshot_bytes": self._max_scan_bytes,
             "snapshot_files": MAX_SNAPSHOT_FILES,
         }
@@ -360,7 +348,7 @@ class ServedSandbox(StartedOnce):
     @property
     def _max_scan_bytes(self) -> int:
         """Most that one scan may send: files with holes are longer than the disk."""
-        return 2 * self._limits.disk_bytes + PIECE_BYTES
+        return 2 * self.limits.disk_bytes + PIECE_BYTES
 
     def _scan(self, first: bool) -> Frame:
         """The next piece of a scan; after a refusal the server tells everything again."""
@@ -437,49 +425,50 @@ class ServedSandbox(StartedOnce):
         self._files[path] = FileState(sha256=str(sha256), mode=int(mode), size_bytes=int(size))
         return start + len(content)
 
-    def _generate_pieces(self, files: Any, paths: Iterable[str]) -> Iterable[_Piece]:
-        """What makes those paths: directories first open, contents in pieces, exact directory modes last."""
-        closed_directories = []
-        for path in paths:
-            state = files[path]
-            if stat.S_ISDIR(state.mode):
-                closed_directories.append(path)
-                yield [path, state.mode | 0o700, 0, False], b""
-                continue
-            content = self._blobs.get(state.sha256)
-            for offset in range(0, max(len(content), 1), PIECE_BYTES):
-                piece = content[offset : offset + PIECE_BYTES]
-                last = offset + PIECE_BYTES >= len(content)
-                yield [path, state.mode if last else state.mode | 0o200, len(piece), offset > 0], piece
-        for path in reversed(closed_directories):
-            if files[path].mode & 0o700 != 0o700:
-                yield [path, files[path].mode, 0, False], b""
-
-    def _apply(self, delete: _Paths, pieces: Iterable[_Piece]) -> None:
-        entries: _Entries = []
-        contents: _Contents = []
-        for entry, content in pieces:
-            entries.append(entry)
-            contents.append(content)
-            if sum(map(len, contents)) >= PIECE_BYTES or len(entries) >= 1_000:
-                self._apply_batch(delete, entries, contents)
-                delete, entries, contents = [], [], []
-        self._apply_batch(delete, entries, contents)
-
-    def _apply_batch(self, delete: _Paths, entries: _Entries, contents: _Contents) -> None:
-        index = json.dumps({"delete": delete, "entries": entries}).encode()
-        header = {"op": "apply", "index_bytes": len(index)}
-        try:
-            self._request(Frame(header=header, body=index + b"".join(contents)))
-        except ToolError as error:
-            self._die(f"the workspace could not be restored: {error}")
+    def _apply(self, delete: Sequence[str], pieces: Sequence[_Piece]) -> None:
+        """Delete and make entries of the workspace in one request."""
+        index = json.dumps({"delete": delete, "entries": [entry for entry, _ in pieces]}).encode()
+        body = index + b"".join([content for _, content in pieces])
+        path = delete[0] if delete else ""
+        self._request(Frame(header={"op": "apply", "index_bytes": len(index)}, body=body), path=path)
 
 
-def _parse_kind(value: Any) -> _Kind:
-    if value not in get_args(_Kind):
-        raise ValueError(f"kind {value!r}")
-    kind: _Kind = value
-    return kind
+def _generate_batches(files: Mapping[str, FileState], paths: Iterable[str], blobs: BlobStore) -> Iterator[list[_Piece]]:
+    """Yield the pieces that make those paths, as many at a time as fit one request."""
+    batch: list[_Piece] = []
+    size_bytes = 0
+    for entry, content in _generate_pieces(files, paths, blobs):
+        batch.append((entry, content))
+        size_bytes += len(content)
+        if size_bytes >= PIECE_BYTES or len(batch) >= 1_000:
+            yield batch
+            batch, size_bytes = [], 0
+    yield batch
+
+
+def _generate_pieces(files: Mapping[str, FileState], paths: Iterable[str], blobs: BlobStore) -> Iterator[_Piece]:
+    """What makes those paths: directories first open, contents in pieces, exact directory modes last."""
+    closed_directories = []
+    for path in paths:
+        state = files[path]
+        if stat.S_ISDIR(state.mode):
+            closed_directories.append(path)
+            yield [path, state.mode | 0o700, 0, False], b""
+            continue
+        content = blobs.get(state.sha256)
+        for offset in range(0, max(len(content), 1), PIECE_BYTES):
+            piece = content[offset : offset + PIECE_BYTES]
+            last = offset + PIECE_BYTES >= len(content)
+            yield [path, state.mode if last else state.mode | 0o200, len(piece), offset > 0], piece
+    for path in reversed(closed_directories):
+        if files[path].mode & 0o700 != 0o700:
+            yield [path, files[path].mode, 0, False], b""
+
+
+def _parse_entry(name: Any, kind: Any, size: Any) -> FileEntry:
+    if kind not in ("file", "directory", "link", "other"):
+        raise ValueError(f"kind {kind!r}")
+    return FileEntry(name=format_path(str(name)), kind=kind, size_bytes=int(size) if kind == "file" else 0)
 
 
 def check_timeout(timeout_seconds: float) -> None:
